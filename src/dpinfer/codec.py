@@ -1,0 +1,39 @@
+"""Frozen values to plain JSON objects and back, exactly: a float's shortest text reads back as the same float."""
+
+import dataclasses
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+import numpy as np
+
+from dpinfer.maths.arrays import Array
+
+
+def encode(value: Any) -> Any:
+    """A dataclass becomes an object with its class name under ``kind``; arrays and tuples become lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **fields}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
+    """The inverse of `encode`, for the classes named in ``kinds`` only."""
+    if isinstance(value, dict):
+        cls = kinds[value["kind"]]
+        fields = {f.name: f.type for f in dataclasses.fields(cls)}
+        if set(value) != {"kind", *fields}:
+            raise KeyError(f"the fields of {cls.__name__} are {sorted(fields)}")
+        return cls(**{name: decode(value[name], kinds, fields[name]) for name in fields})
+    if isinstance(value, list):
+        return np.array(value, dtype=np.float64) if _holds_array(hint) else tuple(decode(v, kinds) for v in value)
+    return value
+
+
+def _holds_array(hint: Any) -> bool:
+    return hint is Array or (get_origin(hint) is UnionType and any(h is Array for h in get_args(hint)))

@@ -1,0 +1,86 @@
+"""Where bounded rows live.  A backend is one method: the total of a function over blocks of rows."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer.errors import InputError
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.bounded import OfBlock, clip_rows
+
+_BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
+
+
+class Source(Protocol):
+    """Rows in the unit ball with labels -1 or +1; only sums ever leave it."""
+
+    @property
+    def n(self) -> int:
+        """Number of records, public."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length of a row."""
+        ...
+
+    def total(self, of_block: OfBlock, /) -> Array:
+        """The sum of ``of_block`` over all blocks of rows."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class Rows:
+    """Rows in memory."""
+
+    rows: Array
+    labels: Array
+
+    @classmethod
+    def of(cls, X: npt.ArrayLike, y: npt.ArrayLike) -> "Rows":
+        """Bound the rows; a row with a NaN, an infinity or a label other than -1 and +1 counts as the zero row.
+
+        Guarantee [values_never_raise]: whether this raises depends on shapes and types alone.
+        """
+        rows = _numeric("X", X)
+        labels = _numeric("y", y)
+        if rows.ndim != 2:
+            raise InputError(f"X must have two dimensions (records, columns), not {rows.ndim}")
+        if labels.shape != rows.shape[:1]:
+            raise InputError(f"y must have one label a row of X: shapes are {labels.shape} and {rows.shape}")
+        if 0 in rows.shape:
+            raise InputError(f"X must have at least one record and one column, not shape {rows.shape}")
+        known = np.abs(labels) == 1
+        return cls(np.where(known[:, None], clip_rows(rows), 0.0), np.where(known, labels, 1.0))
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.rows)
+
+    @property
+    def dim(self) -> int:
+        """Length of a row."""
+        return int(self.rows.shape[1])
+
+    def total(self, of_block: OfBlock, /) -> Array:
+        """The sum over blocks, in a fixed order."""
+        step = max(256, _BLOCK // self.dim)
+        total = of_block(self.rows[:step], self.labels[:step])
+        for start in range(step, self.n, step):
+            total = total + of_block(self.rows[start : start + step], self.labels[start : start + step])
+        return total
+
+
+def _numeric(name: str, values: npt.ArrayLike) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} is not a rectangular array of numbers") from None
+    if array.dtype.kind not in "fiu" and not (name == "X" and array.dtype.kind == "b"):
+        remedy = "code it as -1 and +1" if name == "y" else "encode it as numbers"
+        raise InputError(f"{name} must hold real numbers, not {array.dtype}: {remedy}")
+    with np.errstate(all="ignore"):  # a warning would tell of a value
+        return array.astype(np.float64)

@@ -1,0 +1,23 @@
+"""Private coefficients: Algorithm 1 (objective perturbation) and Algorithm 4 (output perturbation)."""
+
+import numpy as np
+
+from dpinfer.data.source import Source
+from dpinfer.fit.plan import Mechanism, ObjectivePerturbation
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.privacy.gate import Gate, Released
+
+
+def estimate(mechanism: Mechanism, gate: Gate, source: Source, risk: PenalisedRisk) -> Released:
+    """θ~ and the law of the noise behind it."""
+    if isinstance(mechanism, ObjectivePerturbation):
+        return gate.perturbed_minimum("estimate", source, risk)
+    return gate.noisy_minimum("estimate", source, risk)
+
+
+def noise_map(mechanism: Mechanism, hessian: Array, n: int) -> Array:
+    """How the noise enters target - estimate: H⁻¹b/n for Algorithm 1 (in Algorithm 3), -b for 4 (in 5)."""
+    if isinstance(mechanism, ObjectivePerturbation):
+        return np.linalg.inv(hessian) / n
+    return -np.eye(len(hessian))

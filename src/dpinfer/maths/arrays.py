@@ -1,0 +1,20 @@
+"""The array type of the package, and the little randomness a formula may be handed."""
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+class Randomness(Protocol):
+    """What a law needs to draw: a numpy Generator (studies), or the operating system (releases)."""
+
+    def standard_normal(self, size: tuple[int, ...], /) -> Array:
+        """Independent N(0, 1) numbers."""
+        ...
+
+    def standard_exponential(self, size: tuple[int, ...], /) -> Array:
+        """Independent exponential numbers with mean 1."""
+        ...

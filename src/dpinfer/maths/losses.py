@@ -1,0 +1,179 @@
+"""Losses of one margin z = y θ·x, with the two bounds that privacy needs.
+
+| symbol | meaning            | name in code      |
+| ------ | ------------------ | ----------------- |
+| f      | loss of the margin | `value`           |
+| f'     | its derivative     | `slope`           |
+| f''    | second derivative  | `curvature`       |
+| L      | sup abs(f')        | `slope_bound`     |
+| t      | sup f''            | `curvature_bound` |
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from scipy.special import expit
+
+from dpinfer.errors import InputError
+from dpinfer.maths.arrays import Array
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """A convex loss of the margin.  Any object with these five names works everywhere.
+
+    ``slope_bound`` and ``curvature_bound`` are promises about all margins: the noise is scaled by them.
+    `check_loss` refuses a loss whose promises are numerically false.
+    """
+
+    @property
+    def slope_bound(self) -> float:
+        """Upper bound on abs(slope)."""
+        ...
+
+    @property
+    def curvature_bound(self) -> float:
+        """Upper bound on the curvature."""
+        ...
+
+    def value(self, z: Array, /) -> Array:
+        """f(z), elementwise."""
+        ...
+
+    def slope(self, z: Array, /) -> Array:
+        """f'(z), elementwise."""
+        ...
+
+    def curvature(self, z: Array, /) -> Array:
+        """f''(z), elementwise; at a kink of the slope, any value between its two sides."""
+        ...
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """f(z) = log(1 + exp(-z)): logistic regression."""
+
+    slope_bound = 1.0
+    curvature_bound = 0.25
+
+    def value(self, z: Array) -> Array:
+        """log(1 + exp(-z))."""
+        return np.logaddexp(0.0, -z)
+
+    def slope(self, z: Array) -> Array:
+        """-S(-z), S the sigmoid."""
+        return -expit(-z)
+
+    def curvature(self, z: Array) -> Array:
+        """S(z) S(-z)."""
+        return expit(z) * expit(-z)
+
+    def slope_within(self, radius: float) -> float:
+        """sup of abs(f') over abs(z) <= radius: S(radius)."""
+        return float(expit(radius))
+
+
+@dataclass(frozen=True)
+class HuberHinge:
+    """The hinge max(0, 1 - z) with its corner rounded over [1 - knee, 1 + knee]: a smooth linear SVM."""
+
+    knee: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.knee) and self.knee > 0):
+            raise InputError(f"the knee of HuberHinge must be a positive number, not {self.knee}")
+
+    slope_bound = 1.0
+
+    @property
+    def curvature_bound(self) -> float:
+        """1/(2 knee)."""
+        return 1 / (2 * self.knee)
+
+    def value(self, z: Array) -> Array:
+        """0 beyond 1 + knee, quadratic within the knee, 1 - z below it."""
+        gap = np.clip(1 + self.knee - z, 0.0, 2 * self.knee)
+        return gap**2 / (4 * self.knee) + np.maximum(1 - self.knee - z, 0.0)
+
+    def slope(self, z: Array) -> Array:
+        """-clip((1 + knee - z)/(2 knee), 0, 1)."""
+        return -np.clip((1 + self.knee - z) / (2 * self.knee), 0.0, 1.0)
+
+    def curvature(self, z: Array) -> Array:
+        """1/(2 knee) where abs(1 - z) <= knee, else 0."""
+        return np.where(np.abs(1 - z) <= self.knee, self.curvature_bound, 0.0)
+
+
+def slope_within(loss: Loss, radius: float) -> float:
+    """Bound on abs(f'(z)) over abs(z) <= radius: the loss's own, if it declares one, else ``slope_bound``.
+
+    A declared bound is held against the slope at both ends, where a convex loss has its steepest points.
+    """
+    if not hasattr(loss, "slope_within"):
+        return float(loss.slope_bound)
+    declared = float(loss.slope_within(radius))
+    steepest = np.abs(loss.slope(np.array([-radius, radius]))).max()
+    if not steepest * (1 - _ROUNDING) <= declared <= loss.slope_bound * (1 + _ROUNDING):
+        raise InputError(f"{loss!r} declares slope_within({radius:.3g}) = {declared:.6g}, which its slope exceeds")
+    return declared
+
+
+_ROUNDING = 1e-9
+
+
+def check_loss(loss: Loss) -> None:
+    """Refuse a loss that is not convex or whose declared bounds are numerically false.
+
+    Guarantee [false_bounds_are_refused]: a slope or a change of slope above the declared bound, at any point of
+    a grid that is refined where the slope changes most, raises `InputError`.
+    """
+    if not isinstance(loss, Loss):
+        raise InputError(
+            f"{type(loss).__name__} is not a loss: it needs value, slope, curvature, slope_bound and curvature_bound"
+        )
+    if type(loss) in (Logistic, HuberHinge):
+        return
+    L, t = float(loss.slope_bound), float(loss.curvature_bound)
+    if not (np.isfinite(L) and np.isfinite(t) and L > 0 and t > 0):
+        raise InputError(f"{loss!r}: slope_bound and curvature_bound must be positive and finite")
+    z = _probe(loss)
+    value, slope, curvature = (np.asarray(f(z), dtype=float) for f in (loss.value, loss.slope, loss.curvature))
+    rise, run = np.diff(slope), np.diff(z)
+    rounding = _ROUNDING * L
+    faults = {
+        "value, slope or curvature is not finite": not np.isfinite([value, slope, curvature]).all(),
+        f"slope exceeds slope_bound = {L:g}": np.abs(slope).max() > L + rounding,
+        f"curvature exceeds curvature_bound = {t:g}": curvature.max() > t * (1 + _ROUNDING)
+        or bool(np.any(rise > t * run + rounding)),
+        "it is not convex (the slope decreases)": curvature.min() < 0 or bool(np.any(rise < -rounding)),
+        "slope is not the derivative of value": not _integrates(z, slope, value),
+        "curvature is not the derivative of slope": not _integrates(z, curvature, slope),
+    }
+    for fault, found in faults.items():
+        if found:
+            raise InputError(f"{loss!r} is refused: {fault}")
+
+
+def _probe(loss: Loss) -> Array:
+    """Margins from -1000 to 1000, dense near 0, refined three times where the slope changes most."""
+    far = np.geomspace(30, 1000, 50)[1:]
+    z = np.concatenate([-far[::-1], np.linspace(-30, 30, 3001), far])
+    for _ in range(3):
+        rise = np.abs(np.diff(np.asarray(loss.slope(z), dtype=float)))
+        widest = np.sort(np.argsort(rise)[-100:])
+        inside = np.linspace(z[widest], z[widest + 1], 12, axis=1)[:, 1:-1]
+        z = np.sort(np.concatenate([z, inside.ravel()]))
+    return z
+
+
+def _integrates(z: Array, derivative: Array, function: Array) -> bool:
+    """Whether ``function`` rises, between neighbours, by what ``derivative`` allows, apart from kinks.
+
+    Every increment must lie within the trapezoid rule, give or take what the derivative changes in between;
+    one interval in fifty may differ, because a jump can hide there.
+    """
+    run, rise = np.diff(z), np.diff(function)
+    area = run * (derivative[1:] + derivative[:-1]) / 2
+    slack = run * np.abs(np.diff(derivative)) + 1e-7 * (run * np.abs(derivative).max() + 1e-3)
+    return bool(np.mean(np.abs(rise - area) > slack) < 0.02)

@@ -1,0 +1,95 @@
+"""The certified minimum of a convex objective, from its value, gradient and Hessian totals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from dpinfer.errors import InputError
+from dpinfer.maths.arrays import Array
+
+Totals = Callable[[Array], tuple[float, Array, Array]]
+"""From coefficients to value, gradient and Hessian of the whole objective."""
+
+_IDLE = 20  # steps without any gain after which rounding has the last word
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where the search stopped, and the certificate: the gradient norm measured there."""
+
+    coef: Array
+    gradient_norm: float
+
+
+@dataclass(frozen=True)
+class _Point:
+    coef: Array
+    value: float
+    gradient: Array
+    hessian: Array
+
+    @property
+    def gradient_norm(self) -> float:
+        return float(np.linalg.norm(self.gradient))
+
+
+def minimise(totals: Totals, dim: int, tolerance: float, *, strongly_convex: bool = True) -> Minimum:
+    """Newton steps with a line search, until the gradient norm is at most ``tolerance``.
+
+    Guarantee [certified_minimum]: on a strongly convex objective the search never gives up: it ends below
+    ``tolerance``, or where rounding leaves no step that helps.  ``gradient_norm`` says which.
+    With m the modulus of strong convexity the minimiser is within gradient_norm/m of ``coef``.  An objective that
+    is only convex must show curvature where the search ends, or it has no single minimum and `InputError` is raised.
+    """
+    point = best = _at(totals, np.zeros(dim))
+    idle = 0
+    while best.gradient_norm > tolerance and idle < _IDLE:
+        ahead = _line_search(totals, point, _newton_step(point))
+        gained = ahead.value < point.value - _rounding(point) or ahead.gradient_norm < best.gradient_norm
+        idle = 0 if gained else idle + 1
+        point = ahead
+        best = point if point.gradient_norm < best.gradient_norm else best
+    if not strongly_convex and best.gradient_norm > 1e-5 * np.linalg.eigvalsh(best.hessian)[0]:
+        raise InputError(
+            "without a penalty this objective has no single minimum (the two classes are separated, or a column is "
+            "a combination of others): set penalty > 0"
+        )
+    return Minimum(best.coef, best.gradient_norm)
+
+
+def _at(totals: Totals, coef: Array) -> _Point:
+    return _Point(coef, *totals(coef))
+
+
+def _newton_step(point: _Point) -> Array:
+    """-H⁻¹g; a Hessian that rounding has made indefinite is raised until it can be factorised."""
+    raise_by = 0.0
+    identity = np.eye(len(point.coef))
+    while True:
+        try:
+            return -cho_solve(cho_factor(point.hessian + raise_by * identity), point.gradient)
+        except LinAlgError:
+            size = max(float(np.abs(point.hessian).max()), np.finfo(float).tiny)
+            raise_by = max(10 * raise_by, 1e-14 * size)
+
+
+def _line_search(totals: Totals, point: _Point, step: Array) -> _Point:
+    """The first of 1, 1/2, 1/4, … that decreases the value enough, or that is not yet past the minimum of the line.
+
+    The second test needs no difference of two nearly equal values, so rounding does not stop it early.
+    """
+    descent = float(point.gradient @ step)
+    length = 1.0
+    while True:
+        ahead = _at(totals, point.coef + length * step)
+        lower = ahead.value <= point.value + 1e-4 * length * descent
+        if lower or float(ahead.gradient @ step) <= 0 or length < 1e-18:
+            return ahead
+        length /= 2
+
+
+def _rounding(point: _Point) -> float:
+    """A decrease of the value below this is noise."""
+    return 1e-14 * (1 + abs(point.value))

@@ -1,0 +1,118 @@
+"""The penalised empirical risk of the paper, and every constant its privacy rests on.
+
+| symbol | meaning                                                         | name in code       |
+| ------ | --------------------------------------------------------------- | ------------------ |
+| c      | penalty of the mean objective, c ‖θ‖²                           | `penalty`          |
+| λ      | 2 n c, penalty of the sum objective, λ/2 ‖θ‖²                   | `ridge`            |
+| θ      | coefficients                                                    | `coef`             |
+| t, L   | curvature and slope bounds of the loss                          | `curvature_bound`… |
+| ε'     | ε - log(1 + t/λ), what Algorithm 1 has left for its noise       | `left`             |
+
+Scale: sums over records, never means.  Neighbours: one record replaced, n public.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.bounded import BoundedSum, OfBlock
+from dpinfer.maths.losses import Loss, check_loss, slope_within
+
+
+@dataclass(frozen=True)
+class PenalisedRisk:
+    """sum_i f(y_i θ·x_i) + λ/2 ‖θ‖² over n records with ‖x_i‖ <= 1."""
+
+    loss: Loss
+    penalty: float
+    n: int
+
+    def __post_init__(self) -> None:
+        check_loss(self.loss)
+        if not (np.isfinite(self.penalty) and self.penalty >= 0):
+            raise InputError(f"penalty must be a finite number >= 0, not {self.penalty}")
+        if self.n < 1:
+            raise InputError("there are no records: n must be at least 1")
+
+    @property
+    def ridge(self) -> float:
+        """λ = 2 n c."""
+        return 2 * self.n * self.penalty
+
+    def totals(self, coef: Array) -> OfBlock:
+        """Value, gradient and Hessian of the loss at ``coef``, one flat array of 1 + d + d² sums.
+
+        Exact and private: for the minimiser behind the gate only.
+        """
+
+        def of_block(rows: Array, labels: Array) -> Array:
+            margins = labels * (rows @ coef)
+            gradient = (labels * self.loss.slope(margins)) @ rows
+            hessian = _weighted_square(rows, self.loss.curvature(margins))
+            return np.concatenate([[self.loss.value(margins).sum()], gradient, hessian.ravel()])
+
+        return of_block
+
+    def curvature_sum(self, coef: Array) -> BoundedSum:
+        """sum f'' x xᵀ, the data part of n H.
+
+        Guarantee [curvature_sensitivity]: replacing one record moves it by at most 2t in Frobenius norm.
+        """
+
+        largest = self.loss.curvature_bound
+
+        def of_block(rows: Array, labels: Array) -> Array:
+            curvature = self.loss.curvature(labels * (rows @ coef))
+            return _weighted_square(rows, np.clip(curvature, 0.0, largest))
+
+        return BoundedSum(of_block, 2 * largest)
+
+    def score_sum(self, coef: Array) -> BoundedSum:
+        """sum f'² x xᵀ, the data part of n Σ.
+
+        Guarantee [score_sensitivity]: replacing one record moves it by at most 2 sup f'², the supremum over
+        margins up to ‖coef‖: 2 S(‖coef‖)² for the logistic loss, at the released coefficients.
+        """
+
+        largest = slope_within(self.loss, float(np.linalg.norm(coef)))
+
+        def of_block(rows: Array, labels: Array) -> Array:
+            slope = self.loss.slope(labels * (rows @ coef))
+            return _weighted_square(rows, np.clip(slope, -largest, largest) ** 2)
+
+        return BoundedSum(of_block, 2 * largest**2)
+
+    def minimiser_sensitivity(self) -> float:
+        """Algorithm 4.
+
+        Guarantee [minimiser_sensitivity]: replacing one record moves the minimiser by at most L/(nc).
+        """
+        if self.penalty == 0:
+            raise BudgetError("output perturbation needs a penalty above 0: its sensitivity is 1/(n penalty)")
+        return self.loss.slope_bound / (self.n * self.penalty)
+
+    def perturbation_rate(self, epsilon: float) -> float:
+        """Algorithm 1: the rate ε'/(2L) of the spherical Laplace vector b.
+
+        Guarantee [objective_perturbation]: argmin of the risk plus b·θ is ε-differentially private.
+        """
+        left = epsilon - np.log1p(self.loss.curvature_bound / self.ridge) if self.ridge > 0 else 0.0
+        if not left > 0:
+            raise BudgetError(
+                f"penalty {self.penalty:.6g} is too small for objective perturbation at epsilon = {epsilon:.6g} "
+                f"with n = {self.n}: it must exceed {self.smallest_penalty(epsilon):.6g}; "
+                "raise the penalty or the budget"
+            )
+        return float(left / (2 * self.loss.slope_bound))
+
+    def smallest_penalty(self, epsilon: float) -> float:
+        """t/(2n(e^ε - 1)): the penalty must exceed it, or nothing is left of ε."""
+        return float(self.loss.curvature_bound * np.exp(-epsilon) / (-2 * self.n * np.expm1(-epsilon)))
+
+
+def _weighted_square(rows: Array, weights: Array) -> Array:
+    """sum_i w_i x_i x_iᵀ for weights >= 0, as one symmetric rank-k product."""
+    scaled = rows * np.sqrt(weights)[:, None]
+    return scaled.T @ scaled

@@ -1,0 +1,180 @@
+"""Privacy budgets as values.  A share of a budget is again a typed value, never a bare number.
+
+PureDP(ε)        a share buys spherical Laplace noise of rate ε/bound
+ZCDP(ρ)          a share buys Gaussian noise of scale bound/sqrt(2ρ)
+ApproxDP(ε, δ)   is spent as the ZCDP that converts to it
+NoPrivacy()      noise off: reference fits and studies only
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dpinfer.errors import BudgetError
+from dpinfer.maths import accounting
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+
+
+@dataclass(frozen=True)
+class PureDP:
+    """ε-differential privacy."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _require_positive("epsilon", self.epsilon)
+
+    def split(self, *weights: float) -> tuple["PureDP", ...]:
+        """Shares in proportion to ``weights``, adding up to the whole."""
+        return tuple(PureDP(self.epsilon * w) for w in _fractions(weights))
+
+    def pure(self) -> "PureDP":
+        """The pure share of the same cost: itself."""
+        return self
+
+    def zcdp(self) -> "ZCDP":
+        """The zCDP cost, ε²/2."""
+        return ZCDP(accounting.zcdp_from_pure(self.epsilon))
+
+    def noise(self, bound: float) -> Law:
+        """Noise for a sum that one record moves by at most ``bound``.
+
+        Guarantee [laplace_scale]: rate ε/bound, so that the release is ε-differentially private.
+        """
+        return SphericalLaplace(self.epsilon / bound)
+
+    @property
+    def amount(self) -> str:
+        """The number with its name."""
+        return f"epsilon = {self.epsilon:.6g}"
+
+    def __str__(self) -> str:
+        return f"pure differential privacy with {self.amount}"
+
+
+@dataclass(frozen=True)
+class ZCDP:
+    """ρ-zero-concentrated differential privacy."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        _require_positive("rho", self.rho)
+
+    def split(self, *weights: float) -> tuple["ZCDP", ...]:
+        """Shares in proportion to ``weights``, adding up to the whole."""
+        return tuple(ZCDP(self.rho * w) for w in _fractions(weights))
+
+    def pure(self) -> PureDP:
+        """The pure share of the same cost: ε = sqrt(2ρ)."""
+        return PureDP(accounting.pure_from_zcdp(self.rho))
+
+    def zcdp(self) -> "ZCDP":
+        """The zCDP cost: itself."""
+        return self
+
+    def approx(self, delta: float) -> "ApproxDP":
+        """What this budget promises at a given δ."""
+        _require_delta(delta)
+        return ApproxDP(accounting.epsilon_from_zcdp(self.rho, delta), delta)
+
+    def noise(self, bound: float) -> Law:
+        """Noise for a sum that one record moves by at most ``bound``.
+
+        Guarantee [gaussian_scale]: scale bound/sqrt(2ρ), so that the release is ρ-zCDP.
+        """
+        return Gaussian(bound / math.sqrt(2 * self.rho))
+
+    @property
+    def amount(self) -> str:
+        """The number with its name."""
+        return f"rho = {self.rho:.6g}"
+
+    def __str__(self) -> str:
+        return f"zero-concentrated differential privacy (zCDP) with {self.amount}"
+
+
+@dataclass(frozen=True)
+class ApproxDP:
+    """(ε, δ)-differential privacy, spent as the zCDP that converts to it."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        _require_positive("epsilon", self.epsilon)
+        _require_delta(self.delta)
+
+    def split(self, *weights: float) -> tuple[ZCDP, ...]:
+        """zCDP shares in proportion to ``weights``, adding up to the converted budget."""
+        return self.zcdp().split(*weights)
+
+    def zcdp(self) -> ZCDP:
+        """The largest zCDP budget that this one pays for."""
+        return ZCDP(accounting.zcdp_from_approx(self.epsilon, self.delta))
+
+    def __str__(self) -> str:
+        return (
+            f"(epsilon, delta)-differential privacy with epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}, "
+            f"through zCDP with {self.zcdp().amount}"
+        )
+
+
+@dataclass(frozen=True)
+class NoPrivacy:
+    """Noise off.  The result says that it is not private."""
+
+    def split(self, *weights: float) -> tuple["NoPrivacy", ...]:
+        """As many copies of itself."""
+        return tuple(self for _ in _fractions(weights))
+
+    def noise(self, bound: float) -> Law:  # noqa: ARG002  (one signature for all shares)
+        """No noise."""
+        return NO_NOISE
+
+    @property
+    def amount(self) -> str:
+        """Nothing is paid."""
+        return "noise off"
+
+    def __str__(self) -> str:
+        return "none (noise off)"
+
+
+Share = PureDP | ZCDP | NoPrivacy
+"""What one release may cost."""
+
+Budget = Share | ApproxDP
+"""What a user may declare."""
+
+
+def compose(shares: Iterable[Share]) -> Share:
+    """The cost of adaptive releases together.
+
+    Guarantee [composition]: pure shares add in ε; once a zCDP share is among them, everything adds in ρ.
+    """
+    shares = list(shares)
+    if all(isinstance(s, NoPrivacy) for s in shares):
+        return NoPrivacy()
+    if any(isinstance(s, NoPrivacy) for s in shares):
+        raise BudgetError("a plan is private as a whole or not at all: give every step a share, or none")
+    if all(isinstance(s, PureDP) for s in shares):
+        return PureDP(math.fsum(s.epsilon for s in shares if isinstance(s, PureDP)))
+    return ZCDP(math.fsum(s.zcdp().rho for s in shares if not isinstance(s, NoPrivacy)))
+
+
+def _require_positive(name: str, number: float) -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not (0 < number < math.inf):
+        raise BudgetError(f"{name} must be a positive finite number, not {number!r}")
+
+
+def _require_delta(delta: float) -> None:
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not (0 < delta < 1):
+        raise BudgetError(f"delta must lie strictly between 0 and 1, not {delta!r}")
+
+
+def _fractions(weights: tuple[float, ...]) -> list[float]:
+    if not weights or not all(0 < w < math.inf for w in weights):
+        raise BudgetError("shares need one positive weight each")
+    whole = math.fsum(weights)
+    return [w / whole for w in weights]

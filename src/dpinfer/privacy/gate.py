@@ -1,0 +1,99 @@
+"""The only door from exact numbers to released ones.
+
+A gate is opened with the shares of one fit.  It books them all, then lets each share be used once:
+a bounded sum plus noise, the minimum of a perturbed risk, or a minimum plus noise.
+Nothing the solver says (iterations, gradient norm) leaves the gate.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpinfer.data.source import Source
+from dpinfer.errors import LedgerError, PrivacyError
+from dpinfer.maths.arrays import Array, Randomness
+from dpinfer.maths.bounded import BoundedSum
+from dpinfer.maths.laws import NO_NOISE, Law, SphericalLaplace
+from dpinfer.maths.minimise import minimise
+from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.privacy.budget import NoPrivacy, Share
+from dpinfer.privacy.ledger import Book, Entry
+
+TOLERANCE = 1e-12
+"""Gradient norm a record at which a minimum counts as reached, relative to the slope bound."""
+
+
+@dataclass(frozen=True)
+class Released:
+    """A number that may be published, and the law of the noise that is in it (or in its objective)."""
+
+    value: Array
+    noise: Law
+
+
+class Gate:
+    """One fit's releases.
+
+    Guarantee [booked_first]: the spend is in the ledger before the first record is read; if it is refused,
+    nothing is computed.
+    Guarantee [spent_once]: each booked share pays for one release.
+    """
+
+    def __init__(self, entry: Entry, ledger: Book | None, randomness: Randomness) -> None:
+        if ledger is not None:
+            if not hasattr(ledger, "book"):
+                raise LedgerError("ledger= takes a dpinfer Ledger, or None to book nothing")
+            ledger.book(entry)
+        self._shares: dict[str, Share] = {event.step: event.share for event in entry.events}
+        self._randomness = randomness
+
+    def noisy_sum(self, step: str, source: Source, bounded: BoundedSum) -> Released:
+        """A sum over records plus noise scaled to its bound, in every entry of the array."""
+        noise = self._take(step).noise(bounded.bound)
+        exact = source.total(bounded.of_block)
+        return Released(exact + self._draw(noise, exact.size).reshape(exact.shape), noise)
+
+    def perturbed_minimum(self, step: str, source: Source, risk: PenalisedRisk) -> Released:
+        """The minimum of the risk plus b·θ (Algorithm 1); the noise is that of b."""
+        noise = objective_noise(self._take(step), risk)
+        return Released(_minimiser(source, risk, self._draw(noise, source.dim)), noise)
+
+    def noisy_minimum(self, step: str, source: Source, risk: PenalisedRisk) -> Released:
+        """The minimum of the risk, plus noise (Algorithm 4)."""
+        noise = output_noise(self._take(step), risk)
+        exact = _minimiser(source, risk, np.zeros(source.dim))
+        return Released(exact + self._draw(noise, source.dim), noise)
+
+    def _take(self, step: str) -> Share:
+        if step not in self._shares:
+            raise PrivacyError(f"no booked share is left for the step {step!r}")
+        return self._shares.pop(step)
+
+    def _draw(self, noise: Law, size: int) -> Array:
+        return noise.sample(self._randomness, (size,))
+
+
+def objective_noise(share: Share, risk: PenalisedRisk) -> Law:
+    """The law of b in Algorithm 1; a zCDP share runs at ε = sqrt(2ρ)."""
+    if isinstance(share, NoPrivacy):
+        return NO_NOISE
+    return SphericalLaplace(risk.perturbation_rate(share.pure().epsilon))
+
+
+def output_noise(share: Share, risk: PenalisedRisk) -> Law:
+    """The law of the noise in Algorithm 4."""
+    return NO_NOISE if isinstance(share, NoPrivacy) else share.noise(risk.minimiser_sensitivity())
+
+
+def _minimiser(source: Source, risk: PenalisedRisk, b: Array) -> Array:
+    """argmin of the risk plus b·θ."""
+    d = source.dim
+    ridge = risk.ridge * np.eye(d)
+
+    def totals(coef: Array) -> tuple[float, Array, Array]:
+        sums = source.total(risk.totals(coef))
+        value = float(sums[0] + risk.ridge / 2 * coef @ coef + b @ coef)
+        return value, sums[1 : d + 1] + risk.ridge * coef + b, sums[d + 1 :].reshape(d, d) + ridge
+
+    tolerance = TOLERANCE * risk.n * risk.loss.slope_bound
+    return minimise(totals, d, tolerance, strongly_convex=risk.ridge > 0).coef

@@ -1,0 +1,224 @@
+"""The published outcome of a fit: numbers only, never data."""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer import codec, text
+from dpinfer.errors import InputError
+from dpinfer.maths import inference, laws
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.inference import ErrorLaw
+from dpinfer.privacy import budget as budgets
+from dpinfer.privacy.ledger import Event
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT, VERSION = "dpinfer.FitResult", 1
+
+
+@dataclass(frozen=True)
+class Model:
+    """What was estimated."""
+
+    loss: str
+    penalty: float
+    n: int
+    target: str
+    mechanism: str
+    recipe: str
+
+    def estimand(self) -> str:
+        """The number that the intervals are about, in words."""
+        risk = f"E[f(y θ·x)] with f = {self.loss}"
+        if self.target == "unpenalised":
+            return f"the minimiser of the population risk {risk}, x the bounded row"
+        return (
+            f"the minimiser of the penalised population risk {risk} plus c‖θ‖², c = {self.penalty:.6g}, x the bounded "
+            "row; a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient"
+        )
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What was promised, about whom, and what was spent."""
+
+    budget: budgets.Budget
+    unit: str
+    events: tuple[Event, ...]
+    booked: bool
+    private: bool
+    neighbours: str = "one record replaced, number of records public"
+
+    def caveats(self) -> tuple[str, ...]:
+        """What the promise does not cover."""
+        notes = []
+        if not self.private:
+            notes.append("NOT PRIVATE: the noise was off or came from a known seed. Do not publish.")
+        if not self.booked:
+            notes.append("Nothing was booked: no ledger was given, so other releases from these data are not counted.")
+        notes.append(
+            "Noise is drawn and minima are found in double precision; an attacker who exploits the last bits of the "
+            "published numbers is not covered."
+        )
+        notes.append("Intervals rest on a large-sample approximation; they say nothing about bias in the data.")
+        return tuple(notes)
+
+
+@dataclass(frozen=True)
+class WaldTest:
+    """A test of linear restrictions."""
+
+    statistic: float
+    df: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One linear combination of coefficients."""
+
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """Coefficients with the law of their error.  Everything here is released; every method is post-processing."""
+
+    names: tuple[str, ...]
+    estimate: Array
+    error: ErrorLaw
+    hessian: Array
+    score_cov: Array
+    model: Model
+    privacy: Privacy
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the estimate: sampling and privacy noise together."""
+        return self.error.covariance()
+
+    @property
+    def std_error(self) -> Array:
+        """Standard errors: sampling and privacy noise together."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def conf_int(self, level: float = 0.95) -> Array:
+        """Confidence intervals, one row (low, high) a coefficient."""
+        return inference.interval(self.estimate, self.error, _level(level))
+
+    def simultaneous(self, level: float = 0.95) -> Array:
+        """Intervals that cover all coefficients together with probability ``level``."""
+        return inference.simultaneous(self.estimate, self.error, _level(level))
+
+    def contrast(self, vector: npt.ArrayLike, level: float = 0.95) -> Contrast:
+        """Estimate and interval of vector · target."""
+        row = self._restrictions(np.atleast_2d(np.asarray(vector, dtype=float)))
+        if len(row) != 1:
+            raise InputError("a contrast is one vector; use wald for several at once")
+        value, error = row @ self.estimate, self.error.mapped(row)
+        low, high = inference.interval(value, error, _level(level))[0]
+        std_error = float(np.sqrt(error.covariance()[0, 0]))
+        p_value = float(inference.p_values(value, error)[0])
+        return Contrast(float(value[0]), std_error, float(low), float(high), p_value)
+
+    def wald(self, R: npt.ArrayLike, r: npt.ArrayLike = 0.0) -> WaldTest:
+        """Test R target = r."""
+        matrix = self._restrictions(np.atleast_2d(np.asarray(R, dtype=float)))
+        if np.linalg.matrix_rank(matrix) < len(matrix):
+            raise InputError("the rows of R must be linearly independent")
+        right = np.broadcast_to(np.asarray(r, dtype=float), (len(matrix),))
+        statistic, p_value = inference.wald(matrix @ self.estimate - right, self.error.mapped(matrix))
+        return WaldTest(statistic, len(matrix), p_value)
+
+    def table(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """One row a coefficient: name, estimate, std_error, z, p_value, low, high.  Every view is made from it."""
+        columns = {
+            "estimate": self.estimate,
+            "std_error": self.std_error,
+            "z": self.estimate / self.std_error,
+            "p_value": inference.p_values(self.estimate, self.error),
+            "low": self.conf_int(level)[:, 0],
+            "high": self.conf_int(level)[:, 1],
+        }
+        return [
+            {"name": name, **{key: float(column[j]) for key, column in columns.items()}}
+            for j, name in enumerate(self.names)
+        ]
+
+    def to_frame(self, level: float = 0.95) -> "pd.DataFrame":
+        """The table as a pandas data frame, indexed by coefficient."""
+        import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
+
+        return pd.DataFrame(self.table(level)).set_index("name")
+
+    def summary(self, level: float = 0.95) -> str:
+        """The regression table as text, with the privacy statement under it."""
+        privacy, model = self.privacy, self.model
+        title = "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
+        facts = {
+            "Loss": model.loss,
+            "Records": str(model.n),
+            "Target": model.target,
+            "Penalty c": f"{model.penalty:.6g}",
+            "Recipe": model.recipe,
+            "Coefficients": str(len(self.names)),
+        }
+        statements = [
+            f"Fitted by {model.mechanism}.",
+            f"Estimand: {model.estimand()}.",
+            f"Privacy: {privacy.budget}.",
+            f"Protects {privacy.unit} (neighbours: {privacy.neighbours}).",
+            "Spent on " + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events) + ".",
+            "The intervals count both the sampling error and the privacy noise.",
+            *(f"- {caveat}" for caveat in privacy.caveats()),
+        ]
+        return text.page(title, facts, text.coefficients(self.table(level), level), statements)
+
+    def to_json(self) -> str:
+        """Everything in the result, as one JSON object with a format name and a version."""
+        document = {"format": FORMAT, "version": VERSION, **codec.encode(self)}
+        return json.dumps(document, ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, document: str) -> "FitResult":
+        """The inverse of `to_json`, exact to the last bit."""
+        try:
+            saved = json.loads(document)
+            if (saved.pop("format"), saved.pop("version")) != (FORMAT, VERSION):
+                raise InputError(f"this is not a {FORMAT} of version {VERSION}")
+            result = codec.decode(saved, _KINDS)
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as fault:
+            raise InputError(f"this text is not a saved FitResult: {fault}") from None
+        if not isinstance(result, cls):
+            raise InputError("this text is not a saved FitResult")
+        return result
+
+    def _restrictions(self, matrix: Array) -> Array:
+        if matrix.ndim != 2 or matrix.shape[1] != len(self.names) or not np.isfinite(matrix).all():
+            raise InputError(f"restrictions need one finite number a coefficient, {len(self.names)} in a row")
+        return matrix
+
+
+_KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        FitResult, ErrorLaw, Model, Privacy, Event,
+        laws.Gaussian, laws.SphericalLaplace,
+        budgets.PureDP, budgets.ZCDP, budgets.ApproxDP, budgets.NoPrivacy,
+    )
+}  # fmt: skip
+
+
+def _level(level: float) -> float:
+    if not 0 < level < 1:
+        raise InputError(f"a confidence level lies strictly between 0 and 1, not {level}")
+    return level

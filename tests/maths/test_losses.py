@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dpinfer as dp
+from dpinfer.maths.losses import check_loss, slope_within
+from support import labelled
+
+losses = st.one_of(st.just(dp.Logistic()), st.builds(dp.HuberHinge, st.floats(0.05, 5)))
+margins = st.floats(-20, 20)
+
+
+@given(losses, margins)
+def test_slope_and_curvature_are_derivatives(loss, z):
+    if isinstance(loss, dp.HuberHinge) and min(abs(z - 1 - loss.knee), abs(z - 1 + loss.knee)) < 1e-3:
+        return  # the curvature jumps at the two ends of the knee
+    h = 1e-5
+    left, right = np.array([z - h]), np.array([z + h])
+    assert loss.slope(np.array([z]))[0] == pytest.approx((loss.value(right) - loss.value(left))[0] / (2 * h), abs=1e-5)
+    assert loss.curvature(np.array([z]))[0] == pytest.approx(
+        (loss.slope(right) - loss.slope(left))[0] / (2 * h), abs=1e-4
+    )
+
+
+@given(losses, st.lists(st.floats(-1e6, 1e6), min_size=1))
+def test_bounds_hold(loss, z):
+    z = np.array(z)
+    assert np.all(np.abs(loss.slope(z)) <= loss.slope_bound)
+    assert np.all(loss.curvature(z) >= 0)
+    assert np.all(loss.curvature(z) <= loss.curvature_bound)
+    assert np.isfinite(loss.value(z)).all()
+
+
+@given(losses, st.floats(0, 50))
+def test_slope_within_bounds_every_smaller_margin(loss, radius):
+    z = np.linspace(-radius, radius, 101)
+    assert np.abs(loss.slope(z)).max() <= slope_within(loss, radius) <= loss.slope_bound
+
+
+def test_papers_constants():
+    assert dp.Logistic().curvature_bound == 0.25
+    assert slope_within(dp.Logistic(), 2.0) == 1 / (1 + np.exp(-2.0))
+    assert dp.HuberHinge(0.5).curvature_bound == 1.0
+    assert slope_within(dp.HuberHinge(3.0), 0.1) == 1.0
+
+
+def test_huber_hinge_pieces():
+    loss, z = dp.HuberHinge(0.5), np.array([2.0, 1.5, 1.0, 0.5, -3.0])
+    assert np.allclose(loss.value(z), [0, 0, 0.125, 0.5, 4])
+    assert np.allclose(loss.slope(z), [0, 0, -0.5, -1, -1])
+
+
+class Probit:
+    """A user's own loss, by the five names alone: log-cosh, flat to the right."""
+
+    slope_bound = 1.0
+    curvature_bound = 0.5
+
+    def value(self, z):
+        return (np.logaddexp(z, -z) - z) / 2
+
+    def slope(self, z):
+        return (np.tanh(z) - 1) / 2
+
+    def curvature(self, z):
+        return (1 - np.tanh(z) ** 2) / 2
+
+
+def broken(**names):
+    return type("Broken", (Probit,), names)()
+
+
+def test_own_loss_works_everywhere():
+    check_loss(Probit())
+    X, y = labelled(500, 3)
+    for budget in (dp.PureDP(2.0), dp.ZCDP(0.5), dp.NoPrivacy()):
+        result = dp.infer(X, y, loss=Probit(), penalty=0.05, budget=budget)
+        assert np.isfinite(result.conf_int()).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "fault"),
+    [
+        (broken(slope_bound=0.9), "slope exceeds"),
+        (broken(curvature_bound=0.49), "curvature exceeds"),
+        (broken(curvature=lambda self, z: np.full_like(z, 0.1)), "not the derivative of slope"),
+        (broken(slope=lambda self, z: (np.tanh(z) - 1) / 4), "not the derivative of value"),
+        (broken(slope=lambda self, z: np.tanh(-z) / 2), "not convex"),
+        (broken(value=lambda self, z: z * np.nan), "not finite"),
+        (broken(slope_bound=float("inf")), "positive and finite"),
+        (broken(curvature_bound=-1.0), "positive and finite"),
+        (object(), "is not a loss"),
+    ],
+)
+def test_guarantee_false_bounds_are_refused(loss, fault):
+    X, y = labelled(20, 2)
+    with pytest.raises(dp.InputError, match=fault):
+        dp.infer(X, y, loss=loss, penalty=0.1, budget=dp.PureDP(1.0))
+
+
+def test_a_sharp_corner_is_found():
+    """A kink far steeper than declared, hidden between the points of a coarse grid."""
+    hinge = dp.HuberHinge(1e-4)
+
+    class Sharp:
+        slope_bound, curvature_bound = 1.0, 10.0
+
+        def value(self, z):
+            return hinge.value(z + 0.0037)
+
+        def slope(self, z):
+            return hinge.slope(z + 0.0037)
+
+        def curvature(self, z):
+            return np.minimum(hinge.curvature(z + 0.0037), 10.0)
+
+    with pytest.raises(dp.InputError, match="curvature exceeds"):
+        check_loss(Sharp())
+
+
+def test_declared_slope_within_is_checked():
+    loss = broken(slope_within=lambda self, radius: 0.1)
+    with pytest.raises(dp.InputError, match="slope_within"):
+        slope_within(loss, 1.0)
+
+
+@pytest.mark.parametrize("knee", [0.0, -1.0, float("nan"), float("inf")])
+def test_bad_knee(knee):
+    with pytest.raises(dp.InputError, match="knee"):
+        dp.HuberHinge(knee)

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from scipy import optimize
+
+import dpinfer as dp
+from dpinfer.maths.minimise import minimise
+from dpinfer.maths.risk import PenalisedRisk
+from support import labelled, unit_rows
+
+
+def objective(loss, X, y, penalty, b):
+    n, d = X.shape
+    risk = PenalisedRisk(loss, penalty, n)
+
+    def totals(coef):
+        sums = risk.totals(coef)(X, y)
+        return (
+            float(sums[0] + risk.ridge / 2 * coef @ coef + b @ coef),
+            sums[1 : d + 1] + risk.ridge * coef + b,
+            sums[d + 1 :].reshape(d, d) + risk.ridge * np.eye(d),
+        )
+
+    return totals
+
+
+HARD = [
+    (dp.Logistic(), 1e-3),
+    (dp.Logistic(), 1e-8),
+    (dp.HuberHinge(1.0), 1e-3),
+    (dp.HuberHinge(1.0), 1e-6),
+    (dp.HuberHinge(0.5), 1e-6),
+    (dp.HuberHinge(0.01), 1e-3),
+    (dp.HuberHinge(0.01), 1e-6),
+    (dp.HuberHinge(1e-4), 1e-3),
+]
+
+
+@pytest.mark.parametrize("separated", [False, True])
+@pytest.mark.parametrize("size", [0.0, 30.0])
+@pytest.mark.parametrize(("loss", "penalty"), HARD)
+def test_guarantee_certified_minimum(loss, penalty, size, separated):
+    n, d = 2000, 8
+    X = unit_rows(n, d, 3)
+    rng = np.random.default_rng(4)
+    y = np.sign(X @ np.ones(d) + (0 if separated else 0.3 * rng.standard_normal(n)))
+    totals = objective(loss, X, y, penalty, size * rng.standard_normal(d))
+    found = minimise(totals, d, tolerance=1e-9)
+    assert found.gradient_norm <= 1e-9
+    assert np.linalg.norm(totals(found.coef)[1]) == found.gradient_norm
+
+
+@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(0.5)])
+def test_agrees_with_scipy(loss):
+    X, y = labelled(400, 4)
+    totals = objective(loss, X, y, 0.01, np.array([3.0, -1.0, 0.5, 2.0]))
+    reference = optimize.minimize(
+        lambda t: totals(t)[:2], np.zeros(4), jac=True, method="L-BFGS-B", options={"gtol": 1e-10, "ftol": 1e-15}
+    )
+    assert np.allclose(minimise(totals, 4, 1e-10).coef, reference.x, atol=1e-6)
+
+
+def test_it_says_where_rounding_stopped_it():
+    X, y = labelled(400, 4)
+    found = minimise(objective(dp.Logistic(), X, y, 0.01, np.zeros(4)), 4, tolerance=0.0)
+    assert 0 < found.gradient_norm < 1e-11
+
+
+def test_no_minimum_is_an_error_only_without_a_penalty():
+    X = unit_rows(100, 2)
+    y = np.sign(X[:, 0])
+    with pytest.raises(dp.InputError, match="set penalty > 0"):
+        dp.infer(X, y, loss=dp.Logistic(), penalty=0.0, budget=dp.NoPrivacy())
+    assert np.isfinite(dp.infer(X, y, loss=dp.Logistic(), penalty=1e-9, budget=dp.NoPrivacy()).estimate).all()

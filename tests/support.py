@@ -1,0 +1,60 @@
+"""Small data sets with known truth, and the statistical yardsticks the tests share."""
+
+import numpy as np
+from scipy import stats
+
+import dpinfer as dp
+from dpinfer.fit.plan import Plan
+from dpinfer.maths.losses import Loss
+from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.ledger import Entry
+
+LOSSES: list[Loss] = [dp.Logistic(), dp.HuberHinge(1.0), dp.HuberHinge(0.5)]
+
+SIGNIFICANCE = 1e-4
+"""A correct build fails one such test in ten thousand; seeds are fixed, so in practice never."""
+
+
+def unit_rows(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X[:, -1] = 1.0
+    return X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+
+
+def labelled(n, d, seed=0, coef=None):
+    """Bounded rows and labels from a logistic model."""
+    X = unit_rows(n, d, seed)
+    coef = np.linspace(-2, 2, d) if coef is None else coef
+    p = 1 / (1 + np.exp(-X @ coef))
+    return X, np.where(np.random.default_rng(seed + 1).random(n) < p, 1.0, -1.0)
+
+
+def gate_of(randomness, **shares):
+    """A gate with the given shares and nothing booked."""
+    plan = [dp.privacy.ledger.Event(step, "test", share) for step, share in shares.items()]
+    return Gate(Entry("test", "one record", tuple(plan)), None, randomness)
+
+
+def plan_of(mechanism, kind, *amounts, **options):
+    return Plan(mechanism, *(kind(a) for a in amounts), **options)
+
+
+def exact_gradient(risk: PenalisedRisk, X, y, coef):
+    """Gradient of the penalised sum objective, written out independently of the package's sums."""
+    return sum(
+        yi * float(risk.loss.slope(np.array([yi * (xi @ coef)]))[0]) * xi for xi, yi in zip(X, y, strict=True)
+    ) + (2 * risk.n * risk.penalty * coef)
+
+
+def follows(sample, law) -> bool:
+    """Whether a sample is accepted as drawn from a scipy law, by Kolmogorov and Smirnov."""
+    return bool(stats.kstest(sample, law.cdf).pvalue > SIGNIFICANCE)
+
+
+def directions_uniform(vectors) -> bool:
+    """Whether the first coordinate of unit vectors in R^m follows its law: (u+1)/2 ~ Beta((m-1)/2, (m-1)/2)."""
+    m = vectors.shape[1]
+    u = vectors[:, 0] / np.linalg.norm(vectors, axis=1)
+    return follows((u + 1) / 2, stats.beta((m - 1) / 2, (m - 1) / 2))
