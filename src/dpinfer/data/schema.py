@@ -121,9 +121,7 @@ def _boolean(name: str, entry: dict[str, Any]) -> Column:
 
 def _category(name: str, entry: dict[str, Any]) -> Column:
     levels = tuple(_typed(name, entry, "levels", list))
-    first = {"reference": levels[0]} if levels else {}
-    reference = _typed(name, first | entry, "reference", str | int | bool)
-    return Category(name, levels, reference, **_words(name, entry))
+    return Category(name, levels, entry.get("reference", levels[0] if levels else ""), **_words(name, entry))
 
 
 def _outcome(name: str, entry: dict[str, Any]) -> Column:

@@ -29,4 +29,5 @@ def priv_spd_mat(noisy: Released, risk: PenalisedRisk, known: Array) -> Array:
     if noisy.noise == NO_NOISE:
         return matrix
     values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.maximum(values, 2 * risk.penalty)) @ vectors.T)
+    root = vectors * np.sqrt(np.maximum(values, 2 * risk.penalty))
+    return np.asarray(root @ root.T)

@@ -67,7 +67,8 @@ class Logistic:
 
     def curvature(self, z: Array) -> Array:
         """S(z) S(-z)."""
-        return expit(z) * expit(-z)
+        tail = expit(-np.abs(z))
+        return tail * (1 - tail)
 
     def slope_within(self, radius: float) -> float:
         """sup of abs(f') over abs(z) <= radius: S(radius)."""

@@ -9,7 +9,7 @@ from dpinfer.maths.arrays import Array, Randomness
 
 
 class SystemRandomness:
-    """Normal and exponential numbers from 53-bit uniforms of the operating system's generator."""
+    """Normal and exponential numbers from 52-bit uniforms of the operating system's generator."""
 
     def standard_normal(self, size: tuple[int, ...], /) -> Array:
         """Independent N(0, 1) numbers, by inversion."""
@@ -29,6 +29,6 @@ def privacy_randomness(insecure_seed: int | None) -> Randomness:
 
 
 def _uniform(size: tuple[int, ...]) -> Array:
-    """Midpoints of 2⁵³ equal cells of (0, 1): never 0, never 1."""
+    """Midpoints of 2⁵² equal cells of (0, 1), all exact: never 0, never 1."""
     words = np.frombuffer(os.urandom(8 * int(np.prod(size))), dtype=np.uint64)
-    return ((words >> np.uint64(11)).astype(np.float64).reshape(size) + 0.5) / 2.0**53
+    return ((words >> np.uint64(12)).astype(np.float64).reshape(size) + 0.5) / 2.0**52

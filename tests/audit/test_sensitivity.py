@@ -1,0 +1,89 @@
+"""Sensitivities by adversarial search: never exceeded, and a halved one is caught."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import dpinfer as dp
+from dpinfer.data.source import Rows
+from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.privacy.gate import _minimiser
+from support import LOSSES
+
+
+def worst_change(bounded, d, coef, seed=0):
+    """Largest Frobenius change of a sum when one record is replaced, by random starts and local search."""
+    rng = np.random.default_rng(seed)
+
+    def change(flat):
+        pair = flat.reshape(2, d)
+        pair = pair / np.maximum(1, np.linalg.norm(pair, axis=1, keepdims=True))
+        a, b = (bounded.of_block(row[None], np.ones(1)) for row in pair)
+        return float(np.linalg.norm(a - b))
+
+    starts = rng.standard_normal((400, 2 * d))
+    toward = coef / max(np.linalg.norm(coef), 1e-9)
+    starts[:20] = np.concatenate([np.tile(toward, (20, 1)), starts[:20, d:]], axis=1)
+    starts[20:40] = np.concatenate([np.tile(-toward, (20, 1)), starts[20:40, d:]], axis=1)
+    best = sorted(starts, key=change)[-8:]
+    found = [optimize.minimize(lambda f: -change(f), s, method="Nelder-Mead", options={"maxiter": 600}) for s in best]
+    return max(-f.fun for f in found)
+
+
+CASES = [(loss, scale) for loss in LOSSES for scale in (0.0, 0.5, 3.0, 20.0)]
+
+
+@pytest.mark.parametrize(("loss", "scale"), CASES)
+def test_guarantee_curvature_sensitivity(loss, scale):
+    coef = scale * np.array([0.6, -0.8, 0.0])
+    bounded = PenalisedRisk(loss, 0.01, 10).curvature_sum(coef)
+    assert bounded.bound == 2 * loss.curvature_bound
+    worst = worst_change(bounded, 3, coef)
+    assert worst <= bounded.bound
+    if scale > 1 or loss.curvature(np.zeros(1)) > 0:  # where both records can have full curvature
+        assert worst > 0.7 * bounded.bound  # so half the bound would be exceeded
+
+
+@pytest.mark.parametrize(("loss", "scale"), CASES)
+def test_guarantee_score_sensitivity(loss, scale):
+    coef = scale * np.array([0.6, -0.8, 0.0])
+    bounded = PenalisedRisk(loss, 0.01, 10).score_sum(coef)
+    worst = worst_change(bounded, 3, coef)
+    assert worst <= bounded.bound
+    assert worst > 0.5 * bounded.bound
+
+
+def test_score_sensitivity_is_the_papers_at_the_released_coefficients():
+    coef = np.array([0.6, -0.8, 0.0])
+    logistic, hinge = (PenalisedRisk(loss, 0.01, 10).score_sum for loss in (dp.Logistic(), dp.HuberHinge(2.0)))
+    assert logistic(coef).bound == pytest.approx(2 / (1 + np.exp(-1)) ** 2, rel=1e-12)
+    assert hinge(coef).bound == 2.0
+    assert hinge(0 * coef).bound == 2.0
+
+
+def test_mutation_score_sensitivity_at_other_coefficients_is_caught():
+    """Σ bounded at θ = 0 instead of the released θ~ is exceeded."""
+    coef = np.array([1.8, -2.4, 0.0])
+    risk = PenalisedRisk(dp.Logistic(), 0.01, 10)
+    assert worst_change(risk.score_sum(coef), 3, coef) > risk.score_sum(0 * coef).bound
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_guarantee_minimiser_sensitivity(loss):
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n, d, c = int(rng.integers(1, 5)), int(rng.integers(1, 4)), 10 ** rng.uniform(-2, 1)
+        risk = PenalisedRisk(loss, c, n)
+        rows = rng.standard_normal((n + 1, d))
+        rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
+        a, b = (_minimiser(Rows.of(r, np.ones(n)), risk, np.zeros(d)) for r in (rows[:-1], rows[1:]))
+        assert np.linalg.norm(a - b) <= risk.minimiser_sensitivity() * (1 + 1e-9)
+
+
+def test_minimiser_sensitivity_is_attained():
+    """One record of the linear part of the hinge, turned round: the minimum moves by exactly 1/(nc)."""
+    c = 2.0
+    risk = PenalisedRisk(dp.HuberHinge(0.5), c, 1)
+    a, b = (_minimiser(Rows.of([[s]], [1.0]), risk, np.zeros(1)) for s in (1.0, -1.0))
+    assert abs(a - b)[0] == pytest.approx(risk.minimiser_sensitivity(), rel=1e-9)
+    assert risk.minimiser_sensitivity() == 1 / c

@@ -1,0 +1,94 @@
+"""Algorithms 3 and 5, end to end."""
+
+import numpy as np
+import pytest
+
+import dpinfer as dp
+from dpinfer.maths.laws import SphericalLaplace
+from support import LOSSES, labelled
+
+X, Y = labelled(3000, 3)
+OBJECTIVE, OUTPUT = dp.ObjectivePerturbation("laplace"), dp.OutputPerturbation()
+N, C = 3000, 0.01
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_algorithm_5_zcdp_is_the_closed_form(loss):
+    """U = I/(2ρ₁(nc)²) + H~⁻¹ Σ~ H~⁻¹/n, intervals θ~ ± z sqrt(U_jj)."""
+    plan = dp.Plan(OUTPUT, dp.ZCDP(0.2), dp.ZCDP(0.1), dp.ZCDP(0.1))
+    fit = dp.infer(X, Y, loss=loss, penalty=C, plan=plan, insecure_seed=1)
+    inverse = np.linalg.inv(fit.hessian)
+    U = np.eye(3) / (2 * 0.2 * (N * C) ** 2) + inverse @ fit.score_cov @ inverse / N
+    assert np.allclose(fit.covariance, U, rtol=1e-12)
+    half = 1.959963984540054 * np.sqrt(np.diag(U))
+    assert np.allclose(fit.conf_int(0.95), np.stack([fit.estimate - half, fit.estimate + half], axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("share", [dp.PureDP(1.0), dp.ZCDP(0.5)])
+@pytest.mark.parametrize("mechanism", [OBJECTIVE, OUTPUT])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sampled_intervals_are_the_papers(loss, mechanism, share):
+    """Fresh draws of H~⁻¹(G + b/√n)/√n, or of H~⁻¹G/√n - b, give the interval of the result."""
+    if mechanism is OUTPUT and isinstance(share, dp.ZCDP):
+        return  # closed form, tested above
+    plan = dp.Plan(mechanism, share, share, share, draws=100_000)
+    fit = dp.infer(X, Y, loss=loss, penalty=C, plan=plan, insecure_seed=1)
+    rng, m = np.random.default_rng(99), 100_000
+    left = 1.0 - np.log(1 + loss.curvature_bound / (2 * N * C))
+    G = rng.multivariate_normal(np.zeros(3), fit.score_cov, m)
+    b = SphericalLaplace(left / 2 if mechanism is OBJECTIVE else N * C * 1.0).sample(rng, (m, 3))
+    inverse = np.linalg.inv(fit.hessian)
+    if mechanism is OBJECTIVE:
+        draws = fit.estimate + (G + b / np.sqrt(N)) @ inverse / np.sqrt(N)
+    else:
+        draws = fit.estimate - b + G @ inverse / np.sqrt(N)
+    expected = np.quantile(draws, [0.025, 0.975], axis=0).T
+    width = (expected[:, 1] - expected[:, 0])[:, None]
+    assert np.all(np.abs(fit.conf_int(0.95) - expected) < 0.015 * width)
+
+
+def test_intervals_use_m_draws():
+    plan = dp.Plan(OBJECTIVE, *dp.PureDP(3.0).split(1, 1, 1))
+    fit = dp.infer(X, Y, loss=dp.Logistic(), penalty=C, plan=plan)
+    assert fit.error.draws == 10_000
+    assert fit.error.sample().shape == (10_000, 3)
+
+
+def test_order_of_the_matrices_is_after_the_estimate():
+    """H~ and Σ~ belong to the released θ~: with hardly any matrix noise they equal the sums there, not at θ^."""
+    plan = dp.Plan(OUTPUT, dp.PureDP(0.5), dp.PureDP(1e7), dp.PureDP(1e7))
+    fit = dp.infer(X, Y, loss=dp.Logistic(), penalty=1e-2, plan=plan, insecure_seed=4)
+    z = Y * (X @ fit.estimate)
+    S = (X * (1 / (1 + np.exp(z)))[:, None] ** 2).T @ X / N - 4e-4 * np.outer(fit.estimate, fit.estimate)
+    values, vectors = np.linalg.eigh((S + S.T) / 2)
+    assert np.allclose(fit.score_cov, (vectors * np.maximum(values, 2 * C)) @ vectors.T, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "budget"),
+    [(OBJECTIVE, dp.PureDP(2.0)), (OUTPUT, dp.PureDP(2.0)), (OBJECTIVE, dp.ZCDP(0.5)), (OUTPUT, dp.ZCDP(0.5))],
+)
+def test_coverage_of_the_known_penalised_target(mechanism, budget):
+    """400 samples from a known population; the target is the penalised minimiser on 400,000 records of it."""
+    truth_x, truth_y = labelled(400_000, 3, seed=77)
+    target = dp.infer(truth_x, truth_y, loss=dp.Logistic(), penalty=C, budget=dp.NoPrivacy()).estimate
+    plan = dp.Plan(mechanism, *budget.split(2, 1, 1))
+    covered = np.zeros(3)
+    for seed in range(400):
+        take = slice(1000 * seed, 1000 * (seed + 1))
+        fit = dp.infer(truth_x[take], truth_y[take], loss=dp.Logistic(), penalty=C, plan=plan, insecure_seed=seed)
+        low, high = fit.conf_int(0.95).T
+        covered += (low <= target) & (target <= high)
+    assert np.all(covered / 400 >= 0.91)  # the paper's intervals are conservative: flooring only widens
+
+
+def test_guarantee_refused_before_booking():
+    ledger = dp.Ledger(dp.PureDP(1.0))
+    smallest = 0.25 / (2 * N * np.expm1(0.5))
+    with pytest.raises(dp.BudgetError, match=f"exceed {smallest:.6g}"):
+        dp.infer(X, Y, loss=dp.Logistic(), penalty=smallest, budget=dp.PureDP(1.0), ledger=ledger)
+    with pytest.raises(dp.BudgetError, match="penalty above 0"):
+        dp.infer(X, Y, loss=dp.Logistic(), penalty=0.0, budget=dp.ZCDP(1.0), ledger=ledger)
+    assert ledger.entries() == ()
+    dp.infer(X, Y, loss=dp.Logistic(), penalty=1.01 * smallest, budget=dp.PureDP(1.0), ledger=ledger)
+    assert ledger.left() == 0
