@@ -4,11 +4,10 @@ import numpy as np
 from scipy import stats
 
 import dpinfer as dp
-from dpinfer.fit.plan import Plan
 from dpinfer.maths.losses import Loss
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.ledger import Entry
+from dpinfer.privacy.ledger import Entry, Event
 
 LOSSES: list[Loss] = [dp.Logistic(), dp.HuberHinge(1.0), dp.HuberHinge(0.5)]
 
@@ -31,14 +30,10 @@ def labelled(n, d, seed=0, coef=None):
     return X, np.where(np.random.default_rng(seed + 1).random(n) < p, 1.0, -1.0)
 
 
-def gate_of(randomness, **shares):
-    """A gate with the given shares and nothing booked."""
-    plan = [dp.privacy.ledger.Event(step, "test", share) for step, share in shares.items()]
-    return Gate(Entry("test", "one record", tuple(plan)), None, randomness)
-
-
-def plan_of(mechanism, kind, *amounts, **options):
-    return Plan(mechanism, *(kind(a) for a in amounts), **options)
+def gate_of(seed, **shares):
+    """A seeded gate with the given shares and nothing booked."""
+    events = [Event(step, "test", share) for step, share in shares.items()]
+    return Gate(Entry("test", "one record", tuple(events)), None, seed)
 
 
 def exact_gradient(risk: PenalisedRisk, X, y, coef):

@@ -79,7 +79,7 @@ def test_coverage_of_the_known_penalised_target(mechanism, budget):
         fit = dp.infer(truth_x[take], truth_y[take], loss=dp.Logistic(), penalty=C, plan=plan, insecure_seed=seed)
         low, high = fit.conf_int(0.95).T
         covered += (low <= target) & (target <= high)
-    assert np.all(covered / 400 >= 0.91)  # the paper's intervals are conservative: flooring only widens
+    assert np.all(covered / 400 >= 0.91)
 
 
 def test_guarantee_refused_before_booking():

@@ -18,9 +18,9 @@ DRAWS = 1500
 
 def matrix_noise(share, bounded):
     """The noise of many releases of one sum, by subtraction; one vector of R^(d²) a row."""
-    rng, source = np.random.default_rng(0), Rows.of(X, Y)
+    source = Rows.of(X, Y)
     exact = bounded.of_block(X, Y)
-    noise = [gate_of(rng, matrix=share).noisy_sum("matrix", source, bounded).value - exact for _ in range(DRAWS)]
+    noise = [gate_of(seed, matrix=share).noisy_sum("matrix", source, bounded).value - exact for seed in range(DRAWS)]
     return np.array(noise).reshape(DRAWS, -1)
 
 
@@ -46,7 +46,7 @@ def test_matrix_noise_is_the_papers(loss, which):
 
 
 def test_guarantee_spent_once():
-    gate = gate_of(np.random.default_rng(0), hessian=dp.ZCDP(1.0))
+    gate = gate_of(0, hessian=dp.ZCDP(1.0))
     bounded = PenalisedRisk(dp.Logistic(), 0.01, 60).curvature_sum(COEF)
     gate.noisy_sum("hessian", Rows.of(X, Y), bounded)
     with pytest.raises(dp.PrivacyError, match="hessian"):
@@ -73,7 +73,7 @@ def test_guarantee_booked_first():
             seen.append((entry, source.looked))
 
     entry = Entry("test", "one record", (Event("hessian", "test", dp.ZCDP(1.0)),))
-    gate = Gate(entry, Book(), np.random.default_rng(0))
+    gate = Gate(entry, Book())
     gate.noisy_sum("hessian", source, PenalisedRisk(dp.Logistic(), 0.01, 60).curvature_sum(COEF))
     assert seen == [(entry, False)]
     assert source.looked

@@ -18,7 +18,6 @@ from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.ledger import Book, Entry
-from dpinfer.privacy.noise import privacy_randomness
 from dpinfer.result import FitResult, Model, Privacy
 
 
@@ -44,7 +43,7 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     """
     plan, risk = setting.plan, PenalisedRisk(setting.loss, setting.penalty, source.n)
     plan.check(risk)
-    gate = Gate(Entry("fit", setting.unit, plan.events()), ledger, privacy_randomness(insecure_seed))
+    gate = Gate(Entry("fit", setting.unit, plan.events()), ledger, insecure_seed)
     coef = estimate(plan.mechanism, gate, source, risk)
     hessian, score_cov = private_matrices(gate, source, risk, coef.value)
     error = ErrorLaw(

@@ -11,13 +11,14 @@ import numpy as np
 
 from dpinfer.data.source import Source
 from dpinfer.errors import LedgerError, PrivacyError
-from dpinfer.maths.arrays import Array, Randomness
+from dpinfer.maths.arrays import Array
 from dpinfer.maths.bounded import BoundedSum
 from dpinfer.maths.laws import NO_NOISE, Law, SphericalLaplace
 from dpinfer.maths.minimise import minimise
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import NoPrivacy, Share
 from dpinfer.privacy.ledger import Book, Entry
+from dpinfer.privacy.noise import privacy_randomness
 
 TOLERANCE = 1e-12
 """Gradient norm a record at which a minimum counts as reached, relative to the slope bound."""
@@ -39,13 +40,13 @@ class Gate:
     Guarantee [spent_once]: each booked share pays for one release.
     """
 
-    def __init__(self, entry: Entry, ledger: Book | None, randomness: Randomness) -> None:
+    def __init__(self, entry: Entry, ledger: Book | None, insecure_seed: int | None = None) -> None:
         if ledger is not None:
             if not hasattr(ledger, "book"):
                 raise LedgerError("ledger= takes a dpinfer Ledger, or None to book nothing")
             ledger.book(entry)
         self._shares: dict[str, Share] = {event.step: event.share for event in entry.events}
-        self._randomness = randomness
+        self._randomness = privacy_randomness(insecure_seed)
 
     def noisy_sum(self, step: str, source: Source, bounded: BoundedSum) -> Released:
         """A sum over records plus noise scaled to its bound, in every entry of the array."""
