@@ -11,7 +11,7 @@ from dpinfer.privacy.ledger import Ledger
 from dpinfer.result import FitResult
 
 if TYPE_CHECKING:
-    from dpinfer import datasets
+    from dpinfer import datasets, simulate
     from dpinfer.data.schema import Schema
     from dpinfer.estimators import LinearSVC, LogisticRegression
 
@@ -40,6 +40,7 @@ __all__ = [
     "Schema",
     "datasets",
     "infer",
+    "simulate",
 ]
 
 # These load scikit-learn or pandas, so they wait until they are asked for.
@@ -48,6 +49,7 @@ _LATE = {
     "LogisticRegression": "dpinfer.estimators",
     "Schema": "dpinfer.data.schema",
     "datasets": "dpinfer.datasets",
+    "simulate": "dpinfer.simulate",
 }
 
 

@@ -88,15 +88,13 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows, str]:
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
-        if not isinstance(self.schema, Schema):
-            raise InputError("a formula needs schema=, for example dp.Schema.read('schema.toml')")
         assert self.formula is not None
+        design, source = tables.encode(X, self.formula, self.schema)
+        assert self.schema is not None
         outcome, self.terms_ = parse(self.formula, self.schema)
         self.classes_ = _declared(outcome.levels)
-        design, table = Design.of_terms(self.terms_), tables.open_table(X)
-        rows = design.rows(tables.read_terms(table, self.terms_))
         self.n_features_in_ = len(self.terms_)
-        return design, Rows.of(rows, tables.read_labels(table, outcome)), self.schema.unit
+        return design, source, self.schema.unit
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -32,3 +32,15 @@ def _two_columns(facts: Mapping[str, str]) -> list[str]:
     half = _WIDTH // 2
     cells = [f"{name + ':':<14}{fact}" for name, fact in facts.items()]
     return [f"{left:<{half}}{right}" for left, right in zip(cells[::2], cells[1::2], strict=True)]
+
+
+def study(rows: Sequence[Mapping[str, Any]], statements: Sequence[str]) -> str:
+    """One line a coefficient of a coverage study, with statements under it."""
+    width = max(20, *(len(row["name"]) + 1 for row in rows))
+    columns = ("target", "coverage", "length", "length_sd", "nonprivate_length", "reported")
+    titles = ("target", "coverage", "length", "sd", "no noise", "reported")
+    head = " " * width + "".join(title.rjust(11) for title in titles)
+    lines = [f"{row['name']:<{width}}" + "".join(f"{row[column]:11.4g}" for column in columns) for row in rows]
+    rule = max(_WIDTH, len(head))
+    wrapped = [textwrap.fill(statement, _WIDTH, subsequent_indent="  ") for statement in statements]
+    return "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule, *wrapped])

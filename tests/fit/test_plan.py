@@ -34,7 +34,7 @@ def test_default_penalty_is_valid(budget, n, loss):
         plan = dp.Plan(mechanism, *budget.split(2, 1, 1))
         penalty = default_penalty(plan, loss, n)
         assert penalty >= 1e-3
-        plan.check(PenalisedRisk(loss, penalty, n))
+        plan.noise(PenalisedRisk(loss, penalty, n))
 
 
 def test_default_penalty_leaves_nine_tenths_of_the_share():

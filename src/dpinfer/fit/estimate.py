@@ -17,7 +17,7 @@ def estimate(mechanism: Mechanism, gate: Gate, source: Source, risk: PenalisedRi
 
 
 def noise_map(mechanism: Mechanism, hessian: Array, n: int) -> Array:
-    """How the noise enters target - estimate: H⁻¹b/n for Algorithm 1 (in Algorithm 3), -b for 4 (in 5)."""
+    """How the noise enters target - estimate: H⁻¹b/n for Algorithm 1 (in Algorithm 3), -b for 4 (in 5); stacks too."""
     if isinstance(mechanism, ObjectivePerturbation):
         return np.linalg.inv(hessian) / n
-    return -np.eye(len(hessian))
+    return np.broadcast_to(-np.eye(hessian.shape[-1]), hessian.shape)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.laws import Law
 from dpinfer.maths.losses import Loss
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share, compose
@@ -85,10 +86,10 @@ class Plan:
             Event("covariance", "noisy matrix", self.covariance),
         )
 
-    def check(self, risk: PenalisedRisk) -> None:
-        """Raise `BudgetError` if this plan cannot be run on this risk; before anything is booked or read."""
-        noise = objective_noise if isinstance(self.mechanism, ObjectivePerturbation) else output_noise
-        noise(self.estimate, risk)
+    def noise(self, risk: PenalisedRisk) -> Law:
+        """The law of the estimate's noise, from public facts; `BudgetError` if the plan is not valid for the risk."""
+        law = objective_noise if isinstance(self.mechanism, ObjectivePerturbation) else output_noise
+        return law(self.estimate, risk)
 
 
 def default_plan(budget: Budget) -> Plan:

@@ -42,7 +42,7 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
     plan, risk = setting.plan, PenalisedRisk(setting.loss, setting.penalty, source.n)
-    plan.check(risk)
+    plan.noise(risk)  # raises before anything is booked or read
     gate = Gate(Entry("fit", setting.unit, plan.events()), ledger, insecure_seed)
     coef = estimate(plan.mechanism, gate, source, risk)
     hessian, score_cov = private_matrices(gate, source, risk, coef.value)

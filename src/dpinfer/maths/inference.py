@@ -11,7 +11,7 @@ Gaussian noise gives closed forms; spherical Laplace noise is sampled, as in the
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc, ndtr, ndtri
+from scipy.special import chdtrc, ndtr, ndtri, roots_genlaguerre
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
@@ -19,12 +19,12 @@ from dpinfer.maths.laws import Gaussian, Law
 
 
 def sandwich(hessian: Array, score_cov: Array, n: int) -> Array:
-    """H⁻¹ Σ H⁻¹/n."""
-    if not np.linalg.cond(hessian) < 1e15:
+    """H⁻¹ Σ H⁻¹/n, for one pair of matrices or a stack of them."""
+    if not np.all(np.linalg.cond(hessian) < 1e15):
         raise InputError("the Hessian is singular: a column is constant or a combination of others; set penalty > 0")
     half = np.linalg.solve(hessian, score_cov)
-    whole = np.linalg.solve(hessian, half.T) / n
-    return (whole + whole.T) / 2
+    whole = np.linalg.solve(hessian, half.mT) / n
+    return np.asarray((whole + whole.mT) / 2)
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,37 @@ class ErrorLaw:
 
 def interval(estimate: Array, error: ErrorLaw, level: float) -> Array:
     """Equal-tailed intervals, one a row: closed form where the law is Gaussian, else quantiles of the draws."""
-    tail = (1 - level) / 2
     if error.closed_form:
-        half = -ndtri(tail) * np.sqrt(np.diag(error.covariance()))
+        half = half_width(error.sampling, error.noise_map, error.noise, level)
         return np.stack([estimate - half, estimate + half], axis=1)
+    tail = (1 - level) / 2
     return estimate[:, None] + np.quantile(error.sample(), [tail, 1 - tail], axis=0).T
+
+
+def half_width(sampling: Array, noise_map: Array, noise: Law, level: float) -> Array:
+    """Half width of each coordinate's interval without sampling, for one law or a stack of them.
+
+    Gaussian: z sqrt(A + s² B), with A and B the diagonals of the sampling covariance and of noise_map noise_mapᵀ.
+    Spherical Laplace in R^m is N(0, v I) mixed over v ~ Gamma((m + 1)/2, rate γ²/2), so the half width q solves
+    E_v[2Φ(q/sqrt(A + vB)) - 1] = level: the limit of the sampled interval as the draws grow.
+    """
+    A = np.diagonal(sampling, axis1=-2, axis2=-1)
+    B = np.einsum("...ij,...ij->...i", noise_map, noise_map)
+    z = -ndtri((1 - level) / 2)
+    if isinstance(noise, Gaussian):
+        return np.asarray(z * np.sqrt(A + noise.scale**2 * B))
+    m = noise_map.shape[-1]
+    nodes, weights = roots_genlaguerre(64, (m - 1) / 2)
+    scales = np.sqrt(A[..., None] + 2 * nodes / noise.rate**2 * B[..., None])
+    weights = weights / weights.sum()
+    q = z * np.sqrt(A)
+    for _ in range(60):  # Newton from the left on a concave function: monotone
+        excess = level - (2 * ndtr(q[..., None] / scales) - 1) @ weights
+        step = excess / (2 * np.exp(-((q[..., None] / scales) ** 2) / 2) / (scales * np.sqrt(2 * np.pi)) @ weights)
+        q = q + step
+        if np.all(np.abs(step) <= 1e-12 * q):
+            break
+    return q
 
 
 def p_values(estimate: Array, error: ErrorLaw) -> Array:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from scipy.special import expit
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, namespace
 
 
 @runtime_checkable
@@ -56,23 +55,25 @@ class Logistic:
 
     slope_bound = 1.0
     curvature_bound = 0.25
+    curvature_lipschitz = 1 / (6 * 3**0.5)
 
     def value(self, z: Array) -> Array:
         """log(1 + exp(-z))."""
         return np.logaddexp(0.0, -z)
 
     def slope(self, z: Array) -> Array:
-        """-S(-z), S the sigmoid."""
-        return -expit(-z)
+        """-S(-z), S the sigmoid; by tanh, which every array library has and vectorises."""
+        slope: Array = (namespace(z).tanh(z / 2) - 1) / 2
+        return slope
 
     def curvature(self, z: Array) -> Array:
         """S(z) S(-z)."""
-        tail = expit(-np.abs(z))
-        return tail * (1 - tail)
+        curvature: Array = (1 - namespace(z).tanh(z / 2) ** 2) / 4
+        return curvature
 
     def slope_within(self, radius: float) -> float:
         """sup of abs(f') over abs(z) <= radius: S(radius)."""
-        return float(expit(radius))
+        return -float(self.slope(np.array([-radius]))[0])
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,20 @@ class HuberHinge:
 
     def slope(self, z: Array) -> Array:
         """-clip((1 + knee - z)/(2 knee), 0, 1)."""
-        return -np.clip((1 + self.knee - z) / (2 * self.knee), 0.0, 1.0)
+        slope: Array = -namespace(z).clip((1 + self.knee - z) / (2 * self.knee), 0.0, 1.0)
+        return slope
 
     def curvature(self, z: Array) -> Array:
         """1/(2 knee) where abs(1 - z) <= knee, else 0."""
-        return np.where(np.abs(1 - z) <= self.knee, self.curvature_bound, 0.0)
+        xp = namespace(z)
+        curvature: Array = xp.astype(xp.abs(1 - z) <= self.knee, z.dtype) * self.curvature_bound
+        return curvature
+
+
+def slope_and_curvature(loss: Loss, z: Array) -> tuple[Array, Array]:
+    """f'(z) and f''(z); for the logistic loss the second follows from the first, -f'(1 + f'), without another tanh."""
+    slope = loss.slope(z)
+    return slope, -slope * (1 + slope) if isinstance(loss, Logistic) else loss.curvature(z)
 
 
 def slope_within(loss: Loss, radius: float) -> float:

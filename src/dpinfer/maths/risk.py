@@ -18,7 +18,7 @@ import numpy as np
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.bounded import BoundedSum, OfBlock
-from dpinfer.maths.losses import Loss, check_loss, slope_within
+from dpinfer.maths.losses import Loss, check_loss, slope_and_curvature, slope_within
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,9 @@ class PenalisedRisk:
 
         def of_block(rows: Array, labels: Array) -> Array:
             margins = labels * (rows @ coef)
-            gradient = (labels * self.loss.slope(margins)) @ rows
-            hessian = _weighted_square(rows, self.loss.curvature(margins))
+            slope, curvature = slope_and_curvature(self.loss, margins)
+            gradient = (labels * slope) @ rows
+            hessian = _weighted_square(rows, curvature)
             return np.concatenate([[self.loss.value(margins).sum()], gradient, hessian.ravel()])
 
         return of_block

@@ -1,0 +1,92 @@
+"""Batches in threads, with a progress bar and a file to resume from."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from dpinfer.errors import InputError
+from dpinfer.simulate.trial import Tally
+
+T = TypeVar("T")
+_SAVE_EVERY = 10.0  # seconds
+
+
+def run_batches(
+    work: Callable[[range], T], batches: list[range], workers: int, progress: bool
+) -> Iterator[tuple[range, T]]:
+    """Results in order.  A worker computes a batch alone, with one BLAS thread; at most ``workers`` are under way."""
+    np.empty(31 * 2**20, dtype=np.uint8)  # freed at once: glibc then stops returning a tile's memory to the kernel
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(workers) as pool, _bar(progress) as advance:
+        waiting = iter(batches)
+        running = [(batch, pool.submit(work, batch)) for _, batch in zip(range(workers), waiting, strict=False)]
+        while running:
+            batch, future = running.pop(0)
+            result = future.result()
+            running += [(after, pool.submit(work, after)) for _, after in zip(range(1), waiting, strict=False)]
+            advance(len(batch), sum(len(b) for b in batches))
+            yield batch, result
+
+
+def batches_of(replicates: int, size: int) -> list[range]:
+    """Consecutive ranges of at most ``size`` replicates."""
+    return [range(a, min(a + size, replicates)) for a in range(0, replicates, size)]
+
+
+class Checkpoint:
+    """Tallies on disk, by the first replicate of their batch; written whole, then renamed.
+
+    ``key`` names the study: a file of another study is refused.
+    """
+
+    def __init__(self, path: str | Path | None, key: str) -> None:
+        self.path, self.key = (None if path is None else Path(path)), key
+        self.done: dict[int, Tally] = {}
+        self._saved = time.monotonic()
+        if self.path is not None and self.path.exists():
+            self._read(self.path)
+
+    def add(self, start: int, tally: Tally, *, last: bool) -> None:
+        """Keep a tally, and save if some time has passed."""
+        self.done[start] = tally
+        if self.path is not None and (last or time.monotonic() - self._saved > _SAVE_EVERY):
+            draft = self.path.with_suffix(self.path.suffix + ".part")
+            tallies = {str(k): _plain(t) for k, t in self.done.items()}
+            draft.write_text(json.dumps({"study": self.key, "tallies": tallies}), encoding="utf-8")
+            os.replace(draft, self.path)
+            self._saved = time.monotonic()
+
+    def _read(self, path: Path) -> None:
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            tallies = {int(k): Tally(t[0], *map(np.array, t[1:])) for k, t in saved["tallies"].items()}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{str(path)!r} is not a checkpoint of a study: remove it or name another file") from None
+        if saved.get("study") != self.key:
+            raise InputError(f"{str(path)!r} belongs to another study: remove it or name another file")
+        self.done = tallies
+
+
+def _plain(tally: Tally) -> list[Any]:
+    return [np.asarray(getattr(tally, f.name)).tolist() for f in fields(tally)]
+
+
+@contextmanager
+def _bar(shown: bool) -> Iterator[Callable[[int, int], None]]:
+    if not shown:
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console  # noqa: PLC0415  (only where a bar is shown)
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("replicates", total=None)
+        yield lambda done, total: bar.update(task, advance=done, total=total)

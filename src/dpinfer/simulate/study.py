@@ -1,0 +1,239 @@
+"""Coverage and length of the intervals, and variability intervals, over thousands of replicates of a data set."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer import codec, text
+from dpinfer.data.schema import Schema
+from dpinfer.data.source import Rows
+from dpinfer.data.table import encode
+from dpinfer.errors import InputError
+from dpinfer.fit.plan import Plan, default_penalty
+from dpinfer.fit.run import Setting, check_target, choose_plan
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.losses import Logistic, Loss
+from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.privacy.budget import Budget
+from dpinfer.simulate.engine import Engine
+from dpinfer.simulate.population import Population
+from dpinfer.simulate.runner import Checkpoint, batches_of, run_batches
+from dpinfer.simulate.trial import BLOCK, Tally, Trial
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What a coverage study found, one number a coefficient.  Not private: computed from the records themselves.
+
+    ``length`` is the mean over replicates and ``length_sd`` its standard deviation; ``nonprivate_length`` is the mean
+    length without noise on the same replicates (NaN if it was not asked for); ``reported`` is the share of replicates
+    with a finite interval.
+    """
+
+    names: tuple[str, ...]
+    target: Array
+    coverage: Array
+    length: Array
+    length_sd: Array
+    nonprivate_length: Array
+    reported: Array
+    replicates: int
+    level: float
+    seed: int
+    setting: str
+
+    @property
+    def mean_coverage(self) -> float:
+        """Coverage averaged over coefficients."""
+        return float(self.coverage.mean())
+
+    @property
+    def min_coverage(self) -> float:
+        """Coverage of the worst coefficient."""
+        return float(self.coverage.min())
+
+    @property
+    def mean_length(self) -> float:
+        """Length averaged over coefficients."""
+        return float(self.length.mean())
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row a coefficient."""
+        columns = ("target", "coverage", "length", "length_sd", "nonprivate_length", "reported")
+        values = {column: getattr(self, column) for column in columns}
+        return [{"name": n, **{c: float(v[j]) for c, v in values.items()}} for j, n in enumerate(self.names)]
+
+    def summary(self) -> str:
+        """The table as text, with what was studied under it."""
+        error = float(np.sqrt(self.level * (1 - self.level) / self.replicates))
+        return text.study(
+            self.table(),
+            [
+                f"Mean coverage {self.mean_coverage:.4f}, smallest {self.min_coverage:.4f}, nominal {self.level:g} "
+                f"(Monte Carlo error of one coefficient {error:.4f}); mean length {self.mean_length:.4g}.",
+                f"{self.replicates} replicates, seed {self.seed}; {self.setting}.",
+                "NOT PRIVATE: a study reads the records without noise. Do not publish it from sensitive data.",
+            ],
+        )
+
+    def to_json(self) -> str:
+        """The study as a JSON object."""
+        return json.dumps(codec.encode(self), ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, document: str) -> "Study":
+        """The inverse of `to_json`."""
+        study: Study = codec.decode(json.loads(document), {"Study": Study})
+        return study
+
+
+def coverage(  # noqa: PLR0913  (the public face)
+    X: Any,
+    y: npt.ArrayLike | None = None,
+    *,
+    loss: Loss | None = None,
+    penalty: float | None = None,
+    budget: Budget | None = None,
+    plan: Plan | None = None,
+    target: str = "penalised",
+    replicates: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    truth: Any = None,
+    schema: Schema | None = None,
+    formula: str | None = None,
+    nonprivate: bool = True,
+    device: str | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    checkpoint: str | Path | None = None,
+) -> Study:
+    """How often the intervals of a plan cover, and how long they are, on bootstrap replicates of a data set.
+
+    Give rows in the unit ball and labels, or a table with ``schema`` and ``formula``.  With ``truth``, probabilities of
+    the label +1 (an array, or a function of the rows), labels are drawn from them instead and ``y`` is left out.
+    ``device`` runs the fits on torch ("cuda", "cpu"); ``checkpoint`` names a file to resume from.  The numbers depend
+    on the seed, not on workers, tiles or device.  Memory: about 8 (d + d(d+1)/2) bytes a record, and 128 bytes a record
+    and worker for the counts.
+    """
+    if not 0 < level < 1 or replicates < 1:
+        raise InputError("a study needs a level strictly between 0 and 1 and at least one replicate")
+    trial, names = _trial(X, y, truth, (schema, formula), _Options(loss, penalty, budget, plan, target, seed, device))
+    size = BLOCK if device is None else 32 * BLOCK
+    batches = batches_of(replicates, size)
+    book = Checkpoint(checkpoint, _key(trial, replicates, level, size, nonprivate))
+    todo = [batch for batch in batches if batch.start not in book.done]
+
+    def work(batch: range) -> Tally:
+        return trial.tally(batch, level, nonprivate=nonprivate)
+
+    for batch, tally in run_batches(work, todo, workers or _cores(), progress):
+        book.add(batch.start, tally, last=len(book.done) + 1 == len(batches))
+    total = book.done[0]
+    for batch in batches[1:]:
+        total = total + book.done[batch.start]
+    return _study(total, trial, names, level, nonprivate)
+
+
+def variability(  # noqa: PLR0913  (the public face)
+    X: Any,
+    y: npt.ArrayLike | None = None,
+    *,
+    loss: Loss | None = None,
+    penalty: float | None = None,
+    budget: Budget | None = None,
+    plan: Plan | None = None,
+    replicates: int = 10_000,
+    seed: int = 0,
+    level: float = 0.95,
+    truth: Any = None,
+    device: str | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+) -> tuple[Array, Array]:
+    """The variability interval: equal-tailed quantiles of the released coefficients over replicates."""
+    trial, _ = _trial(X, y, truth, (None, None), _Options(loss, penalty, budget, plan, "penalised", seed, device))
+    batches = batches_of(replicates, BLOCK if device is None else 32 * BLOCK)
+    coef = np.concatenate([c for _, c in run_batches(trial.estimates, batches, workers or _cores(), progress)])
+    low, high = np.quantile(coef, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return low, high
+
+
+@dataclass(frozen=True)
+class _Options:
+    loss: Loss | None
+    penalty: float | None
+    budget: Budget | None
+    plan: Plan | None
+    target: str
+    seed: int
+    device: str | None
+
+
+def _trial(
+    X: Any, y: Any, truth: Any, table: tuple[Schema | None, str | None], options: _Options
+) -> tuple[Trial, tuple[str, ...]]:
+    schema, formula = table
+    plan, loss = choose_plan(options.budget, options.plan), options.loss or Logistic()
+    if formula is not None:
+        design, source = encode(X, formula, schema)
+        population, names, back = Population.of_records(source), design.names, design.back()
+    else:
+        if (y is None) == (truth is None):
+            raise InputError("a study needs labels y or a known truth=, one of them")
+        population = Population.of_truth(X, truth) if y is None else Population.of_records(Rows.of(X, y))
+        dim = population.rows.shape[1]
+        names, back = tuple(f"x{j + 1}" for j in range(dim)), np.eye(dim)
+    penalty = default_penalty(plan, loss, population.n) if options.penalty is None else options.penalty
+    check_target(options.target, Setting(loss, penalty, plan, names, back))
+    engine = Engine(population, PenalisedRisk(loss, penalty, population.n), *_namespace(options.device))
+    return Trial(engine, population, plan, options.seed, back), names
+
+
+def _namespace(device: str | None) -> tuple[Any, Any]:
+    if device is None:
+        return np, None
+    try:
+        import array_api_compat.torch as xp  # noqa: PLC0415  (an optional extra)
+    except ImportError:
+        raise InputError("device= needs torch, which is not installed: leave it out to run on numpy") from None
+    return xp, device
+
+
+def _key(trial: Trial, *facts: Any) -> str:
+    """A name for the whole study: data, setting and seed."""
+    data = hashlib.sha256()
+    for array in (trial.population.rows, trial.population.labels, trial.population.weights, trial.back):
+        data.update(np.ascontiguousarray(array).tobytes())
+    described = repr((trial.plan, trial.engine.risk, trial.seed, facts))
+    return hashlib.sha256(data.digest() + described.encode()).hexdigest()
+
+
+def _study(total: Tally, trial: Trial, names: tuple[str, ...], level: float, nonprivate: bool) -> Study:
+    k, risk, plan = total.replicates, trial.engine.risk, trial.plan
+    length = total.length / k
+    spread = np.sqrt(np.maximum(total.length_squared / k - length**2, 0) * k / max(k - 1, 1))
+    model = f"n = {risk.n}, {risk.loss!r}, penalty {risk.penalty:.6g}"
+    return Study(
+        names=names,
+        target=trial.target,
+        coverage=total.covered / k,
+        length=length,
+        length_sd=spread,
+        nonprivate_length=total.nonprivate / k if nonprivate else np.full(len(length), np.nan),
+        reported=total.reported / k,
+        replicates=k,
+        level=level,
+        seed=trial.seed,
+        setting=f"{model}, {plan.mechanism}, recipe {plan.recipe}, {plan.budget}",
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

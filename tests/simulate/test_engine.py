@@ -1,0 +1,100 @@
+import array_api_strict
+import numpy as np
+import pytest
+
+import dpinfer as dp
+from dpinfer.data.source import Rows
+from dpinfer.maths.laws import SphericalLaplace
+from dpinfer.maths.losses import Logistic
+from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.simulate import engine as engine_module
+from dpinfer.simulate.draws import bootstrap_counts
+from dpinfer.simulate.engine import TOLERANCE, Engine
+from dpinfer.simulate.population import Population
+from support import LOSSES, labelled
+
+N, D, C, K = 1500, 4, 0.005, 20
+X, Y = labelled(N, D)
+COUNTS = bootstrap_counts(np, 1, range(K), N)
+B = SphericalLaplace(0.25).sample(np.random.default_rng(0), (K, D))
+
+
+class Plain:
+    """A user's loss: no declared Lipschitz constant, so its certificate is the measured gradient."""
+
+    slope_bound, curvature_bound = 1.0, 0.25
+    value, slope, curvature = Logistic().value, Logistic().slope, Logistic().curvature
+
+
+def engine(loss, xp=np, penalty=C, n=N):
+    return Engine(Population.of_records(Rows.of(X[:n], Y[:n])), PenalisedRisk(loss, penalty, n), xp)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, Plain()])
+def test_a_batch_is_the_product_fit_of_each_replicate(loss):
+    """Rows repeated by their counts, fitted one by one without privacy."""
+    batch = engine(loss).fit(COUNTS, np.zeros((K, D)))
+    assert np.all(batch.certificate <= TOLERANCE)
+    for r in range(0, K, 5):
+        rows = np.repeat(np.arange(N), COUNTS[r])
+        one = dp.infer(X[rows], Y[rows], loss=loss, penalty=C, budget=dp.NoPrivacy())
+        assert np.allclose(batch.coef[r], one.estimate, atol=1e-8)
+        assert np.allclose(batch.curvature[r] / N + 2 * C * np.eye(D), one.hessian, atol=1e-6)
+        known = 4 * C**2 * np.outer(batch.coef[r], batch.coef[r])
+        assert np.allclose(batch.score[r] / N - known, one.score_cov, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, Plain()])
+def test_the_certificate_bounds_the_true_gradient(loss):
+    fitted = engine(loss)
+    batch = fitted.fit(COUNTS, B)
+    for r in range(K):
+        z = fitted._host @ batch.coef[r]
+        gradient = (COUNTS[r] * loss.slope(z)) @ fitted._host / N + 2 * C * batch.coef[r] + B[r] / N
+        assert np.linalg.norm(gradient) <= batch.certificate[r] + 1e-14
+        assert batch.certificate[r] <= TOLERANCE
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("size", [1.0, 30.0, 1000.0])
+def test_large_perturbations_are_repeated_until_they_are_certified(loss, size):
+    small = engine(loss, n=60, penalty=0.02)
+    counts = bootstrap_counts(np, 2, range(30), 60)
+    linear = SphericalLaplace(D / size).sample(np.random.default_rng(1), (30, D))
+    batch = small.fit(counts, linear)
+    assert np.all(batch.certificate <= TOLERANCE)
+    for r in range(30):
+        assert np.allclose(batch.coef[r], small._fit_one(counts[r].astype(float), linear[r]), atol=1e-6)
+
+
+def test_what_fails_goes_to_the_certified_minimiser(monkeypatch):
+    monkeypatch.setattr(engine_module, "PASSES", 1)
+    monkeypatch.setattr(engine_module, "_CHORDS", 1)
+    batch = engine(dp.HuberHinge(0.5)).fit(COUNTS, B)
+    assert np.all(batch.certificate <= TOLERANCE)
+    monkeypatch.undo()
+    assert np.allclose(batch.coef, engine(dp.HuberHinge(0.5)).fit(COUNTS, B).coef, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tiles_change_nothing(loss):
+    first, second = engine(loss), engine(loss)
+    second.rows_in_tile = 97
+    a, b = first.fit(COUNTS, B), second.fit(COUNTS, B)
+    assert np.allclose(a.coef, b.coef, atol=1e-10)
+    assert np.allclose(a.curvature, b.curvature, rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_array_standard_gives_the_same_numbers(loss):
+    strict = engine(loss, xp=array_api_strict)
+    strict.rows_in_tile = 512
+    a = engine(loss).fit(COUNTS, B)
+    b = strict.fit(array_api_strict.asarray(COUNTS), B)
+    for name in ("coef", "curvature", "score"):
+        assert np.allclose(getattr(a, name), getattr(b, name), rtol=1e-8, atol=1e-8)
+    moved = a.coef + 0.1
+    for ours, theirs in zip(
+        engine(loss).matrices(COUNTS, moved), strict.matrices(array_api_strict.asarray(COUNTS), moved), strict=True
+    ):
+        assert np.allclose(ours, theirs, rtol=1e-10)

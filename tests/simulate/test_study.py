@@ -1,0 +1,187 @@
+import json
+
+import numpy as np
+import pytest
+
+import dpinfer as dp
+from dpinfer.privacy.budget import ZCDP, PureDP
+from dpinfer.simulate.trial import Trial
+from support import labelled, unit_rows
+
+N, D, C = 1200, 3, 0.01
+X, Y = labelled(N, D)
+OBJECTIVE, OUTPUT = dp.ObjectivePerturbation(), dp.OutputPerturbation()
+PLANS = [
+    dp.Plan(mechanism, *budget.split(2, 1, 1))
+    for mechanism in (OBJECTIVE, OUTPUT)
+    for budget in (dp.PureDP(2.0), dp.ZCDP(0.5), dp.NoPrivacy())
+]
+PLANS += [dp.Plan(OBJECTIVE, dp.PureDP(1.0), dp.ZCDP(0.2), dp.ZCDP(0.2))]
+
+
+def study(plan=PLANS[0], loss=None, **options):
+    options = {"replicates": 300, "seed": 1} | options
+    return dp.simulate.coverage(X, Y, loss=loss or dp.Logistic(), penalty=C, plan=plan, **options)
+
+
+@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(1.0)], ids=["logistic", "hinge"])
+@pytest.mark.parametrize("plan", PLANS, ids=lambda p: f"{type(p.mechanism).__name__}-{p.cost}")
+def test_a_study_is_many_real_fits(plan, loss):
+    """200 bootstrap samples fitted by `infer` itself: the same mean length, the same coverage."""
+    rng = np.random.default_rng(0)
+    target = dp.infer(X, Y, loss=loss, penalty=C, budget=dp.NoPrivacy()).estimate
+    lengths, covered = [], []
+    for seed in range(200):
+        rows = rng.integers(0, N, N)
+        low, high = dp.infer(X[rows], Y[rows], loss=loss, penalty=C, plan=plan, insecure_seed=seed).conf_int().T
+        lengths.append(high - low)
+        covered.append((low <= target) & (target <= high))
+    found = study(plan, loss, replicates=1000)
+    assert np.allclose(found.target, target, atol=1e-8)
+    error = np.std(lengths, axis=0) * np.sqrt(1 / 200 + 1 / 1000) + 0.002 * found.length
+    assert np.all(np.abs(np.mean(lengths, axis=0) - found.length) < 5 * error)
+    assert np.all(np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / 200) + 0.01)
+    assert np.all(found.length_sd < found.length)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_nonprivate_length_is_that_of_the_same_replicates(plan):
+    found, plain = study(plan), study(PLANS[2])
+    assert np.allclose(found.nonprivate_length, plain.length, rtol=1e-6)
+    assert np.all(found.length >= plain.length * (1 - 1e-9)) or plan.cost == dp.NoPrivacy()
+    assert np.isnan(study(plan, nonprivate=False).nonprivate_length).all()
+    assert np.all(found.reported == 1)
+
+
+def test_without_noise_coverage_is_nominal():
+    assert study(PLANS[2], replicates=2000).mean_coverage == pytest.approx(0.95, abs=0.01)
+
+
+def test_numbers_depend_on_the_seed_alone(monkeypatch):
+    first = study(workers=1)
+    assert np.array_equal(study(workers=2).coverage, first.coverage)
+    assert np.array_equal(study(workers=2).length, first.length)
+    assert not np.array_equal(study(seed=2).length, first.length)
+    monkeypatch.setattr("dpinfer.simulate.study.BLOCK", 50)  # batches of another size, streams of the same
+    assert np.allclose(study().length, first.length, rtol=1e-9)
+    assert np.array_equal(study().coverage, first.coverage)
+
+
+def test_a_halved_noise_scale_is_caught(monkeypatch):
+    """A mechanism with half the noise it claims is seen in the coverage and in the variability interval."""
+    plan = dp.Plan(OUTPUT, *dp.ZCDP(0.02).split(2, 1, 1))
+    honest, low_high = (
+        study(plan),
+        dp.simulate.variability(X, Y, loss=dp.Logistic(), penalty=C, plan=plan, replicates=1000),
+    )
+    drawn = Trial._draw
+    monkeypatch.setattr(Trial, "_draw", lambda self, law, s, r, d: drawn(self, law, s, r, d) * (0.5 if s == 0 else 1))
+    assert honest.mean_coverage < 0.975
+    assert study(plan).mean_coverage > 0.99
+    halved = dp.simulate.variability(X, Y, loss=dp.Logistic(), penalty=C, plan=plan, replicates=1000)
+    assert np.all((halved[1] - halved[0]) < 0.7 * (low_high[1] - low_high[0]))
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_variability_interval_matches_the_confidence_interval_at_large_matrix_budgets(plan):
+    low, high = dp.simulate.variability(X, Y, loss=dp.Logistic(), penalty=C, plan=plan, replicates=3000, seed=5)
+    target = dp.infer(X, Y, loss=dp.Logistic(), penalty=C, budget=dp.NoPrivacy()).estimate
+    assert np.all((low < target) & (target < high))
+    precise = dp.Plan(
+        plan.mechanism, plan.estimate, *[dp.NoPrivacy() if plan.cost == dp.NoPrivacy() else ZCDP(1e6)] * 2
+    )
+    assert np.allclose(study(precise).length, high - low, rtol=0.1)
+
+
+@pytest.mark.parametrize("truth", ["array", "function"])
+def test_known_truth(truth):
+    """A logistic population with known probabilities: the target is the penalised minimiser of the population."""
+    rows = unit_rows(2000, 3, seed=5)
+
+    def probability(x):
+        return 1 / (1 + np.exp(-x @ np.array([1.0, -2.0, 0.5])))
+
+    found = dp.simulate.coverage(
+        rows, truth=probability if truth == "function" else probability(rows), loss=dp.Logistic(), penalty=1e-4,
+        plan=dp.Plan(OUTPUT, dp.NoPrivacy(), dp.NoPrivacy(), dp.NoPrivacy()), replicates=1500,
+    )  # fmt: skip
+    assert found.mean_coverage == pytest.approx(0.95, abs=0.012)
+    assert np.allclose(found.target, [1.0, -2.0, 0.5], atol=0.05)  # the truth, but for the small penalty
+    private = dp.simulate.coverage(rows, truth=probability, penalty=0.01, budget=dp.ZCDP(0.5), replicates=500)
+    assert private.mean_coverage > 0.93
+
+
+def test_a_table_is_studied_in_its_own_units():
+    demo = dp.datasets.rand_hie()
+    found = dp.simulate.coverage(
+        demo.table, schema=demo.schema, formula=demo.formula, budget=dp.ZCDP(0.1875), replicates=60, seed=0
+    )
+    model = dp.LogisticRegression(demo.formula, schema=demo.schema, budget=dp.ZCDP(0.1875), insecure_seed=0)
+    result = model.fit(demo.table).result_
+    assert found.names == result.names
+    assert np.allclose(found.length, np.diff(result.conf_int())[:, 0], rtol=0.25)
+    assert found.mean_coverage > 0.9
+
+
+def test_a_study_resumes(tmp_path, monkeypatch):
+    path = tmp_path / "study.json"
+    whole = study(replicates=500)
+    calls = []
+    tally = Trial.tally
+
+    def interrupted(self, replicates, level, *, nonprivate):
+        calls.append(replicates)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return tally(self, replicates, level, nonprivate=nonprivate)
+
+    monkeypatch.setattr("dpinfer.simulate.runner._SAVE_EVERY", 0.0)
+    monkeypatch.setattr(Trial, "tally", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        study(replicates=500, checkpoint=path, workers=1)
+    assert len(json.loads(path.read_text())["tallies"]) == 2
+    again = study(replicates=500, checkpoint=path, workers=1)
+    assert len(calls) == 5  # two done, one lost, two more
+    assert np.array_equal(again.coverage, whole.coverage)
+    assert np.allclose(again.length, whole.length, rtol=1e-14)
+    with pytest.raises(dp.InputError, match="another study"):
+        study(replicates=500, checkpoint=path, seed=9)
+    path.write_text("{")
+    with pytest.raises(dp.InputError, match="not a checkpoint"):
+        study(replicates=500, checkpoint=path)
+
+
+def test_a_study_says_that_it_is_not_private_and_round_trips():
+    found = study(replicates=50)
+    assert "NOT PRIVATE" in found.summary()
+    assert "50 replicates" in found.summary()
+    again = dp.simulate.Study.from_json(found.to_json())
+    assert np.array_equal(again.length, found.length)
+    assert again.summary() == found.summary()
+    assert found.mean_length == pytest.approx(found.length.mean())
+    assert found.min_coverage == found.coverage.min()
+
+
+def test_a_progress_bar(capsys):
+    study(replicates=50, progress=True)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: study(level=1.5), "level"),
+        (lambda: study(replicates=0), "at least one replicate"),
+        (lambda: study(target="unpenalised"), "use target='penalised'"),
+        (lambda: study(device="cuda"), "needs torch"),
+        (lambda: dp.simulate.coverage(X, budget=PureDP(1.0)), "labels y or a known truth"),
+        (lambda: dp.simulate.coverage(X, Y, truth=Y, budget=PureDP(1.0)), "labels y or a known truth"),
+        (lambda: dp.simulate.coverage(X, truth=Y * 3, budget=PureDP(1.0)), "probability"),
+        (lambda: dp.simulate.coverage(X, Y), "give either budget"),
+        (lambda: dp.simulate.coverage(X, Y, budget=PureDP(1.0), penalty=1e-9), "too small"),
+        (lambda: dp.simulate.coverage(X, formula="y ~ a", budget=PureDP(1.0)), "needs schema="),
+    ],
+)
+def test_bad_studies(call, message):
+    with pytest.raises(dp.DpinferError, match=message):
+        call()
