@@ -9,19 +9,9 @@ import dpinfer
 
 ROOT = Path(dpinfer.__file__).parent
 ORDER = [
-    "errors",
-    "text",
-    "maths",
-    "codec",
-    "data",
-    "privacy",
-    "result",
-    "datasets",
-    "fit",
-    "simulate",
-    "estimators",
-    "__init__",
-]
+    "errors", "text", "maths", "codec", "data", "privacy", "result", "datasets", "fit", "simulate", "plot",
+    "estimators", "cli", "__init__",
+]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 
 
@@ -65,7 +55,9 @@ def test_a_small_house(path):
     assert text.count("\n") <= 300
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
-            assert node.end_lineno - node.lineno < 45, f"{node.name} is too long"
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+            assert lines <= 40, f"{node.name} is too long"
 
 
 def test_maths_knows_numpy_and_scipy_only():

@@ -40,7 +40,7 @@ def test_slope_within_bounds_every_smaller_margin(loss, radius):
 
 def test_papers_constants():
     assert dp.Logistic().curvature_bound == 0.25
-    assert slope_within(dp.Logistic(), 2.0) == 1 / (1 + np.exp(-2.0))
+    assert slope_within(dp.Logistic(), 2.0) == pytest.approx(1 / (1 + np.exp(-2.0)), rel=1e-15)
     assert dp.HuberHinge(0.5).curvature_bound == 1.0
     assert slope_within(dp.HuberHinge(3.0), 0.1) == 1.0
 
