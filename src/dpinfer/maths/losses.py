@@ -62,8 +62,9 @@ class Logistic:
         return np.logaddexp(0.0, -z)
 
     def slope(self, z: Array) -> Array:
-        """-S(-z), S the sigmoid; by tanh, which every array library has and vectorises."""
-        slope: Array = (namespace(z).tanh(z / 2) - 1) / 2
+        """-S(-z), S the sigmoid; by tanh, which every array library has and vectorises, unless it has S itself."""
+        xp = namespace(z)
+        slope: Array = xp.sigmoid(z) - 1 if hasattr(xp, "sigmoid") else (xp.tanh(z / 2) - 1) / 2
         return slope
 
     def curvature(self, z: Array) -> Array:

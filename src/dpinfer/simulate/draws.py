@@ -1,4 +1,4 @@
-"""Bootstrap counts from a counter: the draw of record i in replicate r is a function of (seed, r, i) alone.
+"""Bootstrap counts from a counter: draw i of replicate r is a function of (seed, r, i) alone.
 
 So a study gives the same replicates whatever its tiles, threads or device.  For studies only: a multiply-shift has
 a bias of n/2³² a cell, and the generator (splitmix64) hides nothing.
@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-_GOLDEN, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_WRAP = 2**64
+_GOLDEN, _MIX1, _MIX2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed 64-bit integers
+_LOW = 2**32 - 1
+_TOGETHER = 1024  # replicates drawn at once on a device; numpy draws one at a time, to stay in cache
 
 
 def bootstrap_counts(xp: Any, seed: int, replicates: range, n: int, device: Any = None, positive: Any = None) -> Any:
@@ -17,42 +18,55 @@ def bootstrap_counts(xp: Any, seed: int, replicates: range, n: int, device: Any 
 
     With ``positive``, the probabilities of the label +1, a draw of row i counts in cell i or, for the label -1, n + i.
     """
-    steps = xp.arange(1, (n + 1) // 2 + 1, dtype=xp.int64, device=device) * _signed(_GOLDEN)
-    rows = []
-    for r in replicates:
-        cells = (_words(xp, steps + _signed(_key(seed, 2 * r)), n) * n) >> 32
+    steps = xp.arange(1, (n + 1) // 2 + 1, dtype=xp.int64, device=device)[None, :] * _GOLDEN
+    together = 1 if xp is np else _TOGETHER
+    parts = []
+    for start in range(replicates.start, replicates.stop, together):
+        some = range(start, min(start + together, replicates.stop))
+        cells = [(words * n) >> 32 for words in _words(steps + _keys(xp, seed, some, 0, device), n)]
         if positive is not None:
-            coin = xp.astype(_words(xp, steps + _signed(_key(seed, 2 * r + 1)), n), xp.float64) / 2.0**32
-            cells = cells + n * xp.astype(coin >= xp.take(positive, cells), xp.int64)
-        rows.append(xp.astype(_bincount(xp, cells, n if positive is None else 2 * n), xp.uint8))
-    return xp.stack(rows)
+            coins = _words(steps + _keys(xp, seed, some, 1, device), n)
+            cells = [_labelled(xp, c, coin, positive, n) for c, coin in zip(cells, coins, strict=True)]
+        parts.append(_histograms(xp, cells, n if positive is None else 2 * n, device))
+    return xp.concat(parts)
 
 
-def _key(seed: int, stream: int) -> int:
-    """The start of a stream's own sequence."""
-    return _mix_int((_mix_int(seed % _WRAP) + stream * _GOLDEN) % _WRAP)
+def _keys(xp: Any, seed: int, replicates: range, stream: int, device: Any) -> Any:
+    """The start of each replicate's own sequence, as a column."""
+    numbers = xp.arange(replicates.start, replicates.stop, dtype=xp.int64, device=device)[:, None]
+    high, low = divmod(seed, 2**32)  # any Python integer: hashed in two halves
+    base = _mix(xp.asarray([[low]], dtype=xp.int64, device=device) + _GOLDEN)
+    base = _mix(base + high % 2**32 * 2 + stream)
+    return _mix(base + numbers * _GOLDEN)
 
 
-def _words(xp: Any, z: Any, n: int) -> Any:
-    """n numbers of 32 bits, two from each 64-bit integer; products wrap, masks make the shifts unsigned."""
-    z = (z ^ ((z >> 30) & (2**34 - 1))) * _signed(_MIX1)
-    z = (z ^ ((z >> 27) & (2**37 - 1))) * _signed(_MIX2)
-    z = z ^ ((z >> 31) & (2**33 - 1))
-    return xp.concat([(z >> 32) & (2**32 - 1), z & (2**32 - 1)])[:n]
+def _words(z: Any, n: int) -> tuple[Any, Any]:
+    """n numbers of 32 bits a row, in two halves: the upper and the lower words of mixed 64-bit integers."""
+    z = _mix(z)
+    return (z >> 32) & _LOW, z[:, : n // 2] & _LOW
 
 
-def _bincount(xp: Any, cells: Any, size: int) -> Any:
-    """The one step that no array-API standard covers: numpy and torch have it, others go through numpy."""
-    if hasattr(xp, "bincount"):
-        return xp.bincount(cells, minlength=size)
-    return xp.asarray(np.bincount(np.asarray(cells), minlength=size))
+def _mix(z: Any) -> Any:
+    """The mixing function of splitmix64; products wrap, masks make the shifts unsigned."""
+    z = (z ^ ((z >> 30) & (2**34 - 1))) * _MIX1
+    z = (z ^ ((z >> 27) & (2**37 - 1))) * _MIX2
+    return z ^ ((z >> 31) & (2**33 - 1))
 
 
-def _mix_int(z: int) -> int:
-    z = (z ^ (z >> 30)) * _MIX1 % _WRAP
-    z = (z ^ (z >> 27)) * _MIX2 % _WRAP
-    return z ^ (z >> 31)
+def _labelled(xp: Any, cells: Any, coin: Any, positive: Any, n: int) -> Any:
+    """Move a draw to the cells of the label -1 where its coin says so."""
+    chance = xp.reshape(xp.take(positive, xp.reshape(cells, (-1,))), cells.shape)
+    return cells + n * xp.astype(xp.astype(coin, xp.float64) / 2.0**32 >= chance, xp.int64)
 
 
-def _signed(z: int) -> int:
-    return z - _WRAP if z >= _WRAP // 2 else z
+def _histograms(xp: Any, cells: list[Any], size: int, device: Any) -> Any:
+    """Counts of each row.  No array standard has a histogram: torch scatters on its device, others go through numpy."""
+    k = cells[0].shape[0]
+    if hasattr(xp, "scatter_add"):
+        counts = xp.zeros((k, size), dtype=xp.int32, device=device)
+        one = xp.ones((1, 1), dtype=xp.int32, device=device)
+        for part in cells:
+            counts.scatter_add_(1, part, one.expand(part.shape))
+        return xp.astype(counts, xp.uint8)
+    rows = [np.bincount(np.concatenate([np.asarray(part[r, :]) for part in cells]), minlength=size) for r in range(k)]
+    return xp.asarray(np.stack(rows).astype(np.uint8))

@@ -25,7 +25,7 @@ from typing import Any, cast
 import numpy as np
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.losses import slope_and_curvature
+from dpinfer.maths.losses import Logistic
 from dpinfer.maths.minimise import minimise
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.simulate.population import Population
@@ -40,12 +40,24 @@ _SMALL_STEP = 1e-4
 
 @dataclass(frozen=True)
 class Batch:
-    """Fits of a block of replicates, as stacks of numpy arrays; curvature and score are sums over records."""
+    """Fits of a block of replicates, as numpy arrays; the two sums over records are kept as upper triangles."""
 
     coef: Array
-    curvature: Array
-    score: Array
+    half_curvature: Array
+    half_score: Array
     certificate: Array
+
+    @property
+    def curvature(self) -> Array:
+        """sum f'' x xᵀ, a stack of matrices."""
+        matrices: Array = _full(self.half_curvature, self.coef.shape[1])
+        return matrices
+
+    @property
+    def score(self) -> Array:
+        """sum f'² x xᵀ, a stack of matrices."""
+        matrices: Array = _full(self.half_score, self.coef.shape[1])
+        return matrices
 
 
 class Engine:
@@ -67,9 +79,7 @@ class Engine:
             for precision in (xp.float32, xp.float64)
         }
         self.upper = np.triu_indices(self.dim)
-        order = np.empty((self.dim, self.dim), dtype=np.int64)
-        order[self.upper] = order.T[self.upper] = np.arange(len(self.upper[0]))
-        self._order = self._put(order.ravel())
+        self._order = self._put(_full(np.arange(len(self.upper[0])), self.dim).ravel())
         self.squares = self._put(_squares(signed, self.upper))
         self.third = self._third(population.weights)
         self.rows_in_tile = 512 if xp is np else 32_768
@@ -91,37 +101,28 @@ class Engine:
     def matrices(self, counts: Any, coef: Array) -> tuple[Array, Array]:
         """sum f'' x xᵀ and sum f'² x xᵀ of every replicate at its own coefficients."""
         _, curvature, score = self._exact(counts, self._put(coef))
-        return self._full(curvature), self._full(score)
+        return _full(self._get(curvature), self.dim), _full(self._get(score), self.dim)
 
     def _certified(self, counts: Any, linear: Array, coef: Any, tilt: Any) -> Batch:
         """Pass C for the replicates that are not done yet, then the certified minimiser for what is left."""
-        k = coef.shape[0]
-        out = Batch(*(np.zeros((k, *shape)) for shape in ((self.dim,), *[(self.dim, self.dim)] * 2, ())))
-        todo = np.arange(k)
+        out = self._newton(counts, coef, tilt)
         for _ in range(PASSES):
-            coef, certificate, curvature, score = self._newton(counts, coef, tilt)
-            for target, value in zip(
-                (out.coef, out.curvature, out.score, out.certificate),
-                (self._get(coef), self._full(curvature), self._full(score), self._get(certificate)),
-                strict=True,
-            ):
-                target[todo] = value
-            left = np.flatnonzero(~(out.certificate[todo] <= TOLERANCE))
+            left = np.flatnonzero(~(out.certificate <= TOLERANCE))
             if not len(left):
                 return out
-            todo, keep = todo[left], self._put(left)
-            counts, coef, tilt = (self.xp.take(x, keep, axis=0) for x in (counts, coef, tilt))
-        for row, r in enumerate(todo):
-            weights = self._get(counts[row, :]).astype(float)
-            out.coef[r] = self._fit_one(weights, linear[r])
-            one = self._put(out.coef[r][None])
-            gradient, curvature, score = self._exact(counts[row : row + 1, :], one)
-            out.curvature[r], out.score[r] = self._full(curvature)[0], self._full(score)[0]
-            out.certificate[r] = np.linalg.norm(self._get(gradient + self._known(one, tilt[row : row + 1, :])))
+            keep = self._put(left)
+            some = (self.xp.take(counts, keep, axis=0), self._put(out.coef[left]), self.xp.take(tilt, keep, axis=0))
+            _replace(out, left, self._newton(*some))
+        for r in np.flatnonzero(~(out.certificate <= TOLERANCE)):
+            alone = counts[r : r + 1, :]
+            one = self._fit_one(self._get(alone)[0].astype(float), linear[r])[None]
+            gradient, curvature, score = self._exact(alone, self._put(one))
+            size = np.linalg.norm(self._get(gradient + self._known(self._put(one), tilt[r : r + 1, :])), axis=-1)
+            _replace(out, np.array([r]), Batch(one, self._get(curvature), self._get(score), size))
         return out
 
-    def _newton(self, counts: Any, coef: Any, tilt: Any) -> tuple[Any, Any, Any, Any]:
-        """One exact step and the certificate at the point it returns."""
+    def _newton(self, counts: Any, coef: Any, tilt: Any) -> Batch:
+        """Pass C: one exact step and the certificate at the point it returns."""
         norm = self.xp.linalg.vector_norm
         gradient, curvature, score = self._exact(counts, coef)
         gradient = gradient + self._known(coef, tilt)
@@ -129,9 +130,10 @@ class Engine:
         step = self._solve(self._square(curvature / self.n), gradient)
         lipschitz = getattr(self.loss, "curvature_lipschitz", None)
         if lipschitz is not None:
-            return coef - step, lipschitz / 2 * norm(step, axis=-1) ** 2 + 1e-15, curvature, score
-        done = self.xp.astype(size <= TOLERANCE, step.dtype)[:, None]
-        return coef - (1 - done) * step, size, curvature, score
+            size = lipschitz / 2 * norm(step, axis=-1) ** 2 + 1e-15
+        else:
+            step = step * self.xp.astype(size > TOLERANCE, step.dtype)[:, None]
+        return Batch(*(self._get(x) for x in (coef - step, curvature, score, size)))
 
     def _first_step(self, counts: Any, known: Any) -> tuple[Any, Any]:
         """The step from the common start and the Hessian at its end: Newton on the quadratic, then the cubic, model."""
@@ -186,12 +188,15 @@ class Engine:
         gradient = curvature = score = 0.0
         for tile in self._tiles():
             z = xp.matmul(coef, self.columns[:, tile])
-            slope, bend = slope_and_curvature(self.loss, z)
-            weights = xp.astype(counts[:, tile], xp.float64)
-            weighted = weights * slope
+            slope, weights = self.loss.slope(z), xp.astype(counts[:, tile], xp.float64)
+            weighted, squares = weights * slope, self.squares[tile, :]
             gradient = gradient + xp.matmul(weighted, self.signed[tile, :])
-            score = score + xp.matmul(weighted * slope, self.squares[tile, :])
-            curvature = curvature + xp.matmul(weights * bend, self.squares[tile, :])
+            part = xp.matmul(weighted * slope, squares)
+            score = score + part
+            if isinstance(self.loss, Logistic):  # f'' = -f' - f'², so its sum needs no new weights
+                curvature = curvature - xp.matmul(weighted, squares) - part
+            else:
+                curvature = curvature + xp.matmul(weights * self.loss.curvature(z), squares)
         return gradient / self.n, curvature, score
 
     def _known(self, coef: Any, tilt: Any) -> Any:
@@ -202,13 +207,6 @@ class Engine:
         """Stack of Hessians from half-vectors, the penalty added."""
         full = self.xp.reshape(self.xp.take(half, self._order, axis=1), (half.shape[0], self.dim, self.dim))
         return full + 2 * self.risk.penalty * self._put(np.eye(self.dim))
-
-    def _full(self, half: Any) -> Array:
-        """Stack of symmetric numpy matrices from half-vectors."""
-        host = self._get(half)
-        full = np.empty((len(host), self.dim, self.dim))
-        full[:, *self.upper] = full[:, *self.upper[::-1]] = host
-        return full
 
     def _solve(self, matrices: Any, vectors: Any) -> Any:
         return self.xp.linalg.solve(matrices, vectors[..., None])[..., 0]
@@ -234,6 +232,20 @@ class Engine:
 
     def _get(self, array: Any) -> Array:
         return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
+
+
+def _full(half: Any, dim: int) -> Any:
+    """Symmetric matrices from their upper triangles."""
+    order = np.empty((dim, dim), dtype=np.int64)
+    upper = np.triu_indices(dim)
+    order[upper] = order.T[upper] = np.arange(len(upper[0]))
+    return half[..., order]
+
+
+def _replace(batch: Batch, rows: Any, part: Batch) -> None:
+    """Write the fits of some replicates into a batch."""
+    for name in ("coef", "half_curvature", "half_score", "certificate"):
+        getattr(batch, name)[rows] = getattr(part, name)
 
 
 def _squares(signed: Array, upper: tuple[Any, Any]) -> Array:
