@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format lock clean
+.PHONY: demo test lint format reproduce lock clean
 
 demo: $(READY)
 	$(BIN)/python examples/rand_hie.py
@@ -26,6 +26,12 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+# The paper's tables and figures, then docs/reproduction.md.  Goes on where it stopped; FLAGS="--device cuda" for a GPU.
+OUT ?= studies/paper/results
+reproduce: $(READY)
+	@test -n "$(DATA)" || { echo "name the data folder: make reproduce DATA=folder"; exit 2; }
+	$(BIN)/python -m studies.paper --data "$(DATA)" --out "$(OUT)" $(FLAGS)
 
 # Re-resolve the pinned versions (needs uv on the path).
 lock:

@@ -11,7 +11,7 @@ from dpinfer.privacy.ledger import Ledger
 from dpinfer.result import FitResult
 
 if TYPE_CHECKING:
-    from dpinfer import datasets, simulate
+    from dpinfer import datasets, plot, simulate
     from dpinfer.data.schema import Schema
     from dpinfer.estimators import LinearSVC, LogisticRegression
 
@@ -40,6 +40,7 @@ __all__ = [
     "Schema",
     "datasets",
     "infer",
+    "plot",
     "simulate",
 ]
 
@@ -49,6 +50,7 @@ _LATE = {
     "LogisticRegression": "dpinfer.estimators",
     "Schema": "dpinfer.data.schema",
     "datasets": "dpinfer.datasets",
+    "plot": "dpinfer.plot",
     "simulate": "dpinfer.simulate",
 }
 

@@ -133,7 +133,7 @@ def coverage(  # noqa: PLR0913  (the public face)
     def work(batch: range) -> Tally:
         return trial.tally(batch, level, nonprivate=nonprivate)
 
-    for batch, tally in run_batches(work, todo, workers or _cores(), progress):
+    for batch, tally in run_batches(work, todo, _workers(workers, device), progress):
         book.add(batch.start, tally, last=len(book.done) + 1 == len(batches))
     total = book.done[0]
     for batch in batches[1:]:
@@ -160,7 +160,7 @@ def variability(  # noqa: PLR0913  (the public face)
     """The variability interval: equal-tailed quantiles of the released coefficients over replicates."""
     trial, _ = _trial(X, y, truth, (None, None), _Options(loss, penalty, budget, plan, "penalised", seed, device))
     batches = batches_of(replicates, BLOCK if device is None else 32 * BLOCK)
-    coef = np.concatenate([c for _, c in run_batches(trial.estimates, batches, workers or _cores(), progress)])
+    coef = np.concatenate([c for _, c in run_batches(trial.estimates, batches, _workers(workers, device), progress)])
     low, high = np.quantile(coef, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 
@@ -235,5 +235,8 @@ def _study(total: Tally, trial: Trial, names: tuple[str, ...], level: float, non
     )
 
 
-def _cores() -> int:
+def _workers(asked: int | None, device: str | None) -> int:
+    """As many as asked for, else the cores; a device is kept busy by one."""
+    if asked is not None or device is not None:
+        return asked or 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
