@@ -1,11 +1,19 @@
 """Public faults raise with a remedy; faults of a value never raise, never warn, never show."""
 
+import pickle
+import struct
+import traceback
 import warnings
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 import dpinfer as dp
 from support import labelled
@@ -81,7 +89,157 @@ def test_messages_hold_no_value():
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
+SENTINEL = 0.12345678901234567
+
+
 def test_a_result_holds_no_rows():
-    result = run()
-    assert max(np.size(v) for v in vars(result).values() if isinstance(v, np.ndarray)) <= 9
-    assert "rows" not in result.to_json()
+    """A number of the data is in no byte of a saved result or model."""
+    spoilt = X.copy()
+    spoilt[7, 1] = SENTINEL
+    result = run(spoilt)
+    model = dp.LogisticRegression(bounds=(-1, 1), classes=(-1, 1), budget=dp.PureDP(1.0)).fit(spoilt, Y)
+    needle = struct.pack("<d", SENTINEL)
+    assert needle in pickle.dumps(spoilt)
+    for saved in (pickle.dumps(result), pickle.dumps(model), result.to_json().encode(), repr(vars(model)).encode()):
+        assert needle not in saved
+        assert str(SENTINEL).encode() not in saved
+        assert len(saved) < 8000
+
+
+def no_value(call):
+    """The error of a call, with all it hangs on, names no number of the data."""
+    with pytest.raises((dp.InputError, TypeError)) as caught:
+        call()
+    told = "".join(traceback.format_exception(caught.value, chain=True)[-1:])
+    assert "1234" not in told
+    assert caught.value.__cause__ is None
+    assert "1234" not in str(caught.value.__context__)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.array([1234.5678, 2, 3]),
+        np.array([[1234.5678 + 1j], [2], [3]]),
+        1234.5678,
+        {"a": 1234.5678},
+        [[1234.5678], [1, 2], [3]],
+        [["1234"], ["x"], ["y"]],
+        np.array([["1234"], ["x"], ["y"]], dtype=object),
+        sparse.csr_array(np.array([[1234.5678], [2], [3]])),
+    ],
+    ids=lambda rows: type(rows).__name__,
+)
+def test_estimators_never_quote_rows(rows):
+    model = dp.LogisticRegression(bounds=(-1, 1), budget=dp.PureDP(5.0))
+    no_value(lambda: model.fit(rows, [0, 1, 1]))
+    model.fit(np.ones((3, 1)), [0, 1, 1])
+    no_value(lambda: model.predict(rows))
+
+
+SCHEMA = dp.Schema.parse(
+    """
+    [columns.y]
+    type = "outcome"
+    levels = [false, true]
+    [columns.a]
+    type = "number"
+    low = 0
+    high = 10
+    [columns.f]
+    type = "category"
+    levels = ["p", "q"]
+    [columns.k]
+    type = "category"
+    levels = [1, 2]
+    """
+)
+CLEAN = {"y": [True, False, True, True], "a": [1, 2, 3, 4], "f": ["p", "q", "q", "p"], "k": [1, 2, 2, 1]}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("a", 2**53 + 1),
+        ("a", None),
+        ("a", float("inf")),
+        ("k", None),
+        ("k", 7),
+        ("y", None),
+        ("f", None),
+        ("f", "other"),
+        ("f", b"\xff"),
+    ],
+)
+@pytest.mark.parametrize("kind", [pd.DataFrame, pa.table, pl.DataFrame, "arrow-backed pandas"])
+def test_no_value_of_a_table_raises(kind, column, value):
+    """Whatever one cell holds, the fit succeeds as it does without it, with numpy's errors turned on."""
+    if isinstance(value, bytes) and kind is not pd.DataFrame:
+        return  # the other tables cannot hold it beside text
+    cells = {**CLEAN, column: [value, *CLEAN[column][1:]]}
+    if kind == "arrow-backed pandas":
+        table = pa.table(cells).to_pandas(types_mapper=pd.ArrowDtype)
+    else:
+        table = kind(cells) if kind is not pl.DataFrame else pl.DataFrame(cells, strict=False)
+    model = dp.LogisticRegression("y ~ a + f + k", schema=SCHEMA, budget=dp.PureDP(5.0))
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(model.fit(table).result_.conf_int()).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e-200, 1e300, np.longdouble("1e4000"), 7])
+def test_no_value_of_an_array_raises(value):
+    rows = X.astype(type(value)) if isinstance(value, np.longdouble) else X.copy()
+    rows[3, 0] = value
+    model = dp.LinearSVC(bounds=(-1, 1), classes=(-1, 1), budget=dp.ZCDP(1.0))
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for budget in (dp.PureDP(1.0), dp.ZCDP(1.0)):
+            run(rows, loss=dp.HuberHinge(0.5), penalty=1.0, budget=budget)
+        model.fit(rows, Y)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Series(["a", "b", None] * 10, dtype="string"),
+        np.array(["a", "b", None] * 10, dtype=object),
+        np.array(["a", pd.NA, Decimal("sNaN"), np.ones(2), "b"] * 6, dtype=object),
+        pd.Series(["a", "b", "c"] * 10, dtype="category"),
+    ],
+    ids=["string", "object", "odd objects", "category"],
+)
+def test_no_label_raises(labels):
+    model = dp.LogisticRegression(bounds=(-1, 1), classes=("a", "b"), budget=dp.PureDP(5.0))
+    assert np.isfinite(model.fit(X[:30], labels).coef_).all()
+
+
+def test_labels_of_another_type_than_the_classes_are_refused():
+    with pytest.raises(dp.InputError, match="declare the two labels"):
+        dp.LogisticRegression(bounds=(-1, 1), budget=dp.PureDP(5.0)).fit(X, np.where(Y > 0, "a", "b"))
+
+
+def test_a_list_may_hold_a_missing_number():
+    rows = [[0.1, None], [0.2, 2**70], [0.3, 0.1]]
+    assert np.isfinite(run(rows, [1, -1, None], penalty=1.0).estimate).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: run(penalty="0.1"), "penalty"),
+        (lambda: run(penalty=None), "penalty"),
+        (lambda: dp.HuberHinge("1"), "knee"),
+        (lambda: run(loss=dp.Logistic), "is not a loss"),
+        (lambda: run(insecure_seed=-1), "insecure_seed"),
+        (lambda: run(insecure_seed="a"), "insecure_seed"),
+    ],
+)
+def test_wrong_types(call, message):
+    with pytest.raises(dp.InputError, match=message):
+        call()
+
+
+def test_numbers_of_numpy_are_numbers():
+    result = run(budget=dp.PureDP(np.int64(1)), penalty=np.float64(0.1))
+    assert dp.FitResult.from_json(result.to_json()).to_json() == result.to_json()

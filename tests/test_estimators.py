@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import dpinfer as dp
+from dpinfer.maths.inference import sandwich
 
 RNG = np.random.default_rng(0)
 LOW, HIGH = np.array([-3.0, 0.0]), np.array([3.0, 100.0])
@@ -42,6 +43,18 @@ def test_private_fits_find_the_signs(cls, budget):
     assert model.score(X, Y) > 0.65
     assert model.penalty_ >= 1e-3
     assert f"{model.penalty_:.6g}" in model.result_.summary()
+
+
+def test_matrices_are_in_original_units_too():
+    for model in (logistic(penalty=0.01), logistic(penalty=0.01, budget=dp.ZCDP(0.5), insecure_seed=0)):
+        result = model.fit(X, Y).result_
+        assert np.allclose(sandwich(result.hessian, result.score_cov, 4000), result.error.sampling, rtol=1e-6)
+
+
+def test_the_model_and_its_result_share_no_memory():
+    model = logistic(penalty=0.01).fit(X, Y)
+    model.coef_ *= -1
+    assert np.array_equal(model.result_.estimate[1:], -model.coef_[0])
 
 
 def test_scikit_learn_conventions():

@@ -155,6 +155,8 @@ def test_wald_against_a_value():
         (lambda r: r.contrast(np.eye(3)), "one vector"),
         (lambda r: r.contrast([1, np.nan, 0]), "finite"),
         (lambda r: r.wald([[1, 0, 0], [2, 0, 0]]), "independent"),
+        (lambda r: r.wald([1, 0, 0], np.nan), "finite number"),
+        (lambda r: r.wald([1, 0, 0], [1, 2]), "one finite number"),
     ],
 )
 def test_bad_questions(call, message):
@@ -191,5 +193,6 @@ def test_what_is_not_private_says_so(options):
 
 
 def test_booking_is_stated():
-    result = fit(dp.ZCDP(0.5), ledger=dp.Ledger(dp.ZCDP(1.0)))
+    ledger = dp.Ledger(dp.ZCDP(1.0))
+    result = dp.infer(X, Y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.5), ledger=ledger)
     assert "Nothing was booked" not in result.summary()

@@ -12,7 +12,7 @@ from dpinfer.data import table as tables
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
 from dpinfer.data.schema import Level, Schema
-from dpinfer.data.source import Rows
+from dpinfer.data.source import Rows, numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.plan import Plan, default_penalty
 from dpinfer.fit.run import Setting, choose_plan, fit
@@ -50,8 +50,8 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         penalty = default_penalty(plan, loss, source.n) if self.penalty is None else self.penalty
         setting = Setting(loss, penalty, plan, design.names, design.back(), unit)
         self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
-        self.intercept_ = self.result_.estimate[:1]
-        self.coef_ = self.result_.estimate[None, 1:]
+        self.intercept_ = self.result_.estimate[:1].copy()
+        self.coef_ = self.result_.estimate[None, 1:].copy()
         self.penalty_ = penalty
         return self
 
@@ -59,7 +59,7 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Intercept plus coefficients times columns, in original units; positive means ``classes_[1]``."""
         check_is_fitted(self)
         if self.formula is None:
-            values = _numeric(validate_data(self, X, reset=False, dtype=None))
+            values = self._array(X, reset=False)
         else:
             values = tables.read_terms(tables.open_table(X), self.terms_)
             if not np.isfinite(values).all():
@@ -79,11 +79,19 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "declare public bounds=(low, high) of the columns; taking them from the data is not private"
             )
         self.classes_ = _declared(self.classes)
-        X = validate_data(self, X, dtype=None, ensure_all_finite=False)
-        names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(X.shape[1])])
+        values = self._array(X, reset=True)
+        names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names))
-        labels = _labels(column_or_1d(y, warn=True), self.classes_)
-        return design, Rows.of(design.rows(_numeric(X)), labels), "one record"
+        return design, Rows.of(design.rows(values), _labels(y, self.classes_)), "one record"
+
+    def _array(self, X: Any, *, reset: bool) -> Array:
+        """X as floats.  Shape and type are checked here first: scikit-learn's own messages quote rows."""
+        if not hasattr(X, "toarray"):  # sparse input is refused below, by its type
+            values = numbers("X", X, "encode it as numbers, or use a schema and a formula (Complex data not supported)")
+            if values.ndim != 2:
+                raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
+        checked = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=not reset)
+        return numbers("X", checked, "encode it as numbers")
 
     def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows, str]:
         if y is not None:
@@ -194,15 +202,15 @@ def _declared(classes: Any) -> npt.NDArray[Any]:
     return declared
 
 
-def _labels(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Array:
+def _labels(y: Any, classes: npt.NDArray[Any]) -> Array:
     """-1 and +1 for the declared classes, NaN for anything else."""
-    labels = np.full(len(y), np.nan)
-    labels[y == classes[0]] = -1.0
-    labels[y == classes[1]] = 1.0
-    return labels
-
-
-def _numeric(X: npt.NDArray[Any]) -> Array:
-    if X.dtype.kind not in "fiub":
-        raise InputError(f"X must hold real numbers, not {X.dtype}: encode it, or use a schema and a formula")
-    return X.astype(np.float64)
+    values = np.asarray(y)
+    if values.ndim != 1 and not (values.ndim == 2 and values.shape[1] == 1):
+        raise InputError(f"y must have one dimension, not shape {values.shape}")
+    values = column_or_1d(values, warn=True)
+    text = "UST"
+    if values.dtype.kind != "O" and (values.dtype.kind in text) != (classes.dtype.kind in text):
+        raise InputError(
+            f"y is {values.dtype} but classes= are {classes.dtype}: declare the two labels of y as classes="
+        )
+    return np.array([-1.0, 1.0, np.nan])[tables.match(values, classes.tolist())]

@@ -135,7 +135,9 @@ class FitResult:
         matrix = self._restrictions(np.atleast_2d(np.asarray(R, dtype=float)))
         if np.linalg.matrix_rank(matrix) < len(matrix):
             raise InputError("the rows of R must be linearly independent")
-        right = np.broadcast_to(np.asarray(r, dtype=float), (len(matrix),))
+        right = np.asarray(r, dtype=float)
+        if right.shape not in ((), (len(matrix),)) or not np.isfinite(right).all():
+            raise InputError("r needs one finite number a row of R, or one for all")
         statistic, p_value = inference.wald(matrix @ self.estimate - right, self.error.mapped(matrix))
         return WaldTest(statistic, len(matrix), p_value)
 
@@ -194,9 +196,9 @@ class FitResult:
         try:
             saved = json.loads(document)
             if (saved.pop("format"), saved.pop("version")) != (FORMAT, VERSION):
-                raise InputError(f"this is not a {FORMAT} of version {VERSION}")
+                raise KeyError(f"it is not a {FORMAT} of version {VERSION}")
             result = codec.decode(saved, _KINDS)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as fault:
+        except (KeyError, TypeError, AttributeError, ValueError) as fault:
             raise InputError(f"this text is not a saved FitResult: {fault}") from None
         if not isinstance(result, cls):
             raise InputError("this text is not a saved FitResult")

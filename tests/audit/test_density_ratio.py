@@ -9,6 +9,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.maths.risk import PenalisedRisk
+from support import Tripled
 
 
 def log_ratio(risk, rate, rest, record, other, coef):
@@ -41,6 +42,15 @@ def worst_ratio(loss, ridge, epsilon, margins, rate=None):
 
     crowd = (n - 1) * risk.totals(coef)(row(-25.0, 1.0)[None], np.ones(1))
     return max(log_ratio(risk, rate, crowd, row(m, -1.0), row(m2, 1.0), coef) for m in margins for m2 in margins)
+
+
+def test_slopes_beyond_one_are_counted():
+    """Three times the hinge reaches the same ε with its own rate, and breaks it with the rate of slope 1."""
+    margins, ridge = [0.5 + 1e-9, -20.0], 6.0
+    loss = Tripled(dp.HuberHinge(0.5))
+    assert 0.99 < worst_ratio(loss, ridge, 1.0, margins) <= 1 + 1e-9
+    rate = 3 * PenalisedRisk(loss, ridge / 800_002, 400_001).perturbation_rate(1.0)
+    assert worst_ratio(loss, ridge, 1.0, margins, rate) > 1.5
 
 
 def hinge_worst_ratio(knee, ridge, epsilon, rate=None):
@@ -82,7 +92,7 @@ def test_logistic_reaches_its_coupled_supremum(ridge, epsilon):
         assert supremum == pytest.approx(2 * rate, rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(0.5), dp.HuberHinge(1.0)])
+@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(0.5), dp.HuberHinge(1.0), Tripled(dp.HuberHinge(0.5))])
 def test_random_neighbours_never_exceed_epsilon(loss):
     rng = np.random.default_rng(0)
     for _ in range(2000):

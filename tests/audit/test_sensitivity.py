@@ -8,7 +8,7 @@ import dpinfer as dp
 from dpinfer.data.source import Rows
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.gate import _minimiser
-from support import LOSSES
+from support import LOSSES, Tripled
 
 
 def worst_change(bounded, d, coef, seed=0):
@@ -66,6 +66,23 @@ def test_mutation_score_sensitivity_at_other_coefficients_is_caught():
     coef = np.array([1.8, -2.4, 0.0])
     risk = PenalisedRisk(dp.Logistic(), 0.01, 10)
     assert worst_change(risk.score_sum(coef), 3, coef) > risk.score_sum(0 * coef).bound
+
+
+class Spiky(Tripled):
+    """A loss that breaks its promises at single points, which no grid finds."""
+
+    def slope(self, z):
+        return np.where(z == 0.625, 50.0, super().slope(z))
+
+    def curvature(self, z):
+        return np.where(z == 0.625, 50.0, super().curvature(z))
+
+
+def test_a_sum_keeps_its_bound_even_if_the_loss_lies():
+    risk, coef = PenalisedRisk(Spiky(dp.HuberHinge(1.0)), 0.01, 1), np.array([0.625])
+    row = np.ones((1, 1))
+    for bounded in (risk.curvature_sum(coef), risk.score_sum(coef)):
+        assert np.linalg.norm(bounded.of_block(row, np.ones(1))) == pytest.approx(bounded.bound / 2)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

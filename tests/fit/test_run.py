@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.fit.plan import default_plan
 from dpinfer.maths.laws import SphericalLaplace
-from support import LOSSES, labelled
+from support import LOSSES, Tripled, labelled
 
 X, Y = labelled(3000, 3)
 OBJECTIVE, OUTPUT = dp.ObjectivePerturbation("laplace"), dp.OutputPerturbation()
@@ -47,6 +48,34 @@ def test_sampled_intervals_are_the_papers(loss, mechanism, share):
     assert np.all(np.abs(fit.conf_int(0.95) - expected) < 0.015 * width)
 
 
+@pytest.mark.parametrize("budget", [dp.PureDP(3.0), dp.ZCDP(1.0)])
+@pytest.mark.parametrize("mechanism", [OBJECTIVE, OUTPUT])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_three_times_the_loss_and_the_penalty_is_the_same_fit(loss, mechanism, budget):
+    """Every noise scale follows the slope bound: the same seed gives the same coefficients and intervals."""
+    plan, c = dp.Plan(mechanism, *budget.split(1, 1, 1)), 0.002
+    once = dp.infer(X, Y, loss=loss, penalty=c, plan=plan, insecure_seed=1)
+    thrice = dp.infer(X, Y, loss=Tripled(loss), penalty=3 * c, plan=plan, insecure_seed=1)
+    assert np.linalg.eigvalsh(thrice.score_cov)[0] > 18 * c * 1.001  # no floor at work in either fit
+    assert np.allclose(thrice.estimate, once.estimate, rtol=1e-6)
+    assert np.allclose(thrice.hessian, 3 * once.hessian, rtol=1e-6)
+    assert np.allclose(thrice.score_cov, 9 * once.score_cov, rtol=1e-6)
+    assert np.allclose(thrice.covariance, once.covariance, rtol=1e-6)
+
+
+def test_every_fit_samples_its_intervals_anew():
+    plan = dp.Plan(OBJECTIVE, *dp.PureDP(3.0).split(1, 1, 1))
+    seeds = {dp.infer(X, Y, loss=dp.Logistic(), penalty=C, plan=plan).error.seed for _ in range(5)}
+    assert len(seeds) == 5
+
+
+def test_a_shares_plan_of_the_default():
+    """The paper's split: 1/2, 1/4, 1/4 of epsilon, which is 2/3, 1/6, 1/6 of rho."""
+    pure, zcdp = default_plan(dp.PureDP(1.0)), default_plan(dp.ZCDP(0.1875))
+    assert (pure.estimate, pure.hessian, pure.covariance) == (dp.PureDP(0.5), dp.PureDP(0.25), dp.PureDP(0.25))
+    assert [s.rho for s in (zcdp.estimate, zcdp.hessian, zcdp.covariance)] == pytest.approx([0.125, 0.03125, 0.03125])
+
+
 def test_intervals_use_m_draws():
     plan = dp.Plan(OBJECTIVE, *dp.PureDP(3.0).split(1, 1, 1))
     fit = dp.infer(X, Y, loss=dp.Logistic(), penalty=C, plan=plan)
@@ -83,12 +112,22 @@ def test_coverage_of_the_known_penalised_target(mechanism, budget):
 
 
 def test_guarantee_refused_before_booking():
-    ledger = dp.Ledger(dp.PureDP(1.0))
+    ledger, zcdp = dp.Ledger(dp.PureDP(1.0)), dp.Ledger(dp.ZCDP(1.0))
     smallest = 0.25 / (2 * N * np.expm1(0.5))
     with pytest.raises(dp.BudgetError, match=f"exceed {smallest:.6g}"):
         dp.infer(X, Y, loss=dp.Logistic(), penalty=smallest, budget=dp.PureDP(1.0), ledger=ledger)
     with pytest.raises(dp.BudgetError, match="penalty above 0"):
         dp.infer(X, Y, loss=dp.Logistic(), penalty=0.0, budget=dp.ZCDP(1.0), ledger=ledger)
-    assert ledger.entries() == ()
+    for faulty in (
+        lambda: dp.infer(X, Y, loss=dp.Logistic(), penalty=1e-100, budget=dp.ZCDP(0.1), ledger=zcdp),
+        lambda: dp.infer(X, Y, loss=dp.Logistic(), penalty=C, budget=dp.ZCDP(0.1), ledger=zcdp, insecure_seed=1),
+        lambda: dp.infer(X, Y, loss=dp.Logistic(), penalty=C, budget=dp.ZCDP(0.1), ledger=zcdp, insecure_seed="a"),
+        lambda: dp.Plan(OBJECTIVE, dp.ZCDP(0.1), dp.ZCDP(0.1), dp.ZCDP(0.1), delta=2.0),
+        lambda: dp.Plan(OBJECTIVE, dp.PureDP(1.0), dp.NoPrivacy(), dp.NoPrivacy()),
+        lambda: dp.LogisticRegression(bounds=(-1e308, 1e308), budget=dp.ZCDP(0.1), ledger=zcdp).fit(X, Y),
+    ):
+        with pytest.raises(dp.DpinferError):
+            faulty()
+    assert ledger.entries() == zcdp.entries() == ()
     dp.infer(X, Y, loss=dp.Logistic(), penalty=1.01 * smallest, budget=dp.PureDP(1.0), ledger=ledger)
     assert ledger.left() == 0

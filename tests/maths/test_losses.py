@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.maths.losses import check_loss, slope_within
-from support import labelled
+from support import Tripled, labelled
 
 losses = st.one_of(st.just(dp.Logistic()), st.builds(dp.HuberHinge, st.floats(0.05, 5)))
 margins = st.floats(-20, 20)
@@ -117,6 +117,47 @@ def test_a_sharp_corner_is_found():
 
     with pytest.raises(dp.InputError, match="curvature exceeds"):
         check_loss(Sharp())
+
+
+class Far(Probit):
+    """Within its bounds up to z = -1000, beyond them farther out."""
+
+    def slope(self, z):
+        return super().slope(z) - np.maximum(-z - 1000, 0) * 1e-3
+
+
+class Jump(Probit):
+    """A slope with a jump so small that it hides among the rises of the others."""
+
+    def slope(self, z):
+        return super().slope(z) + 1e-4 * (z > 5.0003)
+
+
+@pytest.mark.parametrize("loss", [Far(), Jump()])
+def test_faults_far_out_and_small_ones_are_found(loss):
+    with pytest.raises(dp.InputError, match="refused"):
+        check_loss(loss)
+
+
+def test_a_plain_hinge_is_no_smooth_loss():
+    hinge = dp.HuberHinge(1e-9)
+
+    class Plain:
+        slope_bound, curvature_bound = 1.0, 1e5
+        value, slope = hinge.value, hinge.slope
+
+        def curvature(self, z):
+            return 0 * z
+
+    with pytest.raises(dp.InputError, match="refused"):
+        check_loss(Plain())
+
+
+@pytest.mark.parametrize("knee", [0.01, 0.3, 1.0, 4.0])
+def test_honest_losses_pass(knee):
+    hinge = dp.HuberHinge(knee)
+    check_loss(Tripled(hinge))
+    check_loss(Tripled(dp.Logistic()))
 
 
 def test_declared_slope_within_is_checked():

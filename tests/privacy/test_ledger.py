@@ -1,6 +1,7 @@
 import copy
 import pickle
 import threading
+import time
 
 import pytest
 from sklearn.base import clone
@@ -25,7 +26,15 @@ def test_it_counts_in_the_terms_of_its_total():
     assert dp.Ledger(dp.ApproxDP(1.0, 1e-6)).left() == pytest.approx(dp.ApproxDP(1.0, 1e-6).zcdp().rho)
 
 
-def test_guarantee_never_overspent():
+def test_guarantee_never_overspent(monkeypatch):
+    amount = dp.Ledger._amount
+
+    def slowly(self, entries):  # so that without a lock the threads would overtake each other
+        found = amount(self, entries)
+        time.sleep(1e-4)
+        return found
+
+    monkeypatch.setattr(dp.Ledger, "_amount", slowly)
     ledger = dp.Ledger(dp.ZCDP(1.0))
     refused = []
 
@@ -59,8 +68,9 @@ def test_what_it_cannot_count():
         dp.Ledger(dp.PureDP(1.0)).book(entry(dp.ZCDP(0.1)))
     with pytest.raises(dp.LedgerError, match="without privacy"):
         dp.Ledger(dp.ZCDP(1.0)).book(entry(dp.NoPrivacy()))
-    with pytest.raises(dp.LedgerError, match="keeps a privacy budget"):
-        dp.Ledger(dp.NoPrivacy())
+    for total in (dp.NoPrivacy(), 1.0):
+        with pytest.raises(dp.LedgerError, match="keeps a privacy budget"):
+            dp.Ledger(total)
 
 
 def test_there_is_no_second_copy():
@@ -79,6 +89,7 @@ def test_a_fit_is_booked_whole():
     assert ledger.spent() == pytest.approx(0.4)
     assert [event.step for event in ledger.entries()[0].events] == ["estimate", "hessian", "covariance"]
     assert result.privacy.booked
+    assert ledger.entries()[0].unit == "one record"
     with pytest.raises(dp.LedgerError):
         dp.infer(X, y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.7), ledger=ledger)
     with pytest.raises(dp.LedgerError, match="takes a dpinfer Ledger"):

@@ -1,5 +1,5 @@
-import multiprocessing
 import os
+import warnings
 
 import numpy as np
 from scipy import stats
@@ -27,16 +27,39 @@ def test_extreme_bytes_stay_finite(monkeypatch):
         assert np.isfinite(SystemRandomness().standard_exponential((3,))).all()
 
 
-def _draw(_):
-    return tuple(privacy_randomness(None).standard_normal((4,)))
+def _draw():
+    return tuple(privacy_randomness(None).standard_normal((4,)).tolist())
 
 
-def test_guarantee_fresh_noise():
-    here = {_draw(None) for _ in range(20)}
-    assert len(here) == 20
-    with multiprocessing.get_context("forkserver").Pool(2) as pool:
-        there = pool.map(_draw, range(8))
-    assert len(set(there) | here) == 28
+def _draw_in_a_fork():
+    """A draw of a child that inherited all of this process's memory."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        child = os.fork()
+    if child == 0:
+        os.write(write, repr(_draw()).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        drawn = pipe.read()
+    os.waitpid(child, 0)
+    return drawn
+
+
+def test_guarantee_fresh_noise(monkeypatch):
+    assert len({_draw() for _ in range(20)}) == 20
+    forks = {_draw_in_a_fork() for _ in range(4)}
+    assert len(forks) == 4
+    assert "" not in forks
+    asked = []
+    urandom = os.urandom
+    monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or urandom(size))
+    rng = privacy_randomness(None)
+    for _ in range(3):
+        rng.standard_normal((5,))
+        rng.standard_exponential((2,))
+    assert asked == [40, 16] * 3  # every number of every draw is the operating system's
 
 
 def test_a_seed_repeats():

@@ -56,6 +56,7 @@ class Design:
         """Names of the coefficients."""
         return (INTERCEPT, *self.columns)
 
+    @np.errstate(all="ignore")  # a warning would tell of a value
     def rows(self, values: Array) -> Array:
         """Bounded rows from columns in original units; a row with a NaN or an infinity becomes the zero row.
 

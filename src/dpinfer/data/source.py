@@ -1,7 +1,7 @@
 """Where bounded rows live.  A backend is one method: the total of a function over blocks of rows."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,8 @@ class Rows:
 
         Guarantee [values_never_raise]: whether this raises depends on shapes and types alone.
         """
-        rows = _numeric("X", X)
-        labels = _numeric("y", y)
+        rows = numbers("X", X, "encode it as numbers")
+        labels = numbers("y", y, "code it as -1 and +1", kinds="fiu")
         if rows.ndim != 2:
             raise InputError(f"X must have two dimensions (records, columns), not {rows.ndim}")
         if labels.shape != rows.shape[:1]:
@@ -65,6 +65,7 @@ class Rows:
         """Length of a row."""
         return int(self.rows.shape[1])
 
+    @np.errstate(all="ignore")  # a warning would tell of a value
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over blocks, in a fixed order."""
         step = max(256, _BLOCK // self.dim)
@@ -74,13 +75,24 @@ class Rows:
         return total
 
 
-def _numeric(name: str, values: npt.ArrayLike) -> Array:
+@np.errstate(all="ignore")
+def numbers(name: str, values: npt.ArrayLike, remedy: str, kinds: str = "fiub") -> Array:
+    """An array of floats, refused by shape and type alone; the message never quotes a value.
+
+    In a list, None is a missing number: what a list holds must not decide whether the call fails.
+    """
+    fault = None
     try:
-        array = np.asarray(values)
-    except ValueError:
-        raise InputError(f"{name} is not a rectangular array of numbers") from None
-    if array.dtype.kind not in "fiu" and not (name == "X" and array.dtype.kind == "b"):
-        remedy = "code it as -1 and +1" if name == "y" else "encode it as numbers"
-        raise InputError(f"{name} must hold real numbers, not {array.dtype}: {remedy}")
-    with np.errstate(all="ignore"):  # a warning would tell of a value
-        return array.astype(np.float64)
+        array = np.asarray(values) if hasattr(values, "dtype") or hasattr(values, "dtypes") else _of_list(values)
+        if array.dtype.kind not in kinds:
+            fault = f"{name} must hold real numbers, not {array.dtype}: {remedy}"
+    except (TypeError, ValueError):
+        fault = f"{name} is not a rectangular array of numbers: {remedy}"
+    if fault is not None:  # raised here, so that no error that quotes a value hangs on it
+        raise InputError(fault)
+    return array.astype(np.float64)
+
+
+def _of_list(values: npt.ArrayLike) -> npt.NDArray[Any]:
+    array = np.asarray(values)
+    return np.asarray(values, dtype=np.float64) if array.dtype.kind == "O" else array

@@ -12,6 +12,9 @@ from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Sh
 from dpinfer.privacy.gate import objective_noise, output_noise
 from dpinfer.privacy.ledger import Event
 
+SMALLEST_PENALTY = 1e-12
+"""Below it the floor of Algorithm 2 is lost in rounding."""
+
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
@@ -64,8 +67,10 @@ class Plan:
             raise InputError(f"recipe {self.recipe!r} is not available: use 'paper'")
         if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
             raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
-        if self.delta is not None and not isinstance(self.cost, ZCDP):
+        cost = self.cost  # refuses a plan that is private in part
+        if self.delta is not None and not isinstance(cost, ZCDP):
             raise BudgetError("delta restates a zCDP cost: this plan has none")
+        self.budget  # noqa: B018  (refuses a delta outside (0, 1))
 
     @property
     def cost(self) -> Share:
@@ -88,8 +93,11 @@ class Plan:
 
     def noise(self, risk: PenalisedRisk) -> Law:
         """The law of the estimate's noise, from public facts; `BudgetError` if the plan is not valid for the risk."""
-        law = objective_noise if isinstance(self.mechanism, ObjectivePerturbation) else output_noise
-        return law(self.estimate, risk)
+        noise = objective_noise if isinstance(self.mechanism, ObjectivePerturbation) else output_noise
+        law = noise(self.estimate, risk)
+        if not isinstance(self.estimate, NoPrivacy) and risk.penalty < SMALLEST_PENALTY:
+            raise BudgetError(f"a private fit needs a penalty of at least {SMALLEST_PENALTY:g}, not {risk.penalty:.6g}")
+        return law
 
 
 def default_plan(budget: Budget) -> Plan:

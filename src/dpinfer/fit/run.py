@@ -13,7 +13,7 @@ from dpinfer.fit.matrices import private_matrices
 from dpinfer.fit.plan import Plan, default_plan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.inference import ErrorLaw, sandwich
-from dpinfer.maths.losses import Loss
+from dpinfer.maths.losses import Loss, describe
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -42,6 +42,7 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
     plan, risk = setting.plan, PenalisedRisk(setting.loss, setting.penalty, source.n)
+    forward = np.linalg.inv(setting.back)
     plan.noise(risk)  # raises before anything is booked or read
     gate = Gate(Entry("fit", setting.unit, plan.events()), ledger, insecure_seed)
     coef = estimate(plan.mechanism, gate, source, risk)
@@ -53,7 +54,6 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
         draws=plan.draws,
         seed=secrets.randbits(63) if insecure_seed is None else insecure_seed,
     )
-    forward = np.linalg.inv(setting.back)
     return FitResult(
         names=setting.names,
         estimate=setting.back @ coef.value,
@@ -112,7 +112,7 @@ def check_target(target: str, setting: Setting) -> None:
 
 def _model(setting: Setting, risk: PenalisedRisk) -> Model:
     return Model(
-        loss=repr(setting.loss),
+        loss=describe(setting.loss),
         penalty=float(setting.penalty),
         n=risk.n,
         target="penalised" if setting.penalty else "unpenalised",

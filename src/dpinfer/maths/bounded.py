@@ -19,6 +19,7 @@ class BoundedSum:
     bound: float
 
 
+@np.errstate(all="ignore")  # a warning would tell of a value
 def clip_rows(rows: Array) -> Array:
     """Shrink every row into the unit ball; a row with a NaN or an infinity becomes the zero row.
 
@@ -28,5 +29,4 @@ def clip_rows(rows: Array) -> Array:
     largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
     unit = rows / np.where(largest > 0, largest, 1.0)  # so that no square overflows
     norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
-    with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of a value
-        return np.where(largest * norm > 1, unit / norm, rows)
+    return np.where(largest * norm > 1, unit / norm, rows)

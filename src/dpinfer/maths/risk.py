@@ -31,8 +31,8 @@ class PenalisedRisk:
 
     def __post_init__(self) -> None:
         check_loss(self.loss)
-        if not (np.isfinite(self.penalty) and self.penalty >= 0):
-            raise InputError(f"penalty must be a finite number >= 0, not {self.penalty}")
+        if not (isinstance(self.penalty, int | float | np.number) and 0 <= self.penalty < np.inf):
+            raise InputError(f"penalty must be a finite number >= 0, not {self.penalty!r}")
         if self.n < 1:
             raise InputError("there are no records: n must be at least 1")
 

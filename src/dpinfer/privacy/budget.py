@@ -9,6 +9,7 @@ NoPrivacy()      noise off: reference fits and studies only
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
 
 from dpinfer.errors import BudgetError
 from dpinfer.maths import accounting
@@ -163,13 +164,13 @@ def compose(shares: Iterable[Share]) -> Share:
     return ZCDP(math.fsum(s.zcdp().rho for s in shares if not isinstance(s, NoPrivacy)))
 
 
-def _require_positive(name: str, number: float) -> None:
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not (0 < number < math.inf):
+def _require_positive(name: str, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, Real) or not (0 < float(number) < math.inf):
         raise BudgetError(f"{name} must be a positive finite number, not {number!r}")
 
 
-def _require_delta(delta: float) -> None:
-    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not (0 < delta < 1):
+def _require_delta(delta: object) -> None:
+    if isinstance(delta, bool) or not isinstance(delta, Real) or not (0 < float(delta) < 1):
         raise BudgetError(f"delta must lie strictly between 0 and 1, not {delta!r}")
 
 

@@ -41,12 +41,15 @@ class Gate:
     """
 
     def __init__(self, entry: Entry, ledger: Book | None, insecure_seed: int | None = None) -> None:
-        if ledger is not None:
-            if not hasattr(ledger, "book"):
-                raise LedgerError("ledger= takes a dpinfer Ledger, or None to book nothing")
-            ledger.book(entry)
         self._shares: dict[str, Share] = {event.step: event.share for event in entry.events}
         self._randomness = privacy_randomness(insecure_seed)
+        if ledger is None:
+            return
+        if not hasattr(ledger, "book"):
+            raise LedgerError("ledger= takes a dpinfer Ledger, or None to book nothing")
+        if insecure_seed is not None:
+            raise LedgerError("a seeded fit is not private and cannot be booked: drop insecure_seed or the ledger")
+        ledger.book(entry)
 
     def noisy_sum(self, step: str, source: Source, bounded: BoundedSum) -> Released:
         """A sum over records plus noise scaled to its bound, in every entry of the array."""

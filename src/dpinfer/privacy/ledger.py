@@ -47,7 +47,7 @@ class Ledger:
     """
 
     def __init__(self, total: Budget) -> None:
-        if isinstance(total, NoPrivacy):
+        if isinstance(total, NoPrivacy) or not isinstance(total, Budget):
             raise LedgerError("a ledger keeps a privacy budget: give it PureDP, ZCDP or ApproxDP")
         self.total = total
         self._entries: list[Entry] = []

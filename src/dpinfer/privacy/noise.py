@@ -5,6 +5,7 @@ import os
 import numpy as np
 from scipy.special import ndtri
 
+from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Randomness
 
 
@@ -25,7 +26,11 @@ def privacy_randomness(insecure_seed: int | None) -> Randomness:
 
     Guarantee [fresh_noise]: without a seed no two draws, processes or forks share a state.
     """
-    return SystemRandomness() if insecure_seed is None else np.random.default_rng(insecure_seed)
+    if insecure_seed is None:
+        return SystemRandomness()
+    if isinstance(insecure_seed, bool) or not isinstance(insecure_seed, int) or insecure_seed < 0:
+        raise InputError(f"insecure_seed must be a whole number >= 0, not {insecure_seed!r}")
+    return np.random.default_rng(insecure_seed)
 
 
 def _uniform(size: tuple[int, ...]) -> Array:
