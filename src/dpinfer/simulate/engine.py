@@ -35,7 +35,7 @@ TOLERANCE = 1e-10
 
 PASSES = 8
 _CHORDS = 2
-_SMALL_STEP = 1e-4
+_SMALL_STEP = 1e-3
 
 
 @dataclass(frozen=True)
