@@ -1,6 +1,10 @@
-"""Frozen values to plain JSON objects and back, exactly: a float's shortest text reads back as the same float."""
+"""Frozen values to plain JSON objects and back, exactly: a float's shortest text reads back as the same float.
+
+JSON has no infinities and no NaN, so they are written as the texts "inf", "-inf" and "nan".
+"""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any, get_args, get_origin
@@ -16,8 +20,10 @@ def encode(value: Any) -> Any:
         fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"kind": type(value).__name__, **fields}
     if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, tuple):
+        return encode(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, tuple | list):
         return [encode(item) for item in value]
     return value
 

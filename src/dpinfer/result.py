@@ -188,7 +188,7 @@ class FitResult:
     def to_json(self) -> str:
         """Everything in the result, as one JSON object with a format name and a version."""
         document = {"format": FORMAT, "version": VERSION, **codec.encode(self)}
-        return json.dumps(document, ensure_ascii=False, indent=1)
+        return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, document: str) -> "FitResult":

@@ -162,6 +162,13 @@ def test_a_study_says_that_it_is_not_private_and_round_trips():
     assert found.min_coverage == found.coverage.min()
 
 
+def test_a_study_without_nonprivate_lengths_is_strict_json():
+    found = study(replicates=20, nonprivate=False)
+    text = found.to_json()
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert np.isnan(dp.simulate.Study.from_json(text).nonprivate_length).all()
+
+
 def test_a_progress_bar(capsys):
     study(replicates=50, progress=True)
     assert capsys.readouterr().out == ""

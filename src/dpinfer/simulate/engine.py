@@ -63,7 +63,7 @@ class Batch:
 class Engine:
     """Weighted fits of one data set; ``xp`` is numpy or an array-API namespace, ``device`` one of its devices.
 
-    Memory: about 8 (d + d(d+1)/2) bytes a record, plus a tile, plus the counts (one byte a record and replicate).
+    Memory: 8 (d(d+1)/2 + 4 d) bytes a record, plus a tile, plus the counts (one byte a record and replicate).
     """
 
     def __init__(self, population: Population, risk: PenalisedRisk, xp: Any = np, device: Any = None) -> None:

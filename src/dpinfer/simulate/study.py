@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from dpinfer import codec, text
 from dpinfer.data.schema import Schema
@@ -84,7 +85,7 @@ class Study:
 
     def to_json(self) -> str:
         """The study as a JSON object."""
-        return json.dumps(codec.encode(self), ensure_ascii=False, indent=1)
+        return json.dumps(codec.encode(self), ensure_ascii=False, indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, document: str) -> "Study":
@@ -119,8 +120,8 @@ def coverage(  # noqa: PLR0913  (the public face)
     Give rows in the unit ball and labels, or a table with ``schema`` and ``formula``.  With ``truth``, probabilities of
     the label +1 (an array, or a function of the rows), labels are drawn from them instead and ``y`` is left out.
     ``device`` runs the fits on torch ("cuda", "cpu"); ``checkpoint`` names a file to resume from.  The numbers depend
-    on the seed, not on workers, tiles or device.  Memory: about 8 (d + d(d+1)/2) bytes a record, and 128 bytes a record
-    and worker for the counts.
+    on the seed, not on workers, tiles or device.  Memory: about 8 (d(d+1)/2 + 8 d) bytes a record, and 128 bytes a
+    record and worker for the counts.
     """
     if not 0 < level < 1 or replicates < 1:
         raise InputError("a study needs a level strictly between 0 and 1 and at least one replicate")
@@ -192,7 +193,8 @@ def _trial(
         names, back = tuple(f"x{j + 1}" for j in range(dim)), np.eye(dim)
     penalty = default_penalty(plan, loss, population.n) if options.penalty is None else options.penalty
     check_target(options.target, Setting(loss, penalty, plan, names, back))
-    engine = Engine(population, PenalisedRisk(loss, penalty, population.n), *_namespace(options.device))
+    with threadpool_limits(1, "blas"):
+        engine = Engine(population, PenalisedRisk(loss, penalty, population.n), *_namespace(options.device))
     return Trial(engine, population, plan, options.seed, back), names
 
 
