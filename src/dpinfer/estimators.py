@@ -47,7 +47,7 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         design, source, unit = self._read(X, y) if self.formula is None else self._read_table(X, y)
         plan, loss = choose_plan(self.budget, self.plan), self._loss()
-        penalty = default_penalty(plan, loss, source.n) if self.penalty is None else self.penalty
+        penalty = default_penalty(plan, loss, source.n, source.dim) if self.penalty is None else self.penalty
         setting = Setting(loss, penalty, plan, design.names, design.back(), unit)
         self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
         self.intercept_ = self.result_.estimate[:1].copy()
@@ -121,8 +121,8 @@ class LogisticRegression(_LinearClassifier):
     formula, schema : with a table, ``"outcome ~ a + b"`` and the public `Schema` of its columns.
     bounds : with arrays, a public pair (low, high): one number for all columns, or one a column.
     classes : with arrays, the two labels; the second is the positive one.  Declared, never learned.
-    penalty : c in the mean objective, on the bounded rows.  By default .001, or what the budget needs if that
-        is more (`dpinfer.fit.plan.default_penalty`); printed with the result.
+    penalty : c in the mean objective, on the bounded rows.  By default chosen from n, d, the loss and the budget
+        (`dpinfer.fit.plan.default_penalty`); printed with the result.
     budget, plan : one of them; a budget gets the default plan.
     ledger : where the spend is booked before anything is computed.
     insecure_seed : for tests only; the result then says that it is not private.

@@ -5,12 +5,14 @@ import pytest
 from scipy import stats
 
 import dpinfer as dp
+from dpinfer.maths.accounting import perturbed_objective_scale
 from dpinfer.maths.risk import PenalisedRisk
 from support import LOSSES, exact_gradient, follows, labelled
 
 N, C, FITS = 40, 0.05, 600
 X, Y = labelled(N, 3)
 OBJECTIVE, OUTPUT = dp.ObjectivePerturbation("laplace"), dp.OutputPerturbation()
+GAUSSIAN = dp.ObjectivePerturbation("gaussian")
 
 
 def fits(loss, mechanism, share):
@@ -32,6 +34,18 @@ def test_algorithm_1(loss, share):
     assert follows(radius, stats.gamma(3, scale=scale))
     assert not follows(radius, stats.gamma(3, scale=1.2 * scale))
     assert not follows(radius, stats.gamma(3, scale=0.8 * scale))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gaussian_objective_perturbation(loss):
+    """b is Gaussian; its scale is a little above sqrt(2/ρ), by what the curvature costs."""
+    risk, rho = PenalisedRisk(loss, C, N), 0.8
+    b = np.array([-exact_gradient(risk, X, Y, fit.estimate) for fit in fits(loss, GAUSSIAN, dp.ZCDP(rho))]).ravel()
+    scale = perturbed_objective_scale(rho, loss.curvature_bound / (2 * N * C))
+    assert np.sqrt(2 / rho) < scale < 1.5 * np.sqrt(2 / rho)
+    assert follows(b, stats.norm(scale=scale))
+    assert not follows(b, stats.norm(scale=1.2 * scale))
+    assert not follows(b, stats.norm(scale=0.8 * scale))
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -1,10 +1,13 @@
+import numpy as np
 import pytest
 
 import dpinfer as dp
 from dpinfer.fit.plan import default_penalty, default_plan
+from dpinfer.maths.accounting import largest_curvature_ratio
 from dpinfer.maths.risk import PenalisedRisk
 
 OBJECTIVE, OUTPUT = dp.ObjectivePerturbation("laplace"), dp.OutputPerturbation()
+GAUSSIAN = dp.ObjectivePerturbation("gaussian")
 
 
 def test_costs_add_up():
@@ -30,17 +33,38 @@ def test_default_plan_spends_the_budget(budget):
 @pytest.mark.parametrize("n", [1, 50, 10**6])
 @pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(0.1)])
 def test_default_penalty_is_valid(budget, n, loss):
-    for mechanism in (OBJECTIVE, OUTPUT):
+    for mechanism in (OBJECTIVE, OUTPUT, *[GAUSSIAN] * isinstance(budget, dp.ZCDP)):
         plan = dp.Plan(mechanism, *budget.split(2, 1, 1))
-        penalty = default_penalty(plan, loss, n)
-        assert penalty >= 1e-3
+        penalty = default_penalty(plan, loss, n, 4)
+        assert penalty >= 1e-3 or mechanism is GAUSSIAN
         plan.noise(PenalisedRisk(loss, penalty, n))
 
 
 def test_default_penalty_leaves_nine_tenths_of_the_share():
     plan = default_plan(dp.PureDP(1.0))
-    risk = PenalisedRisk(dp.Logistic(), default_penalty(plan, dp.Logistic(), 100), 100)
+    risk = PenalisedRisk(dp.Logistic(), default_penalty(plan, dp.Logistic(), 100, 4), 100)
     assert 2 * risk.perturbation_rate(0.5) == pytest.approx(0.45)
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.2, 2.0])
+def test_default_penalty_of_gaussian_noise_costs_little_and_stands_above_the_hessian_noise(rho):
+    plan, n, d = default_plan(dp.ZCDP(rho)), 10_000, 8
+    penalty = default_penalty(plan, dp.Logistic(), n, d)
+    scale = PenalisedRisk(dp.Logistic(), penalty, n).perturbation_scale(plan.estimate.rho)
+    assert 2 / scale**2 >= 0.95 * plan.estimate.rho
+    noise = plan.hessian.noise(0.5).sample(np.random.default_rng(0), (200, d, d)) / n
+    largest = np.linalg.eigvalsh((noise + noise.mT) / 2)[:, -1]
+    assert np.mean(largest < 2 * penalty) > 0.8
+
+
+def test_gaussian_noise_needs_zcdp():
+    with pytest.raises(dp.BudgetError, match="no pure privacy"):
+        dp.Plan(GAUSSIAN, dp.PureDP(1.0), dp.PureDP(1.0), dp.PureDP(1.0))
+    smallest = 0.25 / (2 * 1000 * largest_curvature_ratio(0.1))
+    plan = dp.Plan(GAUSSIAN, *dp.ZCDP(0.3).split(1, 1, 1))
+    with pytest.raises(dp.BudgetError, match=f"exceed {smallest:.6g}"):
+        plan.noise(PenalisedRisk(dp.Logistic(), smallest * 0.999, 1000))
+    plan.noise(PenalisedRisk(dp.Logistic(), smallest * 1.001, 1000))
 
 
 @pytest.mark.parametrize(
@@ -60,5 +84,5 @@ def test_bad_plans(arguments, message):
 
 
 def test_unknown_noise():
-    with pytest.raises(dp.InputError, match="'laplace'"):
+    with pytest.raises(dp.InputError, match="'laplace' or 'gaussian'"):
         dp.ObjectivePerturbation("cauchy")

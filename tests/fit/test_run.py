@@ -5,11 +5,13 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.fit.plan import default_plan
+from dpinfer.maths.accounting import perturbed_objective_cost
 from dpinfer.maths.laws import SphericalLaplace
 from support import LOSSES, Tripled, labelled
 
 X, Y = labelled(3000, 3)
 OBJECTIVE, OUTPUT = dp.ObjectivePerturbation("laplace"), dp.OutputPerturbation()
+GAUSSIAN = dp.ObjectivePerturbation("gaussian")
 N, C = 3000, 0.01
 
 
@@ -23,6 +25,17 @@ def test_algorithm_5_zcdp_is_the_closed_form(loss):
     assert np.allclose(fit.covariance, U, rtol=1e-12)
     half = 1.959963984540054 * np.sqrt(np.diag(U))
     assert np.allclose(fit.conf_int(0.95), np.stack([fit.estimate - half, fit.estimate + half], axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gaussian_objective_perturbation_is_a_closed_form(loss):
+    """U = H~⁻¹(Σ~/n + σ² I/n²)H~⁻¹."""
+    fit = dp.infer(X, Y, loss=loss, penalty=C, plan=dp.Plan(GAUSSIAN, *dp.ZCDP(0.4).split(2, 1, 1)), insecure_seed=1)
+    inverse, sigma = np.linalg.inv(fit.hessian), fit.error.noise.scale
+    assert perturbed_objective_cost(sigma, loss.curvature_bound / (2 * N * C)) == pytest.approx(0.2)
+    U = inverse @ (fit.score_cov / N + sigma**2 * np.eye(3) / N**2) @ inverse
+    assert np.allclose(fit.covariance, U, rtol=1e-10)
+    assert fit.error.closed_form
 
 
 @pytest.mark.parametrize("share", [dp.PureDP(1.0), dp.ZCDP(0.5)])
@@ -48,8 +61,10 @@ def test_sampled_intervals_are_the_papers(loss, mechanism, share):
     assert np.all(np.abs(fit.conf_int(0.95) - expected) < 0.015 * width)
 
 
-@pytest.mark.parametrize("budget", [dp.PureDP(3.0), dp.ZCDP(1.0)])
-@pytest.mark.parametrize("mechanism", [OBJECTIVE, OUTPUT])
+@pytest.mark.parametrize(
+    ("mechanism", "budget"),
+    [(m, b) for m in (OBJECTIVE, OUTPUT) for b in (dp.PureDP(3.0), dp.ZCDP(1.0))] + [(GAUSSIAN, dp.ZCDP(1.0))],
+)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_three_times_the_loss_and_the_penalty_is_the_same_fit(loss, mechanism, budget):
     """Every noise scale follows the slope bound: the same seed gives the same coefficients and intervals."""
@@ -95,7 +110,13 @@ def test_order_of_the_matrices_is_after_the_estimate():
 
 @pytest.mark.parametrize(
     ("mechanism", "budget"),
-    [(OBJECTIVE, dp.PureDP(2.0)), (OUTPUT, dp.PureDP(2.0)), (OBJECTIVE, dp.ZCDP(0.5)), (OUTPUT, dp.ZCDP(0.5))],
+    [
+        (OBJECTIVE, dp.PureDP(2.0)),
+        (OUTPUT, dp.PureDP(2.0)),
+        (OBJECTIVE, dp.ZCDP(0.5)),
+        (OUTPUT, dp.ZCDP(0.5)),
+        (GAUSSIAN, dp.ZCDP(0.5)),
+    ],
 )
 def test_coverage_of_the_known_penalised_target(mechanism, budget):
     """400 samples from a known population; the target is the penalised minimiser on 400,000 records of it."""
@@ -117,7 +138,7 @@ def test_guarantee_refused_before_booking():
     with pytest.raises(dp.BudgetError, match=f"exceed {smallest:.6g}"):
         dp.infer(X, Y, loss=dp.Logistic(), penalty=smallest, budget=dp.PureDP(1.0), ledger=ledger)
     with pytest.raises(dp.BudgetError, match="penalty above 0"):
-        dp.infer(X, Y, loss=dp.Logistic(), penalty=0.0, budget=dp.ZCDP(1.0), ledger=ledger)
+        dp.infer(X, Y, loss=dp.Logistic(), penalty=0.0, plan=dp.Plan(OUTPUT, *dp.ZCDP(1.0).split(1, 1, 1)), ledger=zcdp)
     for faulty in (
         lambda: dp.infer(X, Y, loss=dp.Logistic(), penalty=1e-100, budget=dp.ZCDP(0.1), ledger=zcdp),
         lambda: dp.infer(X, Y, loss=dp.Logistic(), penalty=C, budget=dp.ZCDP(0.1), ledger=zcdp, insecure_seed=1),

@@ -52,7 +52,7 @@ def test_guarantee_spent_once():
     with pytest.raises(dp.PrivacyError, match="hessian"):
         gate.noisy_sum("hessian", Rows.of(X, Y), bounded)
     with pytest.raises(dp.PrivacyError, match="estimate"):
-        gate.perturbed_minimum("estimate", Rows.of(X, Y), PenalisedRisk(dp.Logistic(), 0.01, 60))
+        gate.perturbed_minimum("estimate", Rows.of(X, Y), PenalisedRisk(dp.Logistic(), 0.01, 60), "laplace")
 
 
 class Watched:

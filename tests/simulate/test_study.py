@@ -17,6 +17,7 @@ PLANS = [
     for budget in (dp.PureDP(2.0), dp.ZCDP(0.5), dp.NoPrivacy())
 ]
 PLANS += [dp.Plan(OBJECTIVE, dp.PureDP(1.0), dp.ZCDP(0.2), dp.ZCDP(0.2))]
+PLANS += [dp.Plan(dp.ObjectivePerturbation("gaussian"), *dp.ZCDP(0.5).split(2, 1, 1))]
 
 
 def study(plan=PLANS[0], loss=None, **options):

@@ -12,7 +12,7 @@ from dpinfer.privacy.gate import Gate, Released
 def estimate(mechanism: Mechanism, gate: Gate, source: Source, risk: PenalisedRisk) -> Released:
     """θ~ and the law of the noise behind it."""
     if isinstance(mechanism, ObjectivePerturbation):
-        return gate.perturbed_minimum("estimate", source, risk)
+        return gate.perturbed_minimum("estimate", source, risk, mechanism.noise)
     return gate.noisy_minimum("estimate", source, risk)
 
 

@@ -18,16 +18,19 @@ SMALLEST_PENALTY = 1e-12
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """Algorithm 1: minimise the risk plus a random linear term."""
+    """Algorithm 1: minimise the risk plus a random linear term.
+
+    The paper's noise is spherical Laplace; Gaussian noise is for zCDP shares, and smaller by sqrt(d + 1) there.
+    """
 
     noise: str = "laplace"
 
     def __post_init__(self) -> None:
-        if self.noise != "laplace":
-            raise InputError(f"objective perturbation with noise={self.noise!r} is not available: use 'laplace'")
+        if self.noise not in ("laplace", "gaussian"):
+            raise InputError(f"objective perturbation takes noise='laplace' or 'gaussian', not {self.noise!r}")
 
     def __str__(self) -> str:
-        return "objective perturbation, spherical Laplace noise"
+        return f"objective perturbation, {'spherical Laplace' if self.noise == 'laplace' else 'Gaussian'} noise"
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,11 @@ class Plan:
             raise InputError(f"recipe {self.recipe!r} is not available: use 'paper'")
         if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
             raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
+        gaussian = isinstance(self.mechanism, ObjectivePerturbation) and self.mechanism.noise == "gaussian"
+        if gaussian and isinstance(self.estimate, PureDP):
+            raise BudgetError(
+                "Gaussian noise gives no pure privacy: use ObjectivePerturbation('laplace') or a ZCDP share"
+            )
         cost = self.cost  # refuses a plan that is private in part
         if self.delta is not None and not isinstance(cost, ZCDP):
             raise BudgetError("delta restates a zCDP cost: this plan has none")
@@ -93,18 +101,21 @@ class Plan:
 
     def noise(self, risk: PenalisedRisk) -> Law:
         """The law of the estimate's noise, from public facts; `BudgetError` if the plan is not valid for the risk."""
-        noise = objective_noise if isinstance(self.mechanism, ObjectivePerturbation) else output_noise
-        law = noise(self.estimate, risk)
+        if isinstance(self.mechanism, ObjectivePerturbation):
+            law = objective_noise(self.estimate, risk, self.mechanism.noise)
+        else:
+            law = output_noise(self.estimate, risk)
         if not isinstance(self.estimate, NoPrivacy) and risk.penalty < SMALLEST_PENALTY:
             raise BudgetError(f"a private fit needs a penalty of at least {SMALLEST_PENALTY:g}, not {risk.penalty:.6g}")
         return law
 
 
 def default_plan(budget: Budget) -> Plan:
-    """The paper's defaults, from the kind of budget alone.
+    """A plan from the kind of budget alone.
 
-    Pure: objective perturbation, shares 1/2, 1/4, 1/4.  zCDP and (ε, δ): output perturbation (the better of the
-    two there), shares 2/3, 1/6, 1/6, which are the same ε's converted.
+    Pure: the paper's objective perturbation, shares 1/2, 1/4, 1/4.  zCDP and (ε, δ): objective perturbation with
+    Gaussian noise, which is never worse than the paper's output perturbation, shares 2/3, 1/6, 1/6: the same ε's
+    converted.
     """
     if not isinstance(budget, PureDP | ZCDP | ApproxDP | NoPrivacy):
         raise BudgetError("budget must be PureDP(epsilon), ZCDP(rho), ApproxDP(epsilon, delta) or NoPrivacy()")
@@ -113,16 +124,23 @@ def default_plan(budget: Budget) -> Plan:
         return Plan(ObjectivePerturbation(), first, second, third)
     phi1, phi2, phi3 = budget.split(4, 1, 1)
     delta = budget.delta if isinstance(budget, ApproxDP) else None
-    return Plan(OutputPerturbation(), phi1, phi2, phi3, delta=delta)
+    return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, delta=delta)
 
 
-def default_penalty(plan: Plan, loss: Loss, n: int) -> float:
+def default_penalty(plan: Plan, loss: Loss, n: int, dim: int) -> float:
     """A penalty that is valid for the plan, from public facts.
 
-    The paper's .001, or more where that would cost objective perturbation over a tenth of its share:
-    log(1 + t/(2nc)) <= ε/10 needs c >= t/(2n(e^(ε/10) - 1)).
+    Gaussian objective perturbation: the smallest one that costs at most a twentieth of its share (2.6 k² <= ρ/20 with
+    k = t/(2nc)) and whose floor 2c is not below the noise of the Hessian's eigenvalues, sqrt(2d) times that of one
+    entry.  Otherwise the paper's .001, or more where that would cost Laplace objective perturbation over a tenth of
+    its share: log(1 + t/(2nc)) <= ε/10.
     """
     if isinstance(plan.estimate, NoPrivacy):
         return 1e-3
+    t = loss.curvature_bound
+    if isinstance(plan.mechanism, ObjectivePerturbation) and plan.mechanism.noise == "gaussian":
+        k = np.sqrt(plan.estimate.zcdp().rho / 52)
+        entry = np.sqrt(plan.hessian.noise(2 * t).variance(dim**2)) / n
+        return float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
     epsilon = plan.estimate.pure().epsilon
-    return float(max(1e-3, loss.curvature_bound / (2 * n * np.expm1(min(epsilon / 10, 500.0)))))
+    return float(max(1e-3, t / (2 * n * np.expm1(min(epsilon / 10, 500.0)))))

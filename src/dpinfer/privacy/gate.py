@@ -13,7 +13,7 @@ from dpinfer.data.source import Source
 from dpinfer.errors import LedgerError, PrivacyError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.bounded import BoundedSum
-from dpinfer.maths.laws import NO_NOISE, Law, SphericalLaplace
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
 from dpinfer.maths.minimise import minimise
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import NoPrivacy, Share
@@ -57,9 +57,9 @@ class Gate:
         exact = source.total(bounded.of_block)
         return Released(exact + self._draw(noise, exact.size).reshape(exact.shape), noise)
 
-    def perturbed_minimum(self, step: str, source: Source, risk: PenalisedRisk) -> Released:
-        """The minimum of the risk plus b·θ (Algorithm 1); the noise is that of b."""
-        noise = objective_noise(self._take(step), risk)
+    def perturbed_minimum(self, step: str, source: Source, risk: PenalisedRisk, kind: str) -> Released:
+        """The minimum of the risk plus b·θ (Algorithm 1); the noise is that of b, Laplace or Gaussian."""
+        noise = objective_noise(self._take(step), risk, kind)
         return Released(_minimiser(source, risk, self._draw(noise, source.dim)), noise)
 
     def noisy_minimum(self, step: str, source: Source, risk: PenalisedRisk) -> Released:
@@ -77,10 +77,12 @@ class Gate:
         return noise.sample(self._randomness, (size,))
 
 
-def objective_noise(share: Share, risk: PenalisedRisk) -> Law:
-    """The law of b in Algorithm 1; a zCDP share runs at ε = sqrt(2ρ)."""
+def objective_noise(share: Share, risk: PenalisedRisk, kind: str) -> Law:
+    """The law of b in objective perturbation; with Laplace noise a zCDP share runs at ε = sqrt(2ρ)."""
     if isinstance(share, NoPrivacy):
         return NO_NOISE
+    if kind == "gaussian":
+        return Gaussian(risk.perturbation_scale(share.zcdp().rho))
     return SphericalLaplace(risk.perturbation_rate(share.pure().epsilon))
 
 

@@ -191,7 +191,11 @@ def _trial(
         population = Population.of_truth(X, truth) if y is None else Population.of_records(Rows.of(X, y))
         dim = population.rows.shape[1]
         names, back = tuple(f"x{j + 1}" for j in range(dim)), np.eye(dim)
-    penalty = default_penalty(plan, loss, population.n) if options.penalty is None else options.penalty
+    penalty = (
+        default_penalty(plan, loss, population.n, population.rows.shape[1])
+        if options.penalty is None
+        else options.penalty
+    )
     check_target(options.target, Setting(loss, penalty, plan, names, back))
     with threadpool_limits(1, "blas"):
         engine = Engine(population, PenalisedRisk(loss, penalty, population.n), *_namespace(options.device))
