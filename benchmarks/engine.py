@@ -14,7 +14,6 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse  # noqa: E402
 import json  # noqa: E402
-import resource  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
@@ -71,23 +70,23 @@ def ours(X: np.ndarray, y: np.ndarray, loss: dp.Loss, replicates: int = BLOCK) -
     return replicates / best(lambda: engine.fit(population.counts(np, 0, range(replicates), None), b), 5)
 
 
-def theirs(X: np.ndarray, y: np.ndarray) -> float:
+def theirs(X: np.ndarray, y: np.ndarray, tol: float) -> float:
     """Weighted fits a second of scikit-learn."""
     weights = Population.of_records(Rows.of(X, y)).counts(np, 0, range(1), None)[0].astype(float)
-    model = LogisticRegression(C=1 / (2 * len(X) * PENALTY), fit_intercept=False, solver="newton-cholesky", tol=1e-8)
+    model = LogisticRegression(C=1 / (2 * len(X) * PENALTY), fit_intercept=False, solver="newton-cholesky", tol=tol)
     return 1 / best(lambda: model.fit(X, y, sample_weight=weights), 20)
 
 
 def peak_megabytes(n: int) -> float:
     """Peak memory of a process that makes its rows and runs one coverage study of 256 replicates."""
     program = (
-        f"import sys; sys.path[:0] = {sys.path[:1]!r}; import engine, dpinfer as dp, resource\n"
+        f"import sys; sys.path[:0] = {sys.path[:1]!r}; import engine, dpinfer as dp\n"
         f"X, y = engine.rows({n}, None)\n"
         "dp.simulate.coverage(X, y, penalty=1e-3, budget=dp.PureDP(1.0), replicates=256, workers=2)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return float(run.stdout)
+    return float(run.stdout) / 1024
 
 
 def main() -> None:
@@ -98,11 +97,15 @@ def main() -> None:
     options = parser.parse_args()
     X, y = rows(30_162, options.data)
     report: dict[str, object] = {"data": "adult" if options.data else "synthetic", "n": len(X), "d": X.shape[1]}
-    reference = theirs(X, y)
-    report["scikit_learn_fits_per_second"] = reference
+    reference, loose = theirs(X, y, 1e-8), theirs(X, y, 1e-4)
+    report["scikit_learn_fits_per_second"] = {"tol 1e-8": reference, "tol 1e-4 (default)": loose}
     for loss in (dp.Logistic(), dp.HuberHinge(1.0)):
         speed = ours(X, y, loss)
-        report[repr(loss)] = {"fits_per_second": speed, "ratio_to_scikit_learn": speed / reference}
+        report[repr(loss)] = {
+            "fits_per_second": speed,
+            "ratio_to_scikit_learn": speed / reference,
+            "ratio_to_scikit_learn_at_its_default_tolerance": speed / loose,
+        }
     report["seconds_a_fit_by_n"] = {n: 1 / ours(*rows(n, None), dp.Logistic()) for n in SIZES}
     X, y = rows(30_000, None)
     report["seconds_by_replicates"] = {
@@ -110,7 +113,6 @@ def main() -> None:
         for k in (256, 512, 1024)
     }
     report["peak_megabytes_by_n"] = {n: peak_megabytes(n) for n in (30_000, 450_000)}
-    report["this_process_megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     text = json.dumps(report, indent=1)
     print(text)
     if options.out:

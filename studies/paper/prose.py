@@ -35,7 +35,8 @@ make reproduce DATA=folder    # python -m studies.paper --data folder; add --dev
 It goes on where it was interrupted. The results in `studies/paper/results` count as done: give `OUT=` another folder
 to compute them again. Coverage and length are over {settings.replicates:,} bootstrap replicates, variability intervals
 over {settings.variability:,}, at level {settings.level:g} with seed {settings.seed}. The numbers depend on the seed,
-not on the machine's cores or GPU, up to rounding.
+not on the machine's cores or GPU, up to rounding. All cells share that seed, so cells with the same n share replicates
+and noise, and their simulation errors go together: a row that is off by .005 throughout is one error, not ten.
 
 **Studies are not private.** They read the records without noise, and the paper scales columns by their largest value.
 Do not publish such a study from sensitive records."""

@@ -63,6 +63,28 @@ def test_sampled_laplace_interval_agrees_with_the_scale_mixture(level):
         assert (high - low) / 2 == pytest.approx(half, rel=0.01)
 
 
+@pytest.mark.parametrize("m", [1, 2, 11, 118, 150, 500])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.3, 3.0])
+def test_half_width_inverts_the_mixture(m, level, share):
+    """Against adaptive quadrature over v, for any dimension of the noise and any share of sampling variance."""
+    noise_map = np.zeros((1, m))
+    noise_map[0, 0] = 1.0
+    sampling = np.array([[share * (m + 1)]])
+    q = inference.half_width(sampling, noise_map, SphericalLaplace(1.0), level)[0]
+    law = stats.gamma((m + 1) / 2, scale=2)
+
+    def inside(u):
+        return 2 * stats.norm.cdf(q / np.sqrt(sampling[0, 0] + law.ppf(u))) - 1
+
+    mean, _ = integrate.quad(inside, 0, 1, limit=200)
+    assert mean == pytest.approx(level, abs=2e-5 if share else 1e-3 / m**2 + 2e-5)
+
+
+def test_a_variance_just_below_zero_is_zero():
+    assert np.isfinite(inference.half_width(np.diag([-1e-18, 1.0]), np.eye(2), Gaussian(0.0), 0.95)).all()
+
+
 def test_mapped_law_is_the_law_of_the_mapped_draws():
     R, error = np.array([[1.0, -1.0, 0.0]]), law(SphericalLaplace(1.5))
     assert np.allclose(error.mapped(R).covariance(), R @ error.covariance() @ R.T)

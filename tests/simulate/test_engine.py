@@ -55,6 +55,18 @@ def test_the_certificate_bounds_the_true_gradient(loss):
         assert batch.certificate[r] <= TOLERANCE
 
 
+def test_the_certificate_is_tight_where_the_curvature_changes_fastest():
+    """Equal records at the steepest point of f'': the bound is the true gradient, so half of it would be too small."""
+    point, step, n = np.log(2 + np.sqrt(3)), 1e-3, 50
+    lone = Engine(Population.of_records(Rows.of(np.ones((n, 1)), np.ones(n))), PenalisedRisk(dp.Logistic(), 0.01, n))
+    loss, start = dp.Logistic(), np.array([[point + step / 2]])
+    bend = float(loss.curvature(start[0])[0]) + 0.02
+    tilt = step * bend - float(loss.slope(start[0])[0]) - 0.02 * start  # the gradient at the start asks for this step
+    batch = lone._newton(np.ones((1, n), dtype=np.uint8), start, tilt)
+    true = abs(float(loss.slope(batch.coef[0])[0]) + 0.02 * batch.coef[0, 0] + tilt[0, 0])
+    assert 0.9 * batch.certificate[0] < true <= batch.certificate[0]
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("size", [1.0, 30.0, 1000.0])
 def test_large_perturbations_are_repeated_until_they_are_certified(loss, size):

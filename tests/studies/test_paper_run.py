@@ -16,7 +16,7 @@ import dpinfer as dp
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.simulate.trial import Trial
 
-CELL = Cell("adult", 30_162, 10, "LR", "DP", "objective", 0.5, 0.25, 0.25)
+CELL = Cell("adult", 30_162, 10, "LR", "DP", "objective", 0.7, 0.25, 0.25)
 
 
 def test_expansion():
@@ -46,10 +46,11 @@ def test_a_chart_sweeps_one_parameter(chart):
 
 def test_plans():
     plan = CELL.plan()
-    assert (plan.estimate, plan.hessian, plan.covariance) == (dp.PureDP(0.5), dp.PureDP(0.25), dp.PureDP(0.25))
+    assert (plan.estimate, plan.hessian, plan.covariance) == (dp.PureDP(0.7), dp.PureDP(0.25), dp.PureDP(0.25))
     assert (plan.mechanism, plan.recipe) == (dp.ObjectivePerturbation("laplace"), "paper")
     plan = replace(CELL, privacy="zCDP", mechanism="output").plan()
-    assert (plan.estimate, plan.hessian, plan.mechanism) == (dp.ZCDP(0.125), dp.ZCDP(0.03125), dp.OutputPerturbation())
+    assert plan.estimate.rho == pytest.approx(0.245)
+    assert (plan.hessian, plan.mechanism) == (dp.ZCDP(0.03125), dp.OutputPerturbation())
 
 
 def test_cells_that_share_a_variability_interval_release_the_same():

@@ -11,7 +11,7 @@ Gaussian noise gives closed forms; spherical Laplace noise is sampled, as in the
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc, ndtr, ndtri, roots_genlaguerre
+from scipy.special import chdtrc, gammaincinv, ndtr, ndtri, roots_genlaguerre, roots_legendre
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.laws import Gaussian, Law
@@ -74,15 +74,14 @@ def half_width(sampling: Array, noise_map: Array, noise: Law, level: float) -> A
     Spherical Laplace in R^m is N(0, v I) mixed over v ~ Gamma((m + 1)/2, rate γ²/2), so the half width q solves
     E_v[2Φ(q/sqrt(A + vB)) - 1] = level: the limit of the sampled interval as the draws grow.
     """
-    A = np.diagonal(sampling, axis1=-2, axis2=-1)
+    A = np.maximum(np.diagonal(sampling, axis1=-2, axis2=-1), 0.0)  # rounding can leave a variance just below 0
     B = np.einsum("...ij,...ij->...i", noise_map, noise_map)
     z = -ndtri((1 - level) / 2)
     if isinstance(noise, Gaussian):
         return np.asarray(z * np.sqrt(A + noise.scale**2 * B))
     m = noise_map.shape[-1]
-    nodes, weights = roots_genlaguerre(64, (m - 1) / 2)
+    nodes, weights = _gamma_quadrature((m + 1) / 2)
     scales = np.sqrt(A[..., None] + 2 * nodes / noise.rate**2 * B[..., None])
-    weights = weights / weights.sum()
     q = z * np.sqrt(A)
     for _ in range(60):  # Newton from the left on a concave function: monotone
         excess = level - (2 * ndtr(q[..., None] / scales) - 1) @ weights
@@ -91,6 +90,15 @@ def half_width(sampling: Array, noise_map: Array, noise: Law, level: float) -> A
         if np.all(np.abs(step) <= 1e-12 * q):
             break
     return q
+
+
+def _gamma_quadrature(shape: float) -> tuple[Array, Array]:
+    """Nodes and weights of the mean over a Gamma law: Gauss-Laguerre, or Legendre in probability for large shapes."""
+    if shape < 60:
+        nodes, weights = roots_genlaguerre(64, shape - 1)
+        return nodes, weights / weights.sum()
+    nodes, weights = roots_legendre(64)
+    return np.asarray(gammaincinv(shape, (nodes + 1) / 2), dtype=float), weights / 2
 
 
 def p_values(estimate: Array, error: ErrorLaw) -> Array:

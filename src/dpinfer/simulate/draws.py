@@ -34,9 +34,7 @@ def bootstrap_counts(xp: Any, seed: int, replicates: range, n: int, device: Any 
 def _keys(xp: Any, seed: int, replicates: range, stream: int, device: Any) -> Any:
     """The start of each replicate's own sequence, as a column."""
     numbers = xp.arange(replicates.start, replicates.stop, dtype=xp.int64, device=device)[:, None]
-    high, low = divmod(seed, 2**32)  # any Python integer: hashed in two halves
-    base = _mix(xp.asarray([[low]], dtype=xp.int64, device=device) + _GOLDEN)
-    base = _mix(base + high % 2**32 * 2 + stream)
+    base = _mix(_mix(xp.asarray([[seed]], dtype=xp.int64, device=device) + _GOLDEN) + stream)
     return _mix(base + numbers * _GOLDEN)
 
 

@@ -24,6 +24,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.minimise import minimise
@@ -115,11 +116,18 @@ class Engine:
             _replace(out, left, self._newton(*some))
         for r in np.flatnonzero(~(out.certificate <= TOLERANCE)):
             alone = counts[r : r + 1, :]
-            one = self._fit_one(self._get(alone)[0].astype(float), linear[r])[None]
+            one = self._alone(self._get(alone)[0].astype(float), linear[r])
             gradient, curvature, score = self._exact(alone, self._put(one))
             size = np.linalg.norm(self._get(gradient + self._known(self._put(one), tilt[r : r + 1, :])), axis=-1)
             _replace(out, np.array([r]), Batch(one, self._get(curvature), self._get(score), size))
         return out
+
+    def _alone(self, weights: Array, linear: Array) -> Array:
+        """One replicate by the certified minimiser; NaN if it has no single minimum, so that it is not reported."""
+        try:
+            return self._fit_one(weights, linear)[None]
+        except InputError:
+            return np.full((1, self.dim), np.nan)
 
     def _newton(self, counts: Any, coef: Any, tilt: Any) -> Batch:
         """Pass C: one exact step and the certificate at the point it returns."""
@@ -130,7 +138,8 @@ class Engine:
         step = self._solve(self._square(curvature / self.n), gradient)
         lipschitz = getattr(self.loss, "curvature_lipschitz", None)
         if lipschitz is not None:
-            size = lipschitz / 2 * norm(step, axis=-1) ** 2 + 1e-15
+            rounding = 1e-15 * (1 + norm(tilt, axis=-1) + 2 * self.risk.penalty * norm(coef, axis=-1))
+            size = lipschitz / 2 * norm(step, axis=-1) ** 2 + rounding
         else:
             step = step * self.xp.astype(size > TOLERANCE, step.dtype)[:, None]
         return Batch(*(self._get(x) for x in (coef - step, curvature, score, size)))
@@ -193,7 +202,7 @@ class Engine:
             gradient = gradient + xp.matmul(weighted, self.signed[tile, :])
             part = xp.matmul(weighted * slope, squares)
             score = score + part
-            if isinstance(self.loss, Logistic):  # f'' = -f' - f'², so its sum needs no new weights
+            if type(self.loss) is Logistic:  # f'' = -f' - f'², so its sum needs no new weights
                 curvature = curvature - xp.matmul(weighted, squares) - part
             else:
                 curvature = curvature + xp.matmul(weights * self.loss.curvature(z), squares)
@@ -209,7 +218,11 @@ class Engine:
         return full + 2 * self.risk.penalty * self._put(np.eye(self.dim))
 
     def _solve(self, matrices: Any, vectors: Any) -> Any:
-        return self.xp.linalg.solve(matrices, vectors[..., None])[..., 0]
+        try:
+            return self.xp.linalg.solve(matrices, vectors[..., None])[..., 0]
+        except np.linalg.LinAlgError:  # a replicate without curvature: no step for it, and so no certificate
+            tiny = 1e-8 * np.eye(self.dim)
+            return np.linalg.solve(matrices + tiny, vectors[..., None])[..., 0]
 
     def _fit_one(self, weights: Array, linear: Array) -> Array:
         """The product's certified minimiser on weighted rows."""

@@ -53,22 +53,30 @@ class Checkpoint:
         self._saved = time.monotonic()
         if self.path is not None and self.path.exists():
             self._read(self.path)
+        elif self.path is not None and not self.path.parent.is_dir():
+            raise InputError(f"the folder of the checkpoint {str(path)!r} does not exist: make it first")
 
-    def add(self, start: int, tally: Tally, *, last: bool) -> None:
+    def add(self, start: int, tally: Tally) -> None:
         """Keep a tally, and save if some time has passed."""
         self.done[start] = tally
-        if self.path is not None and (last or time.monotonic() - self._saved > _SAVE_EVERY):
-            draft = self.path.with_suffix(self.path.suffix + ".part")
-            tallies = {str(k): _plain(t) for k, t in self.done.items()}
-            draft.write_text(json.dumps({"study": self.key, "tallies": tallies}), encoding="utf-8")
-            os.replace(draft, self.path)
-            self._saved = time.monotonic()
+        if time.monotonic() - self._saved > _SAVE_EVERY:
+            self.save()
+
+    def save(self) -> None:
+        """Write all tallies; also when the study is interrupted."""
+        if self.path is None or not self.done:
+            return
+        draft = self.path.with_suffix(self.path.suffix + ".part")
+        tallies = {str(k): _plain(t) for k, t in self.done.items()}
+        draft.write_text(json.dumps({"study": self.key, "tallies": tallies}), encoding="utf-8")
+        os.replace(draft, self.path)
+        self._saved = time.monotonic()
 
     def _read(self, path: Path) -> None:
         try:
             saved = json.loads(path.read_text(encoding="utf-8"))
             tallies = {int(k): Tally(t[0], *map(np.array, t[1:])) for k, t in saved["tallies"].items()}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
             raise InputError(f"{str(path)!r} is not a checkpoint of a study: remove it or name another file") from None
         if saved.get("study") != self.key:
             raise InputError(f"{str(path)!r} belongs to another study: remove it or name another file")

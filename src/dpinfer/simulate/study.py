@@ -19,7 +19,7 @@ from dpinfer.errors import InputError
 from dpinfer.fit.plan import Plan, default_penalty
 from dpinfer.fit.run import Setting, check_target, choose_plan
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.losses import Logistic, Loss
+from dpinfer.maths.losses import Logistic, Loss, check_loss, describe
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import Budget
 from dpinfer.simulate.engine import Engine
@@ -32,9 +32,9 @@ from dpinfer.simulate.trial import BLOCK, Tally, Trial
 class Study:
     """What a coverage study found, one number a coefficient.  Not private: computed from the records themselves.
 
-    ``length`` is the mean over replicates and ``length_sd`` its standard deviation; ``nonprivate_length`` is the mean
-    length without noise on the same replicates (NaN if it was not asked for); ``reported`` is the share of replicates
-    with a finite interval.
+    ``coverage``, ``length`` (a mean) and ``length_sd`` are over the replicates with a finite interval, and ``reported``
+    is their share; ``nonprivate_length`` is the mean length without noise on the same replicates (NaN if it was not
+    asked for).
     """
 
     names: tuple[str, ...]
@@ -120,11 +120,10 @@ def coverage(  # noqa: PLR0913  (the public face)
     Give rows in the unit ball and labels, or a table with ``schema`` and ``formula``.  With ``truth``, probabilities of
     the label +1 (an array, or a function of the rows), labels are drawn from them instead and ``y`` is left out.
     ``device`` runs the fits on torch ("cuda", "cpu"); ``checkpoint`` names a file to resume from.  The numbers depend
-    on the seed, not on workers, tiles or device.  Memory: about 8 (d(d+1)/2 + 8 d) bytes a record, and 128 bytes a
-    record and worker for the counts.
+    on the seed, not on workers, tiles or device.  Memory: about 8 (d(d+1)/2 + 8 d) bytes a record, and 256 bytes a
+    record and worker for the counts; twice that with ``truth``.
     """
-    if not 0 < level < 1 or replicates < 1:
-        raise InputError("a study needs a level strictly between 0 and 1 and at least one replicate")
+    _check(level, replicates, seed, workers)
     trial, names = _trial(X, y, truth, (schema, formula), _Options(loss, penalty, budget, plan, target, seed, device))
     size = BLOCK if device is None else 32 * BLOCK
     batches = batches_of(replicates, size)
@@ -134,8 +133,11 @@ def coverage(  # noqa: PLR0913  (the public face)
     def work(batch: range) -> Tally:
         return trial.tally(batch, level, nonprivate=nonprivate)
 
-    for batch, tally in run_batches(work, todo, _workers(workers, device), progress):
-        book.add(batch.start, tally, last=len(book.done) + 1 == len(batches))
+    try:
+        for batch, tally in run_batches(work, todo, _workers(workers, device), progress):
+            book.add(batch.start, tally)
+    finally:
+        book.save()
     total = book.done[0]
     for batch in batches[1:]:
         total = total + book.done[batch.start]
@@ -159,6 +161,7 @@ def variability(  # noqa: PLR0913  (the public face)
     progress: bool = False,
 ) -> tuple[Array, Array]:
     """The variability interval: equal-tailed quantiles of the released coefficients over replicates."""
+    _check(level, replicates, seed, workers)
     trial, _ = _trial(X, y, truth, (None, None), _Options(loss, penalty, budget, plan, "penalised", seed, device))
     batches = batches_of(replicates, BLOCK if device is None else 32 * BLOCK)
     coef = np.concatenate([c for _, c in run_batches(trial.estimates, batches, _workers(workers, device), progress)])
@@ -182,7 +185,10 @@ def _trial(
 ) -> tuple[Trial, tuple[str, ...]]:
     schema, formula = table
     plan, loss = choose_plan(options.budget, options.plan), options.loss or Logistic()
-    if formula is not None:
+    check_loss(loss)
+    if formula is not None or schema is not None:
+        if formula is None or y is not None or truth is not None:
+            raise InputError("a table is studied with schema= and formula=, and without y or truth=")
         design, source = encode(X, formula, schema)
         population, names, back = Population.of_records(source), design.names, design.back()
     else:
@@ -217,28 +223,43 @@ def _key(trial: Trial, *facts: Any) -> str:
     data = hashlib.sha256()
     for array in (trial.population.rows, trial.population.labels, trial.population.weights, trial.back):
         data.update(np.ascontiguousarray(array).tobytes())
-    described = repr((trial.plan, trial.engine.risk, trial.seed, facts))
+    risk, z = trial.engine.risk, np.linspace(-5, 5, 201)
+    for array in (risk.loss.slope(z), risk.loss.curvature(z)):  # a loss by what it does, not by its name
+        data.update(np.ascontiguousarray(array).tobytes())
+    described = repr((trial.plan, describe(risk.loss), risk.penalty, risk.n, trial.seed, facts))
     return hashlib.sha256(data.digest() + described.encode()).hexdigest()
 
 
 def _study(total: Tally, trial: Trial, names: tuple[str, ...], level: float, nonprivate: bool) -> Study:
     k, risk, plan = total.replicates, trial.engine.risk, trial.plan
-    length = total.length / k
-    spread = np.sqrt(np.maximum(total.length_squared / k - length**2, 0) * k / max(k - 1, 1))
-    model = f"n = {risk.n}, {risk.loss!r}, penalty {risk.penalty:.6g}"
+    with np.errstate(invalid="ignore"):  # a coefficient that is never reported has no coverage and no length
+        m = np.where(total.reported > 0, total.reported, np.nan)
+    length = total.length / m
+    spread = np.sqrt(np.maximum(total.length_squared / m - length**2, 0) * m / np.maximum(m - 1, 1))
+    model = f"n = {risk.n}, {describe(risk.loss)}, penalty {risk.penalty:.6g}"
     return Study(
         names=names,
         target=trial.target,
-        coverage=total.covered / k,
+        coverage=total.covered / m,
         length=length,
         length_sd=spread,
-        nonprivate_length=total.nonprivate / k if nonprivate else np.full(len(length), np.nan),
+        nonprivate_length=total.nonprivate / m if nonprivate else np.full(len(length), np.nan),
         reported=total.reported / k,
         replicates=k,
         level=level,
         seed=trial.seed,
         setting=f"{model}, {plan.mechanism}, recipe {plan.recipe}, {plan.budget}",
     )
+
+
+def _check(level: float, replicates: int, seed: int, workers: int | None) -> None:
+    """Refuse what no study can be made of."""
+    if not 0 < level < 1:
+        raise InputError(f"a study needs a level strictly between 0 and 1, not {level!r}")
+    limits = {"replicates": (replicates, 1, 10**9), "seed": (seed, 0, 2**32 - 1), "workers": (workers or 1, 1, 1024)}
+    for name, (value, least, most) in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise InputError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
 
 
 def _workers(asked: int | None, device: str | None) -> int:

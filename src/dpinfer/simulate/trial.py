@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields
 
 import numpy as np
+import numpy.typing as npt
 
 from dpinfer.fit.estimate import noise_map
 from dpinfer.fit.matrices import repaired
@@ -16,6 +17,12 @@ from dpinfer.simulate.population import Population
 
 BLOCK = 128
 """Replicates that share a stream of noise; fixed, so that no other size changes a study."""
+
+GIVEN_UP = 1e-6
+"""A replicate whose gradient norm could not be brought below this is not reported."""
+
+SINGULAR = 1e-12
+"""Without noise and penalty, a replicate whose mean Hessian has an eigenvalue below this is not identified."""
 
 
 @dataclass(frozen=True)
@@ -65,43 +72,57 @@ class Trial:
         coef, hessian, score_cov, plain = self._release(replicates, nonprivate)
         half = self._half(hessian, score_cov, self.noise, level)
         error = np.abs(coef @ self.back.T - self.target)
+        finite = np.isfinite(half) & np.isfinite(error)
+        length = np.where(finite, 2 * half, 0.0)
         return Tally(
             replicates=len(replicates),
-            covered=(error <= half).sum(axis=0).astype(float),
-            length=(2 * half).sum(axis=0),
-            length_squared=((2 * half) ** 2).sum(axis=0),
-            nonprivate=np.zeros(len(self.back)) if plain is None else self._plain_length(plain, level),
-            reported=np.isfinite(half).sum(axis=0).astype(float),
+            covered=(finite & (error <= half)).sum(axis=0).astype(float),
+            length=length.sum(axis=0),
+            length_squared=(length**2).sum(axis=0),
+            nonprivate=length.sum(axis=0) if plain is None else self._plain_length(plain, level, finite),
+            reported=finite.sum(axis=0).astype(float),
         )
 
     def _release(self, replicates: range, nonprivate: bool) -> tuple[Array, Array, Array, Batch | None]:
-        """θ~, H~ and Σ~ of every replicate; and the fits without noise, where they are wanted."""
+        """θ~, H~ and Σ~ of every replicate, NaN where there is no fit; and the fits without noise, where wanted."""
         engine, counts = self.engine, self._counts(replicates)
         b = self._draw(self.noise, 0, replicates, engine.dim)
+        plain = None
         if isinstance(self.plan.mechanism, ObjectivePerturbation):
             batch = engine.fit(counts, b)
             coef, curvature, score = batch.coef, batch.curvature, batch.score
-            plain = engine.fit(counts, 0 * b) if nonprivate and self.noise != NO_NOISE else batch
+            if nonprivate and self.noise != NO_NOISE:
+                plain = engine.fit(counts, 0 * b)
         else:
-            plain = engine.fit(counts, 0 * b)
-            coef = plain.coef + b
+            batch = engine.fit(counts, 0 * b)
+            coef = batch.coef + b
             curvature, score = engine.matrices(counts, coef)
-        risk, d = engine.risk, engine.dim
-        score_bounds = np.array([risk.score_sum(theta).bound for theta in coef])
-        curvature_bound = risk.curvature_sum(coef[0]).bound
-        curvature = curvature + curvature_bound * self._matrix_noise(self.plan.hessian, 1, replicates, d)
-        score = score + score_bounds[:, None, None] * self._matrix_noise(self.plan.covariance, 2, replicates, d)
-        noisy = not isinstance(self.plan.hessian, NoPrivacy)
-        return coef, *repaired(risk, coef, curvature, score, noisy=noisy), plain if nonprivate else None
+            plain = batch if nonprivate and self.noise != NO_NOISE else None
+        fitted = batch.certificate <= GIVEN_UP
+        if isinstance(self.plan.hessian, NoPrivacy):
+            fitted &= np.linalg.eigvalsh(np.nan_to_num(curvature))[:, 0] + engine.risk.ridge > SINGULAR * engine.n
+            curvature, score = (np.where(fitted[:, None, None], x, np.nan) for x in (curvature, score))
+            return coef, *repaired(engine.risk, coef, curvature, score, noisy=False), plain
+        curvature, score = self._with_noise(coef, curvature, score, replicates)
+        hessian, score_cov = repaired(engine.risk, coef, curvature, score, noisy=True)
+        return np.where(fitted[:, None], coef, np.nan), hessian, score_cov, plain
+
+    def _with_noise(self, coef: Array, curvature: Array, score: Array, replicates: range) -> tuple[Array, Array]:
+        """The two sums with the noise of their shares, scaled by the product's bounds at the released coefficients."""
+        risk, d = self.engine.risk, self.engine.dim
+        bounds = np.array([risk.score_sum(theta).bound for theta in coef])[:, None, None]
+        hessian_noise = risk.curvature_sum(coef[0]).bound * self._matrix_noise(self.plan.hessian, 1, replicates, d)
+        return curvature + hessian_noise, score + bounds * self._matrix_noise(self.plan.covariance, 2, replicates, d)
 
     def _half(self, hessian: Array, score_cov: Array, noise: Law, level: float) -> Array:
         n = self.engine.n
         sampling = self.back @ sandwich(hessian, score_cov, n) @ self.back.T
         return half_width(sampling, self.back @ noise_map(self.plan.mechanism, hessian, n), noise, level)
 
-    def _plain_length(self, plain: Batch, level: float) -> Array:
+    def _plain_length(self, plain: Batch, level: float, reported: npt.NDArray[np.bool_]) -> Array:
+        """Summed length without noise, over the replicates whose private interval is reported."""
         matrices = repaired(self.engine.risk, plain.coef, plain.curvature, plain.score, noisy=False)
-        return np.asarray((2 * self._half(*matrices, NO_NOISE, level)).sum(axis=0))
+        return np.asarray(np.where(reported, 2 * self._half(*matrices, NO_NOISE, level), 0.0).sum(axis=0))
 
     def _matrix_noise(self, share: Share, stream: int, replicates: range, d: int) -> Array:
         """Noise of a matrix whose bound is 1; noise is proportional to the bound."""
