@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format reproduce lock clean
+.PHONY: demo test lint format reproduce tight lock clean
 
 demo: $(READY)
 	$(BIN)/python examples/rand_hie.py
@@ -32,6 +32,11 @@ OUT ?= studies/paper/results
 reproduce: $(READY)
 	@test -n "$(DATA)" || { echo "name the data folder: make reproduce DATA=folder"; exit 2; }
 	$(BIN)/python -m studies.paper --data "$(DATA)" --out "$(OUT)" $(FLAGS)
+
+# The default recipe next to the paper's, then docs/tight.md.
+tight: $(READY)
+	@test -n "$(DATA)" || { echo "name the data folder: make tight DATA=folder"; exit 2; }
+	$(BIN)/python -m studies.tight --data "$(DATA)"
 
 # Re-resolve the pinned versions (needs uv on the path).
 lock:

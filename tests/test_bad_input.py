@@ -71,7 +71,7 @@ def test_guarantee_values_never_raise(records):
 
 
 def test_the_smallest_valid_penalty_is_named():
-    smallest = 0.25 / (2 * 50 * np.expm1(0.5))
+    smallest = 0.25 / (2 * 50 * np.expm1(0.7))
     with pytest.raises(dp.BudgetError, match=f"{smallest:.6g}"):
         run(penalty=smallest)
     assert np.isfinite(run(penalty=smallest * 1.001).estimate).all()

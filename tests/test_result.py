@@ -50,7 +50,7 @@ results = st.builds(
     lambda name, a, b, noise, budget, seed, flag: dp.FitResult(
         (name, "b"),
         np.array([a, b]),
-        ErrorLaw(square(a), square(b), noise, 10_000, seed),
+        ErrorLaw(square(a), square(b), noise, 10_000, seed, flag, square(b), square(a), abs(a), abs(b)),
         square(a),
         square(b),
         Model("Logistic()", abs(a), seed, "penalised", name, "paper"),

@@ -113,6 +113,19 @@ def test_mutation_without_kappa_is_caught(epsilon):
     assert hinge_worst_ratio(0.5, 2.0, epsilon, rate=epsilon / 2) > 1.1 * epsilon
 
 
+@pytest.mark.parametrize(("ridge", "epsilon"), [(2.0, 1.0), (4.0, 0.5), (10.0, 1.0), (0.7, 3.0)])
+def test_the_sharp_logistic_constant(ridge, epsilon):
+    """Where ncε >= 1 the logistic loss needs no κ: rate ε/2 reaches ε and does not exceed it."""
+    n = 400_001
+    rate = PenalisedRisk(dp.Logistic(), ridge / (2 * n), n).perturbation_rate(epsilon, sharp=True)
+    assert rate == epsilon / 2
+    assert coupled_supremum(ridge, rate) <= epsilon * (1 + 1e-9)
+    assert 0.99 * epsilon <= logistic_worst_ratio(ridge, epsilon, rate) <= epsilon * (1 + 1e-9)
+    below = PenalisedRisk(dp.Logistic(), 0.99 / epsilon / n, n)
+    assert below.perturbation_rate(epsilon, sharp=True) == below.perturbation_rate(epsilon) < epsilon / 2
+    assert PenalisedRisk(dp.HuberHinge(1.0), ridge, n).perturbation_rate(epsilon, sharp=True) < epsilon / 2
+
+
 def test_mutation_of_the_factor_two_is_caught():
     """Rate ε instead of ε'/2 breaks it on both losses."""
     assert hinge_worst_ratio(0.5, 10.0, 1.0, rate=1.0) > 1.9

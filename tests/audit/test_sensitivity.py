@@ -53,6 +53,26 @@ def test_guarantee_score_sensitivity(loss, scale):
     assert worst > 0.5 * bounded.bound
 
 
+@pytest.mark.parametrize(("loss", "scale"), CASES)
+def test_guarantee_stacked_sensitivity(loss, scale):
+    """Both matrices in one vector: never exceeded, and attained where the margins allow the worst slope."""
+    coef = scale * np.array([0.6, -0.8, 0.0])
+    risk = PenalisedRisk(loss, 0.01, 10)
+    bounded = risk.stacked_sum(coef)
+    worst = worst_change(bounded, 3, coef)
+    assert worst <= bounded.bound
+    if scale == 3.0:
+        assert worst > 0.85 * bounded.bound
+    papers = {"Logistic": np.sqrt(2) * 1.0356, "HuberHinge": 2.0}[type(loss).__name__]
+    assert bounded.bound == pytest.approx(papers)
+    assert risk.stack_weight == {"Logistic": 4.0}.get(type(loss).__name__, 2 * getattr(loss, "knee", 0))
+
+
+def test_the_supremum_of_the_logistic_stack():
+    u = np.linspace(0, 1, 1_000_001)
+    assert 1.0355 < np.sqrt(((4 * u * (1 - u)) ** 2 + u**4).max()) < 1.0356
+
+
 def test_score_sensitivity_is_the_papers_at_the_released_coefficients():
     coef = np.array([0.6, -0.8, 0.0])
     logistic, hinge = (PenalisedRisk(loss, 0.01, 10).score_sum for loss in (dp.Logistic(), dp.HuberHinge(2.0)))

@@ -84,11 +84,34 @@ def test_every_fit_samples_its_intervals_anew():
     assert len(seeds) == 5
 
 
-def test_a_shares_plan_of_the_default():
-    """The paper's split: 1/2, 1/4, 1/4 of epsilon, which is 2/3, 1/6, 1/6 of rho."""
-    pure, zcdp = default_plan(dp.PureDP(1.0)), default_plan(dp.ZCDP(0.1875))
-    assert (pure.estimate, pure.hessian, pure.covariance) == (dp.PureDP(0.5), dp.PureDP(0.25), dp.PureDP(0.25))
-    assert [s.rho for s in (zcdp.estimate, zcdp.hessian, zcdp.covariance)] == pytest.approx([0.125, 0.03125, 0.03125])
+def test_shares_of_the_default_plan():
+    pure, zcdp = default_plan(dp.PureDP(1.0)), default_plan(dp.ZCDP(0.16))
+    assert pure.recipe == zcdp.recipe == "tight"
+    assert [s.epsilon for s in (pure.estimate, pure.matrices)] == pytest.approx([0.7, 0.3])
+    assert [s.rho for s in (zcdp.estimate, zcdp.matrices)] == pytest.approx([0.14, 0.02])
+    assert [event.step for event in zcdp.events()] == ["estimate", "matrices"]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("share", [dp.PureDP(1.0), dp.ZCDP(0.5)])
+def test_the_tight_matrices(loss, share):
+    """One release of both: H~ above 2c, Σ~ above 0, and with a huge share the exact matrices at θ~."""
+    mechanism = OBJECTIVE if isinstance(share, dp.PureDP) else GAUSSIAN
+    noisy = [
+        dp.infer(X[:50], Y[:50], loss=loss, penalty=0.2, insecure_seed=seed,
+                 plan=dp.Plan(mechanism, share, *share.split(1, 1), recipe="tight"))
+        for seed in range(50)
+    ]  # fmt: skip
+    assert all(np.linalg.eigvalsh(fit.hessian)[0] >= 0.4 * (1 - 1e-9) for fit in noisy)
+    assert all(np.linalg.eigvalsh(fit.score_cov)[0] >= -1e-12 for fit in noisy)
+    assert min(np.linalg.eigvalsh(fit.score_cov)[0] for fit in noisy) < 0.1  # below the paper's floor
+    rich = dp.Plan(mechanism, share, *type(share)(1e12).split(1, 1), recipe="tight")
+    fit = dp.infer(X, Y, loss=loss, penalty=C, plan=rich, insecure_seed=1)
+    z = Y * (X @ fit.estimate)
+    exact_h = (X * loss.curvature(z)[:, None]).T @ X / N + 2 * C * np.eye(3)
+    exact_s = (X * loss.slope(z)[:, None] ** 2).T @ X / N - 4 * C**2 * np.outer(fit.estimate, fit.estimate)
+    assert np.allclose(fit.hessian, exact_h, atol=1e-6)
+    assert np.allclose(fit.score_cov, exact_s, atol=1e-6)
 
 
 def test_intervals_use_m_draws():
@@ -134,7 +157,7 @@ def test_coverage_of_the_known_penalised_target(mechanism, budget):
 
 def test_guarantee_refused_before_booking():
     ledger, zcdp = dp.Ledger(dp.PureDP(1.0)), dp.Ledger(dp.ZCDP(1.0))
-    smallest = 0.25 / (2 * N * np.expm1(0.5))
+    smallest = 0.25 / (2 * N * np.expm1(0.7))
     with pytest.raises(dp.BudgetError, match=f"exceed {smallest:.6g}"):
         dp.infer(X, Y, loss=dp.Logistic(), penalty=smallest, budget=dp.PureDP(1.0), ledger=ledger)
     with pytest.raises(dp.BudgetError, match="penalty above 0"):

@@ -5,16 +5,20 @@ from scipy import integrate, optimize, stats
 from dpinfer.maths import inference
 from dpinfer.maths.inference import ErrorLaw, sandwich
 from dpinfer.maths.laws import Gaussian, SphericalLaplace
+from dpinfer.maths.symmetric import unsvec
 
 rng = np.random.default_rng(0)
 ROOT = rng.standard_normal((3, 3))
 SAMPLING = ROOT @ ROOT.T / 50
 MAP = rng.standard_normal((3, 3)) / 10
+UNIT = np.eye(3)
 ESTIMATE = np.array([0.3, -1.0, 0.1])
 
 
-def law(noise, draws=200_000):
-    return ErrorLaw(SAMPLING, MAP, noise, draws, seed=7)
+def law(noise, draws=200_000, seed=7, **options):
+    return ErrorLaw(
+        SAMPLING, MAP, noise, draws, seed, **({"sampled": True, "influence": UNIT, "response": UNIT} | options)
+    )
 
 
 def sampled_interval(error, level):
@@ -81,6 +85,44 @@ def test_half_width_inverts_the_mixture(m, level, share):
     assert mean == pytest.approx(level, abs=2e-5 if share else 1e-3 / m**2 + 2e-5)
 
 
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_laplace_intervals_without_sampling_are_the_sampled_ones(level):
+    sampled = inference.interval(ESTIMATE, law(SphericalLaplace(1.5)), level)
+    closed = inference.interval(ESTIMATE, law(SphericalLaplace(1.5), sampled=False), level)
+    assert np.allclose(closed, sampled, atol=0.01 * np.diff(closed).max())
+
+
+def test_spread_is_the_variance_of_a_noisy_standard_error():
+    """Symmetric noise on H and on Σ, drawn: the relative variance of sqrt(U_jj) is τ²."""
+    rng, n, k = np.random.default_rng(1), 500, 40_000
+    H, S, s_h, s_s = np.diag([1.0, 0.7, 0.4]) + 0.1, SAMPLING + np.eye(3), 2e-3, 4e-3
+    E, F = (unsvec(rng.standard_normal((k, 6)), 3) * s for s in (s_h, s_s))
+    deviations = np.sqrt(np.diagonal(sandwich(H + E, S + F, n), axis1=1, axis2=2))
+    U = sandwich(H, S, n)
+    tau2 = inference.spread(np.linalg.inv(H), U, np.diag(U), s_h, s_s / n)
+    assert np.allclose(deviations.var(axis=0) / np.diag(U), tau2, rtol=0.05)
+    mapped = ErrorLaw(U, 0 * UNIT, Gaussian(0.0), 100, 1, False, np.linalg.inv(H), U, s_h, s_s / n).mapped(
+        np.ones((1, 3))
+    )
+    summed = np.sqrt(np.ones(3) @ sandwich(H + E, S + F, n) @ np.ones(3))
+    assert mapped.spread()[0] == pytest.approx(summed.var() / (np.ones(3) @ U @ np.ones(3)), rel=0.05)
+
+
+def test_uncertain_standard_errors_widen_intervals_and_raise_p_values():
+    plain = law(Gaussian(0.5), influence=UNIT, response=UNIT)
+    unsure = law(Gaussian(0.5), influence=UNIT, response=UNIT, hessian_noise=0.02, score_noise=0.02)
+    tau2 = unsure.spread()
+    assert np.all(tau2 > 0)
+    half = np.diff(inference.interval(ESTIMATE, plain, 0.95))[:, 0]
+    assert np.allclose(
+        np.diff(inference.interval(ESTIMATE, unsure, 0.95))[:, 0], half * (1 + 1.96**2 / 2 * tau2), rtol=1e-4
+    )
+    assert np.all(inference.p_values(ESTIMATE, unsure) > inference.p_values(ESTIMATE, plain))
+    edge = inference.interval(ESTIMATE, unsure, 0.95)[:, 0]
+    assert np.allclose(inference.p_values(ESTIMATE - edge, unsure), 0.05, rtol=1e-6)  # tests and intervals agree
+    assert inference.wald(ESTIMATE, unsure)[1] > inference.wald(ESTIMATE, plain)[1]
+
+
 def test_a_variance_just_below_zero_is_zero():
     assert np.isfinite(inference.half_width(np.diag([-1e-18, 1.0]), np.eye(2), Gaussian(0.0), 0.95)).all()
 
@@ -95,7 +137,7 @@ def test_mapped_law_is_the_law_of_the_mapped_draws():
 def test_simultaneous_bands_hold_together(noise):
     error = law(noise)
     band = inference.simultaneous(np.zeros(3), error, 0.95)
-    fresh = ErrorLaw(SAMPLING, MAP, noise, 100_000, seed=8).sample()
+    fresh = law(noise, 100_000, seed=8).sample()
     together = np.mean(np.all((band[:, 0] <= fresh) & (fresh <= band[:, 1]), axis=1))
     assert together == pytest.approx(0.95, abs=0.004)
     single = inference.interval(np.zeros(3), error, 0.95)
@@ -105,7 +147,7 @@ def test_simultaneous_bands_hold_together(noise):
 @pytest.mark.parametrize("noise", [Gaussian(0.0), Gaussian(2.0), SphericalLaplace(1.5)])
 def test_p_values_and_wald_are_uniform_under_the_null(noise):
     error = law(noise, draws=2000)
-    truth = ErrorLaw(SAMPLING, MAP, noise, 1000, seed=9).sample()
+    truth = law(noise, 1000, seed=9).sample()
     single = [inference.p_values(draw, error)[0] for draw in truth]
     joint = [inference.wald(draw, error)[1] for draw in truth]
     assert stats.kstest(single, "uniform").pvalue > 1e-3

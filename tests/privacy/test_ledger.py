@@ -87,7 +87,7 @@ def test_a_fit_is_booked_whole():
     ledger = dp.Ledger(dp.ZCDP(1.0))
     result = dp.infer(X, y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.4), ledger=ledger)
     assert ledger.spent() == pytest.approx(0.4)
-    assert [event.step for event in ledger.entries()[0].events] == ["estimate", "hessian", "covariance"]
+    assert [event.step for event in ledger.entries()[0].events] == ["estimate", "matrices"]
     assert result.privacy.booked
     assert ledger.entries()[0].unit == "one record"
     with pytest.raises(dp.LedgerError):

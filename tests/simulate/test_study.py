@@ -25,6 +25,11 @@ NOISY = [
     dp.Plan(OUTPUT, dp.ZCDP(5.0), dp.ZCDP(0.02), dp.ZCDP(0.02)),
     dp.Plan(OUTPUT, dp.ZCDP(0.02), dp.ZCDP(5.0), dp.ZCDP(0.02)),
 ]
+NOISY += [
+    dp.Plan(OBJECTIVE, dp.PureDP(2.0), dp.PureDP(0.2), dp.PureDP(0.2), recipe="tight"),
+    dp.Plan(dp.ObjectivePerturbation("gaussian"), dp.ZCDP(0.5), dp.ZCDP(0.01), dp.ZCDP(0.01), recipe="tight"),
+    dp.Plan(OUTPUT, dp.ZCDP(5.0), dp.ZCDP(0.01), dp.ZCDP(0.01), recipe="tight"),
+]
 TINY = dp.Schema.parse('[columns.y]\ntype="outcome"\nlevels=[0,1]\n[columns.a]\ntype="boolean"')
 
 
@@ -60,7 +65,10 @@ def test_a_study_is_many_real_fits(plan, loss):
 def test_wrong_matrix_noise_would_be_seen(plan, monkeypatch):
     """The spread of the lengths is made by the matrix noise: none, or half of it, is far from the true one."""
     honest, drawn = study(plan, replicates=1000).length_sd, Trial._matrix_noise
+    draw = Trial._draw
     monkeypatch.setattr(Trial, "_matrix_noise", lambda self, *a: 0.5 * drawn(self, *a))
+    if plan.recipe == "tight":
+        monkeypatch.setattr(Trial, "_draw", lambda self, law, s, *a: (0.5 if s == 1 else 1) * draw(self, law, s, *a))
     assert np.any(study(plan, replicates=1000).length_sd < 0.75 * honest)
 
 

@@ -3,16 +3,16 @@
 import numpy as np
 
 from dpinfer.data.source import Source
-from dpinfer.fit.plan import Mechanism, ObjectivePerturbation
+from dpinfer.fit.plan import Mechanism, ObjectivePerturbation, Plan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.gate import Gate, Released
 
 
-def estimate(mechanism: Mechanism, gate: Gate, source: Source, risk: PenalisedRisk) -> Released:
+def estimate(plan: Plan, gate: Gate, source: Source, risk: PenalisedRisk) -> Released:
     """θ~ and the law of the noise behind it."""
-    if isinstance(mechanism, ObjectivePerturbation):
-        return gate.perturbed_minimum("estimate", source, risk, mechanism.noise)
+    if isinstance(plan.mechanism, ObjectivePerturbation):
+        return gate.perturbed_minimum("estimate", source, risk, plan.kind)
     return gate.noisy_minimum("estimate", source, risk)
 
 

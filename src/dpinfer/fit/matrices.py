@@ -1,32 +1,71 @@
-"""Private Hessian and score covariance at the released coefficients: Algorithm 2, used twice."""
+"""Private Hessian and score covariance at the released coefficients.
+
+The paper releases each with Algorithm 2.  The tight recipe releases both in one stacked vector, noises only what
+depends on data, and floors the Hessian at 2c and the covariance at 0.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpinfer.data.source import Source
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import NO_NOISE
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Law
 from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.maths.symmetric import unsvec
 from dpinfer.privacy.gate import Gate
 
 
-def private_matrices(gate: Gate, source: Source, risk: PenalisedRisk, coef: Array) -> tuple[Array, Array]:
+@dataclass(frozen=True)
+class Matrices:
+    """H~ and Σ~, one pair or a stack, and the deviation of the noise on their diagonals where it is counted."""
+
+    hessian: Array
+    score_cov: Array
+    hessian_noise: float | Array = 0.0
+    score_noise: float | Array = 0.0
+
+
+def private_matrices(gate: Gate, source: Source, risk: PenalisedRisk, coef: Array, recipe: str) -> Matrices:
     """H~ and Σ~ at ``coef``: (1/n) sum f'' x xᵀ + 2c I and (1/n) sum f'² x xᵀ - 4c² θ~θ~ᵀ, each with noise."""
+    if recipe == "tight":
+        stacked = gate.noisy_sum("matrices", source, risk.stacked_sum(coef))
+        return tight(risk, coef, stacked.value, stacked.noise)
     curvature = gate.noisy_sum("hessian", source, risk.curvature_sum(coef))
     score = gate.noisy_sum("covariance", source, risk.score_sum(coef))
-    noisy = curvature.noise != NO_NOISE
-    return repaired(risk, coef, curvature.value, score.value, noisy=noisy)
+    return paper(risk, coef, curvature.value, score.value, noisy=curvature.noise != NO_NOISE)
 
 
-def repaired(risk: PenalisedRisk, coef: Array, curvature: Array, score: Array, *, noisy: bool) -> tuple[Array, Array]:
-    """H~ and Σ~ from the two noisy sums: means, the known terms 2c I and -4c² θ~θ~ᵀ, then lines 9-14 of Algorithm 2.
+def paper(risk: PenalisedRisk, coef: Array, curvature: Array, score: Array, *, noisy: bool) -> Matrices:
+    """Means, known terms, then lines 9-14 of Algorithm 2: the symmetric part, eigenvalues raised to 2c.
 
     Works on one fit or on a stack of them.  The floor repairs noise, so without noise there is none.
     """
+    hessian, score_cov = _known_terms(risk, coef, curvature, score)
+    floor = 2 * risk.penalty if noisy else None
+    return Matrices(priv_spd_mat(hessian, floor), priv_spd_mat(score_cov, floor))
+
+
+def tight(risk: PenalisedRisk, coef: Array, stacked: Array, noise: Law, bound: float | Array = 1.0) -> Matrices:
+    """The two matrices from a noisy stacked vector; its noise is ``bound`` times ``noise``, in every entry.
+
+    Gaussian noise is counted in the intervals, by an expansion for small noise.  Laplace noise is not small, and what
+    it does to the inverse already widens them: counting it too would over-cover.
+    """
+    d, half = coef.shape[-1], stacked.shape[-1] // 2
+    curvature = unsvec(stacked[..., :half], d) / risk.stack_weight
+    hessian, score_cov = _known_terms(risk, coef, curvature, unsvec(stacked[..., half:], d))
+    if noise == NO_NOISE:
+        return Matrices(priv_spd_mat(hessian, None), priv_spd_mat(score_cov, None))
+    entry = bound * noise.scale / risk.n if isinstance(noise, Gaussian) else 0.0
+    floored = priv_spd_mat(hessian, 2 * risk.penalty), priv_spd_mat(score_cov, 0.0)
+    return Matrices(*floored, hessian_noise=entry / risk.stack_weight, score_noise=entry)
+
+
+def _known_terms(risk: PenalisedRisk, coef: Array, curvature: Array, score: Array) -> tuple[Array, Array]:
     c = risk.penalty
     hessian = curvature / risk.n + 2 * c * np.eye(coef.shape[-1])
-    score_cov = score / risk.n - 4 * c**2 * coef[..., :, None] * coef[..., None, :]
-    floor = 2 * c if noisy else None
-    return priv_spd_mat(hessian, floor), priv_spd_mat(score_cov, floor)
+    return hessian, score / risk.n - 4 * c**2 * coef[..., :, None] * coef[..., None, :]
 
 
 def priv_spd_mat(matrix: Array, floor: float | None) -> Array:

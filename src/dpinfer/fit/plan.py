@@ -66,8 +66,8 @@ class Plan:
         for step in ("estimate", "hessian", "covariance"):
             if not isinstance(getattr(self, step), PureDP | ZCDP | NoPrivacy):
                 raise BudgetError(f"the plan's {step} share must be PureDP, ZCDP or NoPrivacy, never a bare number")
-        if self.recipe != "paper":
-            raise InputError(f"recipe {self.recipe!r} is not available: use 'paper'")
+        if self.recipe not in ("paper", "tight"):
+            raise InputError(f"recipe must be 'paper' or 'tight', not {self.recipe!r}")
         if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
             raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
         gaussian = isinstance(self.mechanism, ObjectivePerturbation) and self.mechanism.noise == "gaussian"
@@ -91,18 +91,41 @@ class Plan:
         cost = self.cost
         return cost.approx(self.delta) if self.delta is not None and isinstance(cost, ZCDP) else cost
 
+    @property
+    def matrices(self) -> Share:
+        """What the tight recipe pays for both matrices at once: the two shares together."""
+        return compose([self.hessian, self.covariance])
+
     def events(self) -> tuple[Event, ...]:
         """The releases, in order."""
+        if self.recipe == "tight":
+            stacked = Event("matrices", "noisy stacked matrices", self.matrices)
+            return (Event("estimate", str(self.mechanism), self.estimate), stacked)
         return (
             Event("estimate", str(self.mechanism), self.estimate),
             Event("hessian", "noisy matrix", self.hessian),
             Event("covariance", "noisy matrix", self.covariance),
         )
 
+    @property
+    def kind(self) -> str:
+        """Which noise objective perturbation draws; the tight recipe's Laplace noise uses the sharper constant."""
+        assert isinstance(self.mechanism, ObjectivePerturbation)
+        sharp = self.recipe == "tight" and self.mechanism.noise == "laplace"
+        return "sharp laplace" if sharp else self.mechanism.noise
+
+    def hessian_noise(self, risk: PenalisedRisk, dim: int) -> float:
+        """Standard deviation of the noise of one entry of the Hessian, from public facts."""
+        zero = np.zeros(dim)
+        if self.recipe == "paper":
+            return float(np.sqrt(self.hessian.noise(risk.curvature_sum(zero).bound).variance(dim**2)) / risk.n)
+        law = self.matrices.noise(risk.stacked_sum(zero).bound)
+        return float(np.sqrt(law.variance(dim * (dim + 1))) / (risk.stack_weight * risk.n))
+
     def noise(self, risk: PenalisedRisk) -> Law:
         """The law of the estimate's noise, from public facts; `BudgetError` if the plan is not valid for the risk."""
         if isinstance(self.mechanism, ObjectivePerturbation):
-            law = objective_noise(self.estimate, risk, self.mechanism.noise)
+            law = objective_noise(self.estimate, risk, self.kind)
         else:
             law = output_noise(self.estimate, risk)
         if not isinstance(self.estimate, NoPrivacy) and risk.penalty < SMALLEST_PENALTY:
@@ -111,20 +134,19 @@ class Plan:
 
 
 def default_plan(budget: Budget) -> Plan:
-    """A plan from the kind of budget alone.
+    """A plan from the kind of budget alone, with the tight recipe.
 
-    Pure: the paper's objective perturbation, shares 1/2, 1/4, 1/4.  zCDP and (ε, δ): objective perturbation with
-    Gaussian noise, which is never worse than the paper's output perturbation, shares 2/3, 1/6, 1/6: the same ε's
-    converted.
+    Pure: objective perturbation with Laplace noise, 70 % of the budget.  zCDP and (ε, δ): with Gaussian noise, which is
+    never worse than output perturbation, 87.5 %.  The rest pays for both matrices at once.
     """
     if not isinstance(budget, PureDP | ZCDP | ApproxDP | NoPrivacy):
         raise BudgetError("budget must be PureDP(epsilon), ZCDP(rho), ApproxDP(epsilon, delta) or NoPrivacy()")
     if isinstance(budget, PureDP | NoPrivacy):
-        first, second, third = budget.split(2, 1, 1)
-        return Plan(ObjectivePerturbation(), first, second, third)
-    phi1, phi2, phi3 = budget.split(4, 1, 1)
+        first, second, third = budget.split(14, 3, 3)
+        return Plan(ObjectivePerturbation(), first, second, third, recipe="tight")
+    phi1, phi2, phi3 = budget.split(14, 1, 1)
     delta = budget.delta if isinstance(budget, ApproxDP) else None
-    return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, delta=delta)
+    return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, recipe="tight", delta=delta)
 
 
 def default_penalty(plan: Plan, loss: Loss, n: int, dim: int) -> float:
@@ -140,7 +162,7 @@ def default_penalty(plan: Plan, loss: Loss, n: int, dim: int) -> float:
     t = loss.curvature_bound
     if isinstance(plan.mechanism, ObjectivePerturbation) and plan.mechanism.noise == "gaussian":
         k = np.sqrt(plan.estimate.zcdp().rho / 52)
-        entry = np.sqrt(plan.hessian.noise(2 * t).variance(dim**2)) / n
+        entry = plan.hessian_noise(PenalisedRisk(loss, 1.0, n), dim)
         return float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
     epsilon = plan.estimate.pure().epsilon
     return float(max(1e-3, t / (2 * n * np.expm1(min(epsilon / 10, 500.0)))))

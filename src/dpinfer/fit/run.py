@@ -9,10 +9,11 @@ import numpy.typing as npt
 from dpinfer.data.source import Rows, Source
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.estimate import estimate, noise_map
-from dpinfer.fit.matrices import private_matrices
+from dpinfer.fit.matrices import Matrices, private_matrices
 from dpinfer.fit.plan import Plan, default_plan
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.inference import ErrorLaw, sandwich
+from dpinfer.maths.inference import ErrorLaw, sandwich, total_covariance
+from dpinfer.maths.laws import Law
 from dpinfer.maths.losses import Loss, describe
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import Budget, NoPrivacy
@@ -45,23 +46,35 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     forward = np.linalg.inv(setting.back)
     plan.noise(risk)  # raises before anything is booked or read
     gate = Gate(Entry("fit", setting.unit, plan.events()), ledger, insecure_seed)
-    coef = estimate(plan.mechanism, gate, source, risk)
-    hessian, score_cov = private_matrices(gate, source, risk, coef.value)
-    error = ErrorLaw(
-        sampling=sandwich(hessian, score_cov, risk.n),
-        noise_map=noise_map(plan.mechanism, hessian, risk.n),
-        noise=coef.noise,
-        draws=plan.draws,
-        seed=secrets.randbits(63) if insecure_seed is None else insecure_seed,
-    )
+    coef = estimate(plan, gate, source, risk)
+    matrices = private_matrices(gate, source, risk, coef.value, plan.recipe)
+    error = error_law(matrices, coef.noise, plan, risk.n, insecure_seed)
     return FitResult(
         names=setting.names,
         estimate=setting.back @ coef.value,
         error=error.mapped(setting.back),
-        hessian=forward.T @ hessian @ forward,
-        score_cov=forward.T @ score_cov @ forward,
+        hessian=forward.T @ matrices.hessian @ forward,
+        score_cov=forward.T @ matrices.score_cov @ forward,
         model=_model(setting, risk),
         privacy=_privacy(setting, ledger is not None, insecure_seed is not None),
+    )
+
+
+def error_law(matrices: Matrices, noise: Law, plan: Plan, n: int, insecure_seed: int | None) -> ErrorLaw:
+    """The law of target - estimate, on the bounded rows."""
+    sampling = sandwich(matrices.hessian, matrices.score_cov, n)
+    mapping = noise_map(plan.mechanism, matrices.hessian, n)
+    return ErrorLaw(
+        sampling=sampling,
+        noise_map=mapping,
+        noise=noise,
+        draws=plan.draws,
+        seed=secrets.randbits(63) if insecure_seed is None else insecure_seed,
+        sampled=plan.recipe == "paper",
+        influence=np.asarray(np.linalg.inv(matrices.hessian), dtype=float),
+        response=total_covariance(sampling, mapping, noise),
+        hessian_noise=float(matrices.hessian_noise),
+        score_noise=float(matrices.score_noise) / n,
     )
 
 

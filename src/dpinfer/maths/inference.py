@@ -8,7 +8,7 @@ The error of the released coefficients is
 Gaussian noise gives closed forms; spherical Laplace noise is sampled, as in the paper.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtrc, gammaincinv, ndtr, ndtri, roots_genlaguerre, roots_legendre
@@ -28,7 +28,10 @@ def sandwich(hessian: Array, score_cov: Array, n: int) -> Array:
 class ErrorLaw:
     """The law of target - estimate, with the draws and the seed by which it is sampled where it must be.
 
-    The seed makes every interval a function of the result alone; it has nothing to do with the privacy noise.
+    ``influence`` and ``response`` are H⁻¹v and Uv, a column for each mapped coordinate v, and the two noises are those
+    of the matrices: by them the standard errors themselves are uncertain, and intervals widen.  ``sampled`` asks for
+    quantiles of draws where the law is not Gaussian, as the paper does.  The seed makes every interval a function of
+    the result alone; it has nothing to do with the privacy noise.
     """
 
     sampling: Array
@@ -36,32 +39,72 @@ class ErrorLaw:
     noise: Law
     draws: int
     seed: int
+    sampled: bool
+    influence: Array
+    response: Array
+    hessian_noise: float = 0.0
+    score_noise: float = 0.0
 
     @property
     def closed_form(self) -> bool:
-        """Whether the law is Gaussian."""
-        return isinstance(self.noise, Gaussian)
+        """Whether intervals need no draws."""
+        return isinstance(self.noise, Gaussian) or not self.sampled
 
     def covariance(self) -> Array:
         """Sampling variance plus noise variance."""
-        return self.sampling + self.noise.variance(self.noise_map.shape[1]) * self.noise_map @ self.noise_map.T
+        return total_covariance(self.sampling, self.noise_map, self.noise)
 
     def mapped(self, matrix: Array) -> "ErrorLaw":
         """The law of matrix @ (target - estimate)."""
-        return ErrorLaw(matrix @ self.sampling @ matrix.T, matrix @ self.noise_map, self.noise, self.draws, self.seed)
+        return replace(
+            self,
+            sampling=matrix @ self.sampling @ matrix.T,
+            noise_map=matrix @ self.noise_map,
+            influence=self.influence @ matrix.T,
+            response=self.response @ matrix.T,
+        )
+
+    def spread(self) -> Array:
+        """Relative variance of each standard error, from the noise of the matrices."""
+        noise = (self.hessian_noise, self.score_noise)
+        return spread(self.influence.T, self.response.T, np.diag(self.covariance()), *noise)
 
     def sample(self) -> Array:
         """``draws`` errors, one a row; the same ones each time."""
         rng = np.random.default_rng(self.seed)
         root = _square_root(self.sampling)
         G = rng.standard_normal((self.draws, len(root))) @ root.T
-        return G + self.noise.sample(rng, (self.draws, self.noise_map.shape[1])) @ self.noise_map.T
+        errors = G + self.noise.sample(rng, (self.draws, self.noise_map.shape[1])) @ self.noise_map.T
+        tau = np.sqrt(self.spread())
+        return errors * np.exp(rng.standard_normal((self.draws, 1)) * tau) if tau.any() else errors
+
+
+def total_covariance(sampling: Array, noise_map: Array, noise: Law) -> Array:
+    """Sampling variance plus noise variance, for one law or a stack."""
+    return np.asarray(sampling + noise.variance(noise_map.shape[-1]) * noise_map @ noise_map.mT)
+
+
+def spread(p: Array, q: Array, variance: Array, hessian_noise: float | Array, score_noise: float | Array) -> Array:
+    """τ², the relative variance of standard errors, for rows p = H⁻¹v and q = Uv of each coordinate.
+
+    Symmetric noise E of a matrix, diagonal sd s and off-diagonal s/sqrt 2, moves U_vv by -2 pᵀEq through H and by
+    pᵀEp/n through Σ; ``score_noise`` is already divided by n.
+    """
+    pp, qq, pq = ((a * b).sum(axis=-1) for a, b in ((p, p), (q, q), (p, q)))
+    moved = 2 * np.square(hessian_noise) * (pp * qq + pq**2) + np.square(score_noise) * pp**2
+    return np.asarray(moved / (4 * variance**2))
+
+
+def widened(half: Array, tau2: Array, level: float) -> Array:
+    """Half widths that allow for the spread of the standard errors: times 1 + z²τ²/2."""
+    z = -ndtri((1 - level) / 2)
+    return np.asarray(half * (1 + z**2 * tau2 / 2))
 
 
 def interval(estimate: Array, error: ErrorLaw, level: float) -> Array:
     """Equal-tailed intervals, one a row: closed form where the law is Gaussian, else quantiles of the draws."""
     if error.closed_form:
-        half = half_width(error.sampling, error.noise_map, error.noise, level)
+        half = widened(half_width(error.sampling, error.noise_map, error.noise, level), error.spread(), level)
         return np.stack([estimate - half, estimate + half], axis=1)
     tail = (1 - level) / 2
     return estimate[:, None] + np.quantile(error.sample(), [tail, 1 - tail], axis=0).T
@@ -103,8 +146,12 @@ def _gamma_quadrature(shape: float) -> tuple[Array, Array]:
 
 def p_values(estimate: Array, error: ErrorLaw) -> Array:
     """Two-sided p-values of "this coefficient is 0", from the same law as the intervals."""
-    if error.closed_form:
-        return np.asarray(2 * ndtr(-np.abs(estimate) / np.sqrt(np.diag(error.covariance()))))
+    if isinstance(error.noise, Gaussian):
+        z = np.abs(estimate) / np.sqrt(np.diag(error.covariance()))
+        tau2, root = error.spread(), z.copy()
+        for _ in range(50):  # z is what z' (1 + z'²τ²/2) must equal
+            root = root - (root * (1 + root**2 * tau2 / 2) - z) / (1 + 1.5 * root**2 * tau2)
+        return np.asarray(2 * ndtr(-root))
     beyond = np.abs(error.sample()) >= np.abs(estimate)
     return np.asarray((1 + beyond.sum(axis=0)) / (1 + error.draws))
 
@@ -113,7 +160,7 @@ def wald(difference: Array, error: ErrorLaw) -> tuple[float, float]:
     """Quadratic statistic and p-value of "the mapped target is 0" for a mapped estimate."""
     inverse = np.linalg.inv(error.covariance())
     statistic = float(difference @ inverse @ difference)
-    if error.closed_form:
+    if isinstance(error.noise, Gaussian) and not error.spread().any():
         return statistic, float(chdtrc(len(difference), statistic))
     draws = error.sample()
     beyond = np.einsum("ki,ij,kj->k", draws, inverse, draws) >= statistic

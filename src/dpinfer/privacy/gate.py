@@ -83,7 +83,7 @@ def objective_noise(share: Share, risk: PenalisedRisk, kind: str) -> Law:
         return NO_NOISE
     if kind == "gaussian":
         return Gaussian(risk.perturbation_scale(share.zcdp().rho))
-    return SphericalLaplace(risk.perturbation_rate(share.pure().epsilon))
+    return SphericalLaplace(risk.perturbation_rate(share.pure().epsilon, sharp=kind == "sharp laplace"))
 
 
 def output_noise(share: Share, risk: PenalisedRisk) -> Law:

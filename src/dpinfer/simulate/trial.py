@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.fit.estimate import noise_map
-from dpinfer.fit.matrices import repaired
+from dpinfer.fit.matrices import Matrices, paper, tight
 from dpinfer.fit.plan import ObjectivePerturbation, Plan
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.inference import half_width, sandwich
+from dpinfer.maths.inference import half_width, sandwich, spread, total_covariance, widened
 from dpinfer.maths.laws import NO_NOISE, Law
 from dpinfer.privacy.budget import NoPrivacy, Share
 from dpinfer.simulate.engine import Batch, Engine
@@ -69,8 +69,8 @@ class Trial:
 
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
         """Intervals of one batch, held against the target."""
-        coef, hessian, score_cov, plain = self._release(replicates, nonprivate)
-        half = self._half(hessian, score_cov, self.noise, level)
+        coef, matrices, plain = self._release(replicates, nonprivate)
+        half = self._half(matrices, self.noise, level)
         error = np.abs(coef @ self.back.T - self.target)
         finite = np.isfinite(half) & np.isfinite(error)
         length = np.where(finite, 2 * half, 0.0)
@@ -83,7 +83,7 @@ class Trial:
             reported=finite.sum(axis=0).astype(float),
         )
 
-    def _release(self, replicates: range, nonprivate: bool) -> tuple[Array, Array, Array, Batch | None]:
+    def _release(self, replicates: range, nonprivate: bool) -> tuple[Array, Matrices, Batch | None]:
         """θ~, H~ and Σ~ of every replicate, NaN where there is no fit; and the fits without noise, where wanted."""
         engine, counts = self.engine, self._counts(replicates)
         b = self._draw(self.noise, 0, replicates, engine.dim)
@@ -102,27 +102,39 @@ class Trial:
         if isinstance(self.plan.hessian, NoPrivacy):
             fitted &= np.linalg.eigvalsh(np.nan_to_num(curvature))[:, 0] + engine.risk.ridge > SINGULAR * engine.n
             curvature, score = (np.where(fitted[:, None, None], x, np.nan) for x in (curvature, score))
-            return coef, *repaired(engine.risk, coef, curvature, score, noisy=False), plain
-        curvature, score = self._with_noise(coef, curvature, score, replicates)
-        hessian, score_cov = repaired(engine.risk, coef, curvature, score, noisy=True)
-        return np.where(fitted[:, None], coef, np.nan), hessian, score_cov, plain
+            return coef, paper(engine.risk, coef, curvature, score, noisy=False), plain
+        matrices = self._with_noise(coef, curvature, score, replicates)
+        return np.where(fitted[:, None], coef, np.nan), matrices, plain
 
-    def _with_noise(self, coef: Array, curvature: Array, score: Array, replicates: range) -> tuple[Array, Array]:
-        """The two sums with the noise of their shares, scaled by the product's bounds at the released coefficients."""
+    def _with_noise(self, coef: Array, curvature: Array, score: Array, replicates: range) -> Matrices:
+        """The matrices with the noise of their shares, scaled by the product's bounds at the released coefficients."""
         risk, d = self.engine.risk, self.engine.dim
+        if self.plan.recipe == "tight":
+            law, size = self.plan.matrices.noise(1.0), d * (d + 1)
+            bounds = np.array([risk.stacked_sum(theta).bound for theta in coef])[:, None]
+            stacked = risk.stack(curvature, score) + bounds * self._draw(law, 1, replicates, size)
+            return tight(risk, coef, stacked, law, bounds)
         bounds = np.array([risk.score_sum(theta).bound for theta in coef])[:, None, None]
         hessian_noise = risk.curvature_sum(coef[0]).bound * self._matrix_noise(self.plan.hessian, 1, replicates, d)
-        return curvature + hessian_noise, score + bounds * self._matrix_noise(self.plan.covariance, 2, replicates, d)
+        score_noise = bounds * self._matrix_noise(self.plan.covariance, 2, replicates, d)
+        return paper(risk, coef, curvature + hessian_noise, score + score_noise, noisy=True)
 
-    def _half(self, hessian: Array, score_cov: Array, noise: Law, level: float) -> Array:
-        n = self.engine.n
-        sampling = self.back @ sandwich(hessian, score_cov, n) @ self.back.T
-        return half_width(sampling, self.back @ noise_map(self.plan.mechanism, hessian, n), noise, level)
+    def _half(self, matrices: Matrices, noise: Law, level: float) -> Array:
+        n, back = self.engine.n, self.back
+        sampling = sandwich(matrices.hessian, matrices.score_cov, n)
+        mapping = noise_map(self.plan.mechanism, matrices.hessian, n)
+        half = half_width(back @ sampling @ back.T, back @ mapping, noise, level)
+        if not np.any(matrices.hessian_noise):
+            return half
+        U = total_covariance(sampling, mapping, noise)
+        p, q = back @ np.linalg.inv(matrices.hessian), back @ U
+        variance = np.einsum("...ij,ij->...i", q, back)
+        return widened(half, spread(p, q, variance, matrices.hessian_noise, matrices.score_noise / n), level)
 
     def _plain_length(self, plain: Batch, level: float, reported: npt.NDArray[np.bool_]) -> Array:
         """Summed length without noise, over the replicates whose private interval is reported."""
-        matrices = repaired(self.engine.risk, plain.coef, plain.curvature, plain.score, noisy=False)
-        return np.asarray(np.where(reported, 2 * self._half(*matrices, NO_NOISE, level), 0.0).sum(axis=0))
+        matrices = paper(self.engine.risk, plain.coef, plain.curvature, plain.score, noisy=False)
+        return np.asarray(np.where(reported, 2 * self._half(matrices, NO_NOISE, level), 0.0).sum(axis=0))
 
     def _matrix_noise(self, share: Share, stream: int, replicates: range, d: int) -> Array:
         """Noise of a matrix whose bound is 1; noise is proportional to the bound."""

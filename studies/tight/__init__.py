@@ -1,0 +1,1 @@
+"""The default recipe against the paper's, on real data."""
