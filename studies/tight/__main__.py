@@ -60,8 +60,8 @@ def page(results: dict[str, dict[str, dict[str, float]]], replicates: int) -> st
         "Written by `python -m studies.tight --data FOLDER`; do not edit. Adult, Bank and IPUMS-BR, first ten columns",
         f"selected first, c = .001, {replicates:,} bootstrap replicates, level .95, seed 0. Lengths and coverages are",
         "means over the 11 coefficients; the ratio is to the non-private length; *50 fits* is the mean length of 50",
-        "real `dp.infer` calls. The paper's column is the mechanism it finds better for the kind of budget. Studies are",
-        "not private.",
+        "real `dp.infer` calls. The paper's column is the mechanism it finds better for the kind of budget.",
+        "Studies are not private.",
     ]
     for budget, cells in results.items():
         lines += [
