@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -6,6 +8,7 @@ from dpinfer.fit.plan import default_penalty, default_plan
 from dpinfer.maths.accounting import largest_curvature_ratio
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.maths.symmetric import unsvec
+from dpinfer.privacy.ledger import Entry
 
 OBJECTIVE, OUTPUT = dp.ObjectivePerturbation("laplace"), dp.OutputPerturbation()
 GAUSSIAN = dp.ObjectivePerturbation("gaussian")
@@ -18,6 +21,22 @@ def test_costs_add_up():
     assert zcdp.cost == dp.ZCDP(0.1875)
     mixed = dp.Plan(OBJECTIVE, estimate=dp.PureDP(0.5), hessian=dp.ZCDP(0.03125), covariance=dp.ZCDP(0.03125))
     assert mixed.cost == dp.ZCDP(0.1875)  # the paper's ε²/2 + ρ₂ + ρ₃
+
+
+SHARES = [dp.PureDP(0.5), dp.PureDP(0.3), dp.ZCDP(0.1), dp.ZCDP(0.07)]
+
+
+@pytest.mark.parametrize("recipe", ["paper", "tight"])
+def test_the_stated_cost_is_what_the_ledger_books(recipe):
+    """For every mixture of shares; two pure shares pooled into one release cost (ε₂+ε₃)²/2 beside a zCDP share."""
+    for estimate, hessian, covariance in itertools.product(SHARES, repeat=3):
+        plan = dp.Plan(OUTPUT, estimate, hessian, covariance, recipe=recipe)
+        assert plan.cost == Entry("", "", plan.events()).cost
+        if isinstance(plan.cost, dp.PureDP):
+            assert plan.cost.epsilon == pytest.approx(estimate.epsilon + hessian.epsilon + covariance.epsilon)
+    pooled = dp.Plan(OUTPUT, dp.ZCDP(0.1), dp.PureDP(0.5), dp.PureDP(0.3), recipe="tight")
+    assert pooled.matrices == dp.PureDP(0.8)
+    assert pooled.cost.rho == pytest.approx(0.1 + 0.32)
 
 
 @pytest.mark.parametrize("budget", [dp.PureDP(1.0), dp.ZCDP(0.1875), dp.ApproxDP(1.0, 1e-6), dp.NoPrivacy()])
@@ -56,6 +75,17 @@ def test_default_penalty_of_gaussian_noise_costs_little_and_stands_above_the_hes
     bound = PenalisedRisk(dp.Logistic(), penalty, n).stacked_sum(np.zeros(d)).bound
     noise = plan.matrices.noise(bound).sample(np.random.default_rng(0), (200, d * (d + 1) // 2)) / (4 * n)
     assert np.mean(np.linalg.eigvalsh(unsvec(noise, d))[:, -1] < 2 * penalty) > 0.8
+
+
+@pytest.mark.parametrize("penalty", [1e-200, 1e-13])
+def test_absurd_penalties_are_refused(penalty):
+    for mechanism in (OUTPUT, GAUSSIAN):
+        with pytest.raises(dp.BudgetError, match="at least 1e-12"):
+            dp.Plan(mechanism, *dp.ZCDP(1e6).split(1, 1, 1)).noise(PenalisedRisk(dp.Logistic(), penalty, 10))
+    huge = PenalisedRisk(dp.Logistic(), 1e300, 10).perturbation_scale(2.0)
+    assert huge == pytest.approx(1.0)
+    with pytest.raises(dp.BudgetError, match="must exceed"):
+        PenalisedRisk(dp.Logistic(), 1e-3, 10).perturbation_scale(1e-292)
 
 
 def test_gaussian_noise_needs_zcdp():

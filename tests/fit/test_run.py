@@ -6,7 +6,9 @@ import pytest
 import dpinfer as dp
 from dpinfer.fit.plan import default_plan
 from dpinfer.maths.accounting import perturbed_objective_cost
+from dpinfer.maths.inference import sandwich
 from dpinfer.maths.laws import SphericalLaplace
+from dpinfer.maths.symmetric import unsvec
 from support import LOSSES, Tripled, labelled
 
 X, Y = labelled(3000, 3)
@@ -76,6 +78,29 @@ def test_three_times_the_loss_and_the_penalty_is_the_same_fit(loss, mechanism, b
     assert np.allclose(thrice.hessian, 3 * once.hessian, rtol=1e-6)
     assert np.allclose(thrice.score_cov, 9 * once.score_cov, rtol=1e-6)
     assert np.allclose(thrice.covariance, once.covariance, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", [GAUSSIAN, OUTPUT])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_noise_of_the_matrices_is_stated_as_it_is(loss, mechanism):
+    """Deviation of one entry of H~ and Σ~, and with it the spread of a standard error, by drawing that noise again."""
+    plan = dp.Plan(mechanism, dp.ZCDP(0.2), dp.ZCDP(0.5), dp.ZCDP(0.7), recipe="tight")
+    fit = dp.infer(X, Y, loss=loss, penalty=C, plan=plan, insecure_seed=1)
+    bound, w = (np.sqrt(2) * 1.0356, 4.0) if isinstance(loss, dp.Logistic) else (2.0, 2 * loss.knee)
+    entry = bound / np.sqrt(2 * 1.2) / N
+    assert fit.error.hessian_noise == pytest.approx(entry / w)
+    assert fit.error.score_noise == pytest.approx(entry / N)
+    rng = np.random.default_rng(0)
+    E, F = (unsvec(rng.standard_normal((20_000, 6)) * s, 3) for s in (entry / w, entry))
+    noisy = sandwich(fit.hessian + E, fit.score_cov + F, N)
+    sigma2 = fit.error.noise.scale**2
+    if mechanism is GAUSSIAN:
+        inverse = np.linalg.inv(fit.hessian + E)
+        noisy = noisy + sigma2 * inverse @ inverse / N**2
+    else:
+        noisy = noisy + sigma2 * np.eye(3)
+    deviations = np.sqrt(np.diagonal(noisy, axis1=1, axis2=2))
+    assert np.allclose(deviations.var(axis=0) / np.diag(fit.covariance), fit.error.spread(), rtol=0.06)
 
 
 def test_every_fit_samples_its_intervals_anew():

@@ -121,6 +121,24 @@ def test_uncertain_standard_errors_widen_intervals_and_raise_p_values():
     edge = inference.interval(ESTIMATE, unsure, 0.95)[:, 0]
     assert np.allclose(inference.p_values(ESTIMATE - edge, unsure), 0.05, rtol=1e-6)  # tests and intervals agree
     assert inference.wald(ESTIMATE, unsure)[1] > inference.wald(ESTIMATE, plain)[1]
+    moderate = 2 * plain.covariance()[0, 0] * np.sqrt(0.05)  # a relative variance of .05
+    one = law(Gaussian(0.5), score_noise=moderate).mapped(np.array([[1.0, 0, 0]]))
+    assert one.spread()[0] == pytest.approx(0.05)
+    low, high = inference.interval(np.zeros(1), one, 0.95)[0]
+    band = inference.simultaneous(np.zeros(1), one, 0.95)[0]
+    assert band == pytest.approx([low, high], rel=0.02)  # draws and closed form tell the same
+    assert inference.wald(np.array([high]), one)[1] == pytest.approx(0.05, abs=0.004)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
+def test_laplace_p_values_without_draws_agree_with_the_intervals(level):
+    error = law(SphericalLaplace(1.5), sampled=False)
+    edge = inference.interval(np.zeros(3), error, level)[:, 1]
+    assert np.allclose(inference.p_values(edge, error), 1 - level, rtol=1e-6)
+
+
+def test_no_variance_and_no_noise_is_no_spread():
+    assert not inference.spread(UNIT, UNIT, np.zeros(3), 0.0, 0.0).any()
 
 
 def test_a_variance_just_below_zero_is_zero():

@@ -5,7 +5,9 @@ import pytest
 import rich.progress
 
 import dpinfer as dp
+from dpinfer.fit.matrices import Matrices
 from dpinfer.privacy.budget import ZCDP, PureDP
+from dpinfer.simulate.study import _Options, _trial
 from dpinfer.simulate.trial import Trial
 from support import labelled, unit_rows
 
@@ -70,6 +72,21 @@ def test_wrong_matrix_noise_would_be_seen(plan, monkeypatch):
     if plan.recipe == "tight":
         monkeypatch.setattr(Trial, "_draw", lambda self, law, s, *a: (0.5 if s == 1 else 1) * draw(self, law, s, *a))
     assert np.any(study(plan, replicates=1000).length_sd < 0.75 * honest)
+
+
+@pytest.mark.parametrize("plan", [p for p in NOISY if p.recipe == "tight"])
+def test_the_study_widens_as_the_product_does(plan, monkeypatch):
+    """One replicate, the whole data set, given the product's own matrices: the same interval."""
+    fit = dp.infer(X, Y, loss=dp.Logistic(), penalty=C, plan=plan, insecure_seed=5)
+    trial = _trial(X, Y, None, (None, None), _Options(dp.Logistic(), C, None, plan, "penalised", 0, None))[0]
+    noise = fit.error.hessian_noise, fit.error.score_noise * N
+    matrices = Matrices(fit.hessian[None], fit.score_cov[None], *(np.array([[s]]) for s in noise))
+    half = trial._half(matrices, fit.error.noise, 0.95)[0]
+    assert np.allclose(2 * half, np.diff(fit.conf_int(0.95))[:, 0], rtol=1e-9)
+    if isinstance(plan.hessian, ZCDP):  # and the study states the same noise
+        drawn = trial._release(range(1), False)[1]
+        assert float(np.ravel(drawn.hessian_noise)[0]) == pytest.approx(noise[0])
+        assert float(np.ravel(drawn.score_noise)[0]) == pytest.approx(noise[1])
 
 
 def test_what_cannot_be_fitted_is_not_reported():

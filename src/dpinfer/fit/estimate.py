@@ -21,3 +21,8 @@ def noise_map(mechanism: Mechanism, hessian: Array, n: int) -> Array:
     if isinstance(mechanism, ObjectivePerturbation):
         return np.linalg.inv(hessian) / n
     return np.broadcast_to(-np.eye(hessian.shape[-1]), hessian.shape)
+
+
+def moved_by_hessian(mechanism: Mechanism, sampling: Array, total: Array) -> Array:
+    """The part of the covariance that changes with H: all of it, but for the output noise, which is added after."""
+    return total if isinstance(mechanism, ObjectivePerturbation) else sampling

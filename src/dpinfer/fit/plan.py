@@ -82,8 +82,8 @@ class Plan:
 
     @property
     def cost(self) -> Share:
-        """What the plan costs: ε₁+ε₂+ε₃ if every share is pure, else ρ₁+ρ₂+ρ₃ with a pure ε counted as ε²/2."""
-        return compose([self.estimate, self.hessian, self.covariance])
+        """What the releases cost: ε₁+ε₂+ε₃ if every share is pure, else in ρ, with a pure release counted as ε²/2."""
+        return compose(event.share for event in self.events())
 
     @property
     def budget(self) -> Budget:
@@ -93,7 +93,7 @@ class Plan:
 
     @property
     def matrices(self) -> Share:
-        """What the tight recipe pays for both matrices at once: the two shares together."""
+        """What the tight recipe pays for both matrices at once: the two shares together, as one release."""
         return compose([self.hessian, self.covariance])
 
     def events(self) -> tuple[Event, ...]:
@@ -124,20 +124,18 @@ class Plan:
 
     def noise(self, risk: PenalisedRisk) -> Law:
         """The law of the estimate's noise, from public facts; `BudgetError` if the plan is not valid for the risk."""
-        if isinstance(self.mechanism, ObjectivePerturbation):
-            law = objective_noise(self.estimate, risk, self.kind)
-        else:
-            law = output_noise(self.estimate, risk)
-        if not isinstance(self.estimate, NoPrivacy) and risk.penalty < SMALLEST_PENALTY:
+        if not isinstance(self.estimate, NoPrivacy) and 0 < risk.penalty < SMALLEST_PENALTY:
             raise BudgetError(f"a private fit needs a penalty of at least {SMALLEST_PENALTY:g}, not {risk.penalty:.6g}")
-        return law
+        if isinstance(self.mechanism, ObjectivePerturbation):
+            return objective_noise(self.estimate, risk, self.kind)
+        return output_noise(self.estimate, risk)
 
 
 def default_plan(budget: Budget) -> Plan:
     """A plan from the kind of budget alone, with the tight recipe.
 
-    Pure: objective perturbation with Laplace noise, 70 % of the budget.  zCDP and (ε, δ): with Gaussian noise, which is
-    never worse than output perturbation, 87.5 %.  The rest pays for both matrices at once.
+    Pure: objective perturbation with Laplace noise, 70 % of the budget.  zCDP and (ε, δ): with Gaussian noise, 87.5 %.
+    The rest pays for both matrices at once.
     """
     if not isinstance(budget, PureDP | ZCDP | ApproxDP | NoPrivacy):
         raise BudgetError("budget must be PureDP(epsilon), ZCDP(rho), ApproxDP(epsilon, delta) or NoPrivacy()")

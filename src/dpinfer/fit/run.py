@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from dpinfer.data.source import Rows, Source
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.estimate import estimate, noise_map
+from dpinfer.fit.estimate import estimate, moved_by_hessian, noise_map
 from dpinfer.fit.matrices import Matrices, private_matrices
 from dpinfer.fit.plan import Plan, default_plan
 from dpinfer.maths.arrays import Array
@@ -72,7 +72,7 @@ def error_law(matrices: Matrices, noise: Law, plan: Plan, n: int, insecure_seed:
         seed=secrets.randbits(63) if insecure_seed is None else insecure_seed,
         sampled=plan.recipe == "paper",
         influence=np.asarray(np.linalg.inv(matrices.hessian), dtype=float),
-        response=total_covariance(sampling, mapping, noise),
+        response=moved_by_hessian(plan.mechanism, sampling, total_covariance(sampling, mapping, noise)),
         hessian_noise=float(matrices.hessian_noise),
         score_noise=float(matrices.score_noise) / n,
     )

@@ -75,8 +75,12 @@ class ErrorLaw:
         root = _square_root(self.sampling)
         G = rng.standard_normal((self.draws, len(root))) @ root.T
         errors = G + self.noise.sample(rng, (self.draws, self.noise_map.shape[1])) @ self.noise_map.T
-        tau = np.sqrt(self.spread())
-        return errors * np.exp(rng.standard_normal((self.draws, 1)) * tau) if tau.any() else errors
+        tau2 = self.spread()
+        if not tau2.any():
+            return errors
+        return errors * np.exp(
+            rng.standard_normal((self.draws, 1)) * np.sqrt(tau2) + tau2 / 2
+        )  # widens as `widened` does
 
 
 def total_covariance(sampling: Array, noise_map: Array, noise: Law) -> Array:
@@ -90,6 +94,8 @@ def spread(p: Array, q: Array, variance: Array, hessian_noise: float | Array, sc
     Symmetric noise E of a matrix, diagonal sd s and off-diagonal s/sqrt 2, moves U_vv by -2 pᵀEq through H and by
     pᵀEp/n through Σ; ``score_noise`` is already divided by n.
     """
+    if not (np.any(hessian_noise) or np.any(score_noise)):
+        return np.zeros_like(variance)
     pp, qq, pq = ((a * b).sum(axis=-1) for a, b in ((p, p), (q, q), (p, q)))
     moved = 2 * np.square(hessian_noise) * (pp * qq + pq**2) + np.square(score_noise) * pp**2
     return np.asarray(moved / (4 * variance**2))
@@ -146,6 +152,11 @@ def _gamma_quadrature(shape: float) -> tuple[Array, Array]:
 
 def p_values(estimate: Array, error: ErrorLaw) -> Array:
     """Two-sided p-values of "this coefficient is 0", from the same law as the intervals."""
+    if error.closed_form and not isinstance(error.noise, Gaussian):
+        nodes, weights = _gamma_quadrature((error.noise_map.shape[1] + 1) / 2)
+        B = np.einsum("ij,ij->i", error.noise_map, error.noise_map)[:, None]
+        scales = np.sqrt(np.diag(error.sampling)[:, None] + 2 * nodes / error.noise.rate**2 * B)
+        return np.asarray(2 * ndtr(-np.abs(estimate)[:, None] / scales) @ weights)
     if isinstance(error.noise, Gaussian):
         z = np.abs(estimate) / np.sqrt(np.diag(error.covariance()))
         tau2, root = error.spread(), z.copy()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.fit.estimate import noise_map
+from dpinfer.fit.estimate import moved_by_hessian, noise_map
 from dpinfer.fit.matrices import Matrices, paper, tight
 from dpinfer.fit.plan import ObjectivePerturbation, Plan
 from dpinfer.maths.arrays import Array
@@ -127,8 +127,9 @@ class Trial:
         if not np.any(matrices.hessian_noise):
             return half
         U = total_covariance(sampling, mapping, noise)
-        p, q = back @ np.linalg.inv(matrices.hessian), back @ U
-        variance = np.einsum("...ij,ij->...i", q, back)
+        p = back @ np.linalg.inv(matrices.hessian)
+        q = back @ moved_by_hessian(self.plan.mechanism, sampling, U)
+        variance = np.einsum("ij,...jk,ik->...i", back, U, back)
         return widened(half, spread(p, q, variance, matrices.hessian_noise, matrices.score_noise / n), level)
 
     def _plain_length(self, plain: Batch, level: float, reported: npt.NDArray[np.bool_]) -> Array:
