@@ -97,9 +97,9 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
-        design, source = tables.encode(X, self.formula, self.schema)
-        assert self.schema is not None
         outcome, self.terms_ = parse(self.formula, self.schema)
+        assert self.schema is not None
+        design, source = tables.encode(X, outcome, self.terms_)
         self.classes_ = _declared(outcome.levels)
         self.n_features_in_ = len(self.terms_)
         return design, source, self.schema.unit

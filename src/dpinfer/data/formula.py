@@ -6,8 +6,10 @@ from dpinfer.data.schema import Category, Number, Outcome, Schema
 from dpinfer.errors import InputError
 
 
-def parse(formula: str, schema: Schema) -> tuple[Outcome, list[Number | Category]]:
+def parse(formula: str, schema: Schema | None) -> tuple[Outcome, list[Number | Category]]:
     """``outcome ~ a + b + c`` with an intercept, every name a column of the schema."""
+    if not isinstance(schema, Schema):
+        raise InputError("a formula needs schema=, for example dp.Schema.read('schema.toml')")
     left, right = _sides(formula)
     if len(left) != 1:
         raise InputError("the formula needs exactly one outcome on the left of ~")

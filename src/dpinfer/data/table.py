@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.data.design import Design
-from dpinfer.data.formula import parse
-from dpinfer.data.schema import Category, Level, Number, Outcome, Schema
+from dpinfer.data.schema import Category, Level, Number, Outcome
 from dpinfer.data.source import Rows
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
@@ -23,11 +22,8 @@ def open_table(native: Any) -> nw.DataFrame[Any]:
         raise InputError(f"a formula needs a pandas, polars or pyarrow table, not {type(native).__name__}") from None
 
 
-def encode(native: Any, formula: str, schema: Schema | None) -> tuple[Design, Rows]:
-    """The public design of a formula, and the bounded rows of a table."""
-    if not isinstance(schema, Schema):
-        raise InputError("a formula needs schema=, for example dp.Schema.read('schema.toml')")
-    outcome, terms = parse(formula, schema)
+def encode(native: Any, outcome: Outcome, terms: list[Number | Category]) -> tuple[Design, Rows]:
+    """The public design of a parsed formula, and the bounded rows of a table."""
     design, table = Design.of_terms(terms), open_table(native)
     return design, Rows.of(design.rows(read_terms(table, terms)), read_labels(table, outcome))
 

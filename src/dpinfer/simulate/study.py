@@ -12,6 +12,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from dpinfer import codec, text
+from dpinfer.data.formula import parse
 from dpinfer.data.schema import Schema
 from dpinfer.data.source import Rows
 from dpinfer.data.table import encode
@@ -189,7 +190,7 @@ def _trial(
     if formula is not None or schema is not None:
         if formula is None or y is not None or truth is not None:
             raise InputError("a table is studied with schema= and formula=, and without y or truth=")
-        design, source = encode(X, formula, schema)
+        design, source = encode(X, *parse(formula, schema))
         population, names, back = Population.of_records(source), design.names, design.back()
     else:
         if (y is None) == (truth is None):
