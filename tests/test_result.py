@@ -105,7 +105,7 @@ def test_table_and_frame(budget):
     result = fit(budget)
     frame = result.to_frame(level=0.9)
     assert list(frame.index) == ["x1", "x2", "x3"]
-    assert list(frame.columns) == ["estimate", "std_error", "z", "p_value", "low", "high"]
+    assert list(frame.columns) == ["estimate", "std_error", "z", "p_value", "low", "high", "status"]
     assert np.array_equal(frame["estimate"], result.estimate)
     assert np.array_equal(frame["low"], result.conf_int(0.9)[:, 0])
     assert np.allclose(frame["std_error"] ** 2, np.diag(result.covariance))
@@ -196,3 +196,31 @@ def test_booking_is_stated():
     ledger = dp.Ledger(dp.ZCDP(1.0))
     result = dp.infer(X, Y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.5), ledger=ledger)
     assert "Nothing was booked" not in result.summary()
+
+
+def test_a_coefficient_that_was_set_aside_has_no_finite_interval():
+    result = fit(BUDGETS[1])
+    error = result.error.mapped(np.eye(3)[[0, 2]])
+    part = dataclasses.replace(result, error=error, status=("reported", "not identified at this budget", "reported"))
+    assert np.array_equal(part.conf_int()[[0, 2]], result.conf_int()[[0, 2]])
+    assert part.conf_int()[1].tolist() == [-np.inf, np.inf]
+    assert part.std_error[1] == np.inf
+    assert np.array_equal(part.covariance[np.ix_([0, 2], [0, 2])], result.covariance[np.ix_([0, 2], [0, 2])])
+    assert np.isnan(part.noise_share[1])
+    row = part.table()[1]
+    assert np.isnan(row["estimate"])
+    assert np.isnan(row["p_value"])
+    assert row["status"] == "not identified at this budget"
+    assert part.contrast([1, 0, -1]).estimate == result.contrast([1, 0, -1]).estimate
+    with pytest.raises(dp.InputError, match="x2 was set aside"):
+        part.contrast([1, 1, 0])
+    assert np.isinf(part.simultaneous()[1]).all()
+    again = dp.FitResult.from_json(part.to_json())
+    assert again.to_json() == part.to_json()
+
+
+def test_the_noise_share_splits_the_variance():
+    result = fit(BUDGETS[1])
+    sampling = np.diag(result.error.sampling)
+    assert np.allclose(sampling, (1 - result.noise_share) * result.std_error**2)
+    assert np.allclose(fit(BUDGETS[3]).noise_share, 0, atol=1e-12)

@@ -11,7 +11,7 @@ from dpinfer import codec, text
 from dpinfer.errors import InputError
 from dpinfer.maths import inference, laws
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.inference import ErrorLaw
+from dpinfer.maths.inference import ErrorLaw, LawOfError
 from dpinfer.privacy import budget as budgets
 from dpinfer.privacy.ledger import Event
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT, VERSION = "dpinfer.FitResult", 1
+REPORTED = "reported"
 
 
 @dataclass(frozen=True)
@@ -91,20 +92,39 @@ class Contrast:
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """Coefficients with the law of their error.  Everything here is released; every method is post-processing."""
+    """Coefficients with the law of their error.  Everything here is released; every method is post-processing.
+
+    ``status`` has a word for each coefficient, and is empty where all are reported.  A coefficient whose status is not
+    `REPORTED` was set aside: its interval is infinite, its ``estimate`` a working value for predictions only, and
+    ``error`` is the law of the others.
+    """
 
     names: tuple[str, ...]
     estimate: Array
-    error: ErrorLaw
+    error: LawOfError
     hessian: Array
     score_cov: Array
     model: Model
     privacy: Privacy
+    status: tuple[str, ...] = ()
+
+    @property
+    def reported(self) -> npt.NDArray[np.bool_]:
+        """Whether each coefficient has a finite interval."""
+        return np.array([word == REPORTED for word in self.status or [REPORTED] * len(self.names)])
 
     @property
     def covariance(self) -> Array:
-        """Covariance of the estimate: sampling and privacy noise together."""
-        return self.error.covariance()
+        """Covariance of the estimate, sampling and privacy noise together; infinite for what is set aside."""
+        kept = self.reported
+        matrix = np.where(np.eye(len(kept), dtype=bool), np.inf, np.nan)
+        matrix[np.ix_(kept, kept)] = self.error.covariance()
+        return matrix
+
+    @property
+    def noise_share(self) -> Array:
+        """The part of each variance that is privacy noise, from 0 to 1; NaN for what is set aside."""
+        return self._whole(self.error.noise_share(), np.nan)
 
     @property
     def std_error(self) -> Array:
@@ -113,21 +133,23 @@ class FitResult:
 
     def conf_int(self, level: float = 0.95) -> Array:
         """Confidence intervals, one row (low, high) a coefficient."""
-        return inference.interval(self.estimate, self.error, _level(level))
+        kept = self.reported
+        return self._whole(self.error.interval(self.estimate[kept], _level(level)), [-np.inf, np.inf])
 
     def simultaneous(self, level: float = 0.95) -> Array:
-        """Intervals that cover all coefficients together with probability ``level``."""
-        return inference.simultaneous(self.estimate, self.error, _level(level))
+        """Intervals that cover all reported coefficients together with probability ``level``."""
+        band = inference.simultaneous(self.estimate[self.reported], self.error, _level(level))
+        return self._whole(band, [-np.inf, np.inf])
 
     def contrast(self, vector: npt.ArrayLike, level: float = 0.95) -> Contrast:
         """Estimate and interval of vector · target."""
         row = self._restrictions(np.atleast_2d(np.asarray(vector, dtype=float)))
         if len(row) != 1:
             raise InputError("a contrast is one vector; use wald for several at once")
-        value, error = row @ self.estimate, self.error.mapped(row)
-        low, high = inference.interval(value, error, _level(level))[0]
+        value, error = row @ self.estimate[self.reported], self.error.mapped(row)
+        low, high = error.interval(value, _level(level))[0]
         std_error = float(np.sqrt(error.covariance()[0, 0]))
-        p_value = float(inference.p_values(value, error)[0])
+        p_value = float(error.p_values(value)[0])
         return Contrast(float(value[0]), std_error, float(low), float(high), p_value)
 
     def wald(self, R: npt.ArrayLike, r: npt.ArrayLike = 0.0) -> WaldTest:
@@ -138,21 +160,27 @@ class FitResult:
         right = np.asarray(r, dtype=float)
         if right.shape not in ((), (len(matrix),)) or not np.isfinite(right).all():
             raise InputError("r needs one finite number a row of R, or one for all")
-        statistic, p_value = inference.wald(matrix @ self.estimate - right, self.error.mapped(matrix))
+        statistic, p_value = inference.wald(matrix @ self.estimate[self.reported] - right, self.error.mapped(matrix))
         return WaldTest(statistic, len(matrix), p_value)
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One row a coefficient: name, estimate, std_error, z, p_value, low, high.  Every view is made from it."""
+        """One row a coefficient: name, estimate, std_error, z, p_value, low, high, status.
+
+        Every view is made from it.  What is set aside has no estimate (NaN) and an infinite interval.
+        """
+        kept, intervals = self.reported, self.conf_int(level)
+        estimate = np.where(kept, self.estimate, np.nan)
         columns = {
-            "estimate": self.estimate,
+            "estimate": estimate,
             "std_error": self.std_error,
-            "z": self.estimate / self.std_error,
-            "p_value": inference.p_values(self.estimate, self.error),
-            "low": self.conf_int(level)[:, 0],
-            "high": self.conf_int(level)[:, 1],
+            "z": estimate / self.std_error,
+            "p_value": self._whole(self.error.p_values(self.estimate[kept]), np.nan),
+            "low": intervals[:, 0],
+            "high": intervals[:, 1],
         }
+        words = self.status or (REPORTED,) * len(self.names)
         return [
-            {"name": name, **{key: float(column[j]) for key, column in columns.items()}}
+            {"name": name, **{key: float(column[j]) for key, column in columns.items()}, "status": words[j]}
             for j, name in enumerate(self.names)
         ]
 
@@ -207,7 +235,18 @@ class FitResult:
     def _restrictions(self, matrix: Array) -> Array:
         if matrix.ndim != 2 or matrix.shape[1] != len(self.names) or not np.isfinite(matrix).all():
             raise InputError(f"restrictions need one finite number a coefficient, {len(self.names)} in a row")
-        return matrix
+        used = np.any(matrix != 0, axis=0) & ~self.reported
+        aside = [name for j, name in enumerate(self.names) if used[j]]
+        if aside:
+            raise InputError(f"{', '.join(aside)} was set aside at this budget: leave it out of the restriction")
+        return matrix[:, self.reported]
+
+    def _whole(self, values: Array, otherwise: npt.ArrayLike) -> Array:
+        """Numbers of the reported coefficients, with ``otherwise`` in the place of the others."""
+        whole = np.empty((len(self.names), *values.shape[1:]))
+        whole[:] = otherwise
+        whole[self.reported] = values
+        return whole
 
 
 _KINDS: dict[str, type] = {

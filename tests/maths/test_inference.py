@@ -45,10 +45,10 @@ def test_covariance_is_that_of_the_draws(noise):
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
 def test_closed_form_interval_agrees_with_sampling(level):
     error = law(Gaussian(2.0))
-    closed, sampled = inference.interval(ESTIMATE, error, level), sampled_interval(error, level)
+    closed, sampled = error.interval(ESTIMATE, level), sampled_interval(error, level)
     width = closed[:, 1] - closed[:, 0]
     assert np.all(np.abs(closed - sampled).max(axis=1) < 0.01 * width)
-    wrong = inference.interval(ESTIMATE, law(Gaussian(2.4)), level)
+    wrong = law(Gaussian(2.4)).interval(ESTIMATE, level)
     assert np.any(np.abs(wrong - sampled).max(axis=1) > 0.01 * width)
 
 
@@ -57,7 +57,7 @@ def test_sampled_laplace_interval_agrees_with_the_scale_mixture(level):
     """E_v[2Φ(q/sqrt(A + vB)) - 1] = level, by quadrature over v."""
     error = law(SphericalLaplace(1.5))
     mixing = stats.gamma((3 + 1) / 2, scale=2 / 1.5**2)
-    for j, (low, high) in enumerate(inference.interval(ESTIMATE, error, level)):
+    for j, (low, high) in enumerate(error.interval(ESTIMATE, level)):
         A, B = SAMPLING[j, j], (MAP @ MAP.T)[j, j]
 
         def inside(q, A=A, B=B):
@@ -87,8 +87,8 @@ def test_half_width_inverts_the_mixture(m, level, share):
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_laplace_intervals_without_sampling_are_the_sampled_ones(level):
-    sampled = inference.interval(ESTIMATE, law(SphericalLaplace(1.5)), level)
-    closed = inference.interval(ESTIMATE, law(SphericalLaplace(1.5), sampled=False), level)
+    sampled = law(SphericalLaplace(1.5)).interval(ESTIMATE, level)
+    closed = law(SphericalLaplace(1.5), sampled=False).interval(ESTIMATE, level)
     assert np.allclose(closed, sampled, atol=0.01 * np.diff(closed).max())
 
 
@@ -113,18 +113,16 @@ def test_uncertain_standard_errors_widen_intervals_and_raise_p_values():
     unsure = law(Gaussian(0.5), influence=UNIT, response=UNIT, hessian_noise=0.02, score_noise=0.02)
     tau2 = unsure.spread()
     assert np.all(tau2 > 0)
-    half = np.diff(inference.interval(ESTIMATE, plain, 0.95))[:, 0]
-    assert np.allclose(
-        np.diff(inference.interval(ESTIMATE, unsure, 0.95))[:, 0], half * (1 + 1.96**2 / 2 * tau2), rtol=1e-4
-    )
-    assert np.all(inference.p_values(ESTIMATE, unsure) > inference.p_values(ESTIMATE, plain))
-    edge = inference.interval(ESTIMATE, unsure, 0.95)[:, 0]
-    assert np.allclose(inference.p_values(ESTIMATE - edge, unsure), 0.05, rtol=1e-6)  # tests and intervals agree
+    half = np.diff(plain.interval(ESTIMATE, 0.95))[:, 0]
+    assert np.allclose(np.diff(unsure.interval(ESTIMATE, 0.95))[:, 0], half * (1 + 1.96**2 / 2 * tau2), rtol=1e-4)
+    assert np.all(unsure.p_values(ESTIMATE) > plain.p_values(ESTIMATE))
+    edge = unsure.interval(ESTIMATE, 0.95)[:, 0]
+    assert np.allclose(unsure.p_values(ESTIMATE - edge), 0.05, rtol=1e-6)  # tests and intervals agree
     assert inference.wald(ESTIMATE, unsure)[1] > inference.wald(ESTIMATE, plain)[1]
     moderate = 2 * plain.covariance()[0, 0] * np.sqrt(0.05)  # a relative variance of .05
     one = law(Gaussian(0.5), score_noise=moderate).mapped(np.array([[1.0, 0, 0]]))
     assert one.spread()[0] == pytest.approx(0.05)
-    low, high = inference.interval(np.zeros(1), one, 0.95)[0]
+    low, high = one.interval(np.zeros(1), 0.95)[0]
     band = inference.simultaneous(np.zeros(1), one, 0.95)[0]
     assert band == pytest.approx([low, high], rel=0.02)  # draws and closed form tell the same
     assert inference.wald(np.array([high]), one)[1] == pytest.approx(0.05, abs=0.004)
@@ -133,8 +131,8 @@ def test_uncertain_standard_errors_widen_intervals_and_raise_p_values():
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
 def test_laplace_p_values_without_draws_agree_with_the_intervals(level):
     error = law(SphericalLaplace(1.5), sampled=False)
-    edge = inference.interval(np.zeros(3), error, level)[:, 1]
-    assert np.allclose(inference.p_values(edge, error), 1 - level, rtol=1e-6)
+    edge = error.interval(np.zeros(3), level)[:, 1]
+    assert np.allclose(error.p_values(edge), 1 - level, rtol=1e-6)
 
 
 def test_no_variance_and_no_noise_is_no_spread():
@@ -158,7 +156,7 @@ def test_simultaneous_bands_hold_together(noise):
     fresh = law(noise, 100_000, seed=8).sample()
     together = np.mean(np.all((band[:, 0] <= fresh) & (fresh <= band[:, 1]), axis=1))
     assert together == pytest.approx(0.95, abs=0.004)
-    single = inference.interval(np.zeros(3), error, 0.95)
+    single = error.interval(np.zeros(3), 0.95)
     assert np.mean(np.all((single[:, 0] <= fresh) & (fresh <= single[:, 1]), axis=1)) < 0.93
 
 
@@ -166,7 +164,7 @@ def test_simultaneous_bands_hold_together(noise):
 def test_p_values_and_wald_are_uniform_under_the_null(noise):
     error = law(noise, draws=2000)
     truth = law(noise, 1000, seed=9).sample()
-    single = [inference.p_values(draw, error)[0] for draw in truth]
+    single = [error.p_values(draw)[0] for draw in truth]
     joint = [inference.wald(draw, error)[1] for draw in truth]
     assert stats.kstest(single, "uniform").pvalue > 1e-3
     assert stats.kstest(joint, "uniform").pvalue > 1e-3
@@ -177,4 +175,4 @@ def test_one_restriction_wald_equals_the_coefficient_test():
     statistic, p = inference.wald(ESTIMATE[:1], error.mapped(np.array([[1.0, 0, 0]])))
     z = ESTIMATE[0] / np.sqrt(error.covariance()[0, 0])
     assert statistic == pytest.approx(z**2)
-    assert p == pytest.approx(inference.p_values(ESTIMATE, error)[0])
+    assert p == pytest.approx(error.p_values(ESTIMATE)[0])

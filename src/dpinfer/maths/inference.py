@@ -9,6 +9,7 @@ Gaussian noise gives closed forms; spherical Laplace noise is sampled, as in the
 """
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy.special import chdtrc, gammaincinv, ndtr, ndtri, roots_genlaguerre, roots_legendre
@@ -22,6 +23,39 @@ def sandwich(hessian: Array, score_cov: Array, n: int) -> Array:
     half = np.linalg.solve(hessian, score_cov)
     whole = np.linalg.solve(hessian, half.mT) / n
     return np.asarray((whole + whole.mT) / 2)
+
+
+class LawOfError(Protocol):
+    """What every result needs to know of target - estimate."""
+
+    @property
+    def draws(self) -> int:
+        """How many errors `sample` gives."""
+        ...
+
+    def covariance(self) -> Array:
+        """Sampling variance plus noise variance."""
+        ...
+
+    def noise_share(self) -> Array:
+        """The part of each variance that is privacy noise, from 0 to 1."""
+        ...
+
+    def mapped(self, matrix: Array, /) -> "LawOfError":
+        """The law of matrix @ (target - estimate)."""
+        ...
+
+    def sample(self) -> Array:
+        """``draws`` errors, one a row; the same ones each time."""
+        ...
+
+    def interval(self, estimate: Array, level: float, /) -> Array:
+        """Equal-tailed intervals, one a row."""
+        ...
+
+    def p_values(self, estimate: Array, /) -> Array:
+        """Two-sided p-values of "this coefficient is 0", from the same law as the intervals."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -54,6 +88,10 @@ class ErrorLaw:
         """Sampling variance plus noise variance."""
         return total_covariance(self.sampling, self.noise_map, self.noise)
 
+    def noise_share(self) -> Array:
+        """The part of each variance that is privacy noise, from 0 to 1."""
+        return 1 - np.clip(np.diag(self.sampling) / np.diag(self.covariance()), 0.0, 1.0)
+
     def mapped(self, matrix: Array) -> "ErrorLaw":
         """The law of matrix @ (target - estimate)."""
         return replace(
@@ -82,6 +120,26 @@ class ErrorLaw:
             rng.standard_normal((self.draws, 1)) * np.sqrt(tau2) + tau2 / 2
         )  # widens as `widened` does
 
+    def interval(self, estimate: Array, level: float) -> Array:
+        """Equal-tailed intervals, one a row: closed form where the law allows it, else quantiles of the draws."""
+        if self.closed_form:
+            half = widened(half_width(self.sampling, self.noise_map, self.noise, level), self.spread(), level)
+            return np.stack([estimate - half, estimate + half], axis=1)
+        tail = (1 - level) / 2
+        return estimate[:, None] + np.quantile(self.sample(), [tail, 1 - tail], axis=0).T
+
+    def p_values(self, estimate: Array) -> Array:
+        """Two-sided p-values of "this coefficient is 0", from the same law as the intervals."""
+        if isinstance(self.noise, Gaussian):
+            return _p_values_gaussian(np.abs(estimate) / np.sqrt(np.diag(self.covariance())), self.spread())
+        if self.closed_form:
+            nodes, weights = _gamma_quadrature((self.noise_map.shape[1] + 1) / 2)
+            B = np.einsum("ij,ij->i", self.noise_map, self.noise_map)[:, None]
+            scales = np.sqrt(np.diag(self.sampling)[:, None] + 2 * nodes / self.noise.rate**2 * B)
+            return np.asarray(2 * ndtr(-np.abs(estimate)[:, None] / scales) @ weights)
+        beyond = np.abs(self.sample()) >= np.abs(estimate)
+        return np.asarray((1 + beyond.sum(axis=0)) / (1 + self.draws))
+
 
 def total_covariance(sampling: Array, noise_map: Array, noise: Law) -> Array:
     """Sampling variance plus noise variance, for one law or a stack."""
@@ -105,15 +163,6 @@ def widened(half: Array, tau2: Array, level: float) -> Array:
     """Half widths that allow for the spread of the standard errors: times 1 + z²τ²/2."""
     z = -ndtri((1 - level) / 2)
     return np.asarray(half * (1 + z**2 * tau2 / 2))
-
-
-def interval(estimate: Array, error: ErrorLaw, level: float) -> Array:
-    """Equal-tailed intervals, one a row: closed form where the law is Gaussian, else quantiles of the draws."""
-    if error.closed_form:
-        half = widened(half_width(error.sampling, error.noise_map, error.noise, level), error.spread(), level)
-        return np.stack([estimate - half, estimate + half], axis=1)
-    tail = (1 - level) / 2
-    return estimate[:, None] + np.quantile(error.sample(), [tail, 1 - tail], axis=0).T
 
 
 def half_width(sampling: Array, noise_map: Array, noise: Law, level: float) -> Array:
@@ -150,35 +199,25 @@ def _gamma_quadrature(shape: float) -> tuple[Array, Array]:
     return np.asarray(gammaincinv(shape, (nodes + 1) / 2), dtype=float), weights / 2
 
 
-def p_values(estimate: Array, error: ErrorLaw) -> Array:
-    """Two-sided p-values of "this coefficient is 0", from the same law as the intervals."""
-    if error.closed_form and not isinstance(error.noise, Gaussian):
-        nodes, weights = _gamma_quadrature((error.noise_map.shape[1] + 1) / 2)
-        B = np.einsum("ij,ij->i", error.noise_map, error.noise_map)[:, None]
-        scales = np.sqrt(np.diag(error.sampling)[:, None] + 2 * nodes / error.noise.rate**2 * B)
-        return np.asarray(2 * ndtr(-np.abs(estimate)[:, None] / scales) @ weights)
-    if isinstance(error.noise, Gaussian):
-        z = np.abs(estimate) / np.sqrt(np.diag(error.covariance()))
-        tau2, root = error.spread(), z.copy()
-        for _ in range(50):  # z is what z' (1 + z'²τ²/2) must equal
-            root = root - (root * (1 + root**2 * tau2 / 2) - z) / (1 + 1.5 * root**2 * tau2)
-        return np.asarray(2 * ndtr(-root))
-    beyond = np.abs(error.sample()) >= np.abs(estimate)
-    return np.asarray((1 + beyond.sum(axis=0)) / (1 + error.draws))
+def _p_values_gaussian(z: Array, tau2: Array) -> Array:
+    root = z.copy()
+    for _ in range(50):  # z is what z' (1 + z'²τ²/2) must equal
+        root = root - (root * (1 + root**2 * tau2 / 2) - z) / (1 + 1.5 * root**2 * tau2)
+    return np.asarray(2 * ndtr(-root))
 
 
-def wald(difference: Array, error: ErrorLaw) -> tuple[float, float]:
+def wald(difference: Array, error: LawOfError) -> tuple[float, float]:
     """Quadratic statistic and p-value of "the mapped target is 0" for a mapped estimate."""
     inverse = np.linalg.inv(error.covariance())
     statistic = float(difference @ inverse @ difference)
-    if isinstance(error.noise, Gaussian) and not error.spread().any():
+    if isinstance(error, ErrorLaw) and isinstance(error.noise, Gaussian) and not error.spread().any():
         return statistic, float(chdtrc(len(difference), statistic))
     draws = error.sample()
     beyond = np.einsum("ki,ij,kj->k", draws, inverse, draws) >= statistic
     return statistic, float((1 + beyond.sum()) / (1 + error.draws))
 
 
-def simultaneous(estimate: Array, error: ErrorLaw, level: float) -> Array:
+def simultaneous(estimate: Array, error: LawOfError, level: float) -> Array:
     """Sup-t bands: intervals that hold all together with probability ``level``."""
     std_error = np.sqrt(np.diag(error.covariance()))
     critical = np.quantile(np.abs(error.sample() / std_error).max(axis=1), level)
