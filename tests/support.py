@@ -11,22 +11,22 @@ from dpinfer.privacy.ledger import Entry, Event
 
 
 class Tripled:
-    """Three times another loss: slopes up to 3."""
+    """Three times another loss, or another multiple: a loss of which nothing is known but its bounds."""
 
-    def __init__(self, loss):
-        self.loss = loss
-        self.slope_bound, self.curvature_bound = 3 * loss.slope_bound, 3 * loss.curvature_bound
+    def __init__(self, loss, factor=3):
+        self.loss, self.factor = loss, factor
+        self.slope_bound, self.curvature_bound = factor * loss.slope_bound, factor * loss.curvature_bound
         if hasattr(loss, "slope_within"):
-            self.slope_within = lambda radius: 3 * loss.slope_within(radius)
+            self.slope_within = lambda radius: factor * loss.slope_within(radius)
 
     def value(self, z):
-        return 3 * self.loss.value(z)
+        return self.factor * self.loss.value(z)
 
     def slope(self, z):
-        return 3 * self.loss.slope(z)
+        return self.factor * self.loss.slope(z)
 
     def curvature(self, z):
-        return 3 * self.loss.curvature(z)
+        return self.factor * self.loss.curvature(z)
 
 
 LOSSES: list[Loss] = [dp.Logistic(), dp.HuberHinge(1.0), dp.HuberHinge(0.5)]

@@ -132,7 +132,7 @@ def test_every_key_reaches_the_study(folder):
     done = run("coverage", spec(folder, text), "--json", "--quiet", "--out", folder / "out")
     assert done.stderr == ""
     shares = dp.ApproxDP(3.0, 1e-6).split(2, 1, 1)
-    plan = dp.Plan(dp.OutputPerturbation(), *shares, recipe="tight", delta=1e-6)
+    plan = dp.Plan(dp.OutputPerturbation(), *shares, recipe="tight", approx=dp.ApproxDP(3.0, 1e-6))
     options = {"budget": None, "plan": plan, "loss": dp.HuberHinge(0.5), "penalty": 0.02}
     assert json.loads(done.stdout) == json.loads(
         expected(folder, replicates=20, seed=7, level=0.9, **options).to_json()

@@ -12,6 +12,7 @@ from dpinfer.errors import InputError
 from dpinfer.maths import inference, laws
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.inference import ErrorLaw, LawOfError
+from dpinfer.maths.perturbation import PerturbedObjective
 from dpinfer.privacy import budget as budgets
 from dpinfer.privacy.ledger import Event
 
@@ -252,7 +253,7 @@ class FitResult:
 _KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        FitResult, ErrorLaw, Model, Privacy, Event,
+        FitResult, ErrorLaw, Model, Privacy, Event, PerturbedObjective,
         laws.Gaussian, laws.SphericalLaplace,
         budgets.PureDP, budgets.ZCDP, budgets.ApproxDP, budgets.NoPrivacy,
     )

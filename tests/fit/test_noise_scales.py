@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 import dpinfer as dp
-from dpinfer.maths.accounting import perturbed_objective_scale
+from dpinfer.maths.losses import slope_kind
+from dpinfer.maths.perturbation import perturbed_objective_scale
 from dpinfer.maths.risk import PenalisedRisk
 from support import LOSSES, exact_gradient, follows, labelled
 
@@ -41,7 +42,7 @@ def test_gaussian_objective_perturbation(loss):
     """b is Gaussian; its scale is a little above sqrt(2/ρ), by what the curvature costs."""
     risk, rho = PenalisedRisk(loss, C, N), 0.8
     b = np.array([-exact_gradient(risk, X, Y, fit.estimate) for fit in fits(loss, GAUSSIAN, dp.ZCDP(rho))]).ravel()
-    scale = perturbed_objective_scale(rho, loss.curvature_bound / (2 * N * C))
+    scale = perturbed_objective_scale(rho, loss.curvature_bound / (2 * N * C), slope_kind(loss))
     assert np.sqrt(2 / rho) < scale < 1.5 * np.sqrt(2 / rho)
     assert follows(b, stats.norm(scale=scale))
     assert not follows(b, stats.norm(scale=1.2 * scale))

@@ -1,12 +1,14 @@
 """How a budget is shared among the steps of a fit.  Frozen and free of data: it may be printed and booked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.accounting import zcdp_of_gaussian
 from dpinfer.maths.laws import Law
 from dpinfer.maths.losses import Loss
+from dpinfer.maths.perturbation import affordable_factor
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share, compose
 from dpinfer.privacy.gate import objective_noise, output_noise
@@ -48,8 +50,8 @@ Mechanism = ObjectivePerturbation | OutputPerturbation
 class Plan:
     """A mechanism, a share for each release, and the recipe that turns releases into intervals.
 
-    ``draws`` is the paper's m, the number of samples where an interval is sampled.  ``delta`` only states the
-    zCDP cost as (ε, δ); it changes nothing that is computed.
+    ``draws`` is the paper's m, the number of samples where an interval is sampled.  With ``approx`` the budget is
+    (ε, δ), the zCDP shares are its parts, and `calibrated` scales them up by exact composition.
     """
 
     mechanism: Mechanism
@@ -58,7 +60,7 @@ class Plan:
     covariance: Share
     recipe: str = "paper"
     draws: int = 10_000
-    delta: float | None = None
+    approx: ApproxDP | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, ObjectivePerturbation | OutputPerturbation):
@@ -76,9 +78,8 @@ class Plan:
                 "Gaussian noise gives no pure privacy: use ObjectivePerturbation('laplace') or a ZCDP share"
             )
         cost = self.cost  # refuses a plan that is private in part
-        if self.delta is not None and not isinstance(cost, ZCDP):
-            raise BudgetError("delta restates a zCDP cost: this plan has none")
-        self.budget  # noqa: B018  (refuses a delta outside (0, 1))
+        if self.approx is not None and not isinstance(cost, ZCDP):
+            raise BudgetError("approx= takes the ApproxDP budget that zCDP shares are parts of: this plan has none")
 
     @property
     def cost(self) -> Share:
@@ -88,24 +89,56 @@ class Plan:
     @property
     def budget(self) -> Budget:
         """The cost, in the terms it was asked for."""
-        cost = self.cost
-        return cost.approx(self.delta) if self.delta is not None and isinstance(cost, ZCDP) else cost
+        return self.approx or self.cost
 
     @property
     def matrices(self) -> Share:
         """What the tight recipe pays for both matrices at once: the two shares together, as one release."""
         return compose([self.hessian, self.covariance])
 
-    def events(self) -> tuple[Event, ...]:
-        """The releases, in order."""
+    def events(self, risk: PenalisedRisk | None = None) -> tuple[Event, ...]:
+        """The releases, in order; with the risk, also the parameters that their cost depends on."""
+        perturbed = None
+        if risk is not None and self.gaussian_objective:
+            perturbed = risk.perturbed(risk.perturbation_scale(_rho(self.estimate)))
+        first = Event("estimate", str(self.mechanism), self.estimate, perturbed)
         if self.recipe == "tight":
-            stacked = Event("matrices", "noisy stacked matrices", self.matrices)
-            return (Event("estimate", str(self.mechanism), self.estimate), stacked)
+            return (first, Event("matrices", "noisy stacked matrices", self.matrices))
         return (
-            Event("estimate", str(self.mechanism), self.estimate),
+            first,
             Event("hessian", "noisy matrix", self.hessian),
             Event("covariance", "noisy matrix", self.covariance),
         )
+
+    @property
+    def gaussian_objective(self) -> bool:
+        """Whether the estimate is released by objective perturbation with Gaussian noise."""
+        objective = isinstance(self.mechanism, ObjectivePerturbation) and self.mechanism.noise == "gaussian"
+        return objective and not isinstance(self.estimate, NoPrivacy)
+
+    def calibrated(self, risk: PenalisedRisk) -> "Plan":
+        """The plan with its shares as large as exact composition allows, where all noise is Gaussian.
+
+        The shares of an (ε, δ) budget come from a conversion that holds for every zCDP release.  Gaussian releases
+        cost less: those of the matrices compose to one, and the estimate is composed with it by its privacy profile.
+
+        Guarantee [approx_composition]: the releases together are (ε, δ)-private for the stated budget.
+        """
+        if self.approx is None or not all(isinstance(e.share, ZCDP) for e in self.events()):
+            return self
+        if isinstance(self.mechanism, ObjectivePerturbation) and not self.gaussian_objective:
+            return self
+        approx, (first, *others) = self.approx, self.events(risk)
+        shares = (_rho(first.share), sum(_rho(event.share) for event in others))
+        if first.perturbed is None:
+            factor = zcdp_of_gaussian(approx.epsilon, approx.delta) / sum(shares)
+        else:
+            release = first.perturbed
+            factor = affordable_factor(approx.epsilon, approx.delta, shares, release.k, release.kind)
+        estimate, hessian, covariance = (
+            ZCDP(factor * _rho(share)) for share in (self.estimate, self.hessian, self.covariance)
+        )
+        return replace(self, estimate=estimate, hessian=hessian, covariance=covariance)
 
     @property
     def kind(self) -> str:
@@ -131,6 +164,11 @@ class Plan:
         return output_noise(self.estimate, risk)
 
 
+def _rho(share: Share) -> float:
+    assert not isinstance(share, NoPrivacy)
+    return share.zcdp().rho
+
+
 def default_plan(budget: Budget) -> Plan:
     """A plan from the kind of budget alone, with the tight recipe.
 
@@ -143,8 +181,8 @@ def default_plan(budget: Budget) -> Plan:
         first, second, third = budget.split(14, 3, 3)
         return Plan(ObjectivePerturbation(), first, second, third, recipe="tight")
     phi1, phi2, phi3 = budget.split(14, 1, 1)
-    delta = budget.delta if isinstance(budget, ApproxDP) else None
-    return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, recipe="tight", delta=delta)
+    approx = budget if isinstance(budget, ApproxDP) else None
+    return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, recipe="tight", approx=approx)
 
 
 def default_penalty(plan: Plan, loss: Loss, n: int, dim: int) -> float:

@@ -18,7 +18,7 @@ from dpinfer.maths.losses import Loss, describe
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.ledger import Book, Entry
+from dpinfer.privacy.ledger import Book, Entry, Event
 from dpinfer.result import FitResult, Model, Privacy
 
 
@@ -42,10 +42,11 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
 
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
-    plan, risk = setting.plan, PenalisedRisk(setting.loss, setting.penalty, source.n)
+    risk = PenalisedRisk(setting.loss, setting.penalty, source.n)
     forward = np.linalg.inv(setting.back)
-    plan.noise(risk)  # raises before anything is booked or read
-    gate = Gate(Entry("fit", setting.unit, plan.events()), ledger, insecure_seed)
+    setting.plan.noise(risk)  # raises before anything is booked or read
+    plan = setting.plan.calibrated(risk)
+    gate = Gate(Entry("fit", setting.unit, plan.events(risk)), ledger, insecure_seed)
     coef = estimate(plan, gate, source, risk)
     matrices = private_matrices(gate, source, risk, coef.value, plan.recipe)
     error = error_law(matrices, coef.noise, plan, risk.n, insecure_seed)
@@ -56,7 +57,7 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
         hessian=forward.T @ matrices.hessian @ forward,
         score_cov=forward.T @ matrices.score_cov @ forward,
         model=_model(setting, risk),
-        privacy=_privacy(setting, ledger is not None, insecure_seed is not None),
+        privacy=_privacy(setting, plan.events(risk), ledger is not None, insecure_seed is not None),
     )
 
 
@@ -134,11 +135,11 @@ def _model(setting: Setting, risk: PenalisedRisk) -> Model:
     )
 
 
-def _privacy(setting: Setting, booked: bool, seeded: bool) -> Privacy:
+def _privacy(setting: Setting, events: tuple[Event, ...], booked: bool, seeded: bool) -> Privacy:
     return Privacy(
         budget=setting.plan.budget,
         unit=setting.unit,
-        events=setting.plan.events(),
+        events=events,
         booked=booked,
         private=not (seeded or isinstance(setting.plan.cost, NoPrivacy)),
     )

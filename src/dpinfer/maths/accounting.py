@@ -1,10 +1,11 @@
-"""Costs: conversions between definitions (Bun and Steinke, 2016), and Gaussian objective perturbation in zCDP."""
+"""Costs in terms of each other: pure, zCDP and (ε, δ) (Bun and Steinke, 2016), and the Gaussian release."""
 
 import math
 from functools import lru_cache
 
+from scipy.special import log_ndtr, ndtr
+
 _TINY = 1e-12  # an ε of 0 is no budget; rounding it up keeps the promise
-_HUGE = 1e9  # times the scale without curvature: no noise larger than that is of use
 
 
 def zcdp_from_pure(epsilon: float) -> float:
@@ -51,63 +52,16 @@ def zcdp_from_approx(epsilon: float, delta: float) -> float:
     return low
 
 
-def perturbed_objective_cost(scale: float, k: float) -> float:
-    """zCDP cost of objective perturbation with b ~ N(0, scale² I), for losses with slopes up to 1 and k = t/λ.
-
-    For 1 < α < 1 + 1/k the Rényi divergence is at most
-        T(α) = 2α/s² + log(1/(1 - α(α-1) k²/(1+k)))/(α-1),
-    and for every α, with κ = log(1+k), at most
-        A(α) = κ + 2α/s² + log(2 (1 + exp(-2α(α-1)/s²)))/(α-1)
-    (four sign vertices: slopes of either sign).  T(α)/α grows with α and A(α)/α falls, so the larger of the two at any
-    one α bounds the divergence over α at every order: no grid, no margin.  The best α is where they meet.
-
-    Guarantee [gaussian_objective_perturbation]: argmin of the risk plus b·θ is zCDP at this cost.
-    """
-    base = 2 / scale / scale
-    if k < 1e-12:
-        return base + 3 * k**2  # above the limit 2.6 k²; below the accuracy of the search
-    kappa, q = math.log1p(k), k**2 / (1 + k)
-
-    def gap(alpha: float) -> float:
-        return _growing(alpha, q) - _falling(alpha, kappa, base)
-
-    low, high = 1 + 1e-9, 1 + 1 / k
-    while high - low > 1e-12 * high:  # the curves cross once: T is below A near 1 and infinite at 1 + 1/k
-        middle = (low + high) / 2
-        low, high = (middle, high) if gap(middle) < 0 else (low, middle)
-    return float(base + max(_growing(low, q), _falling(low, kappa, base)))
-
-
 @lru_cache(maxsize=1024)
-def perturbed_objective_scale(rho: float, k: float) -> float:
-    """The smallest scale whose `perturbed_objective_cost` is at most ρ; infinite if no scale is large enough."""
-    low, high = math.sqrt(2 / rho), _HUGE * math.sqrt(2 / rho)
-    if perturbed_objective_cost(high, k) > rho:
-        return math.inf
-    while high > low * (1 + 1e-12):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if perturbed_objective_cost(middle, k) <= rho else (middle, high)
-    return float(high)
+def zcdp_of_gaussian(epsilon: float, delta: float) -> float:
+    """The largest ρ = μ²/2 at which a Gaussian release, of sensitivity μ times its deviation, is (ε, δ)-private.
 
-
-def largest_curvature_ratio(rho: float) -> float:
-    """The largest k = t/λ that a share ρ can pay for with any scale at all."""
-    low, high = 0.0, 1e6
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2 if low else high / 2
-        low, high = (
-            (middle, high) if perturbed_objective_cost(_HUGE * math.sqrt(2 / rho), middle) <= rho else (low, middle)
-        )
-    return high
-
-
-def _growing(alpha: float, q: float) -> float:
-    """T(α)/α without 2/s²."""
-    x = alpha * (alpha - 1)
-    return float(-math.log1p(-x * q) / x) if x * q < 1 else math.inf
-
-
-def _falling(alpha: float, kappa: float, base: float) -> float:
-    """A(α)/α without 2/s²."""
-    x = alpha * (alpha - 1)
-    return float(kappa / alpha + math.log(2 * (1 + math.exp(-base * x))) / x)
+    Gaussian releases compose to one by adding their ρ.
+    """
+    low, high = 0.0, 1e3 + 10 * epsilon
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        mu = math.sqrt(2 * middle)
+        spent = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+        low, high = (middle, high) if spent <= delta else (low, middle)
+    return low

@@ -22,7 +22,8 @@ from dpinfer.maths.arrays import Array, namespace
 class Loss(Protocol):
     """A convex loss of the margin.  Any object with these five names works everywhere.
 
-    ``slope_bound`` and ``curvature_bound`` are promises about all margins: the noise is scaled by them.
+    ``slope_bound`` and ``curvature_bound`` are promises about all margins: the noise is scaled by them.  A loss may
+    also promise ``nonincreasing = True``, a slope that is never positive, and pays a little less for its curvature.
     `check_loss` refuses a loss whose promises are numerically false.
     """
 
@@ -55,6 +56,7 @@ class Logistic:
 
     slope_bound = 1.0
     curvature_bound = 0.25
+    nonincreasing = True
     curvature_lipschitz = 1 / (6 * 3**0.5)
 
     def value(self, z: Array) -> Array:
@@ -88,6 +90,7 @@ class HuberHinge:
             raise InputError(f"the knee of HuberHinge must be a positive number, not {self.knee!r}")
 
     slope_bound = 1.0
+    nonincreasing = True
 
     @property
     def curvature_bound(self) -> float:
@@ -115,6 +118,13 @@ def describe(loss: Loss) -> str:
     """How a loss is named in a result; an object without a repr of its own by its class, not by its address."""
     plain = type(loss).__repr__ is object.__repr__
     return f"{type(loss).__name__}()" if plain else repr(loss)
+
+
+def slope_kind(loss: Loss) -> str:
+    """What the cost of objective perturbation may use of the slope (see `dpinfer.maths.perturbation`)."""
+    if type(loss) is Logistic:
+        return "logistic"
+    return "one-sided" if getattr(loss, "nonincreasing", False) is True else "two-sided"
 
 
 def slope_and_curvature(loss: Loss, z: Array) -> tuple[Array, Array]:
@@ -166,6 +176,8 @@ def check_loss(loss: Loss) -> None:
         f"slope exceeds slope_bound = {L:g}": np.abs(slope).max() > L + rounding,
         f"curvature exceeds curvature_bound = {t:g}": curvature.max() > t * (1 + _ROUNDING)
         or bool(np.any(rise > t * run + rounding)),
+        "it declares nonincreasing, but its slope is positive": slope_kind(loss) != "two-sided"
+        and slope.max() > rounding,
         "it is not convex (the slope decreases)": curvature.min() < 0 or bool(np.any(rise < -rounding)),
         "slope is not the derivative of value": not _integrates(z[near], slope[near], value),
         "curvature is not the derivative of slope": not _integrates(z, curvature, slope),

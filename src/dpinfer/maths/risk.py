@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.maths.accounting import largest_curvature_ratio, perturbed_objective_scale
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.bounded import BoundedSum, OfBlock
-from dpinfer.maths.losses import Logistic, Loss, check_loss, slope_and_curvature, slope_within
+from dpinfer.maths.losses import Logistic, Loss, check_loss, slope_and_curvature, slope_kind, slope_within
+from dpinfer.maths.perturbation import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
 from dpinfer.maths.symmetric import svec
 
 
@@ -141,15 +141,20 @@ class PenalisedRisk:
 
     def perturbation_scale(self, rho: float) -> float:
         """The scale of a Gaussian b that makes objective perturbation cost ρ in zCDP."""
-        t, L = self.loss.curvature_bound, self.loss.slope_bound
-        scale = perturbed_objective_scale(rho, t / self.ridge) if self.ridge > 0 else np.inf
+        t, L, kind = self.loss.curvature_bound, self.loss.slope_bound, slope_kind(self.loss)
+        scale = perturbed_objective_scale(rho, t / self.ridge, kind) if self.ridge > 0 else np.inf
         if not np.isfinite(scale):
-            smallest = t / (2 * self.n * largest_curvature_ratio(rho))
+            smallest = t / (2 * self.n * largest_curvature_ratio(rho, kind))
             raise BudgetError(
                 f"penalty {self.penalty:.6g} is too small for Gaussian objective perturbation at rho = {rho:.6g} with "
                 f"n = {self.n}: it must exceed {smallest:.6g}; raise the penalty or the budget"
             )
         return float(L * scale)
+
+    def perturbed(self, scale: float) -> PerturbedObjective:
+        """Objective perturbation with Gaussian noise of this scale, as its cost sees it."""
+        ratio = self.loss.curvature_bound / self.ridge
+        return PerturbedObjective(scale / self.loss.slope_bound, ratio, slope_kind(self.loss))
 
     def smallest_penalty(self, epsilon: float) -> float:
         """t/(2n(e^ε - 1)): the penalty must exceed it, or nothing is left of ε."""

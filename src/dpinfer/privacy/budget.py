@@ -2,7 +2,7 @@
 
 PureDP(ε)        a share buys spherical Laplace noise of rate ε/bound
 ZCDP(ρ)          a share buys Gaussian noise of scale bound/sqrt(2ρ)
-ApproxDP(ε, δ)   is spent as the ZCDP that converts to it
+ApproxDP(ε, δ)   is split into ZCDP shares; a plan with Gaussian noise scales them up by exact composition
 NoPrivacy()      noise off: reference fits and studies only
 """
 
@@ -97,7 +97,7 @@ class ZCDP:
 
 @dataclass(frozen=True)
 class ApproxDP:
-    """(ε, δ)-differential privacy, spent as the zCDP that converts to it."""
+    """(ε, δ)-differential privacy."""
 
     epsilon: float
     delta: float
@@ -115,10 +115,7 @@ class ApproxDP:
         return ZCDP(accounting.zcdp_from_approx(self.epsilon, self.delta))
 
     def __str__(self) -> str:
-        return (
-            f"(epsilon, delta)-differential privacy with epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}, "
-            f"through zCDP with {self.zcdp().amount}"
-        )
+        return f"(epsilon, delta)-differential privacy with epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}"
 
 
 @dataclass(frozen=True)

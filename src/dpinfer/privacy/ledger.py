@@ -5,16 +5,21 @@ from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 from dpinfer.errors import LedgerError
+from dpinfer.maths.perturbation import PerturbedObjective
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, Share, compose
 
 
 @dataclass(frozen=True)
 class Event:
-    """One release: the step it belongs to, the mechanism, and the share it may cost."""
+    """One release: the step it belongs to, the mechanism, and the share it may cost.
+
+    ``perturbed`` has the parameters of Gaussian objective perturbation, for accountants that use more than its share.
+    """
 
     step: str
     mechanism: str
     share: Share
+    perturbed: PerturbedObjective | None = None
 
 
 @dataclass(frozen=True)

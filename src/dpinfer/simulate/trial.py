@@ -52,6 +52,7 @@ class Trial:
     noise: Law = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "plan", self.plan.calibrated(self.engine.risk))
         object.__setattr__(self, "noise", self.plan.noise(self.engine.risk))
 
     @property

@@ -1,0 +1,92 @@
+"""Exact audit of the privacy profile: hockey-stick divergences by quadrature, d = 1 and 2, alone and composed."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import dpinfer as dp
+from dpinfer.maths.losses import slope_kind
+from dpinfer.maths.perturbation import PerturbedObjective
+from exact import Pair, turned
+
+EPSILONS = (0.02, 0.1, 0.3, 1.0, 2.0)
+NAMES = {"ids": lambda loss: f"{type(loss).__name__}-{loss.curvature_bound:g}"}
+ONE = [((1.0,), (-1.0,)), ((1.0, 1.0), (1.0, -1.0)), ((1.0,), (0.0,)), ((0.0,), (1.0,)), ((0.6,), (-1.0,))]
+LOSSES = [dp.Logistic(), dp.HuberHinge(0.5)]
+
+
+def pairs(loss, dim):
+    if dim == 1:
+        return [Pair(loss, *p, ridge, scale) for ridge in (0.5, 2.0, 20.0, 400.0) for scale in (0.7, 2.0) for p in ONE]
+    turns = [(0.0, (0.0, 0.0)), (0.1, (0.0, -80.0)), (0.6, (0.0, -9.0)), (1.2, (0.0, 0.0)), (-0.6, (0.0, 0.0))]
+    return [Pair(loss, *turned(a), ridge, 2.0, centre) for ridge in (2.0, 20.0, 400.0) for a, centre in turns]
+
+
+def release(pair, factor=1.0):
+    loss = pair.loss
+    return PerturbedObjective(pair.scale / factor, loss.curvature_bound / pair.ridge, slope_kind(loss))
+
+
+def worst(loss, dim, factor=1.0):
+    ratios = [0.0]
+    for pair in pairs(loss, dim):
+        _, hockey = pair.divergences()
+        claimed = [release(pair, factor).delta(epsilon) for epsilon in EPSILONS]
+        ratios += [hockey(e) / delta for e, delta in zip(EPSILONS, claimed, strict=True) if delta > 1e-9]
+    return max(ratios)
+
+
+@pytest.mark.parametrize("loss", LOSSES, **NAMES)
+def test_guarantee_privacy_profile(loss):
+    in_line, in_plane = worst(loss, 1), worst(loss, 2)
+    assert max(in_line, in_plane) <= 1 + 1e-4
+    assert in_plane > 0.95
+
+
+@pytest.mark.parametrize("loss", LOSSES, **NAMES)
+def test_mutation_less_noise_is_caught(loss):
+    assert worst(loss, 2, factor=0.95) > 1.02
+
+
+def test_mutation_without_the_curvature_is_caught():
+    """Dropping κ claims too little for the hinge, whose steep records still bend."""
+    loss = dp.HuberHinge(0.5)
+    pair = Pair(loss, (1.0,), (-1.0,), 20.0, 200.0)
+    _, hockey = pair.divergences()
+    flat = PerturbedObjective(pair.scale, 0.0, "one-sided")
+    assert hockey(0.02) > 10 * flat.delta(0.02)
+    assert hockey(0.02) <= release(pair).delta(0.02)
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.5])
+def test_composed_with_a_gaussian_release(mu):
+    """The exact δ of both releases together, by quadrature over both losses, is at most the claimed one."""
+    pair = Pair(dp.HuberHinge(0.5), (1.0,), (-1.0,), 400.0, 2.0)
+    _, hockey = pair.divergences()
+    z = np.linspace(-8, 8, 401)
+    weights = norm.pdf(z) / norm.pdf(z).sum()
+    ratios = []
+    for epsilon in (0.3, 1.0, 2.0):
+        exact = sum(w * hockey(epsilon - mu * x - mu**2 / 2) for w, x in zip(weights, z, strict=True))
+        ratios.append(exact / release(pair).delta(epsilon, mu))
+    assert 0.95 < max(ratios) <= 1 + 1e-4
+
+
+def test_without_curvature_it_is_the_gaussian_release():
+    """δ of N(0, s²) with sensitivity 2 together with μ is that of sqrt(4/s² + μ²), but for losses below 0."""
+    s, mu, epsilon = 3.0, 0.2, 1.5
+    whole = np.hypot(2 / s, mu)
+    exact = norm.cdf(whole / 2 - epsilon / whole) - np.exp(epsilon) * norm.cdf(-whole / 2 - epsilon / whole)
+    claimed = PerturbedObjective(s, 1e-12, "one-sided").delta(epsilon, mu)
+    assert exact <= claimed <= 1.01 * exact
+
+
+def test_epsilon_is_the_smaller_of_profile_and_renyi():
+    one, two = PerturbedObjective(9.0, 1e-3, "one-sided"), PerturbedObjective(9.0, 1e-3, "two-sided")
+    assert one.delta(one.epsilon(1e-6, 0.1), 0.1) == pytest.approx(1e-6, rel=1e-4)  # the profile
+    assert two.delta(two.epsilon(1e-6, 0.1), 0.1) == 1.0  # no profile: the best Rényi order
+    assert one.epsilon(1e-6, 0.1) < two.epsilon(1e-6, 0.1) < 1.2 * one.epsilon(1e-6, 0.1)
+    for release_ in (one, two):
+        found = release_.epsilon(1e-6, 0.1)
+        assert release_.satisfies(found * (1 + 1e-6), 1e-6, 0.1)
+        assert not release_.satisfies(found * (1 - 1e-3), 1e-6, 0.1)
