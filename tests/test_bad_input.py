@@ -47,7 +47,7 @@ def run(X=X, Y=Y, **options):
         ({"plan": dp.PureDP(1.0)}, "give either budget"),
         ({"budget": 1.0}, "budget must be"),
         ({"target": "true"}, "target must be"),
-        ({"target": "unpenalised"}, "use target='penalised'"),
+        ({"target": "true"}, "target must be 'penalised' or 'unpenalised'"),
         ({"loss": "logistic"}, "is not a loss"),
     ],
 )

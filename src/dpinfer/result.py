@@ -139,7 +139,10 @@ class FitResult:
 
     def simultaneous(self, level: float = 0.95) -> Array:
         """Intervals that cover all reported coefficients together with probability ``level``."""
-        band = inference.simultaneous(self.estimate[self.reported], self.error, _level(level))
+        _level(level)
+        if not self.reported.any():
+            return self.conf_int(level)
+        band = inference.simultaneous(self.estimate[self.reported], self.error, level)
         return self._whole(band, [-np.inf, np.inf])
 
     def contrast(self, vector: npt.ArrayLike, level: float = 0.95) -> Contrast:

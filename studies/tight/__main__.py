@@ -6,13 +6,13 @@ mean length of 50 real `dp.infer` calls on the whole data set, which must agree 
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import dpinfer as dp
+from studies.common import write
 from studies.paper.data import load
 
 DATA = {"adult": "Adult", "bank_dpagd": "Bank", "br": "IPUMS-BR"}
@@ -76,14 +76,6 @@ def page(results: dict[str, dict[str, dict[str, float]]], replicates: int) -> st
             paper = f"{c['paper_length']:.3f} | {c['paper_coverage']:.3f}"
             lines.append(f"| {name} | {c['nonprivate_length']:.3f} | {ours} | {c['length_of_50_fits']:.3f} | {paper} |")
     return "\n".join(lines) + "\n"
-
-
-def write(path: Path, text: str) -> None:
-    """Whole, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(path.suffix + ".part")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)
 
 
 def main() -> None:

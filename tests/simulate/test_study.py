@@ -81,7 +81,8 @@ def test_the_study_widens_as_the_product_does(plan, monkeypatch):
     trial = _trial(X, Y, None, (None, None), _Options(dp.Logistic(), C, None, plan, "penalised", 0, None))[0]
     noise = fit.error.hessian_noise, fit.error.score_noise * N
     matrices = Matrices(fit.hessian[None], fit.score_cov[None], *(np.array([[s]]) for s in noise))
-    half = trial._half(matrices, fit.error.noise, 0.95)[0]
+    aimed = trial._aim(np.zeros((1, 3)), matrices, 0.0)
+    half = trial._half(aimed, fit.error.noise, 0.95)[0]
     assert np.allclose(2 * half, np.diff(fit.conf_int(0.95))[:, 0], rtol=1e-9)
     if isinstance(plan.hessian, ZCDP):  # and the study states the same noise
         drawn = trial._release(range(1), False)[1]
@@ -276,7 +277,7 @@ def test_a_progress_bar(capsys, monkeypatch):
         (lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), replicates=0), "replicates must be"),
         (lambda: dp.simulate.coverage(X, Y, formula="y ~ a", schema=TINY, budget=PureDP(1.0)), "without y or truth"),
         (lambda: dp.simulate.coverage(X, Y, schema=TINY, budget=PureDP(1.0)), "schema= and formula="),
-        (lambda: study(target="unpenalised"), "use target='penalised'"),
+        (lambda: study(target="true"), "target must be"),
         (lambda: study(device="cuda"), "needs torch"),
         (lambda: dp.simulate.coverage(X, budget=PureDP(1.0)), "labels y or a known truth"),
         (lambda: dp.simulate.coverage(X, Y, truth=Y, budget=PureDP(1.0)), "labels y or a known truth"),

@@ -16,11 +16,15 @@ def estimate(plan: Plan, gate: Gate, source: Source, risk: PenalisedRisk) -> Rel
     return gate.noisy_minimum("estimate", source, risk)
 
 
-def noise_map(mechanism: Mechanism, hessian: Array, n: int) -> Array:
-    """How the noise enters target - estimate: H⁻¹b/n for Algorithm 1 (in Algorithm 3), -b for 4 (in 5); stacks too."""
+def noise_map(mechanism: Mechanism, hessian: Array, n: int, stepped: float = 0.0) -> Array:
+    """How the noise enters target - estimate: H⁻¹b/n for Algorithm 1 (in Algorithm 3), -b for 4 (in 5); stacks too.
+
+    ``stepped`` is the 2c of a step 2c H⁻¹θ~ back to the unpenalised target, which the noise of Algorithm 4 goes along.
+    """
     if isinstance(mechanism, ObjectivePerturbation):
         return np.linalg.inv(hessian) / n
-    return np.broadcast_to(-np.eye(hessian.shape[-1]), hessian.shape)
+    stay = np.broadcast_to(-np.eye(hessian.shape[-1]), hessian.shape)
+    return stay - stepped * np.linalg.inv(hessian) if stepped else stay
 
 
 def moved_by_hessian(mechanism: Mechanism, sampling: Array, total: Array) -> Array:

@@ -134,7 +134,7 @@ class Plan:
             factor = zcdp_of_gaussian(approx.epsilon, approx.delta) / sum(shares)
         else:
             release = first.perturbed
-            factor = affordable_factor(approx.epsilon, approx.delta, shares, release.k, release.kind)
+            factor = affordable_factor(approx.epsilon, approx.delta, shares, release.k, release.shape)
         estimate, hessian, covariance = (
             ZCDP(factor * _rho(share)) for share in (self.estimate, self.hessian, self.covariance)
         )
@@ -148,11 +148,11 @@ class Plan:
         return "sharp laplace" if sharp else self.mechanism.noise
 
     def hessian_noise(self, risk: PenalisedRisk, dim: int) -> float:
-        """Standard deviation of the noise of one entry of the Hessian, from public facts."""
-        zero = np.zeros(dim)
+        """Standard deviation of the noise on the diagonal of the Hessian, from public facts."""
+        far = np.full(dim, 1e9)  # where every slope may reach its bound
         if self.recipe == "paper":
-            return float(np.sqrt(self.hessian.noise(risk.curvature_sum(zero).bound).variance(dim**2)) / risk.n)
-        law = self.matrices.noise(risk.stacked_sum(zero).bound)
+            return float(np.sqrt(self.hessian.noise(risk.curvature_sum(far).bound).variance(dim**2)) / risk.n)
+        law = self.matrices.noise(risk.stacked_sum(far).bound)
         return float(np.sqrt(law.variance(dim * (dim + 1))) / (risk.stack_weight * risk.n))
 
     def noise(self, risk: PenalisedRisk) -> Law:
@@ -185,9 +185,11 @@ def default_plan(budget: Budget) -> Plan:
     return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, recipe="tight", approx=approx)
 
 
-def default_penalty(plan: Plan, loss: Loss, n: int, dim: int) -> float:
+def default_penalty(plan: Plan, loss: Loss, n: int, dim: int, target: str = "penalised") -> float:
     """A penalty that is valid for the plan, from public facts.
 
+    For the unpenalised target as small as the cost allows: k = t/(2nc) = 1/20, or less where that would be dear.
+    For the penalised one:
     Gaussian objective perturbation: the smallest one that costs at most a twentieth of its share (2.6 k² <= ρ/20 with
     k = t/(2nc)) and whose floor 2c is not below the noise of the Hessian's eigenvalues, sqrt(2d) times that of one
     entry.  Otherwise the paper's .001, or more where that would cost Laplace objective perturbation over a tenth of
@@ -198,7 +200,10 @@ def default_penalty(plan: Plan, loss: Loss, n: int, dim: int) -> float:
     t = loss.curvature_bound
     if isinstance(plan.mechanism, ObjectivePerturbation) and plan.mechanism.noise == "gaussian":
         k = np.sqrt(plan.estimate.zcdp().rho / 52)
+        if target == "unpenalised":
+            return float(max(t / (2 * n * min(k, 0.05)), SMALLEST_PENALTY))
         entry = plan.hessian_noise(PenalisedRisk(loss, 1.0, n), dim)
         return float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
     epsilon = plan.estimate.pure().epsilon
-    return float(max(1e-3, t / (2 * n * np.expm1(min(epsilon / 10, 500.0)))))
+    least = SMALLEST_PENALTY if target == "unpenalised" else 1e-3
+    return float(max(least, t / (2 * n * np.expm1(min(epsilon / 10, 500.0)))))

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.data.source import Rows, Source
-from dpinfer.errors import BudgetError, InputError
+from dpinfer.errors import BudgetError
 from dpinfer.fit.estimate import estimate, moved_by_hessian, noise_map
-from dpinfer.fit.matrices import Matrices, private_matrices
+from dpinfer.fit.matrices import private_matrices
 from dpinfer.fit.plan import Plan, default_plan
+from dpinfer.fit.target import NOT_IDENTIFIED, Aimed, aim, check_target
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.inference import ErrorLaw, sandwich, total_covariance
 from dpinfer.maths.laws import Law
@@ -35,6 +36,12 @@ class Setting:
     names: tuple[str, ...]
     back: Array
     unit: str = "one record"
+    target: str = "penalised"
+
+    def risk(self, n: int) -> PenalisedRisk:
+        """The risk that is minimised; without noise the unpenalised target needs no penalty."""
+        free = check_target(self.target) == "unpenalised" and isinstance(self.plan.estimate, NoPrivacy)
+        return PenalisedRisk(self.loss, 0.0 if free else self.penalty, n)
 
 
 def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: int | None) -> FitResult:
@@ -42,29 +49,32 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
 
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
-    risk = PenalisedRisk(setting.loss, setting.penalty, source.n)
+    risk = setting.risk(source.n)
     forward = np.linalg.inv(setting.back)
     setting.plan.noise(risk)  # raises before anything is booked or read
     plan = setting.plan.calibrated(risk)
     gate = Gate(Entry("fit", setting.unit, plan.events(risk)), ledger, insecure_seed)
     coef = estimate(plan, gate, source, risk)
     matrices = private_matrices(gate, source, risk, coef.value, plan.recipe)
-    error = error_law(matrices, coef.noise, plan, risk.n, insecure_seed)
+    aimed = aim(setting.target, risk, coef.value, matrices, plan.hessian_noise(risk, source.dim))
+    error = error_law(aimed, coef.noise, plan, risk.n, insecure_seed)
     return FitResult(
         names=setting.names,
-        estimate=setting.back @ coef.value,
-        error=error.mapped(setting.back),
-        hessian=forward.T @ matrices.hessian @ forward,
+        estimate=setting.back @ (aimed.coef if aimed.identified else coef.value),
+        error=error.mapped(setting.back if aimed.identified else setting.back[:0]),
+        hessian=forward.T @ (aimed.matrices if aimed.identified else matrices).hessian @ forward,
         score_cov=forward.T @ matrices.score_cov @ forward,
+        status=() if aimed.identified else (NOT_IDENTIFIED,) * len(setting.names),
         model=_model(setting, risk),
         privacy=_privacy(setting, plan.events(risk), ledger is not None, insecure_seed is not None),
     )
 
 
-def error_law(matrices: Matrices, noise: Law, plan: Plan, n: int, insecure_seed: int | None) -> ErrorLaw:
+def error_law(aimed: Aimed, noise: Law, plan: Plan, n: int, insecure_seed: int | None) -> ErrorLaw:
     """The law of target - estimate, on the bounded rows."""
+    matrices = aimed.matrices
     sampling = sandwich(matrices.hessian, matrices.score_cov, n)
-    mapping = noise_map(plan.mechanism, matrices.hessian, n)
+    mapping = noise_map(plan.mechanism, matrices.hessian, n, aimed.stepped)
     return ErrorLaw(
         sampling=sampling,
         noise_map=mapping,
@@ -76,6 +86,7 @@ def error_law(matrices: Matrices, noise: Law, plan: Plan, n: int, insecure_seed:
         response=moved_by_hessian(plan.mechanism, sampling, total_covariance(sampling, mapping, noise)),
         hessian_noise=float(matrices.hessian_noise),
         score_noise=float(matrices.score_noise) / n,
+        step_noise=aimed.step_noise,
     )
 
 
@@ -94,13 +105,14 @@ def infer(  # noqa: PLR0913  (the public face)
     """Fit on rows that are already bounded: norms above 1 are clipped, y is -1 or +1.
 
     Give a ``budget`` (a default plan is chosen from its kind) or a ``plan``.  A row with a NaN, an infinity or
-    another label counts as the zero row, because an error would reveal it.  ``insecure_seed`` is for tests: the
-    result then says that it is not private.
+    another label counts as the zero row, because an error would reveal it.  ``target`` says what the intervals are
+    about: the penalised coefficients, or the unpenalised ones, which needs a small penalty (t/(2nk) with k about .05,
+    t the curvature bound of the loss) and enough budget to know the Hessian; where that fails the result says so.
+    ``insecure_seed`` is for tests: the result then says that it is not private.
     """
     source = Rows.of(X, y)
     names = tuple(f"x{j + 1}" for j in range(source.dim))
-    setting = Setting(loss, penalty, choose_plan(budget, plan), names, np.eye(source.dim))
-    check_target(target, setting)
+    setting = Setting(loss, penalty, choose_plan(budget, plan), names, np.eye(source.dim), target=target)
     return fit(source, setting, ledger, insecure_seed)
 
 
@@ -116,20 +128,12 @@ def choose_plan(budget: Budget | None, plan: Plan | None) -> Plan:
     return plan
 
 
-def check_target(target: str, setting: Setting) -> None:
-    """The penalised coefficients, or the unpenalised ones where they are the same."""
-    if target not in ("penalised", "unpenalised"):
-        raise InputError(f"target must be 'penalised' or 'unpenalised', not {target!r}")
-    if target == "unpenalised" and setting.penalty != 0:
-        raise InputError("the paper's recipe estimates the penalised coefficients: use target='penalised'")
-
-
 def _model(setting: Setting, risk: PenalisedRisk) -> Model:
     return Model(
         loss=describe(setting.loss),
-        penalty=float(setting.penalty),
+        penalty=float(risk.penalty),
         n=risk.n,
-        target="penalised" if setting.penalty else "unpenalised",
+        target=setting.target if risk.penalty else "unpenalised",
         mechanism=str(setting.plan.mechanism),
         recipe=setting.plan.recipe,
     )

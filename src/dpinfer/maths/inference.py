@@ -63,7 +63,8 @@ class ErrorLaw:
     """The law of target - estimate, with the draws and the seed by which it is sampled where it must be.
 
     ``influence`` and ``response`` are H⁻¹v and Uv, a column for each mapped coordinate v, and the two noises are those
-    of the matrices: by them the standard errors themselves are uncertain, and intervals widen.  ``sampled`` asks for
+    of the matrices: by them the standard errors themselves are uncertain, and intervals widen.  ``step_noise`` is what
+    they add to the covariance where the estimate itself was formed with the Hessian.  ``sampled`` asks for
     quantiles of draws where the law is not Gaussian, as the paper does.  The seed makes every interval a function of
     the result alone; it has nothing to do with the privacy noise.
     """
@@ -78,6 +79,7 @@ class ErrorLaw:
     response: Array
     hessian_noise: float = 0.0
     score_noise: float = 0.0
+    step_noise: Array | None = None
 
     @property
     def closed_form(self) -> bool:
@@ -86,7 +88,12 @@ class ErrorLaw:
 
     def covariance(self) -> Array:
         """Sampling variance plus noise variance."""
-        return total_covariance(self.sampling, self.noise_map, self.noise)
+        return total_covariance(self.normal, self.noise_map, self.noise)
+
+    @property
+    def normal(self) -> Array:
+        """The covariance of the part that is normal whatever the noise."""
+        return self.sampling if self.step_noise is None else self.sampling + self.step_noise
 
     def noise_share(self) -> Array:
         """The part of each variance that is privacy noise, from 0 to 1."""
@@ -100,6 +107,7 @@ class ErrorLaw:
             noise_map=matrix @ self.noise_map,
             influence=self.influence @ matrix.T,
             response=self.response @ matrix.T,
+            step_noise=None if self.step_noise is None else matrix @ self.step_noise @ matrix.T,
         )
 
     def spread(self) -> Array:
@@ -110,7 +118,7 @@ class ErrorLaw:
     def sample(self) -> Array:
         """``draws`` errors, one a row; the same ones each time."""
         rng = np.random.default_rng(self.seed)
-        root = _square_root(self.sampling)
+        root = _square_root(self.normal)
         G = rng.standard_normal((self.draws, len(root))) @ root.T
         errors = G + self.noise.sample(rng, (self.draws, self.noise_map.shape[1])) @ self.noise_map.T
         tau2 = self.spread()
@@ -123,7 +131,7 @@ class ErrorLaw:
     def interval(self, estimate: Array, level: float) -> Array:
         """Equal-tailed intervals, one a row: closed form where the law allows it, else quantiles of the draws."""
         if self.closed_form:
-            half = widened(half_width(self.sampling, self.noise_map, self.noise, level), self.spread(), level)
+            half = widened(half_width(self.normal, self.noise_map, self.noise, level), self.spread(), level)
             return np.stack([estimate - half, estimate + half], axis=1)
         tail = (1 - level) / 2
         return estimate[:, None] + np.quantile(self.sample(), [tail, 1 - tail], axis=0).T
@@ -135,7 +143,7 @@ class ErrorLaw:
         if self.closed_form:
             nodes, weights = _gamma_quadrature((self.noise_map.shape[1] + 1) / 2)
             B = np.einsum("ij,ij->i", self.noise_map, self.noise_map)[:, None]
-            scales = np.sqrt(np.diag(self.sampling)[:, None] + 2 * nodes / self.noise.rate**2 * B)
+            scales = np.sqrt(np.diag(self.normal)[:, None] + 2 * nodes / self.noise.rate**2 * B)
             return np.asarray(2 * ndtr(-np.abs(estimate)[:, None] / scales) @ weights)
         beyond = np.abs(self.sample()) >= np.abs(estimate)
         return np.asarray((1 + beyond.sum(axis=0)) / (1 + self.draws))

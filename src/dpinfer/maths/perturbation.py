@@ -31,13 +31,13 @@ _HUGE = 1e9  # times the scale without curvature: no noise larger than that is o
 class PerturbedObjective:
     """One release by Gaussian objective perturbation, as its cost sees it.
 
-    ``kind`` says what is known of the slope: "two-sided" nothing but its bound; "one-sided" that it is a margin loss
+    ``shape`` says what is known of the slope: "two-sided" nothing but its bound; "one-sided" that it is a margin loss
     whose slope is never positive; "logistic" that also the curvature is u(1 - u) where the slope is -u.
     """
 
     scale: float
     k: float
-    kind: str
+    shape: str
 
     @property
     def kappa(self) -> float:
@@ -57,7 +57,7 @@ class PerturbedObjective:
         base, x = 1 / self.scale / self.scale, beyond * (1 + beyond)
         lost = x * self.k**2 / (1 + self.k)
         free = 2 * base - math.log1p(-lost) / x if lost < 1 else math.inf
-        if self.kind != "logistic":
+        if self.shape != "logistic":
             return free
         steep = _CELLS[1:] ** 2 * base
         q = 4 * self.k * _CELLS[:-1] * (1 - _CELLS[:-1])
@@ -68,7 +68,7 @@ class PerturbedObjective:
         """A bound of D_α/α for every α = 1 + ``beyond`` that falls with α."""
         alpha, base = 1 + beyond, 2 / self.scale / self.scale
         power = base * alpha * beyond
-        if self.kind == "two-sided":  # four vertices: slopes of either sign
+        if self.shape == "two-sided":  # four vertices: slopes of either sign
             extra = math.log(2 * (1 + math.exp(-power)))
         else:
             extra = math.log1p(
@@ -110,7 +110,7 @@ class PerturbedObjective:
 
         Guarantee [privacy_profile]: the releases together are (ε, δ)-differentially private.
         """
-        if self.kind == "two-sided":
+        if self.shape == "two-sided":
             return 1.0
         if mu == 0:
             return float(_profile(np.array([epsilon - self.kappa]), self.scale)[0])
@@ -149,12 +149,12 @@ def _profile(a: Array, scale: float) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def perturbed_objective_scale(rho: float, k: float, kind: str) -> float:
+def perturbed_objective_scale(rho: float, k: float, shape: str) -> float:
     """The smallest scale whose cost is at most ρ; infinite if no scale is large enough."""
     least = math.sqrt(2 / rho)
 
     def excess(log_factor: float) -> float:
-        return math.log(PerturbedObjective(least * math.exp(log_factor), k, kind).cost() / rho)
+        return math.log(PerturbedObjective(least * math.exp(log_factor), k, shape).cost() / rho)
 
     if excess(math.log(_HUGE)) > 0:
         return math.inf
@@ -166,26 +166,26 @@ def perturbed_objective_scale(rho: float, k: float, kind: str) -> float:
 
 
 @lru_cache(maxsize=1024)
-def affordable_factor(epsilon: float, delta: float, rhos: tuple[float, float], k: float, kind: str) -> float:
+def affordable_factor(epsilon: float, delta: float, rhos: tuple[float, float], k: float, shape: str) -> float:
     """By how much two zCDP shares may grow, to within a ten-thousandth, and still cost (ε, δ) together.
 
-    The first pays for objective perturbation (``kind`` as above), the second for a Gaussian release.
+    The first pays for objective perturbation (``shape`` as above), the second for a Gaussian release.
     """
     low, high = 1.0, 16.0
     while high > low * (1 + 1e-4):
         middle = math.sqrt(low * high)
-        scale = perturbed_objective_scale(middle * rhos[0], k, kind)
-        holds = PerturbedObjective(scale, k, kind).satisfies(epsilon, delta, math.sqrt(2 * middle * rhos[1]))
+        scale = perturbed_objective_scale(middle * rhos[0], k, shape)
+        holds = PerturbedObjective(scale, k, shape).satisfies(epsilon, delta, math.sqrt(2 * middle * rhos[1]))
         low, high = (middle, high) if holds else (low, middle)
     return low
 
 
 @lru_cache(maxsize=1024)
-def largest_curvature_ratio(rho: float, kind: str) -> float:
+def largest_curvature_ratio(rho: float, shape: str) -> float:
     """The largest k = t/λ that a share ρ can pay for with any scale at all."""
     low, high = 0.0, 1e6
     while high - low > 1e-9 * high:
         middle = (low + high) / 2 if low else high / 2
-        affordable = PerturbedObjective(_HUGE * math.sqrt(2 / rho), middle, kind).cost() <= rho
+        affordable = PerturbedObjective(_HUGE * math.sqrt(2 / rho), middle, shape).cost() <= rho
         low, high = (middle, high) if affordable else (low, middle)
     return high

@@ -91,6 +91,7 @@ def output_noise(share: Share, risk: PenalisedRisk) -> Law:
     return NO_NOISE if isinstance(share, NoPrivacy) else share.noise(risk.minimiser_sensitivity())
 
 
+@np.errstate(all="ignore")  # a warning would tell of a value
 def _minimiser(source: Source, risk: PenalisedRisk, b: Array) -> Array:
     """argmin of the risk plus b·θ."""
     d = source.dim

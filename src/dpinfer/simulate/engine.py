@@ -72,7 +72,7 @@ class Engine:
         self.risk, self.xp, self.device = risk, xp, device
         self.loss: Any = risk.loss
         signed = np.ascontiguousarray(population.rows * population.labels[:, None])
-        self._host = signed
+        self._host, self._weights = signed, population.weights
         self.start = self._fit_one(population.weights, np.zeros(self.dim))
         self.signed, self.columns = self._put(signed), self._put(np.ascontiguousarray(signed.T))
         self._tables = {
@@ -224,9 +224,14 @@ class Engine:
             tiny = 1e-8 * np.eye(self.dim)
             return np.linalg.solve(matrices + tiny, vectors[..., None])[..., 0]
 
-    def _fit_one(self, weights: Array, linear: Array) -> Array:
+    def unpenalised(self) -> Array:
+        """The minimiser on the population without a penalty."""
+        return self._fit_one(self._weights, np.zeros(self.dim), 0.0)
+
+    def _fit_one(self, weights: Array, linear: Array, ridge: float | None = None) -> Array:
         """The product's certified minimiser on weighted rows."""
-        d, ridge, loss, a = self.dim, self.risk.ridge, self.risk.loss, self._host
+        d, loss, a = self.dim, self.risk.loss, self._host
+        ridge = self.risk.ridge if ridge is None else ridge
 
         def totals(coef: Array) -> tuple[float, Array, Array]:
             z = a @ coef

@@ -18,10 +18,10 @@ from dpinfer.data.source import Rows
 from dpinfer.data.table import encode
 from dpinfer.errors import InputError
 from dpinfer.fit.plan import Plan, default_penalty
-from dpinfer.fit.run import Setting, check_target, choose_plan
+from dpinfer.fit.run import Setting, choose_plan
+from dpinfer.fit.target import check_target
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic, Loss, check_loss, describe
-from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import Budget
 from dpinfer.simulate.engine import Engine
 from dpinfer.simulate.population import Population
@@ -52,18 +52,18 @@ class Study:
 
     @property
     def mean_coverage(self) -> float:
-        """Coverage averaged over coefficients."""
-        return float(self.coverage.mean())
+        """Coverage averaged over the coefficients that are ever reported; NaN if there are none."""
+        return _mean(self.coverage)
 
     @property
     def min_coverage(self) -> float:
         """Coverage of the worst coefficient."""
-        return float(self.coverage.min())
+        return float(np.fmin.reduce(self.coverage))
 
     @property
     def mean_length(self) -> float:
-        """Length averaged over coefficients."""
-        return float(self.length.mean())
+        """Length averaged over the coefficients that are ever reported; NaN if there are none."""
+        return _mean(self.length)
 
     def table(self) -> list[dict[str, Any]]:
         """One row a coefficient."""
@@ -199,14 +199,14 @@ def _trial(
         dim = population.rows.shape[1]
         names, back = tuple(f"x{j + 1}" for j in range(dim)), np.eye(dim)
     penalty = (
-        default_penalty(plan, loss, population.n, population.rows.shape[1])
+        default_penalty(plan, loss, population.n, population.rows.shape[1], check_target(options.target))
         if options.penalty is None
         else options.penalty
     )
-    check_target(options.target, Setting(loss, penalty, plan, names, back))
+    risk = Setting(loss, penalty, plan, names, back, target=options.target).risk(population.n)
     with threadpool_limits(1, "blas"):
-        engine = Engine(population, PenalisedRisk(loss, penalty, population.n), *_namespace(options.device))
-    return Trial(engine, population, plan, options.seed, back), names
+        engine = Engine(population, risk, *_namespace(options.device))
+        return Trial(engine, population, plan, options.seed, back, options.target), names
 
 
 def _namespace(device: str | None) -> tuple[Any, Any]:
@@ -227,7 +227,7 @@ def _key(trial: Trial, *facts: Any) -> str:
     risk, z = trial.engine.risk, np.linspace(-5, 5, 201)
     for array in (risk.loss.slope(z), risk.loss.curvature(z)):  # a loss by what it does, not by its name
         data.update(np.ascontiguousarray(array).tobytes())
-    described = repr((trial.plan, describe(risk.loss), risk.penalty, risk.n, trial.seed, facts))
+    described = repr((trial.plan, trial.aimed_at, describe(risk.loss), risk.penalty, risk.n, trial.seed, facts))
     return hashlib.sha256(data.digest() + described.encode()).hexdigest()
 
 
@@ -237,7 +237,7 @@ def _study(total: Tally, trial: Trial, names: tuple[str, ...], level: float, non
         m = np.where(total.reported > 0, total.reported, np.nan)
     length = total.length / m
     spread = np.sqrt(np.maximum(total.length_squared / m - length**2, 0) * m / np.maximum(m - 1, 1))
-    model = f"n = {risk.n}, {describe(risk.loss)}, penalty {risk.penalty:.6g}"
+    model = f"n = {risk.n}, {describe(risk.loss)}, {trial.aimed_at} target, penalty {risk.penalty:.6g}"
     return Study(
         names=names,
         target=trial.target,
@@ -251,6 +251,11 @@ def _study(total: Tally, trial: Trial, names: tuple[str, ...], level: float, non
         seed=trial.seed,
         setting=f"{model}, {plan.mechanism}, recipe {plan.recipe}, {plan.budget}",
     )
+
+
+def _mean(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
 
 
 def _check(level: float, replicates: int, seed: int, workers: int | None) -> None:

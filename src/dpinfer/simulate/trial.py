@@ -8,6 +8,7 @@ import numpy.typing as npt
 from dpinfer.fit.estimate import moved_by_hessian, noise_map
 from dpinfer.fit.matrices import Matrices, paper, tight
 from dpinfer.fit.plan import ObjectivePerturbation, Plan
+from dpinfer.fit.target import Aimed, aim
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.inference import half_width, sandwich, spread, total_covariance, widened
 from dpinfer.maths.laws import NO_NOISE, Law
@@ -49,16 +50,16 @@ class Trial:
     plan: Plan
     seed: int
     back: Array
+    aimed_at: str = "penalised"
     noise: Law = field(init=False)
+    target: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plan", self.plan.calibrated(self.engine.risk))
-        object.__setattr__(self, "noise", self.plan.noise(self.engine.risk))
-
-    @property
-    def target(self) -> Array:
-        """What the intervals should cover: the minimiser on the population."""
-        return np.asarray(self.back @ self.engine.start)
+        """``target`` is what the intervals should cover: the minimiser on the population."""
+        engine, free = self.engine, self.aimed_at == "unpenalised" and self.engine.risk.penalty > 0
+        object.__setattr__(self, "plan", self.plan.calibrated(engine.risk))
+        object.__setattr__(self, "noise", self.plan.noise(engine.risk))
+        object.__setattr__(self, "target", self.back @ (engine.unpenalised() if free else engine.start))
 
     def estimates(self, replicates: range) -> Array:
         """Released coefficients alone."""
@@ -71,8 +72,9 @@ class Trial:
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
         """Intervals of one batch, held against the target."""
         coef, matrices, plain = self._release(replicates, nonprivate)
-        half = self._half(matrices, self.noise, level)
-        error = np.abs(coef @ self.back.T - self.target)
+        aimed = self._aim(coef, matrices, self.plan.hessian_noise(self.engine.risk, self.engine.dim))
+        half = self._half(aimed, self.noise, level)
+        error = np.abs(aimed.coef @ self.back.T - self.target)
         finite = np.isfinite(half) & np.isfinite(error)
         length = np.where(finite, 2 * half, 0.0)
         return Tally(
@@ -120,14 +122,18 @@ class Trial:
         score_noise = bounds * self._matrix_noise(self.plan.covariance, 2, replicates, d)
         return paper(risk, coef, curvature + hessian_noise, score + score_noise, noisy=True)
 
-    def _half(self, matrices: Matrices, noise: Law, level: float) -> Array:
-        n, back = self.engine.n, self.back
+    def _aim(self, coef: Array, matrices: Matrices, entry_noise: float) -> Aimed:
+        return aim(self.aimed_at, self.engine.risk, coef, matrices, entry_noise)
+
+    def _half(self, aimed: Aimed, noise: Law, level: float) -> Array:
+        n, back, matrices = self.engine.n, self.back, aimed.matrices
         sampling = sandwich(matrices.hessian, matrices.score_cov, n)
-        mapping = noise_map(self.plan.mechanism, matrices.hessian, n)
-        half = half_width(back @ sampling @ back.T, back @ mapping, noise, level)
+        mapping = noise_map(self.plan.mechanism, matrices.hessian, n, aimed.stepped)
+        normal = sampling if aimed.step_noise is None else sampling + aimed.step_noise
+        half = half_width(back @ normal @ back.T, back @ mapping, noise, level)
         if not np.any(matrices.hessian_noise):
             return half
-        U = total_covariance(sampling, mapping, noise)
+        U = total_covariance(normal, mapping, noise)
         p = back @ np.linalg.inv(matrices.hessian)
         q = back @ moved_by_hessian(self.plan.mechanism, sampling, U)
         variance = np.einsum("ij,...jk,ik->...i", back, U, back)
@@ -136,7 +142,8 @@ class Trial:
     def _plain_length(self, plain: Batch, level: float, reported: npt.NDArray[np.bool_]) -> Array:
         """Summed length without noise, over the replicates whose private interval is reported."""
         matrices = paper(self.engine.risk, plain.coef, plain.curvature, plain.score, noisy=False)
-        return np.asarray(np.where(reported, 2 * self._half(matrices, NO_NOISE, level), 0.0).sum(axis=0))
+        half = self._half(self._aim(plain.coef, matrices, 0.0), NO_NOISE, level)
+        return np.asarray(np.where(reported, 2 * half, 0.0).sum(axis=0))
 
     def _matrix_noise(self, share: Share, stream: int, replicates: range, d: int) -> Array:
         """Noise of a matrix whose bound is 1; noise is proportional to the bound."""

@@ -1,0 +1,1 @@
+"""How the split of the budget was chosen."""

@@ -1,0 +1,1 @@
+"""Coverage of the unpenalised target, or its refusal."""
