@@ -240,6 +240,11 @@ def test_the_drawing_is_to_scale():
             places = np.array(spans[::2]).ravel()
             b, a = np.polyfit(values, places, 1)
             assert b > 0
+            (axis,) = {
+                (n.attributes["x1"], n.attributes["x2"]) for n in drawing.all("line") if "axis" in n.attributes["class"]
+            }
+            assert float(axis[0]) <= places.min() < places.max() <= float(axis[1])
+            assert b * (max(0, *values) - min(0, *values)) > 0.85 * (float(axis[1]) - float(axis[0]))
             assert np.allclose(a + b * values, places, atol=0.02)
             for j, (left, right) in zip(rows, spans[1::2], strict=True):
                 assert right - left == pytest.approx(shrink[j] * b * (high[j] - low[j]), abs=0.03)
