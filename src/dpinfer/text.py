@@ -38,10 +38,12 @@ def p_value(value: float) -> str:
 
 
 def interval(row: Mapping[str, Any]) -> str:
-    """Low to high, with the decimals of the row's standard error."""
+    """Low to high, with the decimals of the row's standard error, or more where an end would be rounded to 0."""
     if not (math.isfinite(row["low"]) and math.isfinite(row["high"])):
         return NOT_IDENTIFIED
     decimals = places(row["std_error"])
+    nearest = min((abs(end) for end in (row["low"], row["high"]) if end), default=1.0)
+    decimals = max(decimals, min(decimals + 3, -math.floor(math.log10(nearest))))
     return f"{number(row['low'], decimals)} to {number(row['high'], decimals)}"
 
 

@@ -63,7 +63,9 @@ class _Beside:
             if reference.names != result.names:
                 raise InputError("the reference needs the same coefficients in the same order as the result")
             private = reference.privacy.private
-            note = "The reference is a release of its own." if private else "NOT PRIVATE: the reference has no noise."
+            note = (
+                "The reference is a release of its own." if private else "NOT PRIVATE: the reference is not protected."
+            )
             estimate = np.where(reference.reported, reference.estimate, np.nan)
             return cls(estimate, reference.conf_int(level), "reference" if private else "reference, not private", note)
         estimate, intervals = (np.asarray(part, dtype=float) for part in reference)

@@ -13,8 +13,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, StrictUndefined
+
 from dpinfer import text
 from dpinfer.errors import InputError
+from dpinfer.plot import forest
 from dpinfer.report.drawing import NARROW, WIDE, drawing
 from dpinfer.report.words import NOT_PRIVATE, sections
 from dpinfer.result import FitResult
@@ -30,8 +33,6 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
 
     It has no script and loads nothing.  It prints on A4, fits a phone, and can be read aloud.  All names are escaped.
     """
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415  (heavy: loaded when asked for)
-
     heading = title or _TITLE
     page = files("dpinfer.report").joinpath("page.html.j2").read_text(encoding="utf-8")
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -80,8 +81,6 @@ def write(result: FitResult, folder: str | os.PathLike[str], *, title: str | Non
     The folder is made if it is not there.  Nothing is moved into place before all files are written in full elsewhere
     in the folder, so that no file is ever seen half-written.
     """
-    from dpinfer.plot import forest  # noqa: PLC0415  (heavy: loaded when asked for)
-
     picture = io.BytesIO()
     forest(result).savefig(picture, format="png")
     contents = {
