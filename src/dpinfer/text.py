@@ -38,7 +38,7 @@ def p_value(value: float) -> str:
 
 
 def interval(row: Mapping[str, Any]) -> str:
-    """Low to high, with the decimals of the row's standard error, and up to three more where an end would be rounded to 0."""
+    """Low to high, with the decimals of the standard error, and up to three more where an end would round to 0."""
     if not (math.isfinite(row["low"]) and math.isfinite(row["high"])):
         return NOT_IDENTIFIED
     decimals = places(row["std_error"])
