@@ -1,5 +1,6 @@
 """The pictures: what is in them, and that they render at every size."""
 
+import dataclasses
 import io
 from itertools import pairwise
 
@@ -7,8 +8,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+import dpinfer as dp
 from dpinfer import plot
+from dpinfer.plot import studies
 from dpinfer.simulate import Study
+from support import labelled
 
 
 def study(d, *, coverage=None, length=None, plain=None, **facts):
@@ -77,7 +81,7 @@ def test_the_figure_says_what_it_is():
 def test_whiskers_are_two_standard_errors():
     """Each end p is two of its own standard errors away from what was found."""
     found = np.array([0.0, 0.5, 0.95, 1.0])
-    low, high = plot._whiskers(found, 400)
+    low, high = studies._whiskers(found, 400)
     for end in (low, high):
         assert np.allclose(np.abs(found - end), 2 * np.sqrt(np.clip(end * (1 - end), 0, 1) / 400), atol=1e-7)
     assert np.all(low[1:] < found[1:])
@@ -112,3 +116,123 @@ def test_odd_studies_render():
     assert names.axes[0].get_yticklabels()[1].get_text().endswith("…")
     for figure in (unknown, endless, nothing, names):
         drawn(figure)
+
+
+X, Y = labelled(2000, 3)
+
+
+def fit(names=("age", "income", "sex[f]"), **options):
+    found = dp.infer(
+        X, Y, **({"penalty": 0.01, "budget": dp.ZCDP(0.1), "insecure_seed": 3, "loss": dp.Logistic()} | options)
+    )
+    return dataclasses.replace(found, names=tuple(names))
+
+
+def scaled(result, *factors):
+    return dataclasses.replace(
+        result, estimate=result.estimate * factors, error=result.error.mapped(np.diag(np.array(factors, dtype=float)))
+    )
+
+
+def without(result, j):
+    kept = np.delete(np.eye(len(result.names)), j, axis=0)
+    words = ["reported"] * len(result.names)
+    words[j] = "not identified at this budget"
+    return dataclasses.replace(result, error=result.error.mapped(kept), status=tuple(words))
+
+
+def ends(axes, label):
+    """Left and right ends of the horizontal bars with this label, one a row."""
+    if label == "part of it from sampling error alone":
+        lines = next(c for c in axes.collections if c.get_label() == label)
+    else:
+        lines = next(c for c in axes.containers if c.get_label() == label).lines[2][0]
+    return np.array([segment[:, 0] for segment in lines.get_segments()])
+
+
+WHOLE, INNER = "whole interval: sampling error and privacy noise", "part of it from sampling error alone"
+
+
+@pytest.mark.parametrize("budget", [dp.ZCDP(0.1), dp.PureDP(1.0), dp.NoPrivacy()])
+def test_a_forest_shows_the_interval_and_its_parts(budget):
+    result = dataclasses.replace(fit(budget=budget), estimate=np.array([0.2, -0.1, 0.1]))
+    figure = plot.forest(result, level=0.9)
+    assert drawn(figure).startswith(b"\x89PNG")
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(result.names)
+    whole, inner = ends(axes, WHOLE), ends(axes, INNER)
+    assert np.allclose(whole, result.conf_int(0.9), rtol=1e-12)
+    assert np.allclose(inner[:, 1] - inner[:, 0], np.sqrt(1 - result.noise_share) * np.ptp(whole, axis=1))
+    assert np.all((inner[:, 0] <= result.estimate) & (result.estimate <= inner[:, 1]))
+    low, high = axes.get_xlim()
+    assert low <= min(0, whole.min())
+    assert high >= max(0, whole.max())
+    assert "90% confidence intervals" in figure.legends[0].get_title().get_text()
+    assert {"estimate", WHOLE, INNER} == set(legend(figure))
+
+
+def test_a_forest_says_what_is_not_private():
+    result = fit()
+    assert "NOT PRIVATE" in plot.forest(result).get_supxlabel()
+    private = dataclasses.replace(result, privacy=dataclasses.replace(result.privacy, private=True))
+    assert "NOT PRIVATE" not in plot.forest(private).get_supxlabel()
+    assert "rho = 0.1" in plot.forest(private).get_supxlabel()
+    assert "one record" in plot.forest(private).get_supxlabel()
+    assert "NOT PRIVATE" in plot.forest(private, reference=result).get_supxlabel()
+    assert "does not cover" in plot.forest(private, reference=(result.estimate, result.conf_int())).get_supxlabel()
+
+
+def test_what_is_set_aside_keeps_its_row_without_a_bar():
+    result = without(fit(), 1)
+    figure = plot.forest(result)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(result.names)
+    assert len(ends(axes, WHOLE)) == len(ends(axes, INNER)) == 2
+    row = [text.get_text() for text in axes.texts if text.xy[1] == 1]
+    assert row == ["–", "not identified at this budget"]
+    drawn(figure)
+
+
+def test_a_result_without_any_interval_renders():
+    result = fit()
+    nothing = dataclasses.replace(result, error=result.error.mapped(np.empty((0, 3))), status=("not identified",) * 3)
+    figure = plot.forest(nothing)
+    drawn(figure)
+    assert [text.get_text() for text in figure.axes[0].texts].count("not identified") == 3
+
+
+def test_scales_that_differ_get_panels():
+    result = fit()
+    assert len(plot.forest(scaled(result, 1, 2, 3)).axes) == 1
+    mixed = scaled(result, 1, 1e4, 1e-3)
+    figure = plot.forest(mixed)
+    shown = [axes.get_yticklabels()[0].get_text() for axes in figure.axes]
+    assert shown == ["income", "age", "sex[f]"]
+    assert "scale of its own" in figure.get_supxlabel()
+    for axes, j in zip(figure.axes, (1, 0, 2), strict=True):
+        reach = np.abs(mixed.conf_int()[j]).max()
+        assert max(np.abs(axes.get_xlim())) < 1.5 * reach  # the interval fills its panel
+        assert axes.get_xlim()[0] <= 0 <= axes.get_xlim()[1]
+    drawn(figure)
+
+
+def test_a_reference_is_drawn_beside():
+    result, plain = fit(), fit(budget=dp.NoPrivacy())
+    for reference in (plain, (plain.estimate, plain.conf_int())):
+        axes = plot.forest(result, reference=reference).axes[0]
+        label = "reference, not private" if reference is plain else "reference"
+        assert np.allclose(ends(axes, label), plain.conf_int())
+    drawn(plot.forest(result, reference=without(plain, 2)))
+    other = dataclasses.replace(plain, names=("a", "b", "c"))
+    for bad in (other, (plain.estimate[:2], plain.conf_int()), (plain.estimate, plain.estimate)):
+        with pytest.raises(dp.InputError, match="reference needs"):
+            plot.forest(result, reference=bad)
+
+
+def test_odd_forests_render():
+    for result in (
+        fit(names=("a$b$", "x" * 200, "two\nlines")),
+        scaled(fit(), 1e60, 1e-60, 1),
+        dataclasses.replace(fit(), estimate=np.zeros(3)),
+    ):
+        drawn(plot.forest(result))

@@ -224,3 +224,19 @@ def test_the_noise_share_splits_the_variance():
     sampling = np.diag(result.error.sampling)
     assert np.allclose(sampling, (1 - result.noise_share) * result.std_error**2)
     assert np.allclose(fit(BUDGETS[3]).noise_share, 0, atol=1e-12)
+
+
+def test_a_summary_shows_the_status_of_what_was_set_aside():
+    result = fit(BUDGETS[1])
+    error, status = result.error.mapped(np.eye(3)[[0, 2]]), ("reported", "not identified at this budget", "reported")
+    shown = dataclasses.replace(result, error=error, status=status).summary()
+    (line,) = [line for line in shown.splitlines() if line.startswith("x2  ")]
+    assert line.split(maxsplit=1)[1] == status[1]
+    assert "x2 has no estimate at this budget" in shown
+    assert "larger budget" in shown
+    assert " nan" not in shown
+    assert " inf" not in shown
+    assert "no estimate" not in result.summary()
+    assert [line for line in shown.splitlines() if line.startswith(("x1 ", "x3 "))] == [
+        line for line in result.summary().splitlines() if line.startswith(("x1 ", "x3 "))
+    ]

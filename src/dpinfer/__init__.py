@@ -11,7 +11,7 @@ from dpinfer.privacy.ledger import Ledger
 from dpinfer.result import FitResult
 
 if TYPE_CHECKING:
-    from dpinfer import datasets, plot, simulate
+    from dpinfer import datasets, plot, report, simulate
     from dpinfer.data.schema import Schema
     from dpinfer.estimators import LinearSVC, LogisticRegression
 
@@ -41,16 +41,18 @@ __all__ = [
     "datasets",
     "infer",
     "plot",
+    "report",
     "simulate",
 ]
 
-# These load scikit-learn or pandas, so they wait until they are asked for.
+# These load scikit-learn, pandas or matplotlib, so they wait until they are asked for.
 _LATE = {
     "LinearSVC": "dpinfer.estimators",
     "LogisticRegression": "dpinfer.estimators",
     "Schema": "dpinfer.data.schema",
     "datasets": "dpinfer.datasets",
     "plot": "dpinfer.plot",
+    "report": "dpinfer.report",
     "simulate": "dpinfer.simulate",
 }
 

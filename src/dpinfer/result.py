@@ -206,7 +206,9 @@ class FitResult:
             "Recipe": model.recipe,
             "Coefficients": str(len(self.names)),
         }
+        aside = [name for name, kept in zip(self.names, self.reported, strict=True) if not kept]
         statements = [
+            *([text.set_aside(aside)] if aside else []),
             f"Fitted by {model.mechanism}.",
             f"Estimand: {model.estimand()}.",
             f"Privacy: {privacy.budget}.",

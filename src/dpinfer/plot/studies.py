@@ -1,4 +1,4 @@
-"""Pictures of results.  Each function gives a matplotlib figure and touches no global state."""
+"""Pictures of coverage studies."""
 
 import textwrap
 
@@ -8,12 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from dpinfer.maths.arrays import Array
+from dpinfer.plot.style import BLUE, FRAME, GREY, INK, LINE, ORANGE, WIDTH, rows
 from dpinfer.simulate import Study
-
-# From the palette of Okabe and Ito, which colour-blind readers can tell apart; the shapes differ as well.
-_BLUE, _ORANGE, _INK, _GREY, _PALE = "#0072B2", "#D55E00", "#222222", "#767676", "#F3F3F3"
-_WIDTH, _LINE, _FRAME = 10.0, 0.27, 2.4  # inches: the figure, a row, everything around the rows
-_NAME = 34  # characters of a coefficient's name that fit
 
 
 def coverage(study: Study) -> Figure:
@@ -22,49 +18,32 @@ def coverage(study: Study) -> Figure:
     Whiskers are Wilson's: every coverage that lies within two of its Monte Carlo standard errors of what was found.
     Save it with ``coverage(study).savefig("coverage.png")``.
     """
-    figure = Figure(figsize=(_WIDTH, _FRAME + _LINE * max(4, len(study.names))), dpi=150, layout="constrained")
+    figure = Figure(figsize=(WIDTH, FRAME + LINE * max(4, len(study.names))), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.1))
     for panel, title in ((left, "Coverage"), (right, "Length")):
-        _rows(panel, study.names)
-        panel.set_title(title, fontsize=10.5, color=_INK, loc="left")
+        rows(panel, study.names)
+        panel.set_title(title, fontsize=10.5, color=INK, loc="left")
     _coverage_panel(left, study)
     _length_panel(right, study)
     title = f"Coverage and length of {100 * study.level:.4g} % confidence intervals"
     figure.legend(
-        loc="outside upper center", ncols=5, frameon=False, fontsize=8.5, labelcolor=_INK, columnspacing=1.5,
+        loc="outside upper center", ncols=5, frameon=False, fontsize=8.5, labelcolor=INK, columnspacing=1.5,
         title=title, title_fontproperties={"size": 13, "weight": "bold"},
     )  # fmt: skip
     facts = f"{study.replicates:,} replicates, seed {study.seed}; {study.setting}. s.e.: Monte Carlo standard error."
     note = "NOT PRIVATE: a study reads the records without noise. Do not publish it from sensitive data."
     text = textwrap.fill(facts, 165) + "\n" + note
-    figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color=_GREY, linespacing=1.4, parse_math=False)
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False)
     return figure
-
-
-def _rows(panel: Axes, names: tuple[str, ...]) -> None:
-    """First coefficient at the top, every second row shaded."""
-    places = np.arange(len(names))
-    panel.set_ylim(len(names) - 0.5, -0.5)
-    short = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in names]
-    panel.set_yticks(places, short, parse_math=False)
-    panel.tick_params(axis="y", length=0, labelsize=9, labelcolor=_INK)
-    panel.tick_params(axis="x", labelsize=9, color=_GREY, labelcolor=_INK)
-    for place in places[1::2]:
-        panel.axhspan(place - 0.5, place + 0.5, color=_PALE, zorder=0)
-    panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
-    panel.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        panel.spines[side].set_visible(False)
-    panel.spines["bottom"].set_color(_GREY)
 
 
 def _coverage_panel(panel: Axes, study: Study) -> None:
     low, high = _whiskers(study.coverage, study.replicates)
     places, short = np.arange(len(study.names)), high < study.level
-    panel.axvline(study.level, color=_INK, linewidth=1.2, linestyle=(0, (4, 2)), label=f"nominal level {study.level:g}")
+    panel.axvline(study.level, color=INK, linewidth=1.2, linestyle=(0, (4, 2)), label=f"nominal level {study.level:g}")
     for chosen, colour, shape, label in (
-        (~short, _BLUE, "o", "coverage ± 2 s.e."),
-        (short, _ORANGE, "D", "below nominal by over 2 s.e."),
+        (~short, BLUE, "o", "coverage ± 2 s.e."),
+        (short, ORANGE, "D", "below nominal by over 2 s.e."),
     ):
         if chosen.any():
             found = study.coverage[chosen]
@@ -76,20 +55,18 @@ def _coverage_panel(panel: Axes, study: Study) -> None:
     lowest = min(float(low.min()), study.level - 0.6 * (1 - study.level))
     panel.set_xlim(max(0.0, lowest - 0.04 * (1 - lowest)), 1.0)
     panel.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    panel.set_xlabel("share of replicates that cover the target", fontsize=9, color=_INK)
+    panel.set_xlabel("share of replicates that cover the target", fontsize=9, color=INK)
 
 
 def _length_panel(panel: Axes, study: Study) -> None:
     places, private, plain = np.arange(len(study.names)), study.length, study.nonprivate_length
     panel.hlines(places, np.minimum(private, plain), np.maximum(private, plain), color="#9A9A9A", linewidth=1.4)
     if np.isfinite(plain).any():
-        panel.plot(
-            plain, places, "o", color="white", markeredgecolor=_INK, markersize=5.5, label="length without noise"
-        )
-    panel.plot(private, places, "s", color=_BLUE, markersize=5, label="length, private")
+        panel.plot(plain, places, "o", color="white", markeredgecolor=INK, markersize=5.5, label="length without noise")
+    panel.plot(private, places, "s", color=BLUE, markersize=5, label="length, private")
     for place in places[~np.isfinite(private)]:
         panel.text(0.5, place, "not finite in some replicates", transform=panel.get_yaxis_transform(), fontsize=8,
-                   color=_ORANGE, ha="center", va="center")  # fmt: skip
+                   color=ORANGE, ha="center", va="center")  # fmt: skip
     shown = np.concatenate([private, plain])
     shown = shown[np.isfinite(shown)]
     label = "mean length of the interval"
@@ -98,7 +75,7 @@ def _length_panel(panel: Axes, study: Study) -> None:
         label += " (log scale)"
     elif shown.size:
         panel.set_xlim(0, 1.05 * float(shown.max()) or 1.0)
-    panel.set_xlabel(label, fontsize=9, color=_INK)
+    panel.set_xlabel(label, fontsize=9, color=INK)
 
 
 def _log_axis(panel: Axes) -> None:
