@@ -98,13 +98,14 @@ class Plan:
 
     def events(self) -> tuple[Event, ...]:
         """The releases, in order."""
+        output = isinstance(self.mechanism, OutputPerturbation)
+        first = Event("estimate", str(self.mechanism), self.estimate, additive=output)
         if self.recipe == "tight":
-            stacked = Event("matrices", "noisy stacked matrices", self.matrices)
-            return (Event("estimate", str(self.mechanism), self.estimate), stacked)
+            return (first, Event("matrices", "noisy stacked matrices", self.matrices, additive=True))
         return (
-            Event("estimate", str(self.mechanism), self.estimate),
-            Event("hessian", "noisy matrix", self.hessian),
-            Event("covariance", "noisy matrix", self.covariance),
+            first,
+            Event("hessian", "noisy matrix", self.hessian, additive=True),
+            Event("covariance", "noisy matrix", self.covariance, additive=True),
         )
 
     @property
