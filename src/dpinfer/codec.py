@@ -15,7 +15,10 @@ from dpinfer.maths.arrays import Array
 
 
 def encode(value: Any) -> Any:
-    """A dataclass becomes an object with its name under ``class``, which no field can be called; arrays and tuples become lists."""
+    """A dataclass becomes an object with its name under ``class``; arrays and tuples become lists.
+
+    No field can be called ``class``, so the name never collides with one.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"class": type(value).__name__, **fields}

@@ -29,7 +29,8 @@ ROUNDING, SEARCHED = 1e-12, 1e-9
 
 _ORDERS = np.geomspace(1e-2, 1e5, 301)  # α - 1; every order is valid, so a grid will do
 _GRID = 4000  # steps of the privacy loss a release, so that rounding up costs at most 1/4000 of ε
-_LARGEST_GRID = 10**6
+_LARGEST_GRID = 200_000
+_SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
 _TAIL = 9.0  # standard deviations of a privacy loss that are kept; what is beyond counts as infinite
 
 
@@ -196,14 +197,16 @@ def _smallest(delta_at: Callable[[float], float], delta: float, most: float) -> 
 
 def _composed_epsilon(known: _Known, delta: float, most: float) -> float:
     """ε at δ of all privacy losses added up on a grid, rounded up."""
+    if delta < _SMALLEST_DELTA:
+        return math.inf
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415  (slow to load)
 
     count = len(known.pure) + len(known.perturbed)
     step = most / min(_GRID * count, _LARGEST_GRID)
-    parts = [
-        pld.PrivacyLossDistribution.create_from_rounded_probability(mass, infinite, step).self_compose(times)
-        for (mass, infinite), times in _rounded(known, step)
-    ]
+    pairs = Counter((p.scale, p.k) for p in known.perturbed)
+    losses = [(_pure_loss(epsilon, step), times) for epsilon, times in Counter(known.pure).items()]
+    losses += [(_perturbed_loss(scale, k, step), times) for (scale, k), times in pairs.items()]
+    parts = [pld.PrivacyLossDistribution(loss).self_compose(times) for loss, times in losses]
     if known.mu > 0:
         parts.append(pld.from_gaussian_mechanism(1 / known.mu, value_discretization_interval=step))
     whole = parts[0]
@@ -212,28 +215,21 @@ def _composed_epsilon(known: _Known, delta: float, most: float) -> float:
     return float(whole.get_epsilon_for_delta(delta))
 
 
-Mass = tuple[dict[int, float], float]
-"""Probabilities of multiples of the step, and of an infinite loss."""
-
-
-def _rounded(known: _Known, step: float) -> list[tuple[Mass, int]]:
-    """Each distinct privacy loss with the number of times it occurs."""
-    pure = [(_pure_loss(epsilon, step), times) for epsilon, times in Counter(known.pure).items()]
-    pairs = Counter((p.scale, p.k) for p in known.perturbed)
-    return pure + [(_perturbed_loss(scale, k, step), times) for (scale, k), times in pairs.items()]
-
-
-def _pure_loss(epsilon: float, step: float) -> Mass:
+def _pure_loss(epsilon: float, step: float) -> Any:
     """Randomised response, which dominates every ε-private release."""
-    mass = Counter({math.ceil(epsilon / step): float(expit(epsilon))})
-    mass[math.ceil(-epsilon / step)] += float(expit(-epsilon))  # type: ignore[assignment]
-    return dict(mass), 0.0
+    from dp_accounting.pld import pld_pmf  # noqa: PLC0415
+
+    top, bottom = math.ceil(epsilon / step), math.ceil(-epsilon / step)
+    mass = {bottom: float(expit(-epsilon)), top: float(expit(epsilon))} if bottom < top else {top: 1.0}
+    return pld_pmf.SparsePLDPmf(mass, step, 0.0, pessimistic_estimate=True)
 
 
-def _perturbed_loss(scale: float, k: float, step: float) -> Mass:
+def _perturbed_loss(scale: float, k: float, step: float) -> Any:
     """log(1+k) + max(0, N(2/s², 4/s²))."""
+    from dp_accounting.pld import pld_pmf  # noqa: PLC0415
+
     shift, mean, sd = math.log1p(k), 2 / scale**2, 2 / scale
     first, last = math.ceil(shift / step), math.ceil((shift + mean + _TAIL * sd) / step)
     beyond = ndtr((shift + mean - step * np.arange(first, last + 1)) / sd)  # the chance of a loss above each step
     chance = -np.diff(beyond, prepend=1.0)
-    return dict(zip(range(first, last + 1), chance.tolist(), strict=True)), float(beyond[-1])
+    return pld_pmf.DensePLDPmf(step, first, chance, float(beyond[-1]), pessimistic_estimate=True)

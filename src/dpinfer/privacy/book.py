@@ -83,7 +83,13 @@ def header_text(terms: Terms) -> str:
 
 def entry_text(entry: Entry) -> str:
     """An entry as it is stored, with its cost for readers; nothing is derived from that."""
-    return _text({**codec.encode(entry), "cost": codec.encode(entry.cost)})
+    try:
+        text = _text({**codec.encode(entry), "cost": codec.encode(entry.cost)})
+        if _entry(text) != entry:
+            raise KeyError
+    except _UNREADABLE:  # written, it would lock the ledger
+        raise LedgerError("the fit's events hold a value that a ledger cannot store: fit without the ledger") from None
+    return text
 
 
 def terms_of(header: str) -> Terms:
@@ -100,10 +106,7 @@ def terms_of(header: str) -> Terms:
 def entry_of(number: int, text: str) -> Entry:
     """The inverse of `entry_text`.  A field that was added to events or entries later takes its default."""
     try:
-        raw = json.loads(text)
-        events = tuple(Event(**_fields(event)) for event in raw.pop("events"))
-        raw.pop("cost")
-        return Entry(events=events, **_fields(raw))
+        return _entry(text)
     except _UNREADABLE:
         raise LedgerError(f"entry {number} cannot be read by this version of dpinfer: use a newer one") from None
 
@@ -116,4 +119,11 @@ def _text(value: dict[str, Any]) -> str:
 
 
 def _fields(raw: dict[str, Any]) -> dict[str, Any]:
-    return {name: codec.decode(value, KINDS) for name, value in raw.items() if name != "kind"}
+    return {name: codec.decode(value, KINDS) for name, value in raw.items() if name != "class"}
+
+
+def _entry(text: str) -> Entry:
+    raw = json.loads(text)
+    events = tuple(Event(**_fields(event)) for event in raw.pop("events"))
+    raw.pop("cost")
+    return Entry(events=events, **_fields(raw))

@@ -171,9 +171,9 @@ class Ledger:
         return max(0.0, accountant.limit(self.total) - spent)
 
     def _refusal(self, booked: Sequence[Entry], entry: Entry) -> str:
-        """Why the entry cannot follow those booked; empty if it can."""
+        """Why the entry cannot follow those booked; empty if it can.  What has no cost in these terms raises."""
         if isinstance(entry.cost, NoPrivacy):
-            return "a fit without privacy cannot be booked: drop the ledger or give the fit a budget"
+            raise LedgerError("a fit without privacy cannot be booked: drop the ledger or give the fit a budget")
         for name in ("unit", "neighbours"):
             ours, theirs = getattr(self, name), getattr(entry, name)
             if ours != theirs:
