@@ -8,13 +8,12 @@ import signal
 import sqlite3
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import dpinfer as dp
-from dpinfer.privacy import store
+from dpinfer.privacy import accountant, store
 from dpinfer.privacy.ledger import Entry, Event
 from forking import forked, in_a_child
 from support import labelled
@@ -82,21 +81,35 @@ def test_guarantee_no_charge_lost(tmp_path):
     assert ledger.spent() <= ledger.total.rho
 
 
-def test_processes_cannot_share_the_last_share(tmp_path):
+def test_processes_cannot_share_the_last_share(tmp_path, monkeypatch):
     path, log = tmp_path / "book.db", tmp_path / "taken.txt"
     dp.Ledger.create(path, total=dp.ZCDP(0.1))
+    affordable = accountant.affordable
+
+    def slowly(total, releases):  # so that without a lock the processes would overtake each other
+        found = affordable(total, releases)
+        time.sleep(3e-3)
+        return found
+
+    monkeypatch.setattr(accountant, "affordable", slowly)
 
     def take():
         ledger = dp.Ledger.open(path)
         for _ in range(5):
-            with suppress(dp.LedgerError), log.open("a") as taken:
-                taken.write(ledger.book(entry()) + "\n")
+            try:
+                answer = ledger.book(entry())
+            except dp.LedgerError as refusal:
+                answer = str(refusal)
+            with log.open("a") as taken:
+                taken.write(answer + "\n")
 
     children = [forked(take) for _ in range(6)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
-    booked = dp.Ledger.open(path).entries()
+    answers = log.read_text().split("\n")[:-1]
+    booked = {each.release for each in dp.Ledger.open(path).entries()}
     assert len(booked) == 10
-    assert set(log.read_text().split()) == {each.release for each in booked}
+    assert {answer for answer in answers if "left of" not in answer} == booked
+    assert sum("rho = 0 left of 0.1" in answer for answer in answers) == 20
 
 
 def test_a_ledger_is_made_once(tmp_path):
@@ -253,8 +266,10 @@ def test_a_locked_file_is_refused_in_time(ledger, monkeypatch):
     monkeypatch.setattr(store, "TIMEOUT", 0.2)
     holder = sqlite3.connect(ledger.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
+    start = time.monotonic()
     with pytest.raises(dp.LedgerError, match=r"locked for more than 0\.2 s: wait for the other process"):
         ledger.book(entry())
+    assert 0.2 <= time.monotonic() - start < 3
     assert ledger.spent() == pytest.approx(0.6)  # reading needs no lock
     holder.execute("ROLLBACK")
     holder.close()
