@@ -95,7 +95,7 @@ def test_bad_fields_in_json():
     for broken in ({**document, "extra": 1}, {k: v for k, v in document.items() if k != "names"}):
         with pytest.raises(dp.InputError, match="not a saved FitResult"):
             dp.FitResult.from_json(json.dumps(broken))
-    document["class"] = "Gaussian"
+    document["kind"] = "Gaussian"
     with pytest.raises(dp.InputError, match="not a saved FitResult"):
         dp.FitResult.from_json(json.dumps(document))
 

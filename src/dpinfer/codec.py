@@ -15,13 +15,10 @@ from dpinfer.maths.arrays import Array
 
 
 def encode(value: Any) -> Any:
-    """A dataclass becomes an object with its name under ``class``; arrays and tuples become lists.
-
-    No field can be called ``class``, so the name never collides with one.
-    """
+    """A dataclass becomes an object with its class name under ``kind``; arrays and tuples become lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"class": type(value).__name__, **fields}
+        return {"kind": type(value).__name__, **fields}
     if isinstance(value, np.ndarray | np.generic):
         return encode(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
@@ -34,9 +31,9 @@ def encode(value: Any) -> Any:
 def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
     """The inverse of `encode`, for the classes named in ``kinds`` only."""
     if isinstance(value, dict):
-        cls = kinds[value["class"]]
+        cls = kinds[value["kind"]]
         fields = {f.name: f.type for f in dataclasses.fields(cls)}
-        if set(value) != {"class", *fields}:
+        if set(value) != {"kind", *fields}:
             raise KeyError(f"the fields of {cls.__name__} are {sorted(fields)}")
         return cls(**{name: decode(value[name], kinds, fields[name]) for name in fields})
     if isinstance(value, list):

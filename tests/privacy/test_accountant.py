@@ -28,7 +28,7 @@ class OneSided:
 
     scale: float
     k: float
-    kind: str = "one-sided"
+    shape: str = "one-sided"
 
     def losses(self, cells=4001):
         """The loss as points with their chances, by the midpoint rule."""
@@ -68,8 +68,8 @@ def opaque(rho):
     return Event("estimate", "only zCDP is known", dp.ZCDP(rho))
 
 
-def perturbed(scale, k=0.05, kind="one-sided"):
-    release = OneSided(scale, k, kind)
+def perturbed(scale, k=0.05, shape="one-sided"):
+    release = OneSided(scale, k, shape)
     rho = max(release.renyi(b) / (1 + b) for b in np.geomspace(1e-1, 1e4, 200))
     return Event("estimate", "objective perturbation", dp.ZCDP(rho), release)
 

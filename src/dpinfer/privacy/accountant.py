@@ -48,7 +48,7 @@ class Perturbed(Protocol):
         ...
 
     @property
-    def kind(self) -> str:
+    def shape(self) -> str:
         """Which slopes occur: "two-sided", "one-sided" or "logistic"."""
         ...
 
@@ -158,7 +158,7 @@ def _known(releases: Sequence[Release]) -> _Known | None:
             pure.append(release.share.epsilon)
         elif release.additive:
             rhos.append(_rho(release))
-        elif release.perturbed is not None and release.perturbed.kind in ("one-sided", "logistic"):
+        elif release.perturbed is not None and release.perturbed.shape in ("one-sided", "logistic"):
             perturbed.append(release.perturbed)
         else:
             return None

@@ -119,7 +119,7 @@ def _text(value: dict[str, Any]) -> str:
 
 
 def _fields(raw: dict[str, Any]) -> dict[str, Any]:
-    return {name: codec.decode(value, KINDS) for name, value in raw.items() if name != "class"}
+    return {name: codec.decode(value, KINDS) for name, value in raw.items() if name != "kind"}
 
 
 def _entry(text: str) -> Entry:
