@@ -69,8 +69,7 @@ def test_guarantee_no_charge_lost(tmp_path):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         before, published = published, log.read_text().split("\n")[:-1]
-        if len(published) == len(before):  # on a busy machine a fit takes longer
-            reach = min(1.2 * reach, 0.5)
+        reach *= 1.2 if len(published) == len(before) else 0.9  # a busy machine takes longer to fit
     assert len(published) > KILLS / 6
     ledger = dp.Ledger.open(path)
     booked = [each.release for each in ledger.entries()]
