@@ -308,7 +308,7 @@ def test_a_full_disk_leaves_no_half_made_ledger(tmp_path):
 
 
 @pytest.mark.parametrize(("of_file", "of_folder"), [(0o444, 0o777), (0o666, 0o555), (0o444, 0o555)])
-def test_without_the_right_to_write_nothing_is_computed(of_file, of_folder):
+def test_guarantee_refused_unless_written(of_file, of_folder):
     folder = Path(tempfile.mkdtemp())
     ledger = dp.Ledger.create(folder / "book.db", total=dp.ZCDP(1.0))
     ledger.path.chmod(of_file)

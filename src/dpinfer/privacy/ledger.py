@@ -48,6 +48,8 @@ class Ledger:
     threads or processes book at once.
     Guarantee [no_charge_lost]: `book` returns after the entry is on the disk, so a process killed at any moment leaves
     no release without its entry.
+    Guarantee [refused_unless_written]: a full disk, no right to write, or another process that keeps the file locked
+    raises `LedgerError` before anything is computed.
     Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or header that was changed
     or removed by other means is found when the ledger is next opened, read or booked in.
     """
