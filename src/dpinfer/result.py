@@ -47,7 +47,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What was promised, about whom, and what was spent."""
+    """What was promised, about whom, and what was spent; ``release`` is the ledger's name for it."""
 
     budget: budgets.Budget
     unit: str
@@ -55,6 +55,7 @@ class Privacy:
     booked: bool
     private: bool
     neighbours: str = "one record replaced, number of records public"
+    release: str | None = None
 
     def caveats(self) -> tuple[str, ...]:
         """What the promise does not cover."""

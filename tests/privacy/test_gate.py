@@ -55,6 +55,13 @@ def test_guarantee_spent_once():
         gate.perturbed_minimum("estimate", Rows.of(X, Y), PenalisedRisk(dp.Logistic(), 0.01, 60), "laplace")
 
 
+def test_a_perturbed_minimum_is_not_booked_as_a_sum_plus_noise():
+    """Its privacy loss is larger than that of Gaussian noise at the same zCDP cost."""
+    gate = Gate(Entry("test", "one record", (Event("estimate", "test", dp.ZCDP(1.0), additive=True),)), None, 0)
+    with pytest.raises(dp.PrivacyError, match="booked as a sum plus noise"):
+        gate.perturbed_minimum("estimate", Rows.of(X, Y), PenalisedRisk(dp.Logistic(), 0.1, 60), "gaussian")
+
+
 class Watched:
     """Rows that remember whether anybody looked."""
 
@@ -71,11 +78,14 @@ def test_guarantee_booked_first():
     class Book:
         def book(self, entry):
             seen.append((entry, source.looked))
+            return "release"
 
     entry = Entry("test", "one record", (Event("hessian", "test", dp.ZCDP(1.0)),))
     gate = Gate(entry, Book())
     gate.noisy_sum("hessian", source, PenalisedRisk(dp.Logistic(), 0.01, 60).curvature_sum(COEF))
     assert seen == [(entry, False)]
+    assert gate.release_id == "release"
+    assert gate_of(0, hessian=dp.ZCDP(1.0)).release_id is None
     assert source.looked
 
 

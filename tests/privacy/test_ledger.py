@@ -2,46 +2,65 @@ import copy
 import pickle
 import threading
 import time
+import uuid
+from datetime import datetime, timedelta
 
 import pytest
 from sklearn.base import clone
 
 import dpinfer as dp
+from dpinfer.privacy import accountant
 from dpinfer.privacy.ledger import Entry, Event
+from forking import in_a_child
 from support import labelled
 
-
-def entry(*shares):
-    return Entry("test", "one record", tuple(Event(f"step {j}", "test", s) for j, s in enumerate(shares)))
+X, Y = labelled(200, 2)
 
 
-def test_it_counts_in_the_terms_of_its_total():
-    ledger = dp.Ledger(dp.PureDP(1.0))
+def entry(*shares, **fields):
+    events = tuple(Event(f"step {j}", "test", share) for j, share in enumerate(shares))
+    return Entry(**{"purpose": "test", "unit": "one record", "events": events, **fields})
+
+
+@pytest.fixture(params=["memory", "file"])
+def make(request, tmp_path):
+    """A new ledger of either sort."""
+    if request.param == "memory":
+        return dp.Ledger
+    return lambda total, **declared: dp.Ledger.create(tmp_path / f"{uuid.uuid4().hex}.db", total, **declared)
+
+
+def test_it_counts_in_the_terms_of_its_total(make):
+    ledger = make(dp.PureDP(1.0))
     ledger.book(entry(dp.PureDP(0.25), dp.PureDP(0.25)))
     assert ledger.spent() == 0.5
     assert ledger.left() == 0.5
-    ledger = dp.Ledger(dp.ZCDP(1.0))
+    ledger = make(dp.ZCDP(1.0))
     ledger.book(entry(dp.PureDP(0.5), dp.ZCDP(0.125)))
     assert ledger.spent() == pytest.approx(0.25)
-    assert dp.Ledger(dp.ApproxDP(1.0, 1e-6)).left() == pytest.approx(dp.ApproxDP(1.0, 1e-6).zcdp().rho)
+    ledger = make(dp.ApproxDP(1.0, 1e-6))
+    assert (ledger.spent(), ledger.left()) == (0.0, 1.0)
+    ledger.book(entry(dp.ZCDP(0.01)))
+    assert ledger.spent() == pytest.approx(dp.ZCDP(0.01).approx(1e-6).epsilon)
+    assert ledger.left() == pytest.approx(1 - ledger.spent())
 
 
-def test_guarantee_never_overspent(monkeypatch):
-    amount = dp.Ledger._amount
+def test_guarantee_never_overspent(make, monkeypatch):
+    affordable = accountant.affordable
 
-    def slowly(self, entries):  # so that without a lock the threads would overtake each other
-        found = amount(self, entries)
+    def slowly(total, releases):  # so that without a lock the threads would overtake each other
+        found = affordable(total, releases)
         time.sleep(1e-4)
         return found
 
-    monkeypatch.setattr(dp.Ledger, "_amount", slowly)
-    ledger = dp.Ledger(dp.ZCDP(1.0))
+    monkeypatch.setattr(accountant, "affordable", slowly)
+    ledger = make(dp.ZCDP(1.0))
     refused = []
 
     def spend():
-        for _ in range(50):
+        for _ in range(10):
             try:
-                ledger.book(entry(dp.ZCDP(0.01)))
+                ledger.book(entry(dp.ZCDP(0.05)))
             except dp.LedgerError as refusal:
                 refused.append(refusal)
 
@@ -50,47 +69,128 @@ def test_guarantee_never_overspent(monkeypatch):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(ledger.entries()) == 100
-    assert len(refused) == 100
+    assert len(ledger.entries()) == 20
+    assert len(refused) == 20
     assert ledger.left() == pytest.approx(0, abs=1e-12)
 
 
-def test_a_refusal_changes_nothing_and_says_what_is_left():
-    ledger = dp.Ledger(dp.PureDP(1.0))
+def test_a_refusal_changes_nothing_and_says_what_is_left(make):
+    ledger = make(dp.PureDP(1.0))
     ledger.book(entry(dp.PureDP(0.75)))
-    with pytest.raises(dp.LedgerError, match=r"epsilon = 0\.25 left of 1"):
+    before = ledger.verify()
+    with pytest.raises(dp.LedgerError, match=r"epsilon = 0\.25 left of 1, and this fit needs 0\.5"):
         ledger.book(entry(dp.PureDP(0.5)))
     assert ledger.spent() == 0.75
+    assert ledger.verify() == before
+    ledger = make(dp.ApproxDP(0.5, 1e-6))
+    with pytest.raises(dp.LedgerError, match=r"epsilon = 0\.5 left of 0\.5 at delta = 1e-06, and this fit needs 7"):
+        ledger.book(entry(dp.ZCDP(1.0)))
 
 
-def test_what_it_cannot_count():
+def test_what_it_cannot_count(make):
     with pytest.raises(dp.LedgerError, match="use a ZCDP or ApproxDP total"):
-        dp.Ledger(dp.PureDP(1.0)).book(entry(dp.ZCDP(0.1)))
-    with pytest.raises(dp.LedgerError, match="without privacy"):
-        dp.Ledger(dp.ZCDP(1.0)).book(entry(dp.NoPrivacy()))
+        make(dp.PureDP(1.0)).book(entry(dp.ZCDP(0.1)))
+    for nothing in (entry(dp.NoPrivacy()), entry()):
+        with pytest.raises(dp.LedgerError, match="without privacy"):
+            make(dp.ZCDP(1.0)).book(nothing)
+    with pytest.raises(dp.BudgetError, match="as a whole or not at all"):
+        make(dp.ZCDP(1.0)).book(entry(dp.NoPrivacy(), dp.ZCDP(0.1)))
+    for unknown in (object(), dp.Logistic()):
+        odd = entry(dp.ZCDP(0.1), events=(Event("estimate", "test", dp.ZCDP(0.1), perturbed=unknown),))
+        with pytest.raises(dp.LedgerError, match="cannot store"):
+            make(dp.ZCDP(1.0)).book(odd)
     for total in (dp.NoPrivacy(), 1.0):
         with pytest.raises(dp.LedgerError, match="keeps a privacy budget"):
-            dp.Ledger(total)
+            make(total)
+    with pytest.raises(dp.LedgerError, match="are texts"):
+        make(dp.ZCDP(1.0), unit=3)
 
 
-def test_there_is_no_second_copy():
-    ledger = dp.Ledger(dp.ZCDP(1.0))
+def test_what_is_written_comes_back(make):
+    ledger = make(dp.ZCDP(1.0), unit="one person", title="Claims of 2024")
+    assert (ledger.total, ledger.unit, ledger.title) == (dp.ZCDP(1.0), "one person", "Claims of 2024")
+    events = (Event("estimate", "objective", dp.PureDP(1 / 3)), Event("matrices", "sum", dp.ZCDP(0.1), additive=True))
+    given = [Entry("main model", "one person", events, schema="c0ffee"), Entry('naïve ‘x’ \n"', "one person", events)]
+    ids = [ledger.book(each) for each in given]
+    for booked, each, name in zip(ledger.entries(), given, ids, strict=True):
+        assert booked.release == name == uuid.UUID(name, version=4).hex
+        assert datetime.fromisoformat(booked.time).utcoffset() == timedelta(0)
+        assert Entry(booked.purpose, booked.unit, booked.events, booked.neighbours, booked.schema) == each
+    assert len(set(ids)) == 2
+
+
+@pytest.mark.parametrize(("name", "words"), [("unit", "one person"), ("neighbours", "one record added or removed")])
+def test_costs_of_different_promises_do_not_add_up(make, name, words):
+    ledger = make(dp.ZCDP(1.0))
+    with pytest.raises(dp.LedgerError, match=f"made with {name}='{words}'"):
+        ledger.book(entry(dp.ZCDP(0.1), **{name: words}))
+    assert ledger.entries() == ()
+    make(dp.ZCDP(1.0), **{name: words}).book(entry(dp.ZCDP(0.1), **{name: words}))
+
+
+def test_a_preview_tells_and_does_nothing(make):
+    ledger = make(dp.ZCDP(1.0))
+    ledger.book(entry(dp.ZCDP(0.25)))
+    before = ledger.verify()
+    fine = ledger.preview(entry(dp.ZCDP(0.5)))
+    assert (fine.spent, fine.left, fine.allowed, fine.reason) == (0.75, 0.25, True, "")
+    much = ledger.preview(entry(dp.ZCDP(1.5)))
+    assert (much.spent, much.left, much.allowed) == (1.75, 0.0, False)
+    assert "rho = 0.75 left of 1" in much.reason
+    for wrong, reason in [
+        (entry(dp.ZCDP(0.1), unit="one person"), "unit"),
+        (entry(dp.NoPrivacy()), "without privacy"),
+        (entry(dp.NoPrivacy(), dp.ZCDP(0.1)), "as a whole"),
+    ]:
+        refused = ledger.preview(wrong)
+        assert not refused.allowed
+        assert reason in refused.reason
+    assert "pure epsilon" in make(dp.PureDP(1.0)).preview(entry(dp.ZCDP(0.1))).reason
+    assert ledger.verify() == before
+
+
+def test_there_is_no_second_copy(make):
+    ledger = make(dp.ZCDP(1.0))
     assert copy.copy(ledger) is ledger
     assert copy.deepcopy(ledger) is ledger
     assert clone(dp.LogisticRegression(ledger=ledger)).ledger is ledger
+
+
+def test_another_process_needs_a_file(tmp_path):
+    ledger = dp.Ledger(dp.ZCDP(1.0))
     with pytest.raises(dp.LedgerError, match="another process"):
         pickle.dumps(ledger)
 
+    def spend_in_a_fork():
+        with pytest.raises(dp.LedgerError, match="belongs to the process that made it"):
+            ledger.book(entry(dp.ZCDP(0.1)))
 
-def test_a_fit_is_booked_whole():
-    X, y = labelled(200, 2)
-    ledger = dp.Ledger(dp.ZCDP(1.0))
-    result = dp.infer(X, y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.4), ledger=ledger)
+    assert in_a_child(spend_in_a_fork)
+    ledger = dp.Ledger.create(tmp_path / "book.db", dp.ZCDP(1.0))
+    sent = pickle.loads(pickle.dumps(ledger))
+    sent.book(entry(dp.ZCDP(0.25)))
+    assert in_a_child(lambda: ledger.book(entry(dp.ZCDP(0.25))))
+    assert ledger.spent() == sent.spent() == 0.5
+
+
+def test_a_fit_is_booked_whole(make):
+    ledger = make(dp.ZCDP(1.0))
+    result = dp.infer(X, Y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.4), ledger=ledger)
     assert ledger.spent() == pytest.approx(0.4)
-    assert [event.step for event in ledger.entries()[0].events] == ["estimate", "matrices"]
+    (booked,) = ledger.entries()
+    assert booked.events == result.privacy.events
+    assert [event.step for event in booked.events] == ["estimate", "matrices"]
     assert result.privacy.booked
-    assert ledger.entries()[0].unit == "one record"
+    assert booked.unit == "one record"
     with pytest.raises(dp.LedgerError):
-        dp.infer(X, y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.7), ledger=ledger)
+        dp.infer(X, Y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.7), ledger=ledger)
     with pytest.raises(dp.LedgerError, match="takes a dpinfer Ledger"):
-        dp.infer(X, y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.1), ledger="book.db")
+        dp.infer(X, Y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.1), ledger="book.db")
+
+
+@pytest.mark.parametrize("budget", [dp.PureDP(1.0), dp.ZCDP(0.1875), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(8.0, 1e-9)])
+def test_a_total_pays_for_a_fit_of_its_own_size_once(budget):
+    ledger = dp.Ledger(budget)
+    dp.infer(X, Y, loss=dp.HuberHinge(1.0), penalty=0.5, budget=budget, ledger=ledger)
+    with pytest.raises(dp.LedgerError, match="left of"):
+        dp.infer(X, Y, loss=dp.HuberHinge(1.0), penalty=0.5, budget=budget, ledger=ledger)

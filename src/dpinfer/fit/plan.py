@@ -98,16 +98,16 @@ class Plan:
 
     def events(self, risk: PenalisedRisk | None = None) -> tuple[Event, ...]:
         """The releases, in order; with the risk, also the parameters that their cost depends on."""
-        perturbed = None
+        perturbed, output = None, isinstance(self.mechanism, OutputPerturbation)
         if risk is not None and self.gaussian_objective:
             perturbed = risk.perturbed(risk.perturbation_scale(_rho(self.estimate)))
-        first = Event("estimate", str(self.mechanism), self.estimate, perturbed)
+        first = Event("estimate", str(self.mechanism), self.estimate, perturbed, additive=output)
         if self.recipe == "tight":
-            return (first, Event("matrices", "noisy stacked matrices", self.matrices))
+            return (first, Event("matrices", "noisy stacked matrices", self.matrices, additive=True))
         return (
             first,
-            Event("hessian", "noisy matrix", self.hessian),
-            Event("covariance", "noisy matrix", self.covariance),
+            Event("hessian", "noisy matrix", self.hessian, additive=True),
+            Event("covariance", "noisy matrix", self.covariance, additive=True),
         )
 
     @property

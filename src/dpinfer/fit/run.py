@@ -66,7 +66,7 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
         score_cov=forward.T @ matrices.score_cov @ forward,
         status=() if aimed.identified else (NOT_IDENTIFIED,) * len(setting.names),
         model=_model(setting, risk),
-        privacy=_privacy(setting, plan.events(risk), ledger is not None, insecure_seed is not None),
+        privacy=_privacy(setting, plan.events(risk), gate.release_id, insecure_seed is not None),
     )
 
 
@@ -139,11 +139,12 @@ def _model(setting: Setting, risk: PenalisedRisk) -> Model:
     )
 
 
-def _privacy(setting: Setting, events: tuple[Event, ...], booked: bool, seeded: bool) -> Privacy:
+def _privacy(setting: Setting, events: tuple[Event, ...], release: str | None, seeded: bool) -> Privacy:
     return Privacy(
         budget=setting.plan.budget,
         unit=setting.unit,
         events=events,
-        booked=booked,
+        booked=release is not None,
+        release=release,
         private=not (seeded or isinstance(setting.plan.cost, NoPrivacy)),
     )

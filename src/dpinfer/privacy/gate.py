@@ -42,14 +42,16 @@ class Gate:
 
     def __init__(self, entry: Entry, ledger: Book | None, insecure_seed: int | None = None) -> None:
         self._shares: dict[str, Share] = {event.step: event.share for event in entry.events}
+        self._additive = {event.step for event in entry.events if event.additive}
         self._randomness = privacy_randomness(insecure_seed)
+        self.release_id: str | None = None
         if ledger is None:
             return
         if not hasattr(ledger, "book"):
             raise LedgerError("ledger= takes a dpinfer Ledger, or None to book nothing")
         if insecure_seed is not None:
             raise LedgerError("a seeded fit is not private and cannot be booked: drop insecure_seed or the ledger")
-        ledger.book(entry)
+        self.release_id = ledger.book(entry)
 
     def noisy_sum(self, step: str, source: Source, bounded: BoundedSum) -> Released:
         """A sum over records plus noise scaled to its bound, in every entry of the array."""
@@ -59,6 +61,8 @@ class Gate:
 
     def perturbed_minimum(self, step: str, source: Source, risk: PenalisedRisk, kind: str) -> Released:
         """The minimum of the risk plus b·θ (Algorithm 1); the noise is that of b, Laplace or Gaussian."""
+        if step in self._additive:
+            raise PrivacyError(f"the step {step!r} was booked as a sum plus noise, which costs less: book it as it is")
         noise = objective_noise(self._take(step), risk, kind)
         return Released(_minimiser(source, risk, self._draw(noise, source.dim)), noise)
 

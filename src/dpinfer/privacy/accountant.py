@@ -1,0 +1,209 @@
+"""What releases cost together, in the terms of a total budget.  Always derived from the releases, never from old sums.
+
+PureDP total     ε adds
+ZCDP total       ρ adds; a pure release counts ε²/2
+ApproxDP total   ε at the total's δ: the smallest of what zCDP says, what Rényi divergences say, what the privacy losses
+                 say where all are known, and the sum of ε where all are pure
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import expit, log_ndtr, ndtr
+
+from dpinfer.errors import LedgerError
+from dpinfer.maths.accounting import epsilon_from_zcdp
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.perturbation import PerturbedObjective
+from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, Share
+
+Total = PureDP | ZCDP | ApproxDP
+"""A budget that releases are counted against."""
+
+ROUNDING, SEARCHED = 1e-12, 1e-9
+"""How far a sum may exceed its total by rounding alone, relatively; and an ε that was found by a search."""
+
+_ORDERS = np.geomspace(1e-2, 1e5, 301)  # α - 1; every order is valid, so a grid will do
+_GRID = 4000  # steps of the privacy loss a release, so that rounding up costs at most 1/4000 of ε
+_LARGEST_GRID = 200_000
+_SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
+_TAIL = 9.0  # standard deviations of a privacy loss that are kept; what is beyond counts as infinite
+
+
+class Release(Protocol):
+    """What the accountant asks of an event."""
+
+    @property
+    def share(self) -> Share:
+        """What the release may cost."""
+        ...
+
+    @property
+    def additive(self) -> bool:
+        """Whether it is a bounded number plus the share's noise."""
+        ...
+
+    @property
+    def perturbed(self) -> PerturbedObjective | None:
+        """The parameters of Gaussian objective perturbation, if it is that."""
+        ...
+
+
+def limit(total: Total) -> float:
+    """The total as a number: ρ for ZCDP, ε otherwise."""
+    return total.rho if isinstance(total, ZCDP) else total.epsilon
+
+
+def measure(total: Total) -> str:
+    """The name of that number."""
+    return "rho" if isinstance(total, ZCDP) else "epsilon"
+
+
+def affordable(total: Total, releases: Sequence[Release]) -> bool:
+    """Whether the total pays for all releases together, up to rounding."""
+    if isinstance(total, ApproxDP):
+        most = total.epsilon * (1 + SEARCHED)
+        return _zcdp_epsilon(releases, total.delta) <= most or spent(total, releases) <= most
+    return spent(total, releases) <= limit(total) * (1 + ROUNDING)
+
+
+def spent(total: Total, releases: Sequence[Release]) -> float:
+    """The cost of adaptive releases together.
+
+    Guarantee [derived_totals]: never below the privacy loss of the releases: ε adds for a PureDP total, ρ for a ZCDP
+    total; for an ApproxDP total it is an ε at which all of them together are (ε, δ)-private.
+    """
+    if not releases:
+        return 0.0
+    if isinstance(total, PureDP):
+        if not all(isinstance(r.share, PureDP) for r in releases):
+            raise LedgerError("this ledger counts pure epsilon and cannot pay for zCDP: use a ZCDP or ApproxDP total")
+        return math.fsum(r.share.epsilon for r in releases if isinstance(r.share, PureDP))
+    if isinstance(total, ZCDP):
+        return math.fsum(_rho(r) for r in releases)
+    by_order = min(_zcdp_epsilon(releases, total.delta), _renyi_epsilon(releases, total.delta))
+    return min(by_order, _exact_epsilon(releases, total.delta, by_order))
+
+
+def _rho(release: Release) -> float:
+    assert not isinstance(release.share, NoPrivacy)
+    return release.share.zcdp().rho
+
+
+def _zcdp_epsilon(releases: Sequence[Release], delta: float) -> float:
+    return epsilon_from_zcdp(math.fsum(_rho(r) for r in releases), delta)
+
+
+def _renyi_epsilon(releases: Sequence[Release], delta: float) -> float:
+    """The best order of the divergences added up; infinite if zCDP knows as much."""
+    curves = [_divergence(r.perturbed) for r in releases if r.perturbed is not None]
+    if not curves:
+        return math.inf
+    rest = math.fsum(_rho(r) for r in releases if r.perturbed is None)
+    divergence = np.sum(curves, axis=0) + rest * (1 + _ORDERS)
+    converted = divergence - np.log1p(1 / _ORDERS) - (math.log(delta) + np.log1p(_ORDERS)) / _ORDERS
+    return max(0.0, float(converted.min()))
+
+
+@lru_cache(maxsize=1024)
+def _divergence(perturbed: PerturbedObjective) -> Array:
+    return np.array([perturbed.renyi(beyond) for beyond in _ORDERS])
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Releases whose privacy loss is known: Gaussian ones are one of parameter μ, pure ones are randomised response."""
+
+    mu: float
+    pure: tuple[float, ...]
+    perturbed: tuple[PerturbedObjective, ...]
+
+
+def _known(releases: Sequence[Release]) -> _Known | None:
+    """The releases by kind; None if one has a zCDP cost and nothing else."""
+    rhos, pure, perturbed = [], [], []
+    for release in releases:
+        if isinstance(release.share, PureDP):
+            pure.append(release.share.epsilon)
+        elif release.additive:
+            rhos.append(_rho(release))
+        elif release.perturbed is not None and release.perturbed.shape in ("one-sided", "logistic"):
+            perturbed.append(release.perturbed)
+        else:
+            return None
+    return _Known(math.sqrt(2 * math.fsum(rhos)), tuple(pure), tuple(perturbed))
+
+
+def _exact_epsilon(releases: Sequence[Release], delta: float, most: float) -> float:
+    """ε at δ from the privacy losses themselves; ``most`` if that is no better or they are not all known."""
+    known = _known(releases)
+    if known is None:
+        return most
+    if not known.pure and not known.perturbed:
+        return _smallest(lambda epsilon: _gaussian_delta(epsilon, known.mu), delta, most)
+    if not known.pure and len(known.perturbed) == 1:
+        (only,) = known.perturbed
+        return _smallest(lambda epsilon: only.delta(epsilon, known.mu), delta, most)
+    added = math.fsum(known.pure) if known.mu == 0 and not known.perturbed else math.inf
+    return min(added, _composed_epsilon(known, delta, most))
+
+
+def _gaussian_delta(epsilon: float, mu: float) -> float:
+    """δ at ε of Gaussian noise of scale bound/μ (Balle and Wang, 2018)."""
+    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
+
+
+def _smallest(delta_at: Callable[[float], float], delta: float, most: float) -> float:
+    """The smallest ε up to ``most`` with δ(ε) <= δ, from above; ``most`` if there is none."""
+    if delta_at(most) > delta:
+        return most
+    low, high = 0.0, most
+    while high - low > 1e-13 * most:
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
+    return high
+
+
+def _composed_epsilon(known: _Known, delta: float, most: float) -> float:
+    """ε at δ of all privacy losses added up on a grid, rounded up."""
+    if delta < _SMALLEST_DELTA:
+        return math.inf
+    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415  (slow to load)
+
+    count = len(known.pure) + len(known.perturbed)
+    step = most / min(_GRID * count, _LARGEST_GRID)
+    pairs = Counter((p.scale, p.k) for p in known.perturbed)
+    losses = [(_pure_loss(epsilon, step), times) for epsilon, times in Counter(known.pure).items()]
+    losses += [(_perturbed_loss(scale, k, step), times) for (scale, k), times in pairs.items()]
+    parts = [pld.PrivacyLossDistribution(loss).self_compose(times) for loss, times in losses]
+    if known.mu > 0:
+        parts.append(pld.from_gaussian_mechanism(1 / known.mu, value_discretization_interval=step))
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.compose(part)
+    return float(whole.get_epsilon_for_delta(delta))
+
+
+def _pure_loss(epsilon: float, step: float) -> Any:
+    """Randomised response, which dominates every ε-private release."""
+    from dp_accounting.pld import pld_pmf  # noqa: PLC0415
+
+    top, bottom = math.ceil(epsilon / step), math.ceil(-epsilon / step)
+    mass = {bottom: float(expit(-epsilon)), top: float(expit(epsilon))} if bottom < top else {top: 1.0}
+    return pld_pmf.SparsePLDPmf(mass, step, 0.0, pessimistic_estimate=True)
+
+
+def _perturbed_loss(scale: float, k: float, step: float) -> Any:
+    """log(1+k) + max(0, N(2/s², 4/s²))."""
+    from dp_accounting.pld import pld_pmf  # noqa: PLC0415
+
+    shift, mean, sd = math.log1p(k), 2 / scale**2, 2 / scale
+    first, last = math.ceil(shift / step), math.ceil((shift + mean + _TAIL * sd) / step)
+    beyond = ndtr((shift + mean - step * np.arange(first, last + 1)) / sd)  # the chance of a loss above each step
+    chance = -np.diff(beyond, prepend=1.0)
+    return pld_pmf.DensePLDPmf(step, first, chance, float(beyond[-1]), pessimistic_estimate=True)

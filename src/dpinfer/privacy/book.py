@@ -1,0 +1,130 @@
+"""What is written down: events, entries, the terms of a ledger; as values and as stored texts."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dpinfer import codec
+from dpinfer.errors import LedgerError
+from dpinfer.maths.perturbation import PerturbedObjective
+from dpinfer.privacy.accountant import Total
+from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
+
+ONE_REPLACED = "one record replaced, number of records public"
+"""The neighbours of every release so far."""
+
+FORMAT, VERSION = "dpinfer.Ledger", 1
+
+KINDS: dict[str, type] = {kind.__name__: kind for kind in (PureDP, ZCDP, ApproxDP, PerturbedObjective)}
+"""The values that a ledger stores inside its header and its events."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One release: the step it belongs to, the mechanism, and the share it may cost.
+
+    ``additive``: it is a bounded number plus the share's own noise, so a zCDP share is exactly a Gaussian mechanism.
+    ``perturbed``: what the privacy loss of Gaussian objective perturbation depends on, where it is known.
+    """
+
+    step: str
+    mechanism: str
+    share: Share
+    perturbed: PerturbedObjective | None = None
+    additive: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """All releases of one fit, booked together.  The ledger fills in ``release`` and ``time`` (UTC)."""
+
+    purpose: str
+    unit: str
+    events: tuple[Event, ...]
+    neighbours: str = ONE_REPLACED
+    schema: str = ""
+    release: str = ""
+    time: str = ""
+
+    @property
+    def cost(self) -> Share:
+        """The composed cost of the events."""
+        return compose(event.share for event in self.events)
+
+
+class Book(Protocol):
+    """What the gate asks of a ledger."""
+
+    def book(self, entry: Entry) -> str:
+        """Write the entry down and name it, or raise `LedgerError` and leave everything as it was."""
+        ...
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a ledger declares once."""
+
+    total: Total
+    unit: str
+    neighbours: str
+    title: str
+    created: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.total, Total):
+            raise LedgerError("a ledger keeps a privacy budget: give it PureDP, ZCDP or ApproxDP")
+        if not all(isinstance(words, str) for words in (self.unit, self.neighbours, self.title)):
+            raise LedgerError("a ledger's unit, neighbours and title are texts")
+
+
+def header_text(terms: Terms) -> str:
+    """The header as it is stored."""
+    return _text({"format": FORMAT, "version": VERSION, **codec.encode(terms)})
+
+
+def entry_text(entry: Entry) -> str:
+    """An entry as it is stored, with its cost for readers; nothing is derived from that."""
+    try:
+        text = _text({**codec.encode(entry), "cost": codec.encode(entry.cost)})
+        if _entry(text) != entry:
+            raise KeyError
+    except _UNREADABLE:  # written, it would lock the ledger
+        raise LedgerError("the fit's events hold a value that a ledger cannot store: fit without the ledger") from None
+    return text
+
+
+def terms_of(header: str) -> Terms:
+    """The inverse of `header_text`."""
+    try:
+        raw = json.loads(header)
+        if (raw.pop("format"), raw.pop("version")) != (FORMAT, VERSION):
+            raise KeyError
+        return Terms(**_fields(raw))
+    except _UNREADABLE:
+        raise LedgerError("the header cannot be read by this version of dpinfer: use a newer one") from None
+
+
+def entry_of(number: int, text: str) -> Entry:
+    """The inverse of `entry_text`.  A field that was added to events or entries later takes its default."""
+    try:
+        return _entry(text)
+    except _UNREADABLE:
+        raise LedgerError(f"entry {number} cannot be read by this version of dpinfer: use a newer one") from None
+
+
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
+
+
+def _text(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False)
+
+
+def _fields(raw: dict[str, Any]) -> dict[str, Any]:
+    return {name: codec.decode(value, KINDS) for name, value in raw.items() if name != "kind"}
+
+
+def _entry(text: str) -> Entry:
+    raw = json.loads(text)
+    events = tuple(Event(**_fields(event)) for event in raw.pop("events"))
+    raw.pop("cost")
+    return Entry(events=events, **_fields(raw))

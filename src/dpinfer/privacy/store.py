@@ -1,0 +1,201 @@
+"""An append-only chain of texts, in a file or in memory.  Row 0 is the header; each row's hash covers the one before.
+
+A file is one SQLite database.  Each operation opens its own connection, so threads, forks and processes share nothing
+but the file; and no fork happens in the middle of an operation, because SQLite's locks do not survive one.
+"""
+
+import hashlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from dpinfer.errors import LedgerError
+
+TIMEOUT = 30.0
+"""Seconds to wait for another process's booking."""
+
+RESTORE = "nothing can be booked in it: put the last good copy in its place"
+
+_TRIGGERS = {
+    "rows_stay": "CREATE TRIGGER rows_stay BEFORE DELETE ON chain "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
+    "rows_keep": "CREATE TRIGGER rows_keep BEFORE UPDATE ON chain "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
+    # INSERT OR REPLACE deletes without asking the trigger above.
+    "rows_follow": "CREATE TRIGGER rows_follow BEFORE INSERT ON chain "
+    "WHEN NEW.number IS NOT (SELECT coalesce(max(number), -1) + 1 FROM chain) "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
+}
+_TABLE = "CREATE TABLE chain (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)"
+
+Row = tuple[int, str, str]
+"""Number, text, hash."""
+
+_operation = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_operation.acquire, after_in_parent=_operation.release, after_in_child=_operation.release
+    )
+
+
+class Store(Protocol):
+    """Where a chain lives."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None in memory."""
+        ...
+
+    def rows(self) -> list[Row]:
+        """All rows, oldest first."""
+        ...
+
+    def append(self, write: Callable[[list[Row]], str]) -> None:
+        """Add the text that ``write`` makes of the rows so far; nobody else writes in between."""
+        ...
+
+    def damage(self) -> str:
+        """What is wrong with the place itself; empty if nothing is."""
+        ...
+
+
+def link(previous: Row | None, body: str) -> Row:
+    """The row that follows another, or the first one."""
+    number, covered = (previous[0] + 1, previous[2]) if previous else (0, "")
+    return number, body, hashlib.sha256(f"{covered}\n{body}".encode()).hexdigest()
+
+
+def broken(rows: list[Row]) -> str:
+    """Where a chain is broken and how; empty if it is whole."""
+    if not rows:
+        return "the header is missing"
+    previous = None
+    for place, row in enumerate(rows):
+        name = f"entry {place}" if place else "the header"
+        if row[0] != place:
+            return f"{name} is missing"
+        if row != link(previous, row[1]):
+            return f"{name} was changed"
+        previous = row
+    return ""
+
+
+class MemoryStore:
+    """A chain in the memory of one process."""
+
+    path: None = None
+
+    def __init__(self, header: str) -> None:
+        self._rows = [link(None, header)]
+        self._process = os.getpid()
+
+    def rows(self) -> list[Row]:
+        """All rows, oldest first."""
+        return list(self._rows)
+
+    def append(self, write: Callable[[list[Row]], str]) -> None:
+        """Add a text; a forked process may not, because its copy would be a second budget."""
+        if os.getpid() != self._process:
+            raise LedgerError("a ledger in memory belongs to the process that made it: use dp.Ledger.create(path)")
+        with _operation:
+            self._rows.append(link(self._rows[-1], write(self._rows)))
+
+    def damage(self) -> str:
+        """Nothing: memory has no place of its own."""
+        return ""
+
+
+class FileStore:
+    """A chain in a SQLite file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, header: str) -> "FileStore":
+        """A new file with a header; an existing one is refused."""
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            raise LedgerError(f"{path} exists already: open it with dp.Ledger.open, or choose another name") from None
+        except OSError as fault:
+            raise LedgerError(f"no ledger can be made at {path}: {fault.strerror}") from None
+        try:
+            with _transaction(path, "BEGIN EXCLUSIVE", new=True) as connection:
+                for statement in (_TABLE, *_TRIGGERS.values()):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO chain VALUES (?, ?, ?)", link(None, header))
+            _sync_folder(path.parent)
+        except LedgerError:
+            path.unlink()
+            raise
+        return cls(path)
+
+    def rows(self) -> list[Row]:
+        """All rows, oldest first."""
+        with _transaction(self.path, "BEGIN") as connection:
+            return _rows(connection)
+
+    def append(self, write: Callable[[list[Row]], str]) -> None:
+        """Add a text and wait until it is on the disk."""
+        with _transaction(self.path, "BEGIN IMMEDIATE") as connection:
+            rows = _rows(connection)
+            body = write(rows)
+            connection.execute("INSERT INTO chain VALUES (?, ?, ?)", link(rows[-1], body))
+
+    def damage(self) -> str:
+        """What SQLite finds wrong with the file, and whether the rules that keep it append-only are in place."""
+        with _transaction(self.path, "BEGIN") as connection:
+            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            rules = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall())
+        if verdict != "ok":
+            return "the file is damaged"
+        return "" if rules == _TRIGGERS else "the rules that keep it append-only were changed"
+
+
+def _rows(connection: sqlite3.Connection) -> list[Row]:
+    return connection.execute("SELECT number, body, hash FROM chain ORDER BY number").fetchall()
+
+
+@contextmanager
+def _transaction(path: Path, begin: str, new: bool = False) -> Iterator[sqlite3.Connection]:
+    """A connection inside a transaction, committed to the disk at the end; whatever fails is a `LedgerError`."""
+    with _operation:
+        try:
+            if not path.exists():
+                raise LedgerError(f"there is no ledger at {path}: make one with dp.Ledger.create")
+            address = f"{path.as_uri()}?mode=rw"
+            with closing(sqlite3.connect(address, timeout=TIMEOUT, isolation_level=None, uri=True)) as connection:
+                if new:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute(begin)
+                yield connection
+                connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as fault:
+            raise LedgerError(_explained(path, fault)) from None
+
+
+def _explained(path: Path, fault: Exception) -> str:
+    name = getattr(fault, "sqlite_errorname", "") or ""
+    if name.startswith("SQLITE_BUSY"):
+        return f"the ledger {path} is locked for more than {TIMEOUT:g} s: wait for the other process, or end it"
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return f"the ledger {path} cannot be written: allow writing to the file and to its folder"
+    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+        return f"the disk did not take the entry for the ledger {path}: make room and try again"
+    return f"{path} is not a ledger, or it is damaged, and {RESTORE}"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name last; where folders cannot be opened, the system does it by itself."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,205 @@
+"""Totals against other accountants, closed forms and direct integration; wrong counts are caught."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+import dpinfer as dp
+from dpinfer.privacy import accountant, book
+from dpinfer.privacy.ledger import Entry, Event
+
+DELTA = 1e-6
+TOTAL = dp.ApproxDP(1.0, DELTA)
+
+
+@dataclass(frozen=True)
+class OneSided:
+    """Objective perturbation of a margin loss: its loss is log(1+k) + max(0, N(2/s², 4/s²))."""
+
+    scale: float
+    k: float
+    shape: str = "one-sided"
+
+    def losses(self, cells=4001):
+        """The loss as points with their chances, by the midpoint rule."""
+        z = np.linspace(-9, 9, cells)
+        mass = np.diff(ndtr(z))
+        middle = (z[1:] + z[:-1]) / 2
+        return math.log1p(self.k) + np.maximum(0, 2 / self.scale**2 + 2 / self.scale * middle), mass
+
+    def delta(self, epsilon, mu):
+        loss, mass = self.losses()
+        return float(mass @ gaussian_profile(epsilon - loss, mu))
+
+    def renyi(self, beyond):
+        alpha, s = 1 + beyond, self.scale
+        inner = math.exp(-2 * alpha * beyond / s**2) * ndtr(-1 / s) + ndtr((2 * alpha - 1) / s)
+        return math.log1p(self.k) + 2 * alpha / s**2 + math.log(inner) / beyond
+
+
+def gaussian_profile(shifted, mu):
+    """E[(1 - exp(shifted - G))+], G the loss of a Gaussian release."""
+    if mu == 0:
+        return np.maximum(0, -np.expm1(np.minimum(shifted, 0)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        away = np.exp(np.minimum(shifted, 500)) * ndtr(-mu / 2 - shifted / mu)
+    return ndtr(mu / 2 - shifted / mu) - away
+
+
+def gaussian(rho):
+    return Event("matrices", "sum", dp.ZCDP(rho), additive=True)
+
+
+def pure(epsilon):
+    return Event("estimate", "laplace", dp.PureDP(epsilon))
+
+
+def opaque(rho):
+    return Event("estimate", "only zCDP is known", dp.ZCDP(rho))
+
+
+def perturbed(scale, k=0.05, shape="one-sided"):
+    release = OneSided(scale, k, shape)
+    rho = max(release.renyi(b) / (1 + b) for b in np.geomspace(1e-1, 1e4, 200))
+    return Event("estimate", "objective perturbation", dp.ZCDP(rho), release)
+
+
+@cache
+def other_accountant(kind, event, times):
+    return kind().compose(SelfComposedDpEvent(event, times)).get_epsilon(DELTA)
+
+
+@pytest.mark.parametrize("times", [1, 7, 40])
+@pytest.mark.parametrize("rho", [0.001, 0.05])
+def test_gaussian_releases_agree_with_two_accountants(times, rho):
+    found = accountant.spent(TOTAL, [gaussian(rho)] * times)
+    event = GaussianDpEvent(1 / math.sqrt(2 * rho))
+    assert found == pytest.approx(other_accountant(PLDAccountant, event, times), rel=2e-3)
+    assert found <= other_accountant(RdpAccountant, event, times)
+    assert found < accountant.spent(TOTAL, [opaque(rho)] * times)
+
+
+def optimal_composition(epsilon, times, at):
+    """δ at ε of the worst ε-private releases (Kairouz, Oh and Viswanath, 2015)."""
+    ways = [math.comb(times, j) * (math.exp((times - j) * epsilon) - math.exp(at + j * epsilon)) for j in range(times)]
+    return math.fsum(w for w in ways if w > 0) / (1 + math.exp(epsilon)) ** times
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [(0.1, 10), (0.1, 60), (0.5, 12), (1.5, 3)])
+def test_pure_releases_cost_the_worst_pure_releases(epsilon, times):
+    found = accountant.spent(TOTAL, [pure(epsilon)] * times)
+    assert optimal_composition(epsilon, times, found) <= DELTA
+    assert optimal_composition(epsilon, times, 0.998 * found) > DELTA
+    laplace = other_accountant(PLDAccountant, LaplaceDpEvent(1 / epsilon), times)
+    assert laplace * 0.999 <= found <= epsilon * times
+
+
+def test_one_pure_release_costs_itself():
+    for epsilon in (1e-3, 1.0, 50.0, 2000.0):
+        assert accountant.spent(TOTAL, [pure(epsilon)]) == pytest.approx(epsilon, rel=1e-2)
+        assert accountant.affordable(dp.ApproxDP(epsilon, DELTA), [pure(epsilon)])
+
+
+def delta_of(releases, mu, at):
+    """δ of perturbed and Gaussian releases by direct integration: sums of all losses, point by point."""
+    loss, mass = np.zeros(1), np.ones(1)
+    for release in releases:
+        points, chances = release.losses(601)
+        loss, mass = np.add.outer(loss, points).ravel(), np.multiply.outer(mass, chances).ravel()
+    return float(mass @ gaussian_profile(at - loss, mu))
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.02])
+@pytest.mark.parametrize("scales", [(12.0, 12.0), (9.0, 20.0)])
+def test_two_perturbed_releases_against_direct_integration(scales, rho):
+    events = [perturbed(s, 0.01) for s in scales] + [gaussian(rho) for _ in range(rho > 0)]
+    found = accountant.spent(TOTAL, events)
+    releases, mu = [OneSided(s, 0.01) for s in scales], math.sqrt(2 * rho)
+    assert delta_of(releases, mu, found) <= DELTA * (1 + 1e-3)
+    assert delta_of(releases, mu, 0.995 * found) > DELTA
+
+
+def test_every_kind_together():
+    """Pure releases join: an integral over randomised response as well."""
+    found = accountant.spent(TOTAL, [pure(0.3), perturbed(12.0, 0.01), gaussian(0.01)])
+    heads = 1 / (1 + math.exp(-0.3))
+
+    def delta(at):
+        release, mu = [OneSided(12.0, 0.01)], math.sqrt(0.02)
+        return heads * delta_of(release, mu, at - 0.3) + (1 - heads) * delta_of(release, mu, at + 0.3)
+
+    assert delta(found) <= DELTA * (1 + 1e-3)
+    assert delta(0.995 * found) > DELTA
+
+
+def test_a_release_without_a_profile_costs_its_divergence():
+    two_sided = perturbed(10.0, 0.05, "two-sided")
+    found = accountant.spent(TOTAL, [two_sided, gaussian(0.01)])
+    orders = np.geomspace(1e-2, 1e5, 2000)
+    divergence = np.array([two_sided.perturbed.renyi(b) for b in orders]) + 0.01 * (1 + orders)
+    best = (divergence - np.log1p(1 / orders) - (math.log(DELTA) + np.log1p(orders)) / orders).min()
+    assert best <= found <= best * 1.001
+    assert found > accountant.spent(TOTAL, [perturbed(10.0), gaussian(0.01)])
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0])
+def test_a_fit_of_exactly_the_total_is_accepted(epsilon, monkeypatch):
+    monkeypatch.setitem(book.KINDS, "OneSided", OneSided)
+    safe = dp.ApproxDP(epsilon, DELTA).zcdp().rho
+    rho, mu = 0.1 * safe, math.sqrt(0.2 * safe)
+    scale = brentq(lambda s: math.log(OneSided(s, 0.01).delta(epsilon, mu) / DELTA), 0.1, 1e3, xtol=1e-13, rtol=1e-14)
+    for factor, accepted in ((1 + 1e-12, True), (1 - 1e-6, False)):
+        ledger = dp.Ledger(dp.ApproxDP(epsilon, DELTA))
+        entry = Entry("fit", "one record", (perturbed(scale * factor, 0.01), gaussian(rho)))
+        assert ledger.preview(entry).allowed == accepted
+        if accepted:
+            ledger.book(entry)
+            assert ledger.entries()[0].events == entry.events
+            assert ledger.spent() == pytest.approx(epsilon, rel=1e-9)
+    most = brentq(lambda r: math.log(gaussian_profile(epsilon, math.sqrt(2 * r)) / DELTA), safe, 8 * safe, rtol=1e-14)
+    assert accountant.affordable(dp.ApproxDP(epsilon, DELTA), [gaussian(most * (1 - 1e-12) / 2)] * 2)
+    assert not accountant.affordable(dp.ApproxDP(epsilon, DELTA), [gaussian(most * (1 + 1e-6) / 2)] * 2)
+
+
+events = st.one_of(
+    st.builds(gaussian, st.floats(1e-5, 1)),
+    st.builds(pure, st.floats(1e-3, 3)),
+    st.builds(opaque, st.floats(1e-5, 1)),
+    st.builds(perturbed, st.sampled_from([1.5, 8.0, 40.0])),
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(events, min_size=1, max_size=4), st.sampled_from([1e-3, 1e-9, 1e-14]))
+def test_guarantee_derived_totals(releases, delta):
+    """Sums in ε and ρ; in (ε, δ) never more than zCDP says, never less than any of the releases, whatever the kinds."""
+    rho = math.fsum(r.share.zcdp().rho for r in releases)
+    assert accountant.spent(dp.ZCDP(1.0), releases) == rho
+    pures = [r for r in releases if isinstance(r.share, dp.PureDP)]
+    assert accountant.spent(dp.PureDP(1.0), pures) == math.fsum(r.share.epsilon for r in pures)
+    if len(pures) < len(releases):
+        with pytest.raises(dp.LedgerError, match="pure epsilon"):
+            accountant.spent(dp.PureDP(1.0), releases)
+    total = dp.ApproxDP(1.0, delta)
+    whole = accountant.spent(total, releases)
+    assert whole <= dp.ZCDP(rho).approx(delta).epsilon
+    for j in range(len(releases)):
+        assert accountant.spent(total, releases[:j] + releases[j + 1 :]) <= whole * (1 + 1e-3)
+
+
+def test_mutation_zcdp_alone_is_not_gaussian():
+    """Counting a zCDP release as Gaussian would be too little for objective perturbation, whose loss has a shift."""
+    release = perturbed(12.0, 1.0)
+    taken_for_gaussian = accountant.spent(TOTAL, [gaussian(2 / 12.0**2)])
+    assert release.perturbed.delta(taken_for_gaussian, 0.0) > 100 * DELTA
+    assert accountant.spent(TOTAL, [opaque(0.01)]) == dp.ZCDP(0.01).approx(DELTA).epsilon

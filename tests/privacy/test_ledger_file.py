@@ -1,0 +1,332 @@
+"""The ledger's file against crashes, races, damage, forgers and full disks, with real processes and a real disk."""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+import dpinfer as dp
+from dpinfer.privacy import accountant, store
+from dpinfer.privacy.ledger import Entry, Event
+from forking import forked, in_a_child
+from support import labelled
+
+X, Y = labelled(50, 2)
+KILLS = int(os.environ.get("DPINFER_KILLS", "60"))
+
+
+def entry(rho=0.01):
+    return Entry("test", "one record", (Event("step", "test", dp.ZCDP(rho)),))
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """Three entries of a total of 1, and the entries they are."""
+    ledger = dp.Ledger.create(tmp_path / "book.db", total=dp.ZCDP(1.0), title="test")
+    for rho in (0.1, 0.2, 0.3):
+        ledger.book(entry(rho))
+    return ledger
+
+
+class Noting:
+    """A ledger that remembers the id of its last release."""
+
+    def __init__(self, path):
+        self.ledger, self.last = dp.Ledger.open(path), ""
+
+    def book(self, booked):
+        self.last = self.ledger.book(booked)
+        return self.last
+
+
+def fit_and_publish(path, log):
+    """Fit for ever; after each fit, its release id is published: on the disk before the next one begins."""
+    noting = Noting(path)
+    with log.open("a") as published:
+        while True:
+            dp.infer(X, Y, loss=dp.Logistic(), penalty=0.05, budget=dp.ZCDP(0.01), ledger=noting)
+            published.write(noting.last + "\n")
+            published.flush()
+            os.fsync(published.fileno())
+
+
+def test_guarantee_no_charge_lost(tmp_path):
+    """A process that fits and publishes is killed at random moments; set DPINFER_KILLS for more than 60 of them."""
+    path, log = tmp_path / "book.db", tmp_path / "published.txt"
+    dp.Ledger.create(path, total=dp.ZCDP(0.05 * KILLS))
+    log.touch()
+    moments, reach, published = random.Random(0), 0.03, []
+    for _ in range(KILLS):
+        child = forked(lambda: fit_and_publish(path, log))
+        time.sleep(moments.uniform(0.001, reach))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        before, published = published, log.read_text().split("\n")[:-1]
+        reach *= 1.2 if len(published) == len(before) else 0.9  # a busy machine takes longer to fit
+    assert len(published) > KILLS / 6
+    ledger = dp.Ledger.open(path)
+    booked = [each.release for each in ledger.entries()]
+    assert ledger.verify().ok
+    assert set(published) <= set(booked)
+    assert len(set(booked)) == len(booked)
+    assert ledger.spent() == pytest.approx(0.01 * len(booked))
+    assert ledger.spent() <= ledger.total.rho
+
+
+def test_processes_cannot_share_the_last_share(tmp_path, monkeypatch):
+    path, log = tmp_path / "book.db", tmp_path / "taken.txt"
+    dp.Ledger.create(path, total=dp.ZCDP(0.1))
+    affordable = accountant.affordable
+
+    def slowly(total, releases):  # so that without a lock the processes would overtake each other
+        found = affordable(total, releases)
+        time.sleep(3e-3)
+        return found
+
+    monkeypatch.setattr(accountant, "affordable", slowly)
+
+    def take():
+        ledger = dp.Ledger.open(path)
+        for _ in range(5):
+            try:
+                answer = ledger.book(entry())
+            except dp.LedgerError as refusal:
+                answer = str(refusal)
+            with log.open("a") as taken:
+                taken.write(answer + "\n")
+
+    children = [forked(take) for _ in range(6)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
+    answers = log.read_text().split("\n")[:-1]
+    booked = {each.release for each in dp.Ledger.open(path).entries()}
+    assert len(booked) == 10
+    assert {answer for answer in answers if "left of" not in answer} == booked
+    assert sum("rho = 0 left of 0.1" in answer for answer in answers) == 20
+
+
+def test_a_ledger_is_made_once(tmp_path):
+    path = tmp_path / "a book?#%41.db"
+    dp.Ledger.create(path, total=dp.ZCDP(1.0)).book(entry())
+    with pytest.raises(dp.LedgerError, match="exists already: open it"):
+        dp.Ledger.create(path, total=dp.ZCDP(5.0))
+    assert len(dp.Ledger.open(str(path)).entries()) == 1
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    with pytest.raises(dp.LedgerError, match="No such file"):
+        dp.Ledger.create(tmp_path / "nowhere" / "book.db", total=dp.ZCDP(1.0))
+    with pytest.raises(dp.LedgerError, match=r"make one with dp\.Ledger\.create"):
+        dp.Ledger.open(tmp_path / "none.db")
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_it_stays_where_it_was_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ledger = dp.Ledger.create("book.db", total=dp.ZCDP(1.0))
+    monkeypatch.chdir("/")
+    ledger.book(entry())
+    assert ledger.path == tmp_path / "book.db"
+
+
+def test_what_is_not_a_ledger(tmp_path):
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("rho = 1\n" * 1000)
+    with sqlite3.connect(tmp_path / "other") as other:
+        other.execute("CREATE TABLE chain (number INTEGER PRIMARY KEY, body TEXT, hash TEXT)")
+    other.close()
+    (tmp_path / "folder").mkdir()
+    for name in ("empty", "text", "other", "folder"):
+        with pytest.raises(dp.LedgerError, match=r"not a ledger|broken|cannot be written"):
+            dp.Ledger.open(tmp_path / name)
+
+
+def test_a_later_format_is_not_guessed_at(tmp_path):
+    header = '{"format": "dpinfer.Ledger", "version": 2}'
+    store.FileStore.create(tmp_path / "book.db", header)
+    with pytest.raises(dp.LedgerError, match="use a newer one"):
+        dp.Ledger.open(tmp_path / "book.db")
+
+
+def test_an_entry_without_later_fields_is_read(ledger):
+    def older(rows):
+        return (
+            rows[-1][1]
+            .replace(', "additive": false', "")
+            .replace('"additive": false, ', "")
+            .replace('"schema": "", ', "")
+        )
+
+    ledger._store.append(older)
+    *_, third, old = ledger.entries()
+    assert '"additive"' not in ledger._store.rows()[-1][1]
+    assert old == third
+    ledger._store.append(lambda rows: rows[-1][1].replace('"purpose"', '"aim"'))
+    with pytest.raises(dp.LedgerError, match="entry 5 cannot be read by this version"):
+        ledger.book(entry())
+
+
+TOTAL = """UPDATE chain SET body = replace(body, '"rho": 1.0', '"rho": 9.0') WHERE number = 0"""
+EDITS = {
+    TOTAL: "the header was changed",
+    "DELETE FROM chain WHERE number = 0": "the header is missing",
+    "DELETE FROM chain": "the header is missing",
+    """UPDATE chain SET body = replace(body, '"rho": 0.1', '"rho": 0.01')""": "entry 1 was changed",
+    "UPDATE chain SET hash = upper(hash) WHERE number = 2": "entry 2 was changed",
+    "UPDATE chain SET body = CAST(body AS BLOB) WHERE number = 3": "entry 3 was changed",
+    "DELETE FROM chain WHERE number = 2": "entry 2 is missing",
+    "DELETE FROM chain WHERE number = 2; UPDATE chain SET number = 2 WHERE number = 3": "entry 2 was changed",
+    "UPDATE chain SET number = 4 WHERE number = 3": "entry 3 is missing",
+    "INSERT INTO chain SELECT 4, body, hash FROM chain WHERE number = 3": "entry 4 was changed",
+}
+RULES = ("rows_stay", "rows_keep", "rows_follow")
+
+
+def edit(path, script):
+    """Change the file behind the ledger's back: without its rules, which are put back."""
+    connection = sqlite3.connect(path)
+    connection.executescript("".join(f"DROP TRIGGER {rule};" for rule in RULES) + script + ";")
+    for rule in RULES:
+        connection.execute(store._TRIGGERS[rule])
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("script", EDITS)
+def test_guarantee_append_only(ledger, script):
+    for forbidden in (
+        "UPDATE chain SET hash = ''",
+        "DELETE FROM chain",
+        "INSERT OR REPLACE INTO chain VALUES (1, '', '')",
+    ):
+        connection = sqlite3.connect(ledger.path)
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            connection.execute(forbidden)
+        connection.close()
+    assert ledger.verify().ok
+    edit(ledger.path, script)
+    for use in (ledger.entries, ledger.spent, lambda: ledger.book(entry()), lambda: dp.Ledger.open(ledger.path)):
+        with pytest.raises(dp.LedgerError, match=f"broken, {EDITS[script]}, .* put the last good copy in its place"):
+            use()
+    found = ledger.verify()
+    assert not found.ok
+    assert EDITS[script] in found.fault
+
+
+def test_dropped_rules_are_found(ledger):
+    connection = sqlite3.connect(ledger.path)
+    connection.execute("DROP TRIGGER rows_keep")
+    connection.close()
+    assert "append-only were changed" in ledger.verify().fault
+    with pytest.raises(dp.LedgerError, match="append-only were changed"):
+        dp.Ledger.open(ledger.path)
+
+
+def test_what_the_chain_cannot_see(ledger, tmp_path):
+    """A shorter chain is a chain: only the number of entries and the head tell, if somebody kept them."""
+    shutil.copy(ledger.path, tmp_path / "old.db")
+    before = ledger.verify()
+    ledger.book(entry())
+    after = ledger.verify()
+    assert after.entries == before.entries + 1
+    edit(ledger.path, "DELETE FROM chain WHERE number = 4")
+    assert ledger.verify() == dp.Ledger.open(tmp_path / "old.db").verify() == before != after
+
+
+def test_another_ledger_in_its_place_is_refused(ledger, tmp_path):
+    dp.Ledger.create(tmp_path / "new.db", total=dp.ZCDP(1.0), title="test")
+    shutil.copy(tmp_path / "new.db", ledger.path)
+    with pytest.raises(dp.LedgerError, match="no longer the ledger that was opened"):
+        ledger.book(entry())
+
+
+def test_a_flipped_bit_is_found_or_harmless(ledger):
+    whole, entries = ledger.path.read_bytes(), ledger.entries()
+    moments, found = random.Random(0), 0
+    used = [place for place, byte in enumerate(whole) if byte]
+    for place in moments.sample(used, 150):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << moments.randrange(8)
+        ledger.path.write_bytes(flipped)
+        try:
+            opened = dp.Ledger.open(ledger.path)
+        except dp.LedgerError:
+            found += 1
+        else:
+            assert (opened.entries(), opened.total) == (entries, dp.ZCDP(1.0))
+    assert found > 100
+
+
+def test_a_locked_file_is_refused_in_time(ledger, monkeypatch):
+    monkeypatch.setattr(store, "TIMEOUT", 0.2)
+    holder = sqlite3.connect(ledger.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    start = time.monotonic()
+    with pytest.raises(dp.LedgerError, match=r"locked for more than 0\.2 s: wait for the other process"):
+        ledger.book(entry())
+    assert 0.2 <= time.monotonic() - start < 3
+    assert ledger.spent() == pytest.approx(0.6)  # reading needs no lock
+    holder.execute("ROLLBACK")
+    holder.close()
+    ledger.book(entry())
+
+
+def test_a_full_disk_refuses_and_loses_nothing(ledger, tmp_path):
+    log, refused = tmp_path / "published.txt", tmp_path / "refused.txt"
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_960, 40_960))
+        with log.open("a") as published:
+            while ledger.preview(entry(1e-6)).allowed:
+                try:
+                    published.write(ledger.book(entry(1e-6)) + "\n")
+                except dp.LedgerError as refusal:
+                    refused.write_text(str(refusal))
+                    return
+
+    assert in_a_child(fill)
+    assert "make room and try again" in refused.read_text()
+    published = log.read_text().split()
+    assert len(published) > 10
+    assert ledger.verify().ok
+    assert [each.release for each in ledger.entries()[3:]] == published
+    ledger.book(entry())
+
+
+def test_a_full_disk_leaves_no_half_made_ledger(tmp_path):
+    def make():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, 4_000))
+        with pytest.raises(dp.LedgerError, match="make room and try again"):
+            dp.Ledger.create(tmp_path / "book.db", total=dp.ZCDP(1.0))
+
+    assert in_a_child(make)
+    dp.Ledger.create(tmp_path / "book.db", total=dp.ZCDP(1.0))
+
+
+@pytest.mark.parametrize(("of_file", "of_folder"), [(0o444, 0o777), (0o666, 0o555), (0o444, 0o555)])
+def test_guarantee_refused_unless_written(of_file, of_folder):
+    folder = Path(tempfile.mkdtemp())
+    ledger = dp.Ledger.create(folder / "book.db", total=dp.ZCDP(1.0))
+    ledger.path.chmod(of_file)
+    folder.chmod(of_folder)
+
+    def fit():
+        if os.getuid() == 0:  # whom no permission stops
+            os.setuid(65534)
+        with pytest.raises(dp.LedgerError, match="allow writing to the file and to its folder"):
+            dp.infer(X, Y, loss=dp.Logistic(), penalty=0.05, budget=dp.ZCDP(0.01), ledger=ledger)
+        if of_folder == 0o555:
+            with pytest.raises(dp.LedgerError, match="Permission denied"):
+                dp.Ledger.create(folder / "new.db", total=dp.ZCDP(1.0))
+
+    try:
+        assert in_a_child(fit)
+        folder.chmod(0o755)
+        assert ledger.entries() == ()
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
