@@ -30,16 +30,14 @@ _KINDS = {
 def read(path: str | PathLike[str], columns: Sequence[Column]) -> "pa.Table":
     """The given columns of a file."""
     path, kind = _file(path)
-    for name in (column.name for column in columns):
-        require(name, header(path), f"the file {path.name!r}")
+    names = [name for name, _ in types(path)]
+    if not any(column.name in names for column in columns):  # the first line may hold values: it is not quoted
+        raise InputError(f"the file {path.name!r} names none of the columns of the formula: does it have a header?")
+    for column in columns:
+        require(column.name, names, f"the file {path.name!r}")
     if kind == "CSV":
         return _checked(path, kind, lambda: _csv(path, columns))
     return _checked(path, kind, lambda: _typed(path, kind, [column.name for column in columns]))
-
-
-def header(path: str | PathLike[str]) -> list[str]:
-    """The names of the columns of a file."""
-    return [name for name, _ in types(path)]
 
 
 def types(path: str | PathLike[str]) -> list[tuple[str, Any]]:

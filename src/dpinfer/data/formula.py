@@ -18,6 +18,7 @@ from dpinfer.errors import InputError
 _LONGEST = 5000  # characters of a formula
 _MOST = 500  # terms
 _LEARNED = {"center", "standardize", "bs", "cr", "cc", "cs", "te", "poly", "ns", "hashed", "lag", "cut", "qcut", "ave"}
+_CALLABLE = ", ".join([*sorted(FUNCTIONS), "scale"])
 _OPERATORS = {ast.Add: "+", ast.Sub: "minus", ast.Mult: "*", ast.Div: "/"}
 
 
@@ -77,14 +78,14 @@ def _factors(side: Any) -> _Side:
 
 
 def _term(factors: tuple[tuple[str, str], ...], schema: Schema) -> tuple[Part, ...]:
-    parts: dict[str, Part] = {}
+    parts: dict[tuple[type, str], Part] = {}
     for text, method in factors:
         if method == "literal":
             raise InputError(
                 f"the number {short(text)} cannot stand in a term: write I({text} * x) for a multiple of x"
             )
         part = plain_part(_column(text, schema)) if method == "lookup" else _Walk(text, schema).part()
-        parts[part.text] = part
+        parts[type(part), part.text] = part
     return tuple(parts.values())
 
 
@@ -143,7 +144,7 @@ class _Walk:
                 return apply(_OPERATORS[type(operator)], text, self._number(left), self._number(right))
             case ast.Call():
                 return self._call(node)
-        raise self._refused("a transform uses columns, numbers, + - * / ** and the functions of docs/schema.md only")
+        raise self._refused(f"a transform is made of columns, numbers, + - * / ** and {_CALLABLE}")
 
     def _call(self, node: ast.Call) -> Expression:
         name = self._called(node)
@@ -152,7 +153,7 @@ class _Walk:
         if name == "Q":
             raise self._refused("write a name with spaces in backticks, as in `my column`")
         if name not in FUNCTIONS | {"scale"}:
-            raise self._refused(f"there is no function {name}; there are {', '.join(sorted(FUNCTIONS))}, scale and C")
+            raise self._refused(f"there is no function {name}; there are {_CALLABLE} and C")
         if len(node.args) != 1 or node.keywords:
             raise self._refused(f"{name} takes one argument")
         if name == "scale":

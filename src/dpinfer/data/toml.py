@@ -25,7 +25,9 @@ def line_of(text: str, path: tuple[str, ...]) -> int:
 
     ``text`` is valid TOML.
     """
-    lines = dict(_places(text.replace("\r\n", "\n").split("\n")))
+    lines: dict[tuple[str, ...], int] = {}
+    for key, line in _places(text.replace("\r\n", "\n").split("\n")):
+        lines.setdefault(key, line)
     starts = [path[:k] for k in range(len(path), 0, -1) if path[:k] in lines]
     return lines[starts[0]] if starts else 0
 
@@ -39,7 +41,7 @@ def _places(lines: list[str]) -> Iterator[tuple[tuple[str, ...], int]]:
         keys = list(_keys(statement))
         if keys and lines[start].lstrip().startswith("["):
             table = max(keys, key=len)
-            yield table, start + 1
+            yield from ((key, start + 1) for key in keys)
         else:
             yield from ((table + key, start + 1) for key in keys)
         start = stop
