@@ -27,6 +27,7 @@ FORMULAS = [
     "C(k, 2)*age + I(w**2) + I(w**3)",
     "log(age) + sqrt(age) + exp(w) + abs(w) + scale(age) + I(-w/3)",
     "C(smoker):w + log1p(age):h",
+    "I(-w):h + I(-w) - 1",
     "1",
 ]
 

@@ -80,6 +80,13 @@ def test_a_cell_that_does_not_fit_is_missing(tmp_path):
     assert cells["visits"] == [3.0, 4.0, np.inf, None, None, None]
 
 
+def test_a_cell_may_hold_many_lines(tmp_path):
+    """More than the reader takes at once, so that a block ends inside a cell."""
+    cell = '"' + "\n" * 600_000 + '"'
+    (tmp_path / "t.csv").write_text(f"ill,note,sex\n1,{cell},f\n0,{cell},m\n1,,f\n")
+    assert files.read(tmp_path / "t.csv", [SCHEMA["ill"], SCHEMA["sex"]])["sex"].to_pylist() == ["f", "m", "f"]
+
+
 BROKEN = {
     "none.csv": (None, "there is no file .*none.csv': check the path"),
     "t.xlsx": (b"x", "must end in .csv or .parquet"),

@@ -46,22 +46,26 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:
 
     NaN marks a row that cannot be encoded.
     """
-    numbers = {column.name: _bounded(table, column) for column in terms.columns if isinstance(column, Number)}
+    known = {column.name: _known(table, column) for column in terms.columns if isinstance(column, Number)}
+
+    def numbers(column: Number) -> Array:
+        return _bounded(known[column.name], column)
 
     def codes(factor: Factor) -> Codes:
-        if isinstance(factor.column, Category):
-            found = _codes(table, factor.text, factor.levels)
-            return _substituted(found, factor.levels, factor.column.missing)
-        return match(numbers[factor.text], factor.levels)
+        column = factor.column
+        found = match(known[factor.text], factor.levels) if isinstance(column, Number) else _codes(table, column)
+        if column.missing in factor.levels:
+            found = np.where(found == len(factor.levels), factor.levels.index(column.missing), found)
+        return found
 
-    parts = [block.values(lambda column: numbers[column.name], codes) for block in terms.blocks]
+    parts = [block.values(numbers, codes) for block in terms.blocks]
     return np.column_stack([np.empty((len(table), 0)), *parts])
 
 
 def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
     """-1 and +1 for the two levels, or a numeric outcome mapped to [-1, 1] by its bounds; NaN for anything else."""
     if outcome.levels:
-        return np.array([-1.0, 1.0, np.nan])[_codes(table, outcome.name, outcome.levels)]
+        return np.array([-1.0, 1.0, np.nan])[_codes(table, outcome)]
     assert outcome.low is not None
     assert outcome.high is not None
     values = _numbers(table, outcome.name)
@@ -71,16 +75,20 @@ def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def _bounded(table: nw.DataFrame[Any], column: Number) -> Array:
-    """Values within the bounds; what is no value of the column's kind is its substitute, or NaN."""
+def _known(table: nw.DataFrame[Any], column: Number) -> Array:
+    """The values of a column, NaN where a value is not of its kind."""
     values = _numbers(table, column.name, objects=column.kind == "boolean")
     known = np.isfinite(values)
     if column.kind == "integer":
         known &= values % 1 == 0
     if column.kind == "boolean":
         known &= (values == 0) | (values == 1)
+    return np.where(known, values, np.nan)
+
+
+def _bounded(known: Array, column: Number) -> Array:
     substitute = np.nan if column.missing is None else column.missing
-    return np.asarray(np.where(known, np.clip(values, column.low, column.high), substitute))
+    return np.where(np.isnan(known), substitute, np.clip(known, column.low, column.high))
 
 
 def _numbers(table: nw.DataFrame[Any], name: str, *, objects: bool = False) -> Array:
@@ -99,15 +107,12 @@ def _numbers(table: nw.DataFrame[Any], name: str, *, objects: bool = False) -> A
     return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=float)
 
 
-def _substituted(codes: Codes, levels: tuple[Level, ...], missing: Level | None) -> Codes:
-    return codes if missing is None else np.where(codes == len(levels), levels.index(missing), codes)
-
-
-def _codes(table: nw.DataFrame[Any], name: str, levels: tuple[Level, ...]) -> Codes:
+def _codes(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
     """The place of each value among the levels; their number for anything else, missing values included.
 
     A missing value can turn a pandas column of integers into floats, or one of booleans into objects: both are read.
     """
+    name, levels = source.name, source.levels
     column, kind = _get(table, name), type(levels[0])
     fits = {
         str: column.dtype in (nw.String, nw.Categorical, nw.Enum),
