@@ -127,6 +127,7 @@ def test_bounds_for_arrays():
         design.rows(np.array([[0.0, 1.0], [5.0, 5.0], [2.5, 3.0]])),
         np.array([[1, -1, -1], [1, 1, 1], [1, 0, 0]]) / 3**0.5,
     )
+    assert Design.of_bounds((0, 1), ("u", "u")).rows(np.ones((1, 2))).shape == (1, 3)
 
 
 def test_without_an_intercept_nothing_is_shifted():

@@ -62,6 +62,7 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:
     return np.column_stack([np.empty((len(table), 0)), *parts])
 
 
+@np.errstate(all="ignore")  # a warning would tell of a value
 def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
     """-1 and +1 for the two levels, or a numeric outcome mapped to [-1, 1] by its bounds; NaN for anything else."""
     if outcome.levels:

@@ -110,7 +110,7 @@ class Terms:
     @classmethod
     def plain(cls, columns: Iterable[Number | Category]) -> "Terms":
         """Each column as it is, with an intercept."""
-        return cls.of([(plain_part(column),) for column in columns], intercept=True)
+        return cls(tuple(Block((plain_part(column),)) for column in columns))
 
     @property
     def columns(self) -> tuple[Number | Category, ...]:
