@@ -158,7 +158,7 @@ BAD = {
     "negative power": ("ill ~ I(age**-1)", "whole number from 1 to 10"),
     "huge number": ("ill ~ I(age * 1e999)", "too large"),
     "factor in a transform": ("ill ~ log(sex)", "only a number can be transformed"),
-    "C of a number": ("ill ~ C(age)", "list its public levels in the schema"),
+    "C of a number": ("ill ~ C(age)", "as a category or integer with levels"),
     "C of a transform": ("ill ~ C(log(age))", "C\\(column\\)"),
     "C of nothing": ("ill ~ C()", "C\\(column\\)"),
     "C level": ("ill ~ C(h, 'god')", "did you mean 'good'?"),
@@ -177,6 +177,12 @@ def test_bad_formulas(case):
     with pytest.raises(dp.InputError, match=message) as caught:
         dp.LogisticRegression(formula, schema=SCHEMA, budget=dp.NoPrivacy())._read_table(TABLE, None)
     assert "\n" not in str(caught.value)
+
+
+def test_two_columns_of_one_name_are_refused():
+    schema = dp.Schema.parse(TEXT.replace('[columns."my column"]', '[columns."sex[m]"]'))
+    with pytest.raises(dp.InputError, match="'sex\\[m\\]' twice: drop one"):
+        parse("ill ~ sex + `sex[m]`", schema)
 
 
 SYMBOLS = [*"~+-*/:^()[]{}`,.|=01\"'%#\n_é", "**", "==", "1e9", "%in%", "np."]

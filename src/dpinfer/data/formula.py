@@ -181,7 +181,9 @@ class _Walk:
         boolean = isinstance(column, Number) and column.kind == "boolean"
         levels, reference = ((False, True), False) if boolean else (column.levels, column.reference)
         if not levels:
-            raise self._refused(f"{column.name!r} has no levels: list its public levels in the schema")
+            raise self._refused(
+                f"{column.name!r} has no levels: declare it in the schema as a category or integer with levels"
+            )
         return Factor(column, levels, self._reference(given[1], levels) if len(given) == 2 else reference)
 
     def _reference(self, node: ast.expr, levels: tuple[Any, ...]) -> Any:
