@@ -187,6 +187,40 @@ def test_no_value_of_a_table_raises(kind, column, value):
         assert np.isfinite(model.fit(table).result_.conf_int()).all()
 
 
+@pytest.mark.parametrize("value", [-7.0, 0.0, 1e300, 1e-200, np.nan, np.inf, -np.inf, None])
+@pytest.mark.parametrize("kind", [pd.DataFrame, pa.table, pl.DataFrame])
+def test_no_value_raises_under_a_transform(kind, value):
+    """A logarithm of what lies below the bound, a power that over- or underflows: nothing shows."""
+    schema = dp.Schema.parse(
+        """
+        [columns.y]
+        type = "outcome"
+        levels = [false, true]
+        [columns.a]
+        type = "number"
+        low = 1
+        high = 10
+        centre = 5
+        scale = 2
+        [columns.b]
+        type = "number"
+        low = -1
+        high = 1
+        [columns.i]
+        type = "integer"
+        low = 0
+        high = 5
+        """
+    )
+    cells = [value, 2.0, 3.0, 4.0]
+    table = kind({"y": [True, False, True, True], "a": cells, "b": cells, "i": cells})
+    formula = "y ~ log(a) + sqrt(a) + exp(a) + I(a**9) + I(1/a) + scale(a) + log1p(a):a + I(b**3) + b:i"
+    model = dp.LogisticRegression(formula, schema=schema, budget=dp.PureDP(5.0))
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(model.fit(table).result_.conf_int()).all()
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e-200, 1e300, np.longdouble("1e4000"), 7])
 def test_no_value_of_an_array_raises(value):
     rows = X.astype(type(value)) if isinstance(value, np.longdouble) else X.copy()

@@ -208,7 +208,7 @@ BAD = {
     "bytes": (GOOD.replace("table.csv", "bytes.csv"), "[data] path", "'bytes.csv'", "no readable CSV"),
     "no bytes": (GOOD.replace("table.csv", "empty.csv"), "[data] path", "'empty.csv'", "no readable CSV"),
     "no rows": (GOOD.replace("table.csv", "header.csv"), "column"),
-    "column type": (GOOD.replace("table.csv", "text.csv"), "'a'", "numbers"),
+    "column type": (GOOD.replace("table.csv", "text.parquet"), "'a'", "numbers"),
     "column": (GOOD.replace("table.csv", "narrow.csv"), "no column 'b'"),
     "formula": (GOOD.replace("y ~ a + b", "y ~ a + z"), "no column 'z'", "it has"),
     "formula text": (GOOD.replace("y ~ a + b", "y ~ a +"), "formula"),
@@ -255,7 +255,7 @@ def bad_folder(tmp_path_factory):
     (here / "bytes.csv").write_bytes(b"y,a,b\n0,1,\xff48151623\n")
     (here / "empty.csv").write_text("", encoding="utf-8")
     (here / "header.csv").write_text("y,a,b\n", encoding="utf-8")
-    (here / "text.csv").write_text(f"y,a,b\n0,x{SECRET},p\n", encoding="utf-8")
+    table().assign(a=str(SECRET)).to_parquet(here / "text.parquet")
     (here / "narrow.csv").write_text("y,a\n0,1\n", encoding="utf-8")
     return here
 

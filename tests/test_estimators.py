@@ -228,7 +228,7 @@ def test_bad_tables():
         (TABLE.assign(region="north"), "its levels in the schema are int"),
         (TABLE.assign(ill=1.0), "its levels in the schema are str"),
         (X, "needs a pandas, polars or pyarrow table"),
-        ("table.csv", "needs a pandas, polars or pyarrow table"),
+        ("none.csv", "there is no file 'none.csv': check the path"),
     ]:
         with pytest.raises(dp.InputError, match=message):
             by_formula(table)

@@ -22,6 +22,8 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
+from dpinfer.data import files
+from dpinfer.data.formula import parse
 from dpinfer.errors import BudgetError, DpinferError, InputError
 from dpinfer.fit.plan import default_plan
 
@@ -156,7 +158,6 @@ _POSITIVE = ("a number above 0 (1e-20 to 1e20)", lambda value: type(value) in (i
 _NOT_NEGATIVE = ("0 or a number above (to 1e20)", lambda value: type(value) in (int, float) and 0 <= value <= 1e20)
 _INSIDE = ("a number strictly between 0 and 1", lambda value: type(value) in (int, float) and 0 < value < 1)
 _SHARES = ("three positive numbers: [2, 1, 1]", lambda v: type(v) is list and [*map(_POSITIVE[1], v)] == [True] * 3)
-_MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>"]  # in a CSV, but not as a level
 _BUDGETS = {"epsilon": _POSITIVE, "delta": _INSIDE, "rho": _POSITIVE, "none": _TRUE}
 _RULES: dict[str, dict[str, _Rule]] = {
     "data": {"path": _TEXT, "schema": _TEXT, "formula": _TEXT, "dataset": _one_of("rand_hie")},
@@ -246,7 +247,7 @@ def _data(given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if "schema" in given:
         found["schema"] = dp.Schema.read(_file("schema", given["schema"], folder))
     if "path" in given:
-        return found | {"X": _table(_file("path", given["path"], folder), found["schema"])}
+        return found | {"X": _table(_file("path", given["path"], folder), found["schema"], found["formula"])}
     bundled = dp.datasets.rand_hie()
     return {"X": bundled.table, "schema": bundled.schema, "formula": bundled.formula} | found
 
@@ -257,26 +258,13 @@ def _file(key: str, name: str, folder: Path) -> Path:
     return folder / name
 
 
-def _table(path: Path, schema: "dp.Schema") -> Any:
-    """A CSV or Parquet file.  Columns with levels of text are read as text, so that a level "NA" or "1" stays one."""
-    import pandas as pd  # noqa: PLC0415
-
-    kind = {".csv": "CSV", ".parquet": "Parquet"}.get(path.suffix.lower())
-    if kind is None:
-        raise InputError(f"[data] path must end in .csv or .parquet, not {path.suffix!r}")
-    texts = [name for name, column in schema.columns.items() if isinstance(getattr(column, "levels", (0,))[0], str)]
-    missing = {name: _MISSING for name in schema.columns if name not in texts}
-    columns: Any = {"dtype": dict.fromkeys(texts, str), "na_values": missing, "keep_default_na": False}
+def _table(path: Path, schema: "dp.Schema", formula: str) -> Any:
+    """The columns of a file that the formula needs."""
+    outcome, terms = parse(formula, schema)
     try:
-        with warnings.catch_warnings(action="ignore"):
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-            if kind == "Parquet":
-                return pd.read_parquet(path)
-            return pd.read_csv(path, index_col=False, low_memory=False, **columns)
-    except ImportError:
-        raise InputError("[data] path: Parquet needs pyarrow: install it, or give a .csv") from None
-    except Exception as fault:  # the reader's own message may quote a value
-        raise InputError(f"[data] path: check {path.name!r}, no readable {kind} ({type(fault).__name__})") from None
+        return files.read(path, [outcome, *terms.columns])
+    except InputError as fault:
+        raise InputError(f"[data] path: {fault}") from None
 
 
 def _files(study: "dp.simulate.Study") -> dict[str, bytes]:

@@ -41,7 +41,7 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit on arrays (X, y) with ``bounds``, or on one table with ``formula`` and ``schema``.
+        """Fit on arrays (X, y) with ``bounds``, or on one table or file with ``formula`` and ``schema``.
 
         Guarantee [classes_are_declared]: ``classes_`` comes from ``classes`` or the schema, never from y.
         """
@@ -50,8 +50,9 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         penalty = default_penalty(plan, loss, source.n, source.dim) if self.penalty is None else self.penalty
         setting = Setting(loss, penalty, plan, design.names, design.back(), unit)
         self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
-        self.intercept_ = self.result_.estimate[:1].copy()
-        self.coef_ = self.result_.estimate[None, 1:].copy()
+        at = int(design.intercept)
+        self.intercept_ = self.result_.estimate[:1].copy() if design.intercept else np.zeros(1)
+        self.coef_ = self.result_.estimate[None, at:].copy()
         self.penalty_ = penalty
         return self
 
@@ -61,7 +62,7 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.formula is None:
             values = self._array(X, reset=False)
         else:
-            values = tables.read_terms(tables.open_table(X), self.terms_)
+            values = tables.read_terms(tables.open_table(X, self.terms_.columns), self.terms_)
             if not np.isfinite(values).all():
                 raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
         return np.asarray(values @ self.coef_[0] + self.intercept_[0])
@@ -99,6 +100,8 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         assert self.formula is not None
         outcome, self.terms_ = parse(self.formula, self.schema)
         assert self.schema is not None
+        if not outcome.levels:
+            raise InputError(f"{outcome.name!r} is a numeric outcome: a classifier needs two levels in the schema")
         design, source = tables.encode(X, outcome, self.terms_)
         self.classes_ = _declared(outcome.levels)
         self.n_features_in_ = len(self.terms_)

@@ -1,15 +1,19 @@
 """From columns in original units to rows in the unit ball, by a fixed public scaling, and back.
 
-Each numeric column is mapped to [-1, 1] by its bounds, each factor to 0/1 dummies of which at most one is 1, so
-R² = #numeric + #factors bounds the squared norm; the row is (1, x~)/sqrt(R² + 1).
+A numeric block is mapped to [-1, 1] by its range.  The columns of a block with factors, of which at most one is not 0,
+are divided by their largest absolute value.  So each block has norm at most 1, R² = #blocks bounds the squared norm,
+and the row is (1, x~)/sqrt(R² + 1).  Without an intercept nothing could take up a shift: numeric columns are then
+divided by their largest absolute value too, and the row is x~/sqrt(R²).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.schema import Category, Number
+from dpinfer.data.columns import Category, Number
+from dpinfer.data.terms import Block, Terms
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 
@@ -18,9 +22,11 @@ INTERCEPT = "(Intercept)"
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The public encoding of a row.  Columns do not count the intercept, which comes first in every row.
+    """The public encoding of a row.  Columns do not count the intercept, which comes first in a row that has one.
 
-    ``centre`` and ``half`` map a column into [-1, 1] or, for a dummy, leave it alone; ``terms`` is R².
+    A column is encoded as (value - centre)/half.  ``dummy`` says that it then only takes the values 0 and 1; ``group``
+    is the block it comes from, and columns of one group are never nonzero together; ``norm2`` is R², which bounds the
+    squared norm of the encoded columns.
     """
 
     columns: tuple[str, ...]
@@ -28,7 +34,10 @@ class Design:
     high: Array
     centre: Array
     half: Array
-    terms: int
+    dummy: tuple[bool, ...]
+    group: tuple[int, ...]
+    norm2: float
+    intercept: bool = True
 
     @classmethod
     def of_bounds(cls, bounds: tuple[npt.ArrayLike, npt.ArrayLike], columns: tuple[str, ...]) -> "Design":
@@ -45,37 +54,60 @@ class Design:
         )
 
     @classmethod
-    def of_terms(cls, terms: list[Number | Category]) -> "Design":
-        """One column a number, one a level of a factor except its reference."""
-        facts = [fact for term in terms for fact in _facts(term)]
-        names, low, high, centre, half = zip(*facts, strict=True) if facts else ((), (), (), (), ())
-        return cls(names, np.array(low), np.array(high), np.array(centre), np.array(half), len(terms))
+    def of_terms(cls, terms: Terms | Sequence[Number | Category]) -> "Design":
+        """The encoding of the right side of a formula, or of plain columns with an intercept."""
+        terms = terms if isinstance(terms, Terms) else Terms.plain(terms)
+        if not terms.blocks and not terms.intercept:
+            raise InputError("the formula has no terms: add a column on the right of ~, or keep the intercept")
+        facts = [
+            (name, *_range(block, terms.intercept), j) for j, block in enumerate(terms.blocks) for name in block.names
+        ]
+        names, *ranges, dummy, group = zip(*facts, strict=True) if facts else ((),) * 7
+        low, high, centre, half = (np.array(side, dtype=float) for side in ranges)
+        return cls(names, low, high, centre, half, dummy, group, float(len(terms.blocks)), terms.intercept)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the coefficients."""
-        return (INTERCEPT, *self.columns)
+        return (INTERCEPT, *self.columns) if self.intercept else self.columns
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def rows(self, values: Array) -> Array:
         """Bounded rows from columns in original units; a row with a NaN or an infinity becomes the zero row.
 
-        Guarantee [public_scaling]: every row has norm at most 1, whatever the values.
+        Guarantee [public_scaling]: every row has norm at most 1, whatever the table holds.
         """
         known = np.isfinite(values).all(axis=1, keepdims=True)
         clipped = np.clip(np.where(known, values, self.centre), self.low, self.high)
-        rows = np.column_stack([np.ones(len(values)), (clipped - self.centre) / self.half])
-        return np.where(known, rows / np.sqrt(self.terms + 1), 0.0)
+        encoded = (clipped - self.centre) / self.half
+        rows = np.column_stack([np.ones(len(values)), encoded]) if self.intercept else encoded
+        return np.where(known, rows / self._radius, 0.0)
 
     def back(self) -> Array:
         """The matrix from coefficients of the bounded rows to coefficients in original units."""
+        if not self.intercept:
+            return np.asarray(np.diag(1 / self.half) / self._radius)
         matrix = np.diag(np.concatenate([[1.0], 1 / self.half]))
         matrix[0, 1:] = -self.centre / self.half
-        return np.asarray(matrix / np.sqrt(self.terms + 1))
+        return np.asarray(matrix / self._radius)
+
+    @property
+    def _radius(self) -> float:
+        return float(np.sqrt(self.norm2 + self.intercept))
 
 
-def _facts(term: Number | Category) -> list[tuple[str, float, float, float, float]]:
-    """(name, low, high, centre, half) of each column of a term."""
-    if isinstance(term, Number):
-        return [(term.name, term.low, term.high, (term.low + term.high) / 2, (term.high - term.low) / 2)]
-    return [(f"{term.name}[{level}]", 0.0, 1.0, 0.0, 1.0) for level in term.levels if level != term.reference]
+def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, bool]:
+    """(low, high, centre, half, dummy) of the columns of a block."""
+    number = block.number
+    if number is None:
+        return 0.0, 1.0, 0.0, 1.0, True
+    low, high = number.low, number.high
+    if not 1e-150 < high - low < 1e150:
+        wrong = "is the same in every row" if low == high else "is too small or too large for double precision"
+        raise InputError(f"{number.text} {wrong}: drop it from the formula, or change its bounds in the schema")
+    if intercept and not block.factors:
+        return low, high, (low + high) / 2, (high - low) / 2, False
+    largest = max(abs(low), abs(high))
+    if block.factors:  # a row of another level holds 0
+        low, high = min(low, 0.0), max(high, 0.0)
+    return low, high, 0.0, largest, False

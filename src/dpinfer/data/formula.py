@@ -1,56 +1,220 @@
-"""A formula and a schema give the outcome and the terms of a design.  No data are involved."""
+"""A formula and a schema give the outcome and the terms of a design.  No data are involved, and no code is run.
 
+formulaic parses the formula into terms and factors.  A factor that is more than a name is parsed as a Python
+expression and its tree is walked with a list of what is allowed.
+"""
+
+import ast
+import re
+from reprlib import repr as short
 from typing import Any
 
-from dpinfer.data.schema import Category, Number, Outcome, Schema
+from dpinfer.data.columns import Number, Outcome, near
+from dpinfer.data.expressions import FUNCTIONS, Expression, apply, constant, of_column
+from dpinfer.data.schema import Schema
+from dpinfer.data.terms import Factor, Part, Terms, plain_part
 from dpinfer.errors import InputError
 
+_LONGEST = 5000  # characters of a formula
+_MOST = 500  # terms
+_LEARNED = {"center", "standardize", "bs", "cr", "cc", "cs", "te", "poly", "ns", "hashed", "lag", "cut", "qcut", "ave"}
+_CALLABLE = ", ".join([*sorted(FUNCTIONS), "scale"])
+_OPERATORS = {ast.Add: "+", ast.Sub: "minus", ast.Mult: "*", ast.Div: "/"}
 
-def parse(formula: str, schema: Schema | None) -> tuple[Outcome, list[Number | Category]]:
-    """``outcome ~ a + b + c`` with an intercept, every name a column of the schema."""
+
+def parse(formula: str, schema: Schema | None) -> tuple[Outcome, Terms]:
+    """``outcome ~ terms``: every name a column of the schema, every transform public."""
     if not isinstance(schema, Schema):
         raise InputError("a formula needs schema=, for example dp.Schema.read('schema.toml')")
     left, right = _sides(formula)
-    if len(left) != 1:
-        raise InputError("the formula needs exactly one outcome on the left of ~")
-    outcome = schema[left[0]]
+    if len(left) != 1 or len(left[0]) != 1 or left[0][0][1] != "lookup":
+        raise InputError("the formula needs exactly one outcome on the left of ~, the plain name of a column")
+    outcome = schema[left[0][0][0]]
     if not isinstance(outcome, Outcome):
-        raise InputError(f"{left[0]!r} stands on the left of ~, but the schema does not declare it as an outcome")
-    if "1" not in right:
-        raise InputError("the intercept cannot be left out: drop the -1 or 0 from the formula")
-    return outcome, [_term(name, schema) for name in right if name != "1"]
+        raise InputError(
+            f"{outcome.name!r} stands on the left of ~, but the schema does not declare it as an outcome: "
+            'give it type = "outcome"'
+        )
+    try:
+        terms = [_term(factors, schema) for factors in right if factors != _ONE]
+    except RecursionError:
+        raise InputError("the formula cannot be read: it is nested too deeply") from None
+    _one_reference_each(terms)
+    return outcome, Terms.of(terms, intercept=_ONE in right)
 
 
-def _sides(formula: str) -> tuple[list[str], list[str]]:
-    from formulaic.errors import FormulaicError  # noqa: PLC0415  (heavy: loaded when a formula is used)
-    from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415
+_Side = list[tuple[tuple[str, str], ...]]
+_ONE = (("1", "literal"),)
 
-    if not isinstance(formula, str):
-        raise InputError("the formula must be text such as 'outcome ~ a + b'")
+
+def _sides(formula: str) -> tuple[_Side, _Side]:
+    """Left and right side: terms, each a tuple of factors (text, how formulaic would evaluate it)."""
+    from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415  (heavy: loaded when a formula is used)
+
+    if not isinstance(formula, str) or len(formula) > _LONGEST:
+        raise InputError(f"the formula must be text such as 'outcome ~ a + b', of at most {_LONGEST} characters")
+    if _MANY.search(formula):
+        raise InputError("the formula cannot be read: a power of a sum goes up to 9, as in (a + b + c)**2")
     try:
         parsed = DefaultFormulaParser().get_terms(formula)
-    except FormulaicError as fault:
-        first_line = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
-        raise InputError(f"the formula cannot be read: {first_line}") from None
+    except Exception as fault:  # of many types: the parser trips over odd tokens
+        line = re.sub(r"\x1b\[[0-9;]*m", "", str(fault)).strip().partition("\n")[0]
+        raise InputError(f"the formula cannot be read: {line or type(fault).__name__}") from None
     if not hasattr(parsed, "lhs"):
         raise InputError("the formula has no outcome: write 'outcome ~ terms'")
-    return _names(parsed.lhs), _names(parsed.rhs)
+    return _factors(parsed.lhs), _factors(parsed.rhs)
 
 
-def _names(terms: Any) -> list[str]:
-    names = []
-    for term in terms:
-        factors: tuple[Any, ...] = getattr(term, "factors", ())
-        if len(factors) != 1 or factors[0].eval_method.value == "python":
+_MANY = re.compile(r"\)\s*(\*\*|\^)\s*[0-9]*[1-9][0-9]")
+
+
+def _factors(side: Any) -> _Side:
+    terms = list(side)
+    if len(terms) > _MOST:
+        raise InputError(f"the formula has more than {_MOST} terms: name fewer, or lower a power")
+    if not all(hasattr(term, "factors") for term in terms):
+        raise InputError("parts separated by | are not available: write one part, as in 'y ~ a + b'")
+    return [tuple((factor.expr, factor.eval_method.value) for factor in term.factors) for term in terms]
+
+
+def _term(factors: tuple[tuple[str, str], ...], schema: Schema) -> tuple[Part, ...]:
+    parts: dict[tuple[type, str], Part] = {}
+    for text, method in factors:
+        if method == "literal":
             raise InputError(
-                f"the term {str(term)!r} is not available: a formula adds plain columns, as in 'y ~ a + b'"
+                f"the number {short(text)} cannot stand in a term: write I({text} * x) for a multiple of x"
             )
-        names.append(factors[0].expr)
-    return names
+        part = plain_part(_column(text, schema)) if method == "lookup" else _Walk(text, schema).part()
+        parts[type(part), part.text] = part
+    return tuple(parts.values())
 
 
-def _term(name: str, schema: Schema) -> Number | Category:
+def _column(name: str, schema: Schema) -> Any:
     column = schema[name]
     if isinstance(column, Outcome):
-        raise InputError(f"{name!r} is an outcome of the schema and cannot stand on the right of ~")
+        raise InputError(f"{name!r} is an outcome of the schema and cannot stand on the right of ~: leave it out")
     return column
+
+
+def _one_reference_each(terms: list[tuple[Part, ...]]) -> None:
+    seen: dict[str, Factor] = {}
+    for part in (part for term in terms for part in term if isinstance(part, Factor)):
+        if seen.setdefault(part.text, part) != part:
+            raise InputError(f"{part.text!r} has two reference levels in the formula: use one C({part.text}, ...)")
+
+
+class _Walk:
+    """One factor of a formula that is more than a name."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self.text, self.schema = text, schema
+        self.quoted = re.findall(r"`([^`]*)`", text)  # names in backticks are no Python
+        count = iter(range(len(self.quoted)))
+        plain = re.sub(r"`[^`]*`", lambda _: f"__name{next(count)}", text)
+        try:
+            self.tree = ast.parse(plain, mode="eval").body
+        except (SyntaxError, ValueError, MemoryError):
+            raise self._refused("it cannot be read") from None
+
+    def part(self) -> Part:
+        """A factor C(...), or a numeric expression."""
+        if isinstance(self.tree, ast.Call) and self._called(self.tree) == "C":
+            return self._factor(self.tree)
+        expression = self._number(self.tree)
+        return Expression(self.text, expression.low, expression.high, "I", (expression,))
+
+    def _number(self, node: ast.expr) -> Expression:
+        text = self._unparsed(node)
+        match node:
+            case ast.Name():
+                return of_column(self._numeric(node))
+            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+                try:
+                    return constant(float(value))
+                except OverflowError:
+                    raise self._refused("a number is too large") from None
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+                inner = self._number(operand)
+                return apply("-", text, inner) if isinstance(sign, ast.USub) else inner
+            case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=int() as power)) if 1 <= power <= 10:
+                return apply("**", text, self._number(left), constant(power))
+            case ast.BinOp(op=ast.Pow()):
+                raise self._refused("a power is a whole number from 1 to 10, as in I(x ** 2)")
+            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+                return apply(_OPERATORS[type(operator)], text, self._number(left), self._number(right))
+            case ast.Call():
+                return self._call(node)
+        raise self._refused(f"a transform is made of columns, numbers, + - * / ** and {_CALLABLE}")
+
+    def _call(self, node: ast.Call) -> Expression:
+        name = self._called(node)
+        if name in _LEARNED:
+            raise self._refused(f"{name} learns from the values, which is not private: use a public transform")
+        if name == "Q":
+            raise self._refused("write a name with spaces in backticks, as in `my column`")
+        if name not in FUNCTIONS | {"scale"}:
+            raise self._refused(f"there is no function {name}; there are {_CALLABLE} and C")
+        if len(node.args) != 1 or node.keywords:
+            raise self._refused(f"{name} takes one argument")
+        if name == "scale":
+            return self._scale(node)
+        return apply(name, self._unparsed(node), self._number(node.args[0]))
+
+    def _scale(self, node: ast.Call) -> Expression:
+        column = self._numeric(node.args[0]) if isinstance(node.args[0], ast.Name) else None
+        if column is None or column.centre is None or column.scale is None:
+            raise self._refused(
+                "scale needs a column with a public centre and scale in the schema; "
+                "a mean and a spread learnt from the values are not private"
+            )
+        text = self._unparsed(node)
+        return apply(
+            "/", text, apply("minus", text, of_column(column), constant(column.centre)), constant(column.scale)
+        )
+
+    def _factor(self, node: ast.Call) -> Factor:
+        given = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "reference")]
+        extra = [keyword for keyword in node.keywords if keyword.arg != "reference"]
+        if not 1 <= len(given) <= 2 or extra or not isinstance(given[0], ast.Name):
+            raise self._refused("a factor is C(column) or C(column, 'reference level')")
+        column = _column(self._name(given[0]), self.schema)
+        boolean = isinstance(column, Number) and column.kind == "boolean"
+        levels, reference = ((False, True), False) if boolean else (column.levels, column.reference)
+        if not levels:
+            raise self._refused(
+                f"{column.name!r} has no levels: declare it in the schema as a category or integer with levels"
+            )
+        return Factor(column, levels, self._reference(given[1], levels) if len(given) == 2 else reference)
+
+    def _reference(self, node: ast.expr, levels: tuple[Any, ...]) -> Any:
+        if isinstance(node, ast.Call) and self._called(node) == "Treatment":
+            node = next(iter([*node.args, *(keyword.value for keyword in node.keywords)]), node)
+        if not isinstance(node, ast.Constant):
+            raise self._refused("a reference level is written as it is in the schema, text in quotes")
+        if type(node.value) is not type(levels[0]) or node.value not in levels:
+            raise self._refused(f"{short(node.value)} is not a level: {near(node.value, levels)}")
+        return node.value
+
+    def _numeric(self, node: ast.expr) -> Number:
+        column = _column(self._name(node), self.schema)
+        if not isinstance(column, Number):
+            raise self._refused(f"{column.name!r} is a category, and only a number can be transformed")
+        return column
+
+    def _name(self, node: ast.expr) -> str:
+        assert isinstance(node, ast.Name)
+        quoted = re.fullmatch(r"__name(\d+)", node.id)
+        return self.quoted[int(quoted[1])] if quoted and int(quoted[1]) < len(self.quoted) else node.id
+
+    def _called(self, node: ast.Call) -> str:
+        """The name of a function; np.log is log."""
+        match node.func:
+            case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="np"), attr=name):
+                return name
+        raise self._refused("a function is called by its name")
+
+    def _unparsed(self, node: ast.expr) -> str:
+        return re.sub(r"__name(\d+)", lambda found: self._name(ast.Name(found[0])), ast.unparse(node))
+
+    def _refused(self, reason: str) -> InputError:
+        return InputError(f"the term {short(self.text)} is not available: {reason}")

@@ -4,71 +4,29 @@
     unit = "one person"
 
     [columns.age]
-    type = "number"            # or "boolean", "category", "outcome"
+    type = "number"            # or "integer", "boolean", "category", "outcome"
     low = 0
     high = 120
 
 Nothing here is ever taken from the data.
 """
 
-import tomllib
-from collections.abc import Callable, Mapping
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any
 
+from dpinfer.data import toml
+from dpinfer.data.columns import Category, Column, Level, Number, Outcome, SchemaError, near
+from dpinfer.data.entries import TODO, column_of, entry_of
 from dpinfer.errors import InputError
 
-Level = str | int | bool
+__all__ = ["Category", "Column", "Level", "Number", "Outcome", "Schema"]
 
-
-@dataclass(frozen=True)
-class Number:
-    """A numeric column with public bounds; values beyond them are clipped."""
-
-    name: str
-    low: float
-    high: float
-    description: str = ""
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        if not (self.low < self.high and 1e-150 < self.high - self.low < 1e150):
-            raise InputError(f"column {self.name!r}: low and high must be finite, with low < high")
-
-
-@dataclass(frozen=True)
-class Category:
-    """A factor with its public levels; the reference level is the one without a coefficient."""
-
-    name: str
-    levels: tuple[Level, ...]
-    reference: Level
-    description: str = ""
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        _require_levels(self.name, self.levels)
-        if self.reference not in self.levels:
-            raise InputError(f"column {self.name!r}: the reference {self.reference!r} is not one of its levels")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What is explained: exactly two public levels, the second one counted as +1."""
-
-    name: str
-    levels: tuple[Level, ...]
-    description: str = ""
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        _require_levels(self.name, self.levels)
-        if len(self.levels) != 2:
-            raise InputError(f"outcome {self.name!r} needs exactly two levels, not {len(self.levels)}")
-
-
-Column = Number | Category | Outcome
+_FACTS = ("title", "unit", "source")
 
 
 @dataclass(frozen=True)
@@ -80,87 +38,103 @@ class Schema:
     title: str = ""
     source: str = ""
 
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise _fault("columns", "the schema has no columns: write a table [columns.NAME] for each")
+        for name, column in self.columns.items():
+            if name != column.name:
+                raise InputError(f"the schema lists a column {column.name!r} under {name!r}: use one name")
+
     @classmethod
     def read(cls, path: str | Path) -> "Schema":
-        """Read a TOML file."""
+        """Read a TOML file.  Errors name the file and the line."""
         try:
-            return cls.parse(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as fault:
-            raise InputError(f"the schema {str(path)!r} cannot be read: {type(fault).__name__}") from None
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except (OSError, ValueError) as fault:
+            raise InputError(
+                f"the schema {str(path)!r} cannot be read ({type(fault).__name__}): check the path; "
+                "`Schema.draft(table)` writes a first one"
+            ) from None
+        return cls._parse(text, Path(path).name)
 
     @classmethod
     def parse(cls, text: str) -> "Schema":
-        """Read TOML text."""
+        """Read TOML text.  Errors name the line."""
+        if not isinstance(text, str):
+            raise InputError(f"Schema.parse takes TOML text, not {type(text).__name__}; Schema.read takes a path")
+        return cls._parse(text, "")
+
+    @classmethod
+    def _parse(cls, text: str, file: str) -> "Schema":
         try:
-            document = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as fault:
-            raise InputError(f"the schema is not valid TOML: {fault}") from None
-        columns = document.pop("columns", None)
-        if not isinstance(columns, dict) or not columns:
-            raise InputError("the schema has no columns: write a table [columns.NAME] for each")
-        facts = {key: _typed("the schema", document, key, str) for key in document}
-        if not set(facts) <= {"unit", "title", "source"}:
-            raise InputError(f"unknown keys in the schema: {sorted(set(facts) - {'unit', 'title', 'source'})}")
-        return cls({name: _column(name, entry) for name, entry in columns.items()}, **facts)
+            document = toml.read(text)
+        except InputError as fault:
+            raise InputError(f"{file}: {fault}" if file else str(fault)) from None
+        try:
+            facts = _facts(document)
+            return cls(_columns(document), **facts)
+        except SchemaError as fault:
+            message, path = str(fault), fault.path
+        line = toml.line_of(text, path)
+        places = [place for place in (file, f"line {line}" if line else "") if place]
+        raise InputError(f"{', '.join(places)}: {message}" if places else message)
+
+    @classmethod
+    def draft(cls, table: Any) -> str:
+        """The text of a first schema, from the names and types of the columns of a table or file.
+
+        Guarantee [drafts_read_no_values]: the text depends on names and types alone, and is no valid schema until a
+        person has filled in what is public.
+        """
+        from dpinfer.data.draft import draft  # noqa: PLC0415  (loads the readers of tables)
+
+        return draft(table)
+
+    def write(self, path: str | Path) -> None:
+        """Write a TOML file that reads back as an equal schema; a reader never sees half of it."""
+        try:
+            toml.write_atomically(Path(path), toml.dump(self._document()).encode())
+        except (OSError, ValueError) as fault:
+            raise InputError(
+                f"the schema {str(path)!r} cannot be written ({type(fault).__name__}): check the folder and its rights"
+            ) from None
+
+    def digest(self) -> str:
+        """SHA-256 of the content as hex digits: equal schemas have the same, in whatever order they are written."""
+        canonical = json.dumps(self._document(), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def _document(self) -> dict[str, Any]:
+        facts = {key: getattr(self, key) for key in _FACTS if getattr(self, key) or key == "unit"}
+        return facts | {"columns": {name: entry_of(column) for name, column in self.columns.items()}}
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
-            raise InputError(f"the schema has no column {name!r}; it has {sorted(self.columns)}")
+            raise InputError(f"the schema has no column {name!r}: {near(name, self.columns)}")
         return self.columns[name]
 
 
-def _number(name: str, entry: dict[str, Any]) -> Column:
-    low, high = (float(_typed(name, entry, key, int | float)) for key in ("low", "high"))
-    return Number(name, low, high, **_words(name, entry))
+def _fault(key: str, message: str) -> SchemaError:
+    """An error of a key outside the columns."""
+    error = SchemaError(message)
+    error.path = (key,)
+    return error
 
 
-def _boolean(name: str, entry: dict[str, Any]) -> Column:
-    return Number(name, 0.0, 1.0, **_words(name, entry))
+def _facts(document: dict[str, Any]) -> dict[str, str]:
+    facts = {key: value for key, value in document.items() if key != "columns"}
+    for key, value in facts.items():
+        if key not in _FACTS:
+            raise _fault(key, f"the schema has no key {short(key)}: {near(key, (*_FACTS, 'columns'))}")
+        if value == TODO:
+            raise _fault(key, f"{key} is not filled in: say what one row stands for, such as 'one person'")
+        if not isinstance(value, str):
+            raise _fault(key, f"{key} must be text in quotes, not {short(value)}")
+    return facts
 
 
-def _category(name: str, entry: dict[str, Any]) -> Column:
-    levels = tuple(_typed(name, entry, "levels", list))
-    return Category(name, levels, entry.get("reference", levels[0] if levels else ""), **_words(name, entry))
-
-
-def _outcome(name: str, entry: dict[str, Any]) -> Column:
-    return Outcome(name, tuple(_typed(name, entry, "levels", list)), **_words(name, entry))
-
-
-_KINDS: dict[str, tuple[Callable[[str, dict[str, Any]], Column], set[str]]] = {
-    "number": (_number, {"low", "high"}),
-    "boolean": (_boolean, set()),
-    "category": (_category, {"levels", "reference"}),
-    "outcome": (_outcome, {"levels"}),
-}
-
-
-def _column(name: str, entry: Any) -> Column:
-    kind = entry.get("type") if isinstance(entry, dict) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise InputError(f"column {name!r} needs a type: one of {sorted(_KINDS)}")
-    build, keys = _KINDS[kind]
-    unknown = set(entry) - keys - {"type", "description", "source"}
-    if unknown:
-        raise InputError(f"column {name!r}: unknown keys {sorted(unknown)} for type {kind!r}")
-    return build(name, entry)
-
-
-def _words(name: str, entry: dict[str, Any]) -> dict[str, str]:
-    return {key: _typed(name, entry, key, str) for key in ("description", "source") if key in entry}
-
-
-def _typed(owner: str, entry: Mapping[str, Any], key: str, kind: Any) -> Any:
-    if key not in entry:
-        raise InputError(f"column {owner!r}: {key!r} is missing")
-    value = entry[key]
-    wrong_bool = isinstance(value, bool) and kind == int | float
-    if wrong_bool or not isinstance(value, kind):
-        raise InputError(f"{owner!r}: {key!r} has the wrong type, {type(value).__name__}")
-    return value
-
-
-def _require_levels(name: str, levels: tuple[Level, ...]) -> None:
-    kinds = {type(level) for level in levels}
-    if len(levels) < 2 or len(set(levels)) != len(levels) or len(kinds) != 1 or not kinds <= {str, int, bool}:
-        raise InputError(f"column {name!r} needs two or more different levels, all text, all integers or all booleans")
+def _columns(document: dict[str, Any]) -> dict[str, Column]:
+    columns = document.get("columns", {})
+    if not isinstance(columns, dict):
+        raise _fault("columns", "columns is a table: write [columns.NAME] for each column")
+    return {name: column_of(name, entry) for name, entry in columns.items()}

@@ -1,77 +1,132 @@
-"""Columns of a pandas, polars or pyarrow table as arrays.  Errors speak of names and types, never of values."""
+"""Columns of a pandas, polars or pyarrow table, or of a file, as arrays.
 
-from collections.abc import Sequence
+Errors speak of names and types, never of values.
+"""
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.data import files
+from dpinfer.data.columns import Category, Column, Level, Number, Outcome
 from dpinfer.data.design import Design
-from dpinfer.data.schema import Category, Level, Number, Outcome
 from dpinfer.data.source import Rows
+from dpinfer.data.terms import Factor, Terms
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 
+Codes = npt.NDArray[np.intp]
 
-def open_table(native: Any) -> nw.DataFrame[Any]:
-    """Any table that narwhals knows."""
+
+def open_table(native: Any, columns: Iterable[Column]) -> nw.DataFrame[Any]:
+    """Any table that narwhals knows, or a file, of which the given columns are read."""
+    if isinstance(native, str | PathLike):
+        native = files.read(native, list(columns))
     try:
         return nw.from_native(native, eager_only=True)
     except TypeError:
-        raise InputError(f"a formula needs a pandas, polars or pyarrow table, not {type(native).__name__}") from None
+        raise InputError(
+            f"a formula needs a pandas, polars or pyarrow table, or the path of a file, not {type(native).__name__}"
+        ) from None
 
 
-def encode(native: Any, outcome: Outcome, terms: list[Number | Category]) -> tuple[Design, Rows]:
+def encode(native: Any, outcome: Outcome, terms: Terms) -> tuple[Design, Rows]:
     """The public design of a parsed formula, and the bounded rows of a table."""
-    design, table = Design.of_terms(terms), open_table(native)
+    design = Design.of_terms(terms)
+    table = open_table(native, [outcome, *terms.columns])
     return design, Rows.of(design.rows(read_terms(table, terms)), read_labels(table, outcome))
 
 
-def read_terms(table: nw.DataFrame[Any], terms: list[Number | Category]) -> Array:
-    """The design's columns in original units; NaN marks a value that cannot be encoded."""
-    parts = [_numbers(table, term) if isinstance(term, Number) else _dummies(table, term) for term in terms]
+def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:
+    """The design's columns in original units, with values clipped to the bounds of the schema.
+
+    NaN marks a row that cannot be encoded.
+    """
+    known = {column.name: _known(table, column) for column in terms.columns if isinstance(column, Number)}
+
+    def numbers(column: Number) -> Array:
+        return _bounded(known[column.name], column)
+
+    def codes(factor: Factor) -> Codes:
+        column = factor.column
+        found = match(known[factor.text], factor.levels) if isinstance(column, Number) else _codes(table, column)
+        if column.missing in factor.levels:
+            found = np.where(found == len(factor.levels), factor.levels.index(column.missing), found)
+        return found
+
+    parts = [block.values(numbers, codes) for block in terms.blocks]
     return np.column_stack([np.empty((len(table), 0)), *parts])
 
 
+@np.errstate(all="ignore")  # a warning would tell of a value
 def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
-    """-1 and +1 for the two levels, NaN for anything else."""
-    codes = _codes(table, outcome.name, outcome.levels)
-    return np.array([-1.0, 1.0, np.nan])[codes]
+    """-1 and +1 for the two levels, or a numeric outcome mapped to [-1, 1] by its bounds; NaN for anything else."""
+    if outcome.levels:
+        return np.array([-1.0, 1.0, np.nan])[_codes(table, outcome)]
+    assert outcome.low is not None
+    assert outcome.high is not None
+    values = _numbers(table, outcome.name)
+    middle, half = (outcome.low + outcome.high) / 2, (outcome.high - outcome.low) / 2
+    known = np.where(np.isfinite(values), values, np.nan)
+    return np.asarray(np.clip((np.clip(known, outcome.low, outcome.high) - middle) / half, -1.0, 1.0))
 
 
-def _numbers(table: nw.DataFrame[Any], term: Number) -> Array:
-    column = _get(table, term.name)
+@np.errstate(all="ignore")  # a warning would tell of a value
+def _known(table: nw.DataFrame[Any], column: Number) -> Array:
+    """The values of a column, NaN where a value is not of its kind."""
+    values = _numbers(table, column.name, objects=column.kind == "boolean")
+    known = np.isfinite(values)
+    if column.kind == "integer":
+        known &= values % 1 == 0
+    if column.kind == "boolean":
+        known &= (values == 0) | (values == 1)
+    return np.where(known, values, np.nan)
+
+
+def _bounded(known: Array, column: Number) -> Array:
+    substitute = np.nan if column.missing is None else column.missing
+    return np.where(np.isnan(known), substitute, np.clip(known, column.low, column.high))
+
+
+def _numbers(table: nw.DataFrame[Any], name: str, *, objects: bool = False) -> Array:
+    column = _get(table, name)
+    if objects and holds_objects(column):  # booleans with a missing one in pandas
+        return np.array([0.0, 1.0, np.nan])[match(column.to_numpy(), (False, True))]
     if column.dtype.is_integer() or column.dtype == nw.Boolean:  # by numpy: Arrow refuses large integers
         missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
         whole = column.fill_null(False if column.dtype == nw.Boolean else 0).to_numpy()
         return np.where(missing, np.nan, np.asarray(whole).astype(float))
-    if not column.dtype.is_float():
-        raise InputError(f"column {term.name!r} must hold numbers, as the schema says, not {column.dtype}")
+    if not column.dtype.is_numeric():
+        raise InputError(
+            f"column {name!r} must hold numbers, as the schema says, not {_kind(column)}: convert it, or change its "
+            "type in the schema"
+        )
     return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=float)
 
 
-def _dummies(table: nw.DataFrame[Any], term: Category) -> Array:
-    rows = np.vstack([np.eye(len(term.levels)), np.full(len(term.levels), np.nan)])
-    kept = [j for j, level in enumerate(term.levels) if level != term.reference]
-    return rows[:, kept][_codes(table, term.name, term.levels)]
-
-
-def _codes(table: nw.DataFrame[Any], name: str, levels: tuple[Level, ...]) -> npt.NDArray[np.intp]:
+def _codes(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
     """The place of each value among the levels; their number for anything else, missing values included.
 
     A missing value can turn a pandas column of integers into floats, or one of booleans into objects: both are read.
     """
+    name, levels = source.name, source.levels
     column, kind = _get(table, name), type(levels[0])
     fits = {
         str: column.dtype in (nw.String, nw.Categorical, nw.Enum),
         int: column.dtype.is_integer() or column.dtype.is_float(),
         bool: column.dtype == nw.Boolean,
     }
-    if column.dtype == nw.Object:
+    if holds_objects(column):
         return match(column.to_numpy(), levels)
     if not fits[kind]:
-        raise InputError(f"column {name!r} is {column.dtype}, but its levels in the schema are {kind.__name__}")
+        raise InputError(
+            f"column {name!r} is {column.dtype}, but its levels in the schema are {kind.__name__}: convert it, or "
+            "write the levels as they are in the table"
+        )
     column = column.cast(nw.String) if kind is str else column
     codes = np.full(len(column), len(levels))
     for j, level in enumerate(levels):
@@ -79,7 +134,7 @@ def _codes(table: nw.DataFrame[Any], name: str, levels: tuple[Level, ...]) -> np
     return codes
 
 
-def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> npt.NDArray[np.intp]:
+def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
     """The place of each value of an array among the levels; their number for anything else.
 
     Objects are compared one by one and only if they are plain text or numbers: others may refuse to be compared.
@@ -95,8 +150,15 @@ def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> npt.NDArray[np.i
     return codes
 
 
+def holds_objects(column: nw.Series[Any]) -> bool:
+    """By the type of the array, not by what narwhals finds in it: the values must not decide how a column is read."""
+    return getattr(column.to_native(), "dtype", None) == np.dtype(object) or column.dtype == nw.Object
+
+
+def _kind(column: nw.Series[Any]) -> str:
+    return "objects" if holds_objects(column) else str(column.dtype)
+
+
 def _get(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
-    if table.columns.count(name) != 1:
-        many = "no column" if name not in table.columns else "more than one column"
-        raise InputError(f"the table has {many} {name!r}")
+    files.require(name, table.columns, "the table")
     return table.get_column(name)

@@ -118,8 +118,8 @@ def coverage(  # noqa: PLR0913  (the public face)
 ) -> Study:
     """How often the intervals of a plan cover, and how long they are, on bootstrap replicates of a data set.
 
-    Give rows in the unit ball and labels, or a table with ``schema`` and ``formula``.  With ``truth``, probabilities of
-    the label +1 (an array, or a function of the rows), labels are drawn from them instead and ``y`` is left out.
+    Give rows in the unit ball and labels, or a table or file with ``schema`` and ``formula``.  With ``truth``,
+    probabilities of the label +1 (an array, or a function of the rows), labels are drawn from them, without ``y``.
     ``device`` runs the fits on torch ("cuda", "cpu"); ``checkpoint`` names a file to resume from.  The numbers depend
     on the seed, not on workers, tiles or device.  Memory: about 8 (d(d+1)/2 + 8 d) bytes a record, and 256 bytes a
     record and worker for the counts; twice that with ``truth``.
@@ -190,7 +190,10 @@ def _trial(
     if formula is not None or schema is not None:
         if formula is None or y is not None or truth is not None:
             raise InputError("a table is studied with schema= and formula=, and without y or truth=")
-        design, source = encode(X, *parse(formula, schema))
+        outcome, terms = parse(formula, schema)
+        if not outcome.levels:
+            raise InputError(f"{outcome.name!r} is a numeric outcome: a study needs two levels in the schema")
+        design, source = encode(X, outcome, terms)
         population, names, back = Population.of_records(source), design.names, design.back()
     else:
         if (y is None) == (truth is None):
