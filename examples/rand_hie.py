@@ -3,7 +3,7 @@
 import dpinfer as dp
 
 demo = dp.datasets.rand_hie()
-ledger = dp.Ledger(total=dp.ZCDP(1.0))
+ledger = dp.Ledger(total=dp.ZCDP(1.0), unit=demo.schema.unit)
 model = dp.LogisticRegression(demo.formula, schema=demo.schema, budget=dp.ZCDP(0.1875), ledger=ledger)
 result = model.fit(demo.table).result_
 print(result.summary())
