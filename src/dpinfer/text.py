@@ -29,8 +29,8 @@ def coefficients(rows: Sequence[Mapping[str, Any]], level: float) -> str:
 
 
 def _two_columns(facts: Mapping[str, str]) -> list[str]:
-    half = _WIDTH // 2
     cells = [f"{name + ':':<14}{fact}" for name, fact in facts.items()]
+    half = max(_WIDTH // 2, *(len(cell) + 2 for cell in cells[::2]))
     return [f"{left:<{half}}{right}" for left, right in zip(cells[::2], cells[1::2], strict=True)]
 
 

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.losses import check_loss, slope_within
+from dpinfer.maths.check import check_loss
+from dpinfer.maths.losses import slope_within
 from support import Tripled, labelled
 
 losses = st.one_of(st.just(dp.Logistic()), st.builds(dp.HuberHinge, st.floats(0.05, 5)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.source import Rows, Source
+from dpinfer.data.source import UNSCALED, Rows, Scale, Source
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.estimate import estimate, moved_by_hessian, noise_map
 from dpinfer.fit.matrices import Matrices, private_matrices
@@ -14,7 +14,7 @@ from dpinfer.fit.plan import Plan, default_plan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.inference import ErrorLaw, sandwich, total_covariance
 from dpinfer.maths.laws import Law
-from dpinfer.maths.losses import Loss, describe
+from dpinfer.maths.losses import Loss, describe, kind
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -26,7 +26,7 @@ from dpinfer.result import FitResult, Model, Privacy
 class Setting:
     """The public side of a fit: what is estimated, how the budget is shared, how coefficients are named.
 
-    ``back`` maps coefficients of the bounded rows to the units of the result.
+    ``back`` maps coefficients of the bounded rows to the units of the columns, ``outcome`` to those of the outcome.
     """
 
     loss: Loss
@@ -35,6 +35,17 @@ class Setting:
     names: tuple[str, ...]
     back: Array
     unit: str = "one record"
+    outcome: Scale = UNSCALED
+
+    @property
+    def mapping(self) -> Array:
+        """From coefficients of the bounded rows and the scaled outcome to the units of the result, less `shift`."""
+        return self.outcome.half * self.back
+
+    @property
+    def shift(self) -> Array:
+        """What the centre of the outcome adds: all of it to the intercept, which comes first."""
+        return np.asarray(self.outcome.centre * np.eye(1, len(self.names))[0])
 
 
 def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: int | None) -> FitResult:
@@ -43,7 +54,7 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
     plan, risk = setting.plan, PenalisedRisk(setting.loss, setting.penalty, source.n)
-    forward = np.linalg.inv(setting.back)
+    back, forward = setting.mapping, np.linalg.inv(setting.mapping)
     plan.noise(risk)  # raises before anything is booked or read
     gate = Gate(Entry("fit", setting.unit, plan.events()), ledger, insecure_seed)
     coef = estimate(plan, gate, source, risk)
@@ -51,8 +62,8 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     error = error_law(matrices, coef.noise, plan, risk.n, insecure_seed)
     return FitResult(
         names=setting.names,
-        estimate=setting.back @ coef.value,
-        error=error.mapped(setting.back),
+        estimate=back @ coef.value + setting.shift,
+        error=error.mapped(back),
         hessian=forward.T @ matrices.hessian @ forward,
         score_cov=forward.T @ matrices.score_cov @ forward,
         model=_model(setting, risk),
@@ -90,13 +101,14 @@ def infer(  # noqa: PLR0913  (the public face)
     ledger: Book | None = None,
     insecure_seed: int | None = None,
 ) -> FitResult:
-    """Fit on rows that are already bounded: norms above 1 are clipped, y is -1 or +1.
+    """Fit on rows that are already bounded: norms above 1 are clipped.
 
-    Give a ``budget`` (a default plan is chosen from its kind) or a ``plan``.  A row with a NaN, an infinity or
-    another label counts as the zero row, because an error would reveal it.  ``insecure_seed`` is for tests: the
-    result then says that it is not private.
+    With a loss of the margin y is -1 or +1.  With a loss of the residual it is a number scaled to [-1, 1] by public
+    bounds, never by the data; what lies beyond is clipped.  Give a ``budget`` (a default plan is chosen from its kind)
+    or a ``plan``.  A row with a NaN, an infinity or another label counts as the zero row, because an error would reveal
+    it.  ``insecure_seed`` is for tests: the result then says that it is not private.
     """
-    source = Rows.of(X, y)
+    source = Rows.of(X, y, kind(loss))
     names = tuple(f"x{j + 1}" for j in range(source.dim))
     setting = Setting(loss, penalty, choose_plan(budget, plan), names, np.eye(source.dim))
     check_target(target, setting)
@@ -124,13 +136,18 @@ def check_target(target: str, setting: Setting) -> None:
 
 
 def _model(setting: Setting, risk: PenalisedRisk) -> Model:
+    loss, half = setting.loss, setting.outcome.half
+    in_units = loss.rescaled(half) if hasattr(loss, "rescaled") else loss
     return Model(
-        loss=describe(setting.loss),
+        loss=describe(in_units),
         penalty=float(setting.penalty),
         n=risk.n,
         target="penalised" if setting.penalty else "unpenalised",
         mechanism=str(setting.plan.mechanism),
         recipe=setting.plan.recipe,
+        of=kind(loss),
+        centre=setting.outcome.centre,
+        unit=float(half ** (2 - getattr(loss, "degree", 2))),
     )
 
 

@@ -42,13 +42,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Trial:
-    """A study's public setting and its engine.  ``back`` maps coefficients to the units of the study."""
+    """A study's public setting and its engine.  ``back`` and ``shift`` map coefficients to the units of the study."""
 
     engine: Engine
     population: Population
     plan: Plan
     seed: int
     back: Array
+    shift: float | Array = 0.0
     noise: Law = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,21 +58,21 @@ class Trial:
     @property
     def target(self) -> Array:
         """What the intervals should cover: the minimiser on the population."""
-        return np.asarray(self.back @ self.engine.start)
+        return self._in_units(self.engine.start)
 
     def estimates(self, replicates: range) -> Array:
         """Released coefficients alone."""
         counts = self._counts(replicates)
         b = self._draw(self.noise, 0, replicates, self.engine.dim)
         if isinstance(self.plan.mechanism, ObjectivePerturbation):
-            return self.engine.fit(counts, b).coef @ self.back.T
-        return (self.engine.fit(counts, 0 * b).coef + b) @ self.back.T
+            return self._in_units(self.engine.fit(counts, b).coef)
+        return self._in_units(self.engine.fit(counts, 0 * b).coef + b)
 
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
         """Intervals of one batch, held against the target."""
         coef, matrices, plain = self._release(replicates, nonprivate)
         half = self._half(matrices, self.noise, level)
-        error = np.abs(coef @ self.back.T - self.target)
+        error = np.abs(self._in_units(coef) - self.target)
         finite = np.isfinite(half) & np.isfinite(error)
         length = np.where(finite, 2 * half, 0.0)
         return Tally(
@@ -82,6 +83,9 @@ class Trial:
             nonprivate=length.sum(axis=0) if plain is None else self._plain_length(plain, level, finite),
             reported=finite.sum(axis=0).astype(float),
         )
+
+    def _in_units(self, coef: Array) -> Array:
+        return np.asarray(coef @ self.back.T + self.shift)
 
     def _release(self, replicates: range, nonprivate: bool) -> tuple[Array, Matrices, Batch | None]:
         """θ~, H~ and Σ~ of every replicate, NaN where there is no fit; and the fits without noise, where wanted."""
