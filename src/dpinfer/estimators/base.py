@@ -110,12 +110,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        private = not isinstance(self.budget, NoPrivacy)
-        tags.non_deterministic = private and self.insecure_seed is None
-        for kind in (tags.classifier_tags, tags.regressor_tags):
-            if kind is not None:
-                kind.poor_score = private
+        tags.non_deterministic = self._private and self.insecure_seed is None
         return tags
+
+    @property
+    def _private(self) -> bool:
+        return not isinstance(self.budget, NoPrivacy)
 
 
 def _vector(y: Any) -> npt.NDArray[Any]:

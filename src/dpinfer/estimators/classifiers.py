@@ -59,6 +59,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = self._private
         return tags
 
 

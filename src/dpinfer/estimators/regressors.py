@@ -52,6 +52,11 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     def _keep(self, estimate: Array) -> None:
         self.intercept_, self.coef_ = float(estimate[0]), estimate[1:]
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = self._private
+        return tags
+
 
 class HuberRegression(LinearRegressor):
     """Private robust linear regression with the Huber loss; confidence intervals in ``result_``.
