@@ -141,6 +141,17 @@ def test_what_is_not_finite_counts_as_the_zero_row():
     assert ours.result_.model.n == N
 
 
+def test_a_missing_outcome_never_decides_whether_a_fit_fails():
+    """None in a list, NaN, and a missing value of a pandas column with a type that has one."""
+    for make in (list, np.array, lambda y: pd.Series(y, dtype="Float64"), lambda y: pd.Series(y, dtype="float64")):
+        whole, spoilt = Y.tolist(), [None, *Y.tolist()[1:]]
+        if make is np.array:
+            spoilt[0] = np.nan
+        fits = [of(dp.HuberRegression, penalty=0.01).fit(X, make(y)).coef_ for y in (whole, spoilt)]
+        assert not np.array_equal(*fits)
+        assert np.allclose(*fits, rtol=0.01)
+
+
 def test_defaults_come_from_public_facts():
     assert of(dp.HuberRegression).fit(X, Y).result_.model.loss == "Huber(knee=16)"
     bandwidth = 80 * ((3 + np.log(N)) / N) ** 0.4

@@ -45,8 +45,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """Take what is public about the outcome from the parameters or, with a formula, from its column."""
         raise NotImplementedError
 
-    def _outcomes(self, y: npt.NDArray[Any], scale: Scale) -> Array:
-        """The outcomes of an array as a source wants them."""
+    def _outcomes(self, y: Any, scale: Scale) -> Array:
+        """The outcomes of an array or a list as a source wants them."""
         raise NotImplementedError
 
     def _keep(self, estimate: Array) -> None:
@@ -86,7 +86,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names))
-        return design, Rows.of(design.rows(values), self._outcomes(_vector(y), scale), self.kind), scale, "one record"
+        return design, Rows.of(design.rows(values), self._outcomes(y, scale), self.kind), scale, "one record"
 
     def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows, Scale, str]:
         if y is not None:
@@ -118,7 +118,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return not isinstance(self.budget, NoPrivacy)
 
 
-def _vector(y: Any) -> npt.NDArray[Any]:
+def vector(y: Any) -> npt.NDArray[Any]:
+    """y with one dimension; a column gets scikit-learn's warning."""
     values = np.asarray(y)
     if values.ndim != 1 and not (values.ndim == 2 and values.shape[1] == 1):
         raise InputError(f"y must have one dimension, not shape {values.shape}")

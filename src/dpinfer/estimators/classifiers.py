@@ -11,7 +11,7 @@ from dpinfer.data import table as tables
 from dpinfer.data.schema import Level, Outcome, Schema
 from dpinfer.data.source import UNSCALED, Scale
 from dpinfer.errors import InputError
-from dpinfer.estimators.base import Bounds, LinearModel
+from dpinfer.estimators.base import Bounds, LinearModel, vector
 from dpinfer.fit.plan import Plan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import HuberHinge, Logistic, Loss
@@ -44,14 +44,14 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         self.classes_ = declared
         return UNSCALED
 
-    def _outcomes(self, y: npt.NDArray[Any], scale: Scale) -> Array:  # noqa: ARG002
+    def _outcomes(self, y: Any, scale: Scale) -> Array:  # noqa: ARG002
         """-1 and +1 for the declared classes, NaN for anything else."""
-        classes, text = self.classes_, "UST"
-        if y.dtype.kind != "O" and (y.dtype.kind in text) != (classes.dtype.kind in text):
+        labels, classes, text = vector(y), self.classes_, "UST"
+        if labels.dtype.kind != "O" and (labels.dtype.kind in text) != (classes.dtype.kind in text):
             raise InputError(
-                f"y is {y.dtype} but classes= are {classes.dtype}: declare the two labels of y as classes="
+                f"y is {labels.dtype} but classes= are {classes.dtype}: declare the two labels of y as classes="
             )
-        return np.array([-1.0, 1.0, np.nan])[tables.match(y, classes.tolist())]
+        return np.array([-1.0, 1.0, np.nan])[tables.match(labels, classes.tolist())]
 
     def _keep(self, estimate: Array) -> None:
         self.intercept_, self.coef_ = estimate[:1], estimate[None, 1:]

@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
 from dpinfer.data.schema import Outcome, Schema
 from dpinfer.data.source import UNSCALED, Scale, numbers
 from dpinfer.errors import InputError
-from dpinfer.estimators.base import Bounds, LinearModel
+from dpinfer.estimators.base import Bounds, LinearModel, vector
 from dpinfer.fit.plan import Plan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Huber, Loss, SmoothedQuantile
@@ -46,8 +45,8 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
             raise InputError("outcome must be a pair (low, high) of numbers") from None
         return Scale.of_range(low, high)
 
-    def _outcomes(self, y: npt.NDArray[Any], scale: Scale) -> Array:
-        return scale.bounded(numbers("y", y, "a regression needs a numeric outcome"))
+    def _outcomes(self, y: Any, scale: Scale) -> Array:
+        return scale.bounded(vector(numbers("y", y, "a regression needs a numeric outcome")))
 
     def _keep(self, estimate: Array) -> None:
         self.intercept_, self.coef_ = float(estimate[0]), estimate[1:]
