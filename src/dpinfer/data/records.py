@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dpinfer.data.design import Design
+from dpinfer.data.design import INTERCEPT, Design
 from dpinfer.data.schema import Category, Number, Outcome
 from dpinfer.data.source import UNSCALED, Rows, Scale
 from dpinfer.data.table import open_table, read_labels, read_terms
@@ -20,5 +20,10 @@ def read(native: Any, outcome: Outcome, terms: list[Number | Category], kind: st
             f"this loss is of the {kind}, so the schema must declare the outcome {outcome.name!r} by {needs}"
         )
     design, table = Design.of_terms(terms), open_table(native)
-    rows = Rows.of(design.rows(read_terms(table, terms)), read_labels(table, outcome), kind)
-    return design, rows, UNSCALED if outcome.levels else Scale.of_range(*(getattr(outcome, s) for s in ("low", "high")))
+    rows, labels = design.rows(read_terms(table, terms)), read_labels(table, outcome)
+    if kind == "margin":
+        return design, Rows.of(rows, labels, kind), UNSCALED
+    low, high = (getattr(outcome, side) for side in ("low", "high"))
+    scale = Scale.of_range(low, high, centred=INTERCEPT in design.names)
+    original = Scale.of_range(low, high).original(labels)
+    return design, Rows.of(rows, scale.bounded(original), kind), scale

@@ -39,16 +39,20 @@ class Scale:
     half: float = 1.0
 
     @classmethod
-    def of_range(cls, low: float, high: float) -> "Scale":
-        """[low, high] to [-1, 1]."""
+    def of_range(cls, low: float, high: float, *, centred: bool = True) -> "Scale":
+        """[low, high] to [-1, 1]; without an intercept nothing could take up a shift, and 0 stays 0."""
         if not (low < high and 1e-150 < high - low < 1e150):
             raise InputError("the outcome's low and high must be finite numbers, with low < high")
-        return cls((low + high) / 2, (high - low) / 2)
+        return cls((low + high) / 2, (high - low) / 2) if centred else cls(0.0, max(abs(low), abs(high)))
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def bounded(self, y: Array) -> Array:
         """y~, not yet clipped."""
         return (y - self.centre) / self.half
+
+    def original(self, bounded: Array) -> Array:
+        """y from y~."""
+        return self.centre + self.half * bounded
 
 
 UNSCALED = Scale()

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from dpinfer.data import records
 from dpinfer.data import table as tables
-from dpinfer.data.design import Design
+from dpinfer.data.design import INTERCEPT, Design
 from dpinfer.data.formula import parse
 from dpinfer.data.schema import Outcome, Schema
 from dpinfer.data.source import Rows, Scale, numbers
@@ -49,8 +49,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """The outcomes of an array or a list as a source wants them."""
         raise NotImplementedError
 
-    def _keep(self, estimate: Array) -> None:
-        """Set ``coef_`` and ``intercept_``, the intercept first in the estimate."""
+    def _keep(self, intercept: float, coef: Array) -> None:
+        """Set ``intercept_`` and ``coef_`` in the shapes of scikit-learn."""
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -60,7 +60,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         penalty = default_penalty(plan, loss, source.n, source.dim) if self.penalty is None else self.penalty
         setting = Setting(loss, penalty, plan, design.names, design.back(), unit, scale)
         self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
-        self._keep(self.result_.estimate.copy())
+        at = design.names.count(INTERCEPT)
+        self._keep(float(self.result_.estimate[:at].sum()), self.result_.estimate[at:].copy())
         self.penalty_ = penalty
         return self
 

@@ -53,8 +53,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             )
         return np.array([-1.0, 1.0, np.nan])[tables.match(labels, classes.tolist())]
 
-    def _keep(self, estimate: Array) -> None:
-        self.intercept_, self.coef_ = estimate[:1], estimate[None, 1:]
+    def _keep(self, intercept: float, coef: Array) -> None:
+        self.intercept_, self.coef_ = np.array([intercept]), coef[None]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -48,8 +48,8 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     def _outcomes(self, y: Any, scale: Scale) -> Array:
         return scale.bounded(vector(numbers("y", y, "a regression needs a numeric outcome")))
 
-    def _keep(self, estimate: Array) -> None:
-        self.intercept_, self.coef_ = float(estimate[0]), estimate[1:]
+    def _keep(self, intercept: float, coef: Array) -> None:
+        self.intercept_, self.coef_ = intercept, coef
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.data.design import INTERCEPT
 from dpinfer.data.source import UNSCALED, Rows, Scale, Source
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.estimate import estimate, moved_by_hessian, noise_map
@@ -44,8 +45,8 @@ class Setting:
 
     @property
     def shift(self) -> Array:
-        """What the centre of the outcome adds: all of it to the intercept, which comes first."""
-        return np.asarray(self.outcome.centre * np.eye(1, len(self.names))[0])
+        """What the centre of the outcome adds: all of it to the intercept."""
+        return self.outcome.centre * np.array([float(name == INTERCEPT) for name in self.names])
 
 
 def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: int | None) -> FitResult:
