@@ -206,9 +206,9 @@ def test_bad_outcomes_and_quantiles():
 def test_an_outcome_with_levels_is_refused():
     schema = dp.Schema.parse('[columns.y]\ntype = "outcome"\nlevels = ["a", "b"]\n[columns.x]\ntype = "boolean"')
     table = pd.DataFrame({"y": ["a", "b"], "x": [True, False]})
-    with pytest.raises(dp.InputError, match="declare the outcome 'y' by numbers: low and high"):
+    with pytest.raises(dp.InputError, match="'y' is an outcome with levels: a regression needs low and high"):
         dp.HuberRegression("y ~ x", schema=schema, budget=dp.NoPrivacy()).fit(table)
-    with pytest.raises(dp.InputError, match="this loss is of the residual"):
+    with pytest.raises(dp.InputError, match="needs low and high in the schema"):
         dp.simulate.coverage(table, schema=schema, formula="y ~ x", loss=dp.Huber(0.1), budget=dp.NoPrivacy())
 
 

@@ -14,11 +14,10 @@ def read(native: Any, outcome: Outcome, terms: list[Number | Category], kind: st
 
     A loss of the margin needs an outcome with two levels, a loss of the residual one with bounds.
     """
-    if bool(outcome.levels) != (kind == "margin"):
-        needs = "two levels" if kind == "margin" else "numbers: low and high, no levels"
-        raise InputError(
-            f"this loss is of the {kind}, so the schema must declare the outcome {outcome.name!r} by {needs}"
-        )
+    if kind == "margin" and not outcome.levels:
+        raise InputError(f"{outcome.name!r} is a numeric outcome: a classifier needs two levels in the schema")
+    if kind == "residual" and outcome.levels:
+        raise InputError(f"{outcome.name!r} is an outcome with levels: a regression needs low and high in the schema")
     design, table = Design.of_terms(terms), open_table(native)
     rows, labels = design.rows(read_terms(table, terms)), read_labels(table, outcome)
     if kind == "margin":

@@ -64,14 +64,14 @@ def _at(totals: Totals, coef: Array) -> _Point:
 
 
 def _newton_step(point: _Point) -> Array:
-    """-H⁻¹g; a Hessian that rounding has made indefinite is raised until it can be factorised."""
+    """-H⁻¹g; a Hessian that rounding has made indefinite, or that is 0, is raised until it can be factorised."""
     raise_by = 0.0
     identity = np.eye(len(point.coef))
     while True:
         try:
             return -cho_solve(cho_factor(point.hessian + raise_by * identity), point.gradient)
         except LinAlgError:
-            size = max(float(np.abs(point.hessian).max()), np.finfo(float).tiny)
+            size = max(float(np.abs(point.hessian).max()), point.gradient_norm, np.finfo(float).tiny)
             raise_by = max(10 * raise_by, 1e-14 * size)
 
 
