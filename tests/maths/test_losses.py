@@ -69,6 +69,7 @@ def test_residual_losses_have_the_stated_constants():
     assert np.allclose(huber.value(z), [0.555, 0.045, 0.005, 0.045, 0.255])
     assert np.allclose(huber.slope(z), [-0.3, -0.3, 0.1, 0.3, 0.3])
     assert np.array_equal(huber.curvature(z), [0, 1, 1, 1, 0])
+    assert dp.Huber(np.int64(2)).slope_bound == 2
 
 
 @pytest.mark.parametrize(("tau", "bandwidth"), [(0.5, 0.2), (0.9, 0.05), (0.1, 1.0)])

@@ -174,7 +174,7 @@ class SmoothedQuantile:
     degree = 1
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.tau, int | float) and 0 < self.tau < 1):
+        if not (isinstance(self.tau, int | float | np.number) and 0 < self.tau < 1):
             raise InputError(f"the tau of SmoothedQuantile must lie strictly between 0 and 1, not {self.tau!r}")
         _require_positive("the bandwidth of SmoothedQuantile", self.bandwidth)
 
@@ -218,7 +218,7 @@ class SmoothedQuantile:
 
 
 def _require_positive(name: str, value: float) -> None:
-    if not (isinstance(value, int | float) and 0 < value < np.inf):
+    if not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
         raise InputError(f"{name} must be a positive number, not {value!r}")
 
 

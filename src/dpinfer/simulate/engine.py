@@ -15,9 +15,9 @@ Three passes over tiles of rows × replicates, all on the scale of means:
     B  chord steps with the Hessian of A until they are small; without T the first is in single precision
     C  gradient, Hessian and score second moment in double precision, Newton step, certificate; repeated if it fails
 
-The certificate bounds the gradient norm at the returned point.  Where the curvature is Lipschitz (logistic) Taylor's
-remainder gives it after the step; else the gradient is measured at the point itself.  What still fails after `PASSES`
-is handed to the certified minimiser.  Nothing here is private.
+The certificate bounds the gradient norm at the returned point.  Where the curvature is Lipschitz (logistic,
+smoothed quantile) Taylor's remainder gives it after the step; else the gradient is measured at the point itself.
+What still fails after `PASSES` is handed to the certified minimiser.  Nothing here is private.
 """
 
 from dataclasses import dataclass
