@@ -58,7 +58,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         design, source, scale, unit = self._read(X, y) if self.formula is None else self._read_table(X, y)
         plan, loss = choose_plan(self.budget, self.plan), self._loss(source.n, source.dim, scale)
         penalty = default_penalty(plan, loss, source.n, source.dim) if self.penalty is None else self.penalty
-        setting = Setting(loss, penalty, plan, design.names, design.back(), unit, scale)
+        setting = Setting(loss, penalty, plan, design.names, design.back(), unit, outcome=scale)
         self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
         at = design.names.count(INTERCEPT)
         self._keep(float(self.result_.estimate[:at].sum()), self.result_.estimate[at:].copy())

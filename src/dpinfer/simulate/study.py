@@ -207,7 +207,7 @@ def _trial(
     check_target(options.target, setting)
     with threadpool_limits(1, "blas"):
         engine = Engine(population, PenalisedRisk(loss, penalty, population.n), *_namespace(options.device))
-    return Trial(engine, population, plan, options.seed, setting.mapping, setting.shift), names
+    return Trial(engine, population, plan, options.seed, setting.mapping, shift=setting.shift), names
 
 
 def _of_arrays(X: Any, y: Any, truth: Any, kind: str) -> Population:
