@@ -16,25 +16,35 @@ CANNOT_PASS = {
     "check_dtype_object": "an object column may hold anything, and converting it would raise on a value",
 }
 
-ESTIMATORS = [
+BUDGETS = ((dp.NoPrivacy(), None), (dp.PureDP(50.0), 0), (dp.ZCDP(1.0), 0))
+CLASSIFIERS = [
     cls(bounds=(-10, 10), budget=budget, insecure_seed=seed)
     for cls in (dp.LogisticRegression, dp.LinearSVC)
-    for budget, seed in ((dp.NoPrivacy(), None), (dp.PureDP(50.0), 0), (dp.ZCDP(1.0), 0))
+    for budget, seed in BUDGETS
 ]
+REGRESSORS = [
+    cls(bounds=(-10, 10), outcome=(-10, 10), penalty=1e-5 if seed is None else None, budget=budget, insecure_seed=seed)
+    for cls in (dp.HuberRegression, dp.QuantileRegression)
+    for budget, seed in BUDGETS
+]
+EVERY_KIND = ("check_estimators_nan_inf", "check_supervised_y_no_nan", "check_dtype_object")
 
 # The checks feed one-column vectors and constant data on purpose; their warnings are not ours.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda _: CANNOT_PASS)
+@parametrize_with_checks([*CLASSIFIERS, *REGRESSORS], expected_failed_checks=lambda _: CANNOT_PASS)
 def test_estimator_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("name", CANNOT_PASS)
-def test_every_listed_check_exists_and_fails(name):
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [*((name, CLASSIFIERS[0]) for name in CANNOT_PASS), *((name, REGRESSORS[0]) for name in EVERY_KIND)],
+)
+def test_every_listed_check_exists_and_fails(name, example):
     """The list stays honest: a check that would pass must not stay on it."""
-    checks = estimator_checks_generator(ESTIMATORS[0])
+    checks = estimator_checks_generator(example)
     (check,) = [functools.partial(check, estimator) for estimator, check in checks if check.func.__name__ == name]
     with pytest.raises((AssertionError, dp.InputError)):
         check()

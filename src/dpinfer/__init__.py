@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from dpinfer.errors import BudgetError, DpinferError, InputError, LedgerError, PrivacyError
 from dpinfer.fit.plan import ObjectivePerturbation, OutputPerturbation, Plan
 from dpinfer.fit.run import infer
-from dpinfer.maths.losses import HuberHinge, Logistic, Loss
+from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger
 from dpinfer.result import FitResult
@@ -13,7 +13,7 @@ from dpinfer.result import FitResult
 if TYPE_CHECKING:
     from dpinfer import datasets, plot, report, simulate
     from dpinfer.data.schema import Schema
-    from dpinfer.estimators import LinearSVC, LogisticRegression
+    from dpinfer.estimators import HuberRegression, LinearSVC, LogisticRegression, QuantileRegression
 
 __version__ = "0.1.0"
 
@@ -23,7 +23,9 @@ __all__ = [
     "BudgetError",
     "DpinferError",
     "FitResult",
+    "Huber",
     "HuberHinge",
+    "HuberRegression",
     "InputError",
     "Ledger",
     "LedgerError",
@@ -37,7 +39,9 @@ __all__ = [
     "Plan",
     "PrivacyError",
     "PureDP",
+    "QuantileRegression",
     "Schema",
+    "SmoothedQuantile",
     "datasets",
     "infer",
     "plot",
@@ -47,8 +51,10 @@ __all__ = [
 
 # These load scikit-learn, pandas or matplotlib, so they wait until they are asked for.
 _LATE = {
+    "HuberRegression": "dpinfer.estimators",
     "LinearSVC": "dpinfer.estimators",
     "LogisticRegression": "dpinfer.estimators",
+    "QuantileRegression": "dpinfer.estimators",
     "Schema": "dpinfer.data.schema",
     "datasets": "dpinfer.datasets",
     "plot": "dpinfer.plot",

@@ -25,7 +25,12 @@ REPORTED = "reported"
 
 @dataclass(frozen=True)
 class Model:
-    """What was estimated."""
+    """What was estimated.
+
+    ``of`` is what the loss is a function of, the margin or the residual.  A residual is in the units of the outcome:
+    ``centre`` is the middle of its declared range, and the penalty c‖θ‖², with c for an outcome scaled to [-1, 1], is
+    c‖θ‖²/``unit`` in the same objective in those units.
+    """
 
     loss: str
     penalty: float
@@ -33,15 +38,20 @@ class Model:
     target: str
     mechanism: str
     recipe: str
+    of: str = "margin"
+    centre: float = 0.0
+    unit: float = 1.0
 
     def estimand(self) -> str:
         """The number that the intervals are about, in words."""
-        risk = f"E[f(y θ·x)] with f = {self.loss}"
+        risk = f"E[f({'y θ·x' if self.of == 'margin' else 'y - θ·x'})] with f = {self.loss}"
+        where = "x the bounded row" + (f", y the outcome less {self.centre:.6g}" if self.centre else "")
         if self.target == "unpenalised":
-            return f"the minimiser of the population risk {risk}, x the bounded row"
+            return f"the minimiser of the population risk {risk}, {where}"
+        size = "c‖θ‖²" + (f"/{self.unit:.6g}" if self.unit != 1 else "")
         return (
-            f"the minimiser of the penalised population risk {risk} plus c‖θ‖², c = {self.penalty:.6g}, x the bounded "
-            "row; a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient"
+            f"the minimiser of the penalised population risk {risk} plus {size}, c = {self.penalty:.6g}, {where}; "
+            "a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient"
         )
 
 

@@ -86,8 +86,8 @@ def set_aside(names: Sequence[str]) -> str:
 
 
 def _two_columns(facts: Mapping[str, str]) -> list[str]:
-    half = _WIDTH // 2
     cells = [f"{name + ':':<14}{fact}" for name, fact in facts.items()]
+    half = max(_WIDTH // 2, *(len(cell) + 2 for cell in cells[::2]))
     return [f"{left:<{half}}{right}" for left, right in zip(cells[::2], cells[1::2], strict=True)]
 
 

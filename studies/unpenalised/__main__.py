@@ -13,7 +13,7 @@ import numpy as np
 
 import dpinfer as dp
 from dpinfer.data.formula import parse
-from dpinfer.data.table import encode
+from dpinfer.data.records import read
 from studies.common import write
 
 BUDGETS = {
@@ -28,7 +28,7 @@ TRUTH = np.array([2.0, -1.0, 0.5, 0.0, 1.0, -0.5])
 def populations() -> Iterator[tuple[str, dict[str, Any]]]:
     """Name and arguments of a study for each population."""
     demo = dp.datasets.rand_hie()
-    _, source = encode(demo.table, *parse(demo.formula, demo.schema))
+    _, source, _ = read(demo.table, *parse(demo.formula, demo.schema), "margin")
     for times in (1, 5):
         rows, labels = np.tile(source.rows, (times, 1)), np.tile(source.labels, times)
         yield f"RAND HIE, n = {len(rows):,}", {"X": rows, "y": labels}

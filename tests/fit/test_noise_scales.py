@@ -8,7 +8,7 @@ import dpinfer as dp
 from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.perturbation import perturbed_objective_scale
 from dpinfer.maths.risk import PenalisedRisk
-from support import LOSSES, exact_gradient, follows, labelled
+from support import LOSSES, RESIDUAL_LOSSES, exact_gradient, follows, labelled, numeric
 
 N, C, FITS = 40, 0.05, 600
 X, Y = labelled(N, 3)
@@ -90,3 +90,25 @@ def test_matrices_are_symmetric_and_floored_at_2c(loss, share):
         for matrix in (fit.hessian, fit.score_cov):
             assert np.array_equal(matrix, matrix.T)
             assert np.linalg.eigvalsh(matrix)[0] >= 2 * C * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("loss", RESIDUAL_LOSSES)
+def test_residual_losses(loss):
+    """b recovered from the published coefficients, for both kinds of noise; a scale 20 % off is rejected."""
+    (rows, y), c = numeric(N, 3), 0.5
+    risk = PenalisedRisk(loss, c, N)
+
+    def recovered(mechanism, share):
+        plan = dp.Plan(mechanism, *share.split(2, 1, 1))
+        fitted = [dp.infer(rows, y, loss=loss, penalty=c, plan=plan, insecure_seed=seed) for seed in range(FITS)]
+        return np.array([-exact_gradient(risk, rows, y, fit.estimate) for fit in fitted])
+
+    L, t = loss.slope_bound, loss.curvature_bound
+    radius = np.linalg.norm(recovered(OBJECTIVE, dp.PureDP(8.0)), axis=1)
+    scale = 2 * L / (4.0 - np.log(1 + t / (2 * N * c)))
+    assert follows(radius, stats.gamma(3, scale=scale))
+    assert not follows(radius, stats.gamma(3, scale=0.8 * scale))
+    b = recovered(GAUSSIAN, dp.ZCDP(4.0)).ravel()
+    sigma = L * perturbed_objective_scale(2.0, t / (2 * N * c), "two-sided")
+    assert follows(b, stats.norm(scale=sigma))
+    assert not follows(b, stats.norm(scale=0.8 * sigma))

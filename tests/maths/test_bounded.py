@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dpinfer as dp
 from dpinfer.data import source as source_module
 from dpinfer.data.source import Rows
 from dpinfer.maths.bounded import clip_rows
 from dpinfer.maths.risk import PenalisedRisk
-from support import LOSSES, labelled
+from support import LOSSES, RESIDUAL_LOSSES, exact_gradient, labelled, numeric
 
 anything = hnp.arrays(float, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.floats(width=64))
 
@@ -62,3 +63,28 @@ def test_sums_are_their_formulas(loss):
     S = sum(w**2 * np.outer(x, x) for w, x in zip(loss.slope(z), X, strict=True))
     assert np.allclose(risk.curvature_sum(coef).of_block(X, y), H)
     assert np.allclose(risk.score_sum(coef).of_block(X, y), S)
+
+
+@pytest.mark.parametrize("loss", RESIDUAL_LOSSES)
+def test_sums_of_residuals_are_their_formulas(loss):
+    X, y = numeric(50, 3)
+    risk, coef = PenalisedRisk(loss, 0.01, 50), np.array([0.5, -0.2, 0.1])
+    source, r = Rows.of(X, y, "residual"), y - X @ coef
+    H = sum(w * np.outer(x, x) for w, x in zip(loss.curvature(r), X, strict=True))
+    S = sum(w**2 * np.outer(x, x) for w, x in zip(loss.slope(r), X, strict=True))
+    totals = source.total(risk.totals(coef))
+    assert np.allclose(source.total(risk.curvature_sum(coef).of_block), H)
+    assert np.allclose(source.total(risk.score_sum(coef).of_block), S)
+    assert np.allclose(source.total(risk.stacked_sum(coef).of_block), risk.stack(H, S))
+    assert np.allclose(totals[4:].reshape(3, 3), H)
+    assert np.allclose(totals[1:4] + risk.ridge * coef, exact_gradient(risk, X, y, coef))
+    assert totals[0] == pytest.approx(loss.value(r).sum())
+
+
+def test_outcomes_are_clipped_and_what_is_not_finite_counts_as_the_zero_row():
+    X = np.ones((6, 1))
+    source = Rows.of(X, [0.25, 3.0, -1e300, np.nan, np.inf, -np.inf], "residual")
+    assert source.labels.tolist() == [0.25, 1.0, -1.0, 0.0, 0.0, 0.0]
+    assert source.rows.ravel().tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
+    with pytest.raises(dp.InputError, match=r"scale it to \[-1, 1\]"):
+        Rows.of(X, ["a"] * 6, "residual")

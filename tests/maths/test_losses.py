@@ -4,16 +4,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.losses import check_loss, slope_within
-from support import Tripled, labelled
+from dpinfer.maths.check import check_loss
+from dpinfer.maths.losses import slope_within
+from support import Tripled, labelled, numeric
 
-losses = st.one_of(st.just(dp.Logistic()), st.builds(dp.HuberHinge, st.floats(0.05, 5)))
+losses = st.one_of(
+    st.just(dp.Logistic()),
+    st.builds(dp.HuberHinge, st.floats(0.05, 5)),
+    st.builds(dp.Huber, st.floats(0.05, 5)),
+    st.builds(dp.SmoothedQuantile, st.floats(0.01, 0.99), st.floats(0.05, 5)),
+)
 margins = st.floats(-20, 20)
 
 
 @given(losses, margins)
 def test_slope_and_curvature_are_derivatives(loss, z):
-    if isinstance(loss, dp.HuberHinge) and min(abs(z - 1 - loss.knee), abs(z - 1 + loss.knee)) < 1e-3:
+    middle = 1 if isinstance(loss, dp.HuberHinge) else 0
+    if hasattr(loss, "knee") and abs(abs(z - middle) - loss.knee) < 1e-3:
         return  # the curvature jumps at the two ends of the knee
     h = 1e-5
     left, right = np.array([z - h]), np.array([z + h])
@@ -49,6 +56,41 @@ def test_huber_hinge_pieces():
     loss, z = dp.HuberHinge(0.5), np.array([2.0, 1.5, 1.0, 0.5, -3.0])
     assert np.allclose(loss.value(z), [0, 0, 0.125, 0.5, 4])
     assert np.allclose(loss.slope(z), [0, 0, -0.5, -1, -1])
+
+
+def test_residual_losses_have_the_stated_constants():
+    huber, quantile = dp.Huber(0.3), dp.SmoothedQuantile(0.2, 0.1)
+    assert (huber.slope_bound, huber.curvature_bound) == (0.3, 1.0)
+    assert (quantile.slope_bound, quantile.curvature_bound) == (0.8, 2.5)
+    assert huber.slope_within(0.1) == 0.1
+    assert quantile.slope_within(1e9) == 0.8
+    assert quantile.slope(np.array([1e9]))[0] == pytest.approx(0.2)
+    z = np.array([-2.0, -0.3, 0.1, 0.3, 1.0])
+    assert np.allclose(huber.value(z), [0.555, 0.045, 0.005, 0.045, 0.255])
+    assert np.allclose(huber.slope(z), [-0.3, -0.3, 0.1, 0.3, 0.3])
+    assert np.array_equal(huber.curvature(z), [0, 1, 1, 1, 0])
+    assert dp.Huber(np.int64(2)).slope_bound == 2
+
+
+@pytest.mark.parametrize(("tau", "bandwidth"), [(0.5, 0.2), (0.9, 0.05), (0.1, 1.0)])
+def test_the_smoothed_quantile_is_a_convolution(tau, bandwidth):
+    """The check loss, averaged over logistic noise, by the trapezoid rule."""
+    loss, u = dp.SmoothedQuantile(tau, bandwidth), np.linspace(-40, 40, 400_001)
+    density = 1 / (4 * np.cosh(u / 2) ** 2)
+    for r in (-1.0, -0.03, 0.0, 0.2, 2.0):
+        moved = r + bandwidth * u
+        expected = np.trapezoid(np.where(moved >= 0, tau, tau - 1) * moved * density, u)
+        assert loss.value(np.array([r]))[0] == pytest.approx(expected, rel=1e-7)
+    curvature = loss.curvature(np.linspace(-3, 3, 100_001))
+    steepest = np.abs(np.diff(curvature)).max() / 6e-5
+    assert 0.99 * loss.curvature_lipschitz < steepest <= loss.curvature_lipschitz * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("loss", [dp.Huber(0.3), dp.SmoothedQuantile(0.2, 0.1)])
+@pytest.mark.parametrize("factor", [0.02, 50.0])
+def test_rescaled_is_the_same_loss_in_other_units(loss, factor):
+    r = np.linspace(-2, 2, 41)
+    assert np.allclose(loss.rescaled(factor).value(factor * r), factor**loss.degree * loss.value(r), rtol=1e-9)
 
 
 class Probit:
@@ -160,13 +202,63 @@ def test_honest_losses_pass(knee):
     check_loss(Tripled(dp.Logistic()))
 
 
+@pytest.mark.parametrize("size", [0.01, 0.3, 4.0])
+def test_the_generic_check_accepts_the_residual_losses(size):
+    """They are trusted as built-in; tripled they are not, and pass."""
+    for loss in (dp.Huber(size), dp.SmoothedQuantile(0.5, size), dp.SmoothedQuantile(0.1, size)):
+        check_loss(loss)
+        check_loss(Tripled(loss))
+        false = Tripled(loss)
+        false.curvature_bound *= 0.9
+        with pytest.raises(dp.InputError, match="curvature exceeds"):
+            check_loss(false)
+
+
+class LogCosh:
+    """A user's loss of the residual."""
+
+    of = "residual"
+    slope_bound, curvature_bound = 1.0, 1.0
+
+    def value(self, z):
+        return np.logaddexp(z, -z) - np.log(2)
+
+    def slope(self, z):
+        return np.tanh(z)
+
+    def curvature(self, z):
+        return 1 - np.tanh(z) ** 2
+
+
+def test_own_residual_loss_works():
+    X, y = numeric(500, 3)
+    result = dp.infer(X, y, loss=LogCosh(), penalty=1e-6, budget=dp.NoPrivacy())
+    assert np.allclose(X.T @ np.tanh(y - X @ result.estimate), 2 * 500 * 1e-6 * result.estimate, atol=1e-9)
+    assert "f(y - θ·x)] with f = LogCosh()" in result.model.estimand()
+    for budget in (dp.PureDP(2.0), dp.ZCDP(0.5)):
+        assert np.isfinite(dp.infer(X, y, loss=LogCosh(), penalty=0.05, budget=budget).conf_int()).all()
+
+
+def test_a_loss_of_something_else_is_refused():
+    X, y = numeric(20, 2)
+    loss = LogCosh()
+    loss.of = "ratio"
+    with pytest.raises(dp.InputError, match="of must be 'margin' or 'residual'"):
+        dp.infer(X, y, loss=loss, penalty=0.1, budget=dp.PureDP(1.0))
+
+
 def test_declared_slope_within_is_checked():
     loss = broken(slope_within=lambda self, radius: 0.1)
     with pytest.raises(dp.InputError, match="slope_within"):
         slope_within(loss, 1.0)
 
 
-@pytest.mark.parametrize("knee", [0.0, -1.0, float("nan"), float("inf")])
-def test_bad_knee(knee):
-    with pytest.raises(dp.InputError, match="knee"):
-        dp.HuberHinge(knee)
+@pytest.mark.parametrize("knee", [0.0, -1.0, float("nan"), float("inf"), "wide"])
+def test_bad_parameters(knee):
+    for build in (dp.HuberHinge, dp.Huber):
+        with pytest.raises(dp.InputError, match="knee"):
+            build(knee)
+    with pytest.raises(dp.InputError, match="bandwidth"):
+        dp.SmoothedQuantile(0.5, knee)
+    with pytest.raises(dp.InputError, match="tau"):
+        dp.SmoothedQuantile(knee, 0.1)

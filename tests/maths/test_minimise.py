@@ -71,3 +71,15 @@ def test_no_minimum_is_an_error_only_without_a_penalty():
     with pytest.raises(dp.InputError, match="set penalty > 0"):
         dp.infer(X, y, loss=dp.Logistic(), penalty=0.0, budget=dp.NoPrivacy())
     assert np.isfinite(dp.infer(X, y, loss=dp.Logistic(), penalty=1e-9, budget=dp.NoPrivacy()).estimate).all()
+
+
+@pytest.mark.parametrize("knee", [1e-3, 0.05])
+def test_a_start_without_any_curvature(knee):
+    """All residuals lie beyond the knee at 0, and there is no penalty: the Hessian is 0 there."""
+    rng = np.random.default_rng(0)
+    X = unit_rows(500, 3)
+    y = 0.8 * X[:, 2] + 0.1 * np.clip(rng.standard_normal(500), -2, 2)
+    assert not dp.Huber(knee).curvature(y[np.abs(y) > 0.06]).any()
+    X, y = X[np.abs(y) > 0.06], y[np.abs(y) > 0.06]
+    result = dp.infer(X, y, loss=dp.Huber(knee), penalty=0.0, budget=dp.NoPrivacy())
+    assert np.linalg.norm(X.T @ np.clip(y - X @ result.estimate, -knee, knee)) < 1e-9

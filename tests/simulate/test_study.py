@@ -9,7 +9,7 @@ from dpinfer.fit.matrices import Matrices
 from dpinfer.privacy.budget import ZCDP, PureDP
 from dpinfer.simulate.study import _Options, _trial
 from dpinfer.simulate.trial import Trial
-from support import labelled, unit_rows
+from support import RESIDUAL_LOSSES, labelled, numeric, unit_rows
 
 N, D, C = 1200, 3, 0.01
 X, Y = labelled(N, D)
@@ -61,6 +61,35 @@ def test_a_study_is_many_real_fits(plan, loss):
     assert np.all(np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / fits) + 0.01)
     if plan in NOISY:  # elsewhere the sampling of the paper's intervals is most of the spread
         assert np.allclose(spread, found.length_sd, rtol=0.2)
+
+
+@pytest.mark.parametrize("loss", RESIDUAL_LOSSES)
+@pytest.mark.parametrize("plan", [PLANS[1], PLANS[2], PLANS[4], NOISY[4]], ids=lambda p: f"{p.recipe}-{p.cost}")
+def test_a_study_of_residuals_is_many_real_fits(plan, loss):
+    rows, y = numeric(800, D)
+    common = {"loss": loss, "penalty": 0.05, "plan": plan}
+    target = dp.infer(rows, y, loss=loss, penalty=0.05, budget=dp.NoPrivacy()).estimate
+    rng, lengths, covered = np.random.default_rng(0), [], []
+    for seed in range(150):
+        some = rng.integers(0, 800, 800)
+        low, high = dp.infer(rows[some], y[some], insecure_seed=seed, **common).conf_int().T
+        lengths.append(high - low)
+        covered.append((low <= target) & (target <= high))
+    found = dp.simulate.coverage(rows, y, replicates=600, **common)
+    assert np.allclose(found.target, target, atol=1e-8)
+    error = np.std(lengths, axis=0) * np.sqrt(1 / 150 + 1 / 600) + 0.002 * found.length
+    assert np.all(np.abs(np.mean(lengths, axis=0) - found.length) < 5 * error)
+    assert np.all(np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / 150) + 0.01)
+
+
+def test_residuals_have_variability_and_no_probabilities():
+    rows, y = numeric(500, D)
+    common = {"loss": dp.Huber(0.2), "penalty": 0.05, "budget": dp.ZCDP(0.5)}
+    low, high = dp.simulate.variability(rows, y, replicates=400, **common)
+    target = dp.infer(rows, y, loss=dp.Huber(0.2), penalty=0.05, budget=dp.NoPrivacy()).estimate
+    assert np.all((low < target) & (target < high))
+    with pytest.raises(dp.InputError, match="give outcomes y instead"):
+        dp.simulate.coverage(rows, truth=np.full(500, 0.5), **common)
 
 
 @pytest.mark.parametrize("plan", NOISY)

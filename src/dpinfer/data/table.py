@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from dpinfer.data import files
 from dpinfer.data.columns import Category, Column, Level, Number, Outcome
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
 from dpinfer.data.terms import Factor, Terms
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
@@ -32,13 +30,6 @@ def open_table(native: Any, columns: Iterable[Column]) -> nw.DataFrame[Any]:
         raise InputError(
             f"a formula needs a pandas, polars or pyarrow table, or the path of a file, not {type(native).__name__}"
         ) from None
-
-
-def encode(native: Any, outcome: Outcome, terms: Terms) -> tuple[Design, Rows]:
-    """The public design of a parsed formula, and the bounded rows of a table."""
-    design = Design.of_terms(terms)
-    table = open_table(native, [outcome, *terms.columns])
-    return design, Rows.of(design.rows(read_terms(table, terms)), read_labels(table, outcome))
 
 
 def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:

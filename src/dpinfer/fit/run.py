@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.source import Rows, Source
+from dpinfer.data.design import INTERCEPT
+from dpinfer.data.source import UNSCALED, Rows, Scale, Source
 from dpinfer.errors import BudgetError
 from dpinfer.fit.estimate import estimate, moved_by_hessian, noise_map
 from dpinfer.fit.matrices import private_matrices
@@ -15,7 +16,7 @@ from dpinfer.fit.target import NOT_IDENTIFIED, Aimed, aim, check_target
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.inference import ErrorLaw, sandwich, total_covariance
 from dpinfer.maths.laws import Law
-from dpinfer.maths.losses import Loss, describe
+from dpinfer.maths.losses import Loss, describe, kind
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -27,7 +28,7 @@ from dpinfer.result import FitResult, Model, Privacy
 class Setting:
     """The public side of a fit: what is estimated, how the budget is shared, how coefficients are named.
 
-    ``back`` maps coefficients of the bounded rows to the units of the result.
+    ``back`` maps coefficients of the bounded rows to the units of the columns, ``outcome`` to those of the outcome.
     """
 
     loss: Loss
@@ -37,11 +38,22 @@ class Setting:
     back: Array
     unit: str = "one record"
     target: str = "penalised"
+    outcome: Scale = UNSCALED
 
     def risk(self, n: int) -> PenalisedRisk:
         """The risk that is minimised; without noise the unpenalised target needs no penalty."""
         free = check_target(self.target) == "unpenalised" and isinstance(self.plan.estimate, NoPrivacy)
         return PenalisedRisk(self.loss, 0.0 if free else self.penalty, n)
+
+    @property
+    def mapping(self) -> Array:
+        """From coefficients of the bounded rows and the scaled outcome to the units of the result, less `shift`."""
+        return self.outcome.half * self.back
+
+    @property
+    def shift(self) -> Array:
+        """What the centre of the outcome adds: all of it to the intercept."""
+        return self.outcome.centre * np.array([float(name == INTERCEPT) for name in self.names])
 
 
 def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: int | None) -> FitResult:
@@ -50,7 +62,7 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
     risk = setting.risk(source.n)
-    forward = np.linalg.inv(setting.back)
+    back, forward = setting.mapping, np.linalg.inv(setting.mapping)
     setting.plan.noise(risk)  # raises before anything is booked or read
     plan = setting.plan.calibrated(risk)
     gate = Gate(Entry("fit", setting.unit, plan.events(risk)), ledger, insecure_seed)
@@ -60,8 +72,8 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     error = error_law(aimed, coef.noise, plan, risk.n, insecure_seed)
     return FitResult(
         names=setting.names,
-        estimate=setting.back @ (aimed.coef if aimed.identified else coef.value),
-        error=error.mapped(setting.back if aimed.identified else setting.back[:0]),
+        estimate=back @ (aimed.coef if aimed.identified else coef.value) + setting.shift,
+        error=error.mapped(back if aimed.identified else back[:0]),
         hessian=forward.T @ (aimed.matrices if aimed.identified else matrices).hessian @ forward,
         score_cov=forward.T @ matrices.score_cov @ forward,
         status=() if aimed.identified else (NOT_IDENTIFIED,) * len(setting.names),
@@ -102,15 +114,16 @@ def infer(  # noqa: PLR0913  (the public face)
     ledger: Book | None = None,
     insecure_seed: int | None = None,
 ) -> FitResult:
-    """Fit on rows that are already bounded: norms above 1 are clipped, y is -1 or +1.
+    """Fit on rows that are already bounded: norms above 1 are clipped.
 
-    Give a ``budget`` (a default plan is chosen from its kind) or a ``plan``.  A row with a NaN, an infinity or
-    another label counts as the zero row, because an error would reveal it.  ``target`` says what the intervals are
-    about: the penalised coefficients, or the unpenalised ones, which needs a small penalty (t/(2nk) with k about .05,
-    t the curvature bound of the loss) and enough budget to know the Hessian; where that fails the result says so.
-    ``insecure_seed`` is for tests: the result then says that it is not private.
+    With a loss of the margin y is -1 or +1.  With a loss of the residual it is a number scaled to [-1, 1] by public
+    bounds, never by the data; what lies beyond is clipped.  Give a ``budget`` (a default plan is chosen from its kind)
+    or a ``plan``.  A row with a NaN, an infinity or another label counts as the zero row, because an error would reveal
+    it.  ``target`` says what the intervals are about: the penalised coefficients, or the unpenalised ones, which needs
+    a small penalty (t/(2nk) with k about .05, t the curvature bound of the loss) and enough budget to know the Hessian;
+    where that fails the result says so.  ``insecure_seed`` is for tests: the result then says that it is not private.
     """
-    source = Rows.of(X, y)
+    source = Rows.of(X, y, kind(loss))
     names = tuple(f"x{j + 1}" for j in range(source.dim))
     setting = Setting(loss, penalty, choose_plan(budget, plan), names, np.eye(source.dim), target=target)
     return fit(source, setting, ledger, insecure_seed)
@@ -129,13 +142,18 @@ def choose_plan(budget: Budget | None, plan: Plan | None) -> Plan:
 
 
 def _model(setting: Setting, risk: PenalisedRisk) -> Model:
+    loss, half = setting.loss, setting.outcome.half
+    in_units = loss.rescaled(half) if hasattr(loss, "rescaled") else loss
     return Model(
-        loss=describe(setting.loss),
+        loss=describe(in_units),
         penalty=float(risk.penalty),
         n=risk.n,
         target=setting.target if risk.penalty else "unpenalised",
         mechanism=str(setting.plan.mechanism),
         recipe=setting.plan.recipe,
+        of=kind(loss),
+        centre=setting.outcome.centre,
+        unit=float(half ** (2 - getattr(loss, "degree", 2))),
     )
 
 

@@ -71,7 +71,7 @@ def _newton_step(point: _Point) -> Array:
         try:
             return -cho_solve(cho_factor(point.hessian + raise_by * identity), point.gradient)
         except LinAlgError:
-            size = max(float(np.abs(point.hessian).max()), float(np.abs(point.gradient).max()), np.finfo(float).tiny)
+            size = max(float(np.abs(point.hessian).max()), point.gradient_norm, np.finfo(float).tiny)
             raise_by = max(10 * raise_by, 1e-14 * size)
 
 

@@ -18,14 +18,24 @@ import numpy as np
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.bounded import BoundedSum, OfBlock
-from dpinfer.maths.losses import Logistic, Loss, check_loss, slope_and_curvature, slope_kind, slope_within
+from dpinfer.maths.check import check_loss
+from dpinfer.maths.losses import (
+    Logistic,
+    Loss,
+    SmoothedQuantile,
+    line,
+    reach,
+    slope_and_curvature,
+    slope_kind,
+    slope_within,
+)
 from dpinfer.maths.perturbation import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
 from dpinfer.maths.symmetric import svec
 
 
 @dataclass(frozen=True)
 class PenalisedRisk:
-    """sum_i f(y_i θ·x_i) + λ/2 ‖θ‖² over n records with ‖x_i‖ <= 1."""
+    """sum_i f(z_i) + λ/2 ‖θ‖² over n records with ‖x_i‖ <= 1, z_i = y_i θ·x_i or y_i - θ·x_i as the loss says."""
 
     loss: Loss
     penalty: float
@@ -50,11 +60,12 @@ class PenalisedRisk:
         """
 
         def of_block(rows: Array, labels: Array) -> Array:
-            margins = labels * (rows @ coef)
-            slope, curvature = slope_and_curvature(self.loss, margins)
-            gradient = (labels * slope) @ rows
+            sign, _ = line(self.loss, labels)
+            z = self._z(coef, rows, labels)
+            slope, curvature = slope_and_curvature(self.loss, z)
+            gradient = (sign * slope) @ rows
             hessian = _weighted_square(rows, curvature)
-            return np.concatenate([[self.loss.value(margins).sum()], gradient, hessian.ravel()])
+            return np.concatenate([[self.loss.value(z).sum()], gradient, hessian.ravel()])
 
         return of_block
 
@@ -67,7 +78,7 @@ class PenalisedRisk:
         largest = self.loss.curvature_bound
 
         def of_block(rows: Array, labels: Array) -> Array:
-            curvature = self.loss.curvature(labels * (rows @ coef))
+            curvature = self.loss.curvature(self._z(coef, rows, labels))
             return _weighted_square(rows, np.clip(curvature, 0.0, largest))
 
         return BoundedSum(of_block, 2 * largest)
@@ -76,13 +87,14 @@ class PenalisedRisk:
         """sum f'² x xᵀ, the data part of n Σ.
 
         Guarantee [score_sensitivity]: replacing one record moves it by at most 2 sup f'², the supremum over
-        margins up to ‖coef‖: 2 S(‖coef‖)² for the logistic loss, at the released coefficients.
+        margins up to ‖coef‖, or residuals up to ‖coef‖ + 1: 2 S(‖coef‖)² for the logistic loss, at the released
+        coefficients.
         """
 
-        largest = slope_within(self.loss, float(np.linalg.norm(coef)))
+        largest = slope_within(self.loss, reach(self.loss, coef))
 
         def of_block(rows: Array, labels: Array) -> Array:
-            slope = self.loss.slope(labels * (rows @ coef))
+            slope = self.loss.slope(self._z(coef, rows, labels))
             return _weighted_square(rows, np.clip(slope, -largest, largest) ** 2)
 
         return BoundedSum(of_block, 2 * largest**2)
@@ -97,14 +109,17 @@ class PenalisedRisk:
 
         Guarantee [stacked_sensitivity]: replacing one record moves it by at most sqrt 2 sup sqrt(w² f''² + f'⁴), as
         both blocks of a record are non-negative multiples of the same x xᵀ.  The supremum is at most sqrt 2 L², and
-        1.0356 for the logistic loss, whose slope and curvature peak apart: for the price of one matrix, two.
+        1.0356 L² for the logistic loss and the smoothed quantile, whose slope and curvature peak apart: for the price
+        of one matrix, two.
         """
         w, curvature, slope = self.stack_weight, self.curvature_sum(coef), self.score_sum(coef)
 
         def of_block(rows: Array, labels: Array) -> Array:
             return self.stack(curvature.of_block(rows, labels), slope.of_block(rows, labels))
 
-        largest = 1.0356 if type(self.loss) is Logistic else np.hypot(w * self.loss.curvature_bound, slope.bound / 2)
+        apart = type(self.loss) in (Logistic, SmoothedQuantile)
+        both = np.hypot(w * self.loss.curvature_bound, slope.bound / 2)
+        largest = 1.0356 * self.loss.slope_bound**2 if apart else both
         return BoundedSum(of_block, float(np.sqrt(2) * largest))
 
     def stack(self, curvature: Array, score: Array) -> Array:
@@ -155,6 +170,11 @@ class PenalisedRisk:
         """Objective perturbation with Gaussian noise of this scale, as its cost sees it."""
         ratio = self.loss.curvature_bound / self.ridge
         return PerturbedObjective(scale / self.loss.slope_bound, ratio, slope_kind(self.loss))
+
+    def _z(self, coef: Array, rows: Array, labels: Array) -> Array:
+        """The margins or residuals of a block."""
+        sign, offset = line(self.loss, labels)
+        return np.asarray(offset + sign * (rows @ coef))
 
     def smallest_penalty(self, epsilon: float) -> float:
         """t/(2n(e^ε - 1)): the penalty must exceed it, or nothing is left of ε."""

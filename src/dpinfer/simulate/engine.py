@@ -2,7 +2,8 @@
 
 | symbol | meaning                                                    | name in code |
 | ------ | ---------------------------------------------------------- | ------------ |
-| a_i    | y_i x_i                                                    | `signed`     |
+| a_i    | y_i x_i for a loss of the margin, -x_i for the residual    | `signed`     |
+| o_i    | 0 for the margin, y_i for the residual: z = o + a·θ        | `_offset`    |
 | P_i    | upper triangle of x_i x_iᵀ                                 | `squares`    |
 | θ_0    | minimiser on the whole data set, the common start          | `start`      |
 | C      | bootstrap counts, one replicate a row                      | `counts`     |
@@ -14,9 +15,9 @@ Three passes over tiles of rows × replicates, all on the scale of means:
     B  chord steps with the Hessian of A until they are small; without T the first is in single precision
     C  gradient, Hessian and score second moment in double precision, Newton step, certificate; repeated if it fails
 
-The certificate bounds the gradient norm at the returned point.  Where the curvature is Lipschitz (logistic) Taylor's
-remainder gives it after the step; else the gradient is measured at the point itself.  What still fails after `PASSES`
-is handed to the certified minimiser.  Nothing here is private.
+The certificate bounds the gradient norm at the returned point.  Where the curvature is Lipschitz (logistic,
+smoothed quantile) Taylor's remainder gives it after the step; else the gradient is measured at the point itself.
+What still fails after `PASSES` is handed to the certified minimiser.  Nothing here is private.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.losses import Logistic
+from dpinfer.maths.losses import Logistic, kind, line
 from dpinfer.maths.minimise import minimise
 from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.simulate.population import Population
@@ -71,10 +72,12 @@ class Engine:
         self.n, self.dim = risk.n, population.rows.shape[1]
         self.risk, self.xp, self.device = risk, xp, device
         self.loss: Any = risk.loss
-        signed = np.ascontiguousarray(population.rows * population.labels[:, None])
-        self._host, self._weights = signed, population.weights
+        sign, offset = line(risk.loss, population.labels)
+        signed = np.ascontiguousarray(population.rows * np.reshape(sign, (-1, 1)))
+        self._host, self._host_offset, self._weights = signed, offset, population.weights
         self.start = self._fit_one(population.weights, np.zeros(self.dim))
         self.signed, self.columns = self._put(signed), self._put(np.ascontiguousarray(signed.T))
+        self._offset = None if kind(risk.loss) == "margin" else self._put(offset)
         self._tables = {
             precision: (xp.astype(self.columns, precision, copy=False), xp.astype(self.signed, precision, copy=False))
             for precision in (xp.float32, xp.float64)
@@ -164,7 +167,7 @@ class Engine:
         """
         if not hasattr(self.loss, "curvature_lipschitz"):
             return None
-        z, h = self._host @ self.start, 1e-4
+        z, h = self._host @ self.start + self._host_offset, 1e-4
         third = weights * (self.loss.curvature(z + h) - self.loss.curvature(z - h)) / (2 * h)
         half = self._put((self._host * third[:, None] / self.n).T @ self._get(self.squares))
         return self.xp.reshape(self.xp.take(half, self._order, axis=1), (self.dim, self.dim**2))
@@ -174,7 +177,7 @@ class Engine:
         xp, total = self.xp, cast(Any, 0.0)
         start = self._put(self.start)
         for tile in self._tiles():
-            z = xp.matmul(self.signed[tile, :], start)
+            z = self._z(xp.matmul(self.signed[tile, :], start), tile)
             gradient = self.loss.slope(z)[:, None] * self.signed[tile, :]
             hessian = self.loss.curvature(z)[:, None] * self.squares[tile, :]
             features = xp.astype(xp.concat([gradient, hessian], axis=1), xp.float32)
@@ -186,7 +189,7 @@ class Engine:
         xp, total = self.xp, 0.0
         coef, (columns, signed) = xp.astype(coef, precision), self._tables[precision]
         for tile in self._tiles():
-            slope = self.loss.slope(xp.matmul(coef, columns[:, tile]))
+            slope = self.loss.slope(self._z(xp.matmul(coef, columns[:, tile]), tile))
             weighted = xp.astype(counts[:, tile], precision) * slope
             total = total + xp.astype(xp.matmul(weighted, signed[tile, :]), xp.float64)
         return total / self.n
@@ -196,7 +199,7 @@ class Engine:
         xp = self.xp
         gradient = curvature = score = 0.0
         for tile in self._tiles():
-            z = xp.matmul(coef, self.columns[:, tile])
+            z = self._z(xp.matmul(coef, self.columns[:, tile]), tile)
             slope, weights = self.loss.slope(z), xp.astype(counts[:, tile], xp.float64)
             weighted, squares = weights * slope, self.squares[tile, :]
             gradient = gradient + xp.matmul(weighted, self.signed[tile, :])
@@ -207,6 +210,12 @@ class Engine:
             else:
                 curvature = curvature + xp.matmul(weights * self.loss.curvature(z), squares)
         return gradient / self.n, curvature, score
+
+    def _z(self, linear: Any, tile: slice) -> Any:
+        """Margins or residuals of a tile from a·θ, in its precision."""
+        if self._offset is None:
+            return linear
+        return linear + self.xp.astype(self._offset[tile], linear.dtype, copy=False)
 
     def _known(self, coef: Any, tilt: Any) -> Any:
         """Gradient of the penalty and of the linear term."""
@@ -234,7 +243,7 @@ class Engine:
         ridge = self.risk.ridge if ridge is None else ridge
 
         def totals(coef: Array) -> tuple[float, Array, Array]:
-            z = a @ coef
+            z = a @ coef + self._host_offset
             hessian = (a * (weights * loss.curvature(z))[:, None]).T @ a + ridge * np.eye(d)
             value = weights @ loss.value(z) + ridge / 2 * coef @ coef + linear @ coef
             return float(value), (weights * loss.slope(z)) @ a + ridge * coef + linear, hessian

@@ -13,15 +13,16 @@ from threadpoolctl import threadpool_limits
 
 from dpinfer import codec, text
 from dpinfer.data.formula import parse
+from dpinfer.data.records import read
 from dpinfer.data.schema import Schema
-from dpinfer.data.source import Rows
-from dpinfer.data.table import encode
+from dpinfer.data.source import UNSCALED, Rows
 from dpinfer.errors import InputError
 from dpinfer.fit.plan import Plan, default_penalty
 from dpinfer.fit.run import Setting, choose_plan
 from dpinfer.fit.target import check_target
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.losses import Logistic, Loss, check_loss, describe
+from dpinfer.maths.check import check_loss
+from dpinfer.maths.losses import Logistic, Loss, describe, kind
 from dpinfer.privacy.budget import Budget
 from dpinfer.simulate.engine import Engine
 from dpinfer.simulate.population import Population
@@ -118,8 +119,9 @@ def coverage(  # noqa: PLR0913  (the public face)
 ) -> Study:
     """How often the intervals of a plan cover, and how long they are, on bootstrap replicates of a data set.
 
-    Give rows in the unit ball and labels, or a table or file with ``schema`` and ``formula``.  With ``truth``,
-    probabilities of the label +1 (an array, or a function of the rows), labels are drawn from them, without ``y``.
+    Give rows in the unit ball with labels, or for a loss of the residual with outcomes in [-1, 1]; or a table or file
+    with ``schema`` and ``formula``.  With ``truth``, probabilities of the label +1 (an array, or a function of the
+    rows), labels are drawn from them, without ``y``.
     ``device`` runs the fits on torch ("cuda", "cpu"); ``checkpoint`` names a file to resume from.  The numbers depend
     on the seed, not on workers, tiles or device.  Memory: about 8 (d(d+1)/2 + 8 d) bytes a record, and 256 bytes a
     record and worker for the counts; twice that with ``truth``.
@@ -190,15 +192,10 @@ def _trial(
     if formula is not None or schema is not None:
         if formula is None or y is not None or truth is not None:
             raise InputError("a table is studied with schema= and formula=, and without y or truth=")
-        outcome, terms = parse(formula, schema)
-        if not outcome.levels:
-            raise InputError(f"{outcome.name!r} is a numeric outcome: a study needs two levels in the schema")
-        design, source = encode(X, outcome, terms)
+        design, source, scale = read(X, *parse(formula, schema), kind(loss))
         population, names, back = Population.of_records(source), design.names, design.back()
     else:
-        if (y is None) == (truth is None):
-            raise InputError("a study needs labels y or a known truth=, one of them")
-        population = Population.of_truth(X, truth) if y is None else Population.of_records(Rows.of(X, y))
+        population, scale = _of_arrays(X, y, truth, kind(loss)), UNSCALED
         dim = population.rows.shape[1]
         names, back = tuple(f"x{j + 1}" for j in range(dim)), np.eye(dim)
     penalty = (
@@ -206,10 +203,23 @@ def _trial(
         if options.penalty is None
         else options.penalty
     )
-    risk = Setting(loss, penalty, plan, names, back, target=options.target).risk(population.n)
+    setting = Setting(loss, penalty, plan, names, back, target=options.target, outcome=scale)
     with threadpool_limits(1, "blas"):
-        engine = Engine(population, risk, *_namespace(options.device))
-        return Trial(engine, population, plan, options.seed, back, options.target), names
+        engine = Engine(population, setting.risk(population.n), *_namespace(options.device))
+        trial = Trial(engine, population, plan, options.seed, setting.mapping, setting.shift, options.target)
+    return trial, names
+
+
+def _of_arrays(X: Any, y: Any, truth: Any, kind: str) -> Population:
+    if (y is None) == (truth is None):
+        raise InputError("a study needs labels y or a known truth=, one of them")
+    if y is not None:
+        return Population.of_records(Rows.of(X, y, kind))
+    if kind != "margin":
+        raise InputError(
+            "truth= gives probabilities of the label +1: with a loss of the residual give outcomes y instead"
+        )
+    return Population.of_truth(X, truth)
 
 
 def _namespace(device: str | None) -> tuple[Any, Any]:
@@ -225,7 +235,7 @@ def _namespace(device: str | None) -> tuple[Any, Any]:
 def _key(trial: Trial, *facts: Any) -> str:
     """A name for the whole study: data, setting and seed."""
     data = hashlib.sha256()
-    for array in (trial.population.rows, trial.population.labels, trial.population.weights, trial.back):
+    for array in (trial.population.rows, trial.population.labels, trial.population.weights, trial.back, trial.shift):
         data.update(np.ascontiguousarray(array).tobytes())
     risk, z = trial.engine.risk, np.linspace(-5, 5, 201)
     for array in (risk.loss.slope(z), risk.loss.curvature(z)):  # a loss by what it does, not by its name

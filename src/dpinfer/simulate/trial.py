@@ -43,13 +43,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Trial:
-    """A study's public setting and its engine.  ``back`` maps coefficients to the units of the study."""
+    """A study's public setting and its engine.  ``back`` and ``shift`` map coefficients to the units of the study."""
 
     engine: Engine
     population: Population
     plan: Plan
     seed: int
     back: Array
+    shift: float | Array = 0.0
     aimed_at: str = "penalised"
     noise: Law = field(init=False)
     target: Array = field(init=False)
@@ -59,22 +60,22 @@ class Trial:
         engine, free = self.engine, self.aimed_at == "unpenalised" and self.engine.risk.penalty > 0
         object.__setattr__(self, "plan", self.plan.calibrated(engine.risk))
         object.__setattr__(self, "noise", self.plan.noise(engine.risk))
-        object.__setattr__(self, "target", self.back @ (engine.unpenalised() if free else engine.start))
+        object.__setattr__(self, "target", self._in_units(engine.unpenalised() if free else engine.start))
 
     def estimates(self, replicates: range) -> Array:
         """Released coefficients alone."""
         counts = self._counts(replicates)
         b = self._draw(self.noise, 0, replicates, self.engine.dim)
         if isinstance(self.plan.mechanism, ObjectivePerturbation):
-            return self.engine.fit(counts, b).coef @ self.back.T
-        return (self.engine.fit(counts, 0 * b).coef + b) @ self.back.T
+            return self._in_units(self.engine.fit(counts, b).coef)
+        return self._in_units(self.engine.fit(counts, 0 * b).coef + b)
 
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
         """Intervals of one batch, held against the target."""
         coef, matrices, plain = self._release(replicates, nonprivate)
         aimed = self._aim(coef, matrices, self.plan.hessian_noise(self.engine.risk, self.engine.dim))
         half = self._half(aimed, self.noise, level)
-        error = np.abs(aimed.coef @ self.back.T - self.target)
+        error = np.abs(self._in_units(aimed.coef) - self.target)
         finite = np.isfinite(half) & np.isfinite(error)
         length = np.where(finite, 2 * half, 0.0)
         return Tally(
@@ -85,6 +86,9 @@ class Trial:
             nonprivate=length.sum(axis=0) if plain is None else self._plain_length(plain, level, finite),
             reported=finite.sum(axis=0).astype(float),
         )
+
+    def _in_units(self, coef: Array) -> Array:
+        return np.asarray(coef @ self.back.T + self.shift)
 
     def _release(self, replicates: range, nonprivate: bool) -> tuple[Array, Matrices, Batch | None]:
         """θ~, H~ and Σ~ of every replicate, NaN where there is no fit; and the fits without noise, where wanted."""

@@ -1,0 +1,127 @@
+"""What the classifiers and the regressors share: reading, fitting, the linear prediction."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from dpinfer.data import records
+from dpinfer.data import table as tables
+from dpinfer.data.design import INTERCEPT, Design
+from dpinfer.data.formula import parse
+from dpinfer.data.schema import Outcome, Schema
+from dpinfer.data.source import Rows, Scale, numbers
+from dpinfer.errors import InputError
+from dpinfer.fit.plan import Plan, default_penalty
+from dpinfer.fit.run import Setting, choose_plan, fit
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.losses import Loss
+from dpinfer.privacy.budget import Budget, NoPrivacy
+from dpinfer.privacy.ledger import Book
+
+Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
+
+
+class LinearModel(BaseEstimator):  # type: ignore[misc]
+    """A linear model with intervals in ``result_``.  A subclass names its loss and reads its outcome."""
+
+    formula: str | None
+    schema: Schema | None
+    bounds: Bounds | None
+    penalty: float | None
+    budget: Budget | None
+    plan: Plan | None
+    ledger: Book | None
+    insecure_seed: int | None
+    kind: ClassVar[str]
+
+    def _loss(self, n: int, dim: int, scale: Scale) -> Loss:
+        """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
+        raise NotImplementedError
+
+    def _declare(self, outcome: Outcome | None) -> Scale:
+        """Take what is public about the outcome from the parameters or, with a formula, from its column."""
+        raise NotImplementedError
+
+    def _outcomes(self, y: Any, scale: Scale) -> Array:
+        """The outcomes of an array or a list as a source wants them."""
+        raise NotImplementedError
+
+    def _keep(self, intercept: float, coef: Array) -> None:
+        """Set ``intercept_`` and ``coef_`` in the shapes of scikit-learn."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit on arrays (X, y) with ``bounds``, or on one table with ``formula`` and ``schema``."""
+        design, source, scale, unit = self._read(X, y) if self.formula is None else self._read_table(X, y)
+        plan, loss = choose_plan(self.budget, self.plan), self._loss(source.n, source.dim, scale)
+        penalty = default_penalty(plan, loss, source.n, source.dim) if self.penalty is None else self.penalty
+        setting = Setting(loss, penalty, plan, design.names, design.back(), unit, outcome=scale)
+        self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
+        at = design.names.count(INTERCEPT)
+        self._keep(float(self.result_.estimate[:at].sum()), self.result_.estimate[at:].copy())
+        self.penalty_ = penalty
+        return self
+
+    def _linear(self, X: Any) -> Array:
+        """Intercept plus coefficients times columns, in original units."""
+        check_is_fitted(self)
+        if self.formula is None:
+            values = self._array(X, reset=False)
+        else:
+            values = tables.read_terms(tables.open_table(X, self.terms_.columns), self.terms_)
+            if not np.isfinite(values).all():
+                raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
+        return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
+
+    def _read(self, X: Any, y: Any) -> tuple[Design, Rows, Scale, str]:
+        if y is None:
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if self.bounds is None:
+            raise InputError(
+                "declare public bounds=(low, high) of the columns; taking them from the data is not private"
+            )
+        scale = self._declare(None)
+        values = self._array(X, reset=True)
+        names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
+        design = Design.of_bounds(self.bounds, tuple(names))
+        return design, Rows.of(design.rows(values), self._outcomes(y, scale), self.kind), scale, "one record"
+
+    def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows, Scale, str]:
+        if y is not None:
+            raise InputError("with a formula the outcome is a column of the table: call fit(table)")
+        assert self.formula is not None
+        outcome, self.terms_ = parse(self.formula, self.schema)
+        assert self.schema is not None
+        design, source, scale = records.read(X, outcome, self.terms_, self.kind)
+        self._declare(outcome)
+        self.n_features_in_ = len(self.terms_)
+        return design, source, scale, self.schema.unit
+
+    def _array(self, X: Any, *, reset: bool) -> Array:
+        """X as floats.  Shape and type are checked here first: scikit-learn's own messages quote rows."""
+        if not hasattr(X, "toarray"):  # sparse input is refused below, by its type
+            values = numbers("X", X, "encode it as numbers, or use a schema and a formula (Complex data not supported)")
+            if values.ndim != 2:
+                raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
+        checked = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=not reset)
+        return numbers("X", checked, "encode it as numbers")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self._private and self.insecure_seed is None
+        return tags
+
+    @property
+    def _private(self) -> bool:
+        return not isinstance(self.budget, NoPrivacy)
+
+
+def vector(y: Any) -> npt.NDArray[Any]:
+    """y with one dimension; a column gets scikit-learn's warning."""
+    values = np.asarray(y)
+    if values.ndim != 1 and not (values.ndim == 2 and values.shape[1] == 1):
+        raise InputError(f"y must have one dimension, not shape {values.shape}")
+    return np.asarray(column_or_1d(values, warn=True))
