@@ -9,7 +9,7 @@ import dpinfer
 
 ROOT = Path(dpinfer.__file__).parent
 ORDER = [
-    "errors", "text", "maths", "codec", "data", "privacy", "result", "datasets", "fit", "simulate", "plot",
+    "errors", "text", "maths", "codec", "geometry", "data", "privacy", "result", "datasets", "fit", "simulate", "plot",
     "estimators", "cli", "__init__",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -1,0 +1,135 @@
+"""How a budget is shared among the four releases of a fit in a private geometry.  Frozen and free of data."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.bounded import BoundedSum
+from dpinfer.maths.geometry import radius_factor
+from dpinfer.maths.laws import Gaussian
+from dpinfer.maths.weighted import (
+    ADD_REMOVE,
+    REPLACE,
+    STACK_WEIGHT,
+    WeightedRisk,
+    check_neighbours,
+    ridge_for,
+    second_moment,
+    weighted_moment_and_score,
+)
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, compose
+from dpinfer.privacy.ledger import Event
+
+WEIGHTED, UNWEIGHTED = "weighted", "unweighted"
+TARGETS = (WEIGHTED, UNWEIGHTED)
+_RELEASES = {
+    "crude moments": "noisy second moments of the rows",
+    "moments": "noisy second moments and score in the crude geometry",
+    "estimate": "objective perturbation, Gaussian noise, ridge around a released centre",
+    "matrices": "noisy stacked matrices",
+}
+_WORDS = {
+    REPLACE: "one record replaced, number of records public",
+    ADD_REMOVE: "one record added or removed, number of records private",
+}
+
+
+@dataclass(frozen=True)
+class GeometryPlan:
+    """A budget, the target, the notion of neighbours, and the shares of the four releases.
+
+    ``target`` is "weighted" (rows far out in the released geometry count less) or "unweighted" (the public box, every
+    row counts fully).  ``components`` and ``draws`` are those of the law of the error; they cost nothing.
+    """
+
+    budget: ZCDP | ApproxDP
+    target: str = WEIGHTED
+    neighbours: str = REPLACE
+    shares: tuple[float, float, float, float] = (0.06, 0.10, 0.66, 0.18)
+    components: int = 300
+    draws: int = 10_000
+
+    def __post_init__(self) -> None:
+        _check_budget(self.budget)
+        if self.target not in TARGETS:
+            raise InputError(f"the target of a geometry plan is 'weighted' or 'unweighted', not {self.target!r}")
+        check_neighbours(self.neighbours)
+        if len(self.shares) != len(_RELEASES):
+            raise BudgetError(f"a geometry plan has {len(_RELEASES)} releases: give as many shares")
+        for name, value, least in (("components", self.components, 20), ("draws", self.draws, 100)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        self.events()  # refuses shares that are not positive
+
+    def events(self) -> tuple[Event, ...]:
+        """The releases, in order."""
+        shares = self.budget.split(*self.shares)
+        return tuple(Event(*release, share) for release, share in zip(_RELEASES.items(), shares, strict=True))
+
+    @property
+    def cost(self) -> ZCDP:
+        """What the releases cost together."""
+        cost = compose(event.share for event in self.events())
+        assert isinstance(cost, ZCDP)
+        return cost
+
+    @property
+    def promise(self) -> Budget:
+        """The cost, in the terms it was asked for."""
+        return self.cost.approx(self.budget.delta) if isinstance(self.budget, ApproxDP) else self.cost
+
+    @property
+    def neighbours_in_words(self) -> str:
+        """For the result's privacy statement."""
+        return _WORDS[self.neighbours]
+
+    def scales(self) -> "Scales":
+        """The noise of every release, from public facts."""
+        first, second, third, fourth = self.budget.split(*self.shares)
+        nowhere = np.zeros(1)
+        risk = WeightedRisk(ridge_for(third.rho), nowhere, 1.0, self.neighbours)
+        stack = _deviation(fourth, risk.stacked_sum(nowhere))
+        return Scales(
+            crude=_deviation(first, second_moment(self.neighbours)),
+            moments=_deviation(second, weighted_moment_and_score(self.neighbours)),
+            ridge=risk.ridge,
+            gradient=risk.perturbation_scale(third.rho),
+            hessian=stack / STACK_WEIGHT,
+            score_cov=stack,
+        )
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Standard deviation of the noise in each release, and the ridge λ."""
+
+    crude: float
+    moments: float
+    ridge: float
+    gradient: float
+    hessian: float
+    score_cov: float
+
+    def kappa(self, d: int, n: float) -> float:
+        """The radius factor of a geometry of d columns."""
+        return radius_factor(d, n, self.hessian, self.gradient)
+
+
+def _deviation(share: ZCDP, bounded: BoundedSum) -> float:
+    law = share.noise(bounded.bound)
+    assert isinstance(law, Gaussian)
+    return law.scale
+
+
+def _check_budget(budget: object) -> None:
+    if isinstance(budget, PureDP):
+        raise BudgetError(
+            "the weighted and unweighted targets need Gaussian noise, which gives no pure privacy: use dp.ZCDP or "
+            "dp.ApproxDP, or target='penalised' with this budget"
+        )
+    if not isinstance(budget, ZCDP | ApproxDP):
+        raise BudgetError(
+            "the weighted and unweighted targets need a budget dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta); without "
+            "privacy use target='unpenalised'"
+        )
