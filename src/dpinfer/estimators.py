@@ -14,8 +14,11 @@ from dpinfer.data.formula import parse
 from dpinfer.data.schema import Level, Schema
 from dpinfer.data.source import Rows, numbers
 from dpinfer.errors import InputError
+from dpinfer.fit.geometry.box import Box
+from dpinfer.fit.geometry.plan import GeometryPlan, geometry_plan
+from dpinfer.fit.geometry.run import fit_geometry
 from dpinfer.fit.plan import Plan, default_penalty
-from dpinfer.fit.run import Setting, choose_plan, fit
+from dpinfer.fit.run import Setting, check_target, choose_plan, fit
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import HuberHinge, Logistic, Loss
 from dpinfer.privacy.budget import Budget, NoPrivacy
@@ -33,7 +36,7 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes: tuple[Level, Level]
     penalty: float | None
     budget: Budget | None
-    plan: Plan | None
+    plan: Plan | GeometryPlan | None
     ledger: Book | None
     insecure_seed: int | None
 
@@ -46,13 +49,30 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Guarantee [classes_are_declared]: ``classes_`` comes from ``classes`` or the schema, never from y.
         """
         design, source, unit = self._read(X, y) if self.formula is None else self._read_table(X, y)
+        geometry = geometry_plan(getattr(self, "target", None), self.budget, self.plan)
+        if geometry is not None:
+            return self._in_geometry(source, Box.of(design, unit), geometry)
         plan, loss = choose_plan(self.budget, self.plan), self._loss()
         penalty = default_penalty(plan, loss, source.n, source.dim) if self.penalty is None else self.penalty
         setting = Setting(loss, penalty, plan, design.names, design.back(), unit)
+        if getattr(self, "target", None) is not None:
+            check_target(self.target, setting)
         self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
         self.intercept_ = self.result_.estimate[:1].copy()
         self.coef_ = self.result_.estimate[None, 1:].copy()
         self.penalty_ = penalty
+        return self
+
+    def _in_geometry(self, source: Rows, box: Box, plan: GeometryPlan) -> Self:
+        """The weighted and unweighted targets; ``intercept_`` is the ordinary one, not that at the released centre."""
+        if self.penalty is not None:
+            raise InputError(f"the target {plan.target!r} has no penalty: leave out penalty=")
+        self.result_ = fit_geometry(source, box, plan, self.ledger, self.insecure_seed)
+        geometry, slopes = self.result_.geometry, self.result_.estimate[1:]
+        assert geometry is not None
+        self.coef_ = slopes[None].copy()
+        self.intercept_ = self.result_.estimate[:1] - geometry.centre @ slopes
+        self.penalty_ = 0.0
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -123,6 +143,8 @@ class LogisticRegression(_LinearClassifier):
     classes : with arrays, the two labels; the second is the positive one.  Declared, never learned.
     penalty : c in the mean objective, on the bounded rows.  By default chosen from n, d, the loss and the budget
         (`dpinfer.fit.plan.default_penalty`); printed with the result.
+    target : "weighted" or "unweighted": no penalty, in a private geometry, for zCDP and (ε, δ) budgets;
+        "penalised" (the default) or "unpenalised": the paper's.
     budget, plan : one of them; a budget gets the default plan.
     ledger : where the spend is booked before anything is computed.
     insecure_seed : for tests only; the result then says that it is not private.
@@ -137,7 +159,8 @@ class LogisticRegression(_LinearClassifier):
         classes: tuple[Level, Level] = (0, 1),
         penalty: float | None = None,
         budget: Budget | None = None,
-        plan: Plan | None = None,
+        plan: Plan | GeometryPlan | None = None,
+        target: str | None = None,
         ledger: Book | None = None,
         insecure_seed: int | None = None,
     ) -> None:
@@ -148,6 +171,7 @@ class LogisticRegression(_LinearClassifier):
         self.penalty = penalty
         self.budget = budget
         self.plan = plan
+        self.target = target
         self.ledger = ledger
         self.insecure_seed = insecure_seed
 

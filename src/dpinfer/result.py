@@ -280,9 +280,9 @@ def _in_geometry(weighted: bool) -> str:
     weight = "E[w(x) f]" if weighted else "E[f]"
     which = "w(x) = min(1, 1/‖A (1, x)‖²) with the released A, " if weighted else "every record counted fully, "
     return (
-        f"the minimiser of {weight}, f the logistic loss, {which}without a penalty, in the model of the reported columns: "
-        "those set aside before the fit are left out, those set aside after it enter with their released coefficients; "
-        "the intercept is the linear predictor at the released centre"
+        f"the minimiser of {weight}, f the logistic loss, {which}without a penalty, in the model of the reported "
+        "columns: those set aside before the fit are left out, those set aside after it enter with their released "
+        "coefficients; the intercept is the linear predictor at the released centre"
     )
 
 

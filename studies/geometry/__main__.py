@@ -69,7 +69,8 @@ def run(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> No
     seconds = time.monotonic() - began
     print(
         f"{cell.name}: coverage {summary['stated']:.3f} (smallest {summary['stated_min']:.2f}), length "
-        f"{summary['length']:.2f} (largest {summary['length_max']:.1f}), set aside {summary['aside']:.0%}, {seconds:.0f} s",
+        f"{summary['length']:.2f} (largest {summary['length_max']:.1f}), set aside {summary['aside']:.0%}, "
+        f"{seconds:.0f} s",
         flush=True,
     )
 

@@ -79,15 +79,15 @@ def whole(design: str, folder: Path) -> Minimum:
     return minimum(data.x, data.labels, np.zeros(len(data.box.names)))
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")
 def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
     """What one replicate says of each coefficient: NaN where it is not reported."""
-    data = load(cell.design, folder)
-    n = len(data.labels)
-    drawn = np.sort(np.random.default_rng([index, 7]).integers(0, n, n))
-    sample = Rows(data.rows[drawn], data.labels[drawn])
-    result = fit_geometry(sample, data.box, cell.plan, None, index)
-    return {"index": index, **_compare(data, result, whole(cell.design, folder))}
+    with threadpool_limits(1, "blas"):
+        data = load(cell.design, folder)
+        n = len(data.labels)
+        drawn = np.sort(np.random.default_rng([index, 7]).integers(0, n, n))
+        sample = Rows(data.rows[drawn], data.labels[drawn])
+        result = fit_geometry(sample, data.box, cell.plan, None, index)
+        return {"index": index, **_compare(data, result, whole(cell.design, folder))}
 
 
 def _compare(data: Data, result: dp.FitResult, full: Minimum) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _compare(data: Data, result: dp.FitResult, full: Minimum) -> dict[str, Any]:
         out[places] = values
         return np.where(reported, out, np.nan)
 
-    def covered(coef: Array, places: Any) -> list[float]:
+    def covered(coef: Array, places: Any) -> Any:
         inside = (interval[places, 0] <= coef) & (coef <= interval[places, 1])
         return spread(inside.astype(float), places).tolist()
 

@@ -103,7 +103,7 @@ def infer(  # noqa: PLR0913  (the public face)
     return fit(source, setting, ledger, insecure_seed)
 
 
-def choose_plan(budget: Budget | None, plan: Plan | None) -> Plan:
+def choose_plan(budget: Budget | None, plan: object) -> Plan:
     """The plan given, or the default one for the budget given."""
     if (budget is None) == (plan is None):
         raise BudgetError("give either budget= (for example dp.PureDP(1.0) or dp.ZCDP(0.1875)) or plan=, not both")

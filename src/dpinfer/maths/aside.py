@@ -66,8 +66,12 @@ def intercept_reportable(fit: Fitted, kept: Indices) -> bool:
     H = E.T @ fit.hessian @ E
     if np.linalg.eigvalsh(H)[0] <= 0:
         return False
-    signal, information, _ = _signals(fit, E, np.linalg.inv(H))
+    signal, information, _ = _signals(fit, E, _inverse(H))
     return bool(signal[0] >= LEAST_SIGNAL and information[0] >= LEAST_EVENTS)
+
+
+def _inverse(matrix: Array) -> Array:
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
 
 
 def _signals(fit: Fitted, E: Array, inverse: Array) -> tuple[Array, Array, Array]:
@@ -86,7 +90,7 @@ def _weakest(fit: Fitted, kept: Indices) -> int | None:
         loading = np.abs(vectors[:, 0]) * fit.spread[kept]
         loading[0] = 0.0
         return int(np.argmax(loading))
-    inverse = np.linalg.inv(H)
+    inverse = _inverse(H)
     signal, information, length2 = _signals(fit, E, inverse)
     few = dummy & (information < LEAST_EVENTS)
     signal[few] = np.minimum(signal, LEAST_SIGNAL * information / (2 * LEAST_EVENTS))[few]

@@ -1,7 +1,7 @@
 """A first guess of logistic coefficients from released moments: Brillinger's identity.
 
-If x~ is near Gaussian, Cov(x~, y/2) = E[σ'(η)] Cov(x~) θ: ordinary least squares has the right direction, and two scalar
-equations give its length and the intercept.  The guess only centres a ridge, so some tens of per cent do.
+If x~ is near Gaussian, Cov(x~, y/2) = E[σ'(η)] Cov(x~) θ: ordinary least squares has the right direction, and two
+scalar equations give its length and the intercept.  The guess only centres a ridge, so some tens of per cent do.
 """
 
 import numpy as np

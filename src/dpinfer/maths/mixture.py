@@ -1,4 +1,4 @@
-"""The law of the error where the Hessian itself is noisy: an equal mixture of Gaussians, one for each plausible Hessian.
+"""The law of the error where the Hessian itself is noisy: an equal mixture of Gaussians, one a plausible Hessian.
 
 In coordinates z in which the noise of the Hessian is symmetric with scale h,
 

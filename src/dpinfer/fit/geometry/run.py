@@ -84,10 +84,11 @@ def _infer(known: Known, shape: Shape, found: Estimate, setting: _Setting) -> _O
     box, plan, kept = setting.box, setting.plan, shape.kept
     centre = centre_of(known.moments.matrix, box.columns)
     forward = _to_centre(centre[kept]) @ shape.preconditioner.T
+    back = np.asarray(np.linalg.inv(forward), dtype=np.float64)
     coef, matrices = forward @ found.coef, matrices_of(found, shape, plan.scales())
     strong, law = kept[:0], no_law(setting.seed)
     if matrices is not None and known.two_classes:
-        fitted = _fitted(found, shape, matrices, setting, np.linalg.inv(forward))
+        fitted = _fitted(found, shape, matrices, setting, back)
         inner = reportable(fitted)
         whole = law_of(fitted, inner, plan.components, plan.draws, setting.seed)
         coef[inner] += whole.step()
@@ -98,7 +99,7 @@ def _infer(known: Known, shape: Shape, found: Estimate, setting: _Setting) -> _O
     reading = _full_model_reading(known, box.columns, strong, law)
     in_units = np.zeros(len(box.names))
     in_units[kept] = coef / box.half[kept]
-    outward = np.linalg.inv(forward) * box.half[kept]  # from reported coordinates to u
+    outward = back * box.half[kept]  # from reported coordinates to u
     return _Outcome(
         estimate=in_units,
         law=law.mapped(np.diag(1 / box.half[strong])),
