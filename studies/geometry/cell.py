@@ -14,9 +14,10 @@ from dpinfer.data.source import Rows
 from dpinfer.fit.geometry.plan import GeometryPlan
 from dpinfer.fit.geometry.run import fit_geometry
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.minimise import minimise
 from studies.geometry.designs import Data, load
 
-ISOTROPIC_SHARE = 0.85
+ISOTROPIC_SHARE, RIDGE = 0.85, 1e-3
 
 
 @dataclass(frozen=True)
@@ -48,27 +49,24 @@ class Minimum:
 
 
 def minimum(x: Array, y: Array, start: Array, weights: Array | None = None, offset: Array | None = None) -> Minimum:
-    """Newton's method with halving, a ridge of .001 against separation; the sandwich of the same sums."""
+    """The package's own search from ``start``, with a ridge of .001 against separation; the sandwich of the same sums."""
     w = np.ones(len(y)) if weights is None else weights
-    shift, ridge, coef = np.zeros(len(y)) if offset is None else offset, 1e-3 * np.eye(x.shape[1]), start
+    shift = np.zeros(len(y)) if offset is None else offset
 
-    def value(t: Array) -> float:
-        return float(w @ np.logaddexp(0, -y * (x @ t + shift)) + 5e-4 * t @ t)
+    def totals(step: Array) -> tuple[float, Array, Array]:
+        coef = start + step
+        margins = y * (x @ coef + shift)
+        p = expit(-margins)
+        hessian = (x * (w * p * (1 - p))[:, None]).T @ x + RIDGE * np.eye(len(coef))
+        return (
+            float(w @ np.logaddexp(0, -margins) + RIDGE / 2 * coef @ coef),
+            RIDGE * coef - (w * p * y) @ x,
+            hessian,
+        )
 
-    best = value(coef)
-    for _ in range(100):
-        p = expit(-y * (x @ coef + shift))
-        hessian = (x * (w * p * (1 - p))[:, None]).T @ x + ridge
-        gradient = -(w * p * y) @ x + 1e-3 * coef
-        step = np.linalg.solve(hessian, gradient)
-        if gradient @ step < 1e-10:
-            break
-        length = 1.0
-        while (ahead := value(coef - length * step)) > best - 0.2 * length * (gradient @ step) and length > 1e-4:
-            length /= 2
-        coef, best = coef - length * step, ahead
-    inverse = np.linalg.inv(hessian)
-    scores = x * (w * p)[:, None]
+    coef = start + minimise(totals, len(start), 1e-6).coef
+    scores = x * (w * expit(-y * (x @ coef + shift)))[:, None]
+    inverse = np.linalg.inv(totals(coef - start)[2])
     return Minimum(coef, inverse @ (scores.T @ scores) @ inverse)
 
 
@@ -140,6 +138,6 @@ def isotropic(cell: Cell, folder: Path) -> Array:
     """Length of an interval with isotropic noise in the public box and exactly known matrices, over the sandwich's."""
     data, full = load(cell.design, folder), whole(cell.design, folder)
     p = expit(-data.labels * (data.x @ full.coef))
-    inverse = np.linalg.inv((data.x * (p * (1 - p))[:, None]).T @ data.x + 1e-3 * np.eye(data.x.shape[1]))
+    inverse = np.linalg.inv((data.x * (p * (1 - p))[:, None]).T @ data.x + RIDGE * np.eye(data.x.shape[1]))
     noise = 2 * 1.03 / (ISOTROPIC_SHARE * cell.rho) * data.box.norm2 * inverse @ inverse
     return np.asarray(np.sqrt(1 + np.diag(noise) / np.diag(full.covariance)))
