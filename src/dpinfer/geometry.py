@@ -7,7 +7,7 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 
 DROPPED = "set aside before the fit: too little information at this budget"
-OFFSET = "set aside after the fit: too weak at this budget, kept as an offset"
+OFFSET = "set aside after the fit: too weak at this budget or separated, kept as an offset"
 UNIDENTIFIED = "set aside: the fit as a whole is not identified at this budget"
 FEW_EVENTS = "set aside: fewer than 8 effective events, or not clear of the noise"
 

@@ -49,7 +49,7 @@ class Minimum:
 
 
 def minimum(x: Array, y: Array, start: Array, weights: Array | None = None, offset: Array | None = None) -> Minimum:
-    """The package's own search from ``start``, with a ridge of .001 against separation; the sandwich of the same sums."""
+    """The package's own search from ``start``, with a ridge of .001 against separation; and the sandwich."""
     w = np.ones(len(y)) if weights is None else weights
     shift = np.zeros(len(y)) if offset is None else offset
 

@@ -26,21 +26,28 @@ LEAST_EVENTS = 8.0
 """The least information of a dummy's coefficient or of the intercept: about as many events."""
 LARGEST_NOISE = 0.25
 """The largest share of the variance that noise in the Hessian may cause."""
+RUNAWAY = 3.0, 0.4
+"""Separation: a level whose linear predictor is beyond 3, and still moves outwards by .4 in the debiasing step."""
 _WIDE_DUMMY, _WIDE_NUMBER, _WIDE_INTERCEPT = 5.0, 2.0, 10.0  # prior deviations; of a number, over its deviation
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fit in its geometry, everything released: ``back`` is E, ``spread`` the deviation of each column."""
+    """A fit in its geometry, everything released: ``coef`` is θ, ``back`` is E, ``spread`` the columns' deviations.
+
+    ``ends`` are the two values of a column, from the centre; NaN where a column has more than two.
+    """
 
     hessian: Array
     score_cov: Array
+    coef: Array
     gradient: Array
     gradient_noise: float
     hessian_noise: float
     left: float
     back: Array
     spread: Array
+    ends: Array
     dummy: npt.NDArray[np.bool_]
 
     @property
@@ -83,7 +90,7 @@ def _signals(fit: Fitted, E: Array, inverse: Array) -> tuple[Array, Array, Array
 
 def _weakest(fit: Fitted, kept: Indices) -> int | None:
     """The place among ``kept`` of the column to set aside, or None if all are strong enough."""
-    E, dummy = fit.back[:, kept], fit.dummy[kept]
+    E = fit.back[:, kept]
     H = E.T @ fit.hessian @ E
     values, vectors = np.linalg.eigh(H)
     if values[0] <= 0:
@@ -92,19 +99,36 @@ def _weakest(fit: Fitted, kept: Indices) -> int | None:
         return int(np.argmax(loading))
     inverse = _inverse(H)
     signal, information, length2 = _signals(fit, E, inverse)
-    few = dummy & (information < LEAST_EVENTS)
-    signal[few] = np.minimum(signal, LEAST_SIGNAL * information / (2 * LEAST_EVENTS))[few]
+    events = information / np.diff(fit.ends[kept], axis=1)[:, 0] ** 2
+    few = events < LEAST_EVENTS  # of columns with two values: others are NaN
+    signal[few] = np.minimum(signal, LEAST_SIGNAL * events / (2 * LEAST_EVENTS))[few]
     signal[0] = np.inf
     weakest = int(np.argmin(signal))
     if signal[weakest] < LEAST_SIGNAL:
         return weakest
     step, total = inverse @ (E.T @ fit.gradient), fit.total
     variance = inverse @ (E.T @ total @ E) @ inverse
+    moved = _runaway(fit, kept, step)
+    if moved.any():
+        return int(np.argmax(moved))
     if _noise_from_hessian(fit, E, step, variance) <= LARGEST_NOISE:
         return None
     share = length2 * (step**2 + np.diag(variance))
     share[0] = 0.0
     return int(np.argmax(share))
+
+
+def _runaway(fit: Fitted, kept: Indices, step: Array) -> Array:
+    """How far a separated level moves outwards, 0 for all other columns.
+
+    Where all records of a level have one label, the gradient is as large as the curvature: every Newton step is
+    about 1, for ever, and a finite interval would be wrong.
+    """
+    ends = np.nan_to_num(fit.ends[kept])
+    predictor = fit.coef[0] + step[0] + (fit.coef[kept] + step)[:, None] * ends
+    moved = step[:, None] * ends
+    outwards = (predictor * moved > 0) & (np.abs(predictor) >= RUNAWAY[0]) & (np.abs(moved) >= RUNAWAY[1])
+    return np.asarray(np.where(outwards, np.abs(moved), 0.0).max(axis=1))
 
 
 def _noise_from_hessian(fit: Fitted, E: Array, step: Array, variance: Array) -> float:

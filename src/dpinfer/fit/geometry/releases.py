@@ -40,6 +40,7 @@ from dpinfer.privacy.gate import Gate
 
 _FEWEST = 50.0  # a private number of records is taken to be at least this
 _SURE = 3.0  # deviations
+_AT_BOUNDS = 0.9  # mean square of a column in [-1, 1] from which it is taken for a yes and no
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +164,14 @@ def deviations(moments: Array) -> Array:
     spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, 1e-4))
     spread[0] = 1.0
     return np.asarray(spread)
+
+
+def two_values(moments: Array, columns: Columns) -> Array:
+    """The two values of each column, NaN if it has more: dummies, and numbers that are nearly all at their bounds."""
+    second = np.diag(moments) / moments[0, 0]
+    low = np.where(columns.dummy, 0.0, np.where(second > _AT_BOUNDS, -1.0, np.nan))
+    low[0] = np.nan
+    return np.column_stack([low, np.where(np.isnan(low), np.nan, 1.0)])
 
 
 def centre_of(moments: Array, columns: Columns) -> Array:

@@ -20,6 +20,7 @@ from dpinfer.fit.geometry.releases import (
     matrices_of,
     refined_moments,
     shape_of,
+    two_values,
 )
 from dpinfer.geometry import DROPPED, FEW_EVENTS, OFFSET, UNIDENTIFIED, Geometry
 from dpinfer.maths.arrays import Array
@@ -88,7 +89,7 @@ def _infer(known: Known, shape: Shape, found: Estimate, setting: _Setting) -> _O
     coef, matrices = forward @ found.coef, matrices_of(found, shape, plan.scales())
     strong, law = kept[:0], no_law(setting.seed)
     if matrices is not None and known.two_classes:
-        fitted = _fitted(found, shape, matrices, setting, back)
+        fitted = _fitted(found, shape, matrices, setting, (coef.copy(), back, centre[kept]))
         inner = reportable(fitted)
         whole = law_of(fitted, inner, plan.components, plan.draws, setting.seed)
         coef[inner] += whole.step()
@@ -117,18 +118,23 @@ def _to_centre(centre: Array) -> Array:
     return matrix
 
 
-def _fitted(found: Estimate, shape: Shape, matrices: Matrices, setting: _Setting, back: Array) -> Fitted:
-    scales = setting.plan.scales()
+def _fitted(
+    found: Estimate, shape: Shape, matrices: Matrices, setting: _Setting, at_centre: tuple[Array, Array, Array]
+) -> Fitted:
+    scales, columns = setting.plan.scales(), setting.box.columns.take(shape.kept)
+    coef, back, centre = at_centre
     return Fitted(
         hessian=matrices.hessian,
         score_cov=matrices.score_cov,
+        coef=coef,
         gradient=scales.ridge * (found.coef - shape.centre),
         gradient_noise=scales.gradient,
         hessian_noise=scales.hessian,
         left=matrices.left,
         back=back,
         spread=deviations(shape.moments),
-        dummy=setting.box.columns.dummy[shape.kept],
+        ends=two_values(shape.moments, columns) - centre[:, None],
+        dummy=columns.dummy,
     )
 
 
