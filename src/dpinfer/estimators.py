@@ -65,6 +65,8 @@ class _LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _in_geometry(self, source: Rows, box: Box, plan: GeometryPlan) -> Self:
         """The weighted and unweighted targets; ``intercept_`` is the ordinary one, not that at the released centre."""
+        if not isinstance(self._loss(), Logistic):
+            raise InputError("a private geometry is for logistic regression only: use budget=, or a Plan as plan=")
         if self.penalty is not None:
             raise InputError(f"the target {plan.target!r} has no penalty: leave out penalty=")
         self.result_ = fit_geometry(source, box, plan, self.ledger, self.insecure_seed)
