@@ -10,8 +10,14 @@ from scipy.special import expit, logsumexp
 import dpinfer as dp
 from dpinfer.data.source import Rows
 from dpinfer.maths import weighted
-from dpinfer.maths.accounting import perturbed_objective_cost
-from dpinfer.maths.weighted import WeightedRisk, ridge_for, row_weights, second_moment, weighted_moment_and_score
+from dpinfer.maths.weighted import (
+    WeightedRisk,
+    objective_cost,
+    ridge_for,
+    row_weights,
+    second_moment,
+    weighted_moment_and_score,
+)
 from support import follows, gate_of
 
 NOTIONS = ("replace", "add-remove")
@@ -141,11 +147,16 @@ def test_guarantee_weighted_objective_perturbation(neighbours):
     assert worst_ratio(neighbours, weigh=lambda u: np.full(len(u), 3.0)) > 1
 
 
+def test_a_ridge_that_no_noise_can_pay_for():
+    with pytest.raises(dp.BudgetError, match="ridge"):
+        WeightedRisk(1e-6, np.zeros(2), 1).perturbation_scale(0.01)
+
+
 def test_ridge_and_noise_cost_their_share():
     for rho in (1e-4, 0.01, 0.5, 20.0):
         s = ridge_for(rho)
-        assert perturbed_objective_cost(s, 0.25 / s) <= rho
-        assert perturbed_objective_cost(0.999 * s, 0.25 / (0.999 * s)) > rho
+        assert objective_cost(s, s) <= rho
+        assert objective_cost(0.999 * s, 0.999 * s) > rho
         assert WeightedRisk(s, np.zeros(2), 1).perturbation_scale(rho) == pytest.approx(s, rel=1e-9)
         assert WeightedRisk(s, np.zeros(2), 1, "add-remove").perturbation_scale(rho) == pytest.approx(s / 2, rel=1e-9)
 

@@ -11,13 +11,14 @@ Neighbours: "replace" (one record replaced, n public) or "add-remove" (one recor
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from dpinfer.errors import InputError
-from dpinfer.maths.accounting import perturbed_objective_cost, perturbed_objective_scale
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.accounting import perturbed_objective_cost
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.bounded import BoundedSum, OfBlock
 from dpinfer.maths.losses import Logistic, slope_and_curvature
@@ -26,6 +27,7 @@ from dpinfer.maths.symmetric import svec, unsvec
 REPLACE, ADD_REMOVE = "replace", "add-remove"
 STACK_WEIGHT = 4.0
 """The curvature's weight beside the squared slope: both then reach 1."""
+_HUGE = 1e9
 
 
 def check_neighbours(neighbours: str) -> None:
@@ -67,16 +69,32 @@ def weighted_moment_and_score(neighbours: str) -> BoundedSum:
     return BoundedSum(of_block, math.sqrt(2 + 1 / 2 + 1 / 32) if neighbours == REPLACE else math.sqrt(1 + 1 / 4))
 
 
+def objective_cost(scale: float, ridge: float) -> float:
+    """zCDP cost of the third release: σ = ``scale``, λ = ``ridge``, one record replaced."""
+    return perturbed_objective_cost(scale, Logistic.curvature_bound / ridge)
+
+
 @lru_cache(maxsize=1024)
 def ridge_for(rho: float) -> float:
     """The s at which objective perturbation with σ = λ = s costs ρ: noise and ridge chosen together."""
-    t = Logistic.curvature_bound
+    return _smallest(lambda s: objective_cost(s, s), rho)
+
+
+@lru_cache(maxsize=1024)
+def _scale_for(rho: float, ridge: float) -> float:
+    return _smallest(lambda s: objective_cost(s, ridge), rho)
+
+
+def _smallest(cost: Callable[[float], float], rho: float) -> float:
+    """The smallest scale with a cost of at most ρ, never below it."""
     low, high = math.sqrt(2 / rho), 2 * math.sqrt(2 / rho) + 1
-    while perturbed_objective_cost(high, t / high) > rho:
+    while cost(high) > rho:
+        if high > _HUGE * low:
+            raise BudgetError(f"no noise makes objective perturbation cost rho = {rho:.6g} with so small a ridge")
         high *= 2
-    while high > low * (1 + 1e-12):
+    while high > low * (1 + 1e-11):
         middle = (low + high) / 2
-        low, high = (low, middle) if perturbed_objective_cost(middle, t / middle) <= rho else (middle, high)
+        low, high = (low, middle) if cost(middle) <= rho else (middle, high)
     return high
 
 
@@ -115,7 +133,7 @@ class WeightedRisk:
         perturbation with losses w f, whose gradients have norm at most 1 and whose Hessians at most f''.  An added or
         removed record moves the gradient by 1 instead of 2, which halves σ.
         """
-        scale = perturbed_objective_scale(rho, self.loss.curvature_bound / self.ridge)
+        scale = _scale_for(rho, self.ridge)
         return scale if self.neighbours == REPLACE else scale / 2
 
     def stacked_sum(self, coef: Array) -> BoundedSum:

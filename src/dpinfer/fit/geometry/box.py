@@ -6,6 +6,7 @@ import numpy as np
 
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows, Source
+from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.bounded import OfBlock
 from dpinfer.maths.geometry import Columns
@@ -28,6 +29,8 @@ class Box:
     @classmethod
     def of(cls, design: Design, unit: str = "one record") -> "Box":
         """The box of a design with an intercept."""
+        if not getattr(design, "intercept", True):
+            raise InputError("the weighted and unweighted targets need an intercept: keep it in the formula")
         back = design.back()
         shrunk = back[0, 0]  # 1/sqrt(norm2)
         half = shrunk / np.diag(back)
