@@ -236,3 +236,58 @@ def test_bad_tables():
         dp.LogisticRegression(FORMULA, schema=SCHEMA, budget=dp.NoPrivacy()).fit(TABLE, Y)
     with pytest.raises(dp.InputError, match="needs schema="):
         dp.LogisticRegression(FORMULA, budget=dp.NoPrivacy()).fit(TABLE)
+
+
+def in_geometry(n=20_000, **options):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(40, 10, n), rng.normal(0, 1, n)])
+    p = 1 / (1 + np.exp(-(0.05 * (X[:, 0] - 40) - 0.5 * X[:, 1] - 0.4)))
+    y = (rng.random(n) < p).astype(int)
+    model = dp.LogisticRegression(bounds=([0, -4], [80, 4]), insecure_seed=3, **options)
+    return model.fit(X, y), X
+
+
+@pytest.mark.parametrize("target", ["weighted", "unweighted"])
+@pytest.mark.parametrize("budget", [dp.ZCDP(0.5), dp.ApproxDP(4.0, 1e-6)])
+def test_targets_without_a_penalty(target, budget):
+    """Ordinary coefficients and intercept, whatever centre the result reports its own at."""
+    model, X = in_geometry(budget=budget, target=target)
+    assert model.coef_[0] == pytest.approx([0.05, -0.5], abs=0.05)
+    assert model.intercept_[0] == pytest.approx(-2.4, abs=0.25)
+    assert model.result_.model.target == target
+    at_centre = model.decision_function(model.result_.geometry.centre[None])
+    assert at_centre[0] == pytest.approx(model.result_.estimate[0], rel=1e-9)
+    assert model.predict_proba(X[:50]).shape == (50, 2)
+    assert str(model.result_.privacy.budget).startswith(str(budget).split(",", maxsplit=1)[0])
+
+
+def test_a_geometry_plan_and_add_remove_neighbours():
+    model, _ = in_geometry(plan=dp.GeometryPlan(dp.ZCDP(0.5), neighbours="add-remove"))
+    assert model.result_.model.n is None
+    assert model.result_.reported.all()
+
+
+def test_what_a_geometry_refuses():
+    plan = dp.GeometryPlan(dp.ZCDP(0.5))
+    for fault, options in (
+        ("pure", {"budget": dp.PureDP(1.0), "target": "weighted"}),
+        ("unpenalised", {"budget": dp.NoPrivacy(), "target": "weighted"}),
+        ("penalty", {"budget": dp.ZCDP(1.0), "target": "weighted", "penalty": 0.1}),
+        ("budget=", {"target": "unweighted"}),
+        ("GeometryPlan", {"plan": plan, "budget": dp.ZCDP(1.0)}),
+        ("target must be", {"budget": dp.ZCDP(1.0), "target": "median"}),
+    ):
+        with pytest.raises(dp.DpinferError, match=fault):
+            in_geometry(200, **options)
+    with pytest.raises(dp.InputError, match="logistic regression only"):
+        dp.LinearSVC(bounds=(-1, 1), plan=plan).fit(np.zeros((10, 2)), np.arange(10) % 2)
+
+
+def test_a_formula_in_a_geometry():
+    demo = dp.datasets.rand_hie()
+    model = dp.LogisticRegression(
+        demo.formula, schema=demo.schema, budget=dp.ZCDP(0.1875), target="weighted", insecure_seed=0
+    ).fit(demo.table)
+    assert model.result_.names[-1] == "health[poor]"
+    assert "one person-year" in model.result_.summary()
+    assert model.predict(demo.table.head(20)).shape == (20,)

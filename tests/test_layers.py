@@ -9,8 +9,8 @@ import dpinfer
 
 ROOT = Path(dpinfer.__file__).parent
 ORDER = [
-    "errors", "text", "maths", "codec", "data", "privacy", "result", "datasets", "fit", "simulate", "plot",
-    "report", "estimators", "cli", "__init__",
+    "errors", "text", "maths", "codec", "geometry", "data", "privacy", "statements", "result", "datasets", "fit",
+    "simulate", "plot", "report", "estimators", "cli", "__init__",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 

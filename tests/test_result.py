@@ -10,7 +10,7 @@ import dpinfer as dp
 from dpinfer.maths.inference import ErrorLaw
 from dpinfer.maths.laws import Gaussian, SphericalLaplace
 from dpinfer.privacy.ledger import Event
-from dpinfer.result import Model, Privacy
+from dpinfer.statements import Model, Privacy
 from support import labelled
 
 X, Y = labelled(2000, 3)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from dpinfer.errors import BudgetError, DpinferError, InputError, LedgerError, PrivacyError
+from dpinfer.fit.geometry.plan import GeometryPlan
 from dpinfer.fit.plan import ObjectivePerturbation, OutputPerturbation, Plan
 from dpinfer.fit.run import infer
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
@@ -23,6 +24,7 @@ __all__ = [
     "BudgetError",
     "DpinferError",
     "FitResult",
+    "GeometryPlan",
     "Huber",
     "HuberHinge",
     "HuberRegression",

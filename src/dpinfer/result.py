@@ -9,77 +9,21 @@ import numpy.typing as npt
 
 from dpinfer import codec, text
 from dpinfer.errors import InputError
+from dpinfer.geometry import Geometry
 from dpinfer.maths import inference, laws
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.inference import ErrorLaw, LawOfError
+from dpinfer.maths.mixture import MixtureLaw
 from dpinfer.maths.perturbation import PerturbedObjective
 from dpinfer.privacy import budget as budgets
 from dpinfer.privacy.ledger import Event
+from dpinfer.statements import Model, Privacy
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT, VERSION = "dpinfer.FitResult", 1
 REPORTED = "reported"
-
-
-@dataclass(frozen=True)
-class Model:
-    """What was estimated.
-
-    ``of`` is what the loss is a function of, the margin or the residual.  A residual is in the units of the outcome:
-    ``centre`` is the middle of its declared range, and the penalty c‖θ‖², with c for an outcome scaled to [-1, 1], is
-    c‖θ‖²/``unit`` in the same objective in those units.
-    """
-
-    loss: str
-    penalty: float
-    n: int
-    target: str
-    mechanism: str
-    recipe: str
-    of: str = "margin"
-    centre: float = 0.0
-    unit: float = 1.0
-
-    def estimand(self) -> str:
-        """The number that the intervals are about, in words."""
-        risk = f"E[f({'y θ·x' if self.of == 'margin' else 'y - θ·x'})] with f = {self.loss}"
-        where = "x the bounded row" + (f", y the outcome less {self.centre:.6g}" if self.centre else "")
-        if self.target == "unpenalised":
-            return f"the minimiser of the population risk {risk}, {where}"
-        size = "c‖θ‖²" + (f"/{self.unit:.6g}" if self.unit != 1 else "")
-        return (
-            f"the minimiser of the penalised population risk {risk} plus {size}, c = {self.penalty:.6g}, {where}; "
-            "a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient"
-        )
-
-
-@dataclass(frozen=True)
-class Privacy:
-    """What was promised, about whom, and what was spent; ``release`` is the ledger's name for it."""
-
-    budget: budgets.Budget
-    unit: str
-    events: tuple[Event, ...]
-    booked: bool
-    private: bool
-    neighbours: str = "one record replaced, number of records public"
-    release: str | None = None
-
-    def caveats(self) -> tuple[str, ...]:
-        """What the promise does not cover."""
-        notes = []
-        if not self.private:
-            notes.append("NOT PRIVATE: the noise was off or came from a known seed. Do not publish.")
-        if not self.booked:
-            notes.append("Nothing was booked: no ledger was given, so other releases from these data are not counted.")
-        notes.append(
-            "Noise is drawn and minima are found in double precision; an attacker who exploits the last bits of the "
-            "published numbers is not covered."
-        )
-        notes.append("Intervals rest on a large-sample approximation; they say nothing about bias in the data.")
-        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -119,6 +63,7 @@ class FitResult:
     model: Model
     privacy: Privacy
     status: tuple[str, ...] = ()
+    geometry: Geometry | None = None
 
     @property
     def reported(self) -> npt.NDArray[np.bool_]:
@@ -211,7 +156,7 @@ class FitResult:
         title = "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
         facts = {
             "Loss": model.loss,
-            "Records": str(model.n),
+            "Records": self._records(),
             "Target": model.target,
             "Penalty c": f"{model.penalty:.6g}",
             "Recipe": model.recipe,
@@ -222,6 +167,7 @@ class FitResult:
             *([text.set_aside(aside)] if aside else []),
             f"Fitted by {model.mechanism}.",
             f"Estimand: {model.estimand()}.",
+            *self._centre(),
             f"Privacy: {privacy.budget}.",
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours}).",
             "Spent on " + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events) + ".",
@@ -229,6 +175,17 @@ class FitResult:
             *(f"- {caveat}" for caveat in privacy.caveats()),
         ]
         return text.page(title, facts, text.coefficients(self.table(level), level), statements)
+
+    def _records(self) -> str:
+        """The number of records, or a released one where it is private."""
+        noisy = f"about {self.geometry.records:.0f} (noisy)" if self.geometry else "private"
+        return noisy if self.model.n is None else str(self.model.n)
+
+    def _centre(self) -> list[str]:
+        if self.geometry is None:
+            return []
+        pairs = zip(self.names[1:], self.geometry.centre, strict=True)
+        return ["Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."]
 
     def to_json(self) -> str:
         """Everything in the result, as one JSON object with a format name and a version."""
@@ -269,7 +226,7 @@ class FitResult:
 _KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        FitResult, ErrorLaw, Model, Privacy, Event, PerturbedObjective,
+        FitResult, ErrorLaw, MixtureLaw, Geometry, Model, Privacy, Event, PerturbedObjective,
         laws.Gaussian, laws.SphericalLaplace,
         budgets.PureDP, budgets.ZCDP, budgets.ApproxDP, budgets.NoPrivacy,
     )

@@ -14,8 +14,12 @@ from dpinfer.data.formula import parse
 from dpinfer.data.schema import Outcome, Schema
 from dpinfer.data.source import Rows, Scale, numbers
 from dpinfer.errors import InputError
+from dpinfer.fit.geometry.box import Box
+from dpinfer.fit.geometry.plan import GeometryPlan
+from dpinfer.fit.geometry.run import fit_geometry
 from dpinfer.fit.plan import Plan, default_penalty
 from dpinfer.fit.run import Setting, choose_plan, fit
+from dpinfer.fit.target import check_target
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
 from dpinfer.privacy.budget import Budget, NoPrivacy
@@ -32,7 +36,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     bounds: Bounds | None
     penalty: float | None
     budget: Budget | None
-    plan: Plan | None
+    plan: Plan | GeometryPlan | None
+    target: str | None
     ledger: Book | None
     insecure_seed: int | None
     kind: ClassVar[str]
@@ -56,13 +61,38 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit on arrays (X, y) with ``bounds``, or on one table with ``formula`` and ``schema``."""
         design, source, scale, unit = self._read(X, y) if self.formula is None else self._read_table(X, y)
+        geometry = self._geometry(design)
+        if geometry is not None:
+            return self._in_geometry(source, Box.of(design, unit), geometry)
         plan, loss = choose_plan(self.budget, self.plan), self._loss(source.n, source.dim, scale)
-        penalty = default_penalty(plan, loss, source.n, source.dim) if self.penalty is None else self.penalty
-        setting = Setting(loss, penalty, plan, design.names, design.back(), unit, outcome=scale)
+        target = check_target("penalised" if self.target is None else self.target)
+        usual = default_penalty(plan, loss, source.n, source.dim, target)
+        penalty = usual if self.penalty is None else self.penalty
+        setting = Setting(loss, penalty, plan, design.names, design.back(), unit, target=target, outcome=scale)
         self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
         at = design.names.count(INTERCEPT)
         self._keep(float(self.result_.estimate[:at].sum()), self.result_.estimate[at:].copy())
         self.penalty_ = penalty
+        return self
+
+    def _geometry(self, design: Design) -> GeometryPlan | None:  # noqa: ARG002
+        """The plan of a fit in a private geometry, where the estimator has one."""
+        if isinstance(self.plan, GeometryPlan) or self.target in ("weighted", "unweighted"):
+            raise InputError(
+                "a private geometry is for logistic regression only: use budget= or a Plan as plan=, and "
+                "target='penalised' or 'unpenalised'"
+            )
+        return None
+
+    def _in_geometry(self, source: Rows, box: Box, plan: GeometryPlan) -> Self:
+        """The weighted and unweighted targets; ``intercept_`` is the ordinary one, not that at the released centre."""
+        if self.penalty is not None:
+            raise InputError(f"the target {plan.target!r} has no penalty: leave out penalty=")
+        self.result_ = fit_geometry(source, box, plan, self.ledger, self.insecure_seed)
+        geometry, slopes = self.result_.geometry, self.result_.estimate[1:]
+        assert geometry is not None
+        self._keep(float(self.result_.estimate[0] - geometry.centre @ slopes), slopes.copy())
+        self.penalty_ = 0.0
         return self
 
     def _linear(self, X: Any) -> Array:

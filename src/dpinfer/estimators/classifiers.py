@@ -8,10 +8,12 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from dpinfer.data import table as tables
+from dpinfer.data.design import Design
 from dpinfer.data.schema import Level, Outcome, Schema
 from dpinfer.data.source import UNSCALED, Scale
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import Bounds, LinearModel, vector
+from dpinfer.fit.geometry.plan import GeometryPlan, geometry_plan
 from dpinfer.fit.plan import Plan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import HuberHinge, Logistic, Loss
@@ -74,6 +76,8 @@ class LogisticRegression(LinearClassifier):
     penalty : c in the mean objective, on the bounded rows.  By default chosen from n, d, the loss and the budget
         (`dpinfer.fit.plan.default_penalty`); printed with the result.
     budget, plan : one of them; a budget gets the default plan.
+    target : what the intervals are about: "weighted" or "unweighted" (no penalty, in a private geometry, for zCDP and
+        (ε, δ) budgets), "penalised" or "unpenalised".
     ledger : where the spend is booked before anything is computed.
     insecure_seed : for tests only; the result then says that it is not private.
     """
@@ -87,7 +91,8 @@ class LogisticRegression(LinearClassifier):
         classes: tuple[Level, Level] = (0, 1),
         penalty: float | None = None,
         budget: Budget | None = None,
-        plan: Plan | None = None,
+        plan: Plan | GeometryPlan | None = None,
+        target: str | None = None,
         ledger: Book | None = None,
         insecure_seed: int | None = None,
     ) -> None:
@@ -98,11 +103,18 @@ class LogisticRegression(LinearClassifier):
         self.penalty = penalty
         self.budget = budget
         self.plan = plan
+        self.target = target
         self.ledger = ledger
         self.insecure_seed = insecure_seed
 
     def _loss(self, n: int, dim: int, scale: Scale) -> Loss:  # noqa: ARG002
         return Logistic()
+
+    def _geometry(self, design: Design) -> GeometryPlan | None:
+        plan = geometry_plan(self.target, self.budget, self.plan)
+        if plan is not None and not design.intercept:
+            raise InputError(f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula")
+        return plan
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the two classes, one row a record."""
@@ -127,6 +139,7 @@ class LinearSVC(LinearClassifier):
         penalty: float | None = None,
         budget: Budget | None = None,
         plan: Plan | None = None,
+        target: str | None = None,
         ledger: Book | None = None,
         insecure_seed: int | None = None,
     ) -> None:
@@ -138,6 +151,7 @@ class LinearSVC(LinearClassifier):
         self.penalty = penalty
         self.budget = budget
         self.plan = plan
+        self.target = target
         self.ledger = ledger
         self.insecure_seed = insecure_seed
 

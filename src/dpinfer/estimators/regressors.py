@@ -70,6 +70,7 @@ class HuberRegression(LinearRegressor):
     penalty : c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default chosen from n,
         d, the loss and the budget; printed with the result.
     budget, plan : one of them; a budget gets the default plan.
+    target : "penalised" (the default) or "unpenalised": what the intervals are about.
     ledger : where the spend is booked before anything is computed.
     insecure_seed : for tests only; the result then says that it is not private.
     """
@@ -85,6 +86,7 @@ class HuberRegression(LinearRegressor):
         penalty: float | None = None,
         budget: Budget | None = None,
         plan: Plan | None = None,
+        target: str | None = None,
         ledger: Book | None = None,
         insecure_seed: int | None = None,
     ) -> None:
@@ -96,6 +98,7 @@ class HuberRegression(LinearRegressor):
         self.penalty = penalty
         self.budget = budget
         self.plan = plan
+        self.target = target
         self.ledger = ledger
         self.insecure_seed = insecure_seed
 
@@ -127,6 +130,7 @@ class QuantileRegression(LinearRegressor):
         penalty: float | None = None,
         budget: Budget | None = None,
         plan: Plan | None = None,
+        target: str | None = None,
         ledger: Book | None = None,
         insecure_seed: int | None = None,
     ) -> None:
@@ -139,6 +143,7 @@ class QuantileRegression(LinearRegressor):
         self.penalty = penalty
         self.budget = budget
         self.plan = plan
+        self.target = target
         self.ledger = ledger
         self.insecure_seed = insecure_seed
 

@@ -21,7 +21,8 @@ from dpinfer.maths.risk import PenalisedRisk
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.ledger import Book, Entry, Event
-from dpinfer.result import FitResult, Model, Privacy
+from dpinfer.result import FitResult
+from dpinfer.statements import Model, Privacy
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def infer(  # noqa: PLR0913  (the public face)
     return fit(source, setting, ledger, insecure_seed)
 
 
-def choose_plan(budget: Budget | None, plan: Plan | None) -> Plan:
+def choose_plan(budget: Budget | None, plan: object) -> Plan:
     """The plan given, or the default one for the budget given."""
     if (budget is None) == (plan is None):
         raise BudgetError("give either budget= (for example dp.PureDP(1.0) or dp.ZCDP(0.1875)) or plan=, not both")

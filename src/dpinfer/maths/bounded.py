@@ -13,7 +13,7 @@ OfBlock = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True)
 class BoundedSum:
-    """A sum over records and the most its Frobenius norm can move when one record is replaced."""
+    """A sum over records and the most its Frobenius norm can move between neighbouring data sets."""
 
     of_block: OfBlock
     bound: float

@@ -228,7 +228,7 @@ def wald(difference: Array, error: LawOfError) -> tuple[float, float]:
 def simultaneous(estimate: Array, error: LawOfError, level: float) -> Array:
     """Sup-t bands: intervals that hold all together with probability ``level``."""
     std_error = np.sqrt(np.diag(error.covariance()))
-    critical = np.quantile(np.abs(error.sample() / std_error).max(axis=1), level)
+    critical = np.quantile(np.abs(error.sample() / std_error).max(axis=1, initial=0.0), level)
     return np.stack([estimate - critical * std_error, estimate + critical * std_error], axis=1)
 
 

@@ -12,11 +12,11 @@ Neighbours differ in one record.  The proofs are in docs/method.md, section 1.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from dpinfer.maths.arrays import Array
@@ -99,7 +99,7 @@ class PerturbedObjective:
         if gap(high) <= 0 or gap(low) >= 0:  # they do not meet
             best = math.exp(high if gap(high) <= 0 else low)
         else:
-            best = math.exp(brentq(gap, low, high, xtol=1e-9))
+            best = math.exp(_root(gap, low, high, 1e-9))
         return max(self.growing(best), self.falling(best))
 
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
@@ -141,6 +141,12 @@ class PerturbedObjective:
         return max(0.0, float(converted.min()))
 
 
+def _root(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
+    from scipy.optimize import brentq  # noqa: PLC0415  (slow to load)
+
+    return float(brentq(function, low, high, xtol=tolerance))
+
+
 def _profile(a: Array, scale: float) -> Array:
     """h(a): δ at a of the loss max(0, ℓ), ℓ that of a Gaussian release of sensitivity 2 and deviation ``scale``."""
     at = np.maximum(a, 0.0)
@@ -158,7 +164,7 @@ def perturbed_objective_scale(rho: float, k: float, shape: str) -> float:
 
     if excess(math.log(_HUGE)) > 0:
         return math.inf
-    log_factor = brentq(excess, 0.0, math.log(_HUGE), xtol=1e-13) if excess(0.0) > 0 else 0.0
+    log_factor = _root(excess, 0.0, math.log(_HUGE), 1e-13) if excess(0.0) > 0 else 0.0
     step = 1e-12
     while excess(log_factor) > 0:
         log_factor, step = log_factor + step, 2 * step

@@ -16,7 +16,8 @@ from dpinfer.maths.bounded import BoundedSum
 from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
 from dpinfer.maths.minimise import minimise
 from dpinfer.maths.risk import PenalisedRisk
-from dpinfer.privacy.budget import NoPrivacy, Share
+from dpinfer.maths.weighted import WeightedRisk
+from dpinfer.privacy.budget import ZCDP, NoPrivacy, Share
 from dpinfer.privacy.ledger import Book, Entry
 from dpinfer.privacy.noise import privacy_randomness
 
@@ -66,6 +67,14 @@ class Gate:
         noise = objective_noise(self._take(step), risk, kind)
         return Released(_minimiser(source, risk, self._draw(noise, source.dim)), noise)
 
+    def centred_minimum(self, step: str, source: Source, risk: WeightedRisk) -> Released:
+        """The minimum of a weighted risk plus b·t, b Gaussian, as the step from the centre of its ridge."""
+        share = self._take(step)
+        if not isinstance(share, ZCDP):
+            raise PrivacyError(f"the step {step!r} draws Gaussian noise and needs a zCDP share")
+        noise = Gaussian(risk.perturbation_scale(share.rho))
+        return Released(_minimiser(source, risk, self._draw(noise, source.dim)), noise)
+
     def noisy_minimum(self, step: str, source: Source, risk: PenalisedRisk) -> Released:
         """The minimum of the risk, plus noise (Algorithm 4)."""
         noise = output_noise(self._take(step), risk)
@@ -96,7 +105,7 @@ def output_noise(share: Share, risk: PenalisedRisk) -> Law:
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def _minimiser(source: Source, risk: PenalisedRisk, b: Array) -> Array:
+def _minimiser(source: Source, risk: PenalisedRisk | WeightedRisk, b: Array) -> Array:
     """argmin of the risk plus b·θ."""
     d = source.dim
     ridge = risk.ridge * np.eye(d)

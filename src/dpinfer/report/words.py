@@ -7,7 +7,8 @@ from importlib.metadata import version
 
 from dpinfer import text
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP
-from dpinfer.result import FitResult, Privacy
+from dpinfer.result import FitResult
+from dpinfer.statements import Privacy
 
 NOT_PRIVATE = "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is protected."
 _ALARM = 0.05

@@ -1,0 +1,37 @@
+"""What a fit in a released geometry publishes beside its coefficients."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpinfer.maths.arrays import Array
+
+DROPPED = "set aside before the fit: too little information at this budget"
+OFFSET = "set aside after the fit: too weak at this budget or separated, kept as an offset"
+UNIDENTIFIED = "set aside: the fit as a whole is not identified at this budget"
+FEW_EVENTS = "set aside: fewer than 8 effective events, or not clear of the noise"
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """The released geometry, in original units.
+
+    ``columns`` are those of the fit, the intercept first.  A record with columns x (clipped to their bounds) has the
+    weight min(1, 1/‖A (1, x)‖²), A the ``preconditioner``.  The reported intercept is the linear predictor at
+    ``centre``, which has one number a column of the design.  ``records`` is the number of records, noisy where it is
+    private.  ``full_model_reading`` says, for each coefficient, whether setting others aside leaves its meaning: where
+    False, it is a coefficient of the smaller model and need not be near that of the full one.
+    """
+
+    columns: tuple[str, ...]
+    preconditioner: Array
+    centre: Array
+    records: float
+    dropped: tuple[str, ...]
+    offset: tuple[str, ...]
+    full_model_reading: tuple[bool, ...]
+
+    def row_weights(self, rows: Array) -> Array:
+        """Weights of records, from their columns in original units, those of ``columns[1:]`` in this order."""
+        u = np.column_stack([np.ones(len(rows)), rows]) @ self.preconditioner.T
+        return np.asarray(1 / np.maximum(1.0, (u**2).sum(axis=1)))

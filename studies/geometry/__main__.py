@@ -1,0 +1,88 @@
+"""Coverage and length of fits in a private geometry: ``python -m studies.geometry --data FOLDER``.
+
+The population is the data set itself; replicates are bootstrap samples of it.  One JSON file a cell, written when it is
+complete, so that a stopped run goes on where it was; then one table of all cells there are.  Not private.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from studies.geometry.cell import Cell, replicate
+from studies.geometry.designs import REAL, SYNTHETIC
+from studies.geometry.report import page, summarise
+
+RHOS = (0.005, 0.0175, 0.05, 0.1875, 0.5, 2.0)
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m studies.geometry", description=__doc__)
+    parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
+    parser.add_argument("--designs", nargs="+", default=[*REAL, *SYNTHETIC], choices=[*REAL, *SYNTHETIC])
+    parser.add_argument("--rhos", nargs="+", type=float, default=list(RHOS))
+    parser.add_argument("--targets", nargs="+", default=["weighted"], choices=["weighted", "unweighted"])
+    parser.add_argument("--neighbours", nargs="+", default=["replace"], choices=["replace", "add-remove"])
+    parser.add_argument("--replicates", type=int, default=200)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, default=Path("studies/geometry/results"))
+    return parser.parse_args()
+
+
+def cells(chosen: argparse.Namespace) -> Iterator[Cell]:
+    """Every combination, one design after the other so that its data are read once."""
+    for design in chosen.designs:
+        for rho in chosen.rhos:
+            for target in chosen.targets:
+                for neighbours in chosen.neighbours:
+                    yield Cell(design, rho, target, neighbours)
+
+
+def write(path: Path, text: str) -> None:
+    """Whole, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(path.suffix + ".part")
+    draft.write_text(text, encoding="utf-8")
+    os.replace(draft, path)
+
+
+def run(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
+    """All replicates of a cell, unless its file has as many already."""
+    path = chosen.out / f"{cell.name}.json"
+    if path.exists() and json.loads(path.read_text(encoding="utf-8"))["replicates"] >= chosen.replicates:
+        return
+    began, found = time.monotonic(), []
+    work = partial(replicate, cell, chosen.data)
+    for done in pool.map(work, range(chosen.replicates), chunksize=1):
+        found.append(done)
+        if sys.stderr.isatty():
+            print(f"\r{cell.name}: {len(found)}/{chosen.replicates}", end="", file=sys.stderr, flush=True)
+    summary: dict[str, Any] = summarise(cell, found, chosen.data)
+    write(path, json.dumps(summary, indent=1) + "\n")
+    seconds = time.monotonic() - began
+    print(
+        f"{cell.name}: coverage {summary['stated']:.3f} (smallest {summary['stated_min']:.2f}), length "
+        f"{summary['length']:.2f} (largest {summary['length_max']:.1f}), set aside {summary['aside']:.0%}, "
+        f"{seconds:.0f} s",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Run every cell, then write the table."""
+    chosen = options()
+    with ProcessPoolExecutor(chosen.workers) as pool:
+        for cell in cells(chosen):
+            run(cell, chosen, pool)
+    write(chosen.out / "geometry.md", page(chosen.out))
+
+
+if __name__ == "__main__":
+    main()

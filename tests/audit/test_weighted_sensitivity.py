@@ -1,0 +1,186 @@
+"""Sensitivities of the weighted sums by adversarial search, for both notions of neighbours: attained, not exceeded."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from scipy.special import expit, logsumexp
+
+import dpinfer as dp
+from dpinfer.data.source import Rows
+from dpinfer.maths import weighted
+from dpinfer.maths.weighted import (
+    REPLACE,
+    WeightedRisk,
+    perturbed,
+    ridge_for,
+    row_weights,
+    second_moment,
+    weighted_moment_and_score,
+)
+from support import follows, gate_of
+
+NOTIONS = ("replace", "add-remove")
+DIM = 3
+
+
+def worst_change(bounded, neighbours, ball=False, polish=2):
+    """Largest change of a sum between neighbours, by random starts and local search of the best of them.
+
+    Rows may lie anywhere, or with ``ball`` in the unit ball.
+    """
+    rng = np.random.default_rng(0)
+
+    def value(row, label):
+        row = row / max(1, np.linalg.norm(row)) if ball else row
+        return bounded.of_block(row[None], np.array([label]))
+
+    def change(flat, labels):
+        first = value(flat[:DIM], labels[0])
+        second = value(flat[DIM:], labels[1]) if neighbours == "replace" else 0 * first
+        return float(np.linalg.norm(first - second))
+
+    best = 0.0
+    for labels in ((1.0, 1.0), (1.0, -1.0)):
+        points = rng.standard_normal((300, 2 * DIM)) * 10 ** rng.uniform(-1, 1.5, (300, 1))
+        points = sorted(points, key=partial(change, labels=labels))
+        best = max(best, change(points[-1], labels))
+        for point in points[-polish:] if polish else ():
+            least = partial(lambda flat, labels: -change(flat, labels), labels=labels)
+            best = max(best, -optimize.minimize(least, point, method="Nelder-Mead", options={"maxiter": 500}).fun)
+    return best
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_guarantee_moment_sensitivity(neighbours):
+    bounded = second_moment(neighbours)
+    assert bounded.bound == {"replace": np.sqrt(2), "add-remove": 1.0}[neighbours]
+    worst = worst_change(bounded, neighbours, ball=True)
+    assert 0.99 * bounded.bound < worst <= bounded.bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_guarantee_moment_and_score_sensitivity(neighbours):
+    bounded = weighted_moment_and_score(neighbours)
+    assert bounded.bound == pytest.approx({"replace": 1.590990, "add-remove": 1.118034}[neighbours], abs=1e-6)
+    worst = worst_change(bounded, neighbours)
+    assert 0.99 * bounded.bound < worst <= bounded.bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+@pytest.mark.parametrize("size", [0.0, 1.0, 5.0, 50.0])
+def test_guarantee_weighted_stack_sensitivity(neighbours, size):
+    """At every released coefficient; attained where the margins allow the worst slope."""
+    coef = size * np.array([0.6, -0.8, 0.0])
+    bounded = WeightedRisk(5.0, np.zeros(DIM), 10, neighbours).stacked_sum(coef)
+    assert bounded.bound == pytest.approx({"replace": np.sqrt(2) * 1.0356, "add-remove": 1.0356}[neighbours])
+    worst = worst_change(bounded, neighbours)
+    assert worst <= bounded.bound
+    if size == 5.0:
+        assert worst > 0.97 * bounded.bound
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_mutations_are_caught(neighbours, monkeypatch):
+    """A halved bound, no weight at all, or a weight without the square: all are exceeded."""
+    risk = WeightedRisk(5.0, np.zeros(DIM), 10, neighbours)
+    sums = [weighted_moment_and_score(neighbours), risk.stacked_sum(5 * np.array([0.6, -0.8, 0.0]))]
+    for bounded in sums:
+        assert worst_change(bounded, neighbours, polish=0) > bounded.bound / 2
+    for mutant in (lambda u: np.ones(len(u)), lambda u: 1 / np.maximum(1, np.linalg.norm(u, axis=1))):
+        monkeypatch.setattr(weighted, "row_weights", mutant)
+        for bounded in sums:
+            assert worst_change(bounded, neighbours, polish=0) > 2 * bounded.bound
+
+
+def test_nobody_counts_beyond_the_weight_rule():
+    u = np.random.default_rng(0).standard_normal((1000, 4)) * np.geomspace(1e-3, 1e6, 1000)[:, None]
+    w, size = row_weights(u), np.linalg.norm(u, axis=1)
+    assert (w * size**2 <= 1 + 1e-12).all()
+    assert (w * size <= 1 + 1e-12).all()
+    assert np.array_equal(w == 1, size <= 1)
+
+
+def log_density(records, weights, risk, scale, t):
+    """Log density of the minimum in one dimension: ν(b_D(t)) A_D(t); records are labels times rows."""
+    margins = records[:, None] * t
+    slope, bend = -expit(-margins), expit(margins) * expit(-margins)
+    b = -(weights[:, None] * records[:, None] * slope).sum(axis=0) - risk.ridge * (t - risk.centre[0])
+    A = risk.ridge + (weights[:, None] * records[:, None] ** 2 * bend).sum(axis=0)
+    return np.log(A) - (b / scale) ** 2 / 2
+
+
+PAIRS = {
+    "replace": [([1.0], [-1.0]), ([3.0, 1.0], [3.0, -1.0]), ([-1.0] * 3, [-1.0] * 2 + [4.0]), ([1.0], [0.0])],
+    "add-remove": [([1.0], []), ([-1.0, 1.0], [-1.0]), ([2.0, -1.0], [-1.0]), ([0.7], [])],
+}
+
+
+def worst_ratio(neighbours, scale_factor=1.0, weigh=row_weights):
+    """Largest exact Rényi divergence over the claimed ρα, by quadrature."""
+    ratios = []
+    for rho in (0.01, 0.3, 2.0):
+        risk = WeightedRisk(ridge_for(rho), np.array([1.5]), 4, neighbours)
+        scale = risk.perturbation_scale(rho) * scale_factor
+        t = 1.5 + np.linspace(-1, 1, 40_001) * (12 * scale + 40) / risk.ridge
+        for pair in PAIRS[neighbours]:
+            p, q = (
+                log_density(r, weigh(r[:, None]) if len(r) else r, risk, scale, t)
+                for r in (np.array(side, float) for side in pair)
+            )
+            p, q = p - logsumexp(p), q - logsumexp(q)
+            for alpha in (1.01, 2.0, 6.0):
+                for a, b in ((p, q), (q, p)):
+                    ratios.append(logsumexp(alpha * a + (1 - alpha) * b) / (alpha - 1) / (rho * alpha))
+    return max(ratios)
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_guarantee_weighted_objective_perturbation(neighbours):
+    """One dimension: two records with opposite labels never both have slope 1, so replacing attains about half."""
+    largest = worst_ratio(neighbours)
+    assert largest <= 1
+    assert largest > {"replace": 0.2, "add-remove": 0.7}[neighbours]
+    if neighbours == "add-remove":
+        assert worst_ratio(neighbours, scale_factor=0.8) > 1
+    assert worst_ratio(neighbours, scale_factor=0.4) > 1
+    assert worst_ratio(neighbours, weigh=lambda u: np.full(len(u), 3.0)) > 1
+
+
+def test_a_ridge_that_no_noise_can_pay_for():
+    with pytest.raises(dp.BudgetError, match="ridge"):
+        WeightedRisk(1e-6, np.zeros(2), 1).perturbation_scale(0.01)
+
+
+def test_ridge_and_noise_cost_their_share():
+    for rho in (1e-4, 0.01, 0.5, 20.0):
+        s = ridge_for(rho)
+        assert perturbed(s, s, REPLACE).cost() <= rho
+        assert perturbed(0.999 * s, 0.999 * s, REPLACE).cost() > rho
+        assert WeightedRisk(s, np.zeros(2), 1).perturbation_scale(rho) == pytest.approx(s, rel=1e-9)
+        assert WeightedRisk(s, np.zeros(2), 1, "add-remove").perturbation_scale(rho) == pytest.approx(s / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_the_noise_of_the_minimum_is_recovered(neighbours):
+    """b = -(gradient of the weighted risk) at the released point, written out record by record."""
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((60, DIM)) * 2, rng.choice([-1.0, 1.0], 60)
+    rho, found = 0.8, []
+    risk = WeightedRisk(ridge_for(rho), np.array([0.5, -1.0, 0.2]), 60, neighbours)
+    for seed in range(400):
+        t = risk.centre + gate_of(seed, estimate=dp.ZCDP(rho)).centred_minimum("estimate", Rows(X, y), risk).value
+        slopes = [min(1, 1 / (x @ x)) * label * -expit(-label * (x @ t)) * x for x, label in zip(X, y, strict=True)]
+        found.append(-np.sum(slopes, axis=0) - risk.ridge * (t - risk.centre))
+    scale = ridge_for(rho) / {"replace": 1, "add-remove": 2}[neighbours]
+    b = np.ravel(found)
+    assert follows(b, stats.norm(scale=scale))
+    assert not follows(b, stats.norm(scale=1.2 * scale))
+    assert not follows(b, stats.norm(scale=0.8 * scale))
+
+
+def test_a_minimum_needs_a_zcdp_share():
+    risk = WeightedRisk(5.0, np.zeros(DIM), 10)
+    with pytest.raises(dp.PrivacyError, match="zCDP"):
+        gate_of(0, estimate=dp.PureDP(1.0)).centred_minimum("estimate", Rows(np.eye(DIM), np.ones(DIM)), risk)

@@ -1,0 +1,63 @@
+"""The study runs, resumes, and counts what it says it counts."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy import optimize
+from studies.geometry import __main__ as command
+from studies.geometry.cell import Cell, minimum, replicate
+from studies.geometry.designs import SYNTHETIC, load
+
+NAME = "syn_5k_5_corr_well"
+
+
+def run(monkeypatch, folder, *more):
+    asked = ["--data", str(folder), "--designs", NAME, "--rhos", "0.5", "--workers", "1", "--out", str(folder)]
+    monkeypatch.setattr(sys, "argv", ["studies.geometry", *asked, *more])
+    command.main()
+    return json.loads((folder / f"{NAME}-0.5-weighted-replace.json").read_text(encoding="utf-8"))
+
+
+def test_a_cell_from_the_command_line(monkeypatch, tmp_path, capsys):
+    cell = run(monkeypatch, tmp_path, "--replicates", "6")
+    assert (cell["n"], cell["d"], cell["replicates"]) == (5000, 5, 6)
+    assert 0.7 < cell["stated"] <= 1
+    assert 1 < cell["length"] < 1.4
+    assert cell["aside"] == 0
+    assert len(cell["coefficients"]["coverage"]) == 5
+    assert NAME in (tmp_path / "geometry.md").read_text(encoding="utf-8")
+    assert "coverage" in capsys.readouterr().out
+    again = run(monkeypatch, tmp_path, "--replicates", "4")
+    assert again == cell  # there are enough already
+    assert capsys.readouterr().out == ""
+
+
+def test_replicates_are_repeatable_and_independent(tmp_path):
+    cell = Cell(NAME, 0.5, "unweighted", "add-remove")
+    first, second = replicate(cell, tmp_path, 1), replicate(cell, tmp_path, 2)
+    assert replicate(cell, tmp_path, 1)["z"] == first["z"]
+    assert first["z"] != second["z"]
+    assert first["down_weighted"] == 0
+
+
+def test_the_minimum_against_another_search():
+    data = load(NAME, None)
+    x, y = data.x[:800], data.labels[:800]
+    w, shift = np.linspace(0.5, 1, 800), np.linspace(-1, 1, 800)
+
+    def value(t):
+        return w @ np.logaddexp(0, -y * (x @ t + shift)) + 5e-4 * t @ t
+
+    found = minimum(x, y, np.ones(5), w, shift)
+    assert found.coef == pytest.approx(optimize.minimize(value, np.zeros(5), tol=1e-10).x, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name in SYNTHETIC if "_20k_" in name or "_5k_" in name])
+def test_synthetic_designs(name):
+    data, d = load(name, None), int(name.split("_")[2])
+    assert data.rows.shape[1] == d
+    assert np.linalg.norm(data.rows, axis=1).max() <= 1 + 1e-12
+    assert data.box.columns.dummy.sum() == (d - 1 - max(2, (d - 1) // 2) if "rare" in name else 0)
+    assert 0.1 < (data.labels > 0).mean() < 0.6
