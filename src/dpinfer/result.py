@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer import codec, text
+from dpinfer import codec, geometry, text
 from dpinfer.errors import InputError
 from dpinfer.geometry import Geometry
 from dpinfer.maths import inference, laws
@@ -39,7 +39,7 @@ class Model:
         """The number that the intervals are about, in words."""
         risk = f"E[f(y θ·x)] with f = {self.loss}"
         if self.target in ("weighted", "unweighted"):
-            return _in_geometry(self.target == "weighted")
+            return geometry.estimand(self.target)
         if self.target == "unpenalised":
             return f"the minimiser of the population risk {risk}, x the bounded row"
         return (
@@ -201,7 +201,7 @@ class FitResult:
         title = "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
         facts = {
             "Loss": model.loss,
-            "Records": self._records(),
+            "Records": str(model.n) if self.geometry is None else self.geometry.count(model.n),
             "Target": model.target,
             "Penalty c": f"{model.penalty:.6g}",
             "Recipe": model.recipe,
@@ -210,7 +210,7 @@ class FitResult:
         statements = [
             f"Fitted by {model.mechanism}.",
             f"Estimand: {model.estimand()}.",
-            *self._centre(),
+            *([] if self.geometry is None else [self.geometry.at(self.names)]),
             f"Privacy: {privacy.budget}.",
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours}).",
             "Spent on " + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events) + ".",
@@ -218,17 +218,6 @@ class FitResult:
             *(f"- {caveat}" for caveat in privacy.caveats()),
         ]
         return text.page(title, facts, text.coefficients(self.table(level), level), statements)
-
-    def _records(self) -> str:
-        """The number of records, or a released one where it is private."""
-        noisy = f"about {self.geometry.records:.0f} (noisy)" if self.geometry else "private"
-        return noisy if self.model.n is None else str(self.model.n)
-
-    def _centre(self) -> list[str]:
-        if self.geometry is None:
-            return []
-        pairs = zip(self.names[1:], self.geometry.centre, strict=True)
-        return ["Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."]
 
     def to_json(self) -> str:
         """Everything in the result, as one JSON object with a format name and a version."""
@@ -274,16 +263,6 @@ _KINDS: dict[str, type] = {
         budgets.PureDP, budgets.ZCDP, budgets.ApproxDP, budgets.NoPrivacy,
     )
 }  # fmt: skip
-
-
-def _in_geometry(weighted: bool) -> str:
-    weight = "E[w(x) f]" if weighted else "E[f]"
-    which = "w(x) = min(1, 1/‖A (1, x)‖²) with the released A, " if weighted else "every record counted fully, "
-    return (
-        f"the minimiser of {weight}, f the logistic loss, {which}without a penalty, in the model of the reported "
-        "columns: those set aside before the fit are left out, those set aside after it enter with their released "
-        "coefficients; the intercept is the linear predictor at the released centre"
-    )
 
 
 def _level(level: float) -> float:
