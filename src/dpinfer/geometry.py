@@ -12,6 +12,19 @@ UNIDENTIFIED = "set aside: the fit as a whole is not identified at this budget"
 FEW_EVENTS = "set aside: fewer than 8 effective events, or not clear of the noise"
 
 
+def estimand(target: str) -> str:
+    """What the intervals of a weighted or unweighted fit are about."""
+    weight, which = {
+        "weighted": ("E[w(x) f]", "w(x) = min(1, 1/‖A (1, x)‖²) with the released A"),
+        "unweighted": ("E[f]", "every record counted fully"),
+    }[target]
+    return (
+        f"the minimiser of {weight}, f the logistic loss, {which}, without a penalty, in the model of the reported "
+        "columns: those set aside before the fit are left out, those set aside after it enter with their released "
+        "coefficients; the intercept is the linear predictor at the released centre"
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Geometry:
     """The released geometry, in original units.
@@ -30,6 +43,15 @@ class Geometry:
     dropped: tuple[str, ...]
     offset: tuple[str, ...]
     full_model_reading: tuple[bool, ...]
+
+    def count(self, n: int | None) -> str:
+        """The number of records where it is public, else the released one."""
+        return f"about {self.records:.0f} (noisy)" if n is None else str(n)
+
+    def at(self, names: tuple[str, ...]) -> str:
+        """The centre in words; ``names`` are those of the coefficients, the intercept first."""
+        pairs = zip(names[1:], self.centre, strict=True)
+        return "Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."
 
     def row_weights(self, rows: Array) -> Array:
         """Weights of records, from their columns in original units, those of ``columns[1:]`` in this order."""

@@ -156,7 +156,7 @@ class FitResult:
         title = "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
         facts = {
             "Loss": model.loss,
-            "Records": self._records(),
+            "Records": str(model.n) if self.geometry is None else self.geometry.count(model.n),
             "Target": model.target,
             "Penalty c": f"{model.penalty:.6g}",
             "Recipe": model.recipe,
@@ -167,7 +167,7 @@ class FitResult:
             *([text.set_aside(aside)] if aside else []),
             f"Fitted by {model.mechanism}.",
             f"Estimand: {model.estimand()}.",
-            *self._centre(),
+            *([] if self.geometry is None else [self.geometry.at(self.names)]),
             f"Privacy: {privacy.budget}.",
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours}).",
             "Spent on " + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events) + ".",
@@ -175,17 +175,6 @@ class FitResult:
             *(f"- {caveat}" for caveat in privacy.caveats()),
         ]
         return text.page(title, facts, text.coefficients(self.table(level), level), statements)
-
-    def _records(self) -> str:
-        """The number of records, or a released one where it is private."""
-        noisy = f"about {self.geometry.records:.0f} (noisy)" if self.geometry else "private"
-        return noisy if self.model.n is None else str(self.model.n)
-
-    def _centre(self) -> list[str]:
-        if self.geometry is None:
-            return []
-        pairs = zip(self.names[1:], self.geometry.centre, strict=True)
-        return ["Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."]
 
     def to_json(self) -> str:
         """Everything in the result, as one JSON object with a format name and a version."""

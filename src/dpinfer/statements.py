@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dpinfer import geometry
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.ledger import Event
 
@@ -28,7 +29,7 @@ class Model:
     def estimand(self) -> str:
         """The number that the intervals are about, in words."""
         if self.target in ("weighted", "unweighted"):
-            return _in_geometry(self.target == "weighted")
+            return geometry.estimand(self.target)
         risk = f"E[f({'y θ·x' if self.of == 'margin' else 'y - θ·x'})] with f = {self.loss}"
         where = "x the bounded row" + (f", y the outcome less {self.centre:.6g}" if self.centre else "")
         if self.target == "unpenalised":
@@ -65,13 +66,3 @@ class Privacy:
         )
         notes.append("Intervals rest on a large-sample approximation; they say nothing about bias in the data.")
         return tuple(notes)
-
-
-def _in_geometry(weighted: bool) -> str:
-    weight = "E[w(x) f]" if weighted else "E[f]"
-    which = "w(x) = min(1, 1/‖A (1, x)‖²) with the released A, " if weighted else "every record counted fully, "
-    return (
-        f"the minimiser of {weight}, f the logistic loss, {which}without a penalty, in the model of the reported "
-        "columns: those set aside before the fit are left out, those set aside after it enter with their released "
-        "coefficients; the intercept is the linear predictor at the released centre"
-    )

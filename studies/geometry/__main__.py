@@ -15,11 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from studies.common import write
 from studies.geometry.cell import Cell, replicate
 from studies.geometry.designs import REAL, SYNTHETIC
 from studies.geometry.report import page, summarise
 
-RHOS = (0.005, 0.0175, 0.05, 0.1875, 0.5, 2.0)
+BUDGETS = ("0.005", "0.0175", "0.05", "0.1875", "0.5", "2", "approx")
 
 
 def options() -> argparse.Namespace:
@@ -27,7 +28,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m studies.geometry", description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
     parser.add_argument("--designs", nargs="+", default=[*REAL, *SYNTHETIC], choices=[*REAL, *SYNTHETIC])
-    parser.add_argument("--rhos", nargs="+", type=float, default=list(RHOS))
+    parser.add_argument("--budgets", nargs="+", default=list(BUDGETS), help="zCDP budgets; approx is (1, 1e-6)")
     parser.add_argument("--targets", nargs="+", default=["weighted"], choices=["weighted", "unweighted"])
     parser.add_argument("--neighbours", nargs="+", default=["replace"], choices=["replace", "add-remove"])
     parser.add_argument("--replicates", type=int, default=200)
@@ -39,18 +40,10 @@ def options() -> argparse.Namespace:
 def cells(chosen: argparse.Namespace) -> Iterator[Cell]:
     """Every combination, one design after the other so that its data are read once."""
     for design in chosen.designs:
-        for rho in chosen.rhos:
+        for budget in chosen.budgets:
             for target in chosen.targets:
                 for neighbours in chosen.neighbours:
-                    yield Cell(design, rho, target, neighbours)
-
-
-def write(path: Path, text: str) -> None:
-    """Whole, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(path.suffix + ".part")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)
+                    yield Cell(design, budget, target, neighbours)
 
 
 def run(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> None:

@@ -22,22 +22,28 @@ ISOTROPIC_SHARE, RIDGE = 0.85, 1e-3
 
 @dataclass(frozen=True)
 class Cell:
-    """A design, a budget, a target and a notion of neighbours."""
+    """A design, a budget ("approx" is (1, 1e-6), a number a zCDP budget), a target and a notion of neighbours."""
 
     design: str
-    rho: float
+    budget: str
     target: str = "weighted"
     neighbours: str = "replace"
 
     @property
     def name(self) -> str:
         """A file name."""
-        return f"{self.design}-{self.rho:g}-{self.target}-{self.neighbours}"
+        return f"{self.design}-{self.budget}-{self.target}-{self.neighbours}"
+
+    @property
+    def rho(self) -> float:
+        """What the releases cost in zCDP."""
+        return self.plan.cost.rho
 
     @property
     def plan(self) -> GeometryPlan:
         """The package's plan."""
-        return GeometryPlan(dp.ZCDP(self.rho), self.target, self.neighbours)
+        budget = dp.ApproxDP(1.0, 1e-6) if self.budget == "approx" else dp.ZCDP(float(self.budget))
+        return GeometryPlan(budget, self.target, self.neighbours)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from studies.geometry.cell import Cell, isotropic
 from studies.geometry.designs import load
 
 _HEAD = (
-    "design", "n", "d", "rho", "target", "neighbours", "coverage avg / min", "unweighted avg / min", "full model",
+    "design", "n", "d", "budget", "target", "neighbours", "coverage avg / min", "unweighted avg / min", "full model",
     "full reading", "length med / max", "set aside", "down-weighted", "isotropic med / max", "replicates",
 )  # fmt: skip
 
@@ -82,7 +82,7 @@ def _line(c: dict[str, Any]) -> str:
         return "-" if c[key] is None else format(c[key], form)
 
     cells = [
-        c["design"], str(c["n"]), str(c["d"]), f"{c['rho']:g}", c["target"], c["neighbours"],
+        c["design"], str(c["n"]), str(c["d"]), c["budget"].replace("approx", "(1, 1e-6)"), c["target"], c["neighbours"],
         f"{number('stated', '.3f')} / {number('stated_min', '.2f')}",
         f"{number('unweighted', '.3f')} / {number('unweighted_min', '.2f')}",
         number("full", ".2f"), number("full_reading", ".2f"),

@@ -167,6 +167,21 @@ def test_errors_have_the_stated_law(target):
     assert 0.915 < np.mean(covered) < 0.985
 
 
+def test_the_ridge_leaves_no_bias():
+    """Strong effects and a small budget: the debiasing step is as long as a standard error, and takes the bias back."""
+    slopes, z, steps = np.array([5.0, -4.0, 3.0]), [], []
+    for seed in range(30):
+        x = values(5000, seed)
+        eta = DESIGN.rows(x)[:, 1:] * np.sqrt(BOX.norm2) @ slopes - 0.5
+        result = fit_geometry(source_of(x, seed, eta), BOX, plan(0.1), None, seed)
+        assert result.reported.all()
+        truth = slopes / BOX.half[1:]
+        z.append((result.estimate[1:] - truth) / result.std_error[1:])
+        steps.append(result.error.step()[1:] / result.std_error[1:])
+    assert (np.abs(np.mean(steps, axis=0)) > 0.9).all()
+    assert (np.abs(np.mean(z, axis=0)) < 0.6).all()
+
+
 def test_the_result_is_whole_and_survives_json():
     result = fit_geometry(source_of(values(20_000)), BOX, plan(2.0), None, 1)
     again = dp.FitResult.from_json(result.to_json())

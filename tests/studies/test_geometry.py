@@ -14,7 +14,7 @@ NAME = "syn_5k_5_corr_well"
 
 
 def run(monkeypatch, folder, *more):
-    asked = ["--data", str(folder), "--designs", NAME, "--rhos", "0.5", "--workers", "1", "--out", str(folder)]
+    asked = ["--data", str(folder), "--designs", NAME, "--budgets", "0.5", "--workers", "1", "--out", str(folder)]
     monkeypatch.setattr(sys, "argv", ["studies.geometry", *asked, *more])
     command.main()
     return json.loads((folder / f"{NAME}-0.5-weighted-replace.json").read_text(encoding="utf-8"))
@@ -35,7 +35,7 @@ def test_a_cell_from_the_command_line(monkeypatch, tmp_path, capsys):
 
 
 def test_replicates_are_repeatable_and_independent(tmp_path):
-    cell = Cell(NAME, 0.5, "unweighted", "add-remove")
+    cell = Cell(NAME, "0.5", "unweighted", "add-remove")
     first, second = replicate(cell, tmp_path, 1), replicate(cell, tmp_path, 2)
     assert replicate(cell, tmp_path, 1)["z"] == first["z"]
     assert first["z"] != second["z"]
