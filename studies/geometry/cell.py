@@ -70,7 +70,7 @@ def minimum(x: Array, y: Array, start: Array, weights: Array | None = None, offs
             hessian,
         )
 
-    coef = start + minimise(totals, len(start), 1e-6).coef
+    coef = start + minimise(totals, len(start), 1e-4).coef  # a millionth of a standard error
     scores = x * (w * expit(-y * (x @ coef + shift)))[:, None]
     inverse = np.linalg.inv(totals(coef - start)[2])
     return Minimum(coef, inverse @ (scores.T @ scores) @ inverse)
@@ -107,7 +107,7 @@ def _compare(data: Data, result: dp.FitResult, full: Minimum) -> dict[str, Any]:
     u = x[:, C] @ (geometry.preconditioner @ to_x).T
     weights = 1 / np.maximum(1, np.einsum("ij,ij->i", u, u))
     shift = x[:, D] @ (result.estimate[D] * box.half[D])
-    unweighted = minimum(x[:, S], data.labels, full.coef[S], None, shift)
+    unweighted = minimum(x[:, S], data.labels, np.zeros(len(S)), None, shift)
     weighted = minimum(x[:, S], data.labels, unweighted.coef, weights, shift)
     centre = np.concatenate([[1.0], (geometry.centre - box.middle[1:]) / box.half[1:]])
     to_report = np.diag(1 / box.half[S])
