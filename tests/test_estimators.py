@@ -41,8 +41,24 @@ def test_private_fits_find_the_signs(cls, budget):
     model = cls(bounds=(LOW, HIGH), budget=budget, insecure_seed=1).fit(X, Y)
     assert model.coef_[0, 0] > 0 > model.coef_[0, 1]
     assert model.score(X, Y) > 0.65
-    assert model.penalty_ > 0
+    weighted = cls is dp.LogisticRegression and not isinstance(budget, dp.PureDP | dp.NoPrivacy)
+    assert (model.result_.model.target == "weighted") == weighted
+    assert (model.penalty_ > 0) != weighted
     assert f"{model.penalty_:.6g}" in model.result_.summary()
+
+
+def test_what_is_asked_for_decides_the_target():
+    asked = {
+        "weighted": {"budget": dp.ApproxDP(2, 1e-6)},
+        "unweighted": {"budget": dp.ZCDP(0.5), "target": "unweighted"},
+        "unpenalised": {"budget": dp.ZCDP(0.5), "target": "unpenalised"},
+        "penalised": {"budget": dp.ZCDP(0.5), "penalty": 0.01},
+    }
+    for target, options in asked.items():
+        model = dp.LogisticRegression(bounds=(LOW, HIGH), insecure_seed=1, **options).fit(X, Y)
+        assert model.result_.model.target == target
+    plain = dp.Plan(dp.OutputPerturbation(), *dp.ZCDP(0.5).split(2, 1, 1))
+    assert dp.LogisticRegression(bounds=(LOW, HIGH), plan=plain).fit(X, Y).result_.model.target == "penalised"
 
 
 def test_matrices_are_in_original_units_too():

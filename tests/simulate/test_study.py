@@ -162,7 +162,7 @@ def test_numbers_depend_on_the_seed_alone(monkeypatch):
     assert np.array_equal(study(workers=2).coverage, first.coverage)
     assert np.array_equal(study(workers=2).length, first.length)
     assert not np.array_equal(study(seed=2).length, first.length)
-    monkeypatch.setattr("dpinfer.simulate.study.BLOCK", 50)  # batches of another size, streams of the same
+    monkeypatch.setattr(Trial, "batch", 50)  # batches of another size, streams of the same
     assert np.allclose(study().length, first.length, rtol=1e-9)
     assert np.array_equal(study().coverage, first.coverage)
 

@@ -13,7 +13,7 @@ from dpinfer.data.schema import Level, Outcome, Schema
 from dpinfer.data.source import UNSCALED, Scale
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import Bounds, LinearModel, vector
-from dpinfer.fit.geometry.plan import GeometryPlan, geometry_plan
+from dpinfer.fit.geometry.plan import GeometryPlan, geometry_plan, usual_target
 from dpinfer.fit.plan import Plan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import HuberHinge, Logistic, Loss
@@ -76,8 +76,9 @@ class LogisticRegression(LinearClassifier):
     penalty : c in the mean objective, on the bounded rows.  By default chosen from n, d, the loss and the budget
         (`dpinfer.fit.plan.default_penalty`); printed with the result.
     budget, plan : one of them; a budget gets the default plan.
-    target : what the intervals are about: "weighted" or "unweighted" (no penalty, in a private geometry, for zCDP and
-        (ε, δ) budgets), "penalised" or "unpenalised".
+    target : what the intervals are about: "weighted" (no penalty, in a private geometry: the default for zCDP and
+        (ε, δ) budgets, where neither penalty nor plan is given), "unweighted" (likewise, every record counted fully),
+        "penalised" (the default otherwise) or "unpenalised".
     ledger : where the spend is booked before anything is computed.
     insecure_seed : for tests only; the result then says that it is not private.
     """
@@ -111,7 +112,8 @@ class LogisticRegression(LinearClassifier):
         return Logistic()
 
     def _geometry(self, design: Design) -> GeometryPlan | None:
-        plan = geometry_plan(self.target, self.budget, self.plan)
+        usual = usual_target(self.budget, self.penalty, self.plan, design)
+        plan = geometry_plan(usual if self.target is None else self.target, self.budget, self.plan)
         if plan is not None and not design.intercept:
             raise InputError(f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula")
         return plan

@@ -1,5 +1,6 @@
 """One batch of replicates: draw, fit, add the plan's noise, form the intervals.  The formulas are the product's."""
 
+import hashlib
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -12,6 +13,7 @@ from dpinfer.fit.target import Aimed, aim
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.inference import half_width, sandwich, spread, total_covariance, widened
 from dpinfer.maths.laws import NO_NOISE, Law
+from dpinfer.maths.losses import describe
 from dpinfer.privacy.budget import NoPrivacy, Share
 from dpinfer.simulate.engine import Batch, Engine
 from dpinfer.simulate.population import Population
@@ -61,6 +63,26 @@ class Trial:
         object.__setattr__(self, "plan", self.plan.calibrated(engine.risk))
         object.__setattr__(self, "noise", self.plan.noise(engine.risk))
         object.__setattr__(self, "target", self._in_units(engine.unpenalised() if free else engine.start))
+
+    @property
+    def batch(self) -> int:
+        """Replicates that are run together."""
+        return BLOCK if self.engine.device is None else 32 * BLOCK
+
+    def describe(self) -> str:
+        """The setting in words."""
+        risk, plan = self.engine.risk, self.plan
+        model = f"n = {risk.n}, {describe(risk.loss)}, {self.aimed_at} target, penalty {risk.penalty:.6g}"
+        return f"{model}, {plan.mechanism}, recipe {plan.recipe}, {plan.budget}"
+
+    def fingerprint(self) -> bytes:
+        """A digest of the data and the setting; a loss by what it does, not by its name."""
+        data, risk, z = hashlib.sha256(), self.engine.risk, np.linspace(-5, 5, 201)
+        drawn = (self.population.rows, self.population.labels, self.population.weights, self.back, self.shift)
+        for array in (*drawn, risk.loss.slope(z), risk.loss.curvature(z)):
+            data.update(np.ascontiguousarray(array).tobytes())
+        data.update(repr((self.plan, self.aimed_at, describe(risk.loss), risk.penalty, risk.n, self.seed)).encode())
+        return data.digest()
 
     def estimates(self, replicates: range) -> Array:
         """Released coefficients alone."""

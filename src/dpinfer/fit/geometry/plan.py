@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpinfer.data.design import Design
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.accounting import zcdp_from_approx
 from dpinfer.maths.bounded import BoundedSum
@@ -171,6 +172,13 @@ def _spendable(budget: object) -> ZCDP | ApproxDP:
             "privacy use target='unpenalised'"
         )
     return budget
+
+
+def usual_target(budget: object, penalty: object, plan: object, design: Design) -> str | None:
+    """The target of a logistic regression that names none: weighted, where nothing else was asked for."""
+    spendable = isinstance(budget, ZCDP | ApproxDP)
+    free = penalty is None and plan is None and design.intercept and len(design.columns) > 0
+    return WEIGHTED if spendable and free else None
 
 
 def geometry_plan(target: str | None, budget: Budget | None, plan: object) -> GeometryPlan | None:

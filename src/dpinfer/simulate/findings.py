@@ -1,0 +1,81 @@
+"""What a coverage study found."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpinfer import codec, text
+from dpinfer.maths.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What a coverage study found, one number a coefficient.  Not private: computed from the records themselves.
+
+    ``coverage``, ``length`` (a mean) and ``length_sd`` are over the replicates with a finite interval, and ``reported``
+    is their share; ``nonprivate_length`` is the mean length without noise on the same replicates (NaN if it was not
+    asked for).
+    """
+
+    names: tuple[str, ...]
+    target: Array
+    coverage: Array
+    length: Array
+    length_sd: Array
+    nonprivate_length: Array
+    reported: Array
+    replicates: int
+    level: float
+    seed: int
+    setting: str
+
+    @property
+    def mean_coverage(self) -> float:
+        """Coverage averaged over the coefficients that are ever reported; NaN if there are none."""
+        return _mean(self.coverage)
+
+    @property
+    def min_coverage(self) -> float:
+        """Coverage of the worst coefficient."""
+        return float(np.fmin.reduce(self.coverage))
+
+    @property
+    def mean_length(self) -> float:
+        """Length averaged over the coefficients that are ever reported; NaN if there are none."""
+        return _mean(self.length)
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row a coefficient."""
+        columns = ("target", "coverage", "length", "length_sd", "nonprivate_length", "reported")
+        values = {column: getattr(self, column) for column in columns}
+        return [{"name": n, **{c: float(v[j]) for c, v in values.items()}} for j, n in enumerate(self.names)]
+
+    def summary(self) -> str:
+        """The table as text, with what was studied under it."""
+        error = float(np.sqrt(self.level * (1 - self.level) / self.replicates))
+        return text.study(
+            self.table(),
+            [
+                f"Mean coverage {self.mean_coverage:.4f}, smallest {self.min_coverage:.4f}, nominal {self.level:g} "
+                f"(Monte Carlo error of one coefficient {error:.4f}); mean length {self.mean_length:.4g}.",
+                f"{self.replicates} replicates, seed {self.seed}; {self.setting}.",
+                "NOT PRIVATE: a study reads the records without noise. Do not publish it from sensitive data.",
+            ],
+        )
+
+    def to_json(self) -> str:
+        """The study as a JSON object."""
+        return json.dumps(codec.encode(self), ensure_ascii=False, indent=1, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, document: str) -> "Study":
+        """The inverse of `to_json`."""
+        study: Study = codec.decode(json.loads(document), {"Study": Study})
+        return study
+
+
+def _mean(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
