@@ -81,11 +81,12 @@ def radius_factor(d: int, n: float, curvature_noise: float, gradient_noise: floa
     return float(np.clip(0.3 * min(matrix, vector), max(2, 20 / d), max(8, 20 / d)))
 
 
-def preconditioner(moments: Array, columns: Columns, n: float, kappa: float) -> Array:
+def preconditioner(moments: Array, columns: Columns, n: float, kappa: float, floor: float = _SMALLEST) -> Array:
     """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 
     γ raises the variance of a column to its squared reach over .75 R²: a rare dummy or a long tail is scaled down as a
-    column, and its rows keep their weight.
+    column, and its rows keep their weight.  Eigenvalues of M/n are raised to ``floor`` first, but γ is made from M as
+    it is: both together keep more columns than either alone.
     """
     M, R2 = moments / n, kappa * len(moments)
     m, low = M[0], np.where(columns.dummy, 0.0, -1.0)
@@ -93,8 +94,8 @@ def preconditioner(moments: Array, columns: Columns, n: float, kappa: float) -> 
     reach = np.maximum(1.0 - centre, centre - low)
     reach[0] = 0.0
     gamma = np.maximum(0.0, reach**2 / (_LOAD * R2) - np.maximum(np.diag(M) - m**2, 0.0))
-    values, vectors = np.linalg.eigh(M + np.diag(gamma))
-    return np.asarray((vectors / np.sqrt(np.maximum(values, _SMALLEST))) @ vectors.T / np.sqrt(R2))
+    values, vectors = np.linalg.eigh(raised(M, floor) + np.diag(gamma))
+    return np.asarray((vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T / np.sqrt(R2))
 
 
 def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Array, float]:

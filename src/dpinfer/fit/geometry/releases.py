@@ -87,9 +87,10 @@ def crude_moments(gate: Gate, source: Source, box: Box, plan: GeometryPlan) -> C
     d, scales = source.dim, plan.scales()
     moments = unsvec(released.value, d) * box.norm2
     n = max(float(moments[0, 0]), _FEWEST) if plan.neighbours == ADD_REMOVE else float(source.n)
-    noise = scales.crude * box.norm2
-    moments = raised(clean(moments, box.columns, n) / n, noise * np.sqrt(2 * d) / n) * n
-    return Crude(moments, n, preconditioner(moments, box.columns, n, scales.kappa(d, n)))
+    moments = clean(moments, box.columns, n)
+    floor = scales.crude * box.norm2 * np.sqrt(2 * d) / n  # the largest eigenvalue of the noise
+    A = preconditioner(moments, box.columns, n, scales.kappa(d, n), floor)
+    return Crude(raised(moments / n, floor) * n, n, A)
 
 
 def refined_moments(gate: Gate, source: Source, box: Box, plan: GeometryPlan, crude: Crude) -> Known:
@@ -116,7 +117,8 @@ def shape_of(known: Known, box: Box, plan: GeometryPlan) -> Shape:
         columns = box.columns.take(kept)
         if plan.target == UNWEIGHTED:
             return np.asarray(np.eye(len(kept)) / np.sqrt(columns.norm2))
-        return preconditioner(known.moments.of(kept), columns, n, scales.kappa(len(kept), n))
+        moments = known.moments.matrix[np.ix_(kept, kept)]
+        return preconditioner(moments, columns, n, scales.kappa(len(kept), n))
 
     kept = identifiable(known.moments, geometry, scales.hessian)
     d, A, moments = len(kept), geometry(kept), known.moments.of(kept)
