@@ -277,3 +277,24 @@ def test_wrong_types(call, message):
 def test_numbers_of_numpy_are_numbers():
     result = run(budget=dp.PureDP(np.int64(1)), penalty=np.float64(0.1))
     assert dp.FitResult.from_json(result.to_json()).to_json() == result.to_json()
+
+
+PLAIN = {"loss": dp.Logistic(), "penalty": 0.1, "budget": dp.ZCDP(1.0)}
+
+
+def test_numbers_that_no_float_can_hold_are_missing():
+    huge = [[10**400, 0.1], [0.2, 0.1]] * 10
+    assert np.isfinite(dp.infer(huge, [1, -1] * 10, **PLAIN).estimate).all()
+    dp.infer([[0.2, 0.1]] * 20, [10**400, -1] * 10, **PLAIN)
+
+
+@pytest.mark.parametrize("values", [[True, False], [True, None]])
+def test_a_missing_label_does_not_decide_whether_booleans_are_read(values):
+    with pytest.raises(dp.InputError):
+        dp.infer([[0.2, 0.1]] * 20, values * 10, **PLAIN)
+
+
+@pytest.mark.parametrize("values", [[True, False], [True, None]])
+def test_nullable_columns_are_read_with_and_without_missing_values(values):
+    frame = pd.DataFrame({"a": pd.array(values * 10, dtype="boolean"), "b": 0.1})
+    assert np.isfinite(dp.infer(frame, [1, -1] * 10, **PLAIN).estimate).all()

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import dpinfer as dp
+from dpinfer.maths.accounting import epsilon_from_zcdp
 from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.perturbation import PerturbedObjective
 from exact import Pair, turned
@@ -90,3 +91,27 @@ def test_epsilon_is_the_smaller_of_profile_and_renyi():
         found = release_.epsilon(1e-6, 0.1)
         assert release_.satisfies(found * (1 + 1e-6), 1e-6, 0.1)
         assert not release_.satisfies(found * (1 - 1e-3), 1e-6, 0.1)
+
+
+def test_a_two_sided_release_is_composed_by_its_renyi_divergences():
+    """Against an independent sum at the best order; and without curvature against the conversion of zCDP."""
+    release_, mu, delta = PerturbedObjective(9.0, 0.01, "two-sided"), 0.3, 1e-6
+    alpha = 1 + np.geomspace(1e-2, 1e5, 4001)
+    total = np.array([release_.renyi(a - 1) for a in alpha]) + alpha * mu**2 / 2
+    best = (total + np.log1p(-1 / alpha) - (np.log(delta) + np.log(alpha)) / (alpha - 1)).min()
+    assert release_.epsilon(delta, mu) == pytest.approx(best, rel=1e-3)
+    flat = PerturbedObjective(9.0, 1e-13, "two-sided")
+    assert flat.epsilon(delta, mu) == pytest.approx(epsilon_from_zcdp(2 / 81 + mu**2 / 2, delta), rel=2e-3)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-19, 1e-30])
+def test_one_more_release_never_costs_less(delta):
+    """Also far in the tail: a Gaussian release alone costs no more than together with another."""
+    mu = 1.0
+    alone = next(e for e in np.linspace(0, 20, 4001) if gaussian(e, mu) <= delta)
+    assert PerturbedObjective(1000.0, 0.001, "logistic").epsilon(delta, mu) >= alone - 0.01
+
+
+def gaussian(epsilon, mu):
+    first, second = norm.logcdf(mu / 2 - epsilon / mu), epsilon + norm.logcdf(-mu / 2 - epsilon / mu)
+    return np.exp(first) * -np.expm1(second - first)

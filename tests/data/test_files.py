@@ -171,3 +171,28 @@ def test_an_object_column_is_read_by_its_type(tmp_path):
         with pytest.raises(dp.InputError, match="must hold numbers, as the schema says, not objects") as caught:
             model().fit(TABLE.assign(age=pd.Series([cell] * 600, dtype=object)))
         assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_missing_values(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"y,a\ntrue,1\nfalse,\xff\xfe\n\xff,2\n")
+    table = files.read(path, [SCHEMA_OF_BYTES["y"], SCHEMA_OF_BYTES["a"]])
+    assert table["a"].to_pylist() == [1.0, None, 2.0]
+    assert table["y"].to_pylist() == [True, False, None]
+
+
+def test_an_empty_line_of_a_single_column_is_a_record(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a\n1\n\n2\n")
+    assert files.read(path, [SCHEMA_OF_BYTES["a"]])["a"].to_pylist() == [1.0, None, 2.0]
+
+
+SCHEMA_OF_BYTES = dp.Schema.parse("""
+[columns.y]
+type = "outcome"
+levels = [false, true]
+[columns.a]
+type = "number"
+low = 0
+high = 9
+""")

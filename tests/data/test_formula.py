@@ -236,3 +236,9 @@ def test_a_substitute_stands_for_what_is_missing():
     model = dp.LogisticRegression("ill ~ age*sex + smoker + C(k)", schema=dp.Schema.parse(text), budget=dp.NoPrivacy())
     model.set_params(penalty=0.0)
     assert np.array_equal(model.fit(spoilt).result_.estimate, model.fit(filled).result_.estimate)
+
+
+@pytest.mark.parametrize("formula", ["y ~ (a + b)**(99)", "y ~ a^99999999", "y ~ (a+b)^ +12", "y ~ I(a**100000)"])
+def test_large_powers_are_refused_at_once(formula):
+    with pytest.raises(dp.InputError, match="up to 9"):
+        parse(formula, SCHEMA)

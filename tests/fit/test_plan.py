@@ -144,9 +144,10 @@ def test_the_shares_of_other_plans_stay_as_they_are():
     for plan in (
         default_plan(dp.ZCDP(0.1)),
         default_plan(dp.PureDP(1.0)),
-        dp.Plan(OBJECTIVE, *budget.split(2, 1, 1), approx=budget),
     ):
         assert plan.calibrated(risk) == plan
+    laplace = dp.Plan(OBJECTIVE, *budget.split(2, 1, 1), approx=budget).calibrated(risk)
+    assert laplace.cost.rho == pytest.approx(budget.zcdp().rho)
 
 
 def test_curvature_is_paid_for_in_an_approx_budget():
@@ -158,3 +159,31 @@ def test_curvature_is_paid_for_in_an_approx_budget():
         assert first.perturbed.epsilon(1e-6, np.sqrt(2 * second.share.rho)) == pytest.approx(1.0, abs=1e-4)
         scales.append(first.perturbed.scale)
     assert scales[1] > 1.01 * scales[0]
+
+
+@pytest.mark.parametrize("mechanism", [GAUSSIAN, OUTPUT, OBJECTIVE])
+@pytest.mark.parametrize("loss", [dp.Logistic(), dp.Huber(0.2)], ids=repr)
+def test_shares_of_any_size_are_proportions_of_an_approx_budget(mechanism, loss):
+    """Shares that are far too large, or too small, are given the size that the budget pays for."""
+    risk, budget = PenalisedRisk(loss, 0.05, 10_000), dp.ApproxDP(1.0, 1e-6)
+    plans = [
+        dp.Plan(mechanism, *dp.ZCDP(size).split(10, 1, 1), recipe="tight", approx=budget).calibrated(risk)
+        for size in (12.0, 1e-5)
+    ]
+    assert plans[0].cost.rho == pytest.approx(plans[1].cost.rho, rel=1e-3)
+    assert plans[0].budget == budget
+    for plan in plans:
+        total = dp.Ledger(budget)
+        total.book(Entry("fit", "one record", plan.events(risk)))
+        assert total.spent() == pytest.approx(1.0, abs=2e-3)
+
+
+def test_a_two_sided_loss_has_no_profile_to_calibrate_by():
+    """Huber's shares are those of the Rényi conversion, smaller than what one-sided losses get."""
+    budget = dp.ApproxDP(1.0, 1e-6)
+    huber, logistic = (
+        default_plan(budget).calibrated(PenalisedRisk(loss, 0.05, 10_000)).cost.rho
+        for loss in (dp.Huber(1.0), dp.Logistic())
+    )
+    assert huber < 0.95 * logistic
+    assert huber == pytest.approx(budget.zcdp().rho, rel=0.03)

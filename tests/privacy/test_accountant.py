@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr
+from scipy.stats import norm
 
 import dpinfer as dp
+from dpinfer.maths.perturbation import PerturbedObjective
 from dpinfer.privacy import accountant, book
 from dpinfer.privacy.ledger import Entry, Event
 
@@ -203,3 +205,25 @@ def test_mutation_zcdp_alone_is_not_gaussian():
     taken_for_gaussian = accountant.spent(TOTAL, [gaussian(2 / 12.0**2)])
     assert release.perturbed.delta(taken_for_gaussian, 0.0) > 100 * DELTA
     assert accountant.spent(TOTAL, [opaque(0.01)]) == dp.ZCDP(0.01).approx(DELTA).epsilon
+
+
+def test_releases_that_cost_next_to_nothing():
+    """Where a Rényi order already gives ε = 0, nothing is composed."""
+    release = PerturbedObjective(1e4, 1e-4, "logistic")
+    event = Event("estimate", "", dp.ZCDP(release.cost()), release)
+    assert accountant.spent(dp.ApproxDP(1.0, 1e-3), [event, event]) == 0.0
+
+
+def test_composed_losses_are_never_below_the_exact_ones():
+    """Two objective releases whose curvature is all: each loss is at least log(1 + k), rounded up."""
+    release = PerturbedObjective(50.0, 0.2, "one-sided")
+    event = Event("estimate", "", dp.ZCDP(release.cost()), release)
+    delta = 1e-5
+    epsilon = accountant.spent(dp.ApproxDP(9.0, delta), [event, event])
+    mean, sd = 2 / 50.0**2, 2 / 50.0
+    z = np.linspace(-9, 9, 20_001)
+    weights = norm.pdf(z) / norm.pdf(z).sum()
+    loss = 2 * np.log1p(0.2) + np.maximum(0, mean + sd * z)[:, None] + np.maximum(0, mean + sd * z[::40])[None]
+    outer = weights[::40] / weights[::40].sum()
+    exact = weights @ np.maximum(0, -np.expm1(epsilon - loss)) @ outer
+    assert 0.9 * delta < exact <= 1.001 * delta

@@ -89,7 +89,7 @@ def _checked(path: Path, kind: str, act: Callable[[], Any]) -> Any:
 
 def _first_line(path: Path) -> list[str]:
     opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+    with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         return next(csv.reader(file, strict=True))
 
 
@@ -123,14 +123,30 @@ def _csv(path: Path, columns: Sequence[Column]) -> "pa.Table":
     from pyarrow import csv as arrow_csv  # noqa: PLC0415
 
     names = [column.name for column in columns]
-    texts = arrow_csv.read_csv(
+    blank = len(_first_line(path)) > 1  # with one column an empty line is a record
+    cells = arrow_csv.read_csv(
         path,
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        read_options=arrow_csv.ReadOptions(block_size=_LONGEST_ROW),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=blank),
         convert_options=arrow_csv.ConvertOptions(
-            include_columns=names, column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            include_columns=names, column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False
         ),
     )
-    return pa.table({column.name: _cells(texts[column.name], column) for column in columns})
+    return pa.table({column.name: _cells(_texts(cells[column.name]), column) for column in columns})
+
+
+_LONGEST_ROW = 2**24  # bytes
+
+
+def _texts(cells: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Bytes as text; what is no UTF-8 becomes text that is no level and no number."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    try:
+        return cells.cast(pa.string())
+    except pa.ArrowInvalid:
+        decoded = [cell.decode("utf-8", errors="replace") for cell in cells.to_pylist()]
+        return pa.chunked_array([pa.array(decoded, pa.string())])
 
 
 def _cells(texts: "pa.ChunkedArray", column: Column) -> "pa.ChunkedArray":

@@ -54,7 +54,7 @@ def _sides(formula: str) -> tuple[_Side, _Side]:
     if not isinstance(formula, str) or len(formula) > _LONGEST:
         raise InputError(f"the formula must be text such as 'outcome ~ a + b', of at most {_LONGEST} characters")
     if _MANY.search(formula):
-        raise InputError("the formula cannot be read: a power of a sum goes up to 9, as in (a + b + c)**2")
+        raise InputError("the formula cannot be read: a power goes up to 9, as in (a + b + c)**2 or I(a**2)")
     try:
         parsed = DefaultFormulaParser().get_terms(formula)
     except Exception as fault:  # of many types: the parser trips over odd tokens
@@ -65,7 +65,7 @@ def _sides(formula: str) -> tuple[_Side, _Side]:
     return _factors(parsed.lhs), _factors(parsed.rhs)
 
 
-_MANY = re.compile(r"\)\s*(\*\*|\^)\s*[0-9]*[1-9][0-9]")
+_MANY = re.compile(r"(\*\*|\^)[\s(+]*[0-9]*[1-9][0-9]")
 
 
 def _factors(side: Any) -> _Side:

@@ -115,7 +115,7 @@ def numbers(name: str, values: npt.ArrayLike, remedy: str, kinds: str = "fiub") 
     """
     fault = None
     try:
-        array = np.asarray(values) if hasattr(values, "dtype") or hasattr(values, "dtypes") else _of_list(values)
+        array = _array(values, kinds)
         if array.dtype.kind not in kinds:
             fault = f"{name} must hold real numbers, not {array.dtype}: {remedy}"
     except (TypeError, ValueError):
@@ -125,6 +125,23 @@ def numbers(name: str, values: npt.ArrayLike, remedy: str, kinds: str = "fiub") 
     return array.astype(np.float64)
 
 
-def _of_list(values: npt.ArrayLike) -> npt.NDArray[Any]:
+def _array(values: Any, kinds: str) -> npt.NDArray[Any]:
+    """An array whose type does not depend on which values are missing."""
+    if hasattr(values, "dtypes") and hasattr(values, "to_numpy"):  # pandas: nullable columns too
+        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     array = np.asarray(values)
-    return np.asarray(values, dtype=np.float64) if array.dtype.kind == "O" else array
+    if array.dtype.kind != "O" or hasattr(values, "dtype"):
+        return array
+    return np.array([_float(value, kinds) for value in array.ravel()], dtype=np.float64).reshape(array.shape)
+
+
+def _float(value: Any, kinds: str) -> float:
+    """A number of a list; None, and what is too large for a float, are missing."""
+    if value is None:
+        return np.nan
+    if not isinstance(value, int | float | np.number | np.bool_) or (isinstance(value, bool) and "b" not in kinds):
+        raise TypeError
+    try:
+        return float(value)
+    except OverflowError:
+        return np.nan

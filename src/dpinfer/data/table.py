@@ -87,6 +87,8 @@ def _numbers(table: nw.DataFrame[Any], name: str, *, objects: bool = False) -> A
     column = _get(table, name)
     if objects and holds_objects(column):  # booleans with a missing one in pandas
         return np.array([0.0, 1.0, np.nan])[match(column.to_numpy(), (False, True))]
+    if column.dtype in (nw.Int128, nw.UInt128):
+        raise InputError(f"column {name!r} is {column.dtype}, which is not read: cast it to 64 bits")
     if column.dtype.is_integer() or column.dtype == nw.Boolean:  # by numpy: Arrow refuses large integers
         missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
         whole = column.fill_null(False if column.dtype == nw.Boolean else 0).to_numpy()
@@ -121,7 +123,11 @@ def _codes(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
     column = column.cast(nw.String) if kind is str else column
     codes = np.full(len(column), len(levels))
     for j, level in enumerate(levels):
-        codes[np.asarray((column == level).fill_null(False).to_numpy(), dtype=bool)] = j
+        try:
+            same = column == level
+        except Exception:  # a level that the column's type cannot hold is in none of its rows
+            continue
+        codes[np.asarray(same.fill_null(False).to_numpy(), dtype=bool)] = j
     return codes
 
 
@@ -135,7 +141,7 @@ def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
         for j, level in enumerate(levels):
             codes[values == level] = j
         return codes
-    plain = (str, int, float, np.generic)
+    plain = (str, int, float, np.number, np.bool_)
     for i, value in enumerate(values):
         codes[i] = next((j for j, lv in enumerate(levels) if isinstance(value, plain) and value == lv), len(levels))
     return codes

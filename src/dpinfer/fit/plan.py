@@ -51,7 +51,7 @@ class Plan:
     """A mechanism, a share for each release, and the recipe that turns releases into intervals.
 
     ``draws`` is the paper's m, the number of samples where an interval is sampled.  With ``approx`` the budget is
-    (ε, δ), the zCDP shares are its parts, and `calibrated` scales them up by exact composition.
+    (ε, δ) and the shares are proportions of it: `calibrated` gives them the size that it pays for.
     """
 
     mechanism: Mechanism
@@ -117,28 +117,33 @@ class Plan:
         return objective and not isinstance(self.estimate, NoPrivacy)
 
     def calibrated(self, risk: PenalisedRisk) -> "Plan":
-        """The plan with its shares as large as exact composition allows, where all noise is Gaussian.
+        """The plan with the shares that its (ε, δ) budget pays for, in the proportions given.
 
-        The shares of an (ε, δ) budget come from a conversion that holds for every zCDP release.  Gaussian releases
-        cost less: those of the matrices compose to one, and the estimate is composed with it by its privacy profile.
+        A conversion that holds for every zCDP release gives their size.  Where all noise is Gaussian they cost less:
+        the releases of the matrices compose to one, and the estimate is composed with it by its privacy profile.
 
         Guarantee [approx_composition]: the releases together are (ε, δ)-private for the stated budget.
         """
-        if self.approx is None or not all(isinstance(e.share, ZCDP) for e in self.events()):
+        if self.approx is None:
             return self
-        if isinstance(self.mechanism, ObjectivePerturbation) and not self.gaussian_objective:
-            return self
-        approx, (first, *others) = self.approx, self.events(risk)
+        approx = self.approx
+        plan = self._scaled(approx.zcdp().rho / _rho(self.cost))
+        first, *others = plan.events(risk)
         shares = (_rho(first.share), sum(_rho(event.share) for event in others))
-        if first.perturbed is None:
-            factor = zcdp_of_gaussian(approx.epsilon, approx.delta) / sum(shares)
-        else:
+        if first.perturbed is not None:
             release = first.perturbed
-            factor = affordable_factor(approx.epsilon, approx.delta, shares, release.k, release.shape)
-        estimate, hessian, covariance = (
-            ZCDP(factor * _rho(share)) for share in (self.estimate, self.hessian, self.covariance)
-        )
-        return replace(self, estimate=estimate, hessian=hessian, covariance=covariance)
+            return plan._scaled(affordable_factor(approx.epsilon, approx.delta, shares, release.k, release.shape))
+        if all(event.additive and isinstance(event.share, ZCDP) for event in (first, *others)):
+            return plan._scaled(zcdp_of_gaussian(approx.epsilon, approx.delta) / sum(shares))
+        return plan
+
+    def _scaled(self, factor: float) -> "Plan":
+        """Every share times a factor, in zCDP; a pure share stays pure."""
+        shares: list[Share] = []
+        for share in (self.estimate, self.hessian, self.covariance):
+            scaled = ZCDP(factor * _rho(share))
+            shares.append(scaled.pure() if isinstance(share, PureDP) else scaled)
+        return replace(self, estimate=shares[0], hessian=shares[1], covariance=shares[2])
 
     @property
     def kind(self) -> str:

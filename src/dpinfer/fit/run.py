@@ -64,8 +64,8 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     """
     risk = setting.risk(source.n)
     back, forward = setting.mapping, np.linalg.inv(setting.mapping)
-    setting.plan.noise(risk)  # raises before anything is booked or read
     plan = setting.plan.calibrated(risk)
+    plan.noise(risk)  # raises before anything is booked or read
     gate = Gate(Entry("fit", setting.unit, plan.events(risk)), ledger, insecure_seed)
     coef = estimate(plan, gate, source, risk)
     matrices = private_matrices(gate, source, risk, coef.value, plan.recipe)

@@ -24,6 +24,7 @@ from dpinfer.maths.arrays import Array
 _CELLS = np.linspace(0.5, 1.0, 2049)  # of u: below 1/2 both the slope and, by symmetry, the curvature are no larger
 _ORDERS = np.geomspace(1e-2, 1e5, 301)  # α - 1; any order is valid, so a grid will do
 _NORMAL = np.linspace(-12.0, 12.0, 2**14 + 1)
+_MASS = np.where(_NORMAL[1:] > 0, -np.diff(ndtr(-_NORMAL)), np.diff(ndtr(_NORMAL)))  # each side from its own tail
 _HUGE = 1e9  # times the scale without curvature: no noise larger than that is of use
 
 
@@ -115,8 +116,7 @@ class PerturbedObjective:
         if mu == 0:
             return float(_profile(np.array([epsilon - self.kappa]), self.scale)[0])
         h = _profile(epsilon - self.kappa - mu * _NORMAL[1:] - mu**2 / 2, self.scale)
-        mass = np.diff(ndtr(_NORMAL))
-        return float(min(1.0, h @ mass + 2 * ndtr(_NORMAL[0])))
+        return float(min(1.0, h @ _MASS + 2 * ndtr(_NORMAL[0])))
 
     def epsilon(self, delta: float, mu: float = 0.0) -> float:
         """The ε at δ of this release together with one Gaussian release of parameter μ.
@@ -175,7 +175,8 @@ def perturbed_objective_scale(rho: float, k: float, shape: str) -> float:
 def affordable_factor(epsilon: float, delta: float, rhos: tuple[float, float], k: float, shape: str) -> float:
     """By how much two zCDP shares may grow, to within a ten-thousandth, and still cost (ε, δ) together.
 
-    The first pays for objective perturbation (``shape`` as above), the second for a Gaussian release.
+    As they are they must do so, by the conversion that holds for every zCDP release.  The first pays for objective
+    perturbation (``shape`` as above), the second for a Gaussian release.
     """
     low, high = 1.0, 16.0
     while high > low * (1 + 1e-4):

@@ -73,7 +73,7 @@ def affordable(total: Total, releases: Sequence[Release]) -> bool:
 
 
 def spent(total: Total, releases: Sequence[Release]) -> float:
-    """The cost of adaptive releases together.
+    """The cost of releases together; what each releases may depend on the others, their sizes may not, for ApproxDP.
 
     Guarantee [derived_totals]: never below the privacy loss of the releases: ε adds for a PureDP total, ρ for a ZCDP
     total; for an ApproxDP total it is an ε at which all of them together are (ε, δ)-private.
@@ -173,6 +173,8 @@ def _composed_epsilon(known: _Known, delta: float, most: float) -> float:
     """ε at δ of all privacy losses added up on a grid, rounded up."""
     if delta < _SMALLEST_DELTA:
         return math.inf
+    if most == 0:
+        return most
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415  (slow to load)
 
     count = len(known.pure) + len(known.perturbed)

@@ -51,7 +51,7 @@ class Ledger:
     Guarantee [refused_unless_written]: a full disk, no right to write, or another process that keeps the file locked
     raises `LedgerError` before anything is computed.
     Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or header that was changed
-    or removed by other means is found when the ledger is next opened, read or booked in.
+    or removed by other means, the last entries excepted, is found when the ledger is next opened, read or booked in.
     """
 
     def __init__(self, total: Total, unit: str = "one record", neighbours: str = ONE_REPLACED, title: str = "") -> None:
