@@ -15,11 +15,11 @@ from dpinfer.data.schema import Outcome, Schema
 from dpinfer.data.source import Rows, Scale, numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.plan import Plan, default_penalty
-from dpinfer.fit.run import Setting, choose_plan, fit
+from dpinfer.fit.run import Setting, booking, choose_plan, fit
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
 from dpinfer.privacy.budget import Budget, NoPrivacy
-from dpinfer.privacy.ledger import Book
+from dpinfer.privacy.ledger import Book, Entry
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 
@@ -55,15 +55,33 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit on arrays (X, y) with ``bounds``, or on one table with ``formula`` and ``schema``."""
-        design, source, scale, unit = self._read(X, y) if self.formula is None else self._read_table(X, y)
-        plan, loss = choose_plan(self.budget, self.plan), self._loss(source.n, source.dim, scale)
-        penalty = default_penalty(plan, loss, source.n, source.dim) if self.penalty is None else self.penalty
-        setting = Setting(loss, penalty, plan, design.names, design.back(), unit, outcome=scale)
+        design, source, scale = self._read(X, y) if self.formula is None else self._read_table(X, y)
+        setting = self._setting(design, scale, source.n)
         self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
         at = design.names.count(INTERCEPT)
         self._keep(float(self.result_.estimate[:at].sum()), self.result_.estimate[at:].copy())
-        self.penalty_ = penalty
+        self.penalty_ = setting.penalty
         return self
+
+    def entry(self, n: int) -> Entry:
+        """What a fit of ``n`` records would book, from formula and schema alone: ``ledger.preview(model.entry(n))``."""
+        if self.formula is None:
+            raise InputError("the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)")
+        if n < 1:
+            raise InputError("a fit needs at least one record")
+        outcome, terms = parse(self.formula, self.schema)
+        return booking(self._setting(*records.layout(outcome, terms, self.kind), n), n)[1]
+
+    def _setting(self, design: Design, scale: Scale, n: int) -> Setting:
+        """All that is public about the fit."""
+        dim, kept = len(design.names), {}
+        plan, loss = choose_plan(self.budget, self.plan), self._loss(n, dim, scale)
+        penalty = default_penalty(plan, loss, n, dim) if self.penalty is None else self.penalty
+        if self.formula is not None:
+            assert self.schema is not None
+            purpose = f"{type(self).__name__}: {' '.join(self.formula.split())}"
+            kept = {"unit": self.schema.unit, "schema": self.schema.digest(), "purpose": purpose}
+        return Setting(loss, penalty, plan, design.names, design.back(), outcome=scale, **kept)
 
     def _linear(self, X: Any) -> Array:
         """Intercept plus coefficients times columns, in original units."""
@@ -76,7 +94,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
-    def _read(self, X: Any, y: Any) -> tuple[Design, Rows, Scale, str]:
+    def _read(self, X: Any, y: Any) -> tuple[Design, Rows, Scale]:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if self.bounds is None:
@@ -87,18 +105,17 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names))
-        return design, Rows.of(design.rows(values), self._outcomes(y, scale), self.kind), scale, "one record"
+        return design, Rows.of(design.rows(values), self._outcomes(y, scale), self.kind), scale
 
-    def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows, Scale, str]:
+    def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows, Scale]:
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
         outcome, self.terms_ = parse(self.formula, self.schema)
-        assert self.schema is not None
         design, source, scale = records.read(X, outcome, self.terms_, self.kind)
         self._declare(outcome)
         self.n_features_in_ = len(self.terms_)
-        return design, source, scale, self.schema.unit
+        return design, source, scale
 
     def _array(self, X: Any, *, reset: bool) -> Array:
         """X as floats.  Shape and type are checked here first: scikit-learn's own messages quote rows."""
