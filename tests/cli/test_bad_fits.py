@@ -64,9 +64,9 @@ BAD_SPECS = {
     "rho": (other(**{"rho = 0.5": "rho = inf"}), "[privacy] rho", "above 0"),
     "no ledger": (other(**{"ledger.db": "none.db"}), "none.db", "dpinfer budget init"),
     "no output": (DATA + PRIVACY, "--out DIR"),
-    "output a file": (other(**{"release": "table.csv"}), "'table.csv", "name another"),
-    "output below a file": (other(**{"release": "table.csv/x"}), "name another"),
-    "output a device": (other(**{"release": "/proc/nothing"}), "'/proc/nothing'", "name another"),
+    "output a file": (other(release="table.csv"), "'table.csv", "name another"),
+    "output below a file": (other(release="table.csv/x"), "name another"),
+    "output a device": (other(release="/proc/nothing"), "'/proc/nothing'", "name another"),
     "level": (GOOD + "level = 95\n", "[output] level", "between 0 and 1"),
 }
 REFUSED = {

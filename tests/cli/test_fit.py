@@ -138,7 +138,7 @@ def test_no_entry_without_a_formula():
         dp.LogisticRegression(bounds=(0, 1), budget=dp.ZCDP(1.0)).entry(10)
 
 
-def test_a_dry_run_reads_no_value(folder):
+def test_guarantee_dry_runs_read_no_value(folder):
     """Tables with the same shape and other values give the same lines."""
     first = run_here("fit", "fit.toml", "--dry-run", cwd=folder)
     table().iloc[::-1].assign(a="x", y="0").to_csv(folder / "table.csv", index=False)

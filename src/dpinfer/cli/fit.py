@@ -124,7 +124,11 @@ class Job:
 
 
 def preview(job: Job, talk: Screen) -> None:
-    """The cost and what the ledger would have left; raises what the fit would raise."""
+    """The cost and what the ledger would have left; raises what the fit would raise.
+
+    Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the ledger, and on names,
+    types and number of rows of the table.
+    """
     n = job.data.shape()
     entry = job.model.entry(n)
     names = Design.of_terms(parse(job.data.formula, job.data.schema)[1]).names
@@ -175,7 +179,11 @@ class _Counter:
 
 
 def release(job: Job, talk: Screen, force: bool) -> None:
-    """Fit, keep the result, write the report, show the table."""
+    """Fit, keep the result, write the report, show the table.
+
+    Guarantee [no_result_without_its_entry]: a process killed at any moment leaves no result whose entry is not in the
+    ledger.
+    """
     if job.folder is None:
         raise InputError("a fit costs budget, so its result must be kept: name a folder with --out DIR")
     output.vacant(job.folder / output.RESULT, force, "name another folder, or give --force to replace the result")
