@@ -64,7 +64,7 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
     facts: dict[str, str | Text] = {
         "Total": str(opened.total),
         "Protects": f"{opened.unit} ({opened.neighbours})",
-        "Spent": _bar(account.spent / account.limit) + Text(f" {account.spent:.4g} of {account.limit:.4g}"),
+        "Spent": _bar(account.spent / account.limit, f" {account.spent:.4g} of {account.limit:.4g}"),
         "Left": account.statement(),
     }
     if isinstance(opened.total, dp.ApproxDP) and account.entries:
@@ -177,6 +177,6 @@ class Account:
         }
 
 
-def _bar(share: float, width: int = 24) -> Text:
+def _bar(share: float, words: str, width: int = 24) -> Text:
     full = min(width, round(width * share))
-    return Text("█" * full, style="red" if share > 0.9 else "green") + Text("░" * (width - full), style="dim")
+    return Text.assemble(("█" * full, "red" if share > 0.9 else "green"), ("░" * (width - full), "dim"), words)
