@@ -114,6 +114,8 @@ def failing(folder, program, text, *words, code):
 def test_bad_specs(folder, case):
     text, *words = BAD_SPECS[case]
     failing(folder, run_here, text, *words, code=2)
+    if "output" not in case:
+        fails(run_here("fit", "fit.toml", "--dry-run", cwd=folder), *words)
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -161,12 +161,20 @@ def test_a_result_is_not_replaced_unless_told_to(folder):
     assert saved(folder).privacy.release == entries(folder)[1].release != first.privacy.release
 
 
-def test_no_write_after_the_fit_loses_the_result(folder):
-    """The report cannot replace a folder of its name; the result is there, and the report follows later."""
-    (folder / "release/report.html").mkdir(parents=True)
-    fails(run_here("fit", "fit.toml", cwd=folder), "the result is safe", "dpinfer report")
+@pytest.mark.parametrize(("fault", "code"), [(OSError(28, "No space left on device"), 2), (KeyError("48151623"), 1)])
+def test_no_fault_of_the_report_loses_the_result(folder, monkeypatch, fault, code):
+    """The result is there, and the report follows later."""
+
+    def broken(*_, **__):
+        raise fault
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dpinfer.report.forest", broken)
+        done = run_here("fit", "fit.toml", cwd=folder)
+    assert done.returncode == code
+    assert "the result is safe in release/result.json" in done.stderr
+    assert "48151623" not in done.stderr
     assert saved(folder).privacy.release == entries(folder)[0].release
-    (folder / "release/report.html").rmdir()
     succeeds(run_here("report", "release/result.json", cwd=folder))
     assert sorted(os.listdir(folder / "release")) == FILES
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HELP = """A private regression with confidence intervals, booked in a ledger, written to a folder.
 
-SOURCE is a spec (a .toml file) or a table (.csv, .parquet, .arrow) with --schema and --formula.  Options overrule the
+SOURCE is a spec (a .toml file) or a table (.csv, .parquet, .arrow) with --schema and --formula.  Options overrule the \
 keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost beforehand and books nothing.
 
 \b
@@ -43,7 +43,7 @@ keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost be
   rho = 0.1875               # zCDP, instead of epsilon
   ledger = "ledger.db"       # made by `dpinfer budget init`
   \\[output]
-  folder = "release"         # result.json, report.html, coefficients.csv, forest.png
+  folder = "release"         # for the result and its report
   title = "Visits to a doctor"
   level = 0.95
 """
@@ -218,13 +218,16 @@ def _keep(folder: Path, result: FitResult) -> None:
 
 def _report(job: Job, result: FitResult) -> list[Path]:
     assert job.folder is not None
+    kept = job.folder / output.RESULT
     try:
         return dp.report.write(result, job.folder, title=job.title, level=job.level)
     except (DpinferError, OSError):
-        kept = job.folder / output.RESULT
         raise InputError(
             f"the report cannot be written, but the result is safe in {kept}: make room, then dpinfer report {kept}"
         ) from None
+    except Exception:
+        Screen().note(f"note: the result is safe in {kept}")
+        raise
 
 
 def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> list[Any]:
