@@ -6,7 +6,7 @@ READY := .venv/.ready
 .PHONY: demo test lint format reproduce tight lock clean
 
 demo: $(READY)
-	$(BIN)/python examples/rand_hie.py
+	$(BIN)/dpinfer demo --out demo --force
 
 # The whole gate: lint, strict typing, tests.
 test: lint

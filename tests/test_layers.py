@@ -10,7 +10,7 @@ import dpinfer
 ROOT = Path(dpinfer.__file__).parent
 ORDER = [
     "errors", "text", "maths", "codec", "geometry", "data", "privacy", "statements", "result", "datasets", "fit",
-    "simulate", "plot", "report", "estimators", "cli", "__init__",
+    "simulate", "plot", "report", "estimators", "cli", "__main__", "__init__",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 

@@ -13,12 +13,16 @@ import numpy as np
 
 from dpinfer.maths.arrays import Array
 
+_EMPTY = "empty array"
+
 
 def encode(value: Any) -> Any:
     """A dataclass becomes an object with its class name under ``kind``; arrays and tuples become lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"kind": type(value).__name__, **fields}
+    if isinstance(value, np.ndarray) and value.size == 0 and value.ndim > 1:
+        return {"kind": _EMPTY, "shape": list(value.shape)}  # a list would lose its shape
     if isinstance(value, np.ndarray | np.generic):
         return encode(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
@@ -30,6 +34,8 @@ def encode(value: Any) -> Any:
 
 def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
     """The inverse of `encode`, for the classes named in ``kinds`` only."""
+    if isinstance(value, dict) and value["kind"] == _EMPTY:
+        return np.empty([int(side) for side in value["shape"]])
     if isinstance(value, dict):
         cls = kinds[value["kind"]]
         fields = {f.name: f.type for f in dataclasses.fields(cls)}

@@ -54,6 +54,23 @@ def test_every_kind_of_file_gives_the_fit_of_the_table(name, tmp_path):
     assert study.to_json() == dp.simulate.coverage(TABLE, **options).to_json()
 
 
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_shape_of_a_file_is_that_of_what_is_read(name, tmp_path):
+    WRITERS[name](tmp_path / name)
+    whole, blank = files.read(tmp_path / name, COLUMNS), files.blank(tmp_path / name, COLUMNS)
+    assert files.count(tmp_path / name, COLUMNS) == len(whole) == 600
+    assert (len(blank), blank.schema.types) == (0, whole.schema.types)
+    with pytest.raises(dp.InputError, match="no column 'my column'"):
+        files.blank(tmp_path / name, [*COLUMNS, SCHEMA["my column"]])
+
+
+def test_rows_of_an_odd_csv_file_are_counted_as_they_are_read(tmp_path):
+    text = '\n\nsex,age\n"f\nm",3\n\n"a""b",4\n,\n'
+    (tmp_path / "t.csv").write_text(text.lstrip(), encoding="utf-8")
+    columns = [SCHEMA["age"], SCHEMA["sex"]]
+    assert files.count(tmp_path / "t.csv", columns) == len(files.read(tmp_path / "t.csv", columns)) == 3
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.feather"])
 def test_only_the_columns_of_the_formula_are_read(name, tmp_path):
     WRITERS[name](tmp_path / name)

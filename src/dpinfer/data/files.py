@@ -29,15 +29,40 @@ _KINDS = {
 
 def read(path: str | PathLike[str], columns: Sequence[Column]) -> "pa.Table":
     """The given columns of a file."""
+    path, kind = _named(path, columns)
+    if kind == "CSV":
+        return _checked(path, kind, lambda: _csv(path, columns))
+    return _checked(path, kind, lambda: _typed(path, kind, [column.name for column in columns]))
+
+
+def blank(path: str | PathLike[str], columns: Sequence[Column]) -> "pa.Table":
+    """The given columns of a file as `read` types them, without their rows."""
+    import pyarrow as pa  # noqa: PLC0415  (heavy: loaded when a file is read)
+
+    path, kind = _named(path, columns)
+    if kind == "CSV":
+        nothing = pa.chunked_array([pa.array([], pa.string())])
+        return pa.table({column.name: _cells(nothing, column) for column in columns})
+    names = [column.name for column in columns]
+    return _checked(path, kind, lambda: _schema(path, kind).empty_table().select(names))
+
+
+def count(path: str | PathLike[str], columns: Sequence[Column]) -> int:
+    """The number of rows of a file that has the given columns; it is public."""
+    path, kind = _named(path, columns)
+    rows: int = _checked(path, kind, lambda: _count(path, kind, columns[0].name))
+    return rows
+
+
+def _named(path: str | PathLike[str], columns: Sequence[Column]) -> tuple[Path, str]:
+    """A file that has all the columns, and its kind."""
     path, kind = _file(path)
     names = [name for name, _ in types(path)]
     if not any(column.name in names for column in columns):  # the first line may hold values: it is not quoted
         raise InputError(f"the file {path.name!r} names none of the columns of the formula: does it have a header?")
     for column in columns:
         require(column.name, names, f"the file {path.name!r}")
-    if kind == "CSV":
-        return _checked(path, kind, lambda: _csv(path, columns))
-    return _checked(path, kind, lambda: _typed(path, kind, [column.name for column in columns]))
+    return path, kind
 
 
 def types(path: str | PathLike[str]) -> list[tuple[str, Any]]:
@@ -118,11 +143,25 @@ def _opened(path: Path) -> Any:
         return pa.ipc.open_stream(pa.memory_map(str(path)))
 
 
+def _count(path: Path, kind: str, name: str) -> int:
+    import pyarrow.parquet  # noqa: PLC0415
+
+    if kind == "Parquet":
+        return int(pyarrow.parquet.read_metadata(path).num_rows)
+    return len(_texts(path, [name]) if kind == "CSV" else _opened(path).read_all())
+
+
 def _csv(path: Path, columns: Sequence[Column]) -> "pa.Table":
+    import pyarrow as pa  # noqa: PLC0415
+
+    texts = _texts(path, [column.name for column in columns])
+    return pa.table({column.name: _cells(texts[column.name], column) for column in columns})
+
+
+def _texts(path: Path, names: list[str]) -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import csv as arrow_csv  # noqa: PLC0415
 
-    names = [column.name for column in columns]
     blank = len(_first_line(path)) > 1  # with one column an empty line is a record
     cells = arrow_csv.read_csv(
         path,
@@ -132,13 +171,13 @@ def _csv(path: Path, columns: Sequence[Column]) -> "pa.Table":
             include_columns=names, column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False
         ),
     )
-    return pa.table({column.name: _cells(_texts(cells[column.name]), column) for column in columns})
+    return pa.table({name: _decoded(cells[name]) for name in names})
 
 
 _LONGEST_ROW = 2**24  # bytes
 
 
-def _texts(cells: "pa.ChunkedArray") -> "pa.ChunkedArray":
+def _decoded(cells: "pa.ChunkedArray") -> "pa.ChunkedArray":
     """Bytes as text; what is no UTF-8 becomes text that is no level and no number."""
     import pyarrow as pa  # noqa: PLC0415
 

@@ -10,8 +10,8 @@ from dpinfer.data.terms import Terms
 from dpinfer.errors import InputError
 
 
-def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Rows, Scale]:
-    """The public design, the records, and the scale of the outcome; ``kind`` is what the loss is a function of.
+def layout(outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Scale]:
+    """The public design and the scale of the outcome; ``kind`` is what the loss is a function of.
 
     A loss of the margin needs an outcome with two levels, a loss of the residual one with bounds.
     """
@@ -19,13 +19,21 @@ def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design
         raise InputError(f"{outcome.name!r} is a numeric outcome: a classifier needs two levels in the schema")
     if kind == "residual" and outcome.levels:
         raise InputError(f"{outcome.name!r} is an outcome with levels: a regression needs low and high in the schema")
-    design, table = Design.of_terms(terms), open_table(native, [outcome, *terms.columns])
-    rows, labels = design.rows(read_terms(table, terms)), read_labels(table, outcome)
+    design = Design.of_terms(terms)
     if kind == "margin":
-        return design, Rows.of(rows, labels, kind), UNSCALED
+        return design, UNSCALED
     assert outcome.low is not None
     assert outcome.high is not None
-    low, high = outcome.low, outcome.high
-    scale = Scale.of_range(low, high, centred=INTERCEPT in design.names)
-    original = Scale.of_range(low, high).original(labels)
-    return design, Rows.of(rows, scale.bounded(original), kind), scale
+    return design, Scale.of_range(outcome.low, outcome.high, centred=INTERCEPT in design.names)
+
+
+def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Rows, Scale]:
+    """The layout, and the records between its two parts."""
+    design, scale = layout(outcome, terms, kind)
+    table = open_table(native, [outcome, *terms.columns])
+    rows, labels = design.rows(read_terms(table, terms)), read_labels(table, outcome)
+    if kind == "residual":
+        assert outcome.low is not None
+        assert outcome.high is not None
+        labels = scale.bounded(Scale.of_range(outcome.low, outcome.high).original(labels))
+    return design, Rows.of(rows, labels, kind), scale

@@ -66,6 +66,20 @@ def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
     return np.asarray(np.clip((np.clip(known, outcome.low, outcome.high) - middle) / half, -1.0, 1.0))
 
 
+def misfit(table: nw.DataFrame[Any], column: Column) -> str:
+    """Why a table's column cannot be read as the schema says, by its name and type; empty if it can."""
+    try:
+        if isinstance(column, Number):
+            _known(table, column)
+        elif isinstance(column, Outcome):
+            read_labels(table, column)
+        else:
+            _codes(table, column)
+    except InputError as fault:
+        return str(fault)
+    return ""
+
+
 @np.errstate(all="ignore")  # a warning would tell of a value
 def _known(table: nw.DataFrame[Any], column: Number) -> Array:
     """The values of a column, NaN where a value is not of its kind."""

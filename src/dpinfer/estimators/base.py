@@ -16,14 +16,14 @@ from dpinfer.data.source import Rows, Scale, numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.geometry.box import Box
 from dpinfer.fit.geometry.plan import GeometryPlan
-from dpinfer.fit.geometry.run import fit_geometry
+from dpinfer.fit.geometry.run import fit_geometry, geometry_booking
 from dpinfer.fit.plan import Plan, default_penalty
-from dpinfer.fit.run import Setting, choose_plan, fit
+from dpinfer.fit.run import Setting, booking, choose_plan, fit
 from dpinfer.fit.target import check_target
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
 from dpinfer.privacy.budget import Budget, NoPrivacy
-from dpinfer.privacy.ledger import Book
+from dpinfer.privacy.ledger import Book, Entry
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 
@@ -60,20 +60,29 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit on arrays (X, y) with ``bounds``, or on one table with ``formula`` and ``schema``."""
-        design, source, scale, unit = self._read(X, y) if self.formula is None else self._read_table(X, y)
+        design, source, scale = self._read(X, y) if self.formula is None else self._read_table(X, y)
         geometry = self._geometry(design)
         if geometry is not None:
-            return self._in_geometry(source, Box.of(design, unit), geometry)
-        plan, loss = choose_plan(self.budget, self.plan), self._loss(source.n, source.dim, scale)
-        target = check_target("penalised" if self.target is None else self.target)
-        usual = default_penalty(plan, loss, source.n, source.dim, target)
-        penalty = usual if self.penalty is None else self.penalty
-        setting = Setting(loss, penalty, plan, design.names, design.back(), unit, target=target, outcome=scale)
+            return self._in_geometry(source, Box.of(design, **self._facts()), geometry)
+        setting = self._setting(design, scale, source.n)
         self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
         at = design.names.count(INTERCEPT)
         self._keep(float(self.result_.estimate[:at].sum()), self.result_.estimate[at:].copy())
-        self.penalty_ = penalty
+        self.penalty_ = setting.penalty
         return self
+
+    def entry(self, n: int) -> Entry:
+        """What a fit of ``n`` records would book, from formula and schema alone: ``ledger.preview(model.entry(n))``."""
+        if self.formula is None:
+            raise InputError("the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)")
+        if n < 1:
+            raise InputError("a fit needs at least one record")
+        outcome, terms = parse(self.formula, self.schema)
+        design, scale = records.layout(outcome, terms, self.kind)
+        geometry = self._geometry(design)
+        if geometry is not None:
+            return geometry_booking(Box.of(design, **self._facts()), geometry)
+        return booking(self._setting(design, scale, n), n)[1]
 
     def _geometry(self, design: Design) -> GeometryPlan | None:  # noqa: ARG002
         """The plan of a fit in a private geometry, where the estimator has one."""
@@ -86,14 +95,28 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _in_geometry(self, source: Rows, box: Box, plan: GeometryPlan) -> Self:
         """The weighted and unweighted targets; ``intercept_`` is the ordinary one, not that at the released centre."""
-        if self.penalty is not None:
-            raise InputError(f"the target {plan.target!r} has no penalty: leave out penalty=")
         self.result_ = fit_geometry(source, box, plan, self.ledger, self.insecure_seed)
         geometry, slopes = self.result_.geometry, self.result_.estimate[1:]
         assert geometry is not None
         self._keep(float(self.result_.estimate[0] - geometry.centre @ slopes), slopes.copy())
         self.penalty_ = 0.0
         return self
+
+    def _setting(self, design: Design, scale: Scale, n: int) -> Setting:
+        """All that is public about a fit with a penalty."""
+        dim, target = len(design.names), check_target("penalised" if self.target is None else self.target)
+        plan, loss = choose_plan(self.budget, self.plan), self._loss(n, dim, scale)
+        penalty = default_penalty(plan, loss, n, dim, target) if self.penalty is None else self.penalty
+        facts = self._facts()
+        return Setting(loss, penalty, plan, design.names, design.back(), target=target, outcome=scale, **facts)
+
+    def _facts(self) -> dict[str, str]:
+        """What the ledger is told about the fit."""
+        if self.formula is None:
+            return {}
+        assert self.schema is not None
+        purpose = f"{type(self).__name__}: {' '.join(self.formula.split())}"
+        return {"unit": self.schema.unit, "schema": self.schema.digest(), "purpose": purpose}
 
     def _linear(self, X: Any) -> Array:
         """Intercept plus coefficients times columns, in original units."""
@@ -106,7 +129,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
-    def _read(self, X: Any, y: Any) -> tuple[Design, Rows, Scale, str]:
+    def _read(self, X: Any, y: Any) -> tuple[Design, Rows, Scale]:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if self.bounds is None:
@@ -117,18 +140,17 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names))
-        return design, Rows.of(design.rows(values), self._outcomes(y, scale), self.kind), scale, "one record"
+        return design, Rows.of(design.rows(values), self._outcomes(y, scale), self.kind), scale
 
-    def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows, Scale, str]:
+    def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows, Scale]:
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
         outcome, self.terms_ = parse(self.formula, self.schema)
-        assert self.schema is not None
         design, source, scale = records.read(X, outcome, self.terms_, self.kind)
         self._declare(outcome)
         self.n_features_in_ = len(self.terms_)
-        return design, source, scale, self.schema.unit
+        return design, source, scale
 
     def _array(self, X: Any, *, reset: bool) -> Array:
         """X as floats.  Shape and type are checked here first: scikit-learn's own messages quote rows."""

@@ -114,6 +114,8 @@ class LogisticRegression(LinearClassifier):
     def _geometry(self, design: Design) -> GeometryPlan | None:
         usual = usual_target(self.budget, self.penalty, self.plan, design)
         plan = geometry_plan(usual if self.target is None else self.target, self.budget, self.plan)
+        if plan is not None and self.penalty is not None:
+            raise InputError(f"the target {plan.target!r} has no penalty: leave out penalty=")
         if plan is not None and not design.intercept:
             raise InputError(f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula")
         return plan

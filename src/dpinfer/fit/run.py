@@ -30,6 +30,7 @@ class Setting:
     """The public side of a fit: what is estimated, how the budget is shared, how coefficients are named.
 
     ``back`` maps coefficients of the bounded rows to the units of the columns, ``outcome`` to those of the outcome.
+    ``purpose`` and ``schema``, the digest of a schema, are what the ledger keeps beside the spend.
     """
 
     loss: Loss
@@ -40,6 +41,8 @@ class Setting:
     unit: str = "one record"
     target: str = "penalised"
     outcome: Scale = UNSCALED
+    purpose: str = "fit"
+    schema: str = ""
 
     def risk(self, n: int) -> PenalisedRisk:
         """The risk that is minimised; without noise the unpenalised target needs no penalty."""
@@ -64,9 +67,8 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
     """
     risk = setting.risk(source.n)
     back, forward = setting.mapping, np.linalg.inv(setting.mapping)
-    plan = setting.plan.calibrated(risk)
-    plan.noise(risk)  # raises before anything is booked or read
-    gate = Gate(Entry("fit", setting.unit, plan.events(risk)), ledger, insecure_seed)
+    plan, entry = booking(setting, source.n)
+    gate = Gate(entry, ledger, insecure_seed)
     coef = estimate(plan, gate, source, risk)
     matrices = private_matrices(gate, source, risk, coef.value, plan.recipe)
     aimed = aim(setting.target, risk, coef.value, matrices, plan.hessian_noise(risk, source.dim))
@@ -79,8 +81,19 @@ def fit(source: Source, setting: Setting, ledger: Book | None, insecure_seed: in
         score_cov=forward.T @ matrices.score_cov @ forward,
         status=() if aimed.identified else (NOT_IDENTIFIED,) * len(setting.names),
         model=_model(setting, risk),
-        privacy=_privacy(setting, plan.events(risk), gate.release_id, insecure_seed is not None),
+        privacy=_privacy(setting, entry.events, gate.release_id, insecure_seed is not None),
     )
+
+
+def booking(setting: Setting, n: int) -> tuple[Plan, Entry]:
+    """The plan as it will be spent on ``n`` records, and the entry for the ledger, from public facts alone.
+
+    `BudgetError` if the plan is not valid for the risk.
+    """
+    risk = setting.risk(n)
+    plan = setting.plan.calibrated(risk)
+    plan.noise(risk)  # raises before anything is booked or read
+    return plan, Entry(setting.purpose, setting.unit, plan.events(risk), schema=setting.schema)
 
 
 def error_law(aimed: Aimed, noise: Law, plan: Plan, n: int, insecure_seed: int | None) -> ErrorLaw:

@@ -75,18 +75,20 @@ def csv(result: FitResult, *, level: float = 0.95) -> str:
     return written.getvalue()
 
 
-def write(result: FitResult, folder: str | os.PathLike[str], *, title: str | None = None) -> list[Path]:
+def write(
+    result: FitResult, folder: str | os.PathLike[str], *, title: str | None = None, level: float = 0.95
+) -> list[Path]:
     """Write ``result.json``, ``coefficients.csv``, ``report.html`` and ``forest.png``, and give their paths.
 
     The folder is made if it is not there.  Nothing is moved into place before all files are written in full elsewhere
     in the folder, so that no file is ever seen half-written.
     """
     picture = io.BytesIO()
-    forest(result).savefig(picture, format="png")
+    forest(result, level=level).savefig(picture, format="png")
     contents = {
         "result.json": result.to_json().encode(),
-        "coefficients.csv": csv(result).encode(),
-        "report.html": html(result, title=title).encode(),
+        "coefficients.csv": csv(result, level=level).encode(),
+        "report.html": html(result, title=title, level=level).encode(),
         "forest.png": picture.getvalue(),
     }
     target = Path(folder)

@@ -25,10 +25,12 @@ class Box:
     columns: Columns
     norm2: float
     unit: str = "one record"
+    schema: str = ""
+    purpose: str = "fit"
 
     @classmethod
-    def of(cls, design: Design, unit: str = "one record") -> "Box":
-        """The box of a design with an intercept."""
+    def of(cls, design: Design, **facts: str) -> "Box":
+        """The box of a design with an intercept; ``facts`` are the unit, schema and purpose that a ledger is told."""
         if not getattr(design, "intercept", True):
             raise InputError("the weighted and unweighted targets need an intercept: keep it in the formula")
         back = design.back()
@@ -37,7 +39,7 @@ class Box:
         middle = -back[0] / shrunk * half
         middle[0] = 0.0
         columns = Columns(np.array([False, *design.dummy]), np.array([-1, *design.group], dtype=np.intp))
-        return cls(design.names, middle, half, columns, float(shrunk**-2), unit)
+        return cls(design.names, middle, half, columns, float(shrunk**-2), **facts)
 
 
 def projected(source: Source, matrix: Array) -> Source:

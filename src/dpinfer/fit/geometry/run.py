@@ -43,7 +43,7 @@ def fit_geometry(
     Guarantee [released_values_only]: columns, geometry, centre, statuses and intervals are functions of the four
     releases and of public facts: with the same releases, other records give the same result.
     """
-    gate = Gate(Entry("fit", box.unit, plan.events(), plan.neighbours_in_words), ledger, insecure_seed)
+    gate = Gate(geometry_booking(box, plan), ledger, insecure_seed)
     known = refined_moments(gate, source, box, plan, crude_moments(gate, source, box, plan))
     shape = shape_of(known, box, plan)
     found = estimate(gate, source, box, plan, shape)
@@ -60,6 +60,11 @@ def fit_geometry(
         status=outcome.status,
         geometry=outcome.geometry,
     )
+
+
+def geometry_booking(box: Box, plan: GeometryPlan) -> Entry:
+    """What a fit books, from public facts."""
+    return Entry(box.purpose, box.unit, plan.events(), plan.neighbours_in_words, schema=box.schema)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,182 @@
+"""`dpinfer budget`: make, show and check a ledger."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+import dpinfer as dp
+from dpinfer.cli import screen
+from dpinfer.cli.model import budget_of
+from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.spec import of_options
+from dpinfer.errors import InputError, LedgerError
+from dpinfer.privacy import accountant
+from dpinfer.privacy.ledger import Entry
+
+app = typer.Typer(help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich")
+
+_Ledger = Annotated[Path, typer.Argument(help="The file of the ledger.", metavar="LEDGER")]
+
+
+@app.command()
+def init(  # noqa: PLR0913  (the public face)
+    ledger: _Ledger,
+    *,
+    epsilon: Annotated[float | None, typer.Option(help="Total; alone it is pure.")] = None,
+    delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
+    rho: Annotated[float | None, typer.Option(help="Total in zCDP, instead of --epsilon.")] = None,
+    unit: Annotated[str | None, typer.Option(help='What one row stands for, "one record" by default.')] = None,
+    title: Annotated[str | None, typer.Option(help="What the data are.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="Take unit and title from this schema.")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a ledger with a total for everything that is ever released from a data set."""
+    privacy = {("privacy", "epsilon"): epsilon, ("privacy", "delta"): delta, ("privacy", "rho"): rho}
+    total = budget_of(of_options(privacy))
+    assert total is not None
+    if ledger.exists():
+        raise InputError(
+            f"{str(ledger)!r} is there already, and a ledger is never replaced: see `dpinfer budget show {ledger}`"
+        )
+    if unit is None or title is None:
+        known = dp.Schema.read(schema) if schema is not None else None
+        unit = unit or (known.unit if known else "one record")
+        title = title or (known.title if known else "")
+    if not ledger.parent.is_dir():
+        raise InputError(f"there is no folder {str(ledger.parent)!r}: make it first")
+    made = dp.Ledger.create(ledger, total, unit=unit, title=title)
+    talk = Screen(quiet, as_json)
+    talk.show(Text(f"A new ledger in {ledger}: {total}, for everything released about {unit}."))
+    talk.give(Account.of(made).state())
+
+
+@app.command()
+def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """What was spent on what, and what is left."""
+    talk = Screen(quiet, as_json)
+    with talk.work("adding up"):
+        account = Account.of(open_ledger(ledger))
+    opened = account.ledger
+    facts: dict[str, str | Text] = {
+        "Total": str(opened.total),
+        "Protects": f"{opened.unit} ({opened.neighbours})",
+        "Spent": _bar(account.spent / account.limit, f" {account.spent:.4g} of {account.limit:.4g}"),
+        "Left": account.statement(),
+    }
+    if isinstance(opened.total, dp.ApproxDP) and account.entries:
+        facts["Note"] = "releases cost less together than one by one, so more may fit: dpinfer fit --dry-run tells"
+    rows = [
+        [str(j + 1), entry.purpose, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]
+        for j, entry in enumerate(account.entries)
+    ]
+    table = screen.sheet(("#", "Release", "Id", "Booked (UTC)", "Cost"), rows, left=2)
+    talk.show(screen.title(opened.title or str(ledger)), screen.facts(facts), "")
+    talk.show(table if rows else Text("Nothing was booked yet."))
+    listed = [
+        {"release": e.release, "time": e.time, "purpose": e.purpose, "schema": e.schema, "cost": e.cost}
+        for e in account.entries
+    ]
+    talk.give(account.state() | {"releases": listed})
+
+
+@app.command()
+def verify(
+    ledger: _Ledger,
+    results: Annotated[
+        list[Path] | None, typer.Argument(help="Published results to look for.", metavar="RESULT")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check that a ledger is whole, and that it holds the releases of published results."""
+    opened = open_ledger(ledger)
+    found, booked = opened.verify(), {entry.release for entry in opened.entries()}
+    if not found.ok:
+        raise LedgerError(found.fault)
+    for path in results or []:
+        if read_result(path).privacy.release not in booked:
+            raise LedgerError(
+                f"the release of {str(path)!r} is not in this ledger: it belongs to another one, or an old copy of "
+                "the ledger was put back; find the right copy before anything else is booked"
+            )
+    talk = Screen(quiet, as_json)
+    words = "1 entry" if found.entries == 1 else f"{found.entries} entries"
+    talk.show(screen.facts({"Whole": f"{ledger}, {words}", "Head": found.head}))
+    talk.show(
+        "", Text("Keep the number of entries and the head elsewhere: they tell whether an old copy was put back.")
+    )
+    talk.give({"ok": True, "path": str(ledger), "entries": found.entries, "head": found.head})
+
+
+def open_ledger(path: Path) -> dp.Ledger:
+    """The ledger in a file that is there."""
+    if not path.exists():
+        raise InputError(
+            f"there is no ledger {str(path)!r}: make one with `dpinfer budget init {path} --epsilon 1 --delta 1e-6`, "
+            "with your own total"
+        )
+    return dp.Ledger.open(path)
+
+
+def read_result(path: Path) -> dp.FitResult:
+    """A saved result."""
+    try:
+        return dp.FitResult.from_json(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        fault = "it is not UTF-8 text"
+    except InputError:
+        fault = "it is no saved result of dpinfer, or was changed"
+    raise InputError(f"{str(path)!r} cannot be used: {fault}; give the result.json that `dpinfer fit` wrote")
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """A ledger at one moment.  Composing an (ε, δ) total takes its time, so it is done once."""
+
+    ledger: dp.Ledger
+    entries: tuple[Entry, ...]
+    spent: float
+
+    @classmethod
+    def of(cls, ledger: dp.Ledger) -> "Account":
+        """Add up what is booked now."""
+        entries = ledger.entries()
+        return cls(ledger, entries, accountant.spent(ledger.total, [e for entry in entries for e in entry.events]))
+
+    @property
+    def limit(self) -> float:
+        """The total as a number."""
+        return accountant.limit(self.ledger.total)
+
+    @property
+    def left(self) -> float:
+        """The total less what is spent."""
+        return max(0.0, self.limit - self.spent)
+
+    def statement(self, left: float | None = None) -> str:
+        """What is left, or will be, in one phrase."""
+        total = self.ledger.total
+        at = f" at delta = {total.delta:.6g}" if isinstance(total, dp.ApproxDP) else ""
+        return f"{accountant.measure(total)} = {self.left if left is None else left:.4g} left of {self.limit:.4g}{at}"
+
+    def state(self) -> dict[str, Any]:
+        """The same for a program."""
+        return {
+            "path": str(self.ledger.path),
+            "title": self.ledger.title,
+            "unit": self.ledger.unit,
+            "total": self.ledger.total,
+            "measure": accountant.measure(self.ledger.total),
+            "spent": self.spent,
+            "left": self.left,
+            "entries": len(self.entries),
+        }
+
+
+def _bar(share: float, words: str, width: int = 24) -> Text:
+    full = min(width, round(width * share))
+    return Text.assemble(("█" * full, "red" if share > 0.9 else "green"), ("░" * (width - full), "dim"), words)

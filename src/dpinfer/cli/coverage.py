@@ -1,0 +1,124 @@
+"""`dpinfer coverage`: do the intervals of a plan cover, and how long are they?"""
+
+import csv
+import io
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from reprlib import repr as short
+from typing import Annotated, Any
+
+import typer
+
+import dpinfer as dp
+from dpinfer.cli import output, spec
+from dpinfer.cli.model import data_of, plan_of
+from dpinfer.cli.screen import Screen
+from dpinfer.data import files
+from dpinfer.errors import InputError
+
+HELP = """Do the intervals of a plan cover, and how long are they?  A study on bootstrap replicates of a table.
+
+The study reads the records without noise: it is NOT PRIVATE, and says so in everything it writes.
+
+SPEC is a TOML file; what is left out has a default, except the data and the budget:
+
+\b
+  \\[data]
+  path = "table.parquet"     # or .csv; relative to the spec, as is schema
+  schema = "schema.toml"     # what is public about the columns
+  formula = "y ~ a + b"
+  dataset = "rand_hie"       # bundled; instead of the three keys above
+  \\[model]
+  loss = "logistic"          # or "svm", with knee = 1.0
+  penalty = 0.001            # default: one that is valid for the budget
+  \\[privacy]
+  epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
+  rho = 0.1875               # zCDP, instead of epsilon
+  none = true                # noise off, instead of epsilon
+  mechanism = "objective"    # or "output"; default: by kind of budget
+  shares = \\[2, 1, 1]         # weights of estimate, Hessian, covariance
+  \\[study]
+  replicates = 1000
+  seed = 0
+  level = 0.95
+  device = "cuda"            # default: numpy; needs torch
+  checkpoint = true          # keep a file in --out to resume from
+"""
+
+
+def coverage(
+    source: Annotated[Path, typer.Argument(help="The TOML file that describes the study.", metavar="SPEC")],
+    out: Annotated[Path | None, typer.Option(help="Folder for a JSON, a CSV and a PNG file.", metavar="DIR")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the study as JSON and nothing else.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no list of files.")] = False,
+) -> None:
+    """Study the intervals of a plan."""
+    given, talk = spec.of_file(source), Screen(quiet)
+    if given["study"].pop("checkpoint", False):
+        if out is None:
+            raise InputError("[study] checkpoint keeps its file in the output folder: give --out DIR, or drop the key")
+        given["study"]["checkpoint"] = out / "resume.json"
+    arguments = _arguments(given)
+    if out is not None:
+        output.prepare(out)
+    study = dp.simulate.coverage(**arguments, progress=talk.live)
+    if out is not None:
+        for name, content in _files(study).items():
+            output.keep(out / name, content)
+            talk.note(f"wrote {out / name}")
+    if "checkpoint" in arguments:
+        arguments["checkpoint"].unlink(missing_ok=True)
+    print(study.to_json() if as_json else study.summary())
+
+
+def _arguments(given: spec.Spec) -> dict[str, Any]:
+    """What `dp.simulate.coverage` is called with."""
+    plan, loss, study = plan_of(given), _loss(given["model"]), given["study"]
+    data = data_of(given)
+    table = data.table
+    if isinstance(table, Path):
+        columns = data.columns
+        try:
+            table = files.read(table, columns)
+        except InputError as fault:
+            raise InputError(f"[data] path: {fault}") from None
+    if "device" in study:
+        _check_device(study["device"])
+    model = {"loss": loss, "plan": plan, "penalty": given["model"].get("penalty")}
+    target = {"target": given["model"]["target"]} if "target" in given["model"] else {}
+    return {"X": table, "schema": data.schema, "formula": data.formula} | model | target | study
+
+
+def _loss(given: Mapping[str, Any]) -> dp.Loss:
+    loss = given.get("loss", "logistic")
+    if loss in ("svm", "huber_hinge"):
+        return dp.HuberHinge(given.get("knee", 1.0))
+    if loss != "logistic":
+        raise InputError(f'[model] loss: a study takes "logistic" or "svm"; for "{loss}" call dp.simulate.coverage')
+    if "knee" in given:
+        raise InputError('[model] knee belongs to loss = "svm": set that loss, or drop the knee')
+    return dp.Logistic()
+
+
+def _check_device(device: str) -> None:
+    """Refuse a device that torch does not have; without torch, the study itself says so."""
+    try:
+        import torch  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  (an optional extra)
+
+        torch.empty(1, dtype=torch.float64, device=device)
+    except ImportError:
+        return
+    except Exception:
+        raise InputError(f"[study] device {short(device)} is not here or lacks float64: drop the key") from None
+
+
+def _files(study: "dp.simulate.Study") -> dict[str, bytes]:
+    from dpinfer import plot  # noqa: PLC0415
+
+    rows, sheet, picture = study.table(), io.StringIO(), io.BytesIO()
+    csv.writer(sheet, lineterminator="\n").writerows([list(rows[0]), *(row.values() for row in rows)])
+    with warnings.catch_warnings(action="ignore"):  # a letter that the font lacks
+        plot.coverage(study).savefig(picture, format="png")
+    texts = {"study.json": study.to_json() + "\n", "coverage.csv": sheet.getvalue()}
+    return {name: text.encode() for name, text in texts.items()} | {"coverage.png": picture.getvalue()}

@@ -1,0 +1,92 @@
+"""`dpinfer demo`: the whole path on the bundled data, by the commands that a user types."""
+
+import shlex
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+import dpinfer as dp
+from dpinfer.cli import output
+from dpinfer.cli.screen import Screen, facts, title
+from dpinfer.errors import InputError
+
+HELP = """The whole path on the bundled RAND Health Insurance Experiment: schema, ledger, dry run, fit, report.
+
+20,190 person-years, (1, 1e-6)-differential privacy.  Takes seconds; everything it writes is in one folder.
+"""
+_SPEC = """\
+# What is asked of which table, and what it may cost.  All keys: dpinfer fit --help
+
+[data]
+path = "visits.parquet"
+schema = "schema.toml"
+formula = "{formula}"
+
+[model]
+loss = "logistic"
+
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+ledger = "ledger.db"
+
+[output]
+folder = "release"
+title = "Cost sharing and visits to a doctor"
+"""
+_WRITTEN = (
+    "visits.parquet", "schema.toml", "fit.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm",
+    "release/result.json", "release/coefficients.csv", "release/report.html", "release/forest.png",
+)  # fmt: skip
+
+
+def demo(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything.", metavar="DIR")] = Path("demo"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier demo.")] = False,
+) -> None:
+    """Run the demo."""
+    schema = (files("dpinfer") / "_datasets" / "rand_hie.toml").read_bytes()
+    _clear(out, force, schema)
+    output.prepare(out)
+    output.keep(out / "schema.toml", schema)
+    data, talk = dp.datasets.rand_hie(), Screen()
+    data.table.to_parquet(out / "visits.parquet")
+    output.keep(out / "fit.toml", _SPEC.format(formula=data.formula).encode())
+    at = {name: str(out / name) for name in ("visits.parquet", "schema.toml", "fit.toml", "ledger.db")}
+    talk.show(
+        Text("\nDoes cost sharing keep people from seeing a doctor?", style="bold"),
+        Text(f"A table, what is public about it, and a question are in {out}: visits.parquet, schema.toml, fit.toml."),
+    )
+    steps = {
+        "Does the table fit the schema?": ["schema", "check", at["schema.toml"], "--data", at["visits.parquet"]],
+        "A total for all that is ever released from these data": [
+            *("budget", "init", at["ledger.db"], "--epsilon", "2", "--delta", "1e-6", "--schema", at["schema.toml"])
+        ],
+        "What will the fit cost?": ["fit", at["fit.toml"], "--dry-run"],
+        "The fit": ["fit", at["fit.toml"]],
+        "What was spent": ["budget", "show", at["ledger.db"]],
+    }
+    for words, arguments in steps.items():
+        talk.show(Text(f"\n# {words}", style="dim"), f"$ dpinfer {shlex.join(arguments)}")
+        context.find_root().command.main(arguments, prog_name="dpinfer", standalone_mode=False)
+    following = {
+        str(out / "release" / "report.html"): "the report: open it in a browser",
+        at["fit.toml"]: "the question: change it, and fit again with another --out",
+        "dpinfer schema init TABLE": "a table of your own; docs/guide.md walks through it",
+    }
+    talk.show(title("Where to look next"), facts(following))
+
+
+def _clear(out: Path, force: bool, schema: bytes) -> None:
+    """Remove what an earlier demo wrote, if told to.  Without the demo's schema in it, a folder is somebody else's."""
+    there = [out / name for name in _WRITTEN if (out / name).exists()]
+    if there and (out / "schema.toml" not in there or (out / "schema.toml").read_bytes() != schema):
+        raise InputError(f"{str(out)!r} holds files that are not the demo's: name another folder with --out")
+    if there and not force:
+        raise InputError(f"{str(out)!r} holds a demo already: give --force to start over, or another folder with --out")
+    for path in there:
+        path.unlink()

@@ -1,0 +1,270 @@
+"""`dpinfer fit`: check, price, book, fit, keep the result, write the report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import dpinfer as dp
+from dpinfer import text
+from dpinfer.cli import output, screen, spec
+from dpinfer.cli.budget import Account, open_ledger
+from dpinfer.cli.model import Data, data_of, model_of
+from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.data.design import Design
+from dpinfer.data.formula import parse
+from dpinfer.errors import DpinferError, InputError
+from dpinfer.privacy.ledger import Entry
+from dpinfer.result import REPORTED, FitResult
+
+if TYPE_CHECKING:
+    from dpinfer.estimators.base import LinearModel
+
+HELP = """A private regression with confidence intervals, booked in a ledger, written to a folder.
+
+SOURCE is a spec (a .toml file) or a table (.csv, .parquet, .arrow) with --schema and --formula.  Options overrule the \
+keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost beforehand and books nothing.
+
+\b
+  \\[data]
+  path = "table.parquet"     # or .csv, .arrow
+  schema = "schema.toml"     # what is public about the columns
+  formula = "y ~ a + b"
+  \\[model]
+  loss = "logistic"          # or "svm", "huber", "quantile"
+  knee = 1.0                 # of svm and huber
+  quantile = 0.5             # of quantile, as is bandwidth
+  penalty = 0.001            # default: one that is valid for the budget
+  target = "weighted"        # or "unweighted", "penalised", "unpenalised"
+  \\[privacy]
+  epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
+  rho = 0.1875               # zCDP, instead of epsilon
+  ledger = "ledger.db"       # made by `dpinfer budget init`
+  \\[output]
+  folder = "release"         # for the result and its report
+  title = "Visits to a doctor"
+  level = 0.95
+"""
+
+
+def fit(  # noqa: PLR0913  (the public face)
+    source: Annotated[Path, typer.Argument(help="A spec (.toml), or a table.", metavar="SOURCE")],
+    *,
+    schema: Annotated[Path | None, typer.Option(help="What is public about the table.")] = None,
+    formula: Annotated[str | None, typer.Option(help='For example "visit ~ age + health".')] = None,
+    loss: Annotated[str | None, typer.Option(help="logistic, svm, huber or quantile.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
+    delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
+    rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Where the spend is booked.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
+    level: Annotated[float | None, typer.Option(help="Confidence level, 0.95 by default.")] = None,
+    penalty: Annotated[float | None, typer.Option(help="c in the objective.")] = None,
+    target: Annotated[str | None, typer.Option(help="What the intervals are about.")] = None,
+    knee: Annotated[float | None, typer.Option(help="Of svm and huber.")] = None,
+    quantile: Annotated[float | None, typer.Option(help="Of quantile, 0.5 by default.")] = None,
+    bandwidth: Annotated[float | None, typer.Option(help="Of quantile.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell the cost; read, book and write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a result in the folder.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model by a spec or by options."""
+    asked: dict[str, dict[str, Any]] = {
+        "data": {"schema": schema, "formula": formula},
+        "model": {
+            "loss": loss, "penalty": penalty, "target": target,
+            "knee": knee, "quantile": quantile, "bandwidth": bandwidth,
+        },
+        "privacy": {"epsilon": epsilon, "delta": delta, "rho": rho, "ledger": ledger},
+        "output": {"folder": out, "title": title, "level": level},
+    }  # fmt: skip
+    job = Job.of(_spec(source, asked))
+    talk = Screen(quiet, as_json)
+    if dry_run:
+        preview(job, talk)
+    else:
+        release(job, talk, force)
+
+
+def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]]) -> spec.Spec:
+    """The file, or the options alone; paths are texts as they are in a file."""
+    options = {
+        (section, key): str(value) if isinstance(value, Path) else value
+        for section, keys in asked.items()
+        for key, value in keys.items()
+    }
+    if source.suffix.lower() == ".toml":
+        return spec.of_file(source, options)
+    return spec.of_options({("data", "path"): str(source)} | options)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A fit that was checked as far as possible without reading a record."""
+
+    data: Data
+    model: "LinearModel"
+    ledger: dp.Ledger | None
+    folder: Path | None
+    title: str | None
+    level: float
+
+    @classmethod
+    def of(cls, given: spec.Spec) -> "Job":
+        """Everything that a spec asks for.  A ledger that is not there is an error, not a new ledger."""
+        data = data_of(given)
+        ledger = open_ledger(given.path("privacy", "ledger")) if "ledger" in given["privacy"] else None
+        folder = given.path("output", "folder") if "folder" in given["output"] else None
+        title = given["output"].get("title") or data.schema.title or None
+        return cls(data, model_of(given, data), ledger, folder, title, given["output"].get("level", 0.95))
+
+
+def preview(job: Job, talk: Screen) -> None:
+    """The cost and what the ledger would have left; raises what the fit would raise.
+
+    Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the ledger, and on names,
+    types and number of rows of the table.
+    """
+    n = job.data.shape()
+    entry = job.model.entry(n)
+    names = Design.of_terms(parse(job.data.formula, job.data.schema)[1]).names
+    facts = {
+        "Table": f"{job.data.name}, {n:,} records",
+        "Model": entry.purpose,
+        "Estimates": f"{len(names)} coefficients: {', '.join(names)}",
+        "Protects": entry.unit,
+        "Cost": str(job.model.budget or job.model.plan.budget),  # type: ignore[union-attr]
+        "Spent on": "; ".join(f"{event.step} ({event.mechanism}): {event.share.amount}" for event in entry.events),
+    }
+    account: Account | None = None
+    after: dict[str, Any] = {"allowed": None}
+    if job.ledger is not None:
+        account, seen = Account.of(job.ledger), job.ledger.preview(entry)
+        after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason}
+        facts["Ledger now"] = account.statement()
+        facts["After this"] = account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}"
+    else:
+        facts["Ledger"] = "none: nothing would be booked (--ledger names one)"
+    facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
+    if job.folder is not None and (job.folder / output.RESULT).exists():
+        facts["Output"] += " holds a result: name another folder, or give --force"
+    talk.show(screen.title("Dry run: nothing was read but the shape of the table"), screen.facts(facts))
+    talk.give(
+        {"dry_run": True, "records": n, "coefficients": names, "entry": _listed(entry)}
+        | {"ledger": account and account.state(), "after": after}
+    )
+    if after["allowed"] is False:
+        raise dp.LedgerError(after["reason"])
+
+
+def _listed(entry: Entry) -> dict[str, Any]:
+    events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
+    return {"purpose": entry.purpose, "unit": entry.unit, "schema": entry.schema, "events": events}
+
+
+@dataclass
+class _Counter:
+    """A ledger that tells afterwards whether something was booked."""
+
+    ledger: dp.Ledger
+    releases: list[str] = field(default_factory=list)
+
+    def book(self, entry: Entry) -> str:
+        self.releases.append(self.ledger.book(entry))
+        return self.releases[-1]
+
+
+def release(job: Job, talk: Screen, force: bool) -> None:
+    """Fit, keep the result, write the report, show the table.
+
+    Guarantee [no_result_without_its_entry]: a process killed at any moment leaves no result whose entry is not in the
+    ledger.
+    """
+    if job.folder is None:
+        raise InputError("a fit costs budget, so its result must be kept: name a folder with --out DIR")
+    output.vacant(job.folder / output.RESULT, force, "name another folder, or give --force to replace the result")
+    output.prepare(job.folder)
+    counter = None if job.ledger is None else _Counter(job.ledger)
+    try:
+        with talk.work(f"fitting {job.data.name}"):
+            result = job.model.set_params(ledger=counter).fit(job.data.table).result_
+    except BaseException:
+        if counter and counter.releases:
+            Screen().note(f"note: the spend was booked as release {counter.releases[0]} before this happened")
+        raise
+    _keep(job.folder, result)
+    with talk.work("writing the report"):
+        paths = _report(job, result)
+        account = None if job.ledger is None else Account.of(job.ledger)
+    talk.show(*_shown(job, result, account, paths))
+    talk.give(_receipt(job, result, account, paths))
+
+
+def _keep(folder: Path, result: FitResult) -> None:
+    """The result first: it was paid for.  Where the folder fails after all, it goes to stdout."""
+    try:
+        output.keep(folder / output.RESULT, result.to_json().encode())
+    except OSError as fault:
+        print(result.to_json())
+        raise InputError(
+            f"{folder / output.RESULT} cannot be written any more ({fault.strerror}): the result was printed to "
+            f"stdout instead, save it as {output.RESULT}"
+        ) from None
+
+
+def _report(job: Job, result: FitResult) -> list[Path]:
+    assert job.folder is not None
+    kept = job.folder / output.RESULT
+    try:
+        return dp.report.write(result, job.folder, title=job.title, level=job.level)
+    except (DpinferError, OSError):
+        raise InputError(
+            f"the report cannot be written, but the result is safe in {kept}: make room, then dpinfer report {kept}"
+        ) from None
+    except Exception:
+        Screen().note(f"note: the result is safe in {kept}")
+        raise
+
+
+def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> list[Any]:
+    model, privacy = result.model, result.privacy
+    booked = "nothing was booked: no ledger was given, so other releases from these data are not counted"
+    if account is not None:
+        booked = f"{account.statement()}; booked as release {privacy.release}"
+    facts = {
+        "Privacy": f"{privacy.budget}; protects {privacy.unit}",
+        "Ledger": booked,
+        "Estimand": model.estimand(),
+        "Reading": "the intervals count the sampling error and the privacy noise; Noise is the privacy noise's part of "
+        "the variance",
+        "Written": ", ".join(str(path) for path in paths),
+    }
+    aside = [name for name, kept in zip(result.names, result.reported, strict=True) if not kept]
+    if aside:
+        facts["Set aside"] = text.set_aside(aside)
+        pairs = list(zip(result.names, result.status, strict=True))
+        reasons = [word for word in dict.fromkeys(result.status) if word != REPORTED]
+        names = [", ".join(name for name, status in pairs if status == word) for word in reasons]
+        facts["Because"] = "\n".join(f"{n}: {word}" for n, word in zip(names, reasons, strict=True))
+    head = (
+        f"{job.title or 'Regression coefficients with confidence intervals'}\n{job.data.formula}, {model.n:,} records"
+    )
+    return [screen.title(head), screen.coefficients(result, job.level), "", screen.facts(facts)]
+
+
+def _receipt(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> dict[str, Any]:
+    return {
+        "booked": result.privacy.booked,
+        "release": result.privacy.release,
+        "budget": result.privacy.budget,
+        "unit": result.privacy.unit,
+        "records": result.model.n,
+        "level": job.level,
+        "coefficients": result.table(job.level),
+        "ledger": account and account.state(),
+        "files": [str(path) for path in paths],
+    }

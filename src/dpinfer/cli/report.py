@@ -1,0 +1,36 @@
+"""`dpinfer report`: a saved result as a document."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import dpinfer as dp
+from dpinfer.cli import output
+from dpinfer.cli.budget import read_result
+from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.errors import InputError
+
+HELP = """Write the report of a saved result again: page, table and picture.  Costs nothing.
+
+RESULT is the result.json that a fit wrote.  The files go to its folder unless --out names another.
+"""
+
+
+def report(
+    result: Annotated[Path, typer.Argument(help="A result.json.", metavar="RESULT")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the files.", metavar="DIR")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
+    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a report."""
+    if not 0 < level < 1:
+        raise InputError("--level must be a number strictly between 0 and 1")
+    saved, folder, talk = read_result(result), out or result.parent, Screen(quiet, as_json)
+    output.prepare(folder)
+    with talk.work("writing the report"):
+        paths = dp.report.write(saved, folder, title=title, level=level)
+    talk.give({"release": saved.privacy.release, "files": [str(path) for path in paths]})
+    talk.show(*(f"wrote {path}" for path in paths))

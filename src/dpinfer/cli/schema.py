@@ -1,0 +1,122 @@
+"""`dpinfer schema`: draft a schema, and check one."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+import dpinfer as dp
+from dpinfer.cli import output, screen
+from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.data import files
+from dpinfer.data.columns import Category, Column, Number, Outcome
+from dpinfer.data.design import Design
+from dpinfer.data.formula import parse
+from dpinfer.data.table import misfit, open_table
+from dpinfer.errors import InputError
+
+app = typer.Typer(help="What is public about a table: draft it, check it.", rich_markup_mode="rich")
+
+
+@app.command()
+def init(
+    table: Annotated[Path, typer.Argument(help="A .csv, .parquet or .arrow file.", metavar="TABLE")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the draft goes.")] = Path("schema.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draft a schema from the names and types of the columns.  No value is read: bounds and levels are for you."""
+    output.vacant(out, force, "name another file with -o, or give --force to replace it")
+    text = dp.Schema.draft(table)
+    output.keep(out, text.encode())
+    talk = Screen(quiet, as_json)
+    gaps = text.count('= "?"')
+    talk.show(
+        Text(
+            f'Wrote {out}. Replace every "?" ({gaps} of them) by what is known without the table, delete the columns '
+            "that no formula needs, declare the outcome. Then:"
+        ),
+        f"  dpinfer schema check {out} --data {table}",
+    )
+    talk.give({"path": str(out), "gaps": gaps, "columns": [name for name, _ in files.types(table)]})
+
+
+@app.command()
+def check(
+    schema: Annotated[Path, typer.Argument(help="The schema.", metavar="SCHEMA")],
+    data: Annotated[Path | None, typer.Option(help="Check names and types of this table as well.")] = None,
+    formula: Annotated[str | None, typer.Option(help="Check this formula, and only its columns.")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read a schema, and tell whether a table and a formula fit it.  Values are never looked at."""
+    if not schema.exists():
+        raise InputError(f"there is no file {str(schema)!r}: draft one with `dpinfer schema init TABLE -o {schema}`")
+    known = dp.Schema.read(schema)
+    columns, names = list(known.columns.values()), None
+    if formula is not None:
+        outcome, terms = parse(formula, known)
+        columns, names = [outcome, *terms.columns], Design.of_terms(terms).names
+    faults = {} if data is None else _faults(data, columns)
+    talk = Screen(quiet, as_json)
+    talk.show(*_shown(known, columns, names, faults if data else None))
+    listed = [{"name": c.name, "type": _type(c), "fault": faults.get(c.name, "")} for c in columns]
+    talk.give({"unit": known.unit, "digest": known.digest(), "columns": listed, "coefficients": names})
+    if any(faults.values()):
+        wrong = [fault for fault in faults.values() if fault]
+        raise InputError(wrong[0] + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""))
+
+
+def _faults(data: Path, columns: list[Column]) -> dict[str, str]:
+    """What is wrong with each column of the file, by its name and type; empty where nothing is."""
+    there = {name for name, _ in files.types(data)}
+    found: dict[str, str] = {}
+    blank = files.blank(data, [column for column in columns if column.name in there] or columns)
+    for column in columns:
+        if column.name in there:
+            found[column.name] = misfit(open_table(blank, ()), column)
+        else:
+            found[column.name] = (
+                f"the file {data.name!r} has no column {column.name!r}: correct its name, or delete it from the schema"
+            )
+    return found
+
+
+def _shown(
+    known: "dp.Schema", columns: list[Column], names: tuple[str, ...] | None, faults: dict[str, str] | None
+) -> list[Any]:
+    heads = ["Column", "Type", "Public facts", "Missing values"] + ([] if faults is None else ["File"])
+    rows: list[list[str | Text]] = []
+    for column in columns:
+        row: list[str | Text] = [column.name, _type(column), _facts(column), _missing(column)]
+        if faults is not None:
+            wrong = faults[column.name]
+            row.append(Text("does not fit", style="red") if wrong else Text("fits", style="green"))
+        rows.append(row)
+    facts = {"Protects": known.unit, "Digest": known.digest()[:16]}
+    if names is not None:
+        facts["Formula"] = f"{len(names)} coefficients: {', '.join(names)}"
+    head = screen.title(known.title or "Schema")
+    return [head, screen.sheet(heads, rows, left=len(heads)), "", screen.facts(facts)]
+
+
+def _type(column: Column) -> str:
+    return column.kind if isinstance(column, Number) else type(column).__name__.lower()
+
+
+def _facts(column: Column) -> str:
+    if column.levels:
+        return ", ".join(str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels)
+    if isinstance(column, Number) and column.kind == "boolean":
+        return "no or yes"
+    assert not isinstance(column, Category)
+    unit = f" {column.unit}" if column.unit else ""
+    return f"{column.low:g} to {column.high:g}{unit}"
+
+
+def _missing(column: Column) -> str:
+    if isinstance(column, Outcome) or column.missing is None:
+        return "a row of zeros"
+    return f"read as {column.missing}"

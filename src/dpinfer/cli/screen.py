@@ -1,0 +1,123 @@
+"""What is shown, and where: results on stdout, the rest on stderr.  ``--json`` and ``--quiet`` are decided here."""
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dpinfer import codec, text
+from dpinfer.result import FitResult
+
+WIDEST = 100
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@dataclass(frozen=True)
+class Screen:
+    """How a command talks."""
+
+    quiet: bool = False
+    as_json: bool = False
+
+    def show(self, *parts: RenderableType) -> None:
+        """Something to read, on stdout.  A plain text is one line, however long, so that a command can be copied."""
+        if self.quiet or self.as_json:
+            return
+        console = _console()
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, str))
+
+    def note(self, words: str) -> None:
+        """One line beside the result, on stderr."""
+        if not (self.quiet or self.as_json):
+            print(words, file=sys.stderr)
+
+    def give(self, document: Mapping[str, Any]) -> None:
+        """The result for a program, where it was asked for; infinities and NaN are texts."""
+        if self.as_json:
+            print(json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False))
+
+    @property
+    def live(self) -> bool:
+        """Whether somebody watches."""
+        return not (self.quiet or self.as_json) and sys.stderr.isatty()
+
+    @contextmanager
+    def work(self, words: str) -> Iterator[None]:
+        """A sign of life on a terminal while something takes its time."""
+        if not self.live:
+            yield
+            return
+        with _console(stderr=True).status(words):
+            yield
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the one place that knows the exit codes."""
+        raise BrokenPipeError
+
+
+def _console(**options: Any) -> Console:
+    console = _Console(highlight=False, markup=False, emoji=False, **options)
+    console.width = min(console.width, WIDEST)
+    return console
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else codec.encode(value)
+
+
+def title(words: str) -> Text:
+    """A heading."""
+    return Text(f"\n{words}\n", style="bold")
+
+
+def facts(pairs: Mapping[str, str | Text]) -> Table:
+    """Names on the left, what there is to say on the right."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, fact in pairs.items():
+        grid.add_row(name, fact if isinstance(fact, Text) else Text(fact))
+    return grid
+
+
+def sheet(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int = 1) -> Table:
+    """A table; the first ``left`` columns hold words, the others numbers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for j, head in enumerate(heads):
+        table.add_column(head, justify="left" if j < left else "right", no_wrap=j >= left, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    return table
+
+
+def coefficients(result: FitResult, level: float) -> Table:
+    """One line a coefficient; what was set aside shows no numbers."""
+    rows: list[Sequence[str | Text]] = []
+    for row, share in zip(result.table(level), result.noise_share.tolist(), strict=True):
+        decimals = text.places(row["std_error"])
+        aside = not math.isfinite(row["high"] - row["low"])
+        cells = [
+            text.number(row["estimate"], decimals),
+            text.number(row["std_error"], decimals),
+            Text("set aside", style="yellow") if aside else text.interval(row),
+            text.p_value(row["p_value"]),
+            text.percent(share),
+        ]
+        rows.append([row["name"], *cells])
+    return sheet(("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise"), rows)

@@ -1,0 +1,155 @@
+"""A spec: a TOML file, options of the command line, or both; options win.
+
+Every key is known, of the right kind, and named in errors as the user wrote it: ``[model] knee`` or ``--knee``.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from reprlib import repr as short
+from typing import Any
+
+from dpinfer.errors import InputError
+
+_Rule = tuple[str, Callable[[Any], bool]]  # in words, and as a test
+
+
+def _one_of(*words: str) -> _Rule:
+    return (" or ".join(f'"{word}"' for word in words), lambda value: value in words)
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+_TEXT = ("text in quotes", lambda value: isinstance(value, str) and bool(value.strip()) and value.isprintable())
+_FLAG = ("true or false", lambda value: isinstance(value, bool))
+_TRUE = ("true, or left out", lambda value: value is True)
+_COUNT = ("a whole number from 1 to 100 million", lambda value: type(value) is int and 1 <= value <= 10**8)
+_SEED = ("a whole number, 0 or more", lambda value: type(value) is int and value >= 0)
+_POSITIVE = ("a number above 0 (1e-20 to 1e20)", lambda value: _number(value) and 1e-20 <= value <= 1e20)
+_NOT_NEGATIVE = ("0 or a number above (to 1e20)", lambda value: _number(value) and 0 <= value <= 1e20)
+_INSIDE = ("a number strictly between 0 and 1", lambda value: _number(value) and 0 < value < 1)
+_SHARES = ("three positive numbers: [2, 1, 1]", lambda v: type(v) is list and [*map(_POSITIVE[1], v)] == [True] * 3)
+_FILE = ("a path in quotes", _TEXT[1])
+RULES: dict[str, dict[str, _Rule]] = {
+    "data": {"path": _FILE, "schema": _FILE, "formula": _TEXT, "dataset": _one_of("rand_hie")},
+    "model": {
+        "loss": _one_of("logistic", "svm", "huber", "quantile", "huber_hinge"),
+        "knee": _POSITIVE,
+        "quantile": _INSIDE,
+        "bandwidth": _POSITIVE,
+        "penalty": _NOT_NEGATIVE,
+        "target": _one_of("weighted", "unweighted", "penalised", "unpenalised"),
+    },
+    "privacy": {
+        "epsilon": _POSITIVE,
+        "delta": _INSIDE,
+        "rho": _POSITIVE,
+        "none": _TRUE,
+        "mechanism": _one_of("objective", "output"),
+        "shares": _SHARES,
+        "ledger": _FILE,
+    },
+    "output": {"folder": _FILE, "title": _TEXT, "level": _INSIDE},
+    "study": {"replicates": _COUNT, "seed": _SEED, "level": _INSIDE, "device": _TEXT, "checkpoint": _FLAG},
+}
+_OPTIONS = {("data", "path"): "DATA", ("output", "folder"): "--out"}
+_BUDGET = ("epsilon", "delta", "rho", "none")
+
+Options = Mapping[tuple[str, str], Any]
+"""Values by section and key; None where an option was not given."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The sections, where paths in a file are relative to, and which keys came as options."""
+
+    sections: Mapping[str, dict[str, Any]]
+    folder: Path | None = None
+    options: frozenset[tuple[str, str]] = frozenset()
+
+    def __getitem__(self, section: str) -> dict[str, Any]:
+        return self.sections[section]
+
+    def place(self, section: str, key: str) -> str:
+        """A key as the user would write it."""
+        if self.folder is None or (section, key) in self.options:
+            return _OPTIONS.get((section, key), f"--{key}")
+        return f"[{section}] {key}"
+
+    def path(self, section: str, key: str) -> Path:
+        """The path under a key: relative to the folder of the spec, or to the current one for an option."""
+        name = self[section][key]
+        return Path(name) if self.folder is None or (section, key) in self.options else self.folder / name
+
+    def file(self, section: str, key: str, remedy: str = "check the path") -> Path:
+        """The same, of a file that is there."""
+        path = self.path(section, key)
+        try:
+            found = path.is_file()
+        except (OSError, ValueError):
+            found = False
+        if not found:
+            from_file = self.place(section, key).startswith("[")
+            relative = "; a path is relative to the folder of the spec" if from_file else ""
+            raise InputError(
+                f"{self.place(section, key)}: there is no file {short(self[section][key])}: {remedy}{relative}"
+            )
+        return path
+
+    def exactly_one(self, section: str, keys: tuple[str, ...], example: str) -> None:
+        """Refuse none and several."""
+        if sum(key in self[section] for key in keys) != 1:
+            owner = f"[{section}] needs" if self.folder is not None else "this command needs"
+            names = ", ".join(keys if self.folder is not None else [self.place(section, key) for key in keys])
+            raise InputError(f"{owner} exactly one of {names}, for example {example}")
+
+
+def of_file(path: Path, options: Options | None = None) -> Spec:
+    """The sections of a spec file, overruled by options.  A budget given by options replaces the file's as a whole."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as fault:
+        raise InputError(f"the spec {str(path)!r} is not valid TOML: {fault}") from None
+    for section, entries in document.items():
+        _check_name("the spec", "section", section, RULES)
+        if not isinstance(entries, dict):
+            raise InputError(f"{section} is a section of the spec: write [{section}] on a line of its own")
+        for key, value in entries.items():
+            _check_name(f"[{section}]", "key", key, RULES[section])
+            _check(f"[{section}] {key}", value, RULES[section][key])
+    sections = {section: dict(document.get(section, {})) for section in RULES}
+    given = {place: value for place, value in (options or {}).items() if value is not None}
+    if any(("privacy", key) in given for key in _BUDGET):
+        sections["privacy"] = {key: value for key, value in sections["privacy"].items() if key not in _BUDGET}
+    return _overruled(Spec(sections, path.parent), given)
+
+
+def of_options(options: Options) -> Spec:
+    """A spec without a file."""
+    given = {place: value for place, value in options.items() if value is not None}
+    return _overruled(Spec({section: {} for section in RULES}), given)
+
+
+def _overruled(spec: Spec, given: Options) -> Spec:
+    spec = Spec(spec.sections, spec.folder, frozenset(given))
+    for (section, key), value in given.items():
+        _check(spec.place(section, key), value, RULES[section][key])
+        spec[section][key] = value
+    return spec
+
+
+def _check(place: str, value: Any, rule: _Rule) -> None:
+    words, holds = rule
+    if not holds(value):
+        raise InputError(f"{place} must be {words}, not {short(value)}")
+
+
+def _check_name(owner: str, kind: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise InputError(f"{owner} has no {kind} {short(name)}: {remedy}")

@@ -1,0 +1,111 @@
+"""`dpinfer budget`."""
+
+import json
+import sqlite3
+
+import pytest
+
+import dpinfer as dp
+from dpinfer.privacy.ledger import Entry, Event
+from terminal import fails, files_in, run, run_here, succeeds
+
+TOTALS = {
+    ("--epsilon", "2"): dp.PureDP(2.0),
+    ("--epsilon", "2", "--delta", "1e-6"): dp.ApproxDP(2.0, 1e-6),
+    ("--rho", "0.5"): dp.ZCDP(0.5),
+}
+
+
+@pytest.fixture
+def booked(tmp_path):
+    """A ledger with one entry."""
+    ledger = dp.Ledger.create(tmp_path / "ledger.db", dp.ZCDP(1.0), title="Claims")
+    ledger.book(Entry("a [sum]", "one record", (Event("sum", "noise", dp.ZCDP(0.25), additive=True),)))
+    return ledger
+
+
+@pytest.mark.parametrize("options", TOTALS)
+def test_totals(tmp_path, options):
+    succeeds(run_here("budget", "init", tmp_path / "ledger.db", *options, "--unit", "one visit", "--title", "T"))
+    ledger = dp.Ledger.open(tmp_path / "ledger.db")
+    assert (ledger.total, ledger.unit, ledger.title) == (TOTALS[options], "one visit", "T")
+
+
+def test_unit_and_title_of_a_schema(tmp_path):
+    files_in(tmp_path)
+    text = 'unit = "one person"\ntitle = "Visits"\n' + (tmp_path / "schema.toml").read_text(encoding="utf-8")
+    (tmp_path / "schema.toml").write_text(text, encoding="utf-8")
+    shown = succeeds(run_here("budget", "init", "l.db", "--rho", "1", "--schema", "schema.toml", cwd=tmp_path))
+    assert "one person" in shown
+    assert (dp.Ledger.open(tmp_path / "l.db").unit, dp.Ledger.open(tmp_path / "l.db").title) == ("one person", "Visits")
+
+
+def test_the_executable(tmp_path):
+    assert "A new ledger" in succeeds(run("budget", "init", "l.db", "--epsilon", "1", "--delta", "1e-6", cwd=tmp_path))
+    assert "Nothing was booked yet" in succeeds(run("budget", "show", "l.db", cwd=tmp_path))
+    assert "0 entries" in succeeds(run("budget", "verify", "l.db", cwd=tmp_path))
+
+
+def test_show(booked):
+    shown = succeeds(run_here("budget", "show", booked.path))
+    (entry,) = booked.entries()
+    for words in ("Claims", "a [sum]", entry.release[:8], "rho = 0.25", "0.25 of 1", "rho = 0.75 left of 1"):
+        assert words in shown
+    told = json.loads(succeeds(run_here("budget", "show", booked.path, "--json")))
+    assert (told["spent"], told["left"], told["releases"][0]["release"]) == (0.25, 0.75, entry.release)
+    assert succeeds(run_here("budget", "show", booked.path, "-q")) == ""
+
+
+def test_verify_looks_for_published_results(booked, tmp_path):
+    found = booked.verify()
+    told = json.loads(succeeds(run_here("budget", "verify", booked.path, "--json")))
+    assert (told["entries"], told["head"]) == (1, found.head)
+    files_in(tmp_path)
+    given = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a", "--rho", "0.5", "-q"]
+    succeeds(run_here(*given, "--ledger", "ledger.db", "--out", "in", cwd=tmp_path))
+    succeeds(run_here(*given, "--out", "out", cwd=tmp_path))
+    succeeds(run_here("budget", "verify", booked.path, tmp_path / "in/result.json"))
+    both = [tmp_path / "in/result.json", tmp_path / "out/result.json"]
+    fails(run_here("budget", "verify", booked.path, *both), "out/result.json", "not in this ledger", code=3)
+
+
+def test_a_changed_ledger_is_refused(booked):
+    with sqlite3.connect(booked.path) as file:
+        file.execute("DROP TRIGGER rows_keep")
+        file.execute("UPDATE chain SET body = replace(body, '0.25', '0.01')")
+    file.close()
+    for command in ("show", "verify"):
+        fails(run_here("budget", command, booked.path), "broken", "last good copy", code=3)
+
+
+def test_a_ledger_is_never_replaced(booked):
+    before = booked.path.read_bytes()
+    fails(run_here("budget", "init", booked.path, "--rho", "9"), "never replaced", "budget show")
+    assert booked.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["init", "l.db"], ["exactly one of --epsilon, --rho", "--delta 1e-6"]),
+        (["init", "l.db", "--rho", "1", "--epsilon", "1"], ["exactly one"]),
+        (["init", "l.db", "--rho", "1", "--delta", "0.1"], ["--delta goes with epsilon"]),
+        (["init", "l.db", "--rho", "-1"], ["--rho must be a number above 0"]),
+        (["init", "l.db", "--epsilon", "1", "--delta", "2"], ["--delta must be", "between 0 and 1"]),
+        (["init", "l.db", "--epsilon", "nan"], ["--epsilon must be"]),
+        (["init", "none/l.db", "--rho", "1"], ["'none'", "make it first"]),
+        (["init", "l.db", "--rho", "1", "--schema", "none.toml"], ["none.toml"]),
+        (["show", "l.db"], ["'l.db'", "dpinfer budget init l.db"]),
+        (["verify", "l.db"], ["'l.db'", "dpinfer budget init l.db"]),
+        (["show"], ["LEDGER", "dpinfer budget show --help"]),
+        ([], ["dpinfer budget --help"]),
+    ],
+)
+def test_bad_command_lines(tmp_path, arguments, words):
+    fails(run_here("budget", *arguments, cwd=tmp_path), *words)
+    assert not (tmp_path / "l.db").exists()
+
+
+def test_not_a_ledger(tmp_path):
+    (tmp_path / "l.db").write_text("hello", encoding="utf-8")
+    fails(run_here("budget", "show", "l.db", cwd=tmp_path), "not a ledger", code=3)

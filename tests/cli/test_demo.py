@@ -1,0 +1,49 @@
+"""`dpinfer demo`, and the folder it leaves."""
+
+import shutil
+
+import pytest
+
+import dpinfer as dp
+from terminal import fails, run, run_here, succeeds
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    here = tmp_path_factory.mktemp("demo")
+    return here, succeeds(run("demo", "--out", "try", cwd=here))
+
+
+def test_the_whole_path(shown):
+    folder, text = shown[0] / "try", shown[1]
+    result = dp.FitResult.from_json((folder / "release/result.json").read_text(encoding="utf-8"))
+    (entry,) = dp.Ledger.open(folder / "ledger.db").entries()
+    assert result.privacy.release == entry.release
+    assert result.privacy.budget == dp.ApproxDP(1.0, 1e-6)
+    assert "<html" in (folder / "release/report.html").read_text(encoding="utf-8")
+    steps = [line for line in text.splitlines() if line.startswith("$ dpinfer ")]
+    assert [step.split()[2] for step in steps] == ["schema", "budget", "fit", "fit", "budget"]
+    for words in ("health[poor]", "one person-year", "20,190 records", "try/release/report.html", entry.release[:8]):
+        assert words in text
+
+
+def test_its_commands_can_be_typed(shown, tmp_path):
+    """The same files again, by hand."""
+    for name in ("visits.parquet", "schema.toml", "fit.toml"):
+        shutil.copy(shown[0] / "try" / name, tmp_path / name)
+    succeeds(run_here("budget", "init", "ledger.db", "--rho", "1", "--schema", "schema.toml", cwd=tmp_path))
+    succeeds(run_here("fit", "fit.toml", "-q", cwd=tmp_path))
+    assert len(dp.Ledger.open(tmp_path / "ledger.db").entries()) == 1
+
+
+def test_an_earlier_demo_is_replaced_when_told_to(shown):
+    here = shown[0]
+    fails(run_here("demo", "--out", "try", cwd=here), "'try'", "--force")
+    succeeds(run_here("demo", "--out", "try", "--force", cwd=here))
+    assert len(dp.Ledger.open(here / "try/ledger.db").entries()) == 1
+
+
+def test_a_ledger_of_somebody_else_is_left_alone(tmp_path):
+    dp.Ledger.create(tmp_path / "ledger.db", dp.ZCDP(1.0))
+    fails(run_here("demo", "--out", tmp_path, "--force"), "not the demo's", "--out")
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]

@@ -1,0 +1,275 @@
+"""`dpinfer fit` and `dpinfer report`: what is booked, what is written, what is shown."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import dpinfer as dp
+from dpinfer.cli.model import Data, model_of
+from dpinfer.cli.spec import of_options
+from terminal import PROGRAM, fails, files_in, run, run_here, succeeds, table
+
+FORMULA = "y ~ a + b"
+SPEC = """
+[data]
+path = "table.csv"
+schema = "schema.toml"
+formula = "y ~ a + b"
+[model]
+target = "penalised"
+[privacy]
+rho = 0.5
+ledger = "ledger.db"
+[output]
+folder = "release"
+title = "Title of the spec"
+"""
+FILES = ["coefficients.csv", "forest.png", "report.html", "result.json"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    dp.Ledger.create(tmp_path / "ledger.db", dp.ZCDP(1.0))
+    (tmp_path / "fit.toml").write_text(SPEC, encoding="utf-8")
+    return files_in(tmp_path)
+
+
+def entries(folder):
+    return dp.Ledger.open(folder / "ledger.db").entries()
+
+
+def saved(folder, name="release"):
+    return dp.FitResult.from_json((folder / name / "result.json").read_text(encoding="utf-8"))
+
+
+def test_a_spec_through_the_executable(folder):
+    shown = succeeds(run("fit", folder / "fit.toml", cwd="/"))
+    assert sorted(os.listdir(folder / "release")) == FILES
+    result, (entry,) = saved(folder), entries(folder)
+    assert result.privacy.release == entry.release
+    assert (entry.purpose, entry.unit) == ("LogisticRegression: y ~ a + b", "one record")
+    assert entry.schema == dp.Schema.read(folder / "schema.toml").digest()
+    for words in ("Title of the spec", "b[None]", entry.release, "rho = 0.5 left of 1", "penalised"):
+        assert words in shown
+    assert "Title of the spec" in (folder / "release/report.html").read_text(encoding="utf-8")
+
+
+def test_options_alone_and_a_json_receipt(folder):
+    arguments = ["fit", "table.parquet", "--schema", "schema.toml", "--formula", FORMULA, "--epsilon", "1"]
+    more = ["--delta", "1e-6", "--out", "new/place", "--level", "0.9", "--json", "--target", "penalised"]
+    receipt = json.loads(succeeds(run_here(*arguments, *more, cwd=folder)))
+    result = saved(folder, "new/place")
+    assert (receipt["booked"], receipt["release"], receipt["ledger"]) == (False, None, None)
+    assert receipt["budget"] == {"kind": "ApproxDP", "epsilon": 1.0, "delta": 1e-6}
+    assert receipt["coefficients"] == result.table(0.9)
+    assert result.privacy.budget == dp.ApproxDP(1.0, 1e-6)
+    assert not result.privacy.booked
+    assert sorted(os.listdir(folder / "new/place")) == FILES
+    assert "90% interval" in (folder / "new/place/report.html").read_text(encoding="utf-8")
+
+
+def test_without_a_ledger_it_says_so(folder):
+    arguments = ["fit", "table.csv", "--schema", "schema.toml", "--formula", FORMULA, "--rho", "1", "-o", "out"]
+    assert "nothing was booked" in succeeds(run_here(*arguments, cwd=folder))
+    assert "Nothing was booked" in saved(folder, "out").summary()
+
+
+def test_options_overrule_a_spec(folder):
+    options = ["--epsilon", "0.5", "--loss", "svm", "--knee", "0.7", "--penalty", "0.05", "--out", "other", "-q"]
+    assert succeeds(run_here("fit", "fit.toml", *options, cwd=folder)) == ""
+    result = saved(folder, "other")
+    assert result.privacy.budget == dp.PureDP(0.5)
+    assert (result.model.loss, result.model.penalty) == (repr(dp.HuberHinge(0.7)), 0.05)
+    assert not (folder / "release").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--loss", "huber", "--knee", "2"], dp.Huber(2.0)),
+        (["--loss", "quantile", "--quantile", "0.9", "--bandwidth", "3"], dp.SmoothedQuantile(0.9, 3.0)),
+    ],
+)
+def test_regressions(folder, options, expected):
+    numeric = '[columns.a]\ntype = "outcome"\nlow = 0\nhigh = 10\n[columns.b]\ntype = "category"\nlevels = ["p", "q"]\n'
+    (folder / "schema.toml").write_text(numeric, encoding="utf-8")
+    given = ["fit", "fit.toml", "--formula", "a ~ b", *options, "--out", "out", "-q"]
+    succeeds(run_here(*given, cwd=folder))
+    assert saved(folder, "out").model.loss == repr(expected)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_dry_run_tells_what_the_fit_books_and_leaves_no_trace(folder, kind):
+    before = sorted(path.name for path in folder.iterdir())
+    text = SPEC.replace("table.csv", f"table.{kind}")
+    (folder / "fit.toml").write_text(text, encoding="utf-8")
+    told = json.loads(succeeds(run_here("fit", "fit.toml", "--dry-run", "--json", cwd=folder)))
+    shown = succeeds(run_here("fit", "fit.toml", "--dry-run", cwd=folder))
+    assert not entries(folder)
+    assert sorted(path.name for path in folder.iterdir()) == before
+    for words in ("400 records", "4 coefficients", "rho = 1 left of 1", "rho = 0.5 left of 1"):
+        assert words in shown
+    receipt = json.loads(succeeds(run_here("fit", "fit.toml", "--json", cwd=folder)))
+    (entry,) = entries(folder)
+    steps = [(e["step"], e["mechanism"], e["share"]["rho"]) for e in told["entry"]["events"]]
+    assert steps == [(e.step, e.mechanism, e.share.rho) for e in entry.events]
+    assert (told["entry"]["purpose"], told["entry"]["schema"]) == (entry.purpose, entry.schema)
+    assert (told["after"]["spent"], told["records"]) == (receipt["ledger"]["spent"], receipt["records"])
+    assert told["coefficients"] == [row["name"] for row in receipt["coefficients"]]
+
+
+@pytest.mark.parametrize("budget", [dp.PureDP(1.0), dp.ZCDP(0.5), dp.ApproxDP(1.0, 1e-6)])
+@pytest.mark.parametrize("model", [dp.LogisticRegression, dp.LinearSVC])
+def test_a_model_tells_what_it_would_book(folder, budget, model):
+    ledger = dp.Ledger(dp.ApproxDP(9.0, 1e-5))
+    chosen = model(FORMULA, schema=dp.Schema.read(folder / "schema.toml"), budget=budget, ledger=ledger)
+    told = chosen.entry(400)
+    foretold = ledger.preview(told)
+    chosen.fit(table())
+    (booked,) = ledger.entries()
+    assert (told.events, told.unit, told.schema) == (booked.events, booked.unit, booked.schema)
+    assert foretold.spent == ledger.spent()
+
+
+def test_no_entry_without_a_formula():
+    with pytest.raises(dp.InputError, match="formula and a schema"):
+        dp.LogisticRegression(bounds=(0, 1), budget=dp.ZCDP(1.0)).entry(10)
+
+
+def test_guarantee_dry_runs_read_no_value(folder):
+    """Tables with the same shape and other values give the same lines."""
+    first = run_here("fit", "fit.toml", "--dry-run", cwd=folder)
+    table().iloc[::-1].assign(a="x", y="0").to_csv(folder / "table.csv", index=False)
+    assert succeeds(first) == succeeds(run_here("fit", "fit.toml", "--dry-run", cwd=folder))
+
+
+def test_a_dry_run_tells_of_a_refusal(folder):
+    done = run_here("fit", "fit.toml", "--rho", "3", "--dry-run", cwd=folder)
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: the ledger has rho = 1 left of 1, and this fit needs 3")
+    assert "refused" in done.stdout
+
+
+def test_a_result_is_not_replaced_unless_told_to(folder):
+    succeeds(run_here("fit", "fit.toml", "-q", cwd=folder))
+    first = saved(folder)
+    fails(run_here("fit", "fit.toml", "--rho", "0.1", cwd=folder), "release/result.json", "--force")
+    assert len(entries(folder)) == 1
+    succeeds(run_here("fit", "fit.toml", "--rho", "0.1", "--force", "-q", cwd=folder))
+    assert saved(folder).privacy.release == entries(folder)[1].release != first.privacy.release
+
+
+@pytest.mark.parametrize(("fault", "code"), [(OSError(28, "No space left on device"), 2), (KeyError("48151623"), 1)])
+def test_no_fault_of_the_report_loses_the_result(folder, monkeypatch, fault, code):
+    """The result is there, and the report follows later."""
+
+    def broken(*_, **__):
+        raise fault
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dpinfer.report.forest", broken)
+        done = run_here("fit", "fit.toml", cwd=folder)
+    assert done.returncode == code
+    assert "the result is safe in release/result.json" in done.stderr
+    assert "48151623" not in done.stderr
+    assert saved(folder).privacy.release == entries(folder)[0].release
+    succeeds(run_here("report", "release/result.json", cwd=folder))
+    assert sorted(os.listdir(folder / "release")) == FILES
+
+
+def test_a_result_that_cannot_be_written_is_printed(folder, monkeypatch):
+    """The folder breaks after the booking: a full disk, a share that went away."""
+    real = os.replace
+
+    def broken(source, target):
+        if str(target).endswith("result.json"):
+            raise OSError(28, "No space left on device")
+        return real(source, target)
+
+    monkeypatch.setattr(os, "replace", broken)
+    done = run_here("fit", "fit.toml", cwd=folder)
+    assert done.returncode == 2
+    assert "printed to stdout" in done.stderr
+    assert dp.FitResult.from_json(done.stdout).privacy.release == entries(folder)[0].release
+
+
+def test_a_fault_after_booking_names_the_release(folder, monkeypatch):
+    def fault(*_):
+        raise KeyError("48151623")
+
+    monkeypatch.setattr("dpinfer.fit.run.private_matrices", fault)
+    done = run_here("fit", "fit.toml", cwd=folder)
+    (entry,) = entries(folder)
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()
+    assert entry.release in first
+    assert second.startswith("error: this is a fault of dpinfer itself (KeyError, ")
+    assert "48151623" not in done.stderr
+
+
+def test_the_bundled_data_by_a_spec(tmp_path):
+    (tmp_path / "fit.toml").write_text('[data]\ndataset = "rand_hie"\n[privacy]\nrho = 1\n', encoding="utf-8")
+    told = json.loads(succeeds(run_here("fit", tmp_path / "fit.toml", "--dry-run", "--json")))
+    assert (told["records"], len(told["coefficients"]), told["after"]) == (20190, 10, {"allowed": None})
+
+
+def test_a_plan_by_a_spec(folder):
+    text = SPEC.replace("rho = 0.5", 'rho = 0.5\nmechanism = "output"\nshares = [2, 1, 1]')
+    (folder / "fit.toml").write_text(text, encoding="utf-8")
+    succeeds(run_here("fit", "fit.toml", "-q", cwd=folder))
+    assert saved(folder).model.mechanism == "output perturbation"
+    assert [event.share.rho for event in entries(folder)[0].events] == [0.25, 0.25]
+
+
+def test_a_target_reaches_the_model(folder):
+    data = Data(folder / "table.csv", dp.Schema.read(folder / "schema.toml"), FORMULA)
+    asked = {("model", "loss"): "huber", ("model", "target"): "unpenalised", ("privacy", "rho"): 1.0}
+    assert model_of(of_options(asked), data).target == "unpenalised"
+    assert model_of(of_options({**asked, ("model", "target"): None}), data).target is None
+
+
+def test_report_through_the_executable(folder):
+    succeeds(run_here("fit", "fit.toml", "-q", cwd=folder))
+    shutil.copy(folder / "release/result.json", folder / "kept.json")
+    given = ["report", "kept.json", "-o", "again", "--title", "Another title", "--level", "0.5"]
+    assert "wrote again/report.html" in succeeds(run(*given, cwd=folder))
+    assert sorted(os.listdir(folder / "again")) == FILES
+    page = (folder / "again/report.html").read_text(encoding="utf-8")
+    assert "Another title" in page
+    assert "50% interval" in page
+    assert json.loads(succeeds(run_here("report", "kept.json", "--json", cwd=folder)))["release"]
+
+
+def test_a_poor_terminal_costs_no_result(folder):
+    done = run("fit", "fit.toml", cwd=folder, env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
+    assert done.returncode == 0, done.stderr
+    assert "b[None]" in done.stdout
+
+
+def test_a_reader_that_leaves_is_no_error(folder):
+    command = f"'{PROGRAM}' fit fit.toml | head -c 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
+    assert saved(folder).privacy.booked
+
+
+def test_python_m_dpinfer():
+    done = subprocess.run([sys.executable, "-m", "dpinfer", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"dpinfer {dp.__version__}\n"
+
+
+def test_what_is_set_aside_is_said_and_kept(folder):
+    """Four hundred records at epsilon = 1: nothing is identified, and every view says so."""
+    arguments = ["fit", "table.csv", "--schema", "schema.toml", "--formula", FORMULA, "--epsilon", "1"]
+    shown = succeeds(run_here(*arguments, "--delta", "1e-6", "-o", "out", cwd=folder))
+    result = saved(folder, "out")
+    assert result.model.target == "weighted"
+    assert not result.reported.any()
+    assert "set aside" in shown
+    assert result.status[1] in " ".join(shown.split())
+    assert "not identified" in (folder / "out/report.html").read_text(encoding="utf-8")
+    assert succeeds(run_here("report", "out/result.json", "-o", "again", cwd=folder))
