@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from dpinfer import text
-from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP
+from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.result import FitResult
 from dpinfer.statements import Privacy
 
@@ -33,12 +33,13 @@ def detection(budget: Budget, alarm: float = _ALARM) -> float:
     """The most that a test of one record against another can detect at a rate ``alarm`` of false alarms.
 
     A release that is (ε, δ)-private leaves a power of at most e^ε alarm + δ and of at most 1 - e^-ε (1 - alarm - δ).
-    zCDP is (ε, δ)-private at every δ, so the least bound over δ holds.
+    zCDP is (ε, δ)-private at every δ, so the least bound over δ holds.  An (ε, δ) budget promises its own δ only: the
+    releases that it paid for may cost more in zCDP than what converts to it.
     """
     if isinstance(budget, NoPrivacy):
         return 1.0
-    if isinstance(budget, PureDP):
-        return _power(budget.epsilon, 0.0, alarm)
+    if isinstance(budget, PureDP | ApproxDP):
+        return _power(budget.epsilon, budget.delta if isinstance(budget, ApproxDP) else 0.0, alarm)
     deltas = (10 ** (-k / 10) for k in range(5, 121))
     return min(_power(budget.zcdp().approx(delta).epsilon, delta, alarm) for delta in deltas)
 
@@ -99,7 +100,8 @@ def _privacy(privacy: Privacy) -> Section:
     )
     if not privacy.private:
         return Section("Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent)
-    told = math.ceil(100 * detection(privacy.budget))
+    spend = compose(event.share for event in privacy.events)
+    told = math.ceil(100 * min(detection(privacy.budget), detection(spend)))
     booked = "was booked in a ledger before the data were read" if privacy.booked else "was not booked in a ledger"
     release = getattr(privacy, "release", None)
     return Section(
