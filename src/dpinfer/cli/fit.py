@@ -246,10 +246,9 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     aside = [name for name, kept in zip(result.names, result.reported, strict=True) if not kept]
     if aside:
         facts["Set aside"] = text.set_aside(aside)
-    head = (
-        f"{job.title or 'Regression coefficients with confidence intervals'}\n{job.data.formula}, {model.n:,} records"
-    )
-    return [screen.title(head), screen.coefficients(result, job.level), "", screen.facts(facts)]
+    question = f"{' '.join(job.data.formula.split())}, {model.n:,} records"
+    head = screen.title(f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}")
+    return [head, screen.coefficients(result, job.level), "", screen.facts(facts)]
 
 
 def _receipt(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> dict[str, Any]:
