@@ -7,7 +7,7 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 
 DROPPED = "set aside before the fit: too little information at this budget"
-OFFSET = "set aside after the fit: too weak at this budget or separated, kept as an offset"
+OFFSET = "set aside after the fit: its curvature is not clear of the noise, or it is separated; kept as an offset"
 UNIDENTIFIED = "set aside: the fit as a whole is not identified at this budget"
 FEW_EVENTS = "set aside: fewer than 8 effective events, or not clear of the noise"
 
@@ -43,10 +43,6 @@ class Geometry:
     dropped: tuple[str, ...]
     offset: tuple[str, ...]
     full_model_reading: tuple[bool, ...]
-
-    def count(self, n: int | None) -> str:
-        """The number of records where it is public, else the released one."""
-        return f"about {self.records:.0f} (noisy)" if n is None else str(n)
 
     def at(self, names: tuple[str, ...]) -> str:
         """The centre in words; ``names`` are those of the coefficients, the intercept first."""

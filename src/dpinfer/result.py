@@ -71,6 +71,13 @@ class FitResult:
         return np.array([word == REPORTED for word in self.status or [REPORTED] * len(self.names)])
 
     @property
+    def records(self) -> str:
+        """The number of records where it is public, else the released one."""
+        if self.model.n is not None or self.geometry is None:
+            return f"{self.model.n:,}"
+        return f"about {self.geometry.records:,.0f} (noisy)"
+
+    @property
     def covariance(self) -> Array:
         """Covariance of the estimate, sampling and privacy noise together; infinite for what is set aside."""
         kept = self.reported
@@ -156,7 +163,7 @@ class FitResult:
         title = "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
         facts = {
             "Loss": model.loss,
-            "Records": str(model.n) if self.geometry is None else self.geometry.count(model.n),
+            "Records": self.records,
             "Target": model.target,
             "Penalty c": f"{model.penalty:.6g}",
             "Recipe": model.recipe,

@@ -17,6 +17,7 @@ from dpinfer.maths.weighted import (
     ridge_for,
     row_weights,
     second_moment,
+    unstack,
     weighted_moment_and_score,
 )
 from support import follows, gate_of
@@ -184,3 +185,13 @@ def test_a_minimum_needs_a_zcdp_share():
     risk = WeightedRisk(5.0, np.zeros(DIM), 10)
     with pytest.raises(dp.PrivacyError, match="zCDP"):
         gate_of(0, estimate=dp.PureDP(1.0)).centred_minimum("estimate", Rows(np.eye(DIM), np.ones(DIM)), risk)
+
+
+def test_the_values_of_the_stack():
+    """4 w f'' u uᵀ and w² f'² u uᵀ, for a row that is down-weighted."""
+    u, y, coef = np.array([[1.2, -0.9]]), np.array([-1.0]), np.array([0.4, 0.3])
+    w, p = 1 / (u**2).sum(), 1 / (1 + np.exp(-(u @ coef)[0]))
+    risk = WeightedRisk(1.0, np.zeros(2), 1)
+    hessian, score = unstack(risk.stacked_sum(coef).of_block(u, y), 2)
+    assert np.allclose(hessian, w * p * (1 - p) * u.T @ u)
+    assert np.allclose(score, (w * p) ** 2 * u.T @ u)

@@ -217,6 +217,13 @@ def test_the_bundled_data_by_a_spec(tmp_path):
     assert (told["records"], len(told["coefficients"]), told["after"]) == (20190, 10, {"allowed": None})
 
 
+def test_a_formula_of_several_lines(folder):
+    text = SPEC.replace('"y ~ a + b"', '"""\ny ~ a\n  + b\n"""')
+    (folder / "fit.toml").write_text(text, encoding="utf-8")
+    told = json.loads(succeeds(run_here("fit", "fit.toml", "--dry-run", "--json", cwd=folder)))
+    assert (told["entry"]["purpose"], len(told["coefficients"])) == ("LogisticRegression: y ~ a + b", 4)
+
+
 def test_a_plan_by_a_spec(folder):
     text = SPEC.replace("rho = 0.5", 'rho = 0.5\nmechanism = "output"\nshares = [2, 1, 1]')
     (folder / "fit.toml").write_text(text, encoding="utf-8")

@@ -16,8 +16,10 @@ from dpinfer.data.schema import Category, Number
 from dpinfer.data.source import Rows
 from dpinfer.fit.geometry import run
 from dpinfer.fit.geometry.box import Box, Projected, projected
+from dpinfer.fit.geometry.releases import two_values
 from dpinfer.fit.geometry.run import fit_geometry
 from dpinfer.geometry import DROPPED, FEW_EVENTS, OFFSET, UNIDENTIFIED
+from dpinfer.maths.geometry import Columns
 from dpinfer.maths.weighted import WeightedRisk, second_moment, weighted_moment_and_score
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.result import REPORTED
@@ -344,3 +346,57 @@ def test_the_ledger_is_charged_once_and_first():
     with pytest.raises(dp.LedgerError):
         fit_geometry(None, BOX, plan(0.8), ledger)  # refused before a record is read
     assert json.loads(result.to_json())["geometry"]["kind"] == "Geometry"
+
+
+def test_rows_that_cannot_be_encoded_do_not_spoil_the_geometry():
+    """With half of the rows missing, lengths are those of a fit of the others."""
+    table, some = values(6000), np.random.default_rng(5).random(6000) < 0.5
+    whole = source_of(table)
+    gaps = Rows(np.where(some[:, None], whole.rows, 0.0), whole.labels)
+    left = Rows(whole.rows[some], whole.labels[some])
+    lengths = [np.diff(fit_geometry(s, BOX, plan(2.0), None, 1).conf_int())[:, 0] for s in (gaps, left)]
+    assert np.allclose(lengths[0], lengths[1], rtol=0.25)
+
+
+def test_a_long_tail_in_generous_bounds_is_not_taken_for_a_yes_and_no():
+    moments = np.array([[1.0, -0.97, 0.4], [-0.97, 0.97**2 + 9e-4, -0.3], [0.4, -0.3, 1.0]]) * 1000
+    ends = two_values(moments, Columns(np.array([False, False, False]), np.array([-1, 0, 1])))
+    assert np.isnan(ends[1]).all()
+    assert ends[2].tolist() == [-1.0, 1.0]
+
+
+def test_the_noise_of_the_hessian_reaches_the_law():
+    result = fit_geometry(source_of(values(3000)), BOX, plan(0.3), None, 1)
+    scale = plan(0.3).scales().hessian
+    assert 0.5 * scale < result.error.hessian_noise <= scale
+    assert result.error.hessian_noise != scale  # shrunk towards the prediction
+
+
+def test_a_private_number_of_records_stays_private(monkeypatch):
+    """Under add-remove the solver is given the released n."""
+    seen = []
+    honest = Gate.centred_minimum
+
+    def watch(self, step, source, risk):
+        seen.append(risk.n)
+        return honest(self, step, source, risk)
+
+    monkeypatch.setattr(Gate, "centred_minimum", watch)
+    result = fit_geometry(source_of(values(3000)), BOX, plan(0.3, neighbours="add-remove"), None, 1)
+    assert seen == [result.geometry.records]
+    assert seen[0] != 3000
+    assert "3000" not in result.summary()
+    for view in (dp.report.html(result), dp.report.markdown(result)):
+        assert "(noisy)" in view
+
+
+def test_what_is_left_out_may_shrink_the_others():
+    """A logistic coefficient is not collapsible: with a column dropped, large sharp coefficients lose their reading."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.uniform(-1, 1, (30_000, 2)), rng.standard_normal(30_000) / 1e4])
+    y = rng.random(30_000) < expit(1.5 * x[:, 0] + x[:, 1] + 1.5 * 1e4 * x[:, 2])
+    design = Design.of_bounds((-1.0, 1.0), ("a", "b", "wide"))
+    result = fit_geometry(Rows.of(design.rows(x), np.where(y, 1.0, -1.0)), Box.of(design), plan(1.0), None, 0)
+    assert result.geometry.dropped == ("wide",)
+    assert result.geometry.full_model_reading[1:3] == (False, False)
+    assert not result.conf_int()[1, 0] <= 1.5 <= result.conf_int()[1, 1]

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,6 +9,7 @@ from dpinfer.data.source import Rows
 from dpinfer.fit.plan import default_plan
 from dpinfer.fit.run import Setting, fit
 from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.maths.weighted import WeightedRisk
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.ledger import Entry, Event
 from support import LOSSES, follows, gate_of, labelled
@@ -107,3 +110,21 @@ def test_a_crash_after_booking_keeps_the_charge():
     with pytest.raises(OSError, match="disk gone"):
         fit(Broken(), setting, ledger, None)
     assert ledger.spent() == pytest.approx(0.5)
+
+
+def test_a_release_has_the_parameters_that_were_booked():
+    """Gaussian objective perturbation booked with a larger scale than it is released with is refused; both kinds."""
+    risk = PenalisedRisk(dp.Logistic(), 0.1, 100)
+    share, source = dp.ZCDP(0.5), Rows.of(np.full((100, 2), 0.5), np.ones(100))
+    honest = risk.perturbed(risk.perturbation_scale(0.5))
+    for booked, fine in ((honest, True), (dataclasses.replace(honest, scale=2 * honest.scale), False)):
+        gate = Gate(Entry("fit", "", (Event("estimate", "", share, booked),)), None)
+        if fine:
+            gate.perturbed_minimum("estimate", source, risk, "gaussian")
+            continue
+        with pytest.raises(dp.PrivacyError, match="other parameters"):
+            gate.perturbed_minimum("estimate", source, risk, "gaussian")
+    weighted = WeightedRisk(5.0, np.zeros(2), 100)
+    for event in (Event("estimate", "", share, additive=True), Event("estimate", "", share, honest)):
+        with pytest.raises(dp.PrivacyError):
+            Gate(Entry("fit", "", (event,)), None).centred_minimum("estimate", source, weighted)

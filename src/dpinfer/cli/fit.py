@@ -250,10 +250,9 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
         reasons = [word for word in dict.fromkeys(result.status) if word != REPORTED]
         names = [", ".join(name for name, status in pairs if status == word) for word in reasons]
         facts["Because"] = "\n".join(f"{n}: {word}" for n, word in zip(names, reasons, strict=True))
-    head = (
-        f"{job.title or 'Regression coefficients with confidence intervals'}\n{job.data.formula}, {model.n:,} records"
-    )
-    return [screen.title(head), screen.coefficients(result, job.level), "", screen.facts(facts)]
+    question = f"{' '.join(job.data.formula.split())}, {result.records} records"
+    head = screen.title(f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}")
+    return [head, screen.coefficients(result, job.level), "", screen.facts(facts)]
 
 
 def _receipt(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> dict[str, Any]:

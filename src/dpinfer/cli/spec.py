@@ -34,8 +34,9 @@ _NOT_NEGATIVE = ("0 or a number above (to 1e20)", lambda value: _number(value) a
 _INSIDE = ("a number strictly between 0 and 1", lambda value: _number(value) and 0 < value < 1)
 _SHARES = ("three positive numbers: [2, 1, 1]", lambda v: type(v) is list and [*map(_POSITIVE[1], v)] == [True] * 3)
 _FILE = ("a path in quotes", _TEXT[1])
+_FORMULA = (_TEXT[0], lambda value: isinstance(value, str) and bool(value.strip()))  # may have several lines
 RULES: dict[str, dict[str, _Rule]] = {
-    "data": {"path": _FILE, "schema": _FILE, "formula": _TEXT, "dataset": _one_of("rand_hie")},
+    "data": {"path": _FILE, "schema": _FILE, "formula": _FORMULA, "dataset": _one_of("rand_hie")},
     "model": {
         "loss": _one_of("logistic", "svm", "huber", "quantile", "huber_hinge"),
         "knee": _POSITIVE,

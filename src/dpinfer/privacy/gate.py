@@ -15,8 +15,9 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.bounded import BoundedSum
 from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
 from dpinfer.maths.minimise import minimise
+from dpinfer.maths.perturbation import PerturbedObjective
 from dpinfer.maths.risk import PenalisedRisk
-from dpinfer.maths.weighted import WeightedRisk
+from dpinfer.maths.weighted import WeightedRisk, perturbed
 from dpinfer.privacy.budget import ZCDP, NoPrivacy, Share
 from dpinfer.privacy.ledger import Book, Entry
 from dpinfer.privacy.noise import privacy_randomness
@@ -44,6 +45,7 @@ class Gate:
     def __init__(self, entry: Entry, ledger: Book | None, insecure_seed: int | None = None) -> None:
         self._shares: dict[str, Share] = {event.step: event.share for event in entry.events}
         self._additive = {event.step for event in entry.events if event.additive}
+        self._perturbed = {event.step: event.perturbed for event in entry.events}
         self._randomness = privacy_randomness(insecure_seed)
         self.release_id: str | None = None
         if ledger is None:
@@ -62,17 +64,20 @@ class Gate:
 
     def perturbed_minimum(self, step: str, source: Source, risk: PenalisedRisk, kind: str) -> Released:
         """The minimum of the risk plus b·θ (Algorithm 1); the noise is that of b, Laplace or Gaussian."""
-        if step in self._additive:
-            raise PrivacyError(f"the step {step!r} was booked as a sum plus noise, which costs less: book it as it is")
+        self._not_additive(step)
         noise = objective_noise(self._take(step), risk, kind)
+        if isinstance(noise, Gaussian) and noise != NO_NOISE:
+            self._as_booked(step, risk.perturbed(noise.scale))
         return Released(_minimiser(source, risk, self._draw(noise, source.dim)), noise)
 
     def centred_minimum(self, step: str, source: Source, risk: WeightedRisk) -> Released:
         """The minimum of a weighted risk plus b·t, b Gaussian, as the step from the centre of its ridge."""
+        self._not_additive(step)
         share = self._take(step)
         if not isinstance(share, ZCDP):
             raise PrivacyError(f"the step {step!r} draws Gaussian noise and needs a zCDP share")
         noise = Gaussian(risk.perturbation_scale(share.rho))
+        self._as_booked(step, perturbed(noise.scale, risk.ridge, risk.neighbours))
         return Released(_minimiser(source, risk, self._draw(noise, source.dim)), noise)
 
     def noisy_minimum(self, step: str, source: Source, risk: PenalisedRisk) -> Released:
@@ -80,6 +85,19 @@ class Gate:
         noise = output_noise(self._take(step), risk)
         exact = _minimiser(source, risk, np.zeros(source.dim))
         return Released(exact + self._draw(noise, source.dim), noise)
+
+    def _not_additive(self, step: str) -> None:
+        if step in self._additive:
+            raise PrivacyError(f"the step {step!r} was booked as a sum plus noise, which costs less: book it as it is")
+
+    def _as_booked(self, step: str, release: PerturbedObjective) -> None:
+        """What was booked with its parameters must be released with them: the (ε, δ) cost rests on both."""
+        booked = self._perturbed.get(step)
+        if booked is not None and (release.shape, f"{release.scale:.9g} {release.k:.9g}") != (
+            booked.shape,
+            f"{booked.scale:.9g} {booked.k:.9g}",
+        ):
+            raise PrivacyError(f"the step {step!r} was booked with other parameters than those of its release")
 
     def _take(self, step: str) -> Share:
         if step not in self._shares:

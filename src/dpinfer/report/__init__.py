@@ -130,7 +130,7 @@ def _facts(result: FitResult) -> dict[str, str]:
     return {
         "Privacy": str(privacy.budget) if privacy.private else "none",
         "Protects": privacy.unit if privacy.private else "nobody",
-        "Records": f"{model.n:,}",
+        "Records": result.records,
         "Coefficients": f"{len(result.names)}, "
         + ("all reported" if result.reported.all() else f"{kept} of them reported"),
         "Model": f"{model.loss}, {model.target}, c\u00a0=\u00a0{model.penalty:.3g}",

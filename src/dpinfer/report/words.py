@@ -127,7 +127,7 @@ def _estimand(result: FitResult) -> Section:
         (
             f"Each interval is about {model.estimand()}.",
             f"Coefficients are in the units of the columns. They were fitted by {model.mechanism} with the recipe "
-            f"“{model.recipe}” on {model.n:,} records.",
+            f"“{model.recipe}” on {result.records} records.",
         ),
     )
 

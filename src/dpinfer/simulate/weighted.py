@@ -20,7 +20,7 @@ from dpinfer.result import FitResult
 from dpinfer.simulate.draws import bootstrap_counts
 from dpinfer.simulate.trial import Tally
 
-_RIDGE = 1e-3  # in a sum over records, against separation
+_RIDGE = 1e-3  # times the variance of a column, in a sum over records: against separation
 _TOLERANCE = 1e-4  # of a gradient summed over records: a millionth of a standard error
 
 
@@ -36,14 +36,15 @@ def minimum(x: Array, y: Array, start: Array, weights: Array | None = None, offs
     """The product's own search from ``start``."""
     w = np.ones(len(y)) if weights is None else weights
     shift = np.zeros(len(y)) if offset is None else offset
+    ridge = _RIDGE * x.var(axis=0)
 
     def totals(step: Array) -> tuple[float, Array, Array]:
         coef = start + step
         margins = y * (x @ coef + shift)
         p = expit(-margins)
-        hessian = (x * (w * p * (1 - p))[:, None]).T @ x + _RIDGE * np.eye(len(coef))
-        value = w @ np.logaddexp(0, -margins) + _RIDGE / 2 * coef @ coef
-        return float(value), _RIDGE * coef - (w * p * y) @ x, hessian
+        hessian = (x * (w * p * (1 - p))[:, None]).T @ x + np.diag(ridge)
+        value = w @ np.logaddexp(0, -margins) + ridge @ coef**2 / 2
+        return float(value), ridge * coef - (w * p * y) @ x, hessian
 
     coef = start + minimise(totals, len(start), _TOLERANCE).coef
     scores = x * (w * expit(-y * (x @ coef + shift)))[:, None]

@@ -40,7 +40,7 @@ from dpinfer.privacy.gate import Gate
 
 _FEWEST = 50.0  # a private number of records is taken to be at least this
 _SURE = 3.0  # deviations
-_AT_BOUNDS = 0.9  # mean square of a column in [-1, 1] from which it is taken for a yes and no
+_AT_BOUNDS = 0.9  # of the largest variance, from which a column in [-1, 1] is taken for a yes and no
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +82,19 @@ class Estimate:
 
 
 def crude_moments(gate: Gate, source: Source, box: Box, plan: GeometryPlan) -> Crude:
-    """Release 1.  The number of records is public or, if private, read off the release."""
+    """Release 1.  The number of records is public or, if private, read off the release.
+
+    Rows that cannot be encoded count for nothing: where the release shows clearly fewer records, it is believed.
+    """
     released = gate.noisy_sum("crude moments", source, second_moment(plan.neighbours))
     d, scales = source.dim, plan.scales()
     moments = unsvec(released.value, d) * box.norm2
-    n = max(float(moments[0, 0]), _FEWEST) if plan.neighbours == ADD_REMOVE else float(source.n)
+    noise = scales.crude * box.norm2
+    n = max(float(moments[0, 0]), _FEWEST)
+    if plan.neighbours != ADD_REMOVE and n >= source.n - _SURE * noise:
+        n = float(source.n)
     moments = clean(moments, box.columns, n)
-    floor = scales.crude * box.norm2 * np.sqrt(2 * d) / n  # the largest eigenvalue of the noise
+    floor = noise * np.sqrt(2 * d) / n  # the largest eigenvalue of the noise
     A = preconditioner(moments, box.columns, n, scales.kappa(d, n), floor)
     return Crude(raised(moments / n, floor) * n, n, A)
 
@@ -169,9 +175,13 @@ def deviations(moments: Array) -> Array:
 
 
 def two_values(moments: Array, columns: Columns) -> Array:
-    """The two values of each column, NaN if it has more: dummies, and numbers that are nearly all at their bounds."""
-    second = np.diag(moments) / moments[0, 0]
-    low = np.where(columns.dummy, 0.0, np.where(second > _AT_BOUNDS, -1.0, np.nan))
+    """The two values of each column, NaN if it has more: dummies, and numbers that are nearly all at their bounds.
+
+    A column in [-1, 1] with mean m has a variance of 1 - m² if it only takes the values -1 and 1, else less.
+    """
+    m = moments[0] / moments[0, 0]
+    both = np.diag(moments) / moments[0, 0] - m**2 > _AT_BOUNDS * (1 - m**2)
+    low = np.where(columns.dummy, 0.0, np.where(both, -1.0, np.nan))
     low[0] = np.nan
     return np.column_stack([low, np.where(np.isnan(low), np.nan, 1.0)])
 

@@ -97,15 +97,16 @@ def _infer(known: Known, shape: Shape, found: Estimate, setting: _Setting) -> _O
     if matrices is not None and known.two_classes:
         fitted = _fitted(found, shape, matrices, setting, (coef.copy(), back, centre[kept]))
         inner = reportable(fitted)
-        whole = law_of(fitted, inner, plan.components, plan.draws, setting.seed)
-        coef[inner] += whole.step()
+        found_law = law_of(fitted, inner, plan.components, plan.draws, setting.seed)
+        coef[inner] += found_law.step()
         clear = np.ones(len(inner), dtype=bool)
         clear[0] = intercept_reportable(fitted, inner)
-        strong, law = kept[inner[clear]], whole.mapped(np.eye(len(inner))[clear])
+        strong, law = kept[inner[clear]], found_law.mapped(np.eye(len(inner))[clear])
     status = _status(len(box.names), kept, strong)
-    reading = _full_model_reading(known, box.columns, strong, law)
-    in_units = np.zeros(len(box.names))
-    in_units[kept] = coef / box.half[kept]
+    whole = np.zeros(len(box.names))
+    whole[kept] = coef
+    reading = _full_model_reading(known, box.columns, (kept, strong), whole, law)
+    in_units = whole / box.half
     outward = back * box.half[kept]  # from reported coordinates to u
     return _Outcome(
         estimate=in_units,
@@ -152,17 +153,30 @@ def _status(d: int, kept: Indices, strong: Indices) -> tuple[str, ...]:
     return tuple(words.tolist())
 
 
-def _full_model_reading(known: Known, columns: Columns, strong: Indices, law: MixtureLaw) -> tuple[bool, ...]:
-    """Whether plausible effects of what is set aside would move a reported coefficient by a standard error or less."""
+def _full_model_reading(
+    known: Known, columns: Columns, sets: tuple[Indices, Indices], coef: Array, law: MixtureLaw
+) -> tuple[bool, ...]:
+    """Whether plausible effects of what is set aside would move a reported coefficient by a standard error or less.
+
+    Through correlation, for every column set aside: half a standard deviation of the linear predictor for a number, 1
+    for a dummy.  And by attenuation, for those left out of the fit: a logistic coefficient shrinks when a column is
+    left out, correlated or not, by about 1/sqrt(1 + .35 v), v the variance of its effect; a number is given v = 1.
+    """
+    kept, strong = sets
     reading = np.zeros(len(columns), dtype=bool)
     aside = np.setdiff1d(np.arange(1, len(columns)), strong)
-    slopes, std_error = strong[strong > 0], np.sqrt(np.diag(law.covariance()))[strong > 0]
+    std_error = np.sqrt(np.diag(law.covariance()))
     M = known.moments.matrix / known.moments.n
     cov = M - np.outer(M[0], M[0])
-    plausible = np.where(columns.dummy, 1.0, 0.5 / np.sqrt(np.maximum(np.diag(cov), 1e-4)))[aside]
+    variance = np.maximum(np.diag(cov), 1e-4)
+    slopes = strong[strong > 0]
+    plausible = np.where(columns.dummy, 1.0, 0.5 / np.sqrt(variance))[aside]
     pull = np.linalg.solve(raised(cov[np.ix_(slopes, slopes)], 1e-4), cov[np.ix_(slopes, aside)]) * plausible
-    reading[slopes] = np.sqrt((pull**2).sum(axis=1)) <= std_error
-    reading[strong[strong == 0]] = True  # at the centre, columns set aside are at their means
+    dropped = np.setdiff1d(aside, kept)
+    hidden = np.where(columns.dummy, variance, 1.0)[dropped].sum()
+    shrunk = np.abs(coef[strong]) * (1 - 1 / np.sqrt(1 + 0.35 * hidden))
+    reading[strong] = shrunk <= std_error
+    reading[slopes] &= np.sqrt((pull**2).sum(axis=1)) <= std_error[strong > 0]
     return tuple(reading.tolist())
 
 
