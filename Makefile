@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format reproduce tight lock clean
+.PHONY: demo test lint format reproduce tight split geometry unpenalised lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -37,6 +37,15 @@ reproduce: $(READY)
 tight: $(READY)
 	@test -n "$(DATA)" || { echo "name the data folder: make tight DATA=folder"; exit 2; }
 	$(BIN)/python -m studies.tight --data "$(DATA)"
+
+# The split of the budget (docs/split.md), the unpenalised target (docs/unpenalised.md), fits in a private geometry
+# (docs/geometry-study.md; about an hour on 2 cores, goes on where it stopped).
+split geometry: $(READY)
+	@test -n "$(DATA)" || { echo "name the data folder: make $@ DATA=folder"; exit 2; }
+	$(BIN)/python -m studies.$@ --data "$(DATA)" $(FLAGS)
+
+unpenalised: $(READY)
+	$(BIN)/python -m studies.unpenalised $(FLAGS)
 
 # Re-resolve the pinned versions (needs uv on the path).
 lock:

@@ -78,7 +78,7 @@ def test_the_demo_runs(capsys):
     code = (ROOT / "examples/rand_hie.py").read_text(encoding="utf-8")
     exec(compile(code, "rand_hie.py", "exec"), {})
     shown = capsys.readouterr().out
-    for words in ("lncoins", "health[poor]", "one person-year", "20190", "rho = 0.1875"):
+    for words in ("lncoins", "health[poor]", "one person-year", "20,190", "rho = 0.1875"):
         assert words in shown
 
 

@@ -14,14 +14,15 @@ FEW_EVENTS = "set aside: fewer than 8 effective events, or not clear of the nois
 
 def estimand(target: str) -> str:
     """What the intervals of a weighted or unweighted fit are about."""
-    weight, which = {
-        "weighted": ("E[w(x) f]", "w(x) = min(1, 1/‖A (1, x)‖²) with the released A"),
-        "unweighted": ("E[f]", "every record counted fully"),
+    counted = {
+        "weighted": "a record x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 for most "
+        "records, less for those far out",
+        "unweighted": "every record counts fully",
     }[target]
     return (
-        f"the minimiser of {weight}, f the logistic loss, {which}, without a penalty, in the model of the reported "
-        "columns: those set aside before the fit are left out, those set aside after it enter with their released "
-        "coefficients; the intercept is the linear predictor at the released centre"
+        "the coefficients of a logistic regression on the reported columns in the population, without a penalty, where "
+        f"{counted}; a column set aside before the fit is left out of it, one set aside after the fit enters with its "
+        "released coefficient; the intercept is the log-odds at the released centre"
     )
 
 

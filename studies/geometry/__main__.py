@@ -1,7 +1,7 @@
 """Coverage and length of fits in a private geometry: ``python -m studies.geometry --data FOLDER``.
 
 The population is the data set itself; replicates are bootstrap samples of it.  One JSON file a cell, written when it is
-complete, so that a stopped run goes on where it was; then one table of all cells there are.  Not private.
+complete, so that a stopped run goes on where it was; then one file and one page of all cells there are.  Not private.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any
 from studies.common import write
 from studies.geometry.cell import Cell, replicate
 from studies.geometry.designs import REAL, SYNTHETIC
-from studies.geometry.report import page, summarise
+from studies.geometry.report import collect, page, summarise
 
 BUDGETS = ("0.005", "0.0175", "0.05", "0.1875", "0.5", "2", "approx")
 
@@ -33,7 +33,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--neighbours", nargs="+", default=["replace"], choices=["replace", "add-remove"])
     parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--work", type=Path, default=Path("studies/geometry/cells"), help="one file a cell, to go on")
     parser.add_argument("--out", type=Path, default=Path("studies/geometry/results"))
+    parser.add_argument("--docs", type=Path, default=Path("docs"))
     return parser.parse_args()
 
 
@@ -48,7 +50,7 @@ def cells(chosen: argparse.Namespace) -> Iterator[Cell]:
 
 def run(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
     """All replicates of a cell, unless its file has as many already."""
-    path = chosen.out / f"{cell.name}.json"
+    path = chosen.work / f"{cell.name}.json"
     if path.exists() and json.loads(path.read_text(encoding="utf-8"))["replicates"] >= chosen.replicates:
         return
     began, found = time.monotonic(), []
@@ -74,7 +76,10 @@ def main() -> None:
     with ProcessPoolExecutor(chosen.workers) as pool:
         for cell in cells(chosen):
             run(cell, chosen, pool)
-    write(chosen.out / "geometry.md", page(chosen.out))
+    found = collect(chosen.work)
+    lines = ",\n".join(json.dumps(cell) for cell in found)
+    write(chosen.out / "geometry.json", f"[\n{lines}\n]\n")
+    write(chosen.docs / "geometry-study.md", page(found))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from studies.geometry.designs import load
 
 _HEAD = (
     "design", "n", "d", "budget", "target", "neighbours", "coverage avg / min", "unweighted avg / min", "full model",
-    "full reading", "length med / max", "set aside", "down-weighted", "isotropic med / max", "replicates",
+    "full reading", "length med / max", "set aside", "seldom", "down-weighted", "isotropic med / max", "replicates",
+    "prototype",
 )  # fmt: skip
 
 
@@ -70,11 +71,29 @@ def _plain(value: Any) -> Any:
     return round(float(value), 5) if np.isfinite(value) else None
 
 
-def page(folder: Path) -> str:
-    """All cells of a folder as one Markdown table."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+def collect(folder: Path) -> list[dict[str, Any]]:
+    """All cells of a folder."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+
+
+def name_of(cell: dict[str, Any]) -> str:
+    """As `Cell.name`."""
+    return f"{cell['design']}-{cell['budget']}-{cell['target']}-{cell['neighbours']}"
+
+
+def page(cells: list[dict[str, Any]]) -> str:
+    """All cells as one Markdown table."""
     lines = ["| " + " | ".join(_HEAD) + " |", "| " + " | ".join("---" for _ in _HEAD) + " |"]
-    return "\n".join([*lines, *(_line(cell) for cell in found)]) + "\n"
+    words = Path(__file__).with_name("words.md").read_text(encoding="utf-8")
+    return words + "\n".join([*lines, *(_line(cell) for cell in cells)]) + "\n"
+
+
+def seldom(cell: dict[str, Any]) -> float | None:
+    """Coverage of what is reported in fewer than half of the replicates, weighted by how often it is."""
+    columns = cell["coefficients"]
+    pairs = [(c, r) for c, r in zip(columns["coverage"], columns["reported"], strict=True) if c is not None and r < 0.5]
+    weight = sum(r for _, r in pairs)
+    return sum(c * r for c, r in pairs) / weight if weight >= 0.05 else None
 
 
 def _line(c: dict[str, Any]) -> str:
@@ -87,7 +106,16 @@ def _line(c: dict[str, Any]) -> str:
         f"{number('unweighted', '.3f')} / {number('unweighted_min', '.2f')}",
         number("full", ".2f"), number("full_reading", ".2f"),
         f"{number('length', '.2f')} / {number('length_max', '.1f')}",
-        number("aside", ".0%"), number("down_weighted", ".1%"),
-        f"{number('isotropic', '.1f')} / {number('isotropic_max', '.0f')}", str(c["replicates"]),
+        number("aside", ".0%"), "-" if seldom(c) is None else f"{seldom(c):.2f}", number("down_weighted", ".1%"),
+        f"{number('isotropic', '.1f')} / {number('isotropic_max', '.0f')}", str(c["replicates"]), _prototype(c),
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
+
+
+PROTOTYPE: dict[str, list[float]] = json.loads(Path(__file__).with_name("prototype.json").read_text(encoding="utf-8"))
+"""Coverage, smallest coverage, median and largest length, share set aside of the research code, by cell."""
+
+
+def _prototype(cell: dict[str, Any]) -> str:
+    found = PROTOTYPE.get(name_of(cell))
+    return "" if found is None else f"{found[0]:.3f}, {found[2]:.2f}, {found[4]:.0%}"

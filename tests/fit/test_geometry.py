@@ -211,7 +211,7 @@ def test_the_released_weights_are_those_of_the_fit():
     assert (weights[:40] < 0.8).all()
     assert 0.7 < np.mean(weights == 1) < 1
     assert (weights > 0).all()
-    assert "w(x)" in weighted.model.estimand()
+    assert "the weight min(1" in weighted.model.estimand()
 
 
 def aside(x, labels, rho, seed=0, bounds=(-1.0, 1.0), neighbours="replace"):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,12 +10,14 @@ from scipy import optimize
 from studies.geometry import __main__ as command
 from studies.geometry.cell import Cell, minimum, replicate
 from studies.geometry.designs import SYNTHETIC, load
+from studies.geometry.report import PROTOTYPE, name_of, page
 
 NAME = "syn_5k_5_corr_well"
 
 
 def run(monkeypatch, folder, *more):
-    asked = ["--data", str(folder), "--designs", NAME, "--budgets", "0.5", "--workers", "1", "--out", str(folder)]
+    asked = ["--data", str(folder), "--designs", NAME, "--budgets", "0.5", "--workers", "1"]
+    asked += ["--work", str(folder), "--out", str(folder / "out"), "--docs", str(folder)]
     monkeypatch.setattr(sys, "argv", ["studies.geometry", *asked, *more])
     command.main()
     return json.loads((folder / f"{NAME}-0.5-weighted-replace.json").read_text(encoding="utf-8"))
@@ -27,11 +30,44 @@ def test_a_cell_from_the_command_line(monkeypatch, tmp_path, capsys):
     assert 1 < cell["length"] < 1.4
     assert cell["aside"] == 0
     assert len(cell["coefficients"]["coverage"]) == 5
-    assert NAME in (tmp_path / "geometry.md").read_text(encoding="utf-8")
+    assert NAME in (tmp_path / "geometry-study.md").read_text(encoding="utf-8")
     assert "coverage" in capsys.readouterr().out
     again = run(monkeypatch, tmp_path, "--replicates", "4")
     assert again == cell  # there are enough already
     assert capsys.readouterr().out == ""
+
+
+RESULTS = json.loads((Path(__file__).parents[2] / "studies/geometry/results/geometry.json").read_text(encoding="utf-8"))
+KNOWN = {
+    # the intercept alone is reported in most replicates, at a centre that the prototype did not have
+    "bank-0.005-weighted-replace": {"length", "aside"},
+}
+
+
+@pytest.mark.parametrize("cell", RESULTS, ids=name_of)
+def test_the_committed_results(cell):
+    """Coverage of the stated estimand, no often reported coefficient far below, lengths and shares of the prototype."""
+    n, known = cell["replicates"], KNOWN.get(name_of(cell), set())
+    error = np.sqrt(0.95 * 0.05 / n)
+    assert cell["stated"] is None or cell["stated"] >= 0.94 - 2 * error / 2  # an average over several coefficients
+    columns = cell["coefficients"]
+    for coverage, reported in zip(columns["coverage"], columns["reported"], strict=True):
+        if reported >= 0.5:
+            assert coverage >= 0.88 - 2 * np.sqrt(0.88 * 0.12 / (n * reported))
+    prototype = PROTOTYPE.get(name_of(cell))
+    if prototype is not None:
+        assert "length" in known or cell["length"] <= 1.1 * prototype[2]
+        assert "aside" in known or cell["aside"] <= prototype[4] + 0.035  # its share is rounded to a per cent
+
+
+def test_the_page_is_that_of_the_results():
+    assert (Path(__file__).parents[2] / "docs/geometry-study.md").read_text(encoding="utf-8") == page(RESULTS)
+
+
+def test_at_epsilon_1_rand_hie_is_useful():
+    (cell,) = [c for c in RESULTS if name_of(c) == "rand-approx-weighted-replace"]
+    assert cell["length"] <= 1.4
+    assert cell["stated"] >= 0.94
 
 
 def test_replicates_are_repeatable_and_independent(tmp_path):
@@ -48,7 +84,7 @@ def test_the_minimum_against_another_search():
     w, shift = np.linspace(0.5, 1, 800), np.linspace(-1, 1, 800)
 
     def value(t):
-        return w @ np.logaddexp(0, -y * (x @ t + shift)) + 5e-4 * t @ t
+        return w @ np.logaddexp(0, -y * (x @ t + shift)) + 5e-4 * x.var(axis=0) @ t**2
 
     found = minimum(x, y, np.ones(5), w, shift)
     assert found.coef == pytest.approx(optimize.minimize(value, np.zeros(5), tol=1e-10).x, abs=1e-3)
