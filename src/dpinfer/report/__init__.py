@@ -133,7 +133,8 @@ def _facts(result: FitResult) -> dict[str, str]:
         "Records": result.records,
         "Coefficients": f"{len(result.names)}, "
         + ("all reported" if result.reported.all() else f"{kept} of them reported"),
-        "Model": f"{model.loss}, {model.target}, c\u00a0=\u00a0{model.penalty:.3g}",
+        "Model": f"{model.loss}, {model.target}"
+        + (f", c\u00a0=\u00a0{model.penalty:.3g}" if model.penalty else ", no\u00a0penalty"),
     }
 
 

@@ -13,6 +13,8 @@ from dpinfer.statements import Privacy
 NOT_PRIVATE = "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is protected."
 _ALARM = 0.05
 _STEPS = {
+    "crude moments": "how the columns vary together, roughly",
+    "moments": "how the columns vary together, and with the outcome",
     "estimate": "the coefficients",
     "matrices": "the matrices behind the standard errors",
     "hessian": "the curvature matrix behind the standard errors",
@@ -103,7 +105,7 @@ def _privacy(privacy: Privacy) -> Section:
     spend = compose(event.share for event in privacy.events)
     told = math.ceil(100 * min(detection(privacy.budget), detection(spend)))
     booked = "was booked in a ledger before the data were read" if privacy.booked else "was not booked in a ledger"
-    release = getattr(privacy, "release", None)
+    release = privacy.release
     return Section(
         "Privacy",
         (
@@ -126,6 +128,7 @@ def _estimand(result: FitResult) -> Section:
         "What is estimated",
         (
             f"Each interval is about {model.estimand()}.",
+            *([] if result.geometry is None else [result.geometry.at(result.names)]),
             f"Coefficients are in the units of the columns. They were fitted by {model.mechanism} with the recipe "
             f"“{model.recipe}” on {result.records} records.",
         ),
@@ -135,7 +138,7 @@ def _estimand(result: FitResult) -> Section:
 def _citation(result: FitResult, title: str) -> Section:
     privacy = result.privacy
     kind = f"protected by {privacy.budget}" if privacy.private else "not private"
-    release = getattr(privacy, "release", None)
+    release = privacy.release
     return Section(
         "How to cite",
         (
