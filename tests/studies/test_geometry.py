@@ -38,10 +38,7 @@ def test_a_cell_from_the_command_line(monkeypatch, tmp_path, capsys):
 
 
 RESULTS = json.loads((Path(__file__).parents[2] / "studies/geometry/results/geometry.json").read_text(encoding="utf-8"))
-KNOWN = {
-    # the intercept alone is reported in most replicates, at a centre that the prototype did not have
-    "bank-0.005-weighted-replace": {"length", "aside"},
-}
+KNOWN = {"bank-0.005-weighted-replace": {"aside"}}  # all is set aside where the rarer class is not clear of the noise
 
 
 @pytest.mark.parametrize("cell", RESULTS, ids=name_of)
@@ -56,7 +53,9 @@ def test_the_committed_results(cell):
             assert coverage >= 0.88 - 2 * np.sqrt(0.88 * 0.12 / (n * reported))
     prototype = PROTOTYPE.get(name_of(cell))
     if prototype is not None:
-        assert "length" in known or cell["length"] <= 1.1 * prototype[2]
+        often = [j for j, reported in enumerate(columns["reported"]) if reported >= 0.5]
+        if often != [0]:  # the prototype's intercept was at another place, where its own interval is longer
+            assert cell["length"] <= 1.1 * prototype[2]
         assert "aside" in known or cell["aside"] <= prototype[4] + 0.035  # its share is rounded to a per cent
 
 
