@@ -10,6 +10,7 @@ from dpinfer.maths.aside import Fitted, intercept_reportable, law_of, reportable
 NAN = np.full(2, np.nan)
 STRONG = Fitted(
     hessian=np.diag([400.0, 300.0, 200.0, 100.0]),
+    released=np.diag([400.0, 300.0, 200.0, 100.0]),
     score_cov=np.diag([400.0, 300.0, 200.0, 100.0]),
     coef=np.array([-0.5, 1.0, 0.5, 0.3]),
     gradient=np.array([10.0, -12.0, 6.0, 3.0]),
@@ -92,3 +93,10 @@ def test_the_law_debiases_and_holds_the_others_as_offsets():
     assert law.step() == pytest.approx(step, rel=0.01)
     assert np.allclose(law.covariance(), inverse @ V[np.ix_(some, some)] @ inverse, rtol=0.01, atol=1e-6)
     assert law.allowance == pytest.approx(law.step() ** 2 / 2 * [1.0, 0.5, 1.0])
+
+
+def test_events_are_those_of_the_release_and_not_of_its_prediction():
+    """A level with one event among many records: its predicted curvature must not stand in for the released one."""
+    assert kept(released=np.diag([400.0, 300.0, 200.0, 7.9])) == [0, 1, 2]
+    assert kept(released=np.diag([400.0, 300.0, 200.0, 8.1])) == [0, 1, 2, 3]
+    assert kept(released=np.diag([400.0, 300.0, -5.0, 100.0])) == [0, 1, 2, 3]  # a number has no events

@@ -19,7 +19,7 @@ from forking import forked, in_a_child
 from support import labelled
 
 X, Y = labelled(50, 2)
-KILLS = int(os.environ.get("DPINFER_KILLS", "60"))
+KILLS = int(os.environ.get("DPINFER_KILLS", "200"))
 
 
 def entry(rho=0.01):
@@ -58,7 +58,7 @@ def fit_and_publish(path, log):
 
 
 def test_guarantee_no_charge_lost(tmp_path):
-    """A process that fits and publishes is killed at random moments; set DPINFER_KILLS for more than 60 of them."""
+    """A process that fits and publishes is killed at random moments; 200 times, or DPINFER_KILLS."""
     path, log = tmp_path / "book.db", tmp_path / "published.txt"
     dp.Ledger.create(path, total=dp.ZCDP(0.05 * KILLS))
     log.touch()

@@ -35,10 +35,12 @@ _WIDE_DUMMY, _WIDE_NUMBER, _WIDE_INTERCEPT = 5.0, 2.0, 10.0  # prior deviations;
 class Fitted:
     """A fit in its geometry, everything released: ``coef`` is θ, ``back`` is E, ``spread`` the columns' deviations.
 
-    ``ends`` are the two values of a column, from the centre; NaN where a column has more than two.
+    ``released`` is H as it was released; ``ends`` are the two values of a column, from the centre; NaN where a column
+    has more than two.
     """
 
     hessian: Array
+    released: Array
     score_cov: Array
     coef: Array
     gradient: Array
@@ -99,7 +101,8 @@ def _weakest(fit: Fitted, kept: Indices) -> int | None:
         return int(np.argmax(loading))
     inverse = _inverse(H)
     signal, information, length2 = _signals(fit, E, inverse)
-    events = information / np.diff(fit.ends[kept], axis=1)[:, 0] ** 2
+    released = np.einsum("ij,ik,kj->j", E, fit.released, E)  # the shrunk one may take over events from its prediction
+    events = np.minimum(information, released) / np.diff(fit.ends[kept], axis=1)[:, 0] ** 2
     few = events < LEAST_EVENTS  # of columns with two values: others are NaN
     signal[few] = np.minimum(signal, LEAST_SIGNAL * events / (2 * LEAST_EVENTS))[few]
     signal[0] = np.inf

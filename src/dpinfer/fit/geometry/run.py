@@ -132,6 +132,7 @@ def _fitted(
     coef, back, centre = at_centre
     return Fitted(
         hessian=matrices.hessian,
+        released=found.hessian,
         score_cov=matrices.score_cov,
         coef=coef,
         gradient=scales.ridge * (found.coef - shape.centre),
