@@ -61,13 +61,9 @@ def run(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> No
             print(f"\r{cell.name}: {len(found)}/{chosen.replicates}", end="", file=sys.stderr, flush=True)
     summary: dict[str, Any] = summarise(cell, found, chosen.data)
     write(path, json.dumps(summary, indent=1) + "\n")
-    seconds = time.monotonic() - began
-    print(
-        f"{cell.name}: coverage {summary['stated']:.3f} (smallest {summary['stated_min']:.2f}), length "
-        f"{summary['length']:.2f} (largest {summary['length_max']:.1f}), set aside {summary['aside']:.0%}, "
-        f"{seconds:.0f} s",
-        flush=True,
-    )
+    keys = ("stated", "stated_min", "length", "length_max", "aside")  # None where nothing was reported
+    numbers = ", ".join(f"{key} {summary[key]:.3f}" for key in keys if summary[key] is not None)
+    print(f"{cell.name}: {numbers}, {time.monotonic() - began:.0f} s", flush=True)
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ def test_a_cell_from_the_command_line(monkeypatch, tmp_path, capsys):
     assert cell["aside"] == 0
     assert len(cell["coefficients"]["coverage"]) == 5
     assert NAME in (tmp_path / "geometry-study.md").read_text(encoding="utf-8")
-    assert "coverage" in capsys.readouterr().out
+    assert "stated" in capsys.readouterr().out
     again = run(monkeypatch, tmp_path, "--replicates", "4")
     assert again == cell  # there are enough already
     assert capsys.readouterr().out == ""
