@@ -169,7 +169,7 @@ def test_summary_says_what_must_be_said():
     for words in (
         "Differentially private",
         "HuberHinge(knee=0.5)",
-        "2000",
+        "2,000",
         "0.02",
         "epsilon = 1, delta = 1e-06",
         "one record replaced",
