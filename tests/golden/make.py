@@ -1,0 +1,148 @@
+"""Seeded fits of every recipe, and the script that stores their numbers: ``python tests/golden/make.py``.
+
+A change of the code that is not meant to change numbers leaves them as they are; one that is meant to runs the script.
+Only the public names are used, so that the house behind them may be rebuilt.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+import dpinfer as dp
+
+STORED = Path(__file__).with_name("fits.json")
+SEED = 20190
+
+
+def rows(n=3000, d=4):
+    """Rows in the unit ball with labels and numeric outcomes; some cannot be read."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((n, d))
+    X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    z = X @ np.array([2.0, -1.0, 0.5, 0.0])
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
+    r = np.clip(0.3 * z + 0.1 * rng.standard_t(3, n), -1, 1)
+    X[0, 0] = y[1] = r[1] = np.nan
+    return X, y, r
+
+
+def _infer(loss, numeric=False, **options):
+    X, y, r = rows()
+    return dp.infer(X, r if numeric else y, loss=loss, insecure_seed=SEED, **{"penalty": 0.01} | options)
+
+
+def _plan(mechanism, share, recipe, **options):
+    return {"plan": dp.Plan(mechanism, share(0.5), share(0.25), share(0.25), recipe=recipe, draws=2000, **options)}
+
+
+def _rand(**options):
+    demo = dp.datasets.rand_hie()
+    model = dp.LogisticRegression(demo.formula, schema=demo.schema, insecure_seed=SEED, **options)
+    return model.fit(demo.table).result_
+
+
+def _arrays(model, n=4000, **options):
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.uniform(20, 80, n), rng.uniform(0, 5, n), rng.integers(0, 2, n)])
+    z = -2 + 0.04 * X[:, 0] - 0.5 * X[:, 1]
+    if "outcome" in options:
+        y = 10 + 2 * z + rng.standard_normal(n)
+    else:
+        y = rng.random(n) < 1 / (1 + np.exp(-z))
+        options["classes"] = (False, True)
+    return model(bounds=([18, 0, 0], [100, 5, 1]), insecure_seed=SEED, **options).fit(X, y).result_
+
+
+OBJECTIVE, GAUSSIAN, OUTPUT = dp.ObjectivePerturbation(), dp.ObjectivePerturbation("gaussian"), dp.OutputPerturbation()
+HALF = {"approx": dp.ApproxDP(1.0, 1e-6)}
+FITS = {
+    "paper objective pure": lambda: _infer(dp.HuberHinge(1.0), **_plan(OBJECTIVE, dp.PureDP, "paper")),
+    "paper objective zcdp": lambda: _infer(dp.Logistic(), **_plan(OBJECTIVE, dp.ZCDP, "paper")),
+    "paper gaussian zcdp": lambda: _infer(dp.HuberHinge(0.5), **_plan(GAUSSIAN, dp.ZCDP, "paper")),
+    "paper output pure": lambda: _infer(dp.Logistic(), **_plan(OUTPUT, dp.PureDP, "paper")),
+    "paper output zcdp": lambda: _infer(dp.Logistic(), **_plan(OUTPUT, dp.ZCDP, "paper")),
+    "tight output approx": lambda: _infer(dp.Logistic(), **_plan(OUTPUT, dp.ZCDP, "tight", **HALF)),
+    "tight laplace approx": lambda: _infer(dp.Logistic(), **_plan(OBJECTIVE, dp.ZCDP, "tight", **HALF)),
+    "tight pure": lambda: _infer(dp.Logistic(), budget=dp.PureDP(2.0)),
+    "tight zcdp": lambda: _infer(dp.Logistic(), budget=dp.ZCDP(0.5)),
+    "tight approx": lambda: _infer(dp.HuberHinge(1.0), budget=dp.ApproxDP(1.0, 1e-6)),
+    "no privacy": lambda: _infer(dp.Logistic(), budget=dp.NoPrivacy()),
+    "unpenalised zcdp": lambda: _infer(dp.Logistic(), penalty=1e-3, budget=dp.ZCDP(50.0), target="unpenalised"),
+    "unpenalised output": lambda: _infer(
+        dp.Logistic(), penalty=5e-3, target="unpenalised", **_plan(OUTPUT, lambda x: dp.ZCDP(40 * x), "tight")
+    ),
+    "unpenalised refused": lambda: _infer(dp.Logistic(), budget=dp.ZCDP(1e-4), target="unpenalised"),
+    "huber approx": lambda: _infer(dp.Huber(0.2), True, budget=dp.ApproxDP(1.0, 1e-6)),
+    "quantile zcdp": lambda: _infer(dp.SmoothedQuantile(0.25, 0.1), True, budget=dp.ZCDP(0.5)),
+    "svm by arrays": lambda: _arrays(dp.LinearSVC, budget=dp.ZCDP(0.5), knee=0.5),
+    "huber by arrays": lambda: _arrays(dp.HuberRegression, budget=dp.PureDP(4.0), outcome=(0, 20)),
+    "median by arrays": lambda: _arrays(dp.QuantileRegression, budget=dp.ZCDP(1.0), outcome=(0, 20)),
+    "logistic by arrays": lambda: _arrays(dp.LogisticRegression, budget=dp.PureDP(4.0)),
+    "weighted by arrays": lambda: _arrays(dp.LogisticRegression, budget=dp.ZCDP(0.5)),
+    "weighted approx": lambda: _rand(budget=dp.ApproxDP(1.0, 1e-6)),
+    "weighted small": lambda: _rand(budget=dp.ZCDP(0.002)),
+    "unweighted zcdp": lambda: _rand(budget=dp.ZCDP(0.5), target="unweighted"),
+    "add-remove approx": lambda: _rand(plan=dp.GeometryPlan(dp.ApproxDP(1.0, 1e-6), neighbours="add-remove")),
+    "penalised formula": lambda: _rand(budget=dp.ApproxDP(1.0, 1e-6), target="penalised"),
+}
+
+
+def _coverage(**options):
+    X, y, _ = rows(800)
+    study = dp.simulate.coverage(X, y, loss=dp.Logistic(), penalty=0.01, replicates=130, seed=3, **options)
+    return [study.target, study.coverage, study.length, study.nonprivate_length]
+
+
+def _coverage_of_table():
+    demo = dp.datasets.rand_hie()
+    options = {"schema": demo.schema, "formula": demo.formula, "budget": dp.ApproxDP(1.0, 1e-6)}
+    study = dp.simulate.coverage(demo.table, replicates=3, seed=3, **options)
+    return [study.target, study.coverage, study.length, study.nonprivate_length]
+
+
+STUDIES = {
+    "study tight": lambda: _coverage(budget=dp.ZCDP(0.5)),
+    "study paper": lambda: _coverage(**_plan(OBJECTIVE, dp.PureDP, "paper")),
+    "study weighted": _coverage_of_table,
+}
+
+
+def numbers(result):
+    """What a reader sees of a result, and what its error law is made of."""
+    shown = {
+        "names": list(result.names),
+        "status": [str(word) for word in result.status],
+        "private": result.privacy.private,
+        "estimate": result.estimate,
+        "std_error": result.std_error,
+        "interval": result.conf_int(0.9),
+        "band": result.simultaneous(0.8),
+        "p_value": [row["p_value"] for row in result.table()],
+        "noise_share": result.noise_share,
+        "hessian": result.hessian,
+        "score_cov": result.score_cov,
+        "shares": [event.share.amount for event in result.privacy.events],
+    }
+    if result.geometry is not None:
+        shown |= {"weights": result.geometry.preconditioner, "centre": result.geometry.centre}
+        shown |= {"reading": list(result.geometry.full_model_reading), "records": result.geometry.records}
+    return shown
+
+
+def plain(value):
+    """Lists of numbers, as JSON has them."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def main():
+    """Store the numbers."""
+    found = {name: plain(numbers(fit())) for name, fit in FITS.items()}
+    found |= {name: [plain(part) for part in study()] for name, study in STUDIES.items()}
+    STORED.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
