@@ -26,9 +26,9 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 import dpinfer as dp  # noqa: E402
 from dpinfer.data.source import Rows  # noqa: E402
 from dpinfer.maths.laws import SphericalLaplace  # noqa: E402
-from dpinfer.maths.risk import PenalisedRisk  # noqa: E402
+from dpinfer.maths.risk import Risk  # noqa: E402
+from dpinfer.simulate.draws import Population  # noqa: E402
 from dpinfer.simulate.engine import Engine  # noqa: E402
-from dpinfer.simulate.population import Population  # noqa: E402
 from dpinfer.simulate.trial import BLOCK  # noqa: E402
 
 PENALTY, RATE = 1e-3, 0.25
@@ -65,7 +65,7 @@ def ours(X: np.ndarray, y: np.ndarray, loss: dp.Loss, replicates: int = BLOCK) -
     """Fits a second on one thread, counts drawn."""
     np.empty(31 * 2**20, dtype=np.uint8)  # as in a study
     population = Population.of_records(Rows.of(X, y))
-    engine = Engine(population, PenalisedRisk(loss, PENALTY, len(X)))
+    engine = Engine(population, Risk.penalised(loss, PENALTY, len(X)))
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (replicates, engine.dim))
     return replicates / best(lambda: engine.fit(population.counts(np, 0, range(replicates), None), b), 5)
 

@@ -18,9 +18,9 @@ import torch
 import dpinfer as dp
 from dpinfer.data.source import Rows
 from dpinfer.maths.laws import SphericalLaplace
-from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.maths.risk import Risk
+from dpinfer.simulate.draws import Population
 from dpinfer.simulate.engine import Engine
-from dpinfer.simulate.population import Population
 
 PENALTY, RATE = 1e-3, 0.25
 
@@ -37,7 +37,7 @@ def rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 def speed(population: Population, loss: dp.Loss, replicates: int) -> dict[str, float]:
     """Best of five batches, counts drawn on the device, after a warm-up."""
-    engine = Engine(population, PenalisedRisk(loss, PENALTY, population.n), xp, "cuda")
+    engine = Engine(population, Risk.penalised(loss, PENALTY, population.n), xp, "cuda")
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (replicates, engine.dim))
     times, draws = [], []
     torch.cuda.reset_peak_memory_stats()
@@ -63,7 +63,7 @@ def speed(population: Population, loss: dp.Loss, replicates: int) -> dict[str, f
 
 def agreement(population: Population, loss: dp.Loss) -> dict[str, float]:
     """Largest differences between the device and numpy on the same 64 replicates."""
-    risk = PenalisedRisk(loss, PENALTY, population.n)
+    risk = Risk.penalised(loss, PENALTY, population.n)
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (64, population.rows.shape[1]))
     ours = Engine(population, risk).fit(population.counts(np, 0, range(64), None), b)
     theirs = Engine(population, risk, xp, "cuda").fit(population.counts(xp, 0, range(64), "cuda"), b)

@@ -4,10 +4,14 @@ import numpy as np
 from scipy import stats
 
 import dpinfer as dp
+from dpinfer.fit.recipe import Subject, fit
+from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.losses import Loss
-from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.maths.risk import Risk
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.ledger import Entry, Event
+from dpinfer.privacy.release import NoisySum
 
 
 class Tripled:
@@ -60,13 +64,28 @@ def numeric(n, d, seed=0):
     return X, np.clip(X @ np.linspace(-0.5, 0.5, d) + 0.1 * noise, -1, 1)
 
 
-def gate_of(seed, **shares):
-    """A seeded gate with the given shares and nothing booked."""
-    events = [Event(step, "test", share) for step, share in shares.items()]
-    return Gate(Entry("test", "one record", tuple(events)), None, seed)
+def gate_of(seed, *releases):
+    """A seeded gate for the given releases, with nothing booked."""
+    return Gate(Entry("test", "one record", releases), None, seed)
 
 
-def exact_gradient(risk: PenalisedRisk, X, y, coef):
+def noisy_sum(seed, share, source, bounded):
+    """One release of a sum, seeded."""
+    release = NoisySum("sum", share)
+    return gate_of(seed, release).release(release, source, bounded)
+
+
+def weighted_risk(ridge, centre, n, neighbours="replace"):
+    """The logistic risk of rows with weights, around a centre."""
+    return Risk(dp.Logistic(), ridge, n, Neighbours(neighbours), np.asarray(centre, dtype=float), in_ball=False)
+
+
+def fit_weighted(source, design, plan, ledger=None, seed=None):
+    """A fit in a private geometry."""
+    return fit(Weighted(design, plan), source, Subject(), ledger, seed)
+
+
+def exact_gradient(risk: Risk, X, y, coef):
     """Gradient of the penalised sum objective, written out independently of the package's sums."""
     ridge = 2 * risk.n * risk.penalty * coef
     if getattr(risk.loss, "of", "margin") == "residual":

@@ -2,7 +2,7 @@ import numpy as np
 import statsmodels.api as sm
 
 import dpinfer as dp
-from dpinfer.data.schema import Number
+from dpinfer.data.columns import Number
 
 DEMO = dp.datasets.rand_hie()
 

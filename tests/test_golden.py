@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+
 from golden.make import FITS, STORED, STUDIES, numbers
 
 SAVED = json.loads(STORED.read_text(encoding="utf-8"))

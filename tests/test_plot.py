@@ -9,9 +9,9 @@ import pytest
 from matplotlib.colors import to_hex
 
 import dpinfer as dp
-from dpinfer import plot
-from dpinfer.plot import studies
 from dpinfer.simulate import Study
+from dpinfer.views import plot
+from dpinfer.views import plot as studies
 from support import labelled
 
 

@@ -18,8 +18,9 @@ from matplotlib.image import imread
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer import text
-from dpinfer.report import words
+from dpinfer.result import text
+from dpinfer.result.statements import REPORTED
+from dpinfer.views import words
 from support import labelled
 
 X, Y = labelled(2000, 4)
@@ -368,10 +369,10 @@ def test_numbers_for_people(value, decimals, written):
 
 def test_decimals_follow_the_standard_error():
     assert [text.places(error) for error in (0.0123, 0.99, 1.0, 25.0, 300.0, 0.0, np.inf)] == [3, 2, 1, 0, 0, 3, 3]
-    sharp = {"low": 5.678, "high": 5.682, "std_error": 0.001}
+    sharp = {"low": 5.678, "high": 5.682, "std_error": 0.001, "status": REPORTED}
     assert text.interval(sharp) == "5.6780 to 5.6820"
-    assert text.interval({"low": -0.75, "high": 0.004, "std_error": 0.2}) == "−0.750 to 0.004"  # its sign shows
-    assert text.interval({"low": -0.75, "high": 0.0, "std_error": 0.2}) == "−0.75 to 0.00"
+    assert text.interval(sharp | {"low": -0.75, "high": 0.004, "std_error": 0.2}) == "−0.750 to 0.004"  # its sign shows
+    assert text.interval(sharp | {"low": -0.75, "high": 0.0, "std_error": 0.2}) == "−0.75 to 0.00"
     assert [text.p_value(p) for p in (0.0, 0.00099, 0.001, 0.0312, 1.0, np.nan)] == [
         "< .001", "< .001", ".001", ".031", "1.000", "–",
     ]  # fmt: skip

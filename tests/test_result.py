@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.inference import ErrorLaw
+from dpinfer.maths.error import ErrorLaw
 from dpinfer.maths.laws import Gaussian, SphericalLaplace
-from dpinfer.privacy.ledger import Event
-from dpinfer.statements import Model, Privacy
+from dpinfer.privacy.release import NoisySum
+from dpinfer.result.statements import Model, Privacy
 from support import labelled
 
 X, Y = labelled(2000, 3)
@@ -30,7 +30,7 @@ def test_round_trip_is_exact(budget):
     assert again.summary() == result.summary()
     assert again.privacy == result.privacy
     assert again.model == result.model
-    assert json.loads(result.to_json())["version"] == 1
+    assert json.loads(result.to_json())["version"] == 2
 
 
 numbers = st.floats(-1e300, 1e300)
@@ -54,7 +54,7 @@ results = st.builds(
         square(a),
         square(b),
         Model("Logistic()", abs(a), seed, "penalised", name, "paper"),
-        Privacy(budget, name, (Event("estimate", name, dp.ZCDP(1.0)),), flag, not flag),
+        Privacy(budget, name, (NoisySum(name, dp.ZCDP(1.0)),), flag, not flag),
     ),
     st.text(),
     numbers,
@@ -105,7 +105,7 @@ def test_table_and_frame(budget):
     result = fit(budget)
     frame = result.to_frame(level=0.9)
     assert list(frame.index) == ["x1", "x2", "x3"]
-    assert list(frame.columns) == ["estimate", "std_error", "z", "p_value", "low", "high", "status"]
+    assert list(frame.columns) == ["estimate", "std_error", "z", "p_value", "low", "high", "noise_share", "status"]
     assert np.array_equal(frame["estimate"], result.estimate)
     assert np.array_equal(frame["low"], result.conf_int(0.9)[:, 0])
     assert np.allclose(frame["std_error"] ** 2, np.diag(result.covariance))

@@ -3,18 +3,19 @@
 from typing import TYPE_CHECKING, Any
 
 from dpinfer.errors import BudgetError, DpinferError, InputError, LedgerError, PrivacyError
-from dpinfer.fit.geometry.plan import GeometryPlan
-from dpinfer.fit.plan import ObjectivePerturbation, OutputPerturbation, Plan
-from dpinfer.fit.run import infer
+from dpinfer.fit.choose import infer
+from dpinfer.fit.penalised.plan import ObjectivePerturbation, OutputPerturbation, Plan
+from dpinfer.fit.weighted.plan import GeometryPlan
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger
-from dpinfer.result import FitResult
+from dpinfer.result.result import FitResult
 
 if TYPE_CHECKING:
-    from dpinfer import datasets, plot, report, simulate
+    from dpinfer import datasets, simulate
     from dpinfer.data.schema import Schema
-    from dpinfer.estimators import HuberRegression, LinearSVC, LogisticRegression, QuantileRegression
+    from dpinfer.estimators.models import HuberRegression, LinearSVC, LogisticRegression, QuantileRegression
+    from dpinfer.views import plot, report
 
 __version__ = "0.1.0"
 
@@ -53,14 +54,14 @@ __all__ = [
 
 # These load scikit-learn, pandas or matplotlib, so they wait until they are asked for.
 _LATE = {
-    "HuberRegression": "dpinfer.estimators",
-    "LinearSVC": "dpinfer.estimators",
-    "LogisticRegression": "dpinfer.estimators",
-    "QuantileRegression": "dpinfer.estimators",
+    "HuberRegression": "dpinfer.estimators.models",
+    "LinearSVC": "dpinfer.estimators.models",
+    "LogisticRegression": "dpinfer.estimators.models",
+    "QuantileRegression": "dpinfer.estimators.models",
     "Schema": "dpinfer.data.schema",
     "datasets": "dpinfer.datasets",
-    "plot": "dpinfer.plot",
-    "report": "dpinfer.report",
+    "plot": "dpinfer.views.plot",
+    "report": "dpinfer.views.report",
     "simulate": "dpinfer.simulate",
 }
 
@@ -71,7 +72,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module  # noqa: PLC0415
 
     module = import_module(_LATE[name])
-    return module if _LATE[name] == f"dpinfer.{name}" else getattr(module, name)
+    return module if _LATE[name].endswith(f".{name}") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

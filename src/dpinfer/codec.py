@@ -6,6 +6,7 @@ JSON has no infinities and no NaN, so they are written as the texts "inf", "-inf
 import dataclasses
 import math
 from collections.abc import Mapping
+from enum import Enum
 from types import UnionType
 from typing import Any, get_args, get_origin
 
@@ -17,7 +18,7 @@ _EMPTY = "empty array"
 
 
 def encode(value: Any) -> Any:
-    """A dataclass becomes an object with its class name under ``kind``; arrays and tuples become lists."""
+    """A dataclass becomes an object with its class name under ``kind``; arrays and tuples become lists, codes stay."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"kind": type(value).__name__, **fields}
@@ -29,7 +30,7 @@ def encode(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]
-    return value
+    return value.value if isinstance(value, Enum) else value
 
 
 def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
@@ -44,7 +45,7 @@ def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
         return cls(**{name: decode(value[name], kinds, fields[name]) for name in fields})
     if isinstance(value, list):
         return np.array(value, dtype=np.float64) if _holds_array(hint) else tuple(decode(v, kinds) for v in value)
-    return value
+    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
 
 
 def _holds_array(hint: Any) -> bool:

@@ -11,10 +11,12 @@ from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
 from dpinfer.data.source import Rows
-from dpinfer.fit.geometry.plan import GeometryPlan
-from dpinfer.fit.geometry.run import fit_geometry
+from dpinfer.fit.recipe import fit
+from dpinfer.fit.weighted.plan import GeometryPlan
+from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.arrays import Array
-from dpinfer.simulate.weighted import Minimum, minimum, stated
+from dpinfer.maths.sums import Block
+from dpinfer.simulate.single import Minimum, minimum, stated
 from studies.geometry.designs import Data, load
 
 ISOTROPIC_SHARE, RIDGE = 0.85, 1e-3  # the ridge keeps a separated design invertible
@@ -50,7 +52,7 @@ class Cell:
 def whole(design: str, folder: Path) -> Minimum:
     """The full model on the whole data set."""
     data = load(design, folder)
-    return minimum(data.x, data.labels, np.zeros(len(data.box.names)))
+    return minimum(data.x, data.labels, np.zeros(len(data.design.names)))
 
 
 def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
@@ -59,20 +61,20 @@ def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
         data = load(cell.design, folder)
         n = len(data.labels)
         drawn = np.sort(np.random.default_rng([index, 7]).integers(0, n, n))
-        sample = Rows(data.rows[drawn], data.labels[drawn])
-        result = fit_geometry(sample, data.box, cell.plan, None, index)
+        sample = Rows(Block(data.rows[drawn], data.labels[drawn]))
+        result = fit(Weighted(data.design, cell.plan), sample, insecure_seed=index)
         return {"index": index, **_compare(data, result, whole(cell.design, folder))}
 
 
 def _compare(data: Data, result: dp.FitResult, full: Minimum) -> dict[str, Any]:
     geometry, reported = result.geometry, result.reported
     assert geometry is not None
-    about, (low, high) = stated(result, data.box, data.x, data.labels), result.conf_int().T
+    about, (low, high) = stated(result, data.design, data.x, data.labels), result.conf_int().T
 
     def covered(coef: Array) -> Any:
         return np.where(reported, (low <= coef) & (coef <= high), np.nan).tolist()
 
-    slopes = np.concatenate([[np.nan], full.coef[1:] / data.box.half[1:]])
+    slopes = np.concatenate([[np.nan], full.coef[1:] / data.design.half[1:]])
     inside_full = np.array(covered(slopes))
     inside_full[0] = np.nan  # the full model's intercept is at another centre
     with np.errstate(invalid="ignore"):
@@ -93,5 +95,5 @@ def isotropic(cell: Cell, folder: Path) -> Array:
     data, full = load(cell.design, folder), whole(cell.design, folder)
     p = expit(-data.labels * (data.x @ full.coef))
     inverse = np.linalg.inv((data.x * (p * (1 - p))[:, None]).T @ data.x + RIDGE * np.eye(data.x.shape[1]))
-    noise = 2 * 1.03 / (ISOTROPIC_SHARE * cell.rho) * data.box.norm2 * inverse @ inverse
+    noise = 2 * 1.03 / (ISOTROPIC_SHARE * cell.rho) * data.design.norm2 * inverse @ inverse
     return np.asarray(np.sqrt(1 + np.diag(noise) / np.diag(full.covariance)))

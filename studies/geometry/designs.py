@@ -11,10 +11,10 @@ import pandas as pd
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.data import records
-from dpinfer.data.schema import Category, Number, Outcome
+from dpinfer.data.columns import Category, Number, Outcome
+from dpinfer.data.design import Design
+from dpinfer.data.table import read
 from dpinfer.data.terms import Terms
-from dpinfer.fit.geometry.box import Box
 from dpinfer.maths.arrays import Array
 
 Bounds = Mapping[str, tuple[float, float]]
@@ -28,16 +28,16 @@ SYNTHETIC = (
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Encoded rows (norm at most 1, intercept first), labels, and the public box."""
+    """Encoded rows (norm at most 1, intercept first), labels, and the public design."""
 
     rows: Array
     labels: Array
-    box: Box
+    design: Design
 
     @property
     def x(self) -> Array:
         """The rows as (1, x~)."""
-        return np.asarray(self.rows * np.sqrt(self.box.norm2))
+        return np.asarray(self.rows * np.sqrt(self.design.norm2))
 
 
 @lru_cache(maxsize=2)
@@ -49,8 +49,8 @@ def load(name: str, folder: Path) -> Data:
         table, bounds, factors = _READERS[name](folder)
         terms = [Number(column, *limits) for column, limits in bounds.items()]
         terms += [_factor(table, column) for column in factors]
-    design, source, _ = records.read(table, Outcome("outcome", (False, True)), Terms.plain(terms), "margin")
-    return Data(source.rows, source.labels, Box.of(design))
+    design, source = read(table, Outcome("outcome", (False, True)), Terms.plain(terms), "margin")
+    return Data(source.block.rows, source.block.labels, design)
 
 
 def _factor(table: pd.DataFrame, column: str) -> Category:

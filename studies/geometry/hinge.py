@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.fit.geometry.plan import GeometryPlan
+from dpinfer.fit.weighted.plan import GeometryPlan
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.geometry import preconditioner
+from dpinfer.maths.cost import PerturbedObjective
 from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.minimise import minimise
-from dpinfer.maths.perturbation import PerturbedObjective
-from dpinfer.maths.weighted import row_weights
+from dpinfer.maths.moments import preconditioner
+from dpinfer.maths.search import boundary
+from dpinfer.maths.sums import row_weights
 from studies.geometry.designs import load
 
 RIDGE = {"Logistic": 1.0, "HuberHinge": 2.6}
@@ -27,12 +28,8 @@ RIDGE = {"Logistic": 1.0, "HuberHinge": 2.6}
 def scale_for(loss: dp.Loss, rho: float) -> float:
     """The σ of the third release at ρ, with the ridge in proportion."""
     ratio = loss.curvature_bound / RIDGE[type(loss).__name__]
-    low, high = math.sqrt(2 / rho), 4 * math.sqrt(2 / rho)
-    while high > low * (1 + 1e-9):
-        middle = (low + high) / 2
-        cost = PerturbedObjective(middle, ratio / middle, slope_kind(loss)).cost()
-        low, high = (low, middle) if cost <= rho else (middle, high)
-    return high
+    least, shape = math.sqrt(2 / rho), slope_kind(loss)
+    return boundary(lambda s: PerturbedObjective(s, ratio / s, shape).cost() <= rho, 4 * least, least, 1e-9)[0]
 
 
 def lengths(design: str, folder: Path, rho: float, loss: dp.Loss) -> tuple[Array, float]:
@@ -40,7 +37,7 @@ def lengths(design: str, folder: Path, rho: float, loss: dp.Loss) -> tuple[Array
     data = load(design, folder)
     x, y, plan = data.x, data.labels, GeometryPlan(dp.ZCDP(rho))
     (n, d), shares = x.shape, plan.shares
-    A = preconditioner(x.T @ x, data.box.columns, n, plan.scales().kappa(d, n))
+    A = preconditioner(x.T @ x, data.design.columns, n, plan.scales().kappa(d, n))
     u = x @ A.T
     w, scale = row_weights(u), scale_for(loss, shares[2] * rho)
 

@@ -46,14 +46,14 @@ def summarise(cell: Cell, found: list[dict[str, Any]], folder: Path) -> dict[str
             "isotropic_max": ideal.max(),
         }
     columns = {
-        "names": list(data.box.names),
+        "names": list(data.design.names),
         "coverage": by_coefficient["stated"],
         "z": by_coefficient["z"],
         "ratio": length,
         "reported": arrays["reported"].mean(axis=0),
     }
     rounded = {key: _plain(value) for key, value in summary.items()}
-    facts = {"n": len(data.labels), "d": len(data.box.names), "replicates": len(found)}
+    facts = {"n": len(data.labels), "d": len(data.design.names), "replicates": len(found)}
     return {**asdict(cell), **facts, **rounded, "coefficients": {key: _plain(value) for key, value in columns.items()}}
 
 

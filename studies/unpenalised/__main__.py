@@ -13,7 +13,7 @@ import numpy as np
 
 import dpinfer as dp
 from dpinfer.data.formula import parse
-from dpinfer.data.records import read
+from dpinfer.data.table import read
 from studies.common import write
 
 BUDGETS = {
@@ -28,9 +28,9 @@ TRUTH = np.array([2.0, -1.0, 0.5, 0.0, 1.0, -0.5])
 def populations() -> Iterator[tuple[str, dict[str, Any]]]:
     """Name and arguments of a study for each population."""
     demo = dp.datasets.rand_hie()
-    _, source, _ = read(demo.table, *parse(demo.formula, demo.schema), "margin")
+    _, source = read(demo.table, *parse(demo.formula, demo.schema), "margin")
     for times in (1, 5):
-        rows, labels = np.tile(source.rows, (times, 1)), np.tile(source.labels, times)
+        rows, labels = np.tile(source.block.rows, (times, 1)), np.tile(source.block.labels, times)
         yield f"RAND HIE, n = {len(rows):,}", {"X": rows, "y": labels}
     rng = np.random.default_rng(0)
     for n in (20_000, 100_000):

@@ -13,15 +13,14 @@ from scipy.stats import beta
 
 import dpinfer as dp
 from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
-from dpinfer.fit.estimate import estimate as plain_estimate
-from dpinfer.fit.geometry.box import Box, Projected
-from dpinfer.fit.geometry.releases import crude_moments, estimate, refined_moments, shape_of
-from dpinfer.fit.matrices import private_matrices
-from dpinfer.fit.plan import default_plan
-from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.data.source import Mapped, Rows
+from dpinfer.fit.penalised.matrices import private_matrices
+from dpinfer.fit.penalised.plan import default_plan
+from dpinfer.fit.weighted.releases import Setting, crude_moments, estimate, refined_moments, shape_of
+from dpinfer.maths.risk import Risk
+from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.ledger import Entry
+from dpinfer.privacy.release import NoisySum, PerturbedMinimum
 
 RUNS, ALARM, COMMON = 300, 0.1, 150
 DESIGN = Design.of_bounds((-1.0, 1.0), ("a",))
@@ -60,7 +59,7 @@ class Twin:
 
 
 def neighbour(source):
-    return Projected(source.source.other, source.matrix) if isinstance(source, Projected) else source.other
+    return Mapped(source.source.other, source.matrix) if isinstance(source, Mapped) else source.other
 
 
 class Suspicious(Gate):
@@ -68,43 +67,36 @@ class Suspicious(Gate):
 
     ratio = 0.0
 
-    def noisy_sum(self, step, source, bounded):
-        out = super().noisy_sum(step, source, bounded)
-        far = [((out.value - s.total(bounded.of_block)) ** 2).sum() for s in (source, neighbour(source))]
+    def release(self, booked, source, what):
+        out = super().release(booked, source, what)
+        if isinstance(what, Risk):
+            self._compare(source, what, out)
+            return out
+        far = [((out.value - s.total(what.of_block)) ** 2).sum() for s in (source, neighbour(source))]
         self.ratio += (far[1] - far[0]) / (2 * out.noise.scale**2)
         return out
 
-    def centred_minimum(self, step, source, risk):
-        out = super().centred_minimum(step, source, risk)
-        self._compare(source, risk, out)
-        return out
-
-    def perturbed_minimum(self, step, source, risk, kind):
-        out = super().perturbed_minimum(step, source, risk, kind)
-        self._compare(source, risk, out)
-        return out
-
     def _compare(self, source, risk, out):
-        d, theta, logs = source.dim, out.value, []
+        d, step, logs = source.dim, out.value - risk.centre, []
         for data in (source, neighbour(source)):
-            sums = data.total(risk.totals(theta))
-            b = sums[1 : d + 1] + risk.ridge * theta
+            sums = data.total(risk.totals(step))
+            b = sums[1 : d + 1] + risk.ridge * step
             bend = np.linalg.slogdet(sums[d + 1 :].reshape(d, d) + risk.ridge * np.eye(d))[1]
             logs.append(bend - b @ b / (2 * out.noise.scale**2))
         self.ratio += logs[0] - logs[1]
 
 
 def in_geometry(source, plan):
-    gate, box = Suspicious(Entry("audit", "", plan.events()), None), Box.of(DESIGN)
-    known = refined_moments(gate, source, box, plan, crude_moments(gate, source, box, plan))
-    estimate(gate, source, box, plan, shape_of(known, box, plan))
+    gate, at = Suspicious(Entry("audit", "", plan.releases()), None), Setting.of(DESIGN, plan)
+    known = refined_moments(gate, source, at, crude_moments(gate, source, at))
+    estimate(gate, source, at, shape_of(known, at))
     return gate.ratio
 
 
 def plainly(source, plan):
-    gate = Suspicious(Entry("audit", "", plan.events()), None)
-    coef = plain_estimate(plan, gate, source, RISK)
-    private_matrices(gate, source, RISK, coef.value, plan.recipe)
+    first, *others = releases = plan.releases(RISK)
+    gate = Suspicious(Entry("audit", "", releases), None)
+    private_matrices(gate, others, source, RISK, gate.release(first, source, RISK).value)
     return gate.ratio
 
 
@@ -120,12 +112,12 @@ def alarms(release, plan):
 
 def allowed(events, false_alarms):
     """The largest rate of true alarms that (ε, δ(ε)) allows, at every ε."""
-    release = next(event.perturbed for event in events if event.perturbed is not None)
-    mu = np.sqrt(2 * sum(event.share.rho for event in events if event.additive))
+    (release,) = (event.objective for event in events if isinstance(event, PerturbedMinimum))
+    mu = np.sqrt(2 * sum(event.share.rho for event in events if isinstance(event, NoisySum)))
     return min(np.exp(e) * false_alarms + release.delta(e, mu) for e in np.linspace(0, 6, 61))
 
 
-RISK = PenalisedRisk(dp.Logistic(), 2e-3, COMMON + 1)
+RISK = Risk.penalised(dp.Logistic(), 2e-3, COMMON + 1)
 CASES = {
     "weighted": (in_geometry, dp.GeometryPlan(dp.ZCDP(1.0))),
     "unweighted": (in_geometry, dp.GeometryPlan(dp.ZCDP(1.0), "unweighted")),
@@ -136,7 +128,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_best_test_is_no_better_than_promised(case, monkeypatch):
     release, plan = CASES[case]
-    events = plan.events(RISK) if release is plainly else plan.events()
+    events = plan.releases(RISK) if release is plainly else plan.releases()
     true, false = alarms(release, plan)
     assert true <= allowed(events, false)
     honest = Gate._draw

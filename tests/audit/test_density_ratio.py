@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.maths.risk import Risk
 from support import Tripled
 
 
@@ -33,7 +33,7 @@ def worst_ratio(loss, ridge, epsilon, margins, rate=None):
     and the second coordinates of the two records point apart; a crowd without curvature aligns b with that axis.
     """
     n, length = 400_001, 1000.0
-    risk = PenalisedRisk(loss, ridge / (2 * n), n)
+    risk = Risk.penalised(loss, ridge / (2 * n), n)
     rate = risk.perturbation_rate(epsilon) if rate is None else rate
     coef = np.array([-length, 0.0])
 
@@ -49,7 +49,7 @@ def test_slopes_beyond_one_are_counted():
     margins, ridge = [0.5 + 1e-9, -20.0], 6.0
     loss = Tripled(dp.HuberHinge(0.5))
     assert 0.99 < worst_ratio(loss, ridge, 1.0, margins) <= 1 + 1e-9
-    rate = 3 * PenalisedRisk(loss, ridge / 800_002, 400_001).perturbation_rate(1.0)
+    rate = 3 * Risk.penalised(loss, ridge / 800_002, 400_001).perturbation_rate(1.0)
     assert worst_ratio(loss, ridge, 1.0, margins, rate) > 1.5
 
 
@@ -83,7 +83,7 @@ def test_guarantee_objective_perturbation(knee, ridge, epsilon):
 @pytest.mark.parametrize(("ridge", "epsilon"), [(1.0, 1.0), (0.5, 2.0), (5.0, 0.5), (20.0, 0.2), (8.0, 3.0)])
 def test_logistic_reaches_its_coupled_supremum(ridge, epsilon):
     n = 400_001
-    rate = PenalisedRisk(dp.Logistic(), ridge / (2 * n), n).perturbation_rate(epsilon)
+    rate = Risk.penalised(dp.Logistic(), ridge / (2 * n), n).perturbation_rate(epsilon)
     worst, supremum = logistic_worst_ratio(ridge, epsilon), coupled_supremum(ridge, rate)
     assert worst <= epsilon
     assert worst <= supremum * (1 + 1e-9)
@@ -97,8 +97,8 @@ def test_random_neighbours_never_exceed_epsilon(loss):
     rng = np.random.default_rng(0)
     for _ in range(2000 if not isinstance(loss, Tripled) else 50):  # a loss of one's own is checked each time
         n, d, epsilon = int(rng.integers(1, 6)), int(rng.integers(1, 4)), float(rng.uniform(0.2, 3))
-        risk = PenalisedRisk(loss, 0, n)
-        risk = PenalisedRisk(loss, risk.smallest_penalty(epsilon) * rng.uniform(1.01, 20), n)
+        risk = Risk.penalised(loss, 0, n)
+        risk = Risk.penalised(loss, risk.smallest_penalty(epsilon) * rng.uniform(1.01, 20), n)
         rows = rng.standard_normal((n + 1, d))
         rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
         coef = rng.standard_normal(d) * 10 ** rng.uniform(-2, 2)
@@ -117,13 +117,13 @@ def test_mutation_without_kappa_is_caught(epsilon):
 def test_the_sharp_logistic_constant(ridge, epsilon):
     """Where ncε >= 1 the logistic loss needs no κ: rate ε/2 reaches ε and does not exceed it."""
     n = 400_001
-    rate = PenalisedRisk(dp.Logistic(), ridge / (2 * n), n).perturbation_rate(epsilon, sharp=True)
+    rate = Risk.penalised(dp.Logistic(), ridge / (2 * n), n).perturbation_rate(epsilon, sharp=True)
     assert rate == epsilon / 2
     assert coupled_supremum(ridge, rate) <= epsilon * (1 + 1e-9)
     assert 0.99 * epsilon <= logistic_worst_ratio(ridge, epsilon, rate) <= epsilon * (1 + 1e-9)
-    below = PenalisedRisk(dp.Logistic(), 0.99 / epsilon / n, n)
+    below = Risk.penalised(dp.Logistic(), 0.99 / epsilon / n, n)
     assert below.perturbation_rate(epsilon, sharp=True) == below.perturbation_rate(epsilon) < epsilon / 2
-    assert PenalisedRisk(dp.HuberHinge(1.0), ridge, n).perturbation_rate(epsilon, sharp=True) < epsilon / 2
+    assert Risk.penalised(dp.HuberHinge(1.0), ridge, n).perturbation_rate(epsilon, sharp=True) < epsilon / 2
 
 
 def test_mutation_of_the_factor_two_is_caught():

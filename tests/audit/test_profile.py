@@ -5,9 +5,8 @@ import pytest
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.maths.accounting import epsilon_from_zcdp
+from dpinfer.maths.cost import PerturbedObjective, epsilon_from_zcdp
 from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.perturbation import PerturbedObjective
 from exact import Pair, turned
 
 EPSILONS = (0.02, 0.1, 0.3, 1.0, 2.0)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import dpinfer as dp
+from dpinfer.maths.cost import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
 from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.perturbation import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
 from exact import Pair, turned
 from support import Tripled
 

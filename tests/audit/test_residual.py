@@ -10,10 +10,11 @@ from scipy.special import logsumexp
 
 import dpinfer as dp
 from dpinfer.data.source import Rows
+from dpinfer.maths.cost import PerturbedObjective
 from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.perturbation import PerturbedObjective
-from dpinfer.maths.risk import PenalisedRisk
-from dpinfer.privacy.gate import _minimiser
+from dpinfer.maths.minimise import minimum
+from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import Block
 from support import Tripled
 
 LOSSES = [
@@ -96,7 +97,7 @@ def log_ratio(loss, pair, ridge, rate, theta):
 def worst_ratio(loss, ridge, epsilon, rate=None):
     """Over records that are bent at some θ > 0 and steep, against records that are steep the other way."""
     n = 10
-    rate = PenalisedRisk(loss, ridge / (2 * n), n).perturbation_rate(epsilon) if rate is None else rate
+    rate = Risk.penalised(loss, ridge / (2 * n), n).perturbation_rate(epsilon) if rate is None else rate
     theta, found = np.linspace(-1, 1, 401), []
     for y in np.linspace(-1, 1, 41):
         for other in ((1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (-1.0, -1.0), (0.5, -1.0)):
@@ -125,7 +126,7 @@ def test_mutations_of_the_rate_are_caught():
     loss, ridge, epsilon = dp.Huber(0.1), 2.0, 1.0
     assert worst_ratio(loss, ridge, epsilon, rate=epsilon / (2 * loss.slope_bound)) > 1.3 * epsilon
     tripled = Tripled(loss)
-    rate = PenalisedRisk(loss, ridge / 20, 10).perturbation_rate(epsilon)
+    rate = Risk.penalised(loss, ridge / 20, 10).perturbation_rate(epsilon)
     assert worst_ratio(tripled, 3 * ridge, epsilon, rate=rate) > 1.5 * epsilon
 
 
@@ -137,7 +138,7 @@ def worst_change(bounded, coef, seed=0):
         parts = []
         for record in flat.reshape(2, d + 1):
             x = record[:d] / max(1, np.linalg.norm(record[:d]))
-            parts.append(bounded.of_block(x[None], np.clip(record[d:], -1, 1)))
+            parts.append(bounded.of_block(Block(x[None], np.clip(record[d:], -1, 1))))
         return float(np.linalg.norm(parts[0] - parts[1]))
 
     starts = rng.standard_normal((400, 2 * (d + 1)))
@@ -158,7 +159,7 @@ SUMS = [
 @pytest.mark.parametrize(("name", "stated", "attained"), SUMS, ids=[row[0] for row in SUMS])
 def test_sensitivities_are_attained_and_never_exceeded(loss, name, stated, attained):
     """A factor sqrt 2 of the first two bounds is the triangle inequality's, as in the paper."""
-    risk = PenalisedRisk(loss, 0.01, 10)
+    risk = Risk.penalised(loss, 0.01, 10)
     bounded = getattr(risk, name)(COEF)
     assert bounded.bound == pytest.approx(stated(loss, risk), rel=1e-4)
     largest = worst_change(bounded, COEF)
@@ -167,8 +168,8 @@ def test_sensitivities_are_attained_and_never_exceeded(loss, name, stated, attai
 
 def test_the_stacked_bounds():
     huber, quantile = dp.Huber(0.3), dp.SmoothedQuantile(0.8, 0.05)
-    assert PenalisedRisk(huber, 0.01, 10).stacked_sum(COEF).bound == pytest.approx(2 * 0.3**2)
-    assert PenalisedRisk(quantile, 0.01, 10).stacked_sum(COEF).bound == pytest.approx(2**0.5 * 1.0356 * 0.8**2)
+    assert Risk.penalised(huber, 0.01, 10).stacked_sum(COEF).bound == pytest.approx(2 * 0.3**2)
+    assert Risk.penalised(quantile, 0.01, 10).stacked_sum(COEF).bound == pytest.approx(2**0.5 * 1.0356 * 0.8**2)
     s = np.linspace(0, 1, 100_001)
     for tau in np.linspace(0.01, 0.99, 99):
         L = max(tau, 1 - tau)
@@ -178,7 +179,7 @@ def test_the_stacked_bounds():
 def test_mutation_residuals_no_larger_than_the_coefficients_is_caught():
     """The outcome moves a residual too: a slope bound over abs(r) <= ‖θ‖ is exceeded."""
     loss, coef = dp.Huber(2.0), np.array([0.3, 0.0])
-    bounded = PenalisedRisk(loss, 0.01, 10).score_sum(coef)
+    bounded = Risk.penalised(loss, 0.01, 10).score_sum(coef)
     assert bounded.bound == pytest.approx(2 * 1.3**2)
     assert worst_change(bounded, coef) > 4 * 2 * loss.slope_within(0.3) ** 2
 
@@ -188,10 +189,12 @@ def test_the_minimiser_moves_by_at_most_its_sensitivity(loss):
     rng, ratios = np.random.default_rng(0), []
     for _ in range(100):
         n, d, c = int(rng.integers(1, 4)), int(rng.integers(1, 4)), 10 ** rng.uniform(-2, 1)
-        risk = PenalisedRisk(loss, c, n)
+        risk = Risk.penalised(loss, c, n)
         rows, y = rng.standard_normal((n + 1, d)), rng.choice([-1, 1, 0.3], n + 1)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        a, b = (_minimiser(Rows.of(rows[s], y[s], "residual"), risk, np.zeros(d)) for s in (slice(n), slice(1, n + 1)))
+        a, b = (
+            minimum(risk, Rows.of(rows[s], y[s], "residual").total, np.zeros(d)) for s in (slice(n), slice(1, n + 1))
+        )
         ratios.append(np.linalg.norm(a - b) / risk.minimiser_sensitivity())
     assert 0.7 < max(ratios) <= 1 + 1e-9
 

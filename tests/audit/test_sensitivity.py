@@ -6,8 +6,9 @@ from scipy import optimize
 
 import dpinfer as dp
 from dpinfer.data.source import Rows
-from dpinfer.maths.risk import PenalisedRisk
-from dpinfer.privacy.gate import _minimiser
+from dpinfer.maths.minimise import minimum
+from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import Block
 from support import LOSSES, Tripled
 
 
@@ -18,7 +19,7 @@ def worst_change(bounded, d, coef, seed=0):
     def change(flat):
         pair = flat.reshape(2, d)
         pair = pair / np.maximum(1, np.linalg.norm(pair, axis=1, keepdims=True))
-        a, b = (bounded.of_block(row[None], np.ones(1)) for row in pair)
+        a, b = (bounded.of_block(Block(row[None], np.ones(1))) for row in pair)
         return float(np.linalg.norm(a - b))
 
     starts = rng.standard_normal((400, 2 * d))
@@ -36,7 +37,7 @@ CASES = [(loss, scale) for loss in LOSSES for scale in (0.0, 0.5, 3.0, 20.0)]
 @pytest.mark.parametrize(("loss", "scale"), CASES)
 def test_guarantee_curvature_sensitivity(loss, scale):
     coef = scale * np.array([0.6, -0.8, 0.0])
-    bounded = PenalisedRisk(loss, 0.01, 10).curvature_sum(coef)
+    bounded = Risk.penalised(loss, 0.01, 10).curvature_sum(coef)
     assert bounded.bound == 2 * loss.curvature_bound
     worst = worst_change(bounded, 3, coef)
     assert worst <= bounded.bound
@@ -47,7 +48,7 @@ def test_guarantee_curvature_sensitivity(loss, scale):
 @pytest.mark.parametrize(("loss", "scale"), CASES)
 def test_guarantee_score_sensitivity(loss, scale):
     coef = scale * np.array([0.6, -0.8, 0.0])
-    bounded = PenalisedRisk(loss, 0.01, 10).score_sum(coef)
+    bounded = Risk.penalised(loss, 0.01, 10).score_sum(coef)
     worst = worst_change(bounded, 3, coef)
     assert worst <= bounded.bound
     assert worst > 0.5 * bounded.bound
@@ -57,7 +58,7 @@ def test_guarantee_score_sensitivity(loss, scale):
 def test_guarantee_stacked_sensitivity(loss, scale):
     """Both matrices in one vector: never exceeded, and attained where the margins allow the worst slope."""
     coef = scale * np.array([0.6, -0.8, 0.0])
-    risk = PenalisedRisk(loss, 0.01, 10)
+    risk = Risk.penalised(loss, 0.01, 10)
     bounded = risk.stacked_sum(coef)
     worst = worst_change(bounded, 3, coef)
     assert worst <= bounded.bound
@@ -75,7 +76,7 @@ def test_the_supremum_of_the_logistic_stack():
 
 def test_score_sensitivity_is_the_papers_at_the_released_coefficients():
     coef = np.array([0.6, -0.8, 0.0])
-    logistic, hinge = (PenalisedRisk(loss, 0.01, 10).score_sum for loss in (dp.Logistic(), dp.HuberHinge(2.0)))
+    logistic, hinge = (Risk.penalised(loss, 0.01, 10).score_sum for loss in (dp.Logistic(), dp.HuberHinge(2.0)))
     assert logistic(coef).bound == pytest.approx(2 / (1 + np.exp(-1)) ** 2, rel=1e-12)
     assert hinge(coef).bound == 2.0
     assert hinge(0 * coef).bound == 2.0
@@ -84,7 +85,7 @@ def test_score_sensitivity_is_the_papers_at_the_released_coefficients():
 def test_mutation_score_sensitivity_at_other_coefficients_is_caught():
     """Σ bounded at θ = 0 instead of the released θ~ is exceeded."""
     coef = np.array([1.8, -2.4, 0.0])
-    risk = PenalisedRisk(dp.Logistic(), 0.01, 10)
+    risk = Risk.penalised(dp.Logistic(), 0.01, 10)
     assert worst_change(risk.score_sum(coef), 3, coef) > risk.score_sum(0 * coef).bound
 
 
@@ -99,10 +100,10 @@ class Spiky(Tripled):
 
 
 def test_a_sum_keeps_its_bound_even_if_the_loss_lies():
-    risk, coef = PenalisedRisk(Spiky(dp.HuberHinge(1.0)), 0.01, 1), np.array([0.625])
+    risk, coef = Risk.penalised(Spiky(dp.HuberHinge(1.0)), 0.01, 1), np.array([0.625])
     row = np.ones((1, 1))
     for bounded in (risk.curvature_sum(coef), risk.score_sum(coef)):
-        assert np.linalg.norm(bounded.of_block(row, np.ones(1))) == pytest.approx(bounded.bound / 2)
+        assert np.linalg.norm(bounded.of_block(Block(row, np.ones(1)))) == pytest.approx(bounded.bound / 2)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -110,17 +111,17 @@ def test_guarantee_minimiser_sensitivity(loss):
     rng = np.random.default_rng(0)
     for _ in range(300):
         n, d, c = int(rng.integers(1, 5)), int(rng.integers(1, 4)), 10 ** rng.uniform(-2, 1)
-        risk = PenalisedRisk(loss, c, n)
+        risk = Risk.penalised(loss, c, n)
         rows = rng.standard_normal((n + 1, d))
         rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
-        a, b = (_minimiser(Rows.of(r, np.ones(n)), risk, np.zeros(d)) for r in (rows[:-1], rows[1:]))
+        a, b = (minimum(risk, Rows.of(r, np.ones(n)).total, np.zeros(d)) for r in (rows[:-1], rows[1:]))
         assert np.linalg.norm(a - b) <= risk.minimiser_sensitivity() * (1 + 1e-9)
 
 
 def test_minimiser_sensitivity_is_attained():
     """One record of the linear part of the hinge, turned round: the minimum moves by exactly 1/(nc)."""
     c = 2.0
-    risk = PenalisedRisk(dp.HuberHinge(0.5), c, 1)
-    a, b = (_minimiser(Rows.of([[s]], [1.0]), risk, np.zeros(1)) for s in (1.0, -1.0))
+    risk = Risk.penalised(dp.HuberHinge(0.5), c, 1)
+    a, b = (minimum(risk, Rows.of([[s]], [1.0]).total, np.zeros(1)) for s in (1.0, -1.0))
     assert abs(a - b)[0] == pytest.approx(risk.minimiser_sensitivity(), rel=1e-9)
     assert risk.minimiser_sensitivity() == 1 / c

@@ -9,21 +9,19 @@ from scipy.special import expit, logsumexp
 
 import dpinfer as dp
 from dpinfer.data.source import Rows
-from dpinfer.maths import weighted
-from dpinfer.maths.weighted import (
-    REPLACE,
-    WeightedRisk,
-    perturbed,
-    ridge_for,
-    row_weights,
-    second_moment,
-    unstack,
-    weighted_moment_and_score,
-)
-from support import follows, gate_of
+from dpinfer.maths import sums as maths_sums
+from dpinfer.maths.cost import PerturbedObjective, scale_with_ridge
+from dpinfer.maths.sums import Block, moment_and_score, row_weights, second_moment
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.release import NoisySum, PerturbedMinimum
+from support import follows, gate_of, weighted_risk
 
-NOTIONS = ("replace", "add-remove")
+NOTIONS = (Neighbours.REPLACE, Neighbours.ADD_REMOVE)
 DIM = 3
+
+
+def ridge_for(rho):
+    return scale_with_ridge(rho, 0.25, "logistic")
 
 
 def worst_change(bounded, neighbours, ball=False, polish=2):
@@ -35,7 +33,7 @@ def worst_change(bounded, neighbours, ball=False, polish=2):
 
     def value(row, label):
         row = row / max(1, np.linalg.norm(row)) if ball else row
-        return bounded.of_block(row[None], np.array([label]))
+        return bounded.of_block(Block(row[None], np.array([label])).mapped(np.eye(DIM)))
 
     def change(flat, labels):
         first = value(flat[:DIM], labels[0])
@@ -63,7 +61,7 @@ def test_guarantee_moment_sensitivity(neighbours):
 
 @pytest.mark.parametrize("neighbours", NOTIONS)
 def test_guarantee_moment_and_score_sensitivity(neighbours):
-    bounded = weighted_moment_and_score(neighbours)
+    bounded = moment_and_score(neighbours)
     assert bounded.bound == pytest.approx({"replace": 1.590990, "add-remove": 1.118034}[neighbours], abs=1e-6)
     worst = worst_change(bounded, neighbours)
     assert 0.99 * bounded.bound < worst <= bounded.bound * (1 + 1e-9)
@@ -74,7 +72,7 @@ def test_guarantee_moment_and_score_sensitivity(neighbours):
 def test_guarantee_weighted_stack_sensitivity(neighbours, size):
     """At every released coefficient; attained where the margins allow the worst slope."""
     coef = size * np.array([0.6, -0.8, 0.0])
-    bounded = WeightedRisk(5.0, np.zeros(DIM), 10, neighbours).stacked_sum(coef)
+    bounded = weighted_risk(5.0, np.zeros(DIM), 10, neighbours).stacked_sum(coef)
     assert bounded.bound == pytest.approx({"replace": np.sqrt(2) * 1.0356, "add-remove": 1.0356}[neighbours])
     worst = worst_change(bounded, neighbours)
     assert worst <= bounded.bound
@@ -85,12 +83,12 @@ def test_guarantee_weighted_stack_sensitivity(neighbours, size):
 @pytest.mark.parametrize("neighbours", NOTIONS)
 def test_mutations_are_caught(neighbours, monkeypatch):
     """A halved bound, no weight at all, or a weight without the square: all are exceeded."""
-    risk = WeightedRisk(5.0, np.zeros(DIM), 10, neighbours)
-    sums = [weighted_moment_and_score(neighbours), risk.stacked_sum(5 * np.array([0.6, -0.8, 0.0]))]
+    risk = weighted_risk(5.0, np.zeros(DIM), 10, neighbours)
+    sums = [moment_and_score(neighbours), risk.stacked_sum(5 * np.array([0.6, -0.8, 0.0]))]
     for bounded in sums:
         assert worst_change(bounded, neighbours, polish=0) > bounded.bound / 2
     for mutant in (lambda u: np.ones(len(u)), lambda u: 1 / np.maximum(1, np.linalg.norm(u, axis=1))):
-        monkeypatch.setattr(weighted, "row_weights", mutant)
+        monkeypatch.setattr(maths_sums, "row_weights", mutant)
         for bounded in sums:
             assert worst_change(bounded, neighbours, polish=0) > 2 * bounded.bound
 
@@ -122,7 +120,7 @@ def worst_ratio(neighbours, scale_factor=1.0, weigh=row_weights):
     """Largest exact Rényi divergence over the claimed ρα, by quadrature."""
     ratios = []
     for rho in (0.01, 0.3, 2.0):
-        risk = WeightedRisk(ridge_for(rho), np.array([1.5]), 4, neighbours)
+        risk = weighted_risk(ridge_for(rho), np.array([1.5]), 4, neighbours)
         scale = risk.perturbation_scale(rho) * scale_factor
         t = 1.5 + np.linspace(-1, 1, 40_001) * (12 * scale + 40) / risk.ridge
         for pair in PAIRS[neighbours]:
@@ -150,17 +148,17 @@ def test_guarantee_weighted_objective_perturbation(neighbours):
 
 
 def test_a_ridge_that_no_noise_can_pay_for():
-    with pytest.raises(dp.BudgetError, match="ridge"):
-        WeightedRisk(1e-6, np.zeros(2), 1).perturbation_scale(0.01)
+    with pytest.raises(dp.BudgetError, match="too small"):
+        weighted_risk(1e-6, np.zeros(2), 1).perturbation_scale(0.01)
 
 
 def test_ridge_and_noise_cost_their_share():
     for rho in (1e-4, 0.01, 0.5, 20.0):
         s = ridge_for(rho)
-        assert perturbed(s, s, REPLACE).cost() <= rho
-        assert perturbed(0.999 * s, 0.999 * s, REPLACE).cost() > rho
-        assert WeightedRisk(s, np.zeros(2), 1).perturbation_scale(rho) == pytest.approx(s, rel=1e-9)
-        assert WeightedRisk(s, np.zeros(2), 1, "add-remove").perturbation_scale(rho) == pytest.approx(s / 2, rel=1e-9)
+        assert PerturbedObjective(s, 0.25 / s, "logistic").cost() <= rho
+        assert PerturbedObjective(0.999 * s, 0.25 / (0.999 * s), "logistic").cost() > rho
+        assert weighted_risk(s, np.zeros(2), 1).perturbation_scale(rho) == pytest.approx(s, rel=1e-9)
+        assert weighted_risk(s, np.zeros(2), 1, "add-remove").perturbation_scale(rho) == pytest.approx(s / 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("neighbours", NOTIONS)
@@ -169,9 +167,10 @@ def test_the_noise_of_the_minimum_is_recovered(neighbours):
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((60, DIM)) * 2, rng.choice([-1.0, 1.0], 60)
     rho, found = 0.8, []
-    risk = WeightedRisk(ridge_for(rho), np.array([0.5, -1.0, 0.2]), 60, neighbours)
+    risk = weighted_risk(ridge_for(rho), np.array([0.5, -1.0, 0.2]), 60, neighbours)
+    release, source = PerturbedMinimum.of("estimate", dp.ZCDP(rho), risk), Rows(Block(X, y).mapped(np.eye(DIM)))
     for seed in range(400):
-        t = risk.centre + gate_of(seed, estimate=dp.ZCDP(rho)).centred_minimum("estimate", Rows(X, y), risk).value
+        t = gate_of(seed, release).release(release, source, risk).value
         slopes = [min(1, 1 / (x @ x)) * label * -expit(-label * (x @ t)) * x for x, label in zip(X, y, strict=True)]
         found.append(-np.sum(slopes, axis=0) - risk.ridge * (t - risk.centre))
     scale = ridge_for(rho) / {"replace": 1, "add-remove": 2}[neighbours]
@@ -181,17 +180,19 @@ def test_the_noise_of_the_minimum_is_recovered(neighbours):
     assert not follows(b, stats.norm(scale=0.8 * scale))
 
 
-def test_a_minimum_needs_a_zcdp_share():
-    risk = WeightedRisk(5.0, np.zeros(DIM), 10)
-    with pytest.raises(dp.PrivacyError, match="zCDP"):
-        gate_of(0, estimate=dp.PureDP(1.0)).centred_minimum("estimate", Rows(np.eye(DIM), np.ones(DIM)), risk)
+def test_a_minimum_is_no_sum():
+    risk, source = weighted_risk(5.0, np.zeros(DIM), 10), Rows(Block(np.eye(DIM), np.ones(DIM)))
+    for share in (dp.PureDP(1.0), dp.ZCDP(1.0)):
+        release = NoisySum("estimate", share)
+        with pytest.raises(dp.PrivacyError, match="not its release"):
+            gate_of(0, release).release(release, source, risk)
 
 
 def test_the_values_of_the_stack():
     """4 w f'' u uᵀ and w² f'² u uᵀ, for a row that is down-weighted."""
     u, y, coef = np.array([[1.2, -0.9]]), np.array([-1.0]), np.array([0.4, 0.3])
     w, p = 1 / (u**2).sum(), 1 / (1 + np.exp(-(u @ coef)[0]))
-    risk = WeightedRisk(1.0, np.zeros(2), 1)
-    hessian, score = unstack(risk.stacked_sum(coef).of_block(u, y), 2)
+    risk = weighted_risk(1.0, np.zeros(2), 1)
+    hessian, score = risk.unstack(risk.stacked_sum(coef).of_block(Block(u, y).mapped(np.eye(2))), 2)
     assert np.allclose(hessian, w * p * (1 - p) * u.T @ u)
     assert np.allclose(score, (w * p) ** 2 * u.T @ u)

@@ -6,7 +6,8 @@ import sqlite3
 import pytest
 
 import dpinfer as dp
-from dpinfer.privacy.ledger import Entry, Event
+from dpinfer.privacy.book import Entry
+from dpinfer.privacy.release import NoisySum
 from terminal import fails, files_in, run, run_here, succeeds
 
 TOTALS = {
@@ -20,7 +21,7 @@ TOTALS = {
 def booked(tmp_path):
     """A ledger with one entry."""
     ledger = dp.Ledger.create(tmp_path / "ledger.db", dp.ZCDP(1.0), title="Claims")
-    ledger.book(Entry("a [sum]", "one record", (Event("sum", "noise", dp.ZCDP(0.25), additive=True),)))
+    ledger.book(Entry("a [sum]", "one record", (NoisySum("sum", dp.ZCDP(0.25)),)))
     return ledger
 
 

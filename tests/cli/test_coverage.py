@@ -133,7 +133,7 @@ def test_a_bar_on_a_terminal_and_130_on_interrupt(folder):
 
 BAD = {
     "syntax": (GOOD + "level = = 1\n", "not valid TOML", "line 9"),
-    "empty": ("", "[privacy]", "for example"),
+    "empty": ("", "[data]", "for example"),
     "section": (GOOD + "[studdy]\n", "'studdy'", "did you mean study?"),
     "other section": (GOOD + "[zzz]\n", "'zzz'", "there are data"),
     "no section": ("data = 3\n", "write [data]"),
@@ -160,7 +160,6 @@ BAD = {
     "formula text": (GOOD.replace("y ~ a + b", "y ~ a +"), "formula"),
     "formula type": (GOOD.replace('"y ~ a + b"', "3"), "[data] formula", "text in quotes"),
     "loss": (GOOD + '[model]\nloss = "hinge"\n', "[model] loss", '"logistic" or "svm"'),
-    "residual loss": (GOOD + '[model]\nloss = "huber"\n', "[model] loss", "dp.simulate.coverage"),
     "loss type": (GOOD + "[model]\nloss = [1]\n", "[model] loss", "not [1]"),
     "knee": (GOOD + '[model]\nloss = "huber_hinge"\nknee = 0\n', "[model] knee", "above 0"),
     "lonely knee": (GOOD + "[model]\nknee = 1.0\n", "[model] knee", "svm"),

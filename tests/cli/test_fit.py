@@ -9,8 +9,7 @@ import sys
 import pytest
 
 import dpinfer as dp
-from dpinfer.cli.model import Data, model_of
-from dpinfer.cli.spec import of_options
+from dpinfer.cli.spec import Data, model_of, of_options
 from terminal import PROGRAM, fails, files_in, run, run_here, succeeds, table
 
 FORMULA = "y ~ a + b"
@@ -171,7 +170,7 @@ def test_no_fault_of_the_report_loses_the_result(folder, monkeypatch, fault, cod
         raise fault
 
     with monkeypatch.context() as patched:
-        patched.setattr("dpinfer.report.forest", broken)
+        patched.setattr("dpinfer.views.report.forest", broken)
         done = run_here("fit", "fit.toml", cwd=folder)
     assert done.returncode == code
     assert "the result is safe in release/result.json" in done.stderr
@@ -201,7 +200,7 @@ def test_a_fault_after_booking_names_the_release(folder, monkeypatch):
     def fault(*_):
         raise KeyError("48151623")
 
-    monkeypatch.setattr("dpinfer.fit.run.private_matrices", fault)
+    monkeypatch.setattr("dpinfer.fit.penalised.run.private_matrices", fault)
     done = run_here("fit", "fit.toml", cwd=folder)
     (entry,) = entries(folder)
     assert done.returncode == 1

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpinfer as dp
+from dpinfer.data.columns import Category, Number
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
-from dpinfer.data.schema import Category, Number
 from dpinfer.data.table import open_table, read_terms
 from tables import SCHEMA
 
@@ -40,9 +40,9 @@ def encoded(formula, table):
 
 def test_names_and_radius():
     assert DESIGN.names == ("(Intercept)", "a", "f[q]", "f[r]", "b")
-    assert DESIGN.norm2 == 3
-    assert DESIGN.dummy == (False, True, True, False)
-    assert DESIGN.group == (0, 1, 1, 2)
+    assert DESIGN.norm2 == 4
+    assert DESIGN.columns.dummy.tolist() == [False, False, True, True, False]
+    assert DESIGN.columns.group.tolist() == [-1, 0, 1, 1, 2]
 
 
 numbers = st.one_of(st.floats(), st.sampled_from([18.0, 100.0, -3.0, 4.0, 0.0, np.nan, np.inf, -1e308]))
@@ -66,7 +66,7 @@ def test_guarantee_public_scaling(formula, cells):
     assert np.isfinite(rows).all()
     assert np.all(np.linalg.norm(rows, axis=1) <= 1 + 1e-14)
     known = (rows != 0).any(axis=1) if design.intercept else np.zeros(len(rows), dtype=bool)
-    assert np.allclose(rows[known, :1], 1 / np.sqrt(design.norm2 + 1))
+    assert np.allclose(rows[known, :1], 1 / np.sqrt(design.norm2))
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
@@ -84,12 +84,12 @@ def test_the_bound_of_the_norm_is_attained(formula):
     design, rows = encoded(formula, corners)
     norms = np.linalg.norm(rows, axis=1)
     assert norms.max() == pytest.approx(1, abs=1e-12)
-    for column, dummy in enumerate(design.dummy, start=int(design.intercept)):
-        values = np.unique(rows[:, column] * np.sqrt(design.norm2 + design.intercept))
+    for column, dummy in enumerate(design.columns.dummy):
+        values = np.unique(rows[:, column] * np.sqrt(design.norm2))
         assert dummy == (np.allclose(values, [0, 1]) if len(values) == 2 else False)
-    for a, b in itertools.combinations(range(len(design.group)), 2):
-        if design.group[a] == design.group[b]:
-            assert not (rows[:, a + design.intercept] * rows[:, b + design.intercept]).any()
+    for a, b in itertools.combinations(range(len(design.names)), 2):
+        if design.columns.group[a] == design.columns.group[b]:
+            assert not (rows[:, a] * rows[:, b]).any()
 
 
 @given(hnp.arrays(float, 5, elements=st.floats(-3, 3)), st.floats(-5, 20), st.floats(0, 1e-3))

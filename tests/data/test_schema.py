@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpinfer as dp
+from dpinfer.data.columns import Category, Number, Outcome
 from dpinfer.data.formula import parse
-from dpinfer.data.schema import Category, Number, Outcome
-from dpinfer.data.table import open_table, read_labels
+from dpinfer.data.table import open_table, read, read_labels
 from tables import SCHEMA, TEXT, table
 
 GOOD = """
@@ -274,7 +274,13 @@ def test_a_damaged_schema_gives_a_schema_or_an_input_error(start, length, patch)
 
 def test_numeric_outcomes_are_scaled():
     values = pd.DataFrame({"cost": [-10.0, 10.0, 30.0, 99.0, -np.inf, np.nan]})
-    labels = read_labels(open_table(values, ()), SCHEMA["cost"])
-    assert np.array_equal(labels, [-1.0, 0.0, 1.0, 1.0, np.nan, np.nan], equal_nan=True)
+    raw = read_labels(open_table(values, ()), SCHEMA["cost"])
+    assert np.array_equal(raw, [-10.0, 10.0, 30.0, 30.0, np.nan, np.nan], equal_nan=True)
+    for formula, known in (("cost ~ w", [-1.0, 0.0, 1.0, 1.0]), ("cost ~ w - 1", [-1 / 3, 1 / 3, 1.0, 1.0])):
+        design, source = read(values.assign(w=0.5), *parse(formula, SCHEMA), "residual")
+        assert np.allclose(source.block.labels, [*known, 0.0, 0.0])
+        assert (source.block.rows[4:] == 0).all()
+        assert (source.block.rows[:4] != 0).any(axis=1).all()
+        assert np.allclose(design.outcome.centre + design.outcome.half * np.array(known), [-10.0, 10.0, 30.0, 30.0])
     with pytest.raises(dp.InputError, match="a classifier needs two levels"):
         dp.LogisticRegression("cost ~ w", schema=SCHEMA, budget=dp.NoPrivacy()).fit(table(50))

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 import dpinfer as dp
+from dpinfer.maths.cost import perturbed_objective_scale
 from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.perturbation import perturbed_objective_scale
-from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.maths.risk import Risk
 from support import LOSSES, RESIDUAL_LOSSES, exact_gradient, follows, labelled, numeric
 
 N, C, FITS = 40, 0.05, 600
@@ -29,7 +29,7 @@ def epsilon_left(loss, epsilon):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_algorithm_1(loss, share):
     """b = -(gradient of the penalised risk at θ~), of rate ε'/2; zCDP runs at ε = sqrt(2ρ)."""
-    risk = PenalisedRisk(loss, C, N)
+    risk = Risk.penalised(loss, C, N)
     b = np.array([-exact_gradient(risk, X, Y, fit.estimate) for fit in fits(loss, OBJECTIVE, share)])
     radius, scale = np.linalg.norm(b, axis=1), 2 / epsilon_left(loss, 1.0)
     assert follows(radius, stats.gamma(3, scale=scale))
@@ -40,7 +40,7 @@ def test_algorithm_1(loss, share):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gaussian_objective_perturbation(loss):
     """b is Gaussian; its scale is a little above sqrt(2/ρ), by what the curvature costs."""
-    risk, rho = PenalisedRisk(loss, C, N), 0.8
+    risk, rho = Risk.penalised(loss, C, N), 0.8
     b = np.array([-exact_gradient(risk, X, Y, fit.estimate) for fit in fits(loss, GAUSSIAN, dp.ZCDP(rho))]).ravel()
     scale = perturbed_objective_scale(rho, loss.curvature_bound / (2 * N * C), slope_kind(loss))
     assert np.sqrt(2 / rho) < scale < 1.5 * np.sqrt(2 / rho)
@@ -96,7 +96,7 @@ def test_matrices_are_symmetric_and_floored_at_2c(loss, share):
 def test_residual_losses(loss):
     """b recovered from the published coefficients, for both kinds of noise; a scale 20 % off is rejected."""
     (rows, y), c = numeric(N, 3), 0.5
-    risk = PenalisedRisk(loss, c, N)
+    risk = Risk.penalised(loss, c, N)
 
     def recovered(mechanism, share):
         plan = dp.Plan(mechanism, *share.split(2, 1, 1))

@@ -6,14 +6,16 @@ from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import pld_privacy_accountant as pld
 
 import dpinfer as dp
-from dpinfer.fit.plan import default_penalty, default_plan
-from dpinfer.maths.perturbation import largest_curvature_ratio
-from dpinfer.maths.risk import PenalisedRisk
-from dpinfer.maths.symmetric import unsvec
-from dpinfer.privacy.ledger import Entry
+from dpinfer.fit.penalised.plan import default_penalty, default_plan
+from dpinfer.maths.arrays import unsvec
+from dpinfer.maths.cost import largest_curvature_ratio
+from dpinfer.maths.risk import Risk
+from dpinfer.privacy.book import Entry
+from dpinfer.privacy.release import NoisySum
 
 OBJECTIVE, OUTPUT = dp.ObjectivePerturbation("laplace"), dp.OutputPerturbation()
 GAUSSIAN = dp.ObjectivePerturbation("gaussian")
+RISK = Risk.penalised(dp.Logistic(), 0.01, 1000)
 
 
 def test_costs_add_up():
@@ -33,11 +35,11 @@ def test_the_stated_cost_is_what_the_ledger_books(recipe):
     """For every mixture of shares; two pure shares pooled into one release cost (ε₂+ε₃)²/2 beside a zCDP share."""
     for estimate, hessian, covariance in itertools.product(SHARES, repeat=3):
         plan = dp.Plan(OUTPUT, estimate, hessian, covariance, recipe=recipe)
-        assert plan.cost == Entry("", "", plan.events()).cost
+        assert plan.cost == Entry("", "", plan.releases(RISK)).cost
         if isinstance(plan.cost, dp.PureDP):
             assert plan.cost.epsilon == pytest.approx(estimate.epsilon + hessian.epsilon + covariance.epsilon)
     pooled = dp.Plan(OUTPUT, dp.ZCDP(0.1), dp.PureDP(0.5), dp.PureDP(0.3), recipe="tight")
-    assert pooled.matrices == dp.PureDP(0.8)
+    assert pooled.matrices == (NoisySum("matrices", dp.PureDP(0.8)),)
     assert pooled.cost.rho == pytest.approx(0.1 + 0.32)
 
 
@@ -59,12 +61,12 @@ def test_default_penalty_is_valid(budget, n, loss):
         plan = dp.Plan(mechanism, *budget.split(2, 1, 1))
         penalty = default_penalty(plan, loss, n, 4)
         assert penalty >= 1e-3 or mechanism is GAUSSIAN
-        plan.noise(PenalisedRisk(loss, penalty, n))
+        plan.releases(Risk.penalised(loss, penalty, n))
 
 
 def test_default_penalty_leaves_nine_tenths_of_the_share():
     plan = default_plan(dp.PureDP(1.0))
-    risk = PenalisedRisk(dp.Logistic(), default_penalty(plan, dp.Logistic(), 100, 4), 100)
+    risk = Risk.penalised(dp.Logistic(), default_penalty(plan, dp.Logistic(), 100, 4), 100)
     assert 2 * risk.perturbation_rate(0.7) == pytest.approx(0.63)
 
 
@@ -72,10 +74,10 @@ def test_default_penalty_leaves_nine_tenths_of_the_share():
 def test_default_penalty_of_gaussian_noise_costs_little_and_stands_above_the_hessian_noise(rho):
     plan, n, d = default_plan(dp.ZCDP(rho)), 10_000, 8
     penalty = default_penalty(plan, dp.Logistic(), n, d)
-    scale = PenalisedRisk(dp.Logistic(), penalty, n).perturbation_scale(plan.estimate.rho)
+    scale = Risk.penalised(dp.Logistic(), penalty, n).perturbation_scale(plan.estimate.rho)
     assert 2 / scale**2 >= 0.95 * plan.estimate.rho
-    bound = PenalisedRisk(dp.Logistic(), penalty, n).stacked_sum(np.zeros(d)).bound
-    noise = plan.matrices.noise(bound).sample(np.random.default_rng(0), (200, d * (d + 1) // 2)) / (4 * n)
+    bound = Risk.penalised(dp.Logistic(), penalty, n).stacked_sum(np.zeros(d)).bound
+    noise = plan.matrices[0].share.noise(bound).sample(np.random.default_rng(0), (200, d * (d + 1) // 2)) / (4 * n)
     assert np.mean(np.linalg.eigvalsh(unsvec(noise, d))[:, -1] < 2 * penalty) > 0.8
 
 
@@ -83,11 +85,11 @@ def test_default_penalty_of_gaussian_noise_costs_little_and_stands_above_the_hes
 def test_absurd_penalties_are_refused(penalty):
     for mechanism in (OUTPUT, GAUSSIAN):
         with pytest.raises(dp.BudgetError, match="at least 1e-12"):
-            dp.Plan(mechanism, *dp.ZCDP(1e6).split(1, 1, 1)).noise(PenalisedRisk(dp.Logistic(), penalty, 10))
-    huge = PenalisedRisk(dp.Logistic(), 1e300, 10).perturbation_scale(2.0)
+            dp.Plan(mechanism, *dp.ZCDP(1e6).split(1, 1, 1)).releases(Risk.penalised(dp.Logistic(), penalty, 10))
+    huge = Risk.penalised(dp.Logistic(), 1e300, 10).perturbation_scale(2.0)
     assert huge == pytest.approx(1.0)
     with pytest.raises(dp.BudgetError, match="must exceed"):
-        PenalisedRisk(dp.Logistic(), 1e-3, 10).perturbation_scale(1e-292)
+        Risk.penalised(dp.Logistic(), 1e-3, 10).perturbation_scale(1e-292)
 
 
 def test_gaussian_noise_needs_zcdp():
@@ -96,8 +98,8 @@ def test_gaussian_noise_needs_zcdp():
     smallest = 0.25 / (2 * 1000 * largest_curvature_ratio(0.1, "logistic"))
     plan = dp.Plan(GAUSSIAN, *dp.ZCDP(0.3).split(1, 1, 1))
     with pytest.raises(dp.BudgetError, match=f"exceed {smallest:.6g}"):
-        plan.noise(PenalisedRisk(dp.Logistic(), smallest * 0.999, 1000))
-    plan.noise(PenalisedRisk(dp.Logistic(), smallest * 1.001, 1000))
+        plan.releases(Risk.penalised(dp.Logistic(), smallest * 0.999, 1000))
+    plan.releases(Risk.penalised(dp.Logistic(), smallest * 1.001, 1000))
 
 
 @pytest.mark.parametrize(
@@ -125,11 +127,12 @@ def test_unknown_noise():
 @pytest.mark.parametrize("budget", [dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(0.2, 1e-9), dp.ApproxDP(5.0, 1e-5)], ids=str)
 def test_guarantee_approx_composition(mechanism, budget):
     """The scaled releases cost ε at δ and hardly less: dp-accounting agrees, and finds 5 % less noise too little."""
-    risk = PenalisedRisk(dp.Logistic(), 0.05, 10_000)
+    risk = Risk.penalised(dp.Logistic(), 0.05, 10_000)
     plan = dp.Plan(mechanism, *budget.split(14, 1, 1), approx=budget).calibrated(risk)
     assert plan.calibrated(risk).cost.rho == pytest.approx(plan.cost.rho, rel=2e-4)
     assert plan.cost.rho > 1.02 * budget.zcdp().rho
-    noise = plan.noise(risk).scale * (1.0 if mechanism == GAUSSIAN else 1 / risk.minimiser_sensitivity() * 2)
+    noise = plan.coefficients(risk).noise(risk).scale
+    noise *= 1.0 if mechanism == GAUSSIAN else 2 / risk.minimiser_sensitivity()
     for factor, holds in ((1.0, True), (0.95, False)):
         accountant = pld.PLDAccountant(value_discretization_interval=1e-4 * budget.epsilon)
         # without the curvature, which costs next to nothing here, the estimate is a Gaussian release of sensitivity 2
@@ -140,7 +143,7 @@ def test_guarantee_approx_composition(mechanism, budget):
 
 
 def test_the_shares_of_other_plans_stay_as_they_are():
-    risk, budget = PenalisedRisk(dp.Logistic(), 0.05, 10_000), dp.ApproxDP(1.0, 1e-6)
+    risk, budget = Risk.penalised(dp.Logistic(), 0.05, 10_000), dp.ApproxDP(1.0, 1e-6)
     for plan in (
         default_plan(dp.ZCDP(0.1)),
         default_plan(dp.PureDP(1.0)),
@@ -152,12 +155,12 @@ def test_the_shares_of_other_plans_stay_as_they_are():
 
 def test_curvature_is_paid_for_in_an_approx_budget():
     budget = dp.ApproxDP(1.0, 1e-6)
-    little, much = (default_plan(budget).calibrated(PenalisedRisk(dp.Logistic(), c, 10_000)) for c in (0.05, 0.0002))
+    little, much = (default_plan(budget).calibrated(Risk.penalised(dp.Logistic(), c, 10_000)) for c in (0.05, 0.0002))
     scales = []
     for plan, c in ((little, 0.05), (much, 0.0002)):
-        first, second = plan.events(PenalisedRisk(dp.Logistic(), c, 10_000))
-        assert first.perturbed.epsilon(1e-6, np.sqrt(2 * second.share.rho)) == pytest.approx(1.0, abs=1e-4)
-        scales.append(first.perturbed.scale)
+        first, second = plan.releases(Risk.penalised(dp.Logistic(), c, 10_000))
+        assert first.objective.epsilon(1e-6, np.sqrt(2 * second.share.rho)) == pytest.approx(1.0, abs=1e-4)
+        scales.append(first.objective.scale)
     assert scales[1] > 1.01 * scales[0]
 
 
@@ -165,7 +168,7 @@ def test_curvature_is_paid_for_in_an_approx_budget():
 @pytest.mark.parametrize("loss", [dp.Logistic(), dp.Huber(0.2)], ids=repr)
 def test_shares_of_any_size_are_proportions_of_an_approx_budget(mechanism, loss):
     """Shares that are far too large, or too small, are given the size that the budget pays for."""
-    risk, budget = PenalisedRisk(loss, 0.05, 10_000), dp.ApproxDP(1.0, 1e-6)
+    risk, budget = Risk.penalised(loss, 0.05, 10_000), dp.ApproxDP(1.0, 1e-6)
     plans = [
         dp.Plan(mechanism, *dp.ZCDP(size).split(10, 1, 1), recipe="tight", approx=budget).calibrated(risk)
         for size in (12.0, 1e-5)
@@ -174,7 +177,7 @@ def test_shares_of_any_size_are_proportions_of_an_approx_budget(mechanism, loss)
     assert plans[0].budget == budget
     for plan in plans:
         total = dp.Ledger(budget)
-        total.book(Entry("fit", "one record", plan.events(risk)))
+        total.book(Entry("fit", "one record", plan.releases(risk)))
         assert total.spent() == pytest.approx(1.0, abs=2e-3)
 
 
@@ -182,7 +185,7 @@ def test_a_two_sided_loss_has_no_profile_to_calibrate_by():
     """Huber's shares are those of the Rényi conversion, smaller than what one-sided losses get."""
     budget = dp.ApproxDP(1.0, 1e-6)
     huber, logistic = (
-        default_plan(budget).calibrated(PenalisedRisk(loss, 0.05, 10_000)).cost.rho
+        default_plan(budget).calibrated(Risk.penalised(loss, 0.05, 10_000)).cost.rho
         for loss in (dp.Huber(1.0), dp.Logistic())
     )
     assert huber < 0.95 * logistic

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.plan import default_plan
-from dpinfer.maths.inference import sandwich
+from dpinfer.fit.penalised.plan import default_plan
+from dpinfer.maths.arrays import unsvec
+from dpinfer.maths.cost import PerturbedObjective
+from dpinfer.maths.error import sandwich
 from dpinfer.maths.laws import SphericalLaplace
 from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.perturbation import PerturbedObjective
-from dpinfer.maths.symmetric import unsvec
+from dpinfer.maths.risk import Risk
 from support import LOSSES, Tripled, labelled
 
 X, Y = labelled(3000, 3)
@@ -37,7 +38,7 @@ def test_gaussian_objective_perturbation_is_a_closed_form(loss):
     inverse, sigma = np.linalg.inv(fit.hessian), fit.error.noise.scale
     release = PerturbedObjective(sigma, loss.curvature_bound / (2 * N * C), slope_kind(loss))
     assert release.cost() == pytest.approx(0.2)
-    assert fit.privacy.events[0].perturbed == release
+    assert fit.privacy.events[0].objective == release
     U = inverse @ (fit.score_cov / N + sigma**2 * np.eye(3) / N**2) @ inverse
     assert np.allclose(fit.covariance, U, rtol=1e-10)
     assert fit.error.closed_form
@@ -116,9 +117,9 @@ def test_every_fit_samples_its_intervals_anew():
 def test_shares_of_the_default_plan():
     pure, zcdp = default_plan(dp.PureDP(1.0)), default_plan(dp.ZCDP(0.16))
     assert pure.recipe == zcdp.recipe == "tight"
-    assert [s.epsilon for s in (pure.estimate, pure.matrices)] == pytest.approx([0.7, 0.3])
-    assert [s.rho for s in (zcdp.estimate, zcdp.matrices)] == pytest.approx([0.14, 0.02])
-    assert [event.step for event in zcdp.events()] == ["estimate", "matrices"]
+    assert [s.epsilon for s in (pure.estimate, pure.matrices[0].share)] == pytest.approx([0.7, 0.3])
+    assert [s.rho for s in (zcdp.estimate, zcdp.matrices[0].share)] == pytest.approx([0.14, 0.02])
+    assert [event.step for event in zcdp.releases(Risk.penalised(dp.Logistic(), C, N))] == ["estimate", "matrices"]
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.matrices import Matrices
-from dpinfer.fit.target import NOT_IDENTIFIED, aim
+from dpinfer.fit.penalised.matrices import Matrices
+from dpinfer.fit.penalised.target import aim
 from dpinfer.maths.laws import Gaussian
-from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.maths.risk import Risk
+from dpinfer.result.statements import NOT_IDENTIFIED
 from support import LOSSES, labelled
 
 N = 40_000
@@ -76,7 +77,7 @@ def test_what_is_not_identified_is_refused():
 
 
 def test_the_rule_is_twice_the_noise_of_the_eigenvalues():
-    risk, entry = PenalisedRisk(dp.Logistic(), 1e-3, 1000), 1e-3
+    risk, entry = Risk.penalised(dp.Logistic(), 1e-3, 1000), 1e-3
     limit = 2 * entry * np.sqrt(2 * 3)
     stack = np.array([(2e-3 + limit * factor) * np.eye(3) for factor in (0.99, 1.01)])
     aimed = aim("unpenalised", risk, np.ones((2, 3)), Matrices(stack, stack), entry)

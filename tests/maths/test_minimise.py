@@ -4,16 +4,17 @@ from scipy import optimize
 
 import dpinfer as dp
 from dpinfer.maths.minimise import minimise
-from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import Block
 from support import labelled, unit_rows
 
 
 def objective(loss, X, y, penalty, b):
     n, d = X.shape
-    risk = PenalisedRisk(loss, penalty, n)
+    risk = Risk.penalised(loss, penalty, n)
 
     def totals(coef):
-        sums = risk.totals(coef)(X, y)
+        sums = risk.totals(coef)(Block(X, y))
         return (
             float(sums[0] + risk.ridge / 2 * coef @ coef + b @ coef),
             sums[1 : d + 1] + risk.ridge * coef + b,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpinfer.maths import inference
+from dpinfer.maths import error as inference
+from dpinfer.maths.arrays import unsvec
 from dpinfer.maths.mixture import MixtureLaw, no_law
-from dpinfer.maths.symmetric import unsvec
 
 
 def law(hessian_noise=6.0, components=4000, **changes):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpinfer.maths.symmetric import svec, unsvec
+from dpinfer.maths.arrays import svec, unsvec
 
 
 @given(st.integers(1, 6).flatmap(lambda d: hnp.arrays(float, (2, d, d), elements=st.floats(-1e3, 1e3))))

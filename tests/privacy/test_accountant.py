@@ -16,9 +16,10 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.maths.perturbation import PerturbedObjective
+from dpinfer.maths.cost import ORDERS, PerturbedObjective
 from dpinfer.privacy import accountant, book
-from dpinfer.privacy.ledger import Entry, Event
+from dpinfer.privacy.book import Entry
+from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PastRelease, PerturbedMinimum
 
 DELTA = 1e-6
 TOTAL = dp.ApproxDP(1.0, DELTA)
@@ -48,6 +49,9 @@ class OneSided:
         inner = math.exp(-2 * alpha * beyond / s**2) * ndtr(-1 / s) + ndtr((2 * alpha - 1) / s)
         return math.log1p(self.k) + 2 * alpha / s**2 + math.log(inner) / beyond
 
+    def divergences(self):
+        return np.array([self.renyi(beyond) for beyond in ORDERS])
+
 
 def gaussian_profile(shifted, mu):
     """E[(1 - exp(shifted - G))+], G the loss of a Gaussian release."""
@@ -59,21 +63,21 @@ def gaussian_profile(shifted, mu):
 
 
 def gaussian(rho):
-    return Event("matrices", "sum", dp.ZCDP(rho), additive=True)
+    return NoisySum("matrices", dp.ZCDP(rho))
 
 
 def pure(epsilon):
-    return Event("estimate", "laplace", dp.PureDP(epsilon))
+    return LaplaceMinimum("estimate", dp.PureDP(epsilon), 0.5, 0.1)
 
 
 def opaque(rho):
-    return Event("estimate", "only zCDP is known", dp.ZCDP(rho))
+    return PastRelease("estimate", dp.ZCDP(rho))
 
 
 def perturbed(scale, k=0.05, shape="one-sided"):
     release = OneSided(scale, k, shape)
     rho = max(release.renyi(b) / (1 + b) for b in np.geomspace(1e-1, 1e4, 200))
-    return Event("estimate", "objective perturbation", dp.ZCDP(rho), release)
+    return PerturbedMinimum("estimate", dp.ZCDP(rho), release)
 
 
 @cache
@@ -148,7 +152,7 @@ def test_a_release_without_a_profile_costs_its_divergence():
     two_sided = perturbed(10.0, 0.05, "two-sided")
     found = accountant.spent(TOTAL, [two_sided, gaussian(0.01)])
     orders = np.geomspace(1e-2, 1e5, 2000)
-    divergence = np.array([two_sided.perturbed.renyi(b) for b in orders]) + 0.01 * (1 + orders)
+    divergence = np.array([two_sided.objective.renyi(b) for b in orders]) + 0.01 * (1 + orders)
     best = (divergence - np.log1p(1 / orders) - (math.log(DELTA) + np.log1p(orders)) / orders).min()
     assert best <= found <= best * 1.001
     assert found > accountant.spent(TOTAL, [perturbed(10.0), gaussian(0.01)])
@@ -203,21 +207,21 @@ def test_mutation_zcdp_alone_is_not_gaussian():
     """Counting a zCDP release as Gaussian would be too little for objective perturbation, whose loss has a shift."""
     release = perturbed(12.0, 1.0)
     taken_for_gaussian = accountant.spent(TOTAL, [gaussian(2 / 12.0**2)])
-    assert release.perturbed.delta(taken_for_gaussian, 0.0) > 100 * DELTA
+    assert release.objective.delta(taken_for_gaussian, 0.0) > 100 * DELTA
     assert accountant.spent(TOTAL, [opaque(0.01)]) == dp.ZCDP(0.01).approx(DELTA).epsilon
 
 
 def test_releases_that_cost_next_to_nothing():
     """Where a Rényi order already gives ε = 0, nothing is composed."""
     release = PerturbedObjective(1e4, 1e-4, "logistic")
-    event = Event("estimate", "", dp.ZCDP(release.cost()), release)
+    event = PerturbedMinimum("estimate", dp.ZCDP(release.cost()), release)
     assert accountant.spent(dp.ApproxDP(1.0, 1e-3), [event, event]) == 0.0
 
 
 def test_composed_losses_are_never_below_the_exact_ones():
     """Two objective releases whose curvature is all: each loss is at least log(1 + k), rounded up."""
     release = PerturbedObjective(50.0, 0.2, "one-sided")
-    event = Event("estimate", "", dp.ZCDP(release.cost()), release)
+    event = PerturbedMinimum("estimate", dp.ZCDP(release.cost()), release)
     delta = 1e-5
     epsilon = accountant.spent(dp.ApproxDP(9.0, delta), [event, event])
     mean, sd = 2 / 50.0**2, 2 / 50.0

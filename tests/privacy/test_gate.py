@@ -1,18 +1,19 @@
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy import stats
 
 import dpinfer as dp
+from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
-from dpinfer.fit.plan import default_plan
-from dpinfer.fit.run import Setting, fit
-from dpinfer.maths.risk import PenalisedRisk
-from dpinfer.maths.weighted import WeightedRisk
+from dpinfer.fit.penalised.plan import default_plan
+from dpinfer.fit.penalised.run import Penalised
+from dpinfer.fit.recipe import fit
+from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import Block
+from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.ledger import Entry, Event
-from support import LOSSES, follows, gate_of, labelled
+from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
+from support import LOSSES, follows, gate_of, labelled, noisy_sum, weighted_risk
 
 X, Y = labelled(60, 3)
 COEF = np.array([1.0, -0.5, 0.3])
@@ -22,14 +23,14 @@ DRAWS = 1500
 def matrix_noise(share, bounded):
     """The noise of many releases of one sum, by subtraction; one vector of R^(d²) a row."""
     source = Rows.of(X, Y)
-    exact = bounded.of_block(X, Y)
-    noise = [gate_of(seed, matrix=share).noisy_sum("matrix", source, bounded).value - exact for seed in range(DRAWS)]
+    exact = bounded.of_block(Block(X, Y))
+    noise = [noisy_sum(seed, share, source, bounded).value - exact for seed in range(DRAWS)]
     return np.array(noise).reshape(DRAWS, -1)
 
 
 def sums(loss):
     """The two matrices with the paper's sensitivities of their means, times n."""
-    risk = PenalisedRisk(loss, 0.01, 60)
+    risk = Risk.penalised(loss, 0.01, 60)
     size = 1 / (1 + np.exp(-np.linalg.norm(COEF)))
     papers = {"Logistic": (1 / 2, 2 * size**2), "HuberHinge": (2 * loss.curvature_bound, 2)}[type(loss).__name__]
     return list(zip((risk.curvature_sum(COEF), risk.score_sum(COEF)), papers, strict=True))
@@ -49,20 +50,27 @@ def test_matrix_noise_is_the_papers(loss, which):
 
 
 def test_guarantee_spent_once():
-    gate = gate_of(0, hessian=dp.ZCDP(1.0))
-    bounded = PenalisedRisk(dp.Logistic(), 0.01, 60).curvature_sum(COEF)
-    gate.noisy_sum("hessian", Rows.of(X, Y), bounded)
+    release, source = NoisySum("hessian", dp.ZCDP(1.0)), Rows.of(X, Y)
+    gate, risk = gate_of(0, release), Risk.penalised(dp.Logistic(), 0.01, 60)
+    bounded = risk.curvature_sum(COEF)
+    larger = NoisySum("hessian", dp.ZCDP(1.1))
     with pytest.raises(dp.PrivacyError, match="hessian"):
-        gate.noisy_sum("hessian", Rows.of(X, Y), bounded)
+        gate.release(larger, source, bounded)
+    gate.release(release, source, bounded)
+    with pytest.raises(dp.PrivacyError, match="hessian"):
+        gate.release(release, source, bounded)
     with pytest.raises(dp.PrivacyError, match="estimate"):
-        gate.perturbed_minimum("estimate", Rows.of(X, Y), PenalisedRisk(dp.Logistic(), 0.01, 60), "laplace")
+        gate.release(LaplaceMinimum.of("estimate", dp.PureDP(1.0), risk, sharp=False), source, risk)
 
 
 def test_a_perturbed_minimum_is_not_booked_as_a_sum_plus_noise():
     """Its privacy loss is larger than that of Gaussian noise at the same zCDP cost."""
-    gate = Gate(Entry("test", "one record", (Event("estimate", "test", dp.ZCDP(1.0), additive=True),)), None, 0)
-    with pytest.raises(dp.PrivacyError, match="booked as a sum plus noise"):
-        gate.perturbed_minimum("estimate", Rows.of(X, Y), PenalisedRisk(dp.Logistic(), 0.1, 60), "gaussian")
+    release, risk = NoisySum("estimate", dp.ZCDP(1.0)), Risk.penalised(dp.Logistic(), 0.1, 60)
+    with pytest.raises(dp.PrivacyError, match="booked as a sum over records plus Gaussian noise"):
+        gate_of(0, release).release(release, Rows.of(X, Y), risk)
+    minimum = PerturbedMinimum.of("estimate", dp.ZCDP(1.0), risk)
+    with pytest.raises(dp.PrivacyError, match="booked as objective perturbation"):
+        gate_of(0, minimum).release(minimum, Rows.of(X, Y), risk.curvature_sum(COEF))
 
 
 class Watched:
@@ -72,7 +80,7 @@ class Watched:
 
     def total(self, of_block):
         self.looked = True
-        return of_block(X, Y)
+        return of_block(Block(X, Y))
 
 
 def test_guarantee_booked_first():
@@ -83,20 +91,21 @@ def test_guarantee_booked_first():
             seen.append((entry, source.looked))
             return "release"
 
-    entry = Entry("test", "one record", (Event("hessian", "test", dp.ZCDP(1.0)),))
+    release = NoisySum("hessian", dp.ZCDP(1.0))
+    entry = Entry("test", "one record", (release,))
     gate = Gate(entry, Book())
-    gate.noisy_sum("hessian", source, PenalisedRisk(dp.Logistic(), 0.01, 60).curvature_sum(COEF))
+    gate.release(release, source, Risk.penalised(dp.Logistic(), 0.01, 60).curvature_sum(COEF))
     assert seen == [(entry, False)]
     assert gate.release_id == "release"
-    assert gate_of(0, hessian=dp.ZCDP(1.0)).release_id is None
+    assert gate_of(0, release).release_id is None
     assert source.looked
 
 
 def test_a_refused_fit_reads_no_record():
     source = Watched()
-    setting = Setting(dp.Logistic(), 0.01, default_plan(dp.ZCDP(2.0)), ("a", "b", "c"), np.eye(3))
+    recipe = Penalised(Design.of_rows(3), dp.Logistic(), default_plan(dp.ZCDP(2.0)), penalty=0.01)
     with pytest.raises(dp.LedgerError):
-        fit(source, setting, dp.Ledger(dp.ZCDP(1.0)), None)
+        fit(recipe, source, ledger=dp.Ledger(dp.ZCDP(1.0)))
     assert not source.looked
 
 
@@ -106,25 +115,27 @@ def test_a_crash_after_booking_keeps_the_charge():
             raise OSError("disk gone")
 
     ledger = dp.Ledger(dp.ZCDP(1.0))
-    setting = Setting(dp.Logistic(), 0.01, default_plan(dp.ZCDP(0.5)), ("a", "b", "c"), np.eye(3))
+    recipe = Penalised(Design.of_rows(3), dp.Logistic(), default_plan(dp.ZCDP(0.5)), penalty=0.01)
     with pytest.raises(OSError, match="disk gone"):
-        fit(Broken(), setting, ledger, None)
+        fit(recipe, Broken(), ledger=ledger)
     assert ledger.spent() == pytest.approx(0.5)
 
 
 def test_a_release_has_the_parameters_that_were_booked():
-    """Gaussian objective perturbation booked with a larger scale than it is released with is refused; both kinds."""
-    risk = PenalisedRisk(dp.Logistic(), 0.1, 100)
-    share, source = dp.ZCDP(0.5), Rows.of(np.full((100, 2), 0.5), np.ones(100))
-    honest = risk.perturbed(risk.perturbation_scale(0.5))
-    for booked, fine in ((honest, True), (dataclasses.replace(honest, scale=2 * honest.scale), False)):
-        gate = Gate(Entry("fit", "", (Event("estimate", "", share, booked),)), None)
-        if fine:
-            gate.perturbed_minimum("estimate", source, risk, "gaussian")
-            continue
-        with pytest.raises(dp.PrivacyError, match="other parameters"):
-            gate.perturbed_minimum("estimate", source, risk, "gaussian")
-    weighted = WeightedRisk(5.0, np.zeros(2), 100)
-    for event in (Event("estimate", "", share, additive=True), Event("estimate", "", share, honest)):
-        with pytest.raises(dp.PrivacyError):
-            Gate(Entry("fit", "", (event,)), None).centred_minimum("estimate", source, weighted)
+    """A minimum is released with the noise that was booked, and of no other risk: the cost rests on both."""
+    risk, source = Risk.penalised(dp.Logistic(), 0.1, 100), Rows.of(np.full((100, 2), 0.5), np.ones(100))
+    booked = {
+        PerturbedMinimum.of("estimate", dp.ZCDP(0.5), risk): risk.perturbation_scale(0.5),
+        LaplaceMinimum.of("estimate", dp.PureDP(1.0), risk, sharp=False): risk.perturbation_rate(1.0),
+    }
+    others = [Risk.penalised(dp.Logistic(), 0.05, 100), weighted_risk(5.0, np.zeros(2), 100)]
+    for release, size in booked.items():
+        (found,) = vars(gate_of(0, release).release(release, source, risk).noise).values()
+        assert found == pytest.approx(size)
+        for other in others:
+            with pytest.raises(dp.PrivacyError, match="another ridge or loss"):
+                gate_of(0, release).release(release, source, other)
+    hinge = Risk.penalised(dp.HuberHinge(2.0), 0.1, 100)  # of the same curvature, but not of the logistic shape
+    release = PerturbedMinimum.of("estimate", dp.ZCDP(0.5), risk)
+    with pytest.raises(dp.PrivacyError, match="another loss"):
+        gate_of(0, release).release(release, source, hinge)

@@ -9,8 +9,10 @@ import pytest
 from sklearn.base import clone
 
 import dpinfer as dp
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
-from dpinfer.privacy.ledger import Entry, Event
+from dpinfer.privacy.book import Entry
+from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PastRelease, PerturbedMinimum
 from forking import in_a_child
 from support import labelled
 
@@ -18,7 +20,7 @@ X, Y = labelled(200, 2)
 
 
 def entry(*shares, **fields):
-    events = tuple(Event(f"step {j}", "test", share) for j, share in enumerate(shares))
+    events = tuple(PastRelease(f"step {j}", share) for j, share in enumerate(shares))
     return Entry(**{"purpose": "test", "unit": "one record", "events": events, **fields})
 
 
@@ -96,7 +98,7 @@ def test_what_it_cannot_count(make):
     with pytest.raises(dp.BudgetError, match="as a whole or not at all"):
         make(dp.ZCDP(1.0)).book(entry(dp.NoPrivacy(), dp.ZCDP(0.1)))
     for unknown in (object(), dp.Logistic()):
-        odd = entry(dp.ZCDP(0.1), events=(Event("estimate", "test", dp.ZCDP(0.1), perturbed=unknown),))
+        odd = entry(dp.ZCDP(0.1), events=(PerturbedMinimum("estimate", dp.ZCDP(0.1), unknown),))
         with pytest.raises(dp.LedgerError, match="cannot store"):
             make(dp.ZCDP(1.0)).book(odd)
     for total in (dp.NoPrivacy(), 1.0):
@@ -109,7 +111,7 @@ def test_what_it_cannot_count(make):
 def test_what_is_written_comes_back(make):
     ledger = make(dp.ZCDP(1.0), unit="one person", title="Claims of 2024")
     assert (ledger.total, ledger.unit, ledger.title) == (dp.ZCDP(1.0), "one person", "Claims of 2024")
-    events = (Event("estimate", "objective", dp.PureDP(1 / 3)), Event("matrices", "sum", dp.ZCDP(0.1), additive=True))
+    events = (LaplaceMinimum("estimate", dp.PureDP(1 / 3), 0.1, 0.2), NoisySum("matrices", dp.ZCDP(0.1)))
     given = [Entry("main model", "one person", events, schema="c0ffee"), Entry('naïve ‘x’ \n"', "one person", events)]
     ids = [ledger.book(each) for each in given]
     for booked, each, name in zip(ledger.entries(), given, ids, strict=True):
@@ -119,7 +121,7 @@ def test_what_is_written_comes_back(make):
     assert len(set(ids)) == 2
 
 
-@pytest.mark.parametrize(("name", "words"), [("unit", "one person"), ("neighbours", "one record added or removed")])
+@pytest.mark.parametrize(("name", "words"), [("unit", "one person"), ("neighbours", Neighbours.ADD_REMOVE)])
 def test_costs_of_different_promises_do_not_add_up(make, name, words):
     ledger = make(dp.ZCDP(1.0))
     with pytest.raises(dp.LedgerError, match=f"made with {name}='{words}'"):

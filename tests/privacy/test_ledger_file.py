@@ -14,7 +14,8 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.privacy import accountant, store
-from dpinfer.privacy.ledger import Entry, Event
+from dpinfer.privacy.book import Entry
+from dpinfer.privacy.release import PastRelease
 from forking import forked, in_a_child
 from support import labelled
 
@@ -23,7 +24,7 @@ KILLS = int(os.environ.get("DPINFER_KILLS", "200"))
 
 
 def entry(rho=0.01):
-    return Entry("test", "one record", (Event("step", "test", dp.ZCDP(rho)),))
+    return Entry("test", "one record", (PastRelease("step", dp.ZCDP(rho)),))
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ import dpinfer as dp
 from dpinfer.data.source import Rows
 from dpinfer.maths.laws import SphericalLaplace
 from dpinfer.maths.losses import Logistic, kind
-from dpinfer.maths.risk import PenalisedRisk
+from dpinfer.maths.risk import Risk
 from dpinfer.simulate import engine as engine_module
-from dpinfer.simulate.draws import bootstrap_counts
+from dpinfer.simulate.draws import Population, bootstrap_counts
 from dpinfer.simulate.engine import TOLERANCE, Engine
-from dpinfer.simulate.population import Population
 from support import LOSSES as MARGIN_LOSSES
 from support import RESIDUAL_LOSSES, labelled, numeric
 
@@ -35,7 +34,7 @@ def outcomes(loss):
 
 def engine(loss, xp=np, penalty=C, n=N):
     rows = Rows.of(X[:n], outcomes(loss)[:n], kind(loss))
-    return Engine(Population.of_records(rows), PenalisedRisk(loss, penalty, n), xp)
+    return Engine(Population.of_records(rows), Risk.penalised(loss, penalty, n), xp)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, Plain()])
@@ -68,7 +67,7 @@ def test_the_certificate_bounds_the_true_gradient(loss):
 def test_the_certificate_is_tight_where_the_curvature_changes_fastest():
     """Equal records at the steepest point of f'': the bound is the true gradient, so half of it would be too small."""
     point, step, n = np.log(2 + np.sqrt(3)), 1e-3, 50
-    lone = Engine(Population.of_records(Rows.of(np.ones((n, 1)), np.ones(n))), PenalisedRisk(dp.Logistic(), 0.01, n))
+    lone = Engine(Population.of_records(Rows.of(np.ones((n, 1)), np.ones(n))), Risk.penalised(dp.Logistic(), 0.01, n))
     loss, start = dp.Logistic(), np.array([[point + step / 2]])
     bend = float(loss.curvature(start[0])[0]) + 0.02
     tilt = step * bend - float(loss.slope(start[0])[0]) - 0.02 * start  # the gradient at the start asks for this step

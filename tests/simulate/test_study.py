@@ -5,10 +5,14 @@ import pytest
 import rich.progress
 
 import dpinfer as dp
-from dpinfer.fit.matrices import Matrices
+from dpinfer.data.design import Design
+from dpinfer.data.source import Rows
+from dpinfer.fit.penalised.matrices import Matrices
+from dpinfer.fit.penalised.run import Penalised
 from dpinfer.privacy.budget import ZCDP, PureDP
-from dpinfer.simulate.study import _Options, _trial
-from dpinfer.simulate.trial import Trial
+from dpinfer.simulate.batched import BatchedTrial
+from dpinfer.simulate.draws import Population
+from dpinfer.simulate.study import trial_of
 from support import RESIDUAL_LOSSES, labelled, numeric, unit_rows
 
 N, D, C = 1200, 3, 0.01
@@ -95,11 +99,13 @@ def test_residuals_have_variability_and_no_probabilities():
 @pytest.mark.parametrize("plan", NOISY)
 def test_wrong_matrix_noise_would_be_seen(plan, monkeypatch):
     """The spread of the lengths is made by the matrix noise: none, or half of it, is far from the true one."""
-    honest, drawn = study(plan, replicates=1000).length_sd, Trial._matrix_noise
-    draw = Trial._draw
-    monkeypatch.setattr(Trial, "_matrix_noise", lambda self, *a: 0.5 * drawn(self, *a))
+    honest, drawn = study(plan, replicates=1000).length_sd, BatchedTrial._matrix_noise
+    draw = BatchedTrial._draw
+    monkeypatch.setattr(BatchedTrial, "_matrix_noise", lambda self, *a: 0.5 * drawn(self, *a))
     if plan.recipe == "tight":
-        monkeypatch.setattr(Trial, "_draw", lambda self, law, s, *a: (0.5 if s == 1 else 1) * draw(self, law, s, *a))
+        monkeypatch.setattr(
+            BatchedTrial, "_draw", lambda self, law, s, *a: (0.5 if s == 1 else 1) * draw(self, law, s, *a)
+        )
     assert np.any(study(plan, replicates=1000).length_sd < 0.75 * honest)
 
 
@@ -107,7 +113,8 @@ def test_wrong_matrix_noise_would_be_seen(plan, monkeypatch):
 def test_the_study_widens_as_the_product_does(plan, monkeypatch):
     """One replicate, the whole data set, given the product's own matrices: the same interval."""
     fit = dp.infer(X, Y, loss=dp.Logistic(), penalty=C, plan=plan, insecure_seed=5)
-    trial = _trial(X, Y, None, (None, None), _Options(dp.Logistic(), C, None, plan, "penalised", 0, None))[0]
+    recipe = Penalised(Design.of_rows(3), dp.Logistic(), plan, penalty=C)
+    trial = trial_of(recipe, Population.of_records(Rows.of(X, Y)), 0)
     noise = fit.error.hessian_noise, fit.error.score_noise * N
     matrices = Matrices(fit.hessian[None], fit.score_cov[None], *(np.array([[s]]) for s in noise))
     aimed = trial._aim(np.zeros((1, 3)), matrices, 0.0)
@@ -137,8 +144,8 @@ def test_what_cannot_be_fitted_is_not_reported():
 
 def test_variability_is_the_quantiles_of_the_estimates(monkeypatch):
     kept = []
-    estimates = Trial.estimates
-    monkeypatch.setattr(Trial, "estimates", lambda self, r: kept.append(estimates(self, r)) or kept[-1])
+    estimates = BatchedTrial.estimates
+    monkeypatch.setattr(BatchedTrial, "estimates", lambda self, r: kept.append(estimates(self, r)) or kept[-1])
     low, high = dp.simulate.variability(X, Y, penalty=C, plan=PLANS[1], replicates=500, level=0.9, workers=1)
     assert np.allclose(np.quantile(np.concatenate(kept), [0.05, 0.95], axis=0), [low, high], rtol=1e-12)
     assert len(np.concatenate(kept)) == 500
@@ -162,7 +169,7 @@ def test_numbers_depend_on_the_seed_alone(monkeypatch):
     assert np.array_equal(study(workers=2).coverage, first.coverage)
     assert np.array_equal(study(workers=2).length, first.length)
     assert not np.array_equal(study(seed=2).length, first.length)
-    monkeypatch.setattr(Trial, "batch", 50)  # batches of another size, streams of the same
+    monkeypatch.setattr(BatchedTrial, "batch", 50)  # batches of another size, streams of the same
     assert np.allclose(study().length, first.length, rtol=1e-9)
     assert np.array_equal(study().coverage, first.coverage)
 
@@ -174,8 +181,10 @@ def test_a_halved_noise_scale_is_caught(monkeypatch):
         study(plan),
         dp.simulate.variability(X, Y, loss=dp.Logistic(), penalty=C, plan=plan, replicates=1000),
     )
-    drawn = Trial._draw
-    monkeypatch.setattr(Trial, "_draw", lambda self, law, s, r, d: drawn(self, law, s, r, d) * (0.5 if s == 0 else 1))
+    drawn = BatchedTrial._draw
+    monkeypatch.setattr(
+        BatchedTrial, "_draw", lambda self, law, s, r, d: drawn(self, law, s, r, d) * (0.5 if s == 0 else 1)
+    )
     assert honest.mean_coverage < 0.975
     assert study(plan).mean_coverage > 0.99
     halved = dp.simulate.variability(X, Y, loss=dp.Logistic(), penalty=C, plan=plan, replicates=1000)
@@ -227,7 +236,7 @@ def test_a_study_resumes(tmp_path, monkeypatch):
     path = tmp_path / "study.json"
     whole = study(replicates=500)
     calls = []
-    tally = Trial.tally
+    tally = BatchedTrial.tally
 
     def interrupted(self, replicates, level, *, nonprivate):
         calls.append(replicates)
@@ -235,7 +244,7 @@ def test_a_study_resumes(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return tally(self, replicates, level, nonprivate=nonprivate)
 
-    monkeypatch.setattr(Trial, "tally", interrupted)
+    monkeypatch.setattr(BatchedTrial, "tally", interrupted)
     with pytest.raises(KeyboardInterrupt):
         study(replicates=500, checkpoint=path, workers=1)
     assert len(json.loads(path.read_text())["tallies"]) == 2

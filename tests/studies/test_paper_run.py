@@ -13,8 +13,8 @@ from studies.paper.store import Results, Settings
 from studies.paper.verdicts import printed, verdicts
 
 import dpinfer as dp
-from dpinfer.maths.risk import PenalisedRisk
-from dpinfer.simulate.trial import Trial
+from dpinfer.maths.risk import Risk
+from dpinfer.simulate.batched import BatchedTrial
 
 CELL = Cell("adult", 30_162, 10, "LR", "DP", "objective", 0.7, 0.25, 0.25)
 
@@ -54,7 +54,7 @@ def test_plans():
 
 
 def test_cells_that_share_a_variability_interval_release_the_same():
-    risk = PenalisedRisk(dp.Logistic(), cells.PENALTY, 1000)
+    risk = Risk.penalised(dp.Logistic(), cells.PENALTY, 1000)
     for line in cells.LINES:
         cell = replace(CELL, privacy=line[0], mechanism=line[1], epsilon2=0.7, epsilon3=0.9)
         here, there = cell.plan().noise(risk), cell.released().plan().noise(risk)
@@ -212,12 +212,12 @@ def in_band(cell: Cell) -> bool:
 @pytest.mark.parametrize("sweep", REDUCED)
 def test_reduced_reproduction(sweep, monkeypatch):
     """The right noise is in the band; half of the noise covers too often, twice the noise too seldom."""
-    cell, drawn = REDUCED[sweep], Trial._draw
+    cell, drawn = REDUCED[sweep], BatchedTrial._draw
     assert in_band(cell)
     for factor in (0.5, 2.0):
 
         def wrong(self, law, stream, replicates, dim, factor=factor):
             return drawn(self, law, stream, replicates, dim) * (factor if stream == 0 else 1)
 
-        monkeypatch.setattr(Trial, "_draw", wrong)
+        monkeypatch.setattr(BatchedTrial, "_draw", wrong)
         assert not in_band(cell)

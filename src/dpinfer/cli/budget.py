@@ -9,12 +9,12 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer.cli import screen
-from dpinfer.cli.model import budget_of
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import of_options
+from dpinfer.cli.spec import budget_of, of_options
 from dpinfer.errors import InputError, LedgerError
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
-from dpinfer.privacy.ledger import Entry
+from dpinfer.privacy.book import Entry
 
 app = typer.Typer(help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich")
 
@@ -30,13 +30,14 @@ def init(  # noqa: PLR0913  (the public face)
     rho: Annotated[float | None, typer.Option(help="Total in zCDP, instead of --epsilon.")] = None,
     unit: Annotated[str | None, typer.Option(help='What one row stands for, "one record" by default.')] = None,
     title: Annotated[str | None, typer.Option(help="What the data are.")] = None,
+    neighbours: Annotated[str, typer.Option(help='"replace" or "add-remove": what may differ.')] = "replace",
     schema: Annotated[Path | None, typer.Option(help="Take unit and title from this schema.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a ledger with a total for everything that is ever released from a data set."""
     privacy = {("privacy", "epsilon"): epsilon, ("privacy", "delta"): delta, ("privacy", "rho"): rho}
-    total = budget_of(of_options(privacy))
+    total, notion = budget_of(of_options(privacy)), Neighbours.of(neighbours)
     assert total is not None
     if ledger.exists():
         raise InputError(
@@ -48,7 +49,7 @@ def init(  # noqa: PLR0913  (the public face)
         title = title or (known.title if known else "")
     if not ledger.parent.is_dir():
         raise InputError(f"there is no folder {str(ledger.parent)!r}: make it first")
-    made = dp.Ledger.create(ledger, total, unit=unit, title=title)
+    made = dp.Ledger.create(ledger, total, unit=unit, neighbours=notion, title=title)
     talk = Screen(quiet, as_json)
     talk.show(Text(f"A new ledger in {ledger}: {total}, for everything released about {unit}."))
     talk.give(Account.of(made).state())
@@ -63,7 +64,7 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
     opened = account.ledger
     facts: dict[str, str | Text] = {
         "Total": str(opened.total),
-        "Protects": f"{opened.unit} ({opened.neighbours})",
+        "Protects": f"{opened.unit} ({opened.neighbours.sentence})",
         "Spent": _bar(account.spent / account.limit, f" {account.spent:.4g} of {account.limit:.4g}"),
         "Left": account.statement(),
     }
@@ -169,6 +170,7 @@ class Account:
             "path": str(self.ledger.path),
             "title": self.ledger.title,
             "unit": self.ledger.unit,
+            "neighbours": self.ledger.neighbours,
             "total": self.ledger.total,
             "measure": accountant.measure(self.ledger.total),
             "spent": self.spent,

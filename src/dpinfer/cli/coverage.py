@@ -1,9 +1,8 @@
-"""`dpinfer coverage`: do the intervals of a plan cover, and how long are they?"""
+"""`dpinfer coverage`: do the intervals of a fit cover, and how long are they?"""
 
 import csv
 import io
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from reprlib import repr as short
 from typing import Annotated, Any
@@ -11,13 +10,14 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import output, spec
-from dpinfer.cli.model import data_of, plan_of
+from dpinfer import disk
+from dpinfer.cli import spec
 from dpinfer.cli.screen import Screen
+from dpinfer.cli.spec import data_of, model_of
 from dpinfer.data import files
 from dpinfer.errors import InputError
 
-HELP = """Do the intervals of a plan cover, and how long are they?  A study on bootstrap replicates of a table.
+HELP = """Do the intervals of a fit cover, and how long are they?  A study on bootstrap replicates of a table.
 
 The study reads the records without noise: it is NOT PRIVATE, and says so in everything it writes.
 
@@ -30,8 +30,8 @@ SPEC is a TOML file; what is left out has a default, except the data and the bud
   formula = "y ~ a + b"
   dataset = "rand_hie"       # bundled; instead of the three keys above
   \\[model]
-  loss = "logistic"          # or "svm", with knee = 1.0
-  penalty = 0.001            # default: one that is valid for the budget
+  loss = "logistic"          # all keys of \\[model] and \\[privacy] are those of
+  penalty = 0.001            # `dpinfer fit`, and the study is of what it would run
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon
@@ -53,7 +53,7 @@ def coverage(
     as_json: Annotated[bool, typer.Option("--json", help="Print the study as JSON and nothing else.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no list of files.")] = False,
 ) -> None:
-    """Study the intervals of a plan."""
+    """Study the intervals of a fit."""
     given, talk = spec.of_file(source), Screen(quiet)
     if given["study"].pop("checkpoint", False):
         if out is None:
@@ -61,11 +61,11 @@ def coverage(
         given["study"]["checkpoint"] = out / "resume.json"
     arguments = _arguments(given)
     if out is not None:
-        output.prepare(out)
+        disk.prepare(out)
     study = dp.simulate.coverage(**arguments, progress=talk.live)
     if out is not None:
         for name, content in _files(study).items():
-            output.keep(out / name, content)
+            disk.write(out / name, content)
             talk.note(f"wrote {out / name}")
     if "checkpoint" in arguments:
         arguments["checkpoint"].unlink(missing_ok=True)
@@ -73,32 +73,17 @@ def coverage(
 
 
 def _arguments(given: spec.Spec) -> dict[str, Any]:
-    """What `dp.simulate.coverage` is called with."""
-    plan, loss, study = plan_of(given), _loss(given["model"]), given["study"]
-    data = data_of(given)
-    table = data.table
+    """What `dp.simulate.coverage` is called with: the model that `dpinfer fit` would fit."""
+    data, study = data_of(given), given["study"]
+    model, table = model_of(given, data, study=True), data.table
     if isinstance(table, Path):
-        columns = data.columns
         try:
-            table = files.read(table, columns)
+            table = files.read(table, data.columns)
         except InputError as fault:
             raise InputError(f"[data] path: {fault}") from None
     if "device" in study:
         _check_device(study["device"])
-    model = {"loss": loss, "plan": plan, "penalty": given["model"].get("penalty")}
-    target = {"target": given["model"]["target"]} if "target" in given["model"] else {}
-    return {"X": table, "schema": data.schema, "formula": data.formula} | model | target | study
-
-
-def _loss(given: Mapping[str, Any]) -> dp.Loss:
-    loss = given.get("loss", "logistic")
-    if loss in ("svm", "huber_hinge"):
-        return dp.HuberHinge(given.get("knee", 1.0))
-    if loss != "logistic":
-        raise InputError(f'[model] loss: a study takes "logistic" or "svm"; for "{loss}" call dp.simulate.coverage')
-    if "knee" in given:
-        raise InputError('[model] knee belongs to loss = "svm": set that loss, or drop the knee')
-    return dp.Logistic()
+    return {"X": table, "model": model} | study
 
 
 def _check_device(device: str) -> None:
@@ -114,7 +99,7 @@ def _check_device(device: str) -> None:
 
 
 def _files(study: "dp.simulate.Study") -> dict[str, bytes]:
-    from dpinfer import plot  # noqa: PLC0415
+    from dpinfer.views import plot  # noqa: PLC0415
 
     rows, sheet, picture = study.table(), io.StringIO(), io.BytesIO()
     csv.writer(sheet, lineterminator="\n").writerows([list(rows[0]), *(row.values() for row in rows)])

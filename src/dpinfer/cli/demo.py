@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 import dpinfer as dp
-from dpinfer.cli import output
+from dpinfer import disk
 from dpinfer.cli.screen import Screen, facts, title
 from dpinfer.errors import InputError
 
@@ -51,11 +51,11 @@ def demo(
     """Run the demo."""
     schema = (files("dpinfer") / "_datasets" / "rand_hie.toml").read_bytes()
     _clear(out, force, schema)
-    output.prepare(out)
-    output.keep(out / "schema.toml", schema)
+    disk.prepare(out)
+    disk.write(out / "schema.toml", schema)
     data, talk = dp.datasets.rand_hie(), Screen()
     data.table.to_parquet(out / "visits.parquet")
-    output.keep(out / "fit.toml", _SPEC.format(formula=data.formula).encode())
+    disk.write(out / "fit.toml", _SPEC.format(formula=data.formula).encode())
     at = {name: str(out / name) for name in ("visits.parquet", "schema.toml", "fit.toml", "ledger.db")}
     talk.show(
         Text("\nDoes cost sharing keep people from seeing a doctor?", style="bold"),

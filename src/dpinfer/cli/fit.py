@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer import text
-from dpinfer.cli import output, screen, spec
+from dpinfer import disk
+from dpinfer.cli import screen, spec
 from dpinfer.cli.budget import Account, open_ledger
-from dpinfer.cli.model import Data, data_of, model_of
 from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.spec import Data, data_of, model_of
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
 from dpinfer.errors import DpinferError, InputError
-from dpinfer.privacy.ledger import Entry
-from dpinfer.result import REPORTED, FitResult
+from dpinfer.privacy.book import Entry
+from dpinfer.result import text
+from dpinfer.result.result import FitResult
 
 if TYPE_CHECKING:
     from dpinfer.estimators.base import LinearModel
@@ -41,6 +42,7 @@ keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost be
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon
+  neighbours = "replace"     # or "add-remove": the number of records private
   ledger = "ledger.db"       # made by `dpinfer budget init`
   \\[output]
   folder = "release"         # for the result and its report
@@ -58,6 +60,7 @@ def fit(  # noqa: PLR0913  (the public face)
     epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
     rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
+    neighbours: Annotated[str | None, typer.Option(help="replace (the default) or add-remove.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Where the spend is booked.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
@@ -79,7 +82,7 @@ def fit(  # noqa: PLR0913  (the public face)
             "loss": loss, "penalty": penalty, "target": target,
             "knee": knee, "quantile": quantile, "bandwidth": bandwidth,
         },
-        "privacy": {"epsilon": epsilon, "delta": delta, "rho": rho, "ledger": ledger},
+        "privacy": {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbours": neighbours, "ledger": ledger},
         "output": {"folder": out, "title": title, "level": level},
     }  # fmt: skip
     job = Job.of(_spec(source, asked))
@@ -136,7 +139,7 @@ def preview(job: Job, talk: Screen) -> None:
         "Table": f"{job.data.name}, {n:,} records",
         "Model": entry.purpose,
         "Estimates": f"{len(names)} coefficients: {', '.join(names)}",
-        "Protects": entry.unit,
+        "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
         "Cost": str(job.model.budget or job.model.plan.budget),  # type: ignore[union-attr]
         "Spent on": "; ".join(f"{event.step} ({event.mechanism}): {event.share.amount}" for event in entry.events),
     }
@@ -150,7 +153,7 @@ def preview(job: Job, talk: Screen) -> None:
     else:
         facts["Ledger"] = "none: nothing would be booked (--ledger names one)"
     facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
-    if job.folder is not None and (job.folder / output.RESULT).exists():
+    if job.folder is not None and (job.folder / disk.RESULT).exists():
         facts["Output"] += " holds a result: name another folder, or give --force"
     talk.show(screen.title("Dry run: nothing was read but the shape of the table"), screen.facts(facts))
     talk.give(
@@ -163,7 +166,13 @@ def preview(job: Job, talk: Screen) -> None:
 
 def _listed(entry: Entry) -> dict[str, Any]:
     events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
-    return {"purpose": entry.purpose, "unit": entry.unit, "schema": entry.schema, "events": events}
+    return {
+        "purpose": entry.purpose,
+        "unit": entry.unit,
+        "neighbours": entry.neighbours,
+        "schema": entry.schema,
+        "events": events,
+    }
 
 
 @dataclass
@@ -186,8 +195,8 @@ def release(job: Job, talk: Screen, force: bool) -> None:
     """
     if job.folder is None:
         raise InputError("a fit costs budget, so its result must be kept: name a folder with --out DIR")
-    output.vacant(job.folder / output.RESULT, force, "name another folder, or give --force to replace the result")
-    output.prepare(job.folder)
+    disk.vacant(job.folder / disk.RESULT, force, "name another folder, or give --force to replace the result")
+    disk.prepare(job.folder)
     counter = None if job.ledger is None else _Counter(job.ledger)
     try:
         with talk.work(f"fitting {job.data.name}"):
@@ -207,18 +216,18 @@ def release(job: Job, talk: Screen, force: bool) -> None:
 def _keep(folder: Path, result: FitResult) -> None:
     """The result first: it was paid for.  Where the folder fails after all, it goes to stdout."""
     try:
-        output.keep(folder / output.RESULT, result.to_json().encode())
+        disk.write(folder / disk.RESULT, result.to_json().encode())
     except OSError as fault:
         print(result.to_json())
         raise InputError(
-            f"{folder / output.RESULT} cannot be written any more ({fault.strerror}): the result was printed to "
-            f"stdout instead, save it as {output.RESULT}"
+            f"{folder / disk.RESULT} cannot be written any more ({fault.strerror}): the result was printed to "
+            f"stdout instead, save it as {disk.RESULT}"
         ) from None
 
 
 def _report(job: Job, result: FitResult) -> list[Path]:
     assert job.folder is not None
-    kept = job.folder / output.RESULT
+    kept = job.folder / disk.RESULT
     try:
         return dp.report.write(result, job.folder, title=job.title, level=job.level)
     except (DpinferError, OSError):
@@ -243,13 +252,12 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
         "the variance",
         "Written": ", ".join(str(path) for path in paths),
     }
-    aside = [name for name, kept in zip(result.names, result.reported, strict=True) if not kept]
-    if aside:
-        facts["Set aside"] = text.set_aside(aside)
-        pairs = list(zip(result.names, result.status, strict=True))
-        reasons = [word for word in dict.fromkeys(result.status) if word != REPORTED]
-        names = [", ".join(name for name, status in pairs if status == word) for word in reasons]
-        facts["Because"] = "\n".join(f"{n}: {word}" for n, word in zip(names, reasons, strict=True))
+    reasons: dict[str, list[str]] = {}
+    for row in filter(text.set_aside, result.table(job.level)):
+        reasons.setdefault(row["status"], []).append(row["name"])
+    if reasons:
+        (facts["Set aside"],) = text.no_estimates(result.table(job.level))
+        facts["Because"] = "\n".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
     question = f"{' '.join(job.data.formula.split())}, {result.records} records"
     head = screen.title(f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}")
     return [head, screen.coefficients(result, job.level), "", screen.facts(facts)]

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import output
+from dpinfer import disk
 from dpinfer.cli.budget import read_result
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import InputError
@@ -29,7 +29,7 @@ def report(
     if not 0 < level < 1:
         raise InputError("--level must be a number strictly between 0 and 1")
     saved, folder, talk = read_result(result), out or result.parent, Screen(quiet, as_json)
-    output.prepare(folder)
+    disk.prepare(folder)
     with talk.work("writing the report"):
         paths = dp.report.write(saved, folder, title=title, level=level)
     talk.give({"release": saved.privacy.release, "files": [str(path) for path in paths]})

@@ -7,7 +7,8 @@ import typer
 from rich.text import Text
 
 import dpinfer as dp
-from dpinfer.cli import output, screen
+from dpinfer import disk
+from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.data import files
 from dpinfer.data.columns import Category, Column, Number, Outcome
@@ -28,9 +29,9 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Draft a schema from the names and types of the columns.  No value is read: bounds and levels are for you."""
-    output.vacant(out, force, "name another file with -o, or give --force to replace it")
+    disk.vacant(out, force, "name another file with -o, or give --force to replace it")
     text = dp.Schema.draft(table)
-    output.keep(out, text.encode())
+    disk.write(out, text.encode())
     talk = Screen(quiet, as_json)
     gaps = text.count('= "?"')
     talk.show(

@@ -1,7 +1,6 @@
 """What is shown, and where: results on stdout, the rest on stderr.  ``--json`` and ``--quiet`` are decided here."""
 
 import json
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,8 +13,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dpinfer import codec, text
-from dpinfer.result import FitResult
+from dpinfer import codec
+from dpinfer.result import text
+from dpinfer.result.result import FitResult
 
 WIDEST = 100
 
@@ -109,15 +109,14 @@ def sheet(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int 
 def coefficients(result: FitResult, level: float) -> Table:
     """One line a coefficient; what was set aside shows no numbers."""
     rows: list[Sequence[str | Text]] = []
-    for row, share in zip(result.table(level), result.noise_share.tolist(), strict=True):
+    for row in result.table(level):
         decimals = text.places(row["std_error"])
-        aside = not math.isfinite(row["high"] - row["low"])
         cells = [
             text.number(row["estimate"], decimals),
             text.number(row["std_error"], decimals),
-            Text("set aside", style="yellow") if aside else text.interval(row),
+            Text("set aside", style="yellow") if text.set_aside(row) else text.interval(row),
             text.p_value(row["p_value"]),
-            text.percent(share),
+            text.percent(row["noise_share"]),
         ]
         rows.append([row["name"], *cells])
     return sheet(("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise"), rows)

@@ -1,9 +1,9 @@
 """From columns in original units to rows in the unit ball, by a fixed public scaling, and back.
 
 A numeric block is mapped to [-1, 1] by its range.  The columns of a block with factors, of which at most one is not 0,
-are divided by their largest absolute value.  So each block has norm at most 1, R² = #blocks bounds the squared norm,
-and the row is (1, x~)/sqrt(R² + 1).  Without an intercept nothing could take up a shift: numeric columns are then
-divided by their largest absolute value too, and the row is x~/sqrt(R²).
+are divided by their largest absolute value.  So each block has norm at most 1, R² = #blocks + 1 bounds the squared
+norm, and the row is (1, x~)/R.  Without an intercept nothing could take up a shift: numeric columns are then divided by
+their largest absolute value too, the outcome likewise, and the row is x~/R with R² = #blocks.
 """
 
 from collections.abc import Sequence
@@ -12,35 +12,79 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.columns import Category, Number
+from dpinfer.data.columns import Category, Number, Outcome, in_reach
 from dpinfer.data.terms import Block, Terms
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.moments import Columns
 
 INTERCEPT = "(Intercept)"
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
-    """The public encoding of a row.  Columns do not count the intercept, which comes first in a row that has one.
+@dataclass(frozen=True)
+class Scale:
+    """The public scale of a numeric outcome: y = centre + half y~, with y~ in [-1, 1]."""
 
-    A column is encoded as (value - centre)/half.  ``dummy`` says that it then only takes the values 0 and 1; ``group``
-    is the block it comes from, and columns of one group are never nonzero together; ``norm2`` is R², which bounds the
-    squared norm of the encoded columns.
-    """
-
-    columns: tuple[str, ...]
-    low: Array
-    high: Array
-    centre: Array
-    half: Array
-    dummy: tuple[bool, ...]
-    group: tuple[int, ...]
-    norm2: float
-    intercept: bool = True
+    centre: float = 0.0
+    half: float = 1.0
 
     @classmethod
-    def of_bounds(cls, bounds: tuple[npt.ArrayLike, npt.ArrayLike], columns: tuple[str, ...]) -> "Design":
+    def of_range(cls, low: float, high: float, *, centred: bool = True) -> "Scale":
+        """[low, high] to [-1, 1]; without an intercept nothing could take up a shift, and 0 stays 0."""
+        if not in_reach(low, high):
+            raise InputError("the outcome's low and high must be finite numbers, with low < high")
+        return cls((low + high) / 2, (high - low) / 2) if centred else cls(0.0, max(abs(low), abs(high)))
+
+    @np.errstate(all="ignore")  # a warning would tell of a value
+    def bounded(self, y: Array) -> Array:
+        """y~, not yet clipped."""
+        return (y - self.centre) / self.half
+
+
+UNSCALED = Scale()
+"""Of labels, and of outcomes that are scaled already."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The public encoding of a record.  All facts are one a coefficient; the intercept, if there is one, comes first.
+
+    A column is encoded as (value - middle)/half, with values clipped to [low, high]; the intercept is the value 1.
+    ``columns`` says which are then 0 or 1 only, and which are never nonzero together.  ``norm2`` is R², the bound of
+    the squared norm of an encoded row.  ``outcome`` is the scale of a numeric outcome.
+    """
+
+    names: tuple[str, ...]
+    low: Array
+    high: Array
+    middle: Array
+    half: Array
+    columns: Columns
+    norm2: float
+    outcome: Scale = UNSCALED
+
+    @classmethod
+    def of_formula(cls, outcome: Outcome, terms: Terms, kind: str) -> "Design":
+        """The encoding of a formula; ``kind`` is what the loss is a function of.
+
+        A loss of the margin needs an outcome with two levels, a loss of the residual one with bounds.
+        """
+        if kind == "margin" and not outcome.levels:
+            raise InputError(f"{outcome.name!r} is a numeric outcome: a classifier needs two levels in the schema")
+        if kind == "margin":
+            return cls.of_terms(terms)
+        if outcome.levels:
+            raise InputError(
+                f"{outcome.name!r} is an outcome with levels: a regression needs low and high in the schema"
+            )
+        assert outcome.low is not None
+        assert outcome.high is not None
+        return cls.of_terms(terms, Scale.of_range(outcome.low, outcome.high, centred=terms.intercept))
+
+    @classmethod
+    def of_bounds(
+        cls, bounds: tuple[npt.ArrayLike, npt.ArrayLike], columns: tuple[str, ...], outcome: Scale = UNSCALED
+    ) -> "Design":
         """Numeric columns only, with bounds (low, high): numbers for all columns, or one a column."""
         d = len(columns)
         try:
@@ -49,12 +93,11 @@ class Design:
             raise InputError(
                 f"bounds must be a pair (low, high) of numbers, or of {d} numbers each, one a column"
             ) from None
-        return cls.of_terms(
-            [Number(name, lo, hi) for name, lo, hi in zip(columns, low.tolist(), high.tolist(), strict=True)]
-        )
+        numbers = [Number(name, lo, hi) for name, lo, hi in zip(columns, low.tolist(), high.tolist(), strict=True)]
+        return cls.of_terms(numbers, outcome)
 
     @classmethod
-    def of_terms(cls, terms: Terms | Sequence[Number | Category]) -> "Design":
+    def of_terms(cls, terms: Terms | Sequence[Number | Category], outcome: Scale = UNSCALED) -> "Design":
         """The encoding of the right side of a formula, or of plain columns with an intercept."""
         terms = terms if isinstance(terms, Terms) else Terms.plain(terms)
         if not terms.blocks and not terms.intercept:
@@ -62,14 +105,24 @@ class Design:
         facts = [
             (name, *_range(block, terms.intercept), j) for j, block in enumerate(terms.blocks) for name in block.names
         ]
-        names, *ranges, dummy, group = zip(*facts, strict=True) if facts else ((),) * 7
-        low, high, centre, half = (np.array(side, dtype=float) for side in ranges)
-        return cls(names, low, high, centre, half, dummy, group, float(len(terms.blocks)), terms.intercept)
+        if terms.intercept:
+            facts.insert(0, (INTERCEPT, 1.0, 1.0, 0.0, 1.0, False, -1))
+        names, low, high, middle, half, dummy, group = zip(*facts, strict=True)
+        columns = Columns(np.array(dummy), np.array(group, dtype=np.intp))
+        ends = np.array(low), np.array(high)
+        return cls(names, *ends, np.array(middle), np.array(half), columns, columns.norm2, outcome)
+
+    @classmethod
+    def of_rows(cls, dim: int) -> "Design":
+        """Rows that are bounded already, with columns x1, x2, …, as they are."""
+        infinite, columns = np.full(dim, np.inf), Columns(np.zeros(dim, dtype=bool), np.zeros(dim, dtype=np.intp))
+        names = tuple(f"x{j + 1}" for j in range(dim))
+        return cls(names, -infinite, infinite, np.zeros(dim), np.ones(dim), columns, 1.0)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the coefficients."""
-        return (INTERCEPT, *self.columns) if self.intercept else self.columns
+    def intercept(self) -> bool:
+        """Whether there is one."""
+        return INTERCEPT in self.names[:1]
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def rows(self, values: Array) -> Array:
@@ -78,22 +131,26 @@ class Design:
         Guarantee [public_scaling]: every row has norm at most 1, whatever the table holds.
         """
         known = np.isfinite(values).all(axis=1, keepdims=True)
-        clipped = np.clip(np.where(known, values, self.centre), self.low, self.high)
-        encoded = (clipped - self.centre) / self.half
-        rows = np.column_stack([np.ones(len(values)), encoded]) if self.intercept else encoded
-        return np.where(known, rows / self._radius, 0.0)
+        values = np.column_stack([np.ones(len(values)), values]) if self.intercept else values
+        clipped = np.clip(np.where(known, values, self.middle), self.low, self.high)
+        return np.where(known, (clipped - self.middle) / self.half / np.sqrt(self.norm2), 0.0)
 
     def back(self) -> Array:
-        """The matrix from coefficients of the bounded rows to coefficients in original units."""
-        if not self.intercept:
-            return np.asarray(np.diag(1 / self.half) / self._radius)
-        matrix = np.diag(np.concatenate([[1.0], 1 / self.half]))
-        matrix[0, 1:] = -self.centre / self.half
-        return np.asarray(matrix / self._radius)
+        """The matrix from coefficients of the bounded rows to coefficients in the units of the columns."""
+        matrix = np.diag(1 / self.half)
+        if self.intercept:
+            matrix[0] -= self.middle / self.half
+        return np.asarray(matrix / np.sqrt(self.norm2))
 
     @property
-    def _radius(self) -> float:
-        return float(np.sqrt(self.norm2 + self.intercept))
+    def mapping(self) -> Array:
+        """From coefficients of the bounded rows and the scaled outcome to the units of a result, less `shift`."""
+        return self.outcome.half * self.back()
+
+    @property
+    def shift(self) -> Array:
+        """What the centre of the outcome adds: all of it to the intercept."""
+        return self.outcome.centre * np.array([float(name == INTERCEPT) for name in self.names])
 
 
 def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, bool]:
@@ -102,7 +159,7 @@ def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, b
     if number is None:
         return 0.0, 1.0, 0.0, 1.0, True
     low, high = number.low, number.high
-    if not 1e-150 < high - low < 1e150:
+    if not in_reach(low, high):
         wrong = "is the same in every row" if low == high else "is too small or too large for double precision"
         raise InputError(f"{number.text} {wrong}: drop it from the formula, or change its bounds in the schema")
     if intercept and not block.factors:

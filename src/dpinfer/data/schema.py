@@ -13,20 +13,118 @@ Nothing here is ever taken from the data.
 
 import hashlib
 import json
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
 
-from dpinfer.data import toml
-from dpinfer.data.columns import Category, Column, Level, Number, Outcome, SchemaError, near
-from dpinfer.data.entries import TODO, column_of, entry_of
+from dpinfer import disk
+from dpinfer.data.columns import TODO, Column, SchemaError, column_of, entry_of, near
 from dpinfer.errors import InputError
 
-__all__ = ["Category", "Column", "Level", "Number", "Outcome", "Schema"]
+
+def _read_toml(text: str) -> dict[str, Any]:
+    """The document; an `InputError` that names the line if it is not TOML."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InputError("the schema is not valid TOML: it is nested too deeply") from None
+    except ValueError as fault:
+        raise InputError(f"the schema is not valid TOML: {fault}") from None
+
+
+def _line_of(text: str, path: tuple[str, ...]) -> int:
+    """The line on which the longest known beginning of ``path`` stands, counted from 1; 0 if there is none.
+
+    ``text`` is valid TOML.
+    """
+    lines: dict[tuple[str, ...], int] = {}
+    for key, line in _places(text.replace("\r\n", "\n").split("\n")):
+        lines.setdefault(key, line)
+    starts = [path[:k] for k in range(len(path), 0, -1) if path[:k] in lines]
+    return lines[starts[0]] if starts else 0
+
+
+def _places(lines: list[str]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Every key with its line.  A statement is the shortest run of lines that is TOML on its own."""
+    table: tuple[str, ...] = ()
+    start = 0
+    while start < len(lines):
+        statement, stop = _statement(lines, start)
+        keys = list(_keys(statement))
+        if keys and lines[start].lstrip().startswith("["):
+            table = max(keys, key=len)
+            yield from ((key, start + 1) for key in keys)
+        else:
+            yield from ((table + key, start + 1) for key in keys)
+        start = stop
+
+
+def _statement(lines: list[str], start: int) -> tuple[dict[str, Any], int]:
+    for stop in range(start + 1, len(lines) + 1):
+        try:
+            return tomllib.loads("\n".join(lines[start:stop])), stop
+        except (ValueError, RecursionError):
+            continue
+    return {}, len(lines)
+
+
+def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for key, value in document.items():
+        yield (key,)
+        inner = value[0] if isinstance(value, list) and value else value
+        if isinstance(inner, dict):
+            yield from ((key, *rest) for rest in _keys(inner))
+
+
+def _dump(document: Mapping[str, Any]) -> str:
+    """Plain keys first, then one table ``[columns.NAME]`` a column."""
+    lines = [f"{key} = {_value(value)}" for key, value in document.items() if key != "columns"]
+    for name, entry in document["columns"].items():
+        lines += ["", f"[columns.{_key_text(name)}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _key_text(name: str) -> str:
+    """A key, in quotes where TOML asks for them."""
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(item) for item in value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):  # the escapes of JSON are escapes of TOML, which wants one more
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
 
 _FACTS = ("title", "unit", "source")
+
+
+_HEAD = f"""\
+# A draft from the names and types of the columns; no value was read.  Replace every "{TODO}" by something that is known
+# without the table: a rule, a code book, the answers of a questionnaire.  A bound or a level taken from the table would
+# leak what single records hold.  Delete the columns that no formula needs, and give the column to be explained
+# type = "outcome", with two levels (the second one counts as positive) or with low and high.
+
+unit = "{TODO}"  # what one row stands for and is protected: "one person", "one visit"
+"""
+_LOW = f'low = "{TODO}"  # a public lower bound: smaller values are clipped'
+_HIGH = f'high = "{TODO}"  # a public upper bound: larger values are clipped'
+_LEVELS = f'levels = "{TODO}"  # the public list, such as ["no", "yes"]: other values count as missing'
+_TYPE = f'type = "{TODO}"  # number, integer, boolean, category or outcome: the table does not tell'
+_LINES = {
+    "number": ['type = "number"', _LOW, _HIGH],
+    "integer": ['type = "integer"', _LOW, _HIGH],
+    "boolean": ['type = "boolean"'],
+    "category": ['type = "category"', _LEVELS],
+    "": [_TYPE],
+}
 
 
 @dataclass(frozen=True)
@@ -67,7 +165,7 @@ class Schema:
     @classmethod
     def _parse(cls, text: str, file: str) -> "Schema":
         try:
-            document = toml.read(text)
+            document = _read_toml(text)
         except InputError as fault:
             raise InputError(f"{file}: {fault}" if file else str(fault)) from None
         try:
@@ -75,7 +173,7 @@ class Schema:
             return cls(_columns(document), **facts)
         except SchemaError as fault:
             message, path = str(fault), fault.path
-        line = toml.line_of(text, path)
+        line = _line_of(text, path)
         places = [place for place in (file, f"line {line}" if line else "") if place]
         raise InputError(f"{', '.join(places)}: {message}" if places else message)
 
@@ -86,14 +184,15 @@ class Schema:
         Guarantee [drafts_read_no_values]: the text depends on names and types alone, and is no valid schema until a
         person has filled in what is public.
         """
-        from dpinfer.data.draft import draft  # noqa: PLC0415  (loads the readers of tables)
+        from dpinfer.data.table import kinds  # noqa: PLC0415  (loads the readers of tables)
 
-        return draft(table)
+        blocks = ["\n".join([f"[columns.{_key_text(name)}]", *_LINES[kind]]) for name, kind in kinds(table)]
+        return "\n".join([_HEAD, *(block + "\n" for block in blocks)])
 
     def write(self, path: str | Path) -> None:
         """Write a TOML file that reads back as an equal schema; a reader never sees half of it."""
         try:
-            toml.write_atomically(Path(path), toml.dump(self._document()).encode())
+            disk.write(Path(path), _dump(self._document()).encode())
         except (OSError, ValueError) as fault:
             raise InputError(
                 f"the schema {str(path)!r} cannot be written ({type(fault).__name__}): check the folder and its rights"

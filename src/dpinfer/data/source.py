@@ -8,13 +8,13 @@ import numpy.typing as npt
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.bounded import OfBlock, clip_rows
+from dpinfer.maths.sums import Block, OfBlock, clip_rows
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
 
 
 class Source(Protocol):
-    """Rows in the unit ball with labels -1 or +1, or outcomes in [-1, 1]; only sums ever leave it."""
+    """Rows with labels -1 or +1, or outcomes in [-1, 1], and weights; only sums ever leave it."""
 
     @property
     def n(self) -> int:
@@ -31,44 +31,15 @@ class Source(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Scale:
-    """The public scale of a numeric outcome: y = centre + half y~, with y~ in [-1, 1]."""
-
-    centre: float = 0.0
-    half: float = 1.0
-
-    @classmethod
-    def of_range(cls, low: float, high: float, *, centred: bool = True) -> "Scale":
-        """[low, high] to [-1, 1]; without an intercept nothing could take up a shift, and 0 stays 0."""
-        if not (low < high and 1e-150 < high - low < 1e150):
-            raise InputError("the outcome's low and high must be finite numbers, with low < high")
-        return cls((low + high) / 2, (high - low) / 2) if centred else cls(0.0, max(abs(low), abs(high)))
-
-    @np.errstate(all="ignore")  # a warning would tell of a value
-    def bounded(self, y: Array) -> Array:
-        """y~, not yet clipped."""
-        return (y - self.centre) / self.half
-
-    def original(self, bounded: Array) -> Array:
-        """y from y~."""
-        return self.centre + self.half * bounded
-
-
-UNSCALED = Scale()
-"""Of labels, and of outcomes that are scaled already."""
-
-
 @dataclass(frozen=True, repr=False)
 class Rows:
     """Rows in memory."""
 
-    rows: Array
-    labels: Array
+    block: Block
 
     @classmethod
     def of(cls, X: npt.ArrayLike, y: npt.ArrayLike, kind: str = "margin") -> "Rows":
-        """Bound the rows; a row with a NaN, an infinity or a label other than -1 and +1 counts as the zero row.
+        """Bound arrays; a row with a NaN, an infinity or a label other than -1 and +1 counts as the zero row.
 
         For losses of the residual y is any number: clipped to [-1, 1], or with its row set to 0 if it is not finite.
 
@@ -79,32 +50,64 @@ class Rows:
         labels = numbers("y", y, remedy, kinds="fiu")
         if rows.ndim != 2:
             raise InputError(f"X must have two dimensions (records, columns), not {rows.ndim}")
+        return cls.encoded(clip_rows(rows), labels, kind)
+
+    @classmethod
+    def encoded(cls, rows: Array, labels: Array, kind: str) -> "Rows":
+        """Rows that a `Design` has bounded; one whose label is not known counts as the zero row."""
         if labels.shape != rows.shape[:1]:
             raise InputError(f"y must have one label a row of X: shapes are {labels.shape} and {rows.shape}")
         if 0 in rows.shape:
             raise InputError(f"X must have at least one record and one column, not shape {rows.shape}")
         known = np.abs(labels) == 1 if kind == "margin" else np.isfinite(labels)
         bounded = np.where(known, np.clip(labels, -1.0, 1.0), 1.0 if kind == "margin" else 0.0)
-        return cls(np.where(known[:, None], clip_rows(rows), 0.0), bounded)
+        return cls(Block(np.where(known[:, None], rows, 0.0), bounded))
 
     @property
     def n(self) -> int:
         """Number of records."""
-        return len(self.rows)
+        return len(self.block)
 
     @property
     def dim(self) -> int:
         """Length of a row."""
-        return int(self.rows.shape[1])
+        return int(self.block.rows.shape[1])
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over blocks, in a fixed order."""
         step = max(256, _BLOCK // self.dim)
-        total = of_block(self.rows[:step], self.labels[:step])
+        total = of_block(self.block[:step])
         for start in range(step, self.n, step):
-            total = total + of_block(self.rows[start : start + step], self.labels[start : start + step])
+            total = total + of_block(self.block[start : start + step])
         return total
+
+
+@dataclass(frozen=True, repr=False)
+class Mapped:
+    """A source whose rows are mapped by a released matrix, block by block."""
+
+    source: Source
+    matrix: Array
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return self.source.n
+
+    @property
+    def dim(self) -> int:
+        """Length of a mapped row."""
+        return len(self.matrix)
+
+    def total(self, of_block: OfBlock, /) -> Array:
+        """The sum over blocks of mapped rows."""
+        return self.source.total(lambda block: of_block(block.mapped(self.matrix)))
+
+
+def mapped(source: Source, matrix: Array) -> Source:
+    """The rows matrix @ x with their weights; rows in memory are mapped once."""
+    return Rows(source.block.mapped(matrix)) if isinstance(source, Rows) else Mapped(source, matrix)
 
 
 @np.errstate(all="ignore")

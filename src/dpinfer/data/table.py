@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from dpinfer.data import files
 from dpinfer.data.columns import Category, Column, Level, Number, Outcome
+from dpinfer.data.design import Design
+from dpinfer.data.source import Rows
 from dpinfer.data.terms import Factor, Terms
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
@@ -55,15 +57,18 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
-    """-1 and +1 for the two levels, or a numeric outcome mapped to [-1, 1] by its bounds; NaN for anything else."""
+    """-1 and +1 for the two levels, or a numeric outcome clipped to its bounds; NaN for anything else."""
     if outcome.levels:
         return np.array([-1.0, 1.0, np.nan])[_codes(table, outcome)]
-    assert outcome.low is not None
-    assert outcome.high is not None
     values = _numbers(table, outcome.name)
-    middle, half = (outcome.low + outcome.high) / 2, (outcome.high - outcome.low) / 2
-    known = np.where(np.isfinite(values), values, np.nan)
-    return np.asarray(np.clip((np.clip(known, outcome.low, outcome.high) - middle) / half, -1.0, 1.0))
+    return np.asarray(np.clip(np.where(np.isfinite(values), values, np.nan), outcome.low, outcome.high))
+
+
+def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Rows]:
+    """The encoding of a formula and the bounded records of a table; ``kind`` is what the loss is a function of."""
+    design, table = Design.of_formula(outcome, terms, kind), open_table(native, [outcome, *terms.columns])
+    rows, labels = design.rows(read_terms(table, terms)), read_labels(table, outcome)
+    return design, Rows.encoded(rows, design.outcome.bounded(labels), kind)
 
 
 def misfit(table: nw.DataFrame[Any], column: Column) -> str:
@@ -173,3 +178,29 @@ def _kind(column: nw.Series[Any]) -> str:
 def _get(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
     files.require(name, table.columns, "the table")
     return table.get_column(name)
+
+
+def kinds(table: Any) -> list[tuple[str, str]]:
+    """Names of the columns of a table or file, and what the types say: number, integer, boolean, category, nothing."""
+    if isinstance(table, str | PathLike):
+        return [(name, "" if arrow is None else _type_word(_of_arrow(arrow))) for name, arrow in files.types(table)]
+    columns = open_table(table, ()).iter_columns()
+    return [(column.name, "" if holds_objects(column) else _type_word(column.dtype)) for column in columns]
+
+
+def _of_arrow(arrow: Any) -> nw.dtypes.DType:
+    import pyarrow as pa  # noqa: PLC0415  (heavy: loaded when a file is read)
+
+    empty = nw.from_native(pa.table({"column": pa.array([], arrow)}), eager_only=True)
+    dtype: nw.dtypes.DType = empty["column"].dtype
+    return dtype
+
+
+def _type_word(dtype: nw.dtypes.DType) -> str:
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return "category"
+    if dtype.is_numeric():
+        return "integer" if dtype.is_integer() else "number"
+    return ""

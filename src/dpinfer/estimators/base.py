@@ -1,5 +1,6 @@
-"""What the classifiers and the regressors share: reading, fitting, the linear prediction."""
+"""What the classifiers and the regressors share: parameters, reading, fitting, the linear prediction."""
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -7,42 +8,45 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from dpinfer.data import records
 from dpinfer.data import table as tables
-from dpinfer.data.design import INTERCEPT, Design
+from dpinfer.data.columns import Outcome
+from dpinfer.data.design import Design, Scale
 from dpinfer.data.formula import parse
-from dpinfer.data.schema import Outcome, Schema
-from dpinfer.data.source import Rows, Scale, numbers
+from dpinfer.data.schema import Schema
+from dpinfer.data.source import Rows, numbers
 from dpinfer.errors import InputError
-from dpinfer.fit.geometry.box import Box
-from dpinfer.fit.geometry.plan import GeometryPlan
-from dpinfer.fit.geometry.run import fit_geometry, geometry_booking
-from dpinfer.fit.plan import Plan, default_penalty
-from dpinfer.fit.run import Setting, booking, choose_plan, fit
-from dpinfer.fit.target import check_target
+from dpinfer.fit.choose import Options, choose
+from dpinfer.fit.penalised.plan import Plan
+from dpinfer.fit.recipe import Recipe, Subject, entry, fit
+from dpinfer.fit.weighted.plan import GeometryPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
+from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import Budget, NoPrivacy
-from dpinfer.privacy.ledger import Book, Entry
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearModel(BaseEstimator):  # type: ignore[misc]
-    """A linear model with intervals in ``result_``.  A subclass names its loss and reads its outcome."""
+    """A linear model with intervals in ``result_``.  A subclass names its loss and reads its outcome.
 
-    formula: str | None
-    schema: Schema | None
-    bounds: Bounds | None
-    penalty: float | None
-    budget: Budget | None
-    plan: Plan | GeometryPlan | None
-    target: str | None
-    ledger: Book | None
-    insecure_seed: int | None
+    The fields are the parameters in the sense of scikit-learn, and nothing else is set when a model is made.
+    """
+
+    formula: str | None = field(default=None, kw_only=False)
+    schema: Schema | None = None
+    bounds: Bounds | None = None
+    penalty: float | None = None
+    budget: Budget | None = None
+    plan: Plan | GeometryPlan | None = None
+    target: str | None = None
+    neighbours: str | None = None
+    ledger: Book | None = None
+    insecure_seed: int | None = None
     kind: ClassVar[str]
 
-    def _loss(self, n: int, dim: int, scale: Scale) -> Loss:
+    def _loss(self, n: int, design: Design) -> Loss:
         """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
         raise NotImplementedError
 
@@ -59,64 +63,65 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit on arrays (X, y) with ``bounds``, or on one table with ``formula`` and ``schema``."""
-        design, source, scale = self._read(X, y) if self.formula is None else self._read_table(X, y)
-        geometry = self._geometry(design)
-        if geometry is not None:
-            return self._in_geometry(source, Box.of(design, **self._facts()), geometry)
-        setting = self._setting(design, scale, source.n)
-        self.result_ = fit(source, setting, self.ledger, self.insecure_seed)
-        at = design.names.count(INTERCEPT)
-        self._keep(float(self.result_.estimate[:at].sum()), self.result_.estimate[at:].copy())
-        self.penalty_ = setting.penalty
+        """Fit on arrays or on a table.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or a table
+            With ``bounds``, numbers; with ``formula`` and ``schema``, a pandas, polars or pyarrow table or the path of
+            a file.
+        y : array of shape (n,), optional
+            The outcomes, with arrays only.
+
+        Returns
+        -------
+        The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and ``penalty_``.
+        """
+        design, source = self.read(X, y)
+        recipe = self.recipe(design, source.n)
+        self.result_ = fit(recipe, source, self._subject(), self.ledger, self.insecure_seed)
+        self.penalty_ = self.result_.model.penalty
+        geometry, first = self.result_.geometry, int(design.intercept)
+        intercept, slopes = float(self.result_.estimate[:first].sum()), self.result_.estimate[first:]
+        self._keep(intercept if geometry is None else intercept - float(geometry.centre @ slopes), slopes.copy())
         return self
 
+    def read(self, X: Any, y: Any = None) -> tuple[Design, Rows]:
+        """The public encoding of what `fit` is given, and its records."""
+        return self._read_arrays(X, y) if self.formula is None else self._read_table(X, y)
+
+    def recipe(self, design: Design, n: int) -> Recipe:
+        """What `fit` does with ``n`` records of a design, from public facts alone."""
+        loss = self._loss(n, design)
+        return choose(design, Options(loss, self.budget, self.plan, self.target, self.penalty, self.neighbours))
+
     def entry(self, n: int) -> Entry:
-        """What a fit of ``n`` records would book, from formula and schema alone: ``ledger.preview(model.entry(n))``."""
+        """What a fit would book: ``ledger.preview(model.entry(n))``.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        Entry
+            The releases with their costs, from formula and schema alone.
+        """
         if self.formula is None:
             raise InputError("the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)")
         if n < 1:
             raise InputError("a fit needs at least one record")
-        outcome, terms = parse(self.formula, self.schema)
-        design, scale = records.layout(outcome, terms, self.kind)
-        geometry = self._geometry(design)
-        if geometry is not None:
-            return geometry_booking(Box.of(design, **self._facts()), geometry)
-        return booking(self._setting(design, scale, n), n)[1]
+        design = Design.of_formula(*parse(self.formula, self.schema), self.kind)
+        return entry(self.recipe(design, n), n, self._subject())
 
-    def _geometry(self, design: Design) -> GeometryPlan | None:  # noqa: ARG002
-        """The plan of a fit in a private geometry, where the estimator has one."""
-        if isinstance(self.plan, GeometryPlan) or self.target in ("weighted", "unweighted"):
-            raise InputError(
-                "a private geometry is for logistic regression only: use budget= or a Plan as plan=, and "
-                "target='penalised' or 'unpenalised'"
-            )
-        return None
-
-    def _in_geometry(self, source: Rows, box: Box, plan: GeometryPlan) -> Self:
-        """The weighted and unweighted targets; ``intercept_`` is the ordinary one, not that at the released centre."""
-        self.result_ = fit_geometry(source, box, plan, self.ledger, self.insecure_seed)
-        geometry, slopes = self.result_.geometry, self.result_.estimate[1:]
-        assert geometry is not None
-        self._keep(float(self.result_.estimate[0] - geometry.centre @ slopes), slopes.copy())
-        self.penalty_ = 0.0
-        return self
-
-    def _setting(self, design: Design, scale: Scale, n: int) -> Setting:
-        """All that is public about a fit with a penalty."""
-        dim, target = len(design.names), check_target("penalised" if self.target is None else self.target)
-        plan, loss = choose_plan(self.budget, self.plan), self._loss(n, dim, scale)
-        penalty = default_penalty(plan, loss, n, dim, target) if self.penalty is None else self.penalty
-        facts = self._facts()
-        return Setting(loss, penalty, plan, design.names, design.back(), target=target, outcome=scale, **facts)
-
-    def _facts(self) -> dict[str, str]:
+    def _subject(self) -> Subject:
         """What the ledger is told about the fit."""
         if self.formula is None:
-            return {}
+            return Subject()
         assert self.schema is not None
         purpose = f"{type(self).__name__}: {' '.join(self.formula.split())}"
-        return {"unit": self.schema.unit, "schema": self.schema.digest(), "purpose": purpose}
+        return Subject(self.schema.unit, purpose, self.schema.digest())
 
     def _linear(self, X: Any) -> Array:
         """Intercept plus coefficients times columns, in original units."""
@@ -129,7 +134,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
-    def _read(self, X: Any, y: Any) -> tuple[Design, Rows, Scale]:
+    def _read_arrays(self, X: Any, y: Any) -> tuple[Design, Rows]:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if self.bounds is None:
@@ -139,18 +144,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         scale = self._declare(None)
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
-        design = Design.of_bounds(self.bounds, tuple(names))
-        return design, Rows.of(design.rows(values), self._outcomes(y, scale), self.kind), scale
+        design = Design.of_bounds(self.bounds, tuple(names), scale)
+        return design, Rows.encoded(design.rows(values), self._outcomes(y, scale), self.kind)
 
-    def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows, Scale]:
+    def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows]:
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
         outcome, self.terms_ = parse(self.formula, self.schema)
-        design, source, scale = records.read(X, outcome, self.terms_, self.kind)
+        design, source = tables.read(X, outcome, self.terms_, self.kind)
         self._declare(outcome)
         self.n_features_in_ = len(self.terms_)
-        return design, source, scale
+        return design, source
 
     def _array(self, X: Any, *, reset: bool) -> Array:
         """X as floats.  Shape and type are checked here first: scikit-learn's own messages quote rows."""

@@ -1,4 +1,4 @@
-"""The array type of the package, and the little randomness a formula may be handed."""
+"""The array type of the package, symmetric matrices as vectors, and the little randomness a formula may be handed."""
 
 from typing import Any, Protocol
 
@@ -27,3 +27,19 @@ class Randomness(Protocol):
     def standard_exponential(self, size: tuple[int, ...], /) -> Array:
         """Independent exponential numbers with mean 1."""
         ...
+
+
+def svec(matrix: Array) -> Array:
+    """Upper triangle of a symmetric matrix or a stack, off-diagonals times sqrt 2: a vector of the same norm."""
+    rows, columns = np.triu_indices(matrix.shape[-1])
+    return np.asarray(matrix[..., rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2)))
+
+
+def unsvec(vector: Array, dim: int) -> Array:
+    """The inverse of `svec`."""
+    rows, columns = np.triu_indices(dim)
+    half = vector / np.where(rows == columns, 1.0, np.sqrt(2))
+    matrix = np.empty((*vector.shape[:-1], dim, dim))
+    matrix[..., rows, columns] = half
+    matrix[..., columns, rows] = half
+    return matrix

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.geometry import Indices
 from dpinfer.maths.mixture import MixtureLaw
+from dpinfer.maths.moments import Indices
 
 LEAST_SIGNAL = 3.0
 """A coefficient is reported if its information is at least this many times the noise of it."""

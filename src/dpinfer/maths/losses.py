@@ -251,7 +251,7 @@ def describe(loss: Loss) -> str:
 
 
 def slope_kind(loss: Loss) -> str:
-    """What the cost of objective perturbation may use of the slope (see `dpinfer.maths.perturbation`)."""
+    """What the cost of objective perturbation may use of the slope (see `dpinfer.maths.cost`)."""
     if type(loss) is Logistic:
         return "logistic"
     return "one-sided" if getattr(loss, "nonincreasing", False) is True else "two-sided"

@@ -1,4 +1,4 @@
-"""The certified minimum of a convex objective, from its value, gradient and Hessian totals."""
+"""The certified minimum of a convex objective, from its value, gradient and Hessian totals; and of a risk."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,10 +8,14 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import OfBlock
 
 Totals = Callable[[Array], tuple[float, Array, Array]]
 """From coefficients to value, gradient and Hessian of the whole objective."""
 
+TOLERANCE = 1e-12
+"""Gradient norm a record at which the minimum of a risk counts as reached, relative to the slope bound."""
 _IDLE = 20  # steps without any gain after which rounding has the last word
 
 
@@ -57,6 +61,21 @@ def minimise(totals: Totals, dim: int, tolerance: float, *, strongly_convex: boo
             "a combination of others): set penalty > 0"
         )
     return Minimum(best.coef, best.gradient_norm)
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def minimum(risk: Risk, total: Callable[[OfBlock], Array], b: Array) -> Array:
+    """argmin of the risk plus b·θ, where ``total`` sums over the records.  Exact and private."""
+    d = len(b)
+    ridge = risk.ridge * np.eye(d)
+
+    def totals(step: Array) -> tuple[float, Array, Array]:
+        sums = total(risk.totals(step))
+        value = float(sums[0] + risk.ridge / 2 * step @ step + b @ step)
+        return value, sums[1 : d + 1] + risk.ridge * step + b, sums[d + 1 :].reshape(d, d) + ridge
+
+    tolerance = TOLERANCE * risk.n * risk.loss.slope_bound
+    return np.asarray(risk.centre + minimise(totals, d, tolerance, strongly_convex=risk.ridge > 0).coef)
 
 
 def _at(totals: Totals, coef: Array) -> _Point:

@@ -17,8 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.symmetric import unsvec
+from dpinfer.maths.arrays import Array, unsvec
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,14 +1,15 @@
-"""The penalised empirical risk of the paper, and every constant its privacy rests on.
+"""The empirical risk with a ridge, and every constant its privacy rests on.
 
 | symbol | meaning                                                         | name in code       |
 | ------ | --------------------------------------------------------------- | ------------------ |
 | c      | penalty of the mean objective, c ‖θ‖²                           | `penalty`          |
-| λ      | 2 n c, penalty of the sum objective, λ/2 ‖θ‖²                   | `ridge`            |
+| λ      | 2 n c, penalty of the sum objective, λ/2 ‖θ - centre‖²          | `ridge`            |
 | θ      | coefficients                                                    | `coef`             |
+| w      | weight of a record, 1 for rows in the unit ball                 | `block.weights`    |
 | t, L   | curvature and slope bounds of the loss                          | `curvature_bound`… |
 | ε'     | ε - log(1 + t/λ), what Algorithm 1 has left for its noise       | `left`             |
 
-Scale: sums over records, never means.  Neighbours: one record replaced, n public.
+Scale: sums over records, never means.
 """
 
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.bounded import BoundedSum, OfBlock
+from dpinfer.maths.arrays import Array, svec, unsvec
 from dpinfer.maths.check import check_loss
+from dpinfer.maths.cost import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
 from dpinfer.maths.losses import (
     Logistic,
     Loss,
@@ -29,111 +30,126 @@ from dpinfer.maths.losses import (
     slope_kind,
     slope_within,
 )
-from dpinfer.maths.perturbation import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
-from dpinfer.maths.symmetric import svec
+from dpinfer.maths.sums import Block, BoundedSum, OfBlock, square
+from dpinfer.neighbours import Neighbours
 
 
-@dataclass(frozen=True)
-class PenalisedRisk:
-    """sum_i f(z_i) + λ/2 ‖θ‖² over n records with ‖x_i‖ <= 1, z_i = y_i θ·x_i or y_i - θ·x_i as the loss says."""
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """sum_i w_i f(z_i) + λ/2 ‖θ - centre‖², z_i = y_i θ·x_i or y_i - θ·x_i as the loss says.
+
+    Either rows lie in the unit ball (`in_ball`) and w_i = 1, or w_i‖x_i‖² <= 1.  ``n`` is the number of records where
+    it is public, else a released one.  The centre is public or released.
+    """
 
     loss: Loss
-    penalty: float
-    n: int
+    ridge: float
+    n: float
+    neighbours: Neighbours = Neighbours.REPLACE
+    centre: Array | float = 0.0
+    in_ball: bool = True
 
-    def __post_init__(self) -> None:
-        check_loss(self.loss)
-        if not (isinstance(self.penalty, int | float | np.number) and 0 <= self.penalty < np.inf):
-            raise InputError(f"penalty must be a finite number >= 0, not {self.penalty!r}")
-        if self.n < 1:
+    @classmethod
+    def penalised(cls, loss: Loss, penalty: float, n: int) -> "Risk":
+        """The risk of the paper: λ = 2 n c around 0."""
+        check_loss(loss)
+        if not (isinstance(penalty, int | float | np.number) and 0 <= penalty < np.inf):
+            raise InputError(f"penalty must be a finite number >= 0, not {penalty!r}")
+        if n < 1:
             raise InputError("there are no records: n must be at least 1")
+        return cls(loss, 2 * n * penalty, n)
 
     @property
-    def ridge(self) -> float:
-        """λ = 2 n c."""
-        return 2 * self.n * self.penalty
+    def penalty(self) -> float:
+        """c = λ/(2n)."""
+        return float(self.ridge / (2 * self.n))
 
-    def totals(self, coef: Array) -> OfBlock:
-        """Value, gradient and Hessian of the loss at ``coef``, one flat array of 1 + d + d² sums.
+    def totals(self, step: Array) -> OfBlock:
+        """Value, gradient and Hessian of the loss at centre + step, one flat array of 1 + d + d² sums.
 
         Exact and private: for the minimiser behind the gate only.
         """
+        coef = self.centre + step
 
-        def of_block(rows: Array, labels: Array) -> Array:
-            sign, _ = line(self.loss, labels)
-            z = self._z(coef, rows, labels)
+        def of_block(block: Block) -> Array:
+            sign, _ = line(self.loss, block.labels)
+            z = self._z(coef, block)
             slope, curvature = slope_and_curvature(self.loss, z)
-            gradient = (sign * slope) @ rows
-            hessian = _weighted_square(rows, curvature)
-            return np.concatenate([[self.loss.value(z).sum()], gradient, hessian.ravel()])
+            gradient = (block.weights * sign * slope) @ block.rows
+            hessian = square(block.rows, block.weights * curvature)
+            return np.concatenate([[np.sum(block.weights * self.loss.value(z))], gradient, hessian.ravel()])
 
         return of_block
 
     def curvature_sum(self, coef: Array) -> BoundedSum:
-        """sum f'' x xᵀ, the data part of n H.
+        """sum w f'' x xᵀ, the data part of n H.
 
         Guarantee [curvature_sensitivity]: replacing one record moves it by at most 2t in Frobenius norm.
         """
-
         largest = self.loss.curvature_bound
 
-        def of_block(rows: Array, labels: Array) -> Array:
-            curvature = self.loss.curvature(self._z(coef, rows, labels))
-            return _weighted_square(rows, np.clip(curvature, 0.0, largest))
+        def of_block(block: Block) -> Array:
+            curvature = self.loss.curvature(self._z(coef, block))
+            return square(block.rows, block.weights * np.clip(curvature, 0.0, largest))
 
         return BoundedSum(of_block, 2 * largest)
 
     def score_sum(self, coef: Array) -> BoundedSum:
-        """sum f'² x xᵀ, the data part of n Σ.
+        """sum w² f'² x xᵀ, the data part of n Σ.
 
-        Guarantee [score_sensitivity]: replacing one record moves it by at most 2 sup f'², the supremum over
-        margins up to ‖coef‖, or residuals up to ‖coef‖ + 1: 2 S(‖coef‖)² for the logistic loss, at the released
-        coefficients.
+        Guarantee [score_sensitivity]: replacing one record moves it by at most 2 sup f'².  For rows in the unit ball
+        the supremum is over margins up to ‖coef‖, or residuals up to ‖coef‖ + 1: 2 S(‖coef‖)² for the logistic loss, at
+        the released coefficients.
         """
+        largest = slope_within(self.loss, reach(self.loss, coef)) if self.in_ball else self.loss.slope_bound
 
-        largest = slope_within(self.loss, reach(self.loss, coef))
-
-        def of_block(rows: Array, labels: Array) -> Array:
-            slope = self.loss.slope(self._z(coef, rows, labels))
-            return _weighted_square(rows, np.clip(slope, -largest, largest) ** 2)
+        def of_block(block: Block) -> Array:
+            slope = self.loss.slope(self._z(coef, block))
+            return square(block.rows, (block.weights * np.clip(slope, -largest, largest)) ** 2)
 
         return BoundedSum(of_block, 2 * largest**2)
 
     @property
     def stack_weight(self) -> float:
-        """w = L²/t: the weight at which curvature and squared slope reach the same bound."""
+        """v = L²/t: the weight at which curvature and squared slope reach the same bound."""
         return float(self.loss.slope_bound**2 / self.loss.curvature_bound)
 
     def stacked_sum(self, coef: Array) -> BoundedSum:
-        """svec of w sum f'' x xᵀ and of sum f'² x xᵀ, as one vector.
+        """svec of v sum w f'' x xᵀ and of sum w² f'² x xᵀ, as one vector.
 
-        Guarantee [stacked_sensitivity]: replacing one record moves it by at most sqrt 2 sup sqrt(w² f''² + f'⁴), as
-        both blocks of a record are non-negative multiples of the same x xᵀ.  The supremum is at most sqrt 2 L², and
-        1.0356 L² for the logistic loss and the smoothed quantile, whose slope and curvature peak apart: for the price
-        of one matrix, two.
+        Guarantee [stacked_sensitivity]: replacing one record moves it by at most sqrt 2 sup sqrt(v² f''² + f'⁴), adding
+        or removing one by the supremum, as both blocks of a record are non-negative multiples of the same x xᵀ.  The
+        supremum is at most sqrt 2 L², and 1.0356 L² for the logistic loss and the smoothed quantile, whose slope and
+        curvature peak apart: for the price of one matrix, two.
+        Guarantee [weighted_stack_sensitivity]: the same holds with weights: w f'' ‖x‖² <= f'' and (w f')² ‖x‖² <= f'².
         """
-        w, curvature, slope = self.stack_weight, self.curvature_sum(coef), self.score_sum(coef)
+        curvature, score = self.curvature_sum(coef), self.score_sum(coef)
 
-        def of_block(rows: Array, labels: Array) -> Array:
-            return self.stack(curvature.of_block(rows, labels), slope.of_block(rows, labels))
+        def of_block(block: Block) -> Array:
+            return self.stack(curvature.of_block(block), score.of_block(block))
 
         apart = type(self.loss) in (Logistic, SmoothedQuantile)
-        both = np.hypot(w * self.loss.curvature_bound, slope.bound / 2)
+        both = np.hypot(self.stack_weight * self.loss.curvature_bound, score.bound / 2)
         largest = 1.0356 * self.loss.slope_bound**2 if apart else both
-        return BoundedSum(of_block, float(np.sqrt(2) * largest))
+        return BoundedSum(of_block, float(self.neighbours.pick(np.sqrt(2), 1.0) * largest))
 
     def stack(self, curvature: Array, score: Array) -> Array:
         """One vector of the two sums, or a stack of such vectors."""
         return np.concatenate([svec(self.stack_weight * curvature), svec(score)], axis=-1)
+
+    def unstack(self, stacked: Array, dim: int) -> tuple[Array, Array]:
+        """The inverse of `stack`."""
+        half = stacked.shape[-1] // 2
+        return unsvec(stacked[..., :half], dim) / self.stack_weight, unsvec(stacked[..., half:], dim)
 
     def minimiser_sensitivity(self) -> float:
         """Algorithm 4.
 
         Guarantee [minimiser_sensitivity]: replacing one record moves the minimiser by at most L/(nc).
         """
-        if self.penalty == 0:
+        if self.ridge == 0:
             raise BudgetError("output perturbation needs a penalty above 0: its sensitivity is 1/(n penalty)")
-        return self.loss.slope_bound / (self.n * self.penalty)
+        return 2 * self.loss.slope_bound / self.ridge
 
     def perturbation_rate(self, epsilon: float, *, sharp: bool = False) -> float:
         """Algorithm 1: the rate ε'/(2L) of the spherical Laplace vector b.
@@ -155,33 +171,37 @@ class PenalisedRisk:
         return float(left / (2 * self.loss.slope_bound))
 
     def perturbation_scale(self, rho: float) -> float:
-        """The scale of a Gaussian b that makes objective perturbation cost ρ in zCDP."""
+        """The scale of a Gaussian b that makes objective perturbation cost ρ in zCDP.
+
+        Guarantee [weighted_objective_perturbation]: argmin of the risk plus b·θ costs ρ, also with weights and a
+        centre: in θ - centre it is objective perturbation with losses w f, whose gradients have norm at most L and
+        whose Hessians at most t.  An added or removed record moves the gradient by L instead of 2L, which halves σ.
+        """
         t, L, kind = self.loss.curvature_bound, self.loss.slope_bound, slope_kind(self.loss)
         scale = perturbed_objective_scale(rho, t / self.ridge, kind) if self.ridge > 0 else np.inf
         if not np.isfinite(scale):
             smallest = t / (2 * self.n * largest_curvature_ratio(rho, kind))
             raise BudgetError(
                 f"penalty {self.penalty:.6g} is too small for Gaussian objective perturbation at rho = {rho:.6g} with "
-                f"n = {self.n}: it must exceed {smallest:.6g}; raise the penalty or the budget"
+                f"n = {self.n:.0f}: it must exceed {smallest:.6g}; raise the penalty or the budget"
             )
-        return float(L * scale)
+        return float(L * scale * self.neighbours.pick(1.0, 0.5))
 
     def perturbed(self, scale: float) -> PerturbedObjective:
-        """Objective perturbation with Gaussian noise of this scale, as its cost sees it."""
-        ratio = self.loss.curvature_bound / self.ridge
-        return PerturbedObjective(scale / self.loss.slope_bound, ratio, slope_kind(self.loss))
+        """Objective perturbation with Gaussian noise of this scale, as its cost sees it.
 
-    def _z(self, coef: Array, rows: Array, labels: Array) -> Array:
-        """The margins or residuals of a block."""
-        sign, offset = line(self.loss, labels)
-        return np.asarray(offset + sign * (rows @ coef))
+        One record added or removed is the same release as one replaced, with twice the noise.
+        """
+        ratio = self.loss.curvature_bound / self.ridge
+        return PerturbedObjective(
+            scale / self.loss.slope_bound * self.neighbours.pick(1.0, 2.0), ratio, slope_kind(self.loss)
+        )
 
     def smallest_penalty(self, epsilon: float) -> float:
         """t/(2n(e^ε - 1)): the penalty must exceed it, or nothing is left of ε."""
         return float(self.loss.curvature_bound * np.exp(-epsilon) / (-2 * self.n * np.expm1(-epsilon)))
 
-
-def _weighted_square(rows: Array, weights: Array) -> Array:
-    """sum_i w_i x_i x_iᵀ for weights >= 0, as one symmetric rank-k product."""
-    scaled = rows * np.sqrt(weights)[:, None]
-    return scaled.T @ scaled
+    def _z(self, coef: Array, block: Block) -> Array:
+        """The margins or residuals of a block."""
+        sign, offset = line(self.loss, block.labels)
+        return np.asarray(offset + sign * (block.rows @ coef))

@@ -10,17 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import expit, ndtr
 
 from dpinfer.errors import LedgerError
-from dpinfer.maths.accounting import epsilon_from_zcdp
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.perturbation import PerturbedObjective
-from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, Share
+from dpinfer.maths.cost import ORDERS, PerturbedObjective, epsilon_from_renyi, epsilon_from_zcdp, gaussian_delta
+from dpinfer.maths.search import boundary
+from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
+from dpinfer.privacy.release import NoisyMinimum, NoisySum, PerturbedMinimum, Release
 
 Total = PureDP | ZCDP | ApproxDP
 """A budget that releases are counted against."""
@@ -28,30 +27,10 @@ Total = PureDP | ZCDP | ApproxDP
 ROUNDING, SEARCHED = 1e-12, 1e-9
 """How far a sum may exceed its total by rounding alone, relatively; and an ε that was found by a search."""
 
-_ORDERS = np.geomspace(1e-2, 1e5, 301)  # α - 1; every order is valid, so a grid will do
 _GRID = 4000  # steps of the privacy loss a release, so that rounding up costs at most 1/4000 of ε
 _LARGEST_GRID = 200_000
 _SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
 _TAIL = 9.0  # standard deviations of a privacy loss that are kept; what is beyond counts as infinite
-
-
-class Release(Protocol):
-    """What the accountant asks of an event."""
-
-    @property
-    def share(self) -> Share:
-        """What the release may cost."""
-        ...
-
-    @property
-    def additive(self) -> bool:
-        """Whether it is a bounded number plus the share's noise."""
-        ...
-
-    @property
-    def perturbed(self) -> PerturbedObjective | None:
-        """The parameters of Gaussian objective perturbation, if it is that."""
-        ...
 
 
 def limit(total: Total) -> float:
@@ -66,10 +45,27 @@ def measure(total: Total) -> str:
 
 def affordable(total: Total, releases: Sequence[Release]) -> bool:
     """Whether the total pays for all releases together, up to rounding."""
-    if isinstance(total, ApproxDP):
-        most = total.epsilon * (1 + SEARCHED)
-        return _zcdp_epsilon(releases, total.delta) <= most or spent(total, releases) <= most
-    return spent(total, releases) <= limit(total) * (1 + ROUNDING)
+    if not isinstance(total, ApproxDP):
+        return spent(total, releases) <= limit(total) * (1 + ROUNDING)
+    most = total.epsilon * (1 + SEARCHED)
+    if _zcdp_epsilon(releases, total.delta) <= most:
+        return True
+    known = _known(releases)
+    profile = None if known is None else known.profile()
+    if profile is not None:  # asking at one ε is quicker than searching for the smallest
+        return profile(most) <= total.delta or _renyi_epsilon(releases, total.delta) <= most
+    return spent(total, releases) <= most
+
+
+def largest_factor(total: ApproxDP, scaled: Callable[[float], Sequence[Release]]) -> float:
+    """By how much the shares of a plan may grow and still be paid for together; 1 is known to be paid for.
+
+    ``scaled`` gives the releases for a factor.  Found to within a ten-thousandth, or exactly where the noise of a
+    factor needs no search of its own.
+    """
+    quick = all(isinstance(release, NoisySum | NoisyMinimum) for release in scaled(1.0))
+    relative = 1e-12 if quick else 1e-4
+    return boundary(lambda factor: affordable(total, scaled(factor)), 1.0, 16.0, relative, by_ratio=True)[0]
 
 
 def spent(total: Total, releases: Sequence[Release]) -> float:
@@ -101,18 +97,11 @@ def _zcdp_epsilon(releases: Sequence[Release], delta: float) -> float:
 
 def _renyi_epsilon(releases: Sequence[Release], delta: float) -> float:
     """The best order of the divergences added up; infinite if zCDP knows as much."""
-    curves = [_divergence(r.perturbed) for r in releases if r.perturbed is not None]
+    curves = [release.objective.divergences() for release in releases if isinstance(release, PerturbedMinimum)]
     if not curves:
         return math.inf
-    rest = math.fsum(_rho(r) for r in releases if r.perturbed is None)
-    divergence = np.sum(curves, axis=0) + rest * (1 + _ORDERS)
-    converted = divergence - np.log1p(1 / _ORDERS) - (math.log(delta) + np.log1p(_ORDERS)) / _ORDERS
-    return max(0.0, float(converted.min()))
-
-
-@lru_cache(maxsize=1024)
-def _divergence(perturbed: PerturbedObjective) -> Array:
-    return np.array([perturbed.renyi(beyond) for beyond in _ORDERS])
+    rest = math.fsum(_rho(release) for release in releases if not isinstance(release, PerturbedMinimum))
+    return epsilon_from_renyi(np.sum(curves, axis=0) + rest * (1 + ORDERS), delta)
 
 
 @dataclass(frozen=True)
@@ -123,6 +112,15 @@ class _Known:
     pure: tuple[float, ...]
     perturbed: tuple[PerturbedObjective, ...]
 
+    def profile(self) -> Callable[[float], float] | None:
+        """δ as a function of ε where it has a closed form: Gaussian releases, with one perturbed minimum or none."""
+        if self.pure or len(self.perturbed) > 1:
+            return None
+        if not self.perturbed:
+            return lambda epsilon: float(gaussian_delta(epsilon, self.mu))
+        (only,) = self.perturbed
+        return lambda epsilon: only.delta(epsilon, self.mu)
+
 
 def _known(releases: Sequence[Release]) -> _Known | None:
     """The releases by kind; None if one has a zCDP cost and nothing else."""
@@ -130,10 +128,10 @@ def _known(releases: Sequence[Release]) -> _Known | None:
     for release in releases:
         if isinstance(release.share, PureDP):
             pure.append(release.share.epsilon)
-        elif release.additive:
+        elif isinstance(release, NoisySum | NoisyMinimum):
             rhos.append(_rho(release))
-        elif release.perturbed is not None and release.perturbed.shape in ("one-sided", "logistic"):
-            perturbed.append(release.perturbed)
+        elif isinstance(release, PerturbedMinimum) and release.objective.shape in ("one-sided", "logistic"):
+            perturbed.append(release.objective)
         else:
             return None
     return _Known(math.sqrt(2 * math.fsum(rhos)), tuple(pure), tuple(perturbed))
@@ -144,29 +142,11 @@ def _exact_epsilon(releases: Sequence[Release], delta: float, most: float) -> fl
     known = _known(releases)
     if known is None:
         return most
-    if not known.pure and not known.perturbed:
-        return _smallest(lambda epsilon: _gaussian_delta(epsilon, known.mu), delta, most)
-    if not known.pure and len(known.perturbed) == 1:
-        (only,) = known.perturbed
-        return _smallest(lambda epsilon: only.delta(epsilon, known.mu), delta, most)
+    profile = known.profile()
+    if profile is not None:
+        return most if profile(most) > delta else boundary(lambda e: profile(e) <= delta, most, 0.0, 1e-13)[0]
     added = math.fsum(known.pure) if known.mu == 0 and not known.perturbed else math.inf
     return min(added, _composed_epsilon(known, delta, most))
-
-
-def _gaussian_delta(epsilon: float, mu: float) -> float:
-    """δ at ε of Gaussian noise of scale bound/μ (Balle and Wang, 2018)."""
-    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
-
-
-def _smallest(delta_at: Callable[[float], float], delta: float, most: float) -> float:
-    """The smallest ε up to ``most`` with δ(ε) <= δ, from above; ``most`` if there is none."""
-    if delta_at(most) > delta:
-        return most
-    low, high = 0.0, most
-    while high - low > 1e-13 * most:
-        middle = (low + high) / 2
-        low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
-    return high
 
 
 def _composed_epsilon(known: _Known, delta: float, most: float) -> float:

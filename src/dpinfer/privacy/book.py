@@ -6,32 +6,23 @@ from typing import Any, Protocol
 
 from dpinfer import codec
 from dpinfer.errors import LedgerError
-from dpinfer.maths.perturbation import PerturbedObjective
+from dpinfer.maths.cost import PerturbedObjective
+from dpinfer.neighbours import Neighbours, of_sentence
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
+from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PastRelease, PerturbedMinimum, Release
 
-ONE_REPLACED = "one record replaced, number of records public"
-"""The neighbours of every release so far."""
+FORMAT, VERSION = "dpinfer.Ledger", 2
+"""Version 1 had events with flags, and neighbours in words; it is read, and goes on in the present format."""
 
-FORMAT, VERSION = "dpinfer.Ledger", 1
-
-KINDS: dict[str, type] = {kind.__name__: kind for kind in (PureDP, ZCDP, ApproxDP, PerturbedObjective)}
+KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        PureDP, ZCDP, ApproxDP, PerturbedObjective,
+        NoisySum, NoisyMinimum, PerturbedMinimum, LaplaceMinimum, PastRelease,
+    )
+}  # fmt: skip
 """The values that a ledger stores inside its header and its events."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """One release: the step it belongs to, the mechanism, and the share it may cost.
-
-    ``additive``: it is a bounded number plus the share's own noise, so a zCDP share is exactly a Gaussian mechanism.
-    ``perturbed``: what the privacy loss of Gaussian objective perturbation depends on, where it is known.
-    """
-
-    step: str
-    mechanism: str
-    share: Share
-    perturbed: PerturbedObjective | None = None
-    additive: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,8 +31,8 @@ class Entry:
 
     purpose: str
     unit: str
-    events: tuple[Event, ...]
-    neighbours: str = ONE_REPLACED
+    events: tuple[Release, ...]
+    neighbours: Neighbours = Neighbours.REPLACE
     schema: str = ""
     release: str = ""
     time: str = ""
@@ -66,15 +57,15 @@ class Terms:
 
     total: Total
     unit: str
-    neighbours: str
+    neighbours: Neighbours
     title: str
     created: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.total, Total):
             raise LedgerError("a ledger keeps a privacy budget: give it PureDP, ZCDP or ApproxDP")
-        if not all(isinstance(words, str) for words in (self.unit, self.neighbours, self.title)):
-            raise LedgerError("a ledger's unit, neighbours and title are texts")
+        if not all(isinstance(words, str) for words in (self.unit, self.title)):
+            raise LedgerError("a ledger's unit and title are texts")
 
 
 def header_text(terms: Terms) -> str:
@@ -85,7 +76,7 @@ def header_text(terms: Terms) -> str:
 def entry_text(entry: Entry) -> str:
     """An entry as it is stored, with its cost for readers; nothing is derived from that."""
     try:
-        text = _text({**codec.encode(entry), "cost": codec.encode(entry.cost)})
+        text = _text({**codec.encode(entry), "version": VERSION, "cost": codec.encode(entry.cost)})
         if _entry(text) != entry:
             raise KeyError
     except _UNREADABLE:  # written, it would lock the ledger
@@ -97,9 +88,9 @@ def terms_of(header: str) -> Terms:
     """The inverse of `header_text`."""
     try:
         raw = json.loads(header)
-        if (raw.pop("format"), raw.pop("version")) != (FORMAT, VERSION):
+        if raw.pop("format") != FORMAT:
             raise KeyError
-        return Terms(**_fields(raw))
+        return Terms(**_fields(raw) | {"neighbours": _neighbours(raw)})
     except _UNREADABLE:
         raise LedgerError("the header cannot be read by this version of dpinfer: use a newer one") from None
 
@@ -120,11 +111,31 @@ def _text(value: dict[str, Any]) -> str:
 
 
 def _fields(raw: dict[str, Any]) -> dict[str, Any]:
-    return {name: codec.decode(value, KINDS) for name, value in raw.items() if name != "kind"}
+    return {name: codec.decode(value, KINDS) for name, value in raw.items() if name not in ("kind", "version")}
 
 
 def _entry(text: str) -> Entry:
     raw = json.loads(text)
-    events = tuple(Event(**_fields(event)) for event in raw.pop("events"))
+    neighbours = _neighbours(raw)
+    events = tuple(past_event(e) if e["kind"] == "Event" else codec.decode(e, KINDS) for e in raw.pop("events"))
     raw.pop("cost")
-    return Entry(events=events, **_fields(raw))
+    return Entry(**_fields(raw) | {"events": events, "neighbours": neighbours})
+
+
+def _neighbours(raw: dict[str, Any]) -> Neighbours:
+    """By the code or, in version 1, by the sentence."""
+    version = raw.get("version", 1)
+    if version not in (1, VERSION):
+        raise KeyError
+    return of_sentence(raw["neighbours"]) if version == 1 else Neighbours(raw["neighbours"])
+
+
+def past_event(raw: dict[str, Any]) -> Release:
+    """The release that an event of version 1 stands for, by its flags."""
+    step, share = raw["step"], codec.decode(raw["share"], KINDS)
+    if raw.get("additive"):
+        return NoisySum(step, share)
+    objective = raw.get("perturbed")
+    return (
+        PastRelease(step, share) if objective is None else PerturbedMinimum(step, share, codec.decode(objective, KINDS))
+    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from numbers import Real
 
 from dpinfer.errors import BudgetError
-from dpinfer.maths import accounting
+from dpinfer.maths import cost
 from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
 
 
@@ -35,7 +35,7 @@ class PureDP:
 
     def zcdp(self) -> "ZCDP":
         """The zCDP cost, ε²/2."""
-        return ZCDP(accounting.zcdp_from_pure(self.epsilon))
+        return ZCDP(cost.zcdp_from_pure(self.epsilon))
 
     def noise(self, bound: float) -> Law:
         """Noise for a sum that one record moves by at most ``bound``.
@@ -68,7 +68,7 @@ class ZCDP:
 
     def pure(self) -> PureDP:
         """The pure share of the same cost: ε = sqrt(2ρ)."""
-        return PureDP(accounting.pure_from_zcdp(self.rho))
+        return PureDP(cost.pure_from_zcdp(self.rho))
 
     def zcdp(self) -> "ZCDP":
         """The zCDP cost: itself."""
@@ -77,7 +77,7 @@ class ZCDP:
     def approx(self, delta: float) -> "ApproxDP":
         """What this budget promises at a given δ."""
         _require_delta(delta)
-        return ApproxDP(accounting.epsilon_from_zcdp(self.rho, delta), delta)
+        return ApproxDP(cost.epsilon_from_zcdp(self.rho, delta), delta)
 
     def noise(self, bound: float) -> Law:
         """Noise for a sum that one record moves by at most ``bound``.
@@ -112,7 +112,7 @@ class ApproxDP:
 
     def zcdp(self) -> ZCDP:
         """The largest zCDP budget that this one pays for."""
-        return ZCDP(accounting.zcdp_from_approx(self.epsilon, self.delta))
+        return ZCDP(cost.zcdp_from_approx(self.epsilon, self.delta))
 
     def __str__(self) -> str:
         return f"(epsilon, delta)-differential privacy with epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}"

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from dpinfer.errors import DpinferError, LedgerError
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Total
-from dpinfer.privacy.book import ONE_REPLACED, Book, Entry, Event, Terms, entry_of, entry_text, header_text, terms_of
+from dpinfer.privacy.book import Entry, Terms, entry_of, entry_text, header_text, terms_of
 from dpinfer.privacy.budget import ApproxDP, NoPrivacy
+from dpinfer.privacy.release import Release
 from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
-
-__all__ = ["Book", "Entry", "Event", "Ledger", "Preview", "Verification"]
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,10 @@ class Ledger:
     or removed by other means, the last entries excepted, is found when the ledger is next opened, read or booked in.
     """
 
-    def __init__(self, total: Total, unit: str = "one record", neighbours: str = ONE_REPLACED, title: str = "") -> None:
-        self._terms = Terms(total, unit, neighbours, title, _now())
+    def __init__(
+        self, total: Total, unit: str = "one record", neighbours: str = Neighbours.REPLACE, title: str = ""
+    ) -> None:
+        self._terms = Terms(total, unit, Neighbours.of(neighbours), title, _now())
         self._store: Store = MemoryStore(header_text(self._terms))
 
     @classmethod
@@ -64,11 +66,11 @@ class Ledger:
         path: str | os.PathLike[str],
         total: Total,
         unit: str = "one record",
-        neighbours: str = ONE_REPLACED,
+        neighbours: str = Neighbours.REPLACE,
         title: str = "",
     ) -> Self:
         """A new ledger in a file of its own.  An existing file is refused."""
-        header = header_text(Terms(total, unit, neighbours, title, _now()))
+        header = header_text(Terms(total, unit, Neighbours.of(neighbours), title, _now()))
         return cls._kept(FileStore.create(Path(path).resolve(), header))
 
     @classmethod
@@ -98,7 +100,7 @@ class Ledger:
         return self._terms.unit
 
     @property
-    def neighbours(self) -> str:
+    def neighbours(self) -> Neighbours:
         """Which data sets cannot be told apart."""
         return self._terms.neighbours
 
@@ -180,8 +182,8 @@ class Ledger:
             ours, theirs = getattr(self, name), getattr(entry, name)
             if ours != theirs:
                 return (
-                    f"the ledger's {name} is {ours!r} and the fit's is {theirs!r}, so their costs do not add up: "
-                    f"use a ledger made with {name}={theirs!r}"
+                    f"the ledger's {name} is '{ours}' and the fit's is '{theirs}', so their costs do not add up: "
+                    f"use a ledger made with {name}='{theirs}'"
                 )
         if accountant.affordable(self.total, _events([*booked, entry])):
             return ""
@@ -215,7 +217,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def _events(entries: Sequence[Entry]) -> list[Event]:
+def _events(entries: Sequence[Entry]) -> list[Release]:
     return [event for entry in entries for event in entry.events]
 
 

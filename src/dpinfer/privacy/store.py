@@ -9,10 +9,11 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from dpinfer.disk import sync_folder
 from dpinfer.errors import LedgerError
 
 TIMEOUT = 30.0
@@ -129,7 +130,7 @@ class FileStore:
                 for statement in (_TABLE, *_TRIGGERS.values()):
                     connection.execute(statement)
                 connection.execute("INSERT INTO chain VALUES (?, ?, ?)", link(None, header))
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except LedgerError:
             path.unlink()
             raise
@@ -176,7 +177,7 @@ def _transaction(path: Path, begin: str, new: bool = False) -> Iterator[sqlite3.
                 connection.execute(begin)
                 yield connection
                 connection.execute("COMMIT")
-        except (sqlite3.Error, OSError) as fault:
+        except (sqlite3.Error, UnicodeError, OSError) as fault:  # SQLite's own words may be damaged too
             raise LedgerError(_explained(path, fault)) from None
 
 
@@ -189,13 +190,3 @@ def _explained(path: Path, fault: Exception) -> str:
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return f"the disk did not take the entry for the ledger {path}: make room and try again"
     return f"{path} is not a ledger, or it is damaged, and {RESTORE}"
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name last; where folders cannot be opened, the system does it by itself."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -1,12 +1,19 @@
-"""Bootstrap counts from a counter: draw i of replicate r is a function of (seed, r, i) alone.
+"""What a study draws from, and bootstrap counts: draw i of replicate r is a function of (seed, r, i) alone.
 
 So a study gives the same replicates whatever its tiles, threads or device.  For studies only: a multiply-shift has
 a bias of n/2³² a cell, and the generator (splitmix64) hides nothing.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from dpinfer.data.source import Rows
+from dpinfer.errors import InputError
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.sums import Block
 
 _GOLDEN, _MIX1, _MIX2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed 64-bit integers
 _LOW = 2**32 - 1
@@ -68,3 +75,51 @@ def _histograms(xp: Any, cells: list[Any], size: int, device: Any) -> Any:
         return xp.astype(counts, xp.uint8)
     rows = [np.bincount(np.concatenate([np.asarray(part[r, :]) for part in cells]), minlength=size) for r in range(k)]
     return xp.asarray(np.stack(rows).astype(np.uint8))
+
+
+@dataclass(frozen=True, repr=False)
+class Population:
+    """Records with weights that add up to ``n``; a replicate is ``n`` draws with replacement.
+
+    With known truth every row stands twice, with label +1 and with label -1, weighted by the two probabilities.
+    """
+
+    rows: Array
+    labels: Array
+    weights: Array
+    positive: Array | None = None
+
+    @classmethod
+    def of_records(cls, source: Rows) -> "Population":
+        """The bootstrap: each record once."""
+        return cls(source.block.rows, source.block.labels, np.ones(source.n))
+
+    @classmethod
+    def of_truth(cls, X: npt.ArrayLike, truth: Any) -> "Population":
+        """Rows of X, labels +1 with probability ``truth(X)`` or ``truth[i]``."""
+        rows = Rows.of(X, np.ones(len(np.asarray(X)))).block.rows
+        positive = np.asarray(truth(rows) if callable(truth) else truth, dtype=float)
+        if positive.shape != (len(rows),) or not np.all((positive >= 0) & (positive <= 1)):
+            raise InputError("truth must give one probability of the label +1 a row of X, between 0 and 1")
+        labels = np.repeat([1.0, -1.0], len(rows))
+        return cls(np.vstack([rows, rows]), labels, np.concatenate([positive, 1 - positive]), positive)
+
+    def weighted(self, weights: Array) -> Rows:
+        """All records, each counted by its weight."""
+        return Rows(Block(self.rows, self.labels, weights))
+
+    def sample(self, seed: int, replicate: int) -> Rows:
+        """The records of one replicate."""
+        counts = self.counts(np, seed, range(replicate, replicate + 1), None)[0]
+        drawn = np.repeat(np.arange(len(self.rows)), counts)
+        return Rows(Block(self.rows[drawn], self.labels[drawn]))
+
+    @property
+    def n(self) -> int:
+        """Records in a replicate."""
+        return len(self.rows) if self.positive is None else len(self.positive)
+
+    def counts(self, xp: Any, seed: int, replicates: range, device: Any) -> Any:
+        """How often each record is drawn, one replicate a row."""
+        positive = None if self.positive is None else xp.asarray(self.positive, device=device)
+        return bootstrap_counts(xp, seed, replicates, self.n, device, positive)

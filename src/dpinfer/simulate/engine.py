@@ -20,7 +20,7 @@ smoothed quantile) Taylor's remainder gives it after the step; else the gradient
 What still fails after `PASSES` is handed to the certified minimiser.  Nothing here is private.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -28,9 +28,9 @@ import numpy as np
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic, kind, line
-from dpinfer.maths.minimise import minimise
-from dpinfer.maths.risk import PenalisedRisk
-from dpinfer.simulate.population import Population
+from dpinfer.maths.minimise import minimum
+from dpinfer.maths.risk import Risk
+from dpinfer.simulate.draws import Population
 
 TOLERANCE = 1e-10
 """Certified gradient norm of the mean objective."""
@@ -68,13 +68,13 @@ class Engine:
     Memory: 8 (d(d+1)/2 + 4 d) bytes a record, plus a tile, plus the counts (one byte a record and replicate).
     """
 
-    def __init__(self, population: Population, risk: PenalisedRisk, xp: Any = np, device: Any = None) -> None:
+    def __init__(self, population: Population, risk: Risk, xp: Any = np, device: Any = None) -> None:
         self.n, self.dim = risk.n, population.rows.shape[1]
         self.risk, self.xp, self.device = risk, xp, device
         self.loss: Any = risk.loss
         sign, offset = line(risk.loss, population.labels)
         signed = np.ascontiguousarray(population.rows * np.reshape(sign, (-1, 1)))
-        self._host, self._host_offset, self._weights = signed, offset, population.weights
+        self._host, self._host_offset, self._population = signed, offset, population
         self.start = self._fit_one(population.weights, np.zeros(self.dim))
         self.signed, self.columns = self._put(signed), self._put(np.ascontiguousarray(signed.T))
         self._offset = None if kind(risk.loss) == "margin" else self._put(offset)
@@ -235,20 +235,11 @@ class Engine:
 
     def unpenalised(self) -> Array:
         """The minimiser on the population without a penalty."""
-        return self._fit_one(self._weights, np.zeros(self.dim), 0.0)
+        return self._fit_one(self._population.weights, np.zeros(self.dim), replace(self.risk, ridge=0.0))
 
-    def _fit_one(self, weights: Array, linear: Array, ridge: float | None = None) -> Array:
+    def _fit_one(self, weights: Array, linear: Array, risk: Risk | None = None) -> Array:
         """The product's certified minimiser on weighted rows."""
-        d, loss, a = self.dim, self.risk.loss, self._host
-        ridge = self.risk.ridge if ridge is None else ridge
-
-        def totals(coef: Array) -> tuple[float, Array, Array]:
-            z = a @ coef + self._host_offset
-            hessian = (a * (weights * loss.curvature(z))[:, None]).T @ a + ridge * np.eye(d)
-            value = weights @ loss.value(z) + ridge / 2 * coef @ coef + linear @ coef
-            return float(value), (weights * loss.slope(z)) @ a + ridge * coef + linear, hessian
-
-        return minimise(totals, d, 1e-12 * self.n * loss.slope_bound, strongly_convex=ridge > 0).coef
+        return minimum(risk or self.risk, self._population.weighted(weights).total, linear)
 
     def _tiles(self) -> list[slice]:
         records = len(self._host)

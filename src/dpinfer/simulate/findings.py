@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dpinfer import codec, text
+from dpinfer import codec
 from dpinfer.maths.arrays import Array
+from dpinfer.result import text
 
 
 @dataclass(frozen=True, eq=False)

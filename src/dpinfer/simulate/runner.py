@@ -1,20 +1,73 @@
-"""Batches in threads, with a progress bar and a file to resume from."""
+"""What a study runs: replicates by number, counted against a target; in threads, with a bar, resumed from a file."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dpinfer import disk
 from dpinfer.errors import InputError
-from dpinfer.simulate.trial import Tally
+from dpinfer.fit.recipe import Recipe
+from dpinfer.maths.arrays import Array
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over replicates, one number a coefficient; two tallies add up to that of both."""
+
+    replicates: int
+    covered: Array
+    length: Array
+    length_squared: Array
+    nonprivate: Array
+    reported: Array
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+class Trial(Protocol):
+    """A recipe on a population, with a seed."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """What is fitted."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """Replicates that are run together."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything."""
+        ...
+
+    @property
+    def target(self) -> Array:
+        """What is estimated, for the table of the study."""
+        ...
+
+    def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
+        """Run some replicates and count."""
+        ...
+
+    def describe(self) -> str:
+        """The setting in words."""
+        ...
+
+    def fingerprint(self) -> bytes:
+        """A digest of the data and the setting."""
+        ...
+
 
 T = TypeVar("T")
 _SAVE_EVERY = 10.0  # seconds
@@ -66,10 +119,8 @@ class Checkpoint:
         """Write all tallies; also when the study is interrupted."""
         if self.path is None or not self.done:
             return
-        draft = self.path.with_suffix(self.path.suffix + ".part")
         tallies = {str(k): _plain(t) for k, t in self.done.items()}
-        draft.write_text(json.dumps({"study": self.key, "tallies": tallies}), encoding="utf-8")
-        os.replace(draft, self.path)
+        disk.write(self.path, json.dumps({"study": self.key, "tallies": tallies}).encode())
         self._saved = time.monotonic()
 
     def _read(self, path: Path) -> None:

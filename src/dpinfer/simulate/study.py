@@ -4,63 +4,34 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
-from dpinfer.data.records import read
 from dpinfer.data.schema import Schema
-from dpinfer.data.source import UNSCALED, Rows, Scale
+from dpinfer.data.source import Rows
+from dpinfer.data.table import read
 from dpinfer.errors import InputError
-from dpinfer.fit.geometry.box import Box
-from dpinfer.fit.geometry.plan import TARGETS, GeometryPlan, geometry_plan, usual_target
-from dpinfer.fit.plan import Plan, default_penalty
-from dpinfer.fit.run import Setting, choose_plan
-from dpinfer.fit.target import check_target
+from dpinfer.fit.choose import Options, choose
+from dpinfer.fit.penalised.plan import Plan
+from dpinfer.fit.penalised.run import Penalised
+from dpinfer.fit.recipe import Recipe
+from dpinfer.fit.weighted.plan import TARGETS, GeometryPlan
+from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.check import check_loss
 from dpinfer.maths.losses import Logistic, Loss, kind
 from dpinfer.privacy.budget import Budget
+from dpinfer.simulate.batched import BatchedTrial
+from dpinfer.simulate.draws import Population
 from dpinfer.simulate.engine import Engine
 from dpinfer.simulate.findings import Study
-from dpinfer.simulate.population import Population
-from dpinfer.simulate.runner import Checkpoint, batches_of, run_batches
-from dpinfer.simulate.trial import Tally, Trial
-from dpinfer.simulate.weighted import WeightedTrial
-
-
-class Experiment(Protocol):
-    """What a study runs: replicates by number, held against a target."""
-
-    @property
-    def batch(self) -> int:
-        """Replicates that are run together."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """The seed of everything."""
-        ...
-
-    @property
-    def target(self) -> Array:
-        """What is estimated, for the table of the study."""
-        ...
-
-    def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
-        """Run some replicates and count."""
-        ...
-
-    def describe(self) -> str:
-        """The setting in words."""
-        ...
-
-    def fingerprint(self) -> bytes:
-        """A digest of the data and the setting."""
-        ...
+from dpinfer.simulate.runner import Checkpoint, Tally, Trial, batches_of, run_batches
+from dpinfer.simulate.single import SingleTrial
 
 
 def coverage(  # noqa: PLR0913  (the public face)
@@ -78,25 +49,66 @@ def coverage(  # noqa: PLR0913  (the public face)
     truth: Any = None,
     schema: Schema | None = None,
     formula: str | None = None,
+    model: Any = None,
+    neighbours: str | None = None,
     nonprivate: bool = True,
     device: str | None = None,
     workers: int | None = None,
     progress: bool = False,
     checkpoint: str | Path | None = None,
 ) -> Study:
-    """How often the intervals of a plan cover, and how long they are, on bootstrap replicates of a data set.
+    """How often the intervals of a fit cover, and how long they are, on bootstrap replicates of a data set.
 
-    Give rows in the unit ball with labels, or for a loss of the residual with outcomes in [-1, 1]; or a table or file
-    with ``schema`` and ``formula``, which is then studied as an estimator fits it: logistic regression with a zCDP or
-    (ε, δ) budget in a private geometry (``target`` "weighted", or "unweighted"), each interval held against the
-    estimand its own fit states.  Otherwise ``target`` is "penalised" or "unpenalised".  With ``truth``, probabilities
-    of the label +1 (an array, or a function of the rows), labels are drawn from them, without ``y``.
-    ``device`` runs the fits on torch ("cuda", "cpu"); ``checkpoint`` names a file to resume from.  The numbers depend
-    on the seed, not on workers, tiles or device.  Memory: about 8 (d(d+1)/2 + 8 d) bytes a record, and 256 bytes a
-    record and worker for the counts; twice that with ``truth``.
+    A study reads records without noise: it is not private.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), or a table
+        Rows in the unit ball; or with ``formula`` or ``model`` what a model is fitted on.
+    y : array of shape (n,), optional
+        With arrays: labels -1 and +1 or, for a loss of the residual, outcomes in [-1, 1].
+    loss : Loss, optional
+        Logistic by default.
+    penalty, budget, plan, target, neighbours : optional
+        As for `infer` and the models: what runs is what they would run, chosen in the same place.
+    replicates : int
+        Bootstrap samples of the data set, each fitted afresh.
+    seed : int
+        Of everything: the numbers depend on it, not on workers, tiles or device.
+    level : float
+        Of the intervals.
+    truth : array or function, optional
+        Instead of ``y``: probabilities of the label +1, one a row or as a function of the rows; labels are drawn from
+        them.
+    schema, formula : optional
+        Study a table as a model would be fitted on it: with a zCDP or (ε, δ) budget logistic regression in a private
+        geometry, each interval held against the estimand that its own fit states.
+    model : a dpinfer model, optional
+        Study exactly what ``model.fit(X, y)`` would do, instead of the options above.
+    nonprivate : bool
+        Also the length without noise, on the same replicates.
+    device : str, optional
+        Run penalised fits on torch ("cuda", "cpu").
+    workers : int, optional
+        Threads; as many as cores by default.
+    progress : bool
+        A bar on stderr.
+    checkpoint : path, optional
+        A file to resume from.
+
+    Returns
+    -------
+    Study
+        Coverage, length and share reported, one number a coefficient.
+
+    Notes
+    -----
+    Memory: about 8 (d(d+1)/2 + 8 d) bytes a record, and 256 bytes a record and worker for the counts; twice that with
+    ``truth``.
     """
     _check(level, replicates, seed, workers)
-    trial, names = _trial(X, y, truth, (schema, formula), _Options(loss, penalty, budget, plan, target, seed, device))
+    options = Options(loss or Logistic(), budget, plan, target, penalty, neighbours)
+    trial = _trial(X, y, truth, _Asked(options, seed, device, schema, formula, model))
     batches = batches_of(replicates, trial.batch)
     book = Checkpoint(checkpoint, _key(trial, replicates, level, trial.batch, nonprivate))
     todo = [batch for batch in batches if batch.start not in book.done]
@@ -112,7 +124,7 @@ def coverage(  # noqa: PLR0913  (the public face)
     total = book.done[0]
     for batch in batches[1:]:
         total = total + book.done[batch.start]
-    return _study(total, trial, names, level, nonprivate)
+    return _study(total, trial, level, nonprivate)
 
 
 def variability(  # noqa: PLR0913  (the public face)
@@ -131,9 +143,23 @@ def variability(  # noqa: PLR0913  (the public face)
     workers: int | None = None,
     progress: bool = False,
 ) -> tuple[Array, Array]:
-    """The variability interval: equal-tailed quantiles of the released coefficients over replicates."""
+    """The variability interval: equal-tailed quantiles of the released coefficients over replicates.
+
+    Parameters
+    ----------
+    X, y, loss, penalty, budget, plan, truth
+        The data and the fit, as for `coverage` with arrays.
+    replicates, seed, level, device, workers, progress
+        As for `coverage`.
+
+    Returns
+    -------
+    low, high : arrays of shape (d,)
+        The two quantiles of each coefficient.
+    """
     _check(level, replicates, seed, workers)
-    trial, _ = _of_rows(X, y, truth, _Options(loss, penalty, budget, plan, "penalised", seed, device))
+    trial = _trial(X, y, truth, _Asked(Options(loss or Logistic(), budget, plan, "penalised", penalty), seed, device))
+    assert isinstance(trial, BatchedTrial)
     batches = batches_of(replicates, trial.batch)
     coef = np.concatenate([c for _, c in run_batches(trial.estimates, batches, _workers(workers, device), progress)])
     low, high = np.quantile(coef, [(1 - level) / 2, (1 + level) / 2], axis=0)
@@ -141,59 +167,49 @@ def variability(  # noqa: PLR0913  (the public face)
 
 
 @dataclass(frozen=True)
-class _Options:
-    loss: Loss | None
-    penalty: float | None
-    budget: Budget | None
-    plan: Plan | GeometryPlan | None
-    target: str | None
+class _Asked:
+    """What a study was asked for beside the data; ``options`` go to `choose`."""
+
+    options: Options
     seed: int
-    device: str | None
+    device: str | None = None
+    schema: Schema | None = None
+    formula: str | None = None
+    model: Any = None
 
 
-def _trial(
-    X: Any, y: Any, truth: Any, table: tuple[Schema | None, str | None], options: _Options
-) -> tuple[Experiment, tuple[str, ...]]:
-    schema, formula = table
-    if formula is None and schema is None:
-        return _of_rows(X, y, truth, options)
-    if formula is None or y is not None or truth is not None:
+def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
+    """The recipe that a fit of these data would run, on the population that they are."""
+    if asked.model is not None:
+        if asked.formula is not None or asked.schema is not None or truth is not None:
+            raise InputError("model= brings its formula and schema: leave out schema=, formula= and truth=")
+        if not hasattr(asked.model, "recipe"):
+            raise InputError("model= takes a dpinfer model, such as dp.LogisticRegression(...)")
+        design, source = asked.model.read(X, y)
+        return trial_of(asked.model.recipe(design, source.n), Population.of_records(source), asked.seed, asked.device)
+    loss = asked.options.loss
+    check_loss(loss)
+    if asked.formula is None and asked.schema is None:
+        if asked.options.target in TARGETS or isinstance(asked.options.plan, GeometryPlan):
+            raise InputError("a private geometry is studied on a table: give schema= and formula=, or another target=")
+        population = _of_arrays(X, y, truth, kind(loss))
+        design = Design.of_rows(population.rows.shape[1])
+        return trial_of(choose(design, asked.options), population, asked.seed, asked.device)
+    if asked.formula is None or y is not None or truth is not None:
         raise InputError("a table is studied with schema= and formula=, and without y or truth=")
-    loss = options.loss or Logistic()
-    check_loss(loss)
-    design, source, scale = read(X, *parse(formula, schema), kind(loss))
-    target = options.target
-    if target is None and isinstance(loss, Logistic):
-        target = usual_target(options.budget, options.penalty, options.plan, design)
-    geometry = geometry_plan(target, options.budget, options.plan)
-    if geometry is None:
-        return _engine_trial(Population.of_records(source), (design.names, design.back()), scale, options)
-    if not isinstance(loss, Logistic) or options.penalty is not None or options.device is not None:
-        raise InputError("a private geometry is for logistic regression, without a penalty and without device=")
-    return WeightedTrial(source, Box.of(design), geometry, options.seed), design.names
+    design, source = read(X, *parse(asked.formula, asked.schema), kind(loss))
+    return trial_of(choose(design, asked.options), Population.of_records(source), asked.seed, asked.device)
 
 
-def _of_rows(X: Any, y: Any, truth: Any, options: _Options) -> tuple[Trial, tuple[str, ...]]:
-    if options.target in TARGETS or isinstance(options.plan, GeometryPlan):
-        raise InputError("a private geometry is studied on a table: give schema= and formula=, or another target=")
-    population = _of_arrays(X, y, truth, kind(options.loss or Logistic()))
-    dim = population.rows.shape[1]
-    return _engine_trial(population, (tuple(f"x{j + 1}" for j in range(dim)), np.eye(dim)), UNSCALED, options)
-
-
-def _engine_trial(
-    population: Population, coefficients: tuple[tuple[str, ...], Array], scale: Scale, options: _Options
-) -> tuple[Trial, tuple[str, ...]]:
-    names, back = coefficients
-    plan, loss = choose_plan(options.budget, options.plan), options.loss or Logistic()
-    check_loss(loss)
-    target = check_target("penalised" if options.target is None else options.target)
-    usual = default_penalty(plan, loss, population.n, population.rows.shape[1], target)
-    penalty = usual if options.penalty is None else options.penalty
-    setting = Setting(loss, penalty, plan, names, back, target=target, outcome=scale)
-    with threadpool_limits(1, "blas"):
-        engine = Engine(population, setting.risk(population.n), *_namespace(options.device))
-        return Trial(engine, population, plan, options.seed, setting.mapping, setting.shift, target), names
+def trial_of(recipe: Recipe, population: Population, seed: int, device: str | None = None) -> Trial:
+    """Replicates of a recipe: penalised fits by the engine, others by the product itself, one after the other."""
+    if isinstance(recipe, Penalised):
+        with threadpool_limits(1, "blas"):
+            engine = Engine(population, recipe.risk(population.n), *_namespace(device))
+            return BatchedTrial(recipe, engine, population, seed)
+    if device is not None or not isinstance(recipe, Weighted):
+        raise InputError("device= is for fits with a penalty: leave it out")
+    return SingleTrial(recipe, population, seed)
 
 
 def _of_arrays(X: Any, y: Any, truth: Any, kind: str) -> Population:
@@ -218,20 +234,20 @@ def _namespace(device: str | None) -> tuple[Any, Any]:
     return xp, device
 
 
-def _key(experiment: Experiment, *facts: Any) -> str:
+def _key(trial: Trial, *facts: Any) -> str:
     """A name for the whole study: data, setting and seed."""
-    return hashlib.sha256(experiment.fingerprint() + repr(facts).encode()).hexdigest()
+    return hashlib.sha256(trial.fingerprint() + repr(facts).encode()).hexdigest()
 
 
-def _study(total: Tally, experiment: Experiment, names: tuple[str, ...], level: float, nonprivate: bool) -> Study:
+def _study(total: Tally, trial: Trial, level: float, nonprivate: bool) -> Study:
     k = total.replicates
     with np.errstate(invalid="ignore"):  # a coefficient that is never reported has no coverage and no length
         m = np.where(total.reported > 0, total.reported, np.nan)
     length = total.length / m
     spread = np.sqrt(np.maximum(total.length_squared / m - length**2, 0) * m / np.maximum(m - 1, 1))
     return Study(
-        names=names,
-        target=experiment.target,
+        names=trial.recipe.design.names,
+        target=trial.target,
         coverage=total.covered / m,
         length=length,
         length_sd=spread,
@@ -239,8 +255,8 @@ def _study(total: Tally, experiment: Experiment, names: tuple[str, ...], level: 
         reported=total.reported / k,
         replicates=k,
         level=level,
-        seed=experiment.seed,
-        setting=experiment.describe(),
+        seed=trial.seed,
+        setting=trial.describe(),
     )
 
 

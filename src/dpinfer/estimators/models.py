@@ -1,0 +1,218 @@
+"""The models: logistic regression, linear support vector machine, robust and quantile regression."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from dpinfer.data import table as tables
+from dpinfer.data.columns import Level, Outcome
+from dpinfer.data.design import UNSCALED, Design, Scale
+from dpinfer.data.source import numbers
+from dpinfer.errors import InputError
+from dpinfer.estimators.base import LinearModel, vector
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """What the two classifiers share.
+
+    Guarantee [classes_are_declared]: ``classes_`` comes from ``classes`` or the schema, never from y.
+    """
+
+    classes: tuple[Level, Level] = (0, 1)
+    kind = "margin"
+
+    def decision_function(self, X: Any) -> Array:
+        """Intercept plus coefficients times columns, in original units; positive means ``classes_[1]``."""
+        return self._linear(X)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The more likely class of each row."""
+        positive = self.decision_function(X) > 0
+        return np.asarray(self.classes_[positive.astype(int)])
+
+    def _declare(self, outcome: Outcome | None) -> Scale:
+        declared = np.asarray(self.classes if outcome is None else outcome.levels)
+        if declared.shape != (2,) or declared[0] == declared[1]:
+            raise InputError("declare two different classes=(negative, positive)")
+        self.classes_ = declared
+        return UNSCALED
+
+    def _outcomes(self, y: Any, scale: Scale) -> Array:  # noqa: ARG002
+        """-1 and +1 for the declared classes, NaN for anything else."""
+        labels, classes, text = vector(y), self.classes_, "UST"
+        if labels.dtype.kind != "O" and (labels.dtype.kind in text) != (classes.dtype.kind in text):
+            raise InputError(
+                f"y is {labels.dtype} but classes= are {classes.dtype}: declare the two labels of y as classes="
+            )
+        return np.array([-1.0, 1.0, np.nan])[tables.match(labels, classes.tolist())]
+
+    def _keep(self, intercept: float, coef: Array) -> None:
+        self.intercept_, self.coef_ = np.array([intercept]), coef[None]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = self._private
+        return tags
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LogisticRegression(LinearClassifier):
+    """Private logistic regression with confidence intervals in ``result_``.
+
+    Parameters
+    ----------
+    formula : str, optional
+        With a table, ``"outcome ~ a + b"``; every name is a column of the schema.
+    schema : Schema, optional
+        With a formula, what is public about the columns.
+    bounds : pair (low, high), optional
+        With arrays, public bounds of the columns: one number for all, or one a column.
+    classes : pair of labels
+        With arrays, the two labels; the second is the positive one.  Declared, never learned.
+    penalty : float, optional
+        c in the mean objective, on the bounded rows.  By default chosen from n, d, the loss and the budget
+        (`dpinfer.fit.penalised.plan.default_penalty`); printed with the result.
+    budget : PureDP, ZCDP, ApproxDP or NoPrivacy, optional
+        What the fit may cost; it gets the default plan.
+    plan : Plan or GeometryPlan, optional
+        Instead of ``budget``: a mechanism and a share for each release.
+    target : str, optional
+        What the intervals are about: "weighted" (no penalty, in a private geometry: the default for zCDP and (ε, δ)
+        budgets, where neither penalty nor plan is given), "unweighted" (likewise, every record counted fully),
+        "penalised" (the default otherwise) or "unpenalised".
+    neighbours : "replace" or "add-remove", optional
+        What may differ between two data sets: one record replaced, the number of records public (the default); or one
+        added or removed, for the weighted and unweighted targets.
+    ledger : Ledger, optional
+        Where the spend is booked before anything is computed.
+    insecure_seed : int, optional
+        For tests only; the result then says that it is not private.
+    """
+
+    def _loss(self, n: int, design: Design) -> Loss:  # noqa: ARG002
+        return Logistic()
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the two classes, one row a record."""
+        score = self.decision_function(X)
+        return np.column_stack([expit(-score), expit(score)])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearSVC(LinearClassifier):
+    """Private linear support vector machine with the Huberised hinge; intervals in ``result_``.
+
+    Parameters
+    ----------
+    knee : float
+        Half the width of the rounded corner of the hinge.
+    formula, schema, bounds, classes, penalty, budget, plan, target, neighbours, ledger, insecure_seed
+        As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
+    """
+
+    knee: float = 1.0
+
+    def _loss(self, n: int, design: Design) -> Loss:  # noqa: ARG002
+        return HuberHinge(self.knee)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
+    """What the two regressors share.
+
+    Guarantee [outcome_range_is_declared]: the scale of the outcome comes from ``outcome`` or the schema, never from y;
+    what lies beyond it is clipped.
+    """
+
+    outcome: tuple[float, float] | None = None
+    kind = "residual"
+
+    def predict(self, X: Any) -> Array:
+        """Intercept plus coefficients times columns, in the units of the outcome."""
+        return self._linear(X)
+
+    def _declare(self, outcome: Outcome | None) -> Scale:
+        if outcome is not None:
+            if self.outcome is not None:
+                raise InputError("with a formula the range of the outcome comes from the schema: drop outcome=")
+            return UNSCALED
+        if self.outcome is None:
+            raise InputError(
+                "declare the public range outcome=(low, high) of y; taking it from the data is not private"
+            )
+        try:
+            low, high = (float(side) for side in self.outcome)
+        except (TypeError, ValueError):
+            raise InputError("outcome must be a pair (low, high) of numbers") from None
+        return Scale.of_range(low, high)
+
+    def _outcomes(self, y: Any, scale: Scale) -> Array:
+        return scale.bounded(vector(numbers("y", y, "a regression needs a numeric outcome")))
+
+    def _keep(self, intercept: float, coef: Array) -> None:
+        self.intercept_, self.coef_ = intercept, coef
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = self._private
+        return tags
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HuberRegression(LinearRegressor):
+    """Private robust linear regression with the Huber loss; confidence intervals in ``result_``.
+
+    Parameters
+    ----------
+    knee : float, optional
+        Where the loss turns from quadratic to linear, in units of the outcome.  By default a tenth of the outcome's
+        range: Huber's 1.345 standard deviations where residuals have a deviation of about a thirteenth of it.
+    outcome : pair (low, high), optional
+        With arrays, the public range of y; values beyond it are clipped.
+    penalty : float, optional
+        c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default chosen from n, d,
+        the loss and the budget; printed with the result.
+    formula, schema, bounds, budget, plan, target, neighbours, ledger, insecure_seed
+        As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
+    """
+
+    knee: float | None = None
+
+    def _loss(self, n: int, design: Design) -> Loss:  # noqa: ARG002
+        half = design.outcome.half
+        return Huber(half / 5 if self.knee is None else self.knee).rescaled(1 / half)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class QuantileRegression(LinearRegressor):
+    """Private quantile regression with a smoothed check loss; confidence intervals in ``result_``.
+
+    Parameters
+    ----------
+    quantile : float
+        Which one, strictly between 0 and 1; .5 is the median.
+    bandwidth : float, optional
+        Scale of the logistic smoothing, in units of the outcome.  By default ((d + log n)/n)^(2/5) times half the
+        outcome's range, and at least a fortieth of the range (He, Pan, Tan and Zhou, 2023, with public facts only).
+        The target is the quantile of the outcome plus logistic noise of this scale: a smaller bandwidth is closer to
+        the plain quantile, and needs a larger penalty or budget.
+    outcome, formula, schema, bounds, penalty, budget, plan, target, neighbours, ledger, insecure_seed
+        As for `HuberRegression`.
+    """
+
+    quantile: float = 0.5
+    bandwidth: float | None = None
+
+    def _loss(self, n: int, design: Design) -> Loss:
+        half, dim = design.outcome.half, len(design.names)
+        usual = half * max(0.05, ((dim + np.log(n)) / n) ** 0.4)
+        bandwidth = float(usual) if self.bandwidth is None else self.bandwidth
+        return SmoothedQuantile(self.quantile, bandwidth).rescaled(1 / half)

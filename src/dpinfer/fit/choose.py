@@ -1,0 +1,152 @@
+"""Which recipe for this design, loss, budget, plan, target, penalty and neighbours: decided here and nowhere else."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from dpinfer.data.design import Design
+from dpinfer.data.source import Rows
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.fit.penalised.plan import Plan, default_plan
+from dpinfer.fit.penalised.run import Penalised
+from dpinfer.fit.recipe import Recipe, fit
+from dpinfer.fit.weighted.plan import TARGETS, WEIGHTED, GeometryPlan, spendable
+from dpinfer.fit.weighted.run import Weighted
+from dpinfer.maths.check import check_loss
+from dpinfer.maths.losses import Logistic, Loss, kind
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.book import Book
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget
+from dpinfer.result.result import FitResult
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for beside the data; None where the user left it open."""
+
+    loss: Loss
+    budget: Budget | None = None
+    plan: Any = None
+    target: str | None = None
+    penalty: float | None = None
+    neighbours: str | None = None
+
+
+def choose(design: Design, options: Options) -> Recipe:
+    """The recipe of a fit, from public facts alone.
+
+    Logistic regression with a zCDP or (ε, δ) budget and nothing else asked for is fitted in a private geometry, where
+    there is an intercept and a column; everything else with a penalty.
+    """
+    check_loss(options.loss)
+    if options.neighbours is not None:
+        Neighbours.of(options.neighbours)
+    target = _usual(design, options) if options.target is None else options.target
+    if isinstance(options.plan, GeometryPlan) or target in TARGETS:
+        return _weighted(design, options, target)
+    if target not in ("penalised", "unpenalised"):
+        known = ", ".join(f"'{name}'" for name in (*TARGETS, "penalised", "unpenalised"))
+        raise InputError(f"target must be one of {known}, not {target!r}")
+    if options.neighbours == Neighbours.ADD_REMOVE:
+        raise InputError(
+            f"neighbours='add-remove' keeps the number of records private, and the target {target!r} needs it: use "
+            "target='weighted' of logistic regression, or neighbours='replace'"
+        )
+    return Penalised(design, options.loss, _plan(options.budget, options.plan), target, options.penalty)
+
+
+def _usual(design: Design, options: Options) -> str:
+    spendable_budget = isinstance(options.budget, ZCDP | ApproxDP) and options.plan is None
+    free = options.penalty is None and design.intercept and len(design.names) > 1
+    return WEIGHTED if isinstance(options.loss, Logistic) and spendable_budget and free else "penalised"
+
+
+def _weighted(design: Design, options: Options, target: str) -> Weighted:
+    plan, neighbours = options.plan, options.neighbours
+    if not isinstance(options.loss, Logistic):
+        raise InputError(
+            "a private geometry is for logistic regression only: use budget= or a Plan as plan=, and "
+            "target='penalised' or 'unpenalised'"
+        )
+    if isinstance(plan, GeometryPlan):
+        if options.budget is not None or options.target not in (None, plan.target):
+            raise BudgetError("a GeometryPlan has its budget and its target: leave out budget= and target=")
+        if neighbours not in (None, plan.neighbours):
+            raise InputError("a GeometryPlan has its neighbours: leave out neighbours=")
+    elif plan is not None or options.budget is None:
+        raise BudgetError(f"target={target!r} takes budget=, or a GeometryPlan as plan=")
+    else:
+        plan = GeometryPlan(spendable(options.budget), target, neighbours or Neighbours.REPLACE)
+    if options.penalty is not None:
+        raise InputError(f"the target {plan.target!r} has no penalty: leave out penalty=")
+    if not design.intercept:
+        raise InputError(f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula")
+    return Weighted(design, plan)
+
+
+def _plan(budget: Budget | None, plan: Any) -> Plan:
+    """The plan given, or the default one for the budget given."""
+    if (budget is None) == (plan is None):
+        raise BudgetError("give either budget= (for example dp.PureDP(1.0) or dp.ZCDP(0.1875)) or plan=, not both")
+    if plan is None:
+        assert budget is not None
+        return default_plan(budget)
+    if not isinstance(plan, Plan):
+        raise BudgetError("plan= takes a dpinfer Plan; a budget goes into budget=")
+    return plan
+
+
+def infer(  # noqa: PLR0913  (the public face)
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    loss: Loss,
+    penalty: float,
+    budget: Budget | None = None,
+    plan: Plan | None = None,
+    target: str = "penalised",
+    ledger: Book | None = None,
+    insecure_seed: int | None = None,
+) -> FitResult:
+    """Fit on rows that are already bounded.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Rows of norm at most 1; longer ones are clipped.  A row with a NaN or an infinity counts as the zero row,
+        because an error would reveal it.
+    y : array of shape (n,)
+        With a loss of the margin -1 or +1; a row with another label counts as the zero row.  With a loss of the
+        residual a number scaled to [-1, 1] by public bounds, never by the data; what lies beyond is clipped.
+    loss : Loss
+        `Logistic`, `HuberHinge`, `Huber`, `SmoothedQuantile`, or any object with the five names of `Loss`.
+    penalty : float
+        c in the mean objective, c‖θ‖².  Objective and output perturbation need it above 0.
+    budget : PureDP, ZCDP, ApproxDP or NoPrivacy, optional
+        What the fit may cost.  It gets a default plan, chosen from its kind.
+    plan : Plan, optional
+        A mechanism with a share for each release, instead of ``budget``.
+    target : "penalised" or "unpenalised"
+        What the intervals are about.  The unpenalised coefficients need a small penalty (t/(2nk) with k about .05, t
+        the curvature bound of the loss) and enough budget to know the Hessian; where that fails the result says so.
+    ledger : Ledger, optional
+        Where the spend is booked before anything is computed.
+    insecure_seed : int, optional
+        For tests: the noise comes from this seed, and the result says that it is not private.
+
+    Returns
+    -------
+    FitResult
+        Coefficients with the law of their error.
+
+    Raises
+    ------
+    InputError, BudgetError
+        If a shape, a type, a loss or a share is wrong; nothing was booked then.
+    LedgerError
+        If the ledger refuses the spend; nothing was computed then.
+    """
+    source = Rows.of(X, y, kind(loss))
+    recipe = choose(Design.of_rows(source.dim), Options(loss, budget, plan, target, penalty))
+    return fit(recipe, source, ledger=ledger, insecure_seed=insecure_seed)

@@ -1,0 +1,131 @@
+"""The story of a penalised fit: Algorithm 3 (objective perturbation) and Algorithm 5 (output perturbation)."""
+
+import secrets
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpinfer.data.design import Design
+from dpinfer.data.source import Source
+from dpinfer.fit.penalised.matrices import private_matrices
+from dpinfer.fit.penalised.plan import Mechanism, ObjectivePerturbation, Plan, default_penalty, hessian_noise
+from dpinfer.fit.penalised.target import Aimed, aim
+from dpinfer.fit.recipe import privacy
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.error import ErrorLaw, sandwich, total_covariance
+from dpinfer.maths.laws import Law
+from dpinfer.maths.losses import Loss, describe, kind
+from dpinfer.maths.risk import Risk
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.budget import Budget, NoPrivacy
+from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.release import NoisySum, Release
+from dpinfer.result.result import FitResult
+from dpinfer.result.statements import NOT_IDENTIFIED, Model
+
+
+@dataclass(frozen=True)
+class Penalised:
+    """Estimate, matrices at the estimate, law of the error: the recipes "paper" and "tight".
+
+    Without a ``penalty`` one is chosen that is valid for the plan.  ``target`` is "penalised" or "unpenalised".
+    """
+
+    design: Design
+    loss: Loss
+    plan: Plan
+    target: str = "penalised"
+    penalty: float | None = None
+    neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
+
+    @property
+    def budget(self) -> Budget:
+        """That of the plan."""
+        return self.plan.budget
+
+    def risk(self, n: int) -> Risk:
+        """The risk that is minimised; without noise the unpenalised target needs no penalty."""
+        if self.target == "unpenalised" and isinstance(self.plan.estimate, NoPrivacy):
+            return Risk.penalised(self.loss, 0.0, n)
+        penalty = self.penalty
+        if penalty is None:
+            penalty = default_penalty(self.plan, self.loss, n, len(self.design.names), self.target)
+        return Risk.penalised(self.loss, penalty, n)
+
+    def releases(self, n: int) -> tuple[Release, ...]:
+        """The coefficients, then the matrices at them."""
+        risk = self.risk(n)
+        return self.plan.calibrated(risk).releases(risk)
+
+    def run(self, gate: Gate, source: Source) -> FitResult:
+        """Estimate, matrices at the estimate, law of the error."""
+        risk, design, plan = self.risk(source.n), self.design, self.plan
+        first, *others = gate.entry.events
+        assert isinstance(others[0], NoisySum)
+        coef = gate.release(first, source, risk)
+        matrices = private_matrices(gate, others, source, risk, coef.value)
+        aimed = aim(self.target, risk, coef.value, matrices, hessian_noise(plan.recipe, others[0], risk, source.dim))
+        error = error_law(aimed, coef.noise, plan, source.n, gate.seed)
+        back, forward = design.mapping, np.linalg.inv(design.mapping)
+        return FitResult(
+            names=design.names,
+            estimate=back @ (aimed.coef if aimed.identified else coef.value) + design.shift,
+            error=error.mapped(back if aimed.identified else back[:0]),
+            hessian=forward.T @ (aimed.matrices if aimed.identified else matrices).hessian @ forward,
+            score_cov=forward.T @ matrices.score_cov @ forward,
+            status=() if aimed.identified else (NOT_IDENTIFIED,) * len(design.names),
+            model=self._model(risk),
+            privacy=privacy(gate, plan.budget),
+        )
+
+    def _model(self, risk: Risk) -> Model:
+        loss, outcome = self.loss, self.design.outcome
+        in_units = loss.rescaled(outcome.half) if hasattr(loss, "rescaled") else loss
+        return Model(
+            loss=describe(in_units),
+            penalty=risk.penalty,
+            n=int(risk.n),
+            target=self.target if risk.penalty else "unpenalised",
+            mechanism=str(self.plan.mechanism),
+            recipe=self.plan.recipe,
+            of=kind(loss),
+            centre=outcome.centre,
+            unit=float(outcome.half ** (2 - getattr(loss, "degree", 2))),
+        )
+
+
+def error_law(aimed: Aimed, noise: Law, plan: Plan, n: int, insecure_seed: int | None) -> ErrorLaw:
+    """The law of target - estimate, on the bounded rows."""
+    matrices = aimed.matrices
+    sampling = sandwich(matrices.hessian, matrices.score_cov, n)
+    mapping = noise_map(plan.mechanism, matrices.hessian, n, aimed.stepped)
+    return ErrorLaw(
+        sampling=sampling,
+        noise_map=mapping,
+        noise=noise,
+        draws=plan.draws,
+        seed=secrets.randbits(63) if insecure_seed is None else insecure_seed,
+        sampled=plan.recipe == "paper",
+        influence=np.asarray(np.linalg.inv(matrices.hessian), dtype=float),
+        response=moved_by_hessian(plan.mechanism, sampling, total_covariance(sampling, mapping, noise)),
+        hessian_noise=float(matrices.hessian_noise),
+        score_noise=float(matrices.score_noise) / n,
+        step_noise=aimed.step_noise,
+    )
+
+
+def noise_map(mechanism: Mechanism, hessian: Array, n: float, stepped: float = 0.0) -> Array:
+    """How the noise enters target - estimate: H⁻¹b/n for Algorithm 1 (in Algorithm 3), -b for 4 (in 5); stacks too.
+
+    ``stepped`` is the 2c of a step 2c H⁻¹θ~ back to the unpenalised target, which the noise of Algorithm 4 goes along.
+    """
+    if isinstance(mechanism, ObjectivePerturbation):
+        return np.asarray(np.linalg.inv(hessian) / n, dtype=float)
+    stay = np.broadcast_to(-np.eye(hessian.shape[-1]), hessian.shape)
+    return stay - stepped * np.linalg.inv(hessian) if stepped else stay
+
+
+def moved_by_hessian(mechanism: Mechanism, sampling: Array, total: Array) -> Array:
+    """The part of the covariance that changes with H: all of it, but for the output noise, which is added after."""
+    return total if isinstance(mechanism, ObjectivePerturbation) else sampling

@@ -1,0 +1,83 @@
+"""A recipe: which releases, and what is made of them.  Every fit is one, and every fit goes through `fit`."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from dpinfer.data.design import Design
+from dpinfer.data.source import Source
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.book import Book, Entry
+from dpinfer.privacy.budget import Budget, NoPrivacy
+from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.release import Release
+from dpinfer.result.result import FitResult
+from dpinfer.result.statements import Privacy
+
+
+class Recipe(Protocol):
+    """What the estimators, the laboratory, the command line and the dry run ask of a fit."""
+
+    @property
+    def design(self) -> Design:
+        """The encoding of the records."""
+        ...
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What may differ between two data sets."""
+        ...
+
+    @property
+    def budget(self) -> Budget:
+        """What the releases cost together, in the terms it was asked for."""
+        ...
+
+    def releases(self, n: int) -> tuple[Release, ...]:
+        """What will be released of ``n`` records, from public facts alone; `BudgetError` if the budget cannot pay."""
+        ...
+
+    def run(self, gate: Gate, source: Source) -> FitResult:
+        """Carry the releases out, in order, and make the result of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a ledger is told beside the spend: what one record is, what is asked, the digest of a schema."""
+
+    unit: str = "one record"
+    purpose: str = "fit"
+    schema: str = ""
+
+
+def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
+    """What a fit of ``n`` records books, from public facts alone."""
+    return Entry(subject.purpose, subject.unit, recipe.releases(n), recipe.neighbours, subject.schema)
+
+
+def fit(
+    recipe: Recipe,
+    source: Source,
+    subject: Subject = Subject(),  # noqa: B008  (frozen)
+    ledger: Book | None = None,
+    insecure_seed: int | None = None,
+) -> FitResult:
+    """Book, then release.
+
+    Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
+    """
+    return recipe.run(Gate(entry(recipe, source.n, subject), ledger, insecure_seed), source)
+
+
+def privacy(gate: Gate, budget: Budget) -> Privacy:
+    """What a result says of its privacy."""
+    booked = gate.entry
+    return Privacy(
+        budget=budget,
+        unit=booked.unit,
+        events=booked.events,
+        booked=gate.release_id is not None,
+        private=gate.seed is None and not isinstance(budget, NoPrivacy),
+        neighbours=booked.neighbours,
+        release=gate.release_id,
+    )

@@ -1,0 +1,149 @@
+"""How a budget is shared among the four releases of a fit in a private geometry.  Frozen and free of data."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.cost import scale_with_ridge
+from dpinfer.maths.laws import Gaussian, Law
+from dpinfer.maths.losses import Logistic, slope_kind
+from dpinfer.maths.moments import radius_factor
+from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import moment_and_score, second_moment
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.accountant import largest_factor
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, compose
+from dpinfer.privacy.release import NoisySum, PerturbedMinimum
+
+WEIGHTED, UNWEIGHTED = "weighted", "unweighted"
+TARGETS = (WEIGHTED, UNWEIGHTED)
+_STEPS = ("crude moments", "moments", "estimate", "matrices")
+
+
+@dataclass(frozen=True)
+class GeometryPlan:
+    """A budget, the target, the notion of neighbours, and the shares of the four releases.
+
+    ``target`` is "weighted" (rows far out in the released geometry count less) or "unweighted" (the public box, every
+    row counts fully).  ``components`` and ``draws`` are those of the law of the error; they cost nothing.
+    """
+
+    budget: ZCDP | ApproxDP
+    target: str = WEIGHTED
+    neighbours: str = Neighbours.REPLACE
+    shares: tuple[float, float, float, float] = (0.06, 0.10, 0.66, 0.18)
+    components: int = 300
+    draws: int = 10_000
+
+    def __post_init__(self) -> None:
+        spendable(self.budget)
+        if self.target not in TARGETS:
+            raise InputError(f"the target of a geometry plan is 'weighted' or 'unweighted', not {self.target!r}")
+        object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
+        if len(self.shares) != len(_STEPS):
+            raise BudgetError(f"a geometry plan has {len(_STEPS)} releases: give as many shares")
+        for name, value, least in (("components", self.components, 20), ("draws", self.draws, 100)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        self.budget.split(*self.shares)  # refuses shares that are not positive
+
+    def releases(self) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
+        """The releases, in order.
+
+        Guarantee [geometry_composition]: the four releases together are (ε, δ)-private for an (ε, δ) budget.
+        """
+        approx = self.budget if isinstance(self.budget, ApproxDP) else None
+        factor = 1.0 if approx is None else _factor(approx, self.shares)
+        return _releases(ZCDP(factor * self.budget.zcdp().rho).split(*self.shares), Neighbours(self.neighbours))
+
+    @property
+    def cost(self) -> ZCDP:
+        """What the releases cost together."""
+        cost = compose(release.share for release in self.releases())
+        assert isinstance(cost, ZCDP)
+        return cost
+
+    @property
+    def promise(self) -> Budget:
+        """The cost, in the terms it was asked for."""
+        return self.budget if isinstance(self.budget, ApproxDP) else self.cost
+
+    def scales(self) -> "Scales":
+        """The noise of every release, from public facts."""
+        first, second, third, fourth = self.releases()
+        notion, nowhere = Neighbours(self.neighbours), np.zeros(1)
+        risk = risk_of(third.share, notion)
+        stack = _deviation(fourth.noise(risk.stacked_sum(nowhere)))
+        return Scales(
+            crude=_deviation(first.noise(second_moment(notion))),
+            moments=_deviation(second.noise(moment_and_score(notion))),
+            ridge=risk.ridge,
+            gradient=_deviation(third.noise(risk)),
+            hessian=stack / risk.stack_weight,
+            score_cov=stack,
+        )
+
+
+def risk_of(share: ZCDP, neighbours: Neighbours, n: float = 1.0, centre: Array | float = 0.0) -> Risk:
+    """The weighted logistic risk whose ridge is chosen together with the noise that the share buys."""
+    loss = Logistic()
+    ridge = scale_with_ridge(share.rho, loss.curvature_bound, slope_kind(loss))
+    return Risk(loss, ridge, n, neighbours, centre, in_ball=False)
+
+
+def _releases(
+    shares: tuple[ZCDP, ...], neighbours: Neighbours
+) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
+    first, second, third, fourth = _STEPS
+    return (
+        NoisySum(first, shares[0]),
+        NoisySum(second, shares[1]),
+        PerturbedMinimum.of(third, shares[2], risk_of(shares[2], neighbours)),
+        NoisySum(fourth, shares[3]),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _factor(budget: ApproxDP, shares: tuple[float, ...]) -> float:
+    """By how much the zCDP shares may grow that every conversion allows: as the four releases cost together exactly."""
+    rho = budget.zcdp().rho
+    return largest_factor(budget, lambda factor: _releases(ZCDP(factor * rho).split(*shares), Neighbours.REPLACE))
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Standard deviation of the noise in each release, and the ridge λ."""
+
+    crude: float
+    moments: float
+    ridge: float
+    gradient: float
+    hessian: float
+    score_cov: float
+
+    def kappa(self, d: int, n: float) -> float:
+        """The radius factor of a geometry of d columns."""
+        return radius_factor(d, n, self.hessian, self.gradient)
+
+
+def _deviation(law: Law) -> float:
+    assert isinstance(law, Gaussian)
+    return law.scale
+
+
+def spendable(budget: object) -> ZCDP | ApproxDP:
+    """A budget that can pay for Gaussian noise, or an error with the remedy."""
+    if isinstance(budget, PureDP):
+        raise BudgetError(
+            "the weighted and unweighted targets need Gaussian noise, which gives no pure privacy: use dp.ZCDP or "
+            "dp.ApproxDP, or target='penalised' with this budget"
+        )
+    if not isinstance(budget, ZCDP | ApproxDP):
+        raise BudgetError(
+            "the weighted and unweighted targets need a budget dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta); without "
+            "privacy use target='unpenalised'"
+        )
+    return budget

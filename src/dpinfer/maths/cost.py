@@ -1,0 +1,256 @@
+"""What releases cost: pure, zCDP and (ε, δ) in terms of each other, Gaussian noise, Gaussian objective perturbation.
+
+Objective perturbation is argmin of the risk plus b·θ, b ~ N(0, σ² I).
+
+| symbol | meaning                                                           | name in code |
+| ------ | ----------------------------------------------------------------- | ------------ |
+| μ      | sensitivity of a Gaussian release over its deviation: ρ = μ²/2    | `mu`         |
+| s      | σ/L: deviation of the noise over the bound of the slope           | `scale`      |
+| k      | t/λ: bound of the curvature over the ridge                        | `k`          |
+| κ      | log(1 + k), the most the determinant of the Hessian can move      | `kappa`      |
+| D_α    | Rényi divergence of order α between the outputs on two neighbours | `renyi`      |
+| u      | absolute slope of a record's loss, at most 1                      |              |
+
+Neighbours differ in one record.  The proofs are in docs/method.md, section 1.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.search import boundary
+
+ORDERS = np.geomspace(1e-2, 1e5, 301)
+"""α - 1 of the orders at which divergences are compared; every order gives a valid ε, so a grid will do."""
+_CELLS = np.linspace(0.5, 1.0, 2049)  # of u: below 1/2 both the slope and, by symmetry, the curvature are no larger
+_NORMAL = np.linspace(-12.0, 12.0, 2**14 + 1)
+_MASS = np.where(_NORMAL[1:] > 0, -np.diff(ndtr(-_NORMAL)), np.diff(ndtr(_NORMAL)))  # each side from its own tail
+_HUGE = 1e9  # times the scale without curvature: no noise larger than that is of use
+_TINY = 1e-12  # an ε of 0 is no budget; rounding it up keeps the promise
+
+
+def zcdp_from_pure(epsilon: float) -> float:
+    """An ε-private release is ε²/2-zCDP (Bun and Steinke, 2016)."""
+    return epsilon**2 / 2
+
+
+def pure_from_zcdp(rho: float) -> float:
+    """sqrt(2ρ): the ε at which a pure mechanism costs exactly ρ in zCDP."""
+    return math.sqrt(2 * rho)
+
+
+def epsilon_at(beyond: Array, divergence: Array, delta: float) -> Array:
+    """The ε at δ that a Rényi divergence of order α = 1 + ``beyond`` gives (Canonne, Kamath and Steinke, 2020)."""
+    return np.asarray(divergence - np.log1p(1 / beyond) - (math.log(delta) + np.log1p(beyond)) / beyond)
+
+
+def epsilon_from_renyi(divergences: Array, delta: float) -> float:
+    """The best ε at δ of divergences at the `ORDERS`."""
+    return max(0.0, float(epsilon_at(ORDERS, divergences, delta).min()))
+
+
+@lru_cache(maxsize=1024)
+def epsilon_from_zcdp(rho: float, delta: float) -> float:
+    """The ε of a ρ-zCDP release at δ, by the best order.
+
+    Every order gives a valid ε, so the search needs no certificate; and the ε of Bun and Steinke,
+    ρ + 2 sqrt(ρ log 1/δ), which is valid too, is never exceeded.
+    """
+
+    def epsilon(log_order: float) -> float:
+        beyond = math.exp(log_order)  # α - 1
+        return rho * (1 + beyond) - math.log1p(1 / beyond) - (math.log(delta) + math.log1p(beyond)) / beyond
+
+    middle = math.log(-math.log(delta) / rho) / 2
+    best = min((middle + step / 20 for step in range(-200, 201)), key=epsilon)
+    low, high = best - 0.05, best + 0.05
+    for _ in range(60):
+        third = (high - low) / 3
+        low, high = (low, high - third) if epsilon(low + third) < epsilon(high - third) else (low + third, high)
+    classical = rho + 2 * math.sqrt(-rho * math.log(delta))
+    return max(_TINY, min(epsilon(low), classical))
+
+
+@lru_cache(maxsize=1024)
+def zcdp_from_approx(epsilon: float, delta: float) -> float:
+    """The largest ρ whose `epsilon_from_zcdp` is at most ε."""
+    tail = -math.log(delta)
+    low = (epsilon / (math.sqrt(epsilon + tail) + math.sqrt(tail))) ** 2 * (1 - 1e-12)  # Bun and Steinke's
+    return boundary(lambda rho: epsilon_from_zcdp(rho, delta) <= epsilon, low, 8 * low + 8 * epsilon, 1e-13)[0]
+
+
+def gaussian_delta(epsilon: Array | float, mu: float) -> Array:
+    """δ at ε >= 0 of a Gaussian release of parameter μ (Balle and Wang, 2018).  Such releases add up in μ²."""
+    return np.asarray(ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
+
+
+@dataclass(frozen=True)
+class PerturbedObjective:
+    """One release by Gaussian objective perturbation, as its cost sees it.
+
+    ``shape`` says what is known of the slope: "two-sided" nothing but its bound; "one-sided" that it is a margin loss
+    whose slope is never positive; "logistic" that also the curvature is u(1 - u) where the slope is -u.
+    """
+
+    scale: float
+    k: float
+    shape: str
+
+    @property
+    def kappa(self) -> float:
+        """log(1 + k)."""
+        return math.log1p(self.k)
+
+    def growing(self, beyond: float) -> float:
+        """A bound of D_α/α for α = 1 + ``beyond`` < 1 + 1/k that grows with α.
+
+        2/s² - log(1 - α(α-1) k²/(1+k))/(α(α-1)).  For the logistic loss the slopes u₁, u₂ of the two records and their
+        curvatures are coupled: max over u₁ of u₁²/s² + (log(1+p) - p/(1+p)), p = u₁(1-u₁)/λ, plus the same over u₂ with
+        the divided difference of -log(1 - xq) at x = -1, 0, α-1.  Each maximum is taken over cells, with the slope at
+        the right end of a cell and the curvature at its left end, so it is never too small.
+        """
+        if beyond * self.k >= 1:
+            return math.inf
+        base, x = 1 / self.scale / self.scale, beyond * (1 + beyond)
+        lost = x * self.k**2 / (1 + self.k)
+        free = 2 * base - math.log1p(-lost) / x if lost < 1 else math.inf
+        if self.shape != "logistic":
+            return free
+        steep = _CELLS[1:] ** 2 * base
+        q = 4 * self.k * _CELLS[:-1] * (1 - _CELLS[:-1])
+        bent = -(beyond * np.log1p(q) + np.log1p(-beyond * q)) / x + 1e-15 * q  # the last term covers rounding
+        return min(free, float((steep + q**2 / 2).max() + (steep + bent).max()))
+
+    def falling(self, beyond: float) -> float:
+        """A bound of D_α/α for every α = 1 + ``beyond`` that falls with α."""
+        alpha, base = 1 + beyond, 2 / self.scale / self.scale
+        power = base * alpha * beyond
+        if self.shape == "two-sided":  # four vertices: slopes of either sign
+            extra = math.log(2 * (1 + math.exp(-power)))
+        else:
+            extra = math.log1p(
+                math.exp(log_ndtr(-1 / self.scale) - power) - math.exp(log_ndtr(-(1 + 2 * beyond) / self.scale))
+            )
+        return float(base + self.kappa / alpha + extra / (alpha * beyond))
+
+    def renyi(self, beyond: float) -> float:
+        """A bound of D_α for α = 1 + ``beyond``."""
+        return (1 + beyond) * min(self.growing(beyond), self.falling(beyond))
+
+    def cost(self) -> float:
+        """The smallest ρ that the two bounds certify: D_α <= ρα at every order.
+
+        One bound of D_α/α grows with α and the other falls, so the larger of the two at any one α holds at every order:
+        below it by the first, above it by the second.  The best α is where they meet; no grid, no margin.
+
+        Guarantee [gaussian_objective_perturbation]: the release is zCDP at this cost.
+        """
+        if self.k < 1e-12:
+            return 2 / self.scale / self.scale + 3 * self.k**2  # above both limits, 2.6 k² and 1.6 k²
+
+        def gap(log_beyond: float) -> float:
+            beyond = math.exp(log_beyond)
+            return math.log(self.growing(beyond) / self.falling(beyond))
+
+        low, high = math.log(1e-6 / self.k), math.log((1 - 1e-9) / self.k)
+        if gap(high) <= 0 or gap(low) >= 0:  # they do not meet
+            best = math.exp(high if gap(high) <= 0 else low)
+        else:
+            best = math.exp(_root(gap, low, high, 1e-9))
+        return max(self.growing(best), self.falling(best))
+
+    def delta(self, epsilon: float, mu: float = 0.0) -> float:
+        """δ at ε of this release together with one Gaussian release of parameter μ; 1 for two-sided losses.
+
+        The loss is at most κ + max(0, ℓ), ℓ that of a Gaussian release of sensitivity 2, so δ(ε) <= h(ε - κ) alone and
+        E h(ε - κ - μZ - μ²/2) composed, Z standard normal.  h falls, so the upper sum over cells of Z is a bound.
+
+        Guarantee [privacy_profile]: the releases together are (ε, δ)-differentially private.
+        """
+        if self.shape == "two-sided":
+            return 1.0
+        if mu == 0:
+            return float(_profile(np.array([epsilon - self.kappa]), self.scale)[0])
+        h = _profile(epsilon - self.kappa - mu * _NORMAL[1:] - mu**2 / 2, self.scale)
+        return float(min(1.0, h @ _MASS + 2 * ndtr(_NORMAL[0])))
+
+    def epsilon(self, delta: float, mu: float = 0.0) -> float:
+        """The ε at δ of this release together with one Gaussian release of parameter μ.
+
+        The smaller of two valid ones: from the privacy profile, and from the best Rényi order.
+        """
+        most = self._epsilon_by_renyi(delta, mu)
+        if self.delta(most, mu) > delta:
+            return most
+        return boundary(lambda epsilon: self.delta(epsilon, mu) <= delta, most, 0.0, 1e-9)[0]
+
+    def satisfies(self, epsilon: float, delta: float, mu: float = 0.0) -> bool:
+        """Whether `epsilon` at ``delta`` and ``mu`` is at most ``epsilon``."""
+        return self.delta(epsilon, mu) <= delta or self._epsilon_by_renyi(delta, mu) <= epsilon
+
+    def _epsilon_by_renyi(self, delta: float, mu: float) -> float:
+        return epsilon_from_renyi(self.divergences() + (1 + ORDERS) * mu**2 / 2, delta)
+
+    def divergences(self) -> Array:
+        """`renyi` at the `ORDERS`."""
+        return _divergences(self)
+
+
+@lru_cache(maxsize=1024)
+def _divergences(release: PerturbedObjective) -> Array:
+    return np.array([release.renyi(beyond) for beyond in ORDERS])
+
+
+def _root(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
+    from scipy.optimize import brentq  # noqa: PLC0415  (slow to load)
+
+    return float(brentq(function, low, high, xtol=tolerance))
+
+
+def _profile(a: Array, scale: float) -> Array:
+    """h(a): δ at a of the loss max(0, ℓ), ℓ that of a Gaussian release of sensitivity 2 and deviation ``scale``."""
+    below = 1 - 2 * np.exp(np.minimum(a, 0.0) + log_ndtr(-1 / scale))
+    return np.asarray(np.where(a >= 0, gaussian_delta(np.maximum(a, 0.0), 2 / scale), below))
+
+
+@lru_cache(maxsize=1024)
+def perturbed_objective_scale(rho: float, k: float, shape: str) -> float:
+    """The smallest scale whose cost is at most ρ; infinite if no scale is large enough."""
+    least = math.sqrt(2 / rho)
+
+    def excess(log_factor: float) -> float:
+        return math.log(PerturbedObjective(least * math.exp(log_factor), k, shape).cost() / rho)
+
+    if excess(math.log(_HUGE)) > 0:
+        return math.inf
+    log_factor = _root(excess, 0.0, math.log(_HUGE), 1e-13) if excess(0.0) > 0 else 0.0
+    step = 1e-12
+    while excess(log_factor) > 0:
+        log_factor, step = log_factor + step, 2 * step
+    return least * math.exp(log_factor)
+
+
+@lru_cache(maxsize=1024)
+def largest_curvature_ratio(rho: float, shape: str) -> float:
+    """The largest k = t/λ that a share ρ can pay for with any scale at all."""
+    largest = _HUGE * math.sqrt(2 / rho)
+    return boundary(lambda k: PerturbedObjective(largest, k, shape).cost() <= rho, 0.0, 1e6, 1e-9)[1]
+
+
+@lru_cache(maxsize=1024)
+def scale_with_ridge(rho: float, curvature_bound: float, shape: str) -> float:
+    """The s at which objective perturbation with σ = λ = s costs ρ: noise and ridge chosen together."""
+    least = math.sqrt(2 / rho)
+    most = 2 * least + 1
+
+    def affordable(s: float) -> bool:
+        return PerturbedObjective(s, curvature_bound / s, shape).cost() <= rho
+
+    while not affordable(most):
+        most *= 2
+    return boundary(affordable, most, least, 1e-11)[0]

@@ -1,0 +1,98 @@
+"""Blocks of records, and sums over them that know how far one record moves them.
+
+| symbol | meaning                                             | name in code |
+| ------ | --------------------------------------------------- | ------------ |
+| x, u   | a row; in the unit ball, or mapped by a matrix      | `rows`       |
+| y      | a label -1 or +1, or an outcome in [-1, 1]          | `labels`     |
+| w      | what a record counts, with w‖u‖² <= 1               | `weights`    |
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpinfer.maths.arrays import Array, svec
+from dpinfer.neighbours import Neighbours
+
+
+@dataclass(frozen=True, repr=False)
+class Block:
+    """Some records: rows (m, d), labels (m,), and weights (m,) or one number for all."""
+
+    rows: Array
+    labels: Array
+    weights: Array | float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, some: slice) -> "Block":
+        weights = self.weights if isinstance(self.weights, float) else self.weights[some]
+        return Block(self.rows[some], self.labels[some], weights)
+
+    def mapped(self, matrix: Array) -> "Block":
+        """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is."""
+        rows = self.rows @ matrix.T
+        return Block(rows, self.labels, self.weights * row_weights(rows))
+
+
+OfBlock = Callable[[Block], Array]
+"""From a block to its share of a sum."""
+
+
+@dataclass(frozen=True)
+class BoundedSum:
+    """A sum over records and the most its Frobenius norm can move between neighbouring data sets."""
+
+    of_block: OfBlock
+    bound: float
+
+
+def row_weights(rows: Array) -> Array:
+    """min(1, 1/‖u‖²): 1 inside the unit ball."""
+    return np.asarray(1 / np.maximum(1.0, np.einsum("ij,ij->i", rows, rows)))
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def clip_rows(rows: Array) -> Array:
+    """Shrink every row into the unit ball; a row with a NaN or an infinity becomes the zero row.
+
+    Guarantee [rows_are_bounded]: every returned row is finite and has norm at most 1, up to rounding of the last bit.
+    """
+    rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
+    largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
+    unit = rows / np.where(largest > 0, largest, 1.0)  # so that no square overflows
+    norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+    return np.where(largest * norm > 1, unit / norm, rows)
+
+
+def square(rows: Array, weights: Array | float) -> Array:
+    """sum_i w_i x_i x_iᵀ for weights >= 0, as one symmetric rank-k product."""
+    scaled = rows * np.sqrt(weights)[..., None]
+    return scaled.T @ scaled
+
+
+def second_moment(neighbours: Neighbours) -> BoundedSum:
+    """svec of sum x xᵀ over rows in the unit ball.
+
+    Guarantee [moment_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1 (add-remove), as
+    ‖x xᵀ - z zᵀ‖² = ‖x‖⁴ + ‖z‖⁴ - 2(x·z)².
+    """
+    return BoundedSum(lambda block: svec(square(block.rows, block.weights)), neighbours.pick(math.sqrt(2), 1.0))
+
+
+def moment_and_score(neighbours: Neighbours) -> BoundedSum:
+    """svec of sum w u uᵀ, and sum w y u/2, the score at 0, as one vector.
+
+    Guarantee [moment_and_score_sensitivity]: between neighbours it moves by at most sqrt(2 + 1/2 + 1/32) (replace):
+    with c the cosine of the two rows the squares are at most max(2 - 2c², 1) and (1 + c)/2, whose sum is largest at
+    c = 1/8; and by at most sqrt(1 + 1/4) (add-remove).
+    """
+
+    def of_block(block: Block) -> Array:
+        score = (block.weights * block.labels / 2) @ block.rows
+        return np.concatenate([svec(square(block.rows, block.weights)), score])
+
+    return BoundedSum(of_block, neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4)))

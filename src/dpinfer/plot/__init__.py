@@ -1,6 +1,0 @@
-"""Pictures of results and studies.  Each function gives a matplotlib figure and touches no global state."""
-
-from dpinfer.plot.forests import forest
-from dpinfer.plot.studies import coverage
-
-__all__ = ["coverage", "forest"]

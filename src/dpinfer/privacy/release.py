@@ -1,0 +1,133 @@
+"""One release of a fit, as a value: what is done to the data, with which noise, at which cost.  One class a mechanism.
+
+| class              | what is released                                                         |
+| ------------------ | ------------------------------------------------------------------------ |
+| `NoisySum`         | a bounded sum over records plus noise                                    |
+| `NoisyMinimum`     | the minimum of a risk plus noise (Algorithm 4)                           |
+| `PerturbedMinimum` | the minimum of a risk plus b·θ, b Gaussian (Algorithm 1)                 |
+| `LaplaceMinimum`   | the minimum of a risk plus b·θ, b spherical Laplace (Algorithm 1)        |
+| `PastRelease`      | something that an earlier version booked, of which only the cost is kept |
+
+A release is made from public facts, stored by the ledger, priced by the accountant and carried out by the gate.  Its
+noise is derived once: from the share when it is made, or for sums from share and bound when it is carried out.
+"""
+
+from dataclasses import dataclass
+
+from dpinfer.errors import PrivacyError
+from dpinfer.maths.cost import PerturbedObjective
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+from dpinfer.maths.losses import slope_kind
+from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import BoundedSum
+from dpinfer.privacy.budget import ZCDP, NoPrivacy, PureDP, Share
+
+_NOISE = {PureDP: "spherical Laplace noise", ZCDP: "Gaussian noise", NoPrivacy: "no noise"}
+
+
+@dataclass(frozen=True)
+class NoisySum:
+    """A sum over records plus the share's noise, scaled to the sum's bound, in every entry."""
+
+    step: str
+    share: Share
+
+    @property
+    def mechanism(self) -> str:
+        """What is done, in words."""
+        return f"a sum over records plus {_NOISE[type(self.share)]}"
+
+    def noise(self, bounded: BoundedSum) -> Law:
+        """The law of what is added."""
+        return self.share.noise(bounded.bound)
+
+
+@dataclass(frozen=True)
+class NoisyMinimum:
+    """The minimum of a risk plus the share's noise, scaled to how far one record moves the minimum."""
+
+    step: str
+    share: Share
+
+    @property
+    def mechanism(self) -> str:
+        """What is done, in words."""
+        return f"output perturbation, {_NOISE[type(self.share)]}"
+
+    def noise(self, risk: Risk) -> Law:
+        """The law of what is added."""
+        return NO_NOISE if isinstance(self.share, NoPrivacy) else self.share.noise(risk.minimiser_sensitivity())
+
+
+@dataclass(frozen=True)
+class PerturbedMinimum:
+    """The minimum of a risk plus b·θ, b Gaussian; ``objective`` is all that its cost depends on."""
+
+    step: str
+    share: ZCDP
+    objective: PerturbedObjective
+
+    @classmethod
+    def of(cls, step: str, share: ZCDP, risk: Risk) -> "PerturbedMinimum":
+        """The noise that a share buys for a risk; `BudgetError` if it buys none."""
+        return cls(step, share, risk.perturbed(risk.perturbation_scale(share.rho)))
+
+    @property
+    def mechanism(self) -> str:
+        """What is done, in words."""
+        return "objective perturbation, Gaussian noise"
+
+    def noise(self, risk: Risk) -> Law:
+        """The law of b.  The risk must be the one that was booked: the cost rests on its curvature and ridge."""
+        _as_booked(self.objective.k, risk, self.step)
+        if slope_kind(risk.loss) != self.objective.shape:
+            raise PrivacyError(f"the step {self.step!r} was booked for another loss than that of its release")
+        return Gaussian(self.objective.scale * risk.loss.slope_bound * risk.neighbours.pick(1.0, 0.5))
+
+
+@dataclass(frozen=True)
+class LaplaceMinimum:
+    """The minimum of a risk plus b·θ, b spherical Laplace of ``rate`` times L; ``k`` as in `PerturbedObjective`."""
+
+    step: str
+    share: PureDP | ZCDP
+    rate: float
+    k: float
+
+    @classmethod
+    def of(cls, step: str, share: PureDP | ZCDP, risk: Risk, *, sharp: bool) -> "LaplaceMinimum":
+        """The noise that a share buys for a risk; a zCDP share runs at ε = sqrt(2ρ).  `BudgetError` if it buys none."""
+        rate = risk.perturbation_rate(share.pure().epsilon, sharp=sharp)
+        return cls(step, share, rate * risk.loss.slope_bound, risk.loss.curvature_bound / risk.ridge)
+
+    @property
+    def mechanism(self) -> str:
+        """What is done, in words."""
+        return "objective perturbation, spherical Laplace noise"
+
+    def noise(self, risk: Risk) -> Law:
+        """The law of b."""
+        _as_booked(self.k, risk, self.step)
+        return SphericalLaplace(self.rate / risk.loss.slope_bound)
+
+
+@dataclass(frozen=True)
+class PastRelease:
+    """What an earlier version booked without its parameters: the share alone counts."""
+
+    step: str
+    share: Share
+
+    @property
+    def mechanism(self) -> str:
+        """What is done, in words."""
+        return "a release of an earlier version"
+
+
+Minimum = NoisyMinimum | PerturbedMinimum | LaplaceMinimum
+Release = NoisySum | Minimum | PastRelease
+
+
+def _as_booked(k: float, risk: Risk, step: str) -> None:
+    if risk.loss.curvature_bound / risk.ridge != k:
+        raise PrivacyError(f"the step {step!r} was booked with another ridge or loss than that of its release")

@@ -1,0 +1,113 @@
+"""Plain text for people: numbers, and for a terminal a regression table with statements under it."""
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpinfer.result.statements import REPORTED
+
+_WIDTH = 86
+NOTHING = "–"
+NOT_IDENTIFIED = "not identified"
+REMEDIES = (
+    "merge rare levels, or leave out columns that say nearly the same",
+    "declare tighter public bounds",
+    "give a larger budget or more records",
+)
+"""What helps when a coefficient was set aside."""
+
+
+def set_aside(row: Mapping[str, Any]) -> bool:
+    """Whether a row of a result's table has no estimate; its status then says why."""
+    return bool(row["status"] != REPORTED)
+
+
+def places(std_error: float) -> int:
+    """Decimals that show two digits of a standard error, and so never round an interval to a point."""
+    return max(0, 1 - math.floor(math.log10(std_error))) if 0 < std_error < math.inf else 3
+
+
+def number(value: float, decimals: int) -> str:
+    """A number with so many decimals and a true minus sign; in powers of ten where it would be very long."""
+    if not math.isfinite(value):
+        return NOTHING
+    plain = decimals <= 8 and abs(value) < 1e9
+    written = f"{value:,.{decimals}f}" if plain else f"{value:.5g}"
+    return written.replace("-", "−") if float(written.replace(",", "")) else written.lstrip("-")
+
+
+def p_value(value: float) -> str:
+    """Three decimals; below .001 it says so."""
+    if not math.isfinite(value):
+        return NOTHING
+    return "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+
+
+def interval(row: Mapping[str, Any]) -> str:
+    """Low to high, with the decimals of the standard error, and up to three more where an end would round to 0."""
+    if set_aside(row):
+        return NOT_IDENTIFIED
+    decimals = places(row["std_error"])
+    nearest = min((abs(end) for end in (row["low"], row["high"]) if end), default=1.0)
+    decimals = max(decimals, min(decimals + 3, -math.floor(math.log10(nearest))))
+    return f"{number(row['low'], decimals)} to {number(row['high'], decimals)}"
+
+
+def percent(share: float) -> str:
+    """A share as a whole percentage."""
+    return f"{100 * share:.0f}%" if math.isfinite(share) else NOTHING
+
+
+def page(title: str, facts: Mapping[str, str], table: str, statements: Sequence[str]) -> str:
+    """Title, facts in two columns, the table, then one wrapped paragraph a statement."""
+    wrapped = [textwrap.fill(statement, _WIDTH, subsequent_indent="  ") for statement in statements]
+    return "\n".join([title.center(_WIDTH).rstrip(), "=" * _WIDTH, *_two_columns(facts), table, *wrapped])
+
+
+def coefficients(rows: Sequence[Mapping[str, Any]], level: float) -> str:
+    """One line a coefficient, with the interval of the given level."""
+    width = max(20, *(len(row["name"]) + 1 for row in rows))
+    tail = (1 - level) / 2
+    titles = ("estimate", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1 - tail:.4g}]")
+    head = " " * width + "".join(title.rjust(11) for title in titles)
+    lines = [f"{row['name']:<{width}}{_numbers(row):>{len(head) - width}}" for row in rows]
+    rule = max(_WIDTH, len(head))
+    return "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule])
+
+
+def _numbers(row: Mapping[str, Any]) -> str:
+    """The columns of one row, or its status where there is no finite interval."""
+    if set_aside(row):
+        return str(row["status"])
+    return (
+        f"{row['estimate']:11.4g}{row['std_error']:11.4g}{row['z']:11.3f}{row['p_value']:11.3f}"
+        f"{row['low']:11.4g}{row['high']:11.4g}"
+    )
+
+
+def no_estimates(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One sentence on the coefficients without an estimate, and what helps; nothing where there are none."""
+    names = [row["name"] for row in rows if set_aside(row)]
+    if not names:
+        return []
+    listed = f"{len(names)} coefficients have" if len(names) > 1 else f"{names[0]} has"
+    return [f"{listed} no estimate at this budget, and none may be read into that. To get one: {'; '.join(REMEDIES)}."]
+
+
+def _two_columns(facts: Mapping[str, str]) -> list[str]:
+    cells = [f"{name + ':':<14}{fact}" for name, fact in facts.items()]
+    half = max(_WIDTH // 2, *(len(cell) + 2 for cell in cells[::2]))
+    return [f"{left:<{half}}{right}" for left, right in zip(cells[::2], cells[1::2], strict=True)]
+
+
+def study(rows: Sequence[Mapping[str, Any]], statements: Sequence[str]) -> str:
+    """One line a coefficient of a coverage study, with statements under it."""
+    width = max(20, *(len(row["name"]) + 1 for row in rows))
+    columns = ("target", "coverage", "length", "length_sd", "nonprivate_length", "reported")
+    titles = ("target", "coverage", "length", "sd", "no noise", "reported")
+    head = " " * width + "".join(title.rjust(11) for title in titles)
+    lines = [f"{row['name']:<{width}}" + "".join(f"{row[column]:11.4g}" for column in columns) for row in rows]
+    rule = max(_WIDTH, len(head))
+    wrapped = [textwrap.fill(statement, _WIDTH, subsequent_indent="  ") for statement in statements]
+    return "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule, *wrapped])

@@ -1,0 +1,153 @@
+"""What must be said beside the numbers, in plain words.  Every view of the report is made from these sections."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
+from dpinfer.result import text
+from dpinfer.result.result import FitResult
+from dpinfer.result.statements import Privacy
+
+NOT_PRIVATE = "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is protected."
+_ALARM = 0.05
+_STEPS = {
+    "crude moments": "how the columns vary together, roughly",
+    "moments": "how the columns vary together, and with the outcome",
+    "estimate": "the coefficients",
+    "matrices": "the matrices behind the standard errors",
+    "hessian": "the curvature matrix behind the standard errors",
+    "covariance": "the score covariance behind the standard errors",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, paragraphs, and a list under them."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+    items: tuple[str, ...] = ()
+
+
+def detection(budget: Budget, alarm: float = _ALARM) -> float:
+    """The most that a test of one record against another can detect at a rate ``alarm`` of false alarms.
+
+    A release that is (ε, δ)-private leaves a power of at most e^ε alarm + δ and of at most 1 - e^-ε (1 - alarm - δ).
+    zCDP is (ε, δ)-private at every δ, so the least bound over δ holds.  An (ε, δ) budget promises its own δ only: the
+    releases that it paid for may cost more in zCDP than what converts to it.
+    """
+    if isinstance(budget, NoPrivacy):
+        return 1.0
+    if isinstance(budget, PureDP | ApproxDP):
+        return _power(budget.epsilon, budget.delta if isinstance(budget, ApproxDP) else 0.0, alarm)
+    deltas = (10 ** (-k / 10) for k in range(5, 121))
+    return min(_power(budget.zcdp().approx(delta).epsilon, delta, alarm) for delta in deltas)
+
+
+def _power(epsilon: float, delta: float, alarm: float) -> float:
+    steep = math.exp(min(epsilon, 700.0)) * alarm + delta
+    return min(1.0, steep, 1 - math.exp(-epsilon) * max(0.0, 1 - alarm - delta))
+
+
+def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
+    """All statements of a report, in the order in which they are read."""
+    yield _reading(result, level)
+    if not result.reported.all():
+        yield _set_aside(result)
+    yield _privacy(result.privacy)
+    yield _estimand(result)
+    yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), result.privacy.caveats())
+    yield _citation(result, title)
+
+
+def _reading(result: FitResult, level: float) -> Section:
+    share = f"{100 * level:.4g} in 100"
+    if isinstance(result.privacy.budget, NoPrivacy):
+        second = "The noise was off: the intervals count the sampling error alone."
+    else:
+        second = (
+            f"Noise was added on purpose to protect {result.privacy.unit}. The intervals count it as well as the "
+            "sampling error, so nothing needs to be added to them. The noise share is the part of a coefficient's "
+            "variance that is privacy noise; more records or a larger budget lower it."
+        )
+    return Section(
+        "How to read an interval",
+        (
+            f"If the data were collected and protected afresh many times, about {share} of a row's intervals would "
+            "contain the number that is estimated. An interval that contains 0 leaves the sign open.",
+            second,
+            "Each interval is made for its own row. A statement about several rows at once needs a simultaneous band.",
+        ),
+    )
+
+
+def _set_aside(result: FitResult) -> Section:
+    listed = tuple(f"{row['name']}: {row['status']}" for row in result.table() if text.set_aside(row))
+    return Section(
+        "What was set aside",
+        (
+            "At this budget the data do not determine the coefficients below. They have no estimate and no finite "
+            "interval, which says nothing about their size or sign. The other rows hold as they stand.",
+            f"To get an estimate: {'; '.join(text.REMEDIES)}.",
+        ),
+        listed,
+    )
+
+
+def _privacy(privacy: Privacy) -> Section:
+    spent = tuple(
+        f"{_STEPS.get(event.step, event.step)}: {event.share.amount} ({event.mechanism})" for event in privacy.events
+    )
+    if not privacy.private:
+        return Section("Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent)
+    spend = compose(event.share for event in privacy.events)
+    told = math.ceil(100 * min(detection(privacy.budget), detection(spend)))
+    booked = "was booked in a ledger before the data were read" if privacy.booked else "was not booked in a ledger"
+    release = privacy.release
+    return Section(
+        "Privacy",
+        (
+            f"The release satisfies {privacy.budget}. It protects {privacy.unit}; two data sets count as neighbours "
+            f"when they differ as follows: {privacy.neighbours.sentence}. Someone behind several such units is "
+            "protected less.",
+            f"What that means for {privacy.unit}: suppose that somebody knows all the other records and uses this "
+            f"release to decide between two possibilities for this one. A rule that errs in {100 * _ALARM:.0f} of 100 "
+            f"cases when the first is true is right in at most {told} of 100 when the second is true. Without the "
+            f"release it would be {100 * _ALARM:.0f} of 100. This holds whatever else is known, now or later.",
+            f"The spend {booked}." + (f" Its release id is {release}." if release else ""),
+            "The budget was spent on:",
+        ),
+        spent,
+    )
+
+
+def _estimand(result: FitResult) -> Section:
+    model = result.model
+    return Section(
+        "What is estimated",
+        (
+            f"Each interval is about {model.estimand()}.",
+            *([] if result.geometry is None else [result.geometry.at(result.names)]),
+            f"Coefficients are in the units of the columns. They were fitted by {model.mechanism} with the recipe "
+            f"“{model.recipe}” on {result.records} records.",
+        ),
+    )
+
+
+def _citation(result: FitResult, title: str) -> Section:
+    privacy = result.privacy
+    kind = f"protected by {privacy.budget}" if privacy.private else "not private"
+    release = privacy.release
+    return Section(
+        "How to cite",
+        (
+            f"{title}. Regression estimates with confidence intervals, {kind}"
+            + (f", release {release}" if release else "")
+            + f". Report by dpinfer {version('dpinfer')}.",
+            "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
+            "Journal of Privacy and Confidentiality 9(1), 2019"
+            + ("." if result.model.recipe == "paper" else f", with the recipe “{result.model.recipe}” of dpinfer."),
+        ),
+    )
