@@ -47,7 +47,7 @@ def run(X=X, Y=Y, **options):
         ({"plan": dp.PureDP(1.0)}, "give either budget"),
         ({"budget": 1.0}, "budget must be"),
         ({"target": "true"}, "target must be"),
-        ({"target": "true"}, "target must be 'penalised' or 'unpenalised'"),
+        ({"target": "true"}, "target must be one of 'weighted', 'unweighted', 'penalised', 'unpenalised'"),
         ({"loss": "logistic"}, "is not a loss"),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_list_may_hold_a_missing_number():
     ("call", "message"),
     [
         (lambda: run(penalty="0.1"), "penalty"),
-        (lambda: run(penalty=None), "penalty"),
+        (lambda: run(penalty=[0.1]), "penalty"),
         (lambda: dp.HuberHinge("1"), "knee"),
         (lambda: run(loss=dp.Logistic), "is not a loss"),
         (lambda: run(insecure_seed=-1), "insecure_seed"),

@@ -240,3 +240,13 @@ def test_a_summary_shows_the_status_of_what_was_set_aside():
     assert [line for line in shown.splitlines() if line.startswith(("x1 ", "x3 "))] == [
         line for line in result.summary().splitlines() if line.startswith(("x1 ", "x3 "))
     ]
+
+
+def test_a_band_follows_its_level():
+    """Sup-t bands: wider than single intervals, nested in the level, and of their level by the law's own draws."""
+    result = fit()
+    errors = result.error.sample()
+    for level in (0.5, 0.8, 0.95):
+        low, high = (result.simultaneous(level) - result.estimate[:, None]).T
+        assert ((low <= errors) & (errors <= high)).all(axis=1).mean() == pytest.approx(level, abs=0.01)
+        assert (high - low > np.diff(result.conf_int(level))[:, 0]).all()

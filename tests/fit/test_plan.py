@@ -10,6 +10,7 @@ from dpinfer.fit.penalised.plan import default_penalty, default_plan
 from dpinfer.maths.arrays import unsvec
 from dpinfer.maths.cost import largest_curvature_ratio
 from dpinfer.maths.risk import Risk
+from dpinfer.privacy import accountant
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.release import NoisySum
 
@@ -190,3 +191,14 @@ def test_a_two_sided_loss_has_no_profile_to_calibrate_by():
     )
     assert huber < 0.95 * logistic
     assert huber == pytest.approx(budget.zcdp().rho, rel=0.03)
+
+
+def test_pure_shares_of_an_approx_budget_are_not_taken_for_gaussian():
+    """Composed as what they are: the plan is within its budget and hardly below; as Gaussian it would spend .0386."""
+    budget, risk = dp.ApproxDP(0.01, 0.05), Risk.penalised(dp.Logistic(), 0.05, 10_000)
+    shares = (dp.ZCDP(1e-5), dp.PureDP(0.005), dp.PureDP(0.005))
+    plan = dp.Plan(GAUSSIAN, *shares, recipe="tight", approx=budget).calibrated(risk)
+    spent = accountant.spent(budget, plan.releases(risk))
+    assert spent <= budget.epsilon * (1 + 1e-9)
+    assert isinstance(plan.hessian, dp.PureDP)
+    assert spent > 0.5 * budget.epsilon

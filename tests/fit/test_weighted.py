@@ -17,11 +17,13 @@ from dpinfer.data.design import Design
 from dpinfer.data.source import Mapped, Rows, mapped
 from dpinfer.fit import recipe
 from dpinfer.fit.weighted import run
+from dpinfer.fit.weighted.plan import risk_of
 from dpinfer.fit.weighted.releases import two_values
 from dpinfer.maths.moments import Columns
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
+from dpinfer.privacy import accountant
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.result.statements import DROPPED, FEW_EVENTS, OFFSET, REPORTED, UNIDENTIFIED
 from support import fit_weighted, follows, weighted_risk
@@ -394,3 +396,14 @@ def test_what_is_left_out_may_shrink_the_others():
     assert result.geometry.dropped == ("wide",)
     assert result.geometry.full_model_reading[1:3] == (False, False)
     assert not result.conf_int()[1, 0] <= 1.5 <= result.conf_int()[1, 1]
+
+
+@pytest.mark.parametrize("budget", [dp.ZCDP(0.3), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(4.0, 1e-5)], ids=str)
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_the_releases_spend_the_budget_and_no_more(budget, neighbours):
+    plan = dp.GeometryPlan(budget, neighbours=neighbours)
+    most = accountant.limit(budget)
+    assert 0.999 * most < accountant.spent(budget, plan.releases()) <= most * (1 + 1e-9)
+    risk = risk_of(plan.releases()[2].share, Neighbours(neighbours))
+    assert plan.releases()[2].objective.cost() <= plan.releases()[2].share.rho * (1 + 1e-12)
+    assert plan.scales().gradient == pytest.approx(risk.perturbation_scale(plan.releases()[2].share.rho))

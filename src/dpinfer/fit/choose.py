@@ -102,7 +102,7 @@ def infer(  # noqa: PLR0913  (the public face)
     y: npt.ArrayLike,
     *,
     loss: Loss,
-    penalty: float,
+    penalty: float | None = None,
     budget: Budget | None = None,
     plan: Plan | None = None,
     target: str = "penalised",
@@ -121,8 +121,8 @@ def infer(  # noqa: PLR0913  (the public face)
         residual a number scaled to [-1, 1] by public bounds, never by the data; what lies beyond is clipped.
     loss : Loss
         `Logistic`, `HuberHinge`, `Huber`, `SmoothedQuantile`, or any object with the five names of `Loss`.
-    penalty : float
-        c in the mean objective, c‖θ‖².  Objective and output perturbation need it above 0.
+    penalty : float, optional
+        c in the mean objective, c‖θ‖²; by default one that is valid for the plan.  A private fit needs it above 0.
     budget : PureDP, ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.  It gets a default plan, chosen from its kind.
     plan : Plan, optional

@@ -1,0 +1,100 @@
+"""One place chooses: the faces, the laboratory, the command line and the dry run agree on what is run."""
+
+import numpy as np
+import pytest
+
+import dpinfer as dp
+from dpinfer.data.design import Design
+from dpinfer.fit.choose import Options, choose
+from dpinfer.fit.penalised.run import Penalised
+from dpinfer.fit.weighted.run import Weighted
+from dpinfer.neighbours import Neighbours
+
+DESIGN = Design.of_bounds((-1.0, 1.0), ("a", "b"))
+APPROX = dp.ApproxDP(1.0, 1e-6)
+
+
+def chosen(loss=None, design=DESIGN, **options):
+    return choose(design, Options(loss or dp.Logistic(), **options))
+
+
+def test_the_defaults():
+    for budget in (dp.ZCDP(0.5), APPROX):
+        assert isinstance(chosen(budget=budget), Weighted)
+        assert isinstance(chosen(budget=budget, penalty=0.1), Penalised)
+        assert isinstance(chosen(dp.HuberHinge(), budget=budget), Penalised)
+        assert isinstance(chosen(design=Design.of_rows(3), budget=budget), Penalised)
+        assert isinstance(chosen(design=Design.of_terms([]), budget=budget), Penalised)
+    for budget in (dp.PureDP(1.0), dp.NoPrivacy()):
+        assert isinstance(chosen(budget=budget), Penalised)
+    for target in ("weighted", "unweighted"):
+        assert chosen(budget=APPROX, target=target).plan.target == target
+    for target in ("penalised", "unpenalised"):
+        assert chosen(budget=APPROX, target=target).target == target
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "budget="),
+        ({"budget": APPROX, "target": "mean"}, "'weighted', 'unweighted', 'penalised', 'unpenalised'"),
+        ({"budget": dp.PureDP(1.0), "target": "weighted"}, "target='penalised'"),
+        ({"budget": APPROX, "target": "weighted", "penalty": 0.1}, "no penalty"),
+        ({"budget": APPROX, "plan": dp.GeometryPlan(APPROX)}, "leave out budget="),
+        ({"plan": dp.GeometryPlan(APPROX), "target": "unweighted"}, "leave out budget="),
+        ({"plan": dp.GeometryPlan(APPROX), "neighbours": "add-remove"}, "leave out neighbours="),
+        ({"plan": 3.0}, "takes a dpinfer Plan"),
+        ({"budget": APPROX, "target": "penalised", "neighbours": "add-remove"}, "number of records private"),
+        ({"budget": APPROX, "neighbours": "replaced"}, "'replace' or 'add-remove'"),
+        ({"loss": dp.HuberHinge(), "budget": APPROX, "target": "weighted"}, "logistic regression only"),
+        ({"budget": APPROX, "target": "weighted", "design": Design.of_rows(2)}, "intercept"),
+        ({"loss": object(), "budget": APPROX}, "not a loss"),
+    ],
+)
+def test_refusals(options, message):
+    with pytest.raises(dp.DpinferError, match=message):
+        chosen(**options)
+
+
+def test_releases_are_public_facts_in_order():
+    assert [r.step for r in chosen(budget=APPROX).releases(100)] == ["crude moments", "moments", "estimate", "matrices"]
+    assert [r.step for r in chosen(budget=dp.PureDP(1.0)).releases(100)] == ["estimate", "matrices"]
+    assert chosen(budget=APPROX, neighbours="add-remove").neighbours is Neighbours.ADD_REMOVE
+
+
+def test_neighbours_of_an_estimator_reach_the_ledger_and_the_result():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (500, 2)), rng.integers(0, 2, 500)
+    ledger = dp.Ledger(APPROX, neighbours="add-remove")
+    model = dp.LogisticRegression(bounds=(-1, 1), budget=APPROX, neighbours="add-remove", ledger=ledger).fit(X, y)
+    assert model.result_.privacy.neighbours == "add-remove"
+    assert model.result_.model.n is None
+    assert ledger.entries()[0].neighbours is Neighbours.ADD_REMOVE
+    with pytest.raises(dp.LedgerError, match="made with neighbours='replace'"):
+        model.set_params(neighbours=None).fit(X, y)
+    with pytest.raises(dp.InputError, match="'replace' or 'add-remove'"):
+        dp.Ledger(APPROX, neighbours="one record replaced")
+
+
+@pytest.mark.parametrize("cls", [dp.LinearSVC, dp.LogisticRegression, dp.HuberRegression, dp.QuantileRegression])
+@pytest.mark.parametrize("budget", [dp.PureDP(3.0), dp.ZCDP(1.0)])
+def test_a_study_of_a_model_is_of_what_it_fits(cls, budget):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (800, 2))
+    numeric = cls in (dp.HuberRegression, dp.QuantileRegression)
+    y = X[:, 0] + rng.standard_normal(800) if numeric else rng.random(800) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    model = cls(bounds=(-1, 1), budget=budget, **{"outcome": (-4, 4)} if numeric else {"classes": (False, True)})
+    study = dp.simulate.coverage(X, y, model=model, replicates=16, seed=1)
+    result = model.fit(X, y).result_
+    assert study.names == result.names
+    assert f"{result.model.target} target" in study.setting
+    assert result.model.penalty == 0 or f"penalty {result.model.penalty:.6g}" in study.setting
+    assert (np.abs(study.target - result.estimate) < 6 * result.std_error).all()
+
+
+def test_a_study_of_a_model_takes_nothing_else():
+    for extra in ({"schema": 1}, {"formula": "y ~ a"}, {"truth": [0.5]}):
+        with pytest.raises(dp.InputError, match="model= brings"):
+            dp.simulate.coverage([[0.0]], [1], model=dp.LinearSVC(bounds=(-1, 1), budget=APPROX), **extra)
+    with pytest.raises(dp.InputError, match="takes a dpinfer model"):
+        dp.simulate.coverage([[0.0]], [1], model="linear")
