@@ -13,10 +13,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from dpinfer import text
+from dpinfer.errors import InputError, installed, missing
+
+if not installed("jinja2", "matplotlib"):
+    raise missing("dp.report", "report", "jinja2", "matplotlib")
+
 from jinja2 import Environment, StrictUndefined
 
-from dpinfer import text
-from dpinfer.errors import InputError
 from dpinfer.plot import forest
 from dpinfer.report.drawing import NARROW, WIDE, drawing
 from dpinfer.report.words import NOT_PRIVATE, sections
