@@ -1,6 +1,7 @@
 """The library stands alone; what an extra brings is missed with a remedy, and nothing else imports it."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.errors import MissingError, installed, missing
+from terminal import files_in, run
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(dp.__file__).parent
@@ -79,6 +81,22 @@ def test_no_command_that_could_spend_and_then_not_report(absent, tmp_path):
     message = "error: the command line needs jinja2 and matplotlib: pip install 'dpinfer[cli]'\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
     assert not (tmp_path / "demo").exists()
+
+
+def test_a_broken_package_shows_before_anything_is_spent(tmp_path):
+    files_in(tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/jinja2.py").write_text("raise ImportError('half an installation')", encoding="utf-8")
+    ledger, schema = tmp_path / "ledger.db", tmp_path / "schema.toml"
+    succeeds(run("budget", "init", ledger, "--rho", 1, "--schema", schema, "--quiet"))
+    fit = ("fit", tmp_path / "table.csv", "--schema", schema, "--formula", "y ~ a", "--rho", 0.5, "--ledger", ledger)
+    first = f"{tmp_path / 'broken'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    done = run(*fit, "--out", tmp_path / "out", env={"PYTHONPATH": first})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "ImportError, jinja2.py line 1" in done.stderr
+    assert not dp.Ledger.open(ledger).entries()
+    succeeds(run(*fit, "--out", tmp_path / "out", "--quiet"))
+    assert len(dp.Ledger.open(ledger).entries()) == 1
 
 
 @pytest.mark.parametrize(
