@@ -2,12 +2,15 @@
 
     DpinferError
     ├── InputError     a public fact is missing or wrong: a shape, a type, a name, a bound, a loss
+    │   └── MissingError   it needs a package that is not installed; an ImportError as well
     ├── BudgetError    a budget, share or penalty cannot give the promise that was asked for
     ├── LedgerError    the book refuses the spend
     └── PrivacyError   a step tried to release something that was not booked
 
 No message ever contains a value of the data.  Each names the fault and the remedy.
 """
+
+from importlib.util import find_spec
 
 
 class DpinferError(Exception):
@@ -16,6 +19,10 @@ class DpinferError(Exception):
 
 class InputError(DpinferError, ValueError):
     """A public fact about the input is missing or wrong."""
+
+
+class MissingError(InputError, ImportError):
+    """What was asked for needs a package that is not installed."""
 
 
 class BudgetError(DpinferError, ValueError):
@@ -28,3 +35,17 @@ class LedgerError(DpinferError, RuntimeError):
 
 class PrivacyError(DpinferError, RuntimeError):
     """A release was attempted that nobody booked."""
+
+
+def installed(*packages: str) -> bool:
+    """Whether all these packages are here; none of them is loaded."""
+    try:
+        return all(find_spec(package) is not None for package in packages)
+    except (ImportError, ValueError):
+        return False
+
+
+def missing(what: str, extra: str, *packages: str, otherwise: str = "") -> MissingError:
+    """The error for packages that an extra of dpinfer brings; ``otherwise`` is a second remedy."""
+    remedies = [f"pip install 'dpinfer[{extra}]'", *([otherwise] if otherwise else [])]
+    return MissingError(f"{what} needs {' and '.join(packages)}: {', or '.join(remedies)}")

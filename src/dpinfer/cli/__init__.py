@@ -1,5 +1,21 @@
 """The command line: `dpinfer`, or `python -m dpinfer`."""
 
-from dpinfer.cli.app import main
+import sys
+
+from dpinfer.errors import installed, missing
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the program and exit with its code.
+
+    A fit writes a report, so what a report needs is asked for here as well, before anything can be spent.
+    """
+    for packages in (("typer", "rich"), ("jinja2", "matplotlib")):
+        if not installed(*packages):
+            print("error:", missing("the command line", "cli", *packages), file=sys.stderr)
+            sys.exit(2)  # bad input or usage, as in app.py, which cannot be loaded yet
+    from dpinfer.cli.app import main as run  # noqa: PLC0415  (loads typer and rich)
+
+    run()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -197,6 +198,7 @@ def release(job: Job, talk: Screen, force: bool) -> None:
         raise InputError("a fit costs budget, so its result must be kept: name a folder with --out DIR")
     disk.vacant(job.folder / disk.RESULT, force, "name another folder, or give --force to replace the result")
     disk.prepare(job.folder)
+    import_module("dpinfer.views.report")  # whatever is wrong with its packages shows before anything is spent
     counter = None if job.ledger is None else _Counter(job.ledger)
     try:
         with talk.work(f"fitting {job.data.name}"):

@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dpinfer import disk
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, installed
 from dpinfer.fit.recipe import Recipe
 from dpinfer.maths.arrays import Array
 
@@ -140,7 +140,7 @@ def _plain(tally: Tally) -> list[Any]:
 
 @contextmanager
 def _bar(shown: bool) -> Iterator[Callable[[int, int], None]]:
-    if not shown:
+    if not (shown and installed("rich")):
         yield lambda _done, _total: None
         return
     from rich.console import Console  # noqa: PLC0415  (only where a bar is shown)

@@ -15,7 +15,7 @@ from dpinfer.data.formula import parse
 from dpinfer.data.schema import Schema
 from dpinfer.data.source import Rows
 from dpinfer.data.table import read
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, installed, missing
 from dpinfer.fit.choose import Options, choose
 from dpinfer.fit.penalised.plan import Plan
 from dpinfer.fit.penalised.run import Penalised
@@ -227,10 +227,10 @@ def _of_arrays(X: Any, y: Any, truth: Any, kind: str) -> Population:
 def _namespace(device: str | None) -> tuple[Any, Any]:
     if device is None:
         return np, None
-    try:
-        import array_api_compat.torch as xp  # noqa: PLC0415  (an optional extra)
-    except ImportError:
-        raise InputError("device= needs torch, which is not installed: leave it out to run on numpy") from None
+    if not installed("torch"):
+        raise missing("device=", "gpu", "torch", otherwise="leave it out to run on numpy")
+    import array_api_compat.torch as xp  # noqa: PLC0415  (an optional extra)
+
     return xp, device
 
 

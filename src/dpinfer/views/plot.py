@@ -5,11 +5,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+
+from dpinfer.errors import InputError, installed, missing
+
+if not installed("matplotlib"):
+    raise missing("dp.plot", "report", "matplotlib")
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.result import FitResult

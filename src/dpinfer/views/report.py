@@ -11,10 +11,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from dpinfer.errors import InputError, installed, missing
+
+if not installed("jinja2", "matplotlib"):
+    raise missing("dp.report", "report", "jinja2", "matplotlib")
+
 from jinja2 import Environment, StrictUndefined
 
 from dpinfer import disk
-from dpinfer.errors import InputError
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
 from dpinfer.views.drawing import NARROW, WIDE, drawing
