@@ -110,7 +110,7 @@ def test_a_broken_package_shows_before_anything_is_spent(tmp_path):
 def test_no_figures_no_reports(absent, module, message):
     """However it is asked for."""
     program = "import dpinfer as dp\n"
-    for line in (f"dp.{module}", f"import dpinfer.{module}", f"from dpinfer import {module}"):
+    for line in (f"dp.{module}", f"import dpinfer.views.{module}", f"from dpinfer import {module}"):
         program += f"try:\n    {line}\nexcept ImportError as fault:\n    print(type(fault).__name__, fault, sep=': ')\n"
     assert succeeds(without([absent], program)) == 3 * f"{MissingError.__name__}: {message}\n"
 
