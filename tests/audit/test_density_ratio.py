@@ -9,6 +9,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import Block
 from support import Tripled
 
 
@@ -20,7 +21,7 @@ def log_ratio(risk, rate, rest, record, other, coef):
     d = len(coef)
 
     def norm_and_determinant(row):
-        sums = rest + risk.totals(coef)(row[None], np.ones(1))
+        sums = rest + risk.totals(coef)(Block(row[None], np.ones(1)))
         b = -sums[1 : d + 1] - risk.ridge * coef
         return np.linalg.norm(b), np.linalg.slogdet(sums[d + 1 :].reshape(d, d) + risk.ridge * np.eye(d))[1]
 
@@ -40,7 +41,7 @@ def worst_ratio(loss, ridge, epsilon, margins, rate=None):
     def row(margin, side):
         return np.array([-margin / length, side * np.sqrt(1 - (margin / length) ** 2)])
 
-    crowd = (n - 1) * risk.totals(coef)(row(-25.0, 1.0)[None], np.ones(1))
+    crowd = (n - 1) * risk.totals(coef)(Block(row(-25.0, 1.0)[None], np.ones(1)))
     return max(log_ratio(risk, rate, crowd, row(m, -1.0), row(m2, 1.0), coef) for m in margins for m2 in margins)
 
 
@@ -102,7 +103,7 @@ def test_random_neighbours_never_exceed_epsilon(loss):
         rows = rng.standard_normal((n + 1, d))
         rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
         coef = rng.standard_normal(d) * 10 ** rng.uniform(-2, 2)
-        rest = risk.totals(coef)(rows[2:], np.ones(n - 1))
+        rest = risk.totals(coef)(Block(rows[2:], np.ones(n - 1)))
         ratio = log_ratio(risk, risk.perturbation_rate(epsilon), rest, rows[0], rows[1], coef)
         assert ratio <= epsilon * (1 + 1e-9)
 

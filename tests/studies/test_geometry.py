@@ -94,5 +94,5 @@ def test_synthetic_designs(name):
     data, d = load(name, None), int(name.split("_")[2])
     assert data.rows.shape[1] == d
     assert np.linalg.norm(data.rows, axis=1).max() <= 1 + 1e-12
-    assert data.box.columns.dummy.sum() == (d - 1 - max(2, (d - 1) // 2) if "rare" in name else 0)
+    assert data.design.columns.dummy.sum() == (d - 1 - max(2, (d - 1) // 2) if "rare" in name else 0)
     assert 0.1 < (data.labels > 0).mean() < 0.6

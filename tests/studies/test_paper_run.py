@@ -57,7 +57,7 @@ def test_cells_that_share_a_variability_interval_release_the_same():
     risk = Risk.penalised(dp.Logistic(), cells.PENALTY, 1000)
     for line in cells.LINES:
         cell = replace(CELL, privacy=line[0], mechanism=line[1], epsilon2=0.7, epsilon3=0.9)
-        here, there = cell.plan().noise(risk), cell.released().plan().noise(risk)
+        here, there = (c.plan().coefficients(risk).noise(risk) for c in (cell, cell.released()))
         assert type(here) is type(there)
         assert np.allclose(*(list(vars(law).values()) for law in (here, there)), rtol=1e-12)
     assert replace(CELL, privacy="zCDP").released() == CELL.released()
