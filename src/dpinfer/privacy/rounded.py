@@ -91,7 +91,7 @@ def rounded_gaussian(scale: Fraction | float, size: int, bits: Bits = SYSTEM) ->
 
 
 def rounded_laplace(scale: Fraction | float, m: int, bits: Bits = SYSTEM) -> Integers:
-    """round(b) for one b in R^m with density ~ exp(-‖b‖/scale), modulo 2⁶⁴ (which changes nothing below 2⁵⁷/m).
+    """round(b) for one b in R^m with density ~ exp(-‖b‖/scale), modulo 2⁶⁴ (nothing changes at scales below 2⁵⁷/m).
 
     b = scale sqrt(2G) Z, Z normal and G ~ Gamma((m+1)/2): a sum of exponentials and, for even m, half a squared normal.
     """
