@@ -16,8 +16,9 @@ from scipy import stats
 from scipy.special import ndtri
 
 from dpinfer.errors import InputError
-from dpinfer.privacy import rounded
-from dpinfer.privacy.rounded import SeededBits, SystemBits, rounded_gaussian, rounded_laplace
+from dpinfer.privacy import balls
+from dpinfer.privacy import noise as rounded
+from dpinfer.privacy.noise import SeededBits, SystemBits, rounded_gaussian, rounded_laplace
 from forking import in_a_child
 from support import SIGNIFICANCE, directions_uniform, follows
 
@@ -264,7 +265,7 @@ def test_balls_hold_the_whole_cell():
     """The enclosure of a cell holds the quantiles of its ends, by a root that erfc confirms."""
     for tail in [1, 12345, 2**40, 2**62 + 1, 2**63 - 2, *(SeededBits(8).words(100) >> np.uint64(1)).tolist()]:
         with ctx.workprec(128):
-            ball = rounded._Cell(tail).normal()
+            ball = balls.Cell(tail).normal()
         with ctx.workprec(400):
             low, high = ball.lower(), ball.upper()
             assert low.erfc() >= arb((tail + 1, -63))
@@ -329,7 +330,7 @@ def test_laplace_with_one_coordinate_in_doubt():
         low, high = (scale * np.sqrt(2 * terms[i].sum() + squared[i] ** 2) * half[i] for i in (0, 1))
         doubtful = int((np.rint(low) != np.rint(high)).sum())
         mixed += 0 < doubtful < m
-        alone = rounded._settled(Fraction(scale), words[-m:], words[:5], words[5:6], Forged(words))
+        alone = balls.settled(Fraction(scale), words[-m:], words[:5], words[5:6], Forged(words).more)
         assert np.array_equal(draws, np.where(words[-m:] & np.uint64(1), -np.array(alone), alone))
     assert mixed > 20
 
@@ -398,7 +399,7 @@ def test_a_fork_beside_a_drawing_thread():
     inside = threading.Event()
 
     def draw():
-        with rounded._PRECISION, ctx.workprec(99):
+        with balls._PRECISION, ctx.workprec(99):
             inside.set()
             time.sleep(0.1)
 

@@ -17,6 +17,7 @@ from dpinfer.data.terms import Block, Terms
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.moments import Columns
+from dpinfer.maths.rounding import shrunk
 
 INTERCEPT = "(Intercept)"
 
@@ -128,12 +129,13 @@ class Design:
     def rows(self, values: Array) -> Array:
         """Bounded rows from columns in original units; a row with a NaN or an infinity becomes the zero row.
 
-        Guarantee [public_scaling]: every row has norm at most 1, whatever the table holds.
+        Guarantee [public_scaling]: every row has norm at most 1, in real numbers, whatever the table holds.
         """
         known = np.isfinite(values).all(axis=1, keepdims=True)
         values = np.column_stack([np.ones(len(values)), values]) if self.intercept else values
         clipped = np.clip(np.where(known, values, self.middle), self.low, self.high)
-        return np.where(known, (clipped - self.middle) / self.half / np.sqrt(self.norm2), 0.0)
+        encoded = (clipped - self.middle) / self.half / np.sqrt(self.norm2)
+        return np.where(known, encoded * shrunk(len(self.names) + 4), 0.0)
 
     def back(self) -> Array:
         """The matrix from coefficients of the bounded rows to coefficients in the units of the columns."""

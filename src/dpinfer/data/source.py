@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
 from dpinfer.maths.sums import Block, OfBlock, clip_rows
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
@@ -59,6 +60,10 @@ class Rows:
             raise InputError(f"y must have one label a row of X: shapes are {labels.shape} and {rows.shape}")
         if 0 in rows.shape:
             raise InputError(f"X must have at least one record and one column, not shape {rows.shape}")
+        if len(rows) > MOST_RECORDS:
+            raise InputError(
+                f"there are more than {MOST_RECORDS:,} records, for which sums are not proved exact enough"
+            )
         known = np.abs(labels) == 1 if kind == "margin" else np.isfinite(labels)
         bounded = np.where(known, np.clip(labels, -1.0, 1.0), 1.0 if kind == "margin" else 0.0)
         return cls(Block(np.where(known[:, None], rows, 0.0), bounded))
@@ -75,12 +80,17 @@ class Rows:
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over blocks, in a fixed order."""
-        step = max(256, _BLOCK // self.dim)
+        """The sum over blocks, in a fixed order, with compensation."""
+        step = min(BLOCK, max(256, _BLOCK // self.dim))
         total = of_block(self.block[:step])
+        lost = np.zeros_like(total)
         for start in range(step, self.n, step):
-            total = total + of_block(self.block[start : start + step])
-        return total
+            part = of_block(self.block[start : start + step])
+            ahead = total + part
+            back = ahead - total
+            lost = lost + ((total - (ahead - back)) + (part - back))  # what the addition lost, exactly
+            total = ahead
+        return np.asarray(total + lost)
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,8 +14,6 @@ from dpinfer.maths.sums import OfBlock
 Totals = Callable[[Array], tuple[float, Array, Array]]
 """From coefficients to value, gradient and Hessian of the whole objective."""
 
-TOLERANCE = 1e-12
-"""Gradient norm a record at which the minimum of a risk counts as reached, relative to the slope bound."""
 _IDLE = 20  # steps without any gain after which rounding has the last word
 
 
@@ -64,8 +62,8 @@ def minimise(totals: Totals, dim: int, tolerance: float, *, strongly_convex: boo
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def minimum(risk: Risk, total: Callable[[OfBlock], Array], b: Array) -> Array:
-    """argmin of the risk plus b·θ, where ``total`` sums over the records.  Exact and private."""
+def minimum(risk: Risk, total: Callable[[OfBlock], Array], b: Array) -> Minimum:
+    """argmin of the risk plus b·θ, as a step from the centre, where ``total`` sums over the records."""
     d = len(b)
     ridge = risk.ridge * np.eye(d)
 
@@ -74,8 +72,7 @@ def minimum(risk: Risk, total: Callable[[OfBlock], Array], b: Array) -> Array:
         value = float(sums[0] + risk.ridge / 2 * step @ step + b @ step)
         return value, sums[1 : d + 1] + risk.ridge * step + b, sums[d + 1 :].reshape(d, d) + ridge
 
-    tolerance = TOLERANCE * risk.n * risk.loss.slope_bound
-    return np.asarray(risk.centre + minimise(totals, d, tolerance, strongly_convex=risk.ridge > 0).coef)
+    return minimise(totals, d, risk.tolerance, strongly_convex=risk.ridge > 0)
 
 
 def _at(totals: Totals, coef: Array) -> _Point:

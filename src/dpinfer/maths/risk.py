@@ -30,6 +30,7 @@ from dpinfer.maths.losses import (
     slope_kind,
     slope_within,
 )
+from dpinfer.maths.rounding import BLOCK, MOST_RECORDS, UNIT
 from dpinfer.maths.sums import Block, BoundedSum, OfBlock, square
 from dpinfer.neighbours import Neighbours
 
@@ -196,6 +197,34 @@ class Risk:
         return PerturbedObjective(
             scale / self.loss.slope_bound * self.neighbours.pick(1.0, 2.0), ratio, slope_kind(self.loss)
         )
+
+    @property
+    def reach(self) -> float:
+        """A public radius around the centre; what lies beyond is drawn back to it before it is released."""
+        if not self.in_ball or self.ridge == 0:
+            return 2.0**10
+        start = float(np.asarray(self.loss.value(np.array([0.0, 1.0, -1.0]))).max())
+        return max(2.0**10, 4 * float(np.sqrt(start / self.penalty)))
+
+    @property
+    def tolerance(self) -> float:
+        """The gradient norm that the search must reach, and can: a little per record, and the rounding of θ."""
+        size = self.n * self.loss.curvature_bound + self.ridge
+        return 1e-12 * self.n * self.loss.slope_bound + 4 * UNIT * size * self.reach
+
+    def minimum_error(self, dim: int, b_error: float = 0.0) -> float:
+        """e: how far the float minimum may be from the real one, from public facts.
+
+        The gradient as it is coded errs by (B + 10) u L a record for its products and sums, by t (d + 4) u ‖θ‖ for the
+        argument of the slope, by 4 u λ ‖θ‖ for the ridge, and by the error of b; the search leaves its tolerance.  The
+        objective is λ-strongly convex.
+
+        Guarantee [float_minimum]: ‖θ - θ_exact‖ <= e, both drawn back to `reach`.
+        """
+        L, t = self.loss.slope_bound, self.loss.curvature_bound
+        size = self.reach + float(np.linalg.norm(self.centre))
+        records = self.n * ((BLOCK + 10) * UNIT * L + t * (dim + 4) * UNIT * size) + 2 * UNIT * MOST_RECORDS * L
+        return (self.tolerance + records + 4 * UNIT * self.ridge * size + b_error) / self.ridge
 
     def smallest_penalty(self, epsilon: float) -> float:
         """t/(2n(e^ε - 1)): the penalty must exceed it, or nothing is left of ε."""

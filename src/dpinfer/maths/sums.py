@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.maths.arrays import Array, svec
+from dpinfer.maths.rounding import shrunk
 from dpinfer.neighbours import Neighbours
 
 
@@ -51,21 +52,21 @@ class BoundedSum:
 
 
 def row_weights(rows: Array) -> Array:
-    """min(1, 1/‖u‖²): 1 inside the unit ball."""
-    return np.asarray(1 / np.maximum(1.0, np.einsum("ij,ij->i", rows, rows)))
+    """min(1, 1/‖u‖²), shrunk so that w‖u‖² <= 1 in real numbers; 1 but for rounding inside the unit ball."""
+    return np.asarray(shrunk(rows.shape[1]) / np.maximum(1.0, np.einsum("ij,ij->i", rows, rows)))
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def clip_rows(rows: Array) -> Array:
     """Shrink every row into the unit ball; a row with a NaN or an infinity becomes the zero row.
 
-    Guarantee [rows_are_bounded]: every returned row is finite and has norm at most 1, up to rounding of the last bit.
+    Guarantee [rows_are_bounded]: every returned row is finite and has norm at most 1, in real numbers.
     """
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
     largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
     unit = rows / np.where(largest > 0, largest, 1.0)  # so that no square overflows
     norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
-    return np.where(largest * norm > 1, unit / norm, rows)
+    return np.where(largest * norm > 1, unit / norm, rows) * shrunk(rows.shape[1])
 
 
 def square(rows: Array, weights: Array | float) -> Array:

@@ -100,7 +100,7 @@ def _renyi_epsilon(releases: Sequence[Release], delta: float) -> float:
     curves = [release.objective.divergences() for release in releases if isinstance(release, PerturbedMinimum)]
     if not curves:
         return math.inf
-    rest = math.fsum(_rho(release) for release in releases if not isinstance(release, PerturbedMinimum))
+    rest = math.fsum(r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else _rho(r) for r in releases)
     return epsilon_from_renyi(np.sum(curves, axis=0) + rest * (1 + ORDERS), delta)
 
 
@@ -132,6 +132,7 @@ def _known(releases: Sequence[Release]) -> _Known | None:
             rhos.append(_rho(release))
         elif isinstance(release, PerturbedMinimum) and release.objective.shape in ("one-sided", "logistic"):
             perturbed.append(release.objective)
+            rhos.append(release.mask**2 / 2)
         else:
             return None
     return _Known(math.sqrt(2 * math.fsum(rhos)), tuple(pure), tuple(perturbed))

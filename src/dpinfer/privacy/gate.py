@@ -4,6 +4,7 @@ A gate is opened with the releases of one fit.  It books them all, then carries 
 Nothing the solver says (iterations, gradient norm) leaves the gate.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,21 +12,28 @@ import numpy as np
 from dpinfer.data.source import Source
 from dpinfer.errors import LedgerError, PrivacyError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import Law
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+from dpinfer.maths.minimise import Minimum as Found
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
+from dpinfer.maths.rounding import SLACK
 from dpinfer.maths.sums import BoundedSum
 from dpinfer.privacy.book import Book, Entry
-from dpinfer.privacy.noise import privacy_randomness
-from dpinfer.privacy.release import Minimum, NoisyMinimum, NoisySum, Release
+from dpinfer.privacy.grid import from_grid, grid, to_grid
+from dpinfer.privacy.noise import bits_of, rounded
+from dpinfer.privacy.release import Minimum, NoisyMinimum, NoisySum, PerturbedMinimum, Release
 
 
 @dataclass(frozen=True)
 class Released:
-    """A number that may be published, and the law of the noise that is in it (or in its objective)."""
+    """A number that may be published, and the law of the noise that is in it (or in its objective).
+
+    ``mask`` is the deviation of the further noise that hides how far a float minimum is from the real one.
+    """
 
     value: Array
     noise: Law
+    mask: float = 0.0
 
 
 class Gate:
@@ -38,7 +46,7 @@ class Gate:
 
     def __init__(self, entry: Entry, ledger: Book | None, insecure_seed: int | None = None) -> None:
         self._left = list(entry.events)
-        self._randomness = privacy_randomness(insecure_seed)
+        self._bits = bits_of(insecure_seed)
         self.entry, self.seed = entry, insecure_seed
         self.release_id: str | None = None
         if ledger is None:
@@ -57,14 +65,47 @@ class Gate:
         if isinstance(booked, NoisySum) and isinstance(what, BoundedSum):
             noise = booked.noise(what)
             exact = source.total(what.of_block)
-            return Released(exact + self._draw(noise, exact.size).reshape(exact.shape), noise)
+            return Released(self._added(exact, noise, what.bound), noise)
         if isinstance(booked, Minimum) and isinstance(what, Risk):
-            noise = booked.noise(what)
-            b = self._draw(noise, source.dim)
-            if isinstance(booked, NoisyMinimum):
-                return Released(minimum(what, source.total, np.zeros(source.dim)) + b, noise)
-            return Released(minimum(what, source.total, b), noise)
+            return self._minimum(booked, source, what)
         raise PrivacyError(f"the step {booked.step!r} was booked as {booked.mechanism}, and that is not its release")
 
-    def _draw(self, noise: Law, size: int) -> Array:
-        return noise.sample(self._randomness, (size,))
+    def _minimum(self, booked: Minimum, source: Source, risk: Risk) -> Released:
+        """The minimum of a risk plus noise (Algorithm 4), or of the risk plus b·θ, masked (Algorithm 1)."""
+        noise, d = booked.noise(risk), source.dim
+        if isinstance(booked, NoisyMinimum):
+            found = _reached(risk, minimum(risk, source.total, np.zeros(d)))
+            if noise == NO_NOISE:
+                return Released(risk.centre + found, noise)
+            moved = risk.minimiser_sensitivity()
+            if 2 * risk.minimum_error(d) > moved * SLACK / 2:
+                raise PrivacyError("with so many records and so small a penalty output perturbation is not proved")
+            return Released(risk.centre + self._added(found, noise, moved), noise)
+        step = 2.0 ** (math.frexp(_size(noise))[1] - 40)
+        b = from_grid(rounded(noise, step, d, self._bits), step)
+        found = _reached(risk, minimum(risk, source.total, b))
+        moved = 2 * risk.minimum_error(d, step * math.sqrt(d)) * (1 + SLACK)
+        least = 2.0**-7 * _size(noise) / (risk.ridge + risk.n * risk.loss.curvature_bound / d)
+        size = max(least, moved / booked.mask)
+        mask: Law = Gaussian(size) if isinstance(booked, PerturbedMinimum) else SphericalLaplace(1 / size)
+        return Released(risk.centre + self._added(found, mask, booked.mask * size), noise, math.sqrt(mask.variance(d)))
+
+    def _added(self, exact: Array, noise: Law, bound: float) -> Array:
+        """The array on a grid plus exactly rounded noise: that is round(exact + noise), so privacy loses nothing."""
+        if noise == NO_NOISE:
+            return exact
+        step = grid(bound, exact.size)
+        integers = to_grid(exact, step).ravel() + rounded(noise, step, exact.size, self._bits)
+        return from_grid(integers, step).reshape(exact.shape)
+
+
+def _size(law: Law) -> float:
+    return law.scale if isinstance(law, Gaussian) else 1 / law.rate
+
+
+def _reached(risk: Risk, found: Found) -> Array:
+    """The step to the minimum, drawn back to the public reach; one fixed error if the search fell short."""
+    far = max(1.0, float(np.linalg.norm(found.coef)) / risk.reach)
+    if risk.ridge > 0 and not found.gradient_norm <= risk.tolerance * far:
+        raise PrivacyError("the minimum was not reached to the accuracy that privacy rests on: nothing was released")
+    return found.coef / far if risk.ridge > 0 else found.coef

@@ -1,39 +1,183 @@
-"""The only privacy randomness: the operating system's, asked anew for every draw, so forks never share noise."""
+"""The only privacy randomness: noise rounded to whole numbers, exactly, from fair bits.
 
+A sum on the grid plus round(noise) is round(sum + noise): post-processing of the mechanism with real noise.
+Floats decide a draw only where their enclosure of the real number leaves one integer; balls and more bits decide the
+rest.  How many words are drawn depends on the size alone, how many more bits on the bits alone: there is no data here.
+
+The law is exact if the bits are fair, python-flint's balls enclose, and floats give ndtri on [2⁻⁴⁸, 1/2] and log on
+[2⁻⁴⁸, 1] within 2⁻³⁷ (2⁻⁴⁸ is measured).
+"""
+
+import math
 import os
+from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array, Randomness
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.laws import Gaussian, Law
+from dpinfer.privacy.grid import Integers
+
+Words = npt.NDArray[np.uint64]
+
+LARGEST = 2.0**60
+"""The largest scale; the smallest is its inverse."""
+
+_TRUSTED = 2.0**-48  # the smallest probability of which floats say anything
+_MARGIN = 2.0**-36  # what floats may be off: see _around
 
 
-class SystemRandomness:
-    """Normal and exponential numbers from 52-bit uniforms of the operating system's generator."""
+class Bits(Protocol):
+    """A source of fair, independent bits."""
 
-    def standard_normal(self, size: tuple[int, ...], /) -> Array:
-        """Independent N(0, 1) numbers, by inversion."""
-        return np.asarray(ndtri(_uniform(size)))
+    def words(self, size: int, /) -> Words:
+        """``size`` words of 64 bits."""
+        ...
 
-    def standard_exponential(self, size: tuple[int, ...], /) -> Array:
-        """Independent exponential numbers with mean 1, by inversion."""
-        return -np.log(_uniform(size))
+    def more(self, count: int, /) -> int:
+        """A whole number of ``count`` bits."""
+        ...
 
 
-def privacy_randomness(insecure_seed: int | None) -> Randomness:
-    """The operating system's randomness, or for tests a seeded generator that protects nobody.
+class SystemBits:
+    """The operating system's bits, asked anew for every draw, so forks never share noise."""
+
+    def words(self, size: int, /) -> Words:
+        """``size`` words of 64 bits."""
+        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+
+    def more(self, count: int, /) -> int:
+        """A whole number of ``count`` bits."""
+        return int.from_bytes(os.urandom(-(-count // 8))) >> -count % 8
+
+
+class SeededBits:
+    """Bits of a seeded generator, for tests and studies: they protect nobody."""
+
+    def __init__(self, insecure_seed: int) -> None:
+        self._rng = np.random.default_rng(insecure_seed)
+
+    def words(self, size: int, /) -> Words:
+        """``size`` words of 64 bits."""
+        return self._rng.integers(0, 2**64, size, dtype=np.uint64)
+
+    def more(self, count: int, /) -> int:
+        """A whole number of ``count`` bits."""
+        return int.from_bytes(self._rng.bytes(-(-count // 8))) >> -count % 8
+
+
+SYSTEM = SystemBits()
+
+
+def bits_of(insecure_seed: int | None) -> Bits:
+    """The operating system's bits, or for tests seeded ones that protect nobody.
 
     Guarantee [fresh_noise]: without a seed no two draws, processes or forks share a state.
     """
     if insecure_seed is None:
-        return SystemRandomness()
+        return SYSTEM
     if isinstance(insecure_seed, bool) or not isinstance(insecure_seed, int) or insecure_seed < 0:
         raise InputError(f"insecure_seed must be a whole number >= 0, not {insecure_seed!r}")
-    return np.random.default_rng(insecure_seed)
+    return SeededBits(insecure_seed)
 
 
-def _uniform(size: tuple[int, ...]) -> Array:
-    """Midpoints of 2⁵² equal cells of (0, 1), all exact: never 0, never 1."""
-    words = np.frombuffer(os.urandom(8 * int(np.prod(size))), dtype=np.uint64)
-    return ((words >> np.uint64(12)).astype(np.float64).reshape(size) + 0.5) / 2.0**52
+def rounded(law: Law, step: float, size: int, bits: Bits) -> Integers:
+    """One draw of a law, in steps of a grid.
+
+    Guarantee [exactly_rounded]: the draw is round(b/step), b a real vector with the law, ties aside, exactly.
+    """
+    if isinstance(law, Gaussian):
+        return rounded_gaussian(Fraction(law.scale) / Fraction(step), size, bits)
+    return rounded_laplace(1 / (Fraction(law.rate) * Fraction(step)), size, bits)
+
+
+def rounded_gaussian(scale: Fraction | float, size: int, bits: Bits = SYSTEM) -> Integers:
+    """``size`` copies of round(scale Z), Z a real standard normal, modulo 2⁶⁴.
+
+    A sum plus the remainder, modulo 2⁶⁴, is a function of sum + round(scale Z), so privacy loses nothing; and it is
+    round(scale Z) itself but for one draw in 10¹⁵ at the largest scale, or a normal beyond 256 at scales below 2⁵⁵.
+    """
+    ratio = _ratio(scale)
+    words = bits.words(size)
+    low, high = _normal_bounds(words)
+    found, doubtful = _decided(float(ratio) * low, float(ratio) * high)
+    if doubtful.size:
+        from dpinfer.privacy.balls import settled  # noqa: PLC0415  (python-flint is slow to load)
+
+        for i in doubtful:
+            found[i] = settled(ratio, words[i : i + 1], words[:0], words[:0], bits.more)[0]
+    return _signed(found, words)
+
+
+def rounded_laplace(scale: Fraction | float, m: int, bits: Bits = SYSTEM) -> Integers:
+    """round(b) for one b in R^m with density ~ exp(-‖b‖/scale), modulo 2⁶⁴ (nothing changes at scales below 2⁵⁷/m).
+
+    b = scale sqrt(2G) Z, Z normal and G ~ Gamma((m+1)/2): a sum of exponentials and, for even m, half a squared normal.
+    """
+    ratio = _ratio(scale)
+    if m < 1:
+        raise InputError(f"a vector of noise has one coordinate or more, not {m}")
+    split = (m + 1) // 2
+    words = bits.words(split + 1 - m % 2 + m)
+    exponentials, squared, own = words[:split], words[split:-m], words[-m:]
+    bounds = zip(_exponential_bounds(exponentials), _normal_bounds(squared), _normal_bounds(own), strict=True)
+    low, high = (
+        # fsum rounds once, so its error does not grow with m
+        float(ratio) * math.sqrt(2 * math.fsum(e) + math.fsum(z * z)) * size
+        for e, z, size in bounds
+    )
+    found, doubtful = _decided(low, high)
+    if doubtful.size:
+        from dpinfer.privacy.balls import settled  # noqa: PLC0415  (python-flint is slow to load)
+
+        # what floats decided holds for every real number in the cells: more bits cannot change it
+        found[doubtful] = settled(ratio, own[doubtful], exponentials, squared, bits.more)
+    return _signed(found, own)
+
+
+def _ratio(scale: Fraction | float) -> Fraction:
+    if not 1 / LARGEST <= scale <= LARGEST:
+        raise InputError(f"the scale of rounded noise lies between 2⁻⁶⁰ and 2⁶⁰ steps, not at {scale}")
+    return Fraction(scale)
+
+
+def _normal_bounds(words: Words) -> tuple[Array, Array]:
+    """Floats around |Z|: all bits of a word but the last are a tail probability below 1/2, the last is the sign."""
+    p = _centres(words >> np.uint64(1))
+    return _around(-ndtri(p), p)
+
+
+def _exponential_bounds(words: Words) -> tuple[Array, Array]:
+    """Floats around -log U."""
+    u = _centres(words)
+    return _around(-np.log(u), u)
+
+
+def _centres(cells: Words) -> Array:
+    return (cells.astype(np.float64) + 0.5) * 2.0**-64
+
+
+def _around(values: Array, u: Array) -> tuple[Array, Array]:
+    """Lower and upper ends for the functions of all probabilities of the cells with centres ``u``.
+
+    Half a cell, 2⁻⁶⁵, moves log by 2⁻⁶⁵/u, and ndtri by less from 1 on (φ(z) > z Φ(-z)), by 2⁻⁶² below: with what it
+    shrinks u by at one end, less than the quotient here.  The margin is for the functions (2⁻³⁷), the rounding of u
+    (2⁻⁵¹) and that of all that follows: fewer than 20 times 2⁻⁵³ relative to numbers below 34, so 2⁻⁴³.
+    """
+    margin = _MARGIN + 2.0**-64 / u
+    return np.maximum(values - margin, 0.0), np.where(u >= _TRUSTED, values + margin, np.inf)
+
+
+def _decided(low: Array, high: Array) -> tuple[Integers, npt.NDArray[np.intp]]:
+    """The integers that floats decide, and where they do not; an end on a half is harmless, no real number is there."""
+    found = np.rint(low)
+    sure = found == np.rint(high)
+    return np.where(sure, found, 0.0).astype(np.int64), np.flatnonzero(~sure)
+
+
+def _signed(sizes: Integers, words: Words) -> Integers:
+    return np.where(words & np.uint64(1), -sizes, sizes)

@@ -12,6 +12,7 @@ A release is made from public facts, stored by the ledger, priced by the account
 noise is derived once: from the share when it is made, or for sums from share and bound when it is carried out.
 """
 
+import math
 from dataclasses import dataclass
 
 from dpinfer.errors import PrivacyError
@@ -19,9 +20,12 @@ from dpinfer.maths.cost import PerturbedObjective
 from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
 from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.risk import Risk
+from dpinfer.maths.rounding import SLACK
 from dpinfer.maths.sums import BoundedSum
 from dpinfer.privacy.budget import ZCDP, NoPrivacy, PureDP, Share
 
+MASK = 1e-3
+"""The part of a share that hides how far a float minimum is from the real one."""
 _NOISE = {PureDP: "spherical Laplace noise", ZCDP: "Gaussian noise", NoPrivacy: "no noise"}
 
 
@@ -38,8 +42,8 @@ class NoisySum:
         return f"a sum over records plus {_NOISE[type(self.share)]}"
 
     def noise(self, bounded: BoundedSum) -> Law:
-        """The law of what is added."""
-        return self.share.noise(bounded.bound)
+        """The law of what is added; the bound is raised by what rounding may add to it."""
+        return self.share.noise(bounded.bound * (1 + SLACK))
 
 
 @dataclass(frozen=True)
@@ -56,21 +60,28 @@ class NoisyMinimum:
 
     def noise(self, risk: Risk) -> Law:
         """The law of what is added."""
-        return NO_NOISE if isinstance(self.share, NoPrivacy) else self.share.noise(risk.minimiser_sensitivity())
+        if isinstance(self.share, NoPrivacy):
+            return NO_NOISE
+        return self.share.noise(risk.minimiser_sensitivity() * (1 + SLACK))
 
 
 @dataclass(frozen=True)
 class PerturbedMinimum:
-    """The minimum of a risk plus b·θ, b Gaussian; ``objective`` is all that its cost depends on."""
+    """The minimum of a risk plus b·θ, b Gaussian; ``objective`` is all that its cost depends on.
+
+    A float minimum is not the real one.  It is masked by a Gaussian release of parameter ``mask``, paid from the share.
+    """
 
     step: str
     share: ZCDP
     objective: PerturbedObjective
+    mask: float = 0.0
 
     @classmethod
     def of(cls, step: str, share: ZCDP, risk: Risk) -> "PerturbedMinimum":
         """The noise that a share buys for a risk; `BudgetError` if it buys none."""
-        return cls(step, share, risk.perturbed(risk.perturbation_scale(share.rho)))
+        scale = risk.perturbation_scale((1 - MASK) * share.rho)
+        return cls(step, share, risk.perturbed(scale), math.sqrt(2 * MASK * share.rho))
 
     @property
     def mechanism(self) -> str:
@@ -87,18 +98,24 @@ class PerturbedMinimum:
 
 @dataclass(frozen=True)
 class LaplaceMinimum:
-    """The minimum of a risk plus b·θ, b spherical Laplace of ``rate`` times L; ``k`` as in `PerturbedObjective`."""
+    """The minimum of a risk plus b·θ, b spherical Laplace of ``rate`` times L; ``k`` as in `PerturbedObjective`.
+
+    The float minimum is masked by a Laplace release of ε = ``mask``, paid from the share.
+    """
 
     step: str
     share: PureDP | ZCDP
     rate: float
     k: float
+    mask: float = 0.0
 
     @classmethod
     def of(cls, step: str, share: PureDP | ZCDP, risk: Risk, *, sharp: bool) -> "LaplaceMinimum":
         """The noise that a share buys for a risk; a zCDP share runs at ε = sqrt(2ρ).  `BudgetError` if it buys none."""
-        rate = risk.perturbation_rate(share.pure().epsilon, sharp=sharp)
-        return cls(step, share, rate * risk.loss.slope_bound, risk.loss.curvature_bound / risk.ridge)
+        epsilon = share.pure().epsilon
+        rate = risk.perturbation_rate((1 - MASK) * epsilon, sharp=sharp)
+        ratio = risk.loss.curvature_bound / risk.ridge
+        return cls(step, share, rate * risk.loss.slope_bound, ratio, MASK * epsilon)
 
     @property
     def mechanism(self) -> str:

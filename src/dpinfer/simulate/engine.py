@@ -239,7 +239,7 @@ class Engine:
 
     def _fit_one(self, weights: Array, linear: Array, risk: Risk | None = None) -> Array:
         """The product's certified minimiser on weighted rows."""
-        return minimum(risk or self.risk, self._population.weighted(weights).total, linear)
+        return minimum(risk or self.risk, self._population.weighted(weights).total, linear).coef
 
     def _tiles(self) -> list[slice]:
         records = len(self._host)

@@ -14,12 +14,11 @@ from dpinfer.fit.penalised.target import Aimed, aim
 from dpinfer.fit.recipe import privacy
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error import ErrorLaw, sandwich, total_covariance
-from dpinfer.maths.laws import Law
 from dpinfer.maths.losses import Loss, describe, kind
 from dpinfer.maths.risk import Risk
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy
-from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisySum, Release
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import NOT_IDENTIFIED, Model
@@ -66,7 +65,7 @@ class Penalised:
         coef = gate.release(first, source, risk)
         matrices = private_matrices(gate, others, source, risk, coef.value)
         aimed = aim(self.target, risk, coef.value, matrices, hessian_noise(plan.recipe, others[0], risk, source.dim))
-        error = error_law(aimed, coef.noise, plan, source.n, gate.seed)
+        error = error_law(aimed, coef, plan, source.n, gate.seed)
         back, forward = design.mapping, np.linalg.inv(design.mapping)
         return FitResult(
             names=design.names,
@@ -95,9 +94,9 @@ class Penalised:
         )
 
 
-def error_law(aimed: Aimed, noise: Law, plan: Plan, n: int, insecure_seed: int | None) -> ErrorLaw:
+def error_law(aimed: Aimed, released: Released, plan: Plan, n: int, insecure_seed: int | None) -> ErrorLaw:
     """The law of target - estimate, on the bounded rows."""
-    matrices = aimed.matrices
+    matrices, noise = aimed.matrices, released.noise
     sampling = sandwich(matrices.hessian, matrices.score_cov, n)
     mapping = noise_map(plan.mechanism, matrices.hessian, n, aimed.stepped)
     return ErrorLaw(
@@ -111,8 +110,16 @@ def error_law(aimed: Aimed, noise: Law, plan: Plan, n: int, insecure_seed: int |
         response=moved_by_hessian(plan.mechanism, sampling, total_covariance(sampling, mapping, noise)),
         hessian_noise=float(matrices.hessian_noise),
         score_noise=float(matrices.score_noise) / n,
-        step_noise=aimed.step_noise,
+        step_noise=_further(aimed, released.mask),
     )
+
+
+def _further(aimed: Aimed, mask: float) -> Array | None:
+    """What the noise of the Hessian adds to the covariance through the step, and the mask of the minimum as it is."""
+    if not mask:
+        return aimed.step_noise
+    masked = mask**2 * np.eye(aimed.coef.shape[-1])
+    return masked if aimed.step_noise is None else aimed.step_noise + masked
 
 
 def noise_map(mechanism: Mechanism, hessian: Array, n: float, stepped: float = 0.0) -> Array:

@@ -35,6 +35,7 @@ from dpinfer.privacy.release import NoisySum, PerturbedMinimum
 
 _FEWEST = 50.0  # a private number of records is taken to be at least this
 _SURE = 3.0  # deviations
+_NEVER = 40.0  # deviations: a normal number beyond has a chance of 10⁻³⁴⁹
 _AT_BOUNDS = 0.9  # of the largest variance, from which a column in [-1, 1] is taken for a yes and no
 
 
@@ -153,7 +154,8 @@ def estimate(gate: Gate, source: Source, at: Setting, shape: Shape) -> Estimate:
     _, _, third, fourth = at.releases
     matrix = np.zeros((len(shape.kept), source.dim))
     matrix[:, shape.kept] = shape.preconditioner * np.sqrt(at.design.norm2)
-    u, risk = mapped(source, matrix), risk_of(third.share, at.neighbours, shape.n, shape.centre)
+    most = source.n if at.neighbours is Neighbours.REPLACE else shape.n + _NEVER * at.scales.crude * at.design.norm2
+    u, risk = mapped(source, matrix), risk_of(third.share, at.neighbours, most, shape.centre)
     coef = gate.release(third, u, risk).value
     stacked = gate.release(fourth, u, risk.stacked_sum(coef)).value
     return Estimate(coef, *risk.unstack(stacked, len(coef)))
