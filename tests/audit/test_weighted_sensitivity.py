@@ -169,7 +169,7 @@ def test_the_noise_of_the_minimum_is_recovered(neighbours):
     rho, found = 0.8, []
     risk = weighted_risk(ridge_for(rho), np.array([0.5, -1.0, 0.2]), 60, neighbours)
     release, source = PerturbedMinimum.of("estimate", dp.ZCDP(rho), risk), Rows(Block(X, y).mapped(np.eye(DIM)))
-    for seed in range(400):
+    for seed in range(700):
         t = gate_of(seed, release).release(release, source, risk).value
         slopes = [min(1, 1 / (x @ x)) * label * -expit(-label * (x @ t)) * x for x, label in zip(X, y, strict=True)]
         found.append(-np.sum(slopes, axis=0) - risk.ridge * (t - risk.centre))

@@ -1,5 +1,6 @@
 """Where bounded rows live.  A backend is one method: the total of a function over blocks of rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -113,6 +114,14 @@ class Mapped:
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over blocks of mapped rows."""
         return self.source.total(lambda block: of_block(block.mapped(self.matrix)))
+
+
+@dataclass(frozen=True, repr=False)
+class Pending:
+    """Records that nobody has looked at yet; their number is known."""
+
+    n: int
+    read: Callable[[], Rows]
 
 
 def mapped(source: Source, matrix: Array) -> Source:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpinfer.data import files
 from dpinfer.data.columns import Category, Column, Level, Number, Outcome
 from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
+from dpinfer.data.source import Pending, Rows
 from dpinfer.data.terms import Factor, Terms
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
@@ -64,11 +64,30 @@ def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
     return np.asarray(np.clip(np.where(np.isfinite(values), values, np.nan), outcome.low, outcome.high))
 
 
-def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Rows]:
-    """The encoding of a formula and the bounded records of a table; ``kind`` is what the loss is a function of."""
-    design, table = Design.of_formula(outcome, terms, kind), open_table(native, [outcome, *terms.columns])
-    rows, labels = design.rows(read_terms(table, terms)), read_labels(table, outcome)
-    return design, Rows.encoded(rows, design.outcome.bounded(labels), kind)
+def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Pending]:
+    """The encoding of a formula and the records of a table; ``kind`` is what the loss is a function of.
+
+    Guarantee [types_first]: names, types and the number of rows are looked at now, values when the records are read.
+    """
+    design, columns = Design.of_formula(outcome, terms, kind), [outcome, *terms.columns]
+
+    def rows() -> Rows:
+        table = open_table(native, columns)
+        labels = design.outcome.bounded(read_labels(table, outcome))
+        return Rows.encoded(design.rows(read_terms(table, terms)), labels, kind)
+
+    return design, Pending(shape(native, columns), rows)
+
+
+def shape(native: Any, columns: Sequence[Column]) -> int:
+    """The number of rows of a table or file, after checking that names and types fit; no value is looked at."""
+    path = native if isinstance(native, str | PathLike) else None
+    table = open_table(native if path is None else files.blank(path, columns), ())
+    for column in columns:
+        fault = misfit(table.head(0), column)
+        if fault:
+            raise InputError(fault)
+    return len(table) if path is None else files.count(path, columns)
 
 
 def misfit(table: nw.DataFrame[Any], column: Column) -> str:

@@ -13,7 +13,7 @@ from dpinfer.data.columns import Outcome
 from dpinfer.data.design import Design, Scale
 from dpinfer.data.formula import parse
 from dpinfer.data.schema import Schema
-from dpinfer.data.source import Rows, numbers
+from dpinfer.data.source import Pending, Rows, numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import Options, choose
 from dpinfer.fit.penalised.plan import Plan
@@ -86,8 +86,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         self._keep(intercept if geometry is None else intercept - float(geometry.centre @ slopes), slopes.copy())
         return self
 
-    def read(self, X: Any, y: Any = None) -> tuple[Design, Rows]:
-        """The public encoding of what `fit` is given, and its records."""
+    def read(self, X: Any, y: Any = None) -> tuple[Design, Pending]:
+        """The public encoding of what `fit` is given, and its records, not yet read from a table."""
         return self._read_arrays(X, y) if self.formula is None else self._read_table(X, y)
 
     def recipe(self, design: Design, n: int) -> Recipe:
@@ -134,7 +134,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
-    def _read_arrays(self, X: Any, y: Any) -> tuple[Design, Rows]:
+    def _read_arrays(self, X: Any, y: Any) -> tuple[Design, Pending]:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if self.bounds is None:
@@ -145,9 +145,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names), scale)
-        return design, Rows.encoded(design.rows(values), self._outcomes(y, scale), self.kind)
+        rows = Rows.encoded(design.rows(values), self._outcomes(y, scale), self.kind)
+        return design, Pending(rows.n, lambda: rows)
 
-    def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows]:
+    def _read_table(self, X: Any, y: Any) -> tuple[Design, Pending]:
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
