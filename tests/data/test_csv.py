@@ -175,6 +175,12 @@ def test_many_lines_are_judged_as_each_one(records, width):
         assert all(lines.split(record.removesuffix(b"\r")) for record in records)
 
 
+def test_no_pair_of_quotes_reaches_over_a_line_end():
+    assert lines.plain(b'"a",1\n"b",2\n')
+    assert not lines.plain(b'"a\nb",2\n')
+    assert lines.sound(b'"a\nb",2\n', 2)[1].all()
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(soup, max_size=8).map(b"\n".join), st.integers(1, 40))
 def test_where_a_block_ends_changes_nothing(tmp_path_factory, content, size):
@@ -238,6 +244,15 @@ def test_should_arrow_have_a_rule_of_its_own(write, monkeypatch):
     expected = rows(path)
     monkeypatch.setattr(files, "_parsed", lambda *_: None)
     assert rows(path) == expected == at(CLEAN, 5, GONE)
+
+
+def test_a_long_line_is_no_exception(write, monkeypatch):
+    """It is longer than what a thread of the reader takes at once, and still read at once with the others."""
+    monkeypatch.setattr(files, "_one_by_one", None)
+    assert rows(write(HEADER + b'1,"' + b"x," * 2**20 + b'",p,1\n' + RECORDS[0])) == [
+        {"y": True, "a": 1.0, "t": "p"},
+        CLEAN[0],
+    ]
 
 
 @pytest.mark.parametrize("note", [b'"note', b"no\rte", b"no\0te", b'no"te', b"," * 2**24], ids=len)
