@@ -7,10 +7,10 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
-from dpinfer.data import table as tables
 from dpinfer.data.design import Design
 from dpinfer.data.schema import Level, Outcome, Schema
 from dpinfer.data.source import UNSCALED, Scale
+from dpinfer.data.values import places
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import Bounds, LinearModel, vector
 from dpinfer.fit.geometry.plan import GeometryPlan, geometry_plan, usual_target
@@ -48,12 +48,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:  # noqa: ARG002
         """-1 and +1 for the declared classes, NaN for anything else."""
-        labels, classes, text = vector(y), self.classes_, "UST"
-        if labels.dtype.kind != "O" and (labels.dtype.kind in text) != (classes.dtype.kind in text):
-            raise InputError(
-                f"y is {labels.dtype} but classes= are {classes.dtype}: declare the two labels of y as classes="
-            )
-        return np.array([-1.0, 1.0, np.nan])[tables.match(labels, classes.tolist())]
+        codes = vector(places("y", y, self.classes_.tolist()))
+        return np.asarray(np.array([-1.0, 1.0, np.nan])[codes])
 
     def _keep(self, intercept: float, coef: Array) -> None:
         self.intercept_, self.coef_ = np.array([intercept]), coef[None]

@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from dpinfer.data.schema import Outcome, Schema
-from dpinfer.data.source import UNSCALED, Scale, numbers
+from dpinfer.data.source import UNSCALED, Scale
+from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import Bounds, LinearModel, vector
 from dpinfer.fit.plan import Plan
@@ -46,7 +47,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         return Scale.of_range(low, high)
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:
-        return scale.bounded(vector(numbers("y", y, "a regression needs a numeric outcome")))
+        return scale.bounded(vector(numbers("y", y, "a regression needs a numeric outcome", depth=1)))
 
     def _keep(self, intercept: float, coef: Array) -> None:
         self.intercept_, self.coef_ = intercept, coef
