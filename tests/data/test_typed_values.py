@@ -1,6 +1,7 @@
 """A column with a type is read or refused by its type, whatever it holds."""
 
 import datetime as dt
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,11 @@ TYPES = {
     **{f"arrow {t}": (arrow(t), words) for t in (pa.string(), pa.large_string(), pa.string_view())},
     "arrow dictionary": (arrow(pa.dictionary(pa.int8(), pa.string())), words),
     "arrow dictionary of numbers": (arrow(pa.dictionary(pa.int8(), pa.int64())), wholes),
+    "arrow dictionary of bytes": (arrow(pa.dictionary(pa.int8(), pa.binary())), st.sampled_from([None, b"a", b"\xff"])),
+    "arrow decimal of thousands": (
+        arrow(pa.decimal128(9, -3)),
+        st.sampled_from([None, Decimal("1E+3"), Decimal("7E+6")]),
+    ),
     "arrow bool": (arrow(pa.bool_()), flags),
     "arrow null": (arrow(pa.null()), nothing),
     "arrow decimal": (arrow(pa.decimal128(20, 2)), exact),
@@ -118,8 +124,26 @@ def test_typed_columns_give_their_numbers(kind):
     if cells is flags:
         assert places("y", make([True, None, False]), (False, True)).tolist() == [1, 2, 0]
     if cells is nothing:
+        assert {ending(fit(table_of(name, make([None] * 3)), "r" if name == "r" else "y")) for name in COLUMNS} == {
+            "done"
+        }
         assert same(numbers("y", make([None] * 3), ""), [np.nan] * 3)
         assert places("y", make([None] * 3), ("a", "b")).tolist() == [2, 2, 2]
+
+
+def test_categories_of_pandas_are_read_one_by_one():
+    """They are what occurs in the column, and of any kind."""
+    labels = pd.Series(pd.Categorical([1, None, "1", (1,), 2.0, True], ordered=True, categories=["1", 2.0, (1,), True]))
+    assert places("y", labels, (1, 2)).tolist() == [0, 2, 2, 2, 1, 0]
+    assert places("y", labels, ("1", "2.0")).tolist() == [2, 2, 0, 2, 2, 2]
+    assert ending(fit(table_of("text", labels))) == "done"
+
+
+def test_numbers_beyond_a_float_are_no_warning():
+    huge = pd.Series(np.array(["1e4000", "1"], dtype=np.longdouble))
+    assert ending(fit(table_of("number", huge))) == ending(lambda: numbers("y", huge, "")) == "done"
+    small = pd.Series(np.array([1, 2], dtype=np.float16))
+    assert ending(lambda: places("y", small, (10**6, 1))) == "done"
 
 
 def test_a_type_is_told_in_a_word():

@@ -145,6 +145,7 @@ def test_other_containers():
     twice = pd.DataFrame([[1, "x"], [2, "y"]], columns=["a", "a"], dtype=object)
     assert same(numbers("X", twice, ""), [[1.0, np.nan], [2.0, np.nan]])
     assert same(numbers("X", pa.table({"a": [1, None], "b": [0.5, 1.5]}), ""), [[1.0, 0.5], [np.nan, 1.5]])
+    assert places("y", pd.Index(["a", "b"], dtype=object), (0, 1)).tolist() == [2, 2]  # not refused as text
     texts = np.array(["a", None, "b"], dtype=np.dtypes.StringDType(na_object=None))
     assert places("y", texts, ("a", "b")).tolist() == [0, 2, 1]
 

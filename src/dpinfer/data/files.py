@@ -7,6 +7,7 @@ An error speaks of the file and its columns, never of a value.
 
 import gzip
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -171,10 +172,24 @@ def _count(path: Path, kind: str) -> int:
 def _csv(path: Path, columns: Sequence[Column]) -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415
 
-    with _bytes(path) as file:
+    with _bytes(path) as file, ThreadPoolExecutor(1) as pool:
         names, blocks = _records(file)
         places = {names.index(column.name): column for column in columns}
-        return pa.concat_tables([_no_rows(columns), *(_rows(block, len(names), places) for block in blocks)])
+        rows = (_rows(block, plain, len(names), places) for block, plain in _judged(blocks, pool))
+        return pa.concat_tables([_no_rows(columns), *rows])
+
+
+def _judged(blocks: Iterator[bytes], pool: ThreadPoolExecutor) -> Iterator[tuple[bytes, bool]]:
+    """The blocks, and whether each is plain: the next one is read and judged while one is parsed."""
+
+    def judge() -> tuple[bytes, bool]:
+        block = next(blocks, b"")
+        return block, lines.plain(block)
+
+    ahead = pool.submit(judge)
+    while (found := ahead.result())[0]:
+        ahead = pool.submit(judge)
+        yield found
 
 
 def _no_rows(columns: Sequence[Column]) -> "pa.Table":
@@ -184,11 +199,11 @@ def _no_rows(columns: Sequence[Column]) -> "pa.Table":
     return pa.table({column.name: _cells(nothing, column) for column in columns})
 
 
-def _rows(block: bytes, width: int, places: dict[int, Column]) -> "pa.Table":
+def _rows(block: bytes, plain: bool, width: int, places: dict[int, Column]) -> "pa.Table":
     """One row a line, with the given columns out of ``width``; missing values in the lines that are broken."""
     import pyarrow as pa  # noqa: PLC0415
 
-    found = _parsed(block, width, places) if lines.plain(block) else None
+    found = _parsed(block, width, places) if plain else None
     if found is not None:
         return pa.table({column.name: _cells(found[str(place)], column) for place, column in places.items()})
     good, broken = lines.sound(block, width)

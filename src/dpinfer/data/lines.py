@@ -24,7 +24,7 @@ MARK = b"\xef\xbb\xbf"
 _BLOCK = 2**23  # bytes read at once, at most LONGEST
 _LF, _CR, _COMMA, _QUOTE = b'\n\r,"'
 _CELL = re.compile(rb'"([^"]*(?:""[^"]*)*)"|([^",]*)')
-_BEFORE, _AFTER = (np.isin(np.arange(256), list(edge)) for edge in (b'\n,"', b'\n\r,"'))  # of a cell in quotes
+_BEFORE, _AFTER = b',\n"', b',\n"\r'  # what may stand beside a quote that opens or closes
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.intp]
@@ -136,9 +136,17 @@ def _well_quoted(data: Bytes) -> bool:
     quotes = np.flatnonzero(data == _QUOTE)
     if (np.searchsorted(quotes, np.flatnonzero(data == _LF)) % 2).any():
         return False
-    before = data[quotes[0::2] - 1]  # a block ends with LF, so that one stands before its first byte, too
-    after = data[quotes[1::2] + 1]
-    return bool(_BEFORE[before].all() and _AFTER[after].all())
+    before = data.take(quotes[0::2] - 1, mode="wrap")  # before the first byte of a block stands its last one, an LF
+    after = data.take(quotes[1::2] + 1, mode="clip")
+    return bool(_any_of(before, _BEFORE).all() and _any_of(after, _AFTER).all())
+
+
+def _any_of(data: Bytes, edges: bytes) -> Flags:
+    """Which bytes are one of a few."""
+    found: Flags = data == edges[0]
+    for edge in edges[1:]:
+        found |= data == edge
+    return found
 
 
 def _broken(data: Bytes, starts: Places, ends: Places, width: int) -> Flags:
@@ -148,7 +156,7 @@ def _broken(data: Bytes, starts: Places, ends: Places, width: int) -> Flags:
     many = _count(ends, quotes)
     paired = quotes[np.repeat(many % 2 == 0, many)]  # of the lines that have as many opening as closing ones
     opening, closing = paired[0::2], paired[1::2]
-    stray = [opening[~_BEFORE[data[opening - 1]]], closing[~_AFTER[data[closing + 1]]]]
+    stray = [opening[~_any_of(data[opening - 1], _BEFORE)], closing[~_any_of(data[closing + 1], _AFTER)]]
     inside = np.zeros(len(data), np.uint8)
     inside[paired] = 1
     np.bitwise_xor.accumulate(inside, out=inside)

@@ -28,7 +28,6 @@ _TEXTS = {str, np.str_}
 _WORDS = {"O": "objects", "U": "text", "T": "text", "S": "bytes", "c": "complex numbers", "b": "booleans", "M": "dates"}
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
 def numbers(name: str, values: Any, remedy: str, kinds: str = "fiub", depth: int = 2) -> Array:
     """An array of floats, NaN where a cell is no number; refused by shape and type alone.
 
@@ -45,7 +44,6 @@ def numbers(name: str, values: Any, remedy: str, kinds: str = "fiub", depth: int
     )
 
 
-@np.errstate(all="ignore")
 def places(name: str, values: Any, levels: Sequence[Level]) -> Codes:
     """The place of each label among the levels, their number for anything else; refused by shape and type alone."""
     if _is_list(values):
@@ -67,7 +65,7 @@ def cells_of(column: nw.Series[Any]) -> Cells:
     return _objects(native.to_list()) if str(kind) == "Object" else column  # of polars
 
 
-@np.errstate(all="ignore")
+@np.errstate(all="ignore")  # a warning would tell of a value
 def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
     """The cells as floats, NaN where one is no number; None if their type is none of numbers."""
     if isinstance(cells, np.ndarray):
@@ -78,7 +76,7 @@ def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
     if _all_null(cells):
         return np.full(len(cells), np.nan)
     dtype = _type(cells)
-    if _categories(cells) is not None or (dtype == nw.Boolean and "b" not in kinds):
+    if dtype == nw.Boolean and "b" not in kinds:
         return None
     if _is_whole(dtype):
         whole, missing = _whole(cells)
@@ -110,7 +108,7 @@ def to_places(cells: Cells, levels: Sequence[Level]) -> Codes | None:
 
 def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
     """The place of each value of an array among the levels; their number for anything else."""
-    if values.dtype.kind in "OT":
+    if values.dtype.kind == "O":
         found, plain = {level: j for j, level in enumerate(levels)}, _NUMBERS | _BOOLEANS | _TEXTS
         each = [found.get(value, len(levels)) if type(value) in plain else len(levels) for value in values.flat]
         return np.array(each, dtype=np.intp).reshape(values.shape)
