@@ -6,14 +6,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from dpinfer.data import table as tables
 from dpinfer.data.columns import Outcome
 from dpinfer.data.design import Design, Scale
 from dpinfer.data.formula import parse
 from dpinfer.data.schema import Schema
-from dpinfer.data.source import Pending, Rows, numbers
+from dpinfer.data.source import Pending, Rows
+from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import Options, choose
 from dpinfer.fit.penalised.plan import Plan
@@ -159,13 +160,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return design, source
 
     def _array(self, X: Any, *, reset: bool) -> Array:
-        """X as floats.  Shape and type are checked here first: scikit-learn's own messages quote rows."""
-        if not hasattr(X, "toarray"):  # sparse input is refused below, by its type
-            values = numbers("X", X, "encode it as numbers, or use a schema and a formula (Complex data not supported)")
-            if values.ndim != 2:
-                raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
-        checked = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=not reset)
-        return numbers("X", checked, "encode it as numbers")
+        """X as floats.  scikit-learn sees their shape and the names of columns only: its messages quote rows."""
+        if hasattr(X, "toarray"):
+            validate_data(self, X, reset=reset)  # sparse: refused by its type
+        remedy = "encode it as numbers, or use a schema and a formula (Complex data not supported)"
+        values = numbers("X", X, remedy)
+        if values.ndim != 2:
+            raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
+        validate_data(self, X if hasattr(X, "columns") else values, reset=reset, skip_check_array=True)
+        check_array(values[:1], ensure_all_finite=False, estimator=self, input_name="X")  # at least one, and a column
+        if not reset and not np.isfinite(values).all():
+            raise InputError("X holds a NaN, an infinity or what is no number: drop such rows before predicting")
+        return values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -178,7 +184,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
 
 def vector(y: Any) -> npt.NDArray[Any]:
-    """y with one dimension; a column gets scikit-learn's warning."""
+    """y, read already, with one dimension; a column gets scikit-learn's warning."""
     values = np.asarray(y)
     if values.ndim != 1 and not (values.ndim == 2 and values.shape[1] == 1):
         raise InputError(f"y must have one dimension, not shape {values.shape}")
