@@ -254,6 +254,8 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
         "the variance",
         "Written": ", ".join(str(path) for path in paths),
     }
+    if result.notes():
+        facts["Notes"] = "\n".join(result.notes())
     reasons: dict[str, list[str]] = {}
     for row in filter(text.set_aside, result.table(job.level)):
         reasons.setdefault(row["status"], []).append(row["name"])
