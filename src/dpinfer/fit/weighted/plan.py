@@ -1,5 +1,6 @@
 """How a budget is shared among the four releases of a fit in a private geometry.  Frozen and free of data."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -7,11 +8,13 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.aside import LEAST_SIGNAL, SURE_EVENTS
 from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.cost import scale_with_ridge
 from dpinfer.maths.laws import Gaussian, Law
 from dpinfer.maths.losses import Logistic, slope_kind
-from dpinfer.maths.moments import Scales
+from dpinfer.maths.moments import CURVATURE, Columns, Scales
+from dpinfer.maths.posterior import LEAST_EVENTS
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
@@ -25,6 +28,7 @@ BinaryLoss = Logistic | CappedLogistic
 TARGET_LOSS: dict[str, BinaryLoss] = {WEIGHTED: CappedLogistic(), UNWEIGHTED: Logistic()}
 """What the fit minimises: the unweighted target's point is the ordinary coefficient, whatever the model."""
 _STEPS = ("crude moments", "moments", "estimate", "matrices")
+_TYPICAL = 1 / 20  # the share of records with a typical level
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,20 @@ class GeometryPlan:
     def promise(self) -> Budget:
         """The cost, in the terms it was asked for."""
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
+
+    def strength(self, columns: Columns, n: float) -> float:
+        """What a typical column would have over what it takes to be reported; a rule of thumb, from public facts.
+
+        Typical is a level that one record in twenty has.  With mean curvature .15 there are N = .15 n/20 events of its
+        rarer outcome, in a direction of length v: v² is κd/20, at least 1, or without weights the squared radius of the
+        box.  It takes N >= 3 h v² and N >= 2.33 hypot(σ v, h v²), and N >= 8.
+        """
+        scales, d = self.scales(), len(columns)
+        number = CURVATURE * n * _TYPICAL
+        length2 = columns.norm2 if self.target == UNWEIGHTED else max(1.0, scales.kappa(d, n) * d * _TYPICAL)
+        noise = scales.hessian * length2
+        needed = (LEAST_EVENTS, LEAST_SIGNAL * noise, SURE_EVENTS * math.hypot(scales.gradient * length2**0.5, noise))
+        return number / max(needed)
 
     def scales(self) -> Scales:
         """The noise of every release, from public facts."""

@@ -23,6 +23,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
+from dpinfer.result import text
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import (
     DROPPED,
@@ -36,6 +37,8 @@ from dpinfer.result.statements import (
     Model,
     left_out,
 )
+
+_AMPLE = 2.0  # times what it takes to be reported: columns share what they say
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,17 @@ class Weighted:
     def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (their noise does not depend on n)
         """Two of moments, then the coefficients and the matrices at them."""
         return self.plan.releases()
+
+    def advice(self, n: int) -> str:
+        """A warning where a typical column has less than twice what it takes to be reported."""
+        strength = self.plan.strength(self.design.columns, n)
+        if strength >= _AMPLE:
+            return ""
+        return (
+            f"{len(self.design.names)} coefficients are more than this budget carries at {n:,} records: a level with "
+            f"one record in twenty would have {strength:.1g} times what it takes to be reported, and twice is safe. Expect "
+            f"many to be set aside; {'; '.join(text.REMEDIES)}"
+        )
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Four releases, then post-processing.
