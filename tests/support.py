@@ -75,9 +75,9 @@ def noisy_sum(seed, share, source, bounded):
     return gate_of(seed, release).release(release, source, bounded)
 
 
-def weighted_risk(ridge, centre, n, neighbours="replace"):
-    """The logistic risk of rows with weights, around a centre."""
-    return Risk(dp.Logistic(), ridge, n, Neighbours(neighbours), np.asarray(centre, dtype=float), in_ball=False)
+def weighted_risk(ridge, centre, n, neighbours="replace", loss=dp.Logistic()):  # noqa: B008  (frozen)
+    """The risk of rows with weights, around a centre."""
+    return Risk(loss, ridge, n, Neighbours(neighbours), np.asarray(centre, dtype=float), in_ball=False)
 
 
 def fit_weighted(source, design, plan, ledger=None, seed=None):

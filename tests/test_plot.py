@@ -203,7 +203,7 @@ def test_a_result_without_any_interval_renders():
 
 def test_scales_that_differ_get_panels():
     result = fit()
-    assert len(plot.forest(scaled(result, 1, 2, 3)).axes) == 1
+    assert len(plot.forest(scaled(result, 1, 2, 1)).axes) == 1
     mixed = scaled(result, 1, 1e4, 1e-3)
     figure = plot.forest(mixed)
     shown = [axes.get_yticklabels()[0].get_text() for axes in figure.axes]

@@ -105,7 +105,17 @@ def test_table_and_frame(budget):
     result = fit(budget)
     frame = result.to_frame(level=0.9)
     assert list(frame.index) == ["x1", "x2", "x3"]
-    assert list(frame.columns) == ["estimate", "std_error", "z", "p_value", "low", "high", "noise_share", "status"]
+    assert list(frame.columns) == [
+        "estimate",
+        "std_error",
+        "z",
+        "p_value",
+        "low",
+        "high",
+        "noise_share",
+        "status",
+        "partners",
+    ]
     assert np.array_equal(frame["estimate"], result.estimate)
     assert np.array_equal(frame["low"], result.conf_int(0.9)[:, 0])
     assert np.allclose(frame["std_error"] ** 2, np.diag(result.covariance))

@@ -61,8 +61,8 @@ def run(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> No
             print(f"\r{cell.name}: {len(found)}/{chosen.replicates}", end="", file=sys.stderr, flush=True)
     summary: dict[str, Any] = summarise(cell, found, chosen.data)
     write(path, json.dumps(summary, indent=1) + "\n")
-    keys = ("stated", "stated_min", "length", "length_max", "aside")  # None where nothing was reported
-    numbers = ", ".join(f"{key} {summary[key]:.3f}" for key in keys if summary[key] is not None)
+    shown = ("stated", "stated_min", "ordinary", "full", "full_reading", "length", "length_max", "aside", "silent")
+    numbers = ", ".join(f"{key} {summary[key]:.3f}" for key in shown if summary[key] is not None)
     print(f"{cell.name}: {numbers}, {time.monotonic() - began:.0f} s", flush=True)
 
 

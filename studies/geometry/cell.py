@@ -69,23 +69,21 @@ def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
 def _compare(data: Data, result: dp.FitResult, full: Minimum) -> dict[str, Any]:
     geometry, reported = result.geometry, result.reported
     assert geometry is not None
-    about, (low, high) = stated(result, data.design, data.x, data.labels), result.conf_int().T
+    about, (low, high) = stated(result, data.design, data.x, data.labels, full.coef), result.conf_int().T
 
     def covered(coef: Array) -> Any:
         return np.where(reported, (low <= coef) & (coef <= high), np.nan).tolist()
 
-    slopes = np.concatenate([[np.nan], full.coef[1:] / data.design.half[1:]])
-    inside_full = np.array(covered(slopes))
-    inside_full[0] = np.nan  # the full model's intercept is at another centre
     with np.errstate(invalid="ignore"):
         return {
             "stated": covered(about.target),
-            "unweighted": covered(about.unweighted),
-            "full": inside_full.tolist(),
+            "ordinary": covered(about.ordinary),
+            "full": covered(about.full),
             "reading": np.where(reported, geometry.full_model_reading, np.nan).tolist(),
             "ratio": ((high - low) / (2 * 1.959964 * about.std_error)).tolist(),
             "z": ((result.estimate - about.target) / result.std_error).tolist(),
             "reported": reported.astype(float).tolist(),
+            "in_model": np.isin(data.design.names, geometry.in_model).astype(float).tolist(),
             "down_weighted": about.down_weighted,
         }
 

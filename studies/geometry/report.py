@@ -13,9 +13,9 @@ from studies.geometry.cell import Cell, isotropic
 from studies.geometry.designs import load
 
 _HEAD = (
-    "design", "n", "d", "budget", "target", "neighbours", "coverage avg / min", "unweighted avg / min", "full model",
-    "full reading", "length med / max", "set aside", "seldom", "down-weighted", "isotropic med / max", "replicates",
-    "prototype",
+    "design", "n", "d", "budget", "target", "neighbours", "coverage avg / min", "ordinary avg / min", "full model",
+    "full reading", "length med / max", "set aside (in the model)", "seldom", "down-weighted",
+    "isotropic med / max", "replicates", "prototype",
 )  # fmt: skip
 
 
@@ -27,20 +27,21 @@ def summarise(cell: Cell, found: list[dict[str, Any]], folder: Path) -> dict[str
     trusted = np.where(arrays["reading"] == 1, arrays["full"], np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN
-        by_coefficient = {key: np.nanmean(arrays[key], axis=0) for key in ("stated", "unweighted", "z")}
+        by_coefficient = {key: np.nanmean(arrays[key], axis=0) for key in ("stated", "ordinary", "z")}
         length = np.nanmedian(arrays["ratio"], axis=0)
         ideal = isotropic(cell, folder)
         summary = {
             "stated": np.nanmean(arrays["stated"]),
             "stated_min": _smallest(by_coefficient["stated"][often]),
-            "unweighted": np.nanmean(arrays["unweighted"]),
-            "unweighted_min": _smallest(by_coefficient["unweighted"][often]),
+            "ordinary": np.nanmean(arrays["ordinary"]),
+            "ordinary_min": _smallest(by_coefficient["ordinary"][often]),
             "full": np.nanmean(arrays["full"]),
             "full_reading": np.nanmean(trusted),
             "reading_share": np.nanmean(arrays["reading"][:, 1:]),
             "length": np.nanmedian(length[often]),
             "length_max": -_smallest(-length[often]),
             "aside": 1 - arrays["reported"].mean(),
+            "silent": (arrays["in_model"] - arrays["reported"]).mean(),
             "down_weighted": arrays["down_weighted"].mean(),
             "isotropic": np.median(ideal),
             "isotropic_max": ideal.max(),
@@ -103,19 +104,20 @@ def _line(c: dict[str, Any]) -> str:
     cells = [
         c["design"], str(c["n"]), str(c["d"]), c["budget"].replace("approx", "(1, 1e-6)"), c["target"], c["neighbours"],
         f"{number('stated', '.3f')} / {number('stated_min', '.2f')}",
-        f"{number('unweighted', '.3f')} / {number('unweighted_min', '.2f')}",
+        f"{number('ordinary', '.3f')} / {number('ordinary_min', '.2f')}",
         number("full", ".2f"), number("full_reading", ".2f"),
         f"{number('length', '.2f')} / {number('length_max', '.1f')}",
-        number("aside", ".0%"), "-" if seldom(c) is None else f"{seldom(c):.2f}", number("down_weighted", ".1%"),
+        f"{number('aside', '.0%')} ({number('silent', '.0%')})",
+        "-" if seldom(c) is None else f"{seldom(c):.2f}", number("down_weighted", ".1%"),
         f"{number('isotropic', '.1f')} / {number('isotropic_max', '.0f')}", str(c["replicates"]), _prototype(c),
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 
 
 PROTOTYPE: dict[str, list[float]] = json.loads(Path(__file__).with_name("prototype.json").read_text(encoding="utf-8"))
-"""Coverage, smallest coverage, median and largest length, share set aside of the research code, by cell."""
+"""Coverage, smallest coverage, median length, share set aside of the research code, by cell."""
 
 
 def _prototype(cell: dict[str, Any]) -> str:
     found = PROTOTYPE.get(name_of(cell))
-    return "" if found is None else f"{found[0]:.3f}, {found[2]:.2f}, {found[4]:.0%}"
+    return "" if found is None else f"{found[0]:.3f}, {found[2]:.2f}, {found[3]:.0%}"

@@ -5,7 +5,7 @@ is.  Over fresh runs its rate of true alarms at a given rate of false ones must 
 TPR <= e^ε FPR + δ(ε) at every ε, by Clopper-Pearson limits of one in a thousand; with too little noise it does not.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -16,7 +16,8 @@ from dpinfer.data.design import Design
 from dpinfer.data.source import Mapped, Rows
 from dpinfer.fit.penalised.matrices import private_matrices
 from dpinfer.fit.penalised.plan import default_plan
-from dpinfer.fit.weighted.releases import Setting, crude_moments, estimate, refined_moments, shape_of
+from dpinfer.fit.weighted.releases import Setting, crude_moments, estimate, refined_moments
+from dpinfer.maths.entering import shape_of
 from dpinfer.maths.risk import Risk
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate
@@ -89,7 +90,9 @@ class Suspicious(Gate):
 def in_geometry(source, plan):
     gate, at = Suspicious(Entry("audit", "", plan.releases()), None), Setting.of(DESIGN, plan)
     known = refined_moments(gate, source, at, crude_moments(gate, source, at))
-    estimate(gate, source, at, shape_of(known, at))
+    known = replace(known, presence=np.full(2, np.inf))  # a choice of columns must be private; this one tells most
+    shape = shape_of(known, DESIGN.columns, at.scales, plan.loss, weighted=plan.target == "weighted")
+    estimate(gate, source, at, shape)
     return gate.ratio
 
 

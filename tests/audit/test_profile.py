@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import dpinfer as dp
+from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.cost import PerturbedObjective, epsilon_from_zcdp
 from dpinfer.maths.losses import slope_kind
 from exact import Pair, turned
@@ -12,7 +13,7 @@ from exact import Pair, turned
 EPSILONS = (0.02, 0.1, 0.3, 1.0, 2.0)
 NAMES = {"ids": lambda loss: f"{type(loss).__name__}-{loss.curvature_bound:g}"}
 ONE = [((1.0,), (-1.0,)), ((1.0, 1.0), (1.0, -1.0)), ((1.0,), (0.0,)), ((0.0,), (1.0,)), ((0.6,), (-1.0,))]
-LOSSES = [dp.Logistic(), dp.HuberHinge(0.5)]
+LOSSES = [dp.Logistic(), CappedLogistic(), dp.HuberHinge(0.5)]
 
 
 def pairs(loss, dim):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dpinfer.maths.moments import LARGEST_SPREAD, brillinger
+from dpinfer.maths.entering import LARGEST_SPREAD, brillinger
 
 COEF = np.array([-0.8, 3.0, -1.5, 0.0])
 

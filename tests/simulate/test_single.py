@@ -60,10 +60,10 @@ def test_numbers_depend_on_the_seed_alone(tmp_path):
 
 
 def test_the_stated_estimand():
-    """Unweighted, without offset: the plain fit of the reported columns, its intercept at the released centre."""
+    """Unweighted: the plain fit of the columns in the model, its intercept at the released centre."""
     plan = dp.GeometryPlan(dp.ZCDP(2.0), "unweighted")
     result = fit_weighted(SOURCE, DESIGN, plan, None, 3)
-    assert result.geometry.dropped == ("b[z]",)
+    assert result.geometry.left_out == ("b[z]",)
     x = SOURCE.block.rows * np.sqrt(DESIGN.norm2)
     about = stated(result, DESIGN, x, SOURCE.block.labels)
     raw = np.column_stack([np.ones(N), TABLE["a"], TABLE["b"] == "y"]).astype(float)
@@ -77,7 +77,7 @@ def test_the_stated_estimand():
     weighted = stated(
         fit_weighted(SOURCE, DESIGN, dp.GeometryPlan(dp.ZCDP(2.0)), None, 3), DESIGN, x, SOURCE.block.labels
     )
-    assert np.allclose(weighted.unweighted[1:3], about.target[1:3], rtol=1e-4)
+    assert np.allclose(weighted.ordinary[1:3], about.target[1:3], rtol=1e-4)
 
 
 def test_a_wrong_width_is_seen(monkeypatch):

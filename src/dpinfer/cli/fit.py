@@ -135,7 +135,8 @@ def preview(job: Job, talk: Screen) -> None:
     """
     n = job.data.shape()
     entry = job.model.entry(n)
-    names = Design.of_terms(parse(job.data.formula, job.data.schema)[1]).names
+    design = Design.of_formula(*parse(job.data.formula, job.data.schema), job.model.kind)
+    names, advice = design.names, job.model.recipe(design, n).advice(n)
     facts = {
         "Table": f"{job.data.name}, {n:,} records",
         "Model": entry.purpose,
@@ -144,6 +145,8 @@ def preview(job: Job, talk: Screen) -> None:
         "Cost": str(job.model.budget or job.model.plan.budget),  # type: ignore[union-attr]
         "Spent on": "; ".join(f"{event.step} ({event.mechanism}): {event.share.amount}" for event in entry.events),
     }
+    if advice:
+        facts["Warning"] = advice
     account: Account | None = None
     after: dict[str, Any] = {"allowed": None}
     if job.ledger is not None:
@@ -158,7 +161,7 @@ def preview(job: Job, talk: Screen) -> None:
         facts["Output"] += " holds a result: name another folder, or give --force"
     talk.show(screen.title("Dry run: nothing was read but the shape of the table"), screen.facts(facts))
     talk.give(
-        {"dry_run": True, "records": n, "coefficients": names, "entry": _listed(entry)}
+        {"dry_run": True, "records": n, "coefficients": names, "warning": advice or None, "entry": _listed(entry)}
         | {"ledger": account and account.state(), "after": after}
     )
     if after["allowed"] is False:
@@ -254,6 +257,8 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
         "the variance",
         "Written": ", ".join(str(path) for path in paths),
     }
+    if result.notes():
+        facts["Notes"] = "\n".join(result.notes())
     reasons: dict[str, list[str]] = {}
     for row in filter(text.set_aside, result.table(job.level)):
         reasons.setdefault(row["status"], []).append(row["name"])

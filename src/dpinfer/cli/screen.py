@@ -118,5 +118,5 @@ def coefficients(result: FitResult, level: float) -> Table:
             text.p_value(row["p_value"]),
             text.percent(row["noise_share"]),
         ]
-        rows.append([row["name"], *cells])
+        rows.append([text.name(row), *cells])
     return sheet(("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise"), rows)

@@ -36,6 +36,10 @@ class Recipe(Protocol):
         """What will be released of ``n`` records, from public facts alone; `BudgetError` if the budget cannot pay."""
         ...
 
+    def advice(self, n: int) -> str:
+        """What to say of a fit of ``n`` records beforehand, from public facts alone; mostly nothing."""
+        ...
+
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Carry the releases out, in order, and make the result of them."""
         ...

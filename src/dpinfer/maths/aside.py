@@ -1,4 +1,6 @@
-"""Which columns of a fit can be reported, and the law of their error.  Post-processing of released values only.
+"""A fit in its geometry as the inference sees it, and which of its coefficients can be reported.
+
+Post-processing of released values only.
 
 Coordinates: t for the rows u the fit worked on, θ for the coefficients at the released centre, t = E θ.
 
@@ -6,37 +8,45 @@ Coordinates: t for the rows u the fit worked on, θ for the coefficients at the 
 | ------ | -------------------------------------------------------------- | ---------------- |
 | H, V   | curvature and score covariance in t, without the known noise   | `hessian`, `score_cov` |
 | g      | λ (t - tc): the gradient there, but for sampling and b         | `gradient`       |
-| σ      | scale of b                                                     | `gradient_noise` |
-| h, h'  | scale of the noise in H, before and after shrinking            | `hessian_noise`, `left` |
+| W      | V + σ² I                                                       | `total`          |
+| σ, h   | scales of b and of the noise in H                              | `scales`         |
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.mixture import MixtureLaw
-from dpinfer.maths.moments import Indices
+from dpinfer.maths.entering import Shape
+from dpinfer.maths.moments import Columns, Indices, Scales, deviations, raised, shrink, two_values, undispersed
+from dpinfer.maths.posterior import LEAST_EVENTS, SURE
 
 LEAST_SIGNAL = 3.0
 """A coefficient is reported if its information is at least this many times the noise of it."""
-LEAST_EVENTS = 8.0
-"""The least information of a dummy's coefficient or of the intercept: about as many events."""
+SURE_EVENTS = 2.33
+"""Deviations of its noise that a number of events must reach: noise alone does so once in a hundred times."""
+FARTHEST = 3.0
+"""The largest debiasing step of a number times its reach: beyond, a quadratic around the estimate is of no use."""
 LARGEST_NOISE = 0.25
 """The largest share of the variance that noise in the Hessian may cause."""
-RUNAWAY = 3.0, 0.4
-"""Separation: a level whose linear predictor is beyond 3, and still moves outwards by .4 in the debiasing step."""
-_WIDE_DUMMY, _WIDE_NUMBER, _WIDE_INTERCEPT = 5.0, 2.0, 10.0  # prior deviations; of a number, over its deviation
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The third and fourth release: coefficients in u, curvature and score covariance there."""
+
+    coef: Array
+    hessian: Array
+    score_cov: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fit in its geometry, everything released: ``coef`` is θ, ``back`` is E, ``spread`` the columns' deviations.
+    """``coef`` is θ, ``back`` is E, ``released`` H with its noise.
 
-    ``released`` is H as it was released; ``ends`` are the two values of a column, from the centre; NaN where a column
-    has more than two.
+    ``centre`` is the released one, ``spread`` the columns' deviations; ``ends`` are the two values of a column, from
+    the centre, NaN where it has more than two.
     """
 
     hessian: Array
@@ -44,23 +54,121 @@ class Fitted:
     score_cov: Array
     coef: Array
     gradient: Array
-    gradient_noise: float
-    hessian_noise: float
-    left: float
     back: Array
+    centre: Array
     spread: Array
     ends: Array
     dummy: npt.NDArray[np.bool_]
+    scales: Scales
+
+    def __len__(self) -> int:
+        return len(self.coef)
 
     @property
     def total(self) -> Array:
-        """V + σ² I."""
-        return np.asarray(self.score_cov + self.gradient_noise**2 * np.eye(len(self.score_cov)))
+        """V + σ² I: the covariance of the gradient at the estimate."""
+        return np.asarray(self.score_cov + self.scales.gradient**2 * np.eye(len(self)))
+
+
+def fitted(found: Estimate, shape: Shape, centre: Array, columns: Columns, scales: Scales) -> Fitted | None:
+    """The fit of ``shape``; ``centre`` and ``columns`` are those of all columns.  None if H as a whole is noise."""
+    k, kept = len(found.coef), shape.kept
+    if not np.trace(found.hessian) > SURE * scales.hessian * np.sqrt(k):
+        return None
+    ratio = float(np.trace(found.score_cov) / np.trace(found.hessian))
+    guess = found.hessian * (ratio if ratio > 0 else 1.0)
+    to_centre = np.eye(k)
+    to_centre[0] = centre[kept]
+    forward, some = to_centre @ shape.preconditioner.T, columns.take(kept)
+    return Fitted(
+        hessian=undispersed(found.hessian, scales.hessian),
+        released=found.hessian,
+        score_cov=raised(shrink(found.score_cov, guess, scales.score_cov, 0.0)[0], 0.0),
+        coef=forward @ found.coef,
+        gradient=scales.ridge * (found.coef - shape.centre),
+        back=np.asarray(np.linalg.inv(forward), dtype=np.float64),
+        centre=centre[kept],
+        spread=deviations(shape.moments),
+        ends=two_values(shape.moments, some) - centre[kept, None],
+        dummy=some.dummy,
+        scales=scales,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some columns of a fit: E_S, H_SS⁻¹ and, of each column, its information given the others and its direction.
+
+    ``length2`` is the squared length of that direction in t, so h times it is the noise of the information.
+    """
+
+    back: Array
+    inverse: Array
+    information: Array
+    length2: Array
+    signal: Array
+
+
+def block(fit: Fitted, some: Indices) -> Block:
+    """The block of some columns, whose H_SS must be invertible."""
+    E = fit.back[:, some]
+    inverse = np.asarray(np.linalg.inv(E.T @ fit.hessian @ E), dtype=np.float64)
+    information = 1 / np.diag(inverse)
+    length2 = ((E @ (inverse * information)) ** 2).sum(axis=0)
+    return Block(E, inverse, information, length2, information / (fit.scales.hessian * length2))
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Of each column with two values: the noise in its number of rarer outcomes over that number, 0 for other columns.
+
+    Infinite where the number is below 8.  ``toward`` is the direction, 1 or -1, in which the coefficient would run if
+    there were fewer.
+    """
+
+    doubt: Array
+    toward: Array
+
+    @property
+    def enough(self) -> npt.NDArray[np.bool_]:
+        """Whether a column has enough events at both values."""
+        return np.asarray(self.doubt <= 1 / SURE_EVENTS)
+
+    @property
+    def allowance(self) -> Array:
+        """How much longer than a normal interval one for the logarithm of the number is, on its longer side."""
+        q = np.minimum(2 * self.doubt, 0.95)
+        return np.asarray(-np.log(1 - q) - q)
+
+
+def events(fit: Fitted) -> Events:
+    """Lower estimates of the number of rarer outcomes among the records at each of a column's two values.
+
+    With v·u = 1 for these records and 0 for the others, the residuals sum to v·(g + b) at the minimum, and either
+    outcome has at least vᵀHv: so there are vᵀHv - |v·g| or more (weighted, at most 1/c of them each) but for the noise
+    hypot(σ‖v‖, h‖v‖²).
+    """
+    low, high = fit.ends.T
+    at_high = (fit.back - np.outer(fit.back[:, 0], low)) / (high - low)
+    doubt, toward = np.zeros(len(fit)), np.zeros(len(fit))
+    for v, end, sign in ((fit.back[:, [0]] - at_high, low, -1.0), (at_high, high, 1.0)):
+        length = np.linalg.norm(v, axis=0)
+        number = np.einsum("ij,ik,kj->j", v, fit.released, v) - np.abs(fit.gradient @ v)
+        noise = np.hypot(fit.scales.gradient * length, fit.scales.hessian * length**2)
+        here = np.where(number >= LEAST_EVENTS, noise / np.maximum(number, LEAST_EVENTS), np.inf)
+        here = np.where(np.isnan(end), 0.0, here)
+        predictor = fit.coef[0] + fit.coef * np.nan_to_num(end)
+        toward = np.where(here > doubt, sign * np.sign(predictor), toward)
+        doubt = np.maximum(doubt, here)
+    return Events(doubt, toward)
 
 
 def reportable(fit: Fitted) -> Indices:
-    """The columns that are strong enough, the intercept always first: the weakest becomes an offset, one at a time."""
-    kept = np.arange(len(fit.hessian))
+    """The columns that are strong enough, the intercept always first.
+
+    Those with too few events go at once, then the weakest, one at a time.
+    """
+    kept = np.flatnonzero(events(fit).enough)
     while len(kept) > 1:
         weakest = _weakest(fit, kept)
         if weakest is None:
@@ -69,100 +177,45 @@ def reportable(fit: Fitted) -> Indices:
     return kept
 
 
-def intercept_reportable(fit: Fitted, kept: Indices) -> bool:
-    """Whether the intercept has its eight events, and three times its noise."""
-    E = fit.back[:, kept]
-    H = E.T @ fit.hessian @ E
-    if np.linalg.eigvalsh(H)[0] <= 0:
-        return False
-    signal, information, _ = _signals(fit, E, _inverse(H))
-    return bool(signal[0] >= LEAST_SIGNAL and information[0] >= LEAST_EVENTS)
-
-
-def _inverse(matrix: Array) -> Array:
-    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-
-
-def _signals(fit: Fitted, E: Array, inverse: Array) -> tuple[Array, Array, Array]:
-    """Signal to noise, information given the others, and squared length of the direction of each column."""
-    information = 1 / np.diag(inverse)
-    length2 = ((E @ (inverse * information)) ** 2).sum(axis=0)
-    return information / (fit.hessian_noise * length2), information, length2
-
-
 def _weakest(fit: Fitted, kept: Indices) -> int | None:
     """The place among ``kept`` of the column to set aside, or None if all are strong enough."""
     E = fit.back[:, kept]
-    H = E.T @ fit.hessian @ E
-    values, vectors = np.linalg.eigh(H)
+    values, vectors = np.linalg.eigh(E.T @ fit.hessian @ E)
     if values[0] <= 0:
-        loading = np.abs(vectors[:, 0]) * fit.spread[kept]
-        loading[0] = 0.0
-        return int(np.argmax(loading))
-    inverse = _inverse(H)
-    signal, information, length2 = _signals(fit, E, inverse)
-    released = np.einsum("ij,ik,kj->j", E, fit.released, E)  # the shrunk one may take over events from its prediction
-    events = np.minimum(information, released) / np.diff(fit.ends[kept], axis=1)[:, 0] ** 2
-    few = events < LEAST_EVENTS  # of columns with two values: others are NaN
-    signal[few] = np.minimum(signal, LEAST_SIGNAL * events / (2 * LEAST_EVENTS))[few]
-    signal[0] = np.inf
+        return _largest(np.abs(vectors[:, 0]) * fit.spread[kept])
+    some = block(fit, kept)
+    signal = _signal(fit, kept, some)
     weakest = int(np.argmin(signal))
     if signal[weakest] < LEAST_SIGNAL:
         return weakest
-    step, total = inverse @ (E.T @ fit.gradient), fit.total
-    variance = inverse @ (E.T @ total @ E) @ inverse
-    moved = _runaway(fit, kept, step)
-    if moved.any():
-        return int(np.argmax(moved))
+    step = some.inverse @ (E.T @ fit.gradient)
+    variance = some.inverse @ (E.T @ fit.total @ E) @ some.inverse
+    far = np.abs(step) * np.where(np.isnan(fit.ends[kept, 0]), 1 + np.abs(fit.centre[kept]), 0.0)
+    if far[1:].max() > FARTHEST:
+        return _largest(far)
     if _noise_from_hessian(fit, E, step, variance) <= LARGEST_NOISE:
         return None
-    share = length2 * (step**2 + np.diag(variance))
-    share[0] = 0.0
-    return int(np.argmax(share))
+    return _largest(some.length2 * (step**2 + np.diag(variance)))
 
 
-def _runaway(fit: Fitted, kept: Indices, step: Array) -> Array:
-    """How far a separated level moves outwards, 0 for all other columns.
+def _largest(values: Array) -> int:
+    """The place of the largest value, the intercept's left out."""
+    return 1 + int(np.argmax(values[1:]))
 
-    Where all records of a level have one label, the gradient is as large as the curvature: every Newton step is
-    about 1, for ever, and a finite interval would be wrong.
-    """
-    ends = np.nan_to_num(fit.ends[kept])
-    predictor = fit.coef[0] + step[0] + (fit.coef[kept] + step)[:, None] * ends
-    moved = step[:, None] * ends
-    outwards = (predictor * moved > 0) & (np.abs(predictor) >= RUNAWAY[0]) & (np.abs(moved) >= RUNAWAY[1])
-    return np.asarray(np.where(outwards, np.abs(moved), 0.0).max(axis=1))
+
+def _signal(fit: Fitted, kept: Indices, some: Block) -> Array:
+    """Information over its noise, lowered where a column with two values has fewer than 8 effective events."""
+    signal = some.signal.copy()
+    released = np.einsum("ij,ik,kj->j", some.back, fit.released, some.back)
+    number = np.minimum(some.information, released) / np.diff(fit.ends[kept], axis=1)[:, 0] ** 2
+    few = number < LEAST_EVENTS  # of columns with two values: others are NaN
+    signal[few] = np.minimum(signal, LEAST_SIGNAL * number / (2 * LEAST_EVENTS))[few]
+    signal[0] = np.inf
+    return signal
 
 
 def _noise_from_hessian(fit: Fitted, E: Array, step: Array, variance: Array) -> float:
     """The variance that noise in H causes, relative to the variance of the gradient."""
     Q = np.linalg.qr(E)[0]
     moved = ((E @ step) ** 2).sum() + np.trace(E @ variance @ E.T)
-    return float(fit.hessian_noise**2 / 2 * moved / (np.trace(Q.T @ fit.total @ Q) / E.shape[1]))
-
-
-def law_of(fit: Fitted, kept: Indices, components: int, draws: int, seed: int) -> MixtureLaw:
-    """The law of target - t for the kept coefficients at the centre, the others held as offsets.
-
-    With E_S = QR the coordinates z = Rθ have Hessian noise of the plain symmetric kind.  The second-order allowance is
-    half the squared debiasing step, times the deviation of the column.
-    """
-    Q, R = np.linalg.qr(fit.back[:, kept])
-    inverse = solve_triangular(R, np.eye(len(kept)))
-    scale = np.where(fit.dummy[kept], 1.0, fit.spread[kept])
-    wide = np.where(fit.dummy[kept], _WIDE_DUMMY, _WIDE_NUMBER / fit.spread[kept])
-    scale[0], wide[0] = 1.0, _WIDE_INTERCEPT
-    law = MixtureLaw(
-        hessian=Q.T @ fit.hessian @ Q,
-        sampling=Q.T @ fit.score_cov @ Q,
-        gradient=Q.T @ fit.gradient,
-        prior=inverse.T @ np.diag(wide**-2.0) @ inverse,
-        transform=inverse,
-        allowance=np.zeros(len(kept)),
-        gradient_noise=fit.gradient_noise,
-        hessian_noise=fit.left,
-        components=components,
-        draws=draws,
-        seed=seed,
-    )
-    return law.with_allowance(law.step() ** 2 * scale / 2)
+    return float(fit.scales.hessian**2 / 2 * moved / (np.trace(Q.T @ fit.total @ Q) / E.shape[1]))

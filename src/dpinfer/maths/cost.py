@@ -23,11 +23,13 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.capped import CAP
 from dpinfer.maths.search import boundary
 
 ORDERS = np.geomspace(1e-2, 1e5, 301)
 """α - 1 of the orders at which divergences are compared; every order gives a valid ε, so a grid will do."""
-_CELLS = np.linspace(0.5, 1.0, 2049)  # of u: below 1/2 both the slope and, by symmetry, the curvature are no larger
+_CAPS = {"logistic": 1.0, "capped": CAP}  # c of the losses whose curvature is known where the slope is
+_CELLS = {shape: np.linspace(1 / (2 * c), 1.0, 2049) for shape, c in _CAPS.items()}  # of u
 _NORMAL = np.linspace(-12.0, 12.0, 2**14 + 1)
 _MASS = np.where(_NORMAL[1:] > 0, -np.diff(ndtr(-_NORMAL)), np.diff(ndtr(_NORMAL)))  # each side from its own tail
 _HUGE = 1e9  # times the scale without curvature: no noise larger than that is of use
@@ -94,7 +96,8 @@ class PerturbedObjective:
     """One release by Gaussian objective perturbation, as its cost sees it.
 
     ``shape`` says what is known of the slope: "two-sided" nothing but its bound; "one-sided" that it is a margin loss
-    whose slope is never positive; "logistic" that also the curvature is u(1 - u) where the slope is -u.
+    whose slope is never positive; "logistic" that also the curvature is u(1 - u) where the slope is -u; "capped" that
+    it is that of the capped logistic loss.
     """
 
     scale: float
@@ -109,20 +112,22 @@ class PerturbedObjective:
     def growing(self, beyond: float) -> float:
         """A bound of D_α/α for α = 1 + ``beyond`` < 1 + 1/k that grows with α.
 
-        2/s² - log(1 - α(α-1) k²/(1+k))/(α(α-1)).  For the logistic loss the slopes u₁, u₂ of the two records and their
-        curvatures are coupled: max over u₁ of u₁²/s² + (log(1+p) - p/(1+p)), p = u₁(1-u₁)/λ, plus the same over u₂ with
-        the divided difference of -log(1 - xq) at x = -1, 0, α-1.  Each maximum is taken over cells, with the slope at
-        the right end of a cell and the curvature at its left end, so it is never too small.
+        2/s² - log(1 - α(α-1) k²/(1+k))/(α(α-1)).  For the logistic loss (c = 1) and the capped one the slopes u₁, u₂ of
+        the two records and their curvatures are coupled: max over u₁ of u₁²/s² + (log(1+p) - p/(1+p)),
+        p = u₁(1-cu₁)/λ, plus the same over u₂ with the divided difference of -log(1 - xq) at x = -1, 0, α-1.  Both are
+        over u in [1/(2c), 1], as below 1/(2c) slope and curvature are no larger than there.  Each maximum is taken over
+        cells, with the slope at the right end of a cell and the curvature at its left end, so it is never too small.
         """
         if beyond * self.k >= 1:
             return math.inf
         base, x = 1 / self.scale / self.scale, beyond * (1 + beyond)
         lost = x * self.k**2 / (1 + self.k)
         free = 2 * base - math.log1p(-lost) / x if lost < 1 else math.inf
-        if self.shape != "logistic":
+        if self.shape not in _CAPS:
             return free
-        steep = _CELLS[1:] ** 2 * base
-        q = 4 * self.k * _CELLS[:-1] * (1 - _CELLS[:-1])
+        c, cells = _CAPS[self.shape], _CELLS[self.shape]
+        steep = cells[1:] ** 2 * base
+        q = 4 * c * self.k * cells[:-1] * (1 - c * cells[:-1])
         bent = -(beyond * np.log1p(q) + np.log1p(-beyond * q)) / x + 1e-15 * q  # the last term covers rounding
         return min(free, float((steep + q**2 / 2).max() + (steep + bent).max()))
 

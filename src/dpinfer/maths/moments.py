@@ -1,4 +1,4 @@
-"""A geometry for the rows and a first guess of coefficients, from second moments: post-processing of releases only.
+"""A geometry for the rows, from their second moments: post-processing of released matrices only.
 
 | symbol | meaning                                                              | name in code     |
 | ------ | -------------------------------------------------------------------- | ---------------- |
@@ -11,23 +11,18 @@
 Symmetric noise of scale s is N(0, s² I) on `svec`: s on the diagonal, s/sqrt 2 off it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from dpinfer.maths.arrays import Array
 
 CURVATURE = 0.15
 """A public guess of the mean curvature p(1 - p)."""
-LARGEST_SPREAD = 4.0
-"""Cap on the standard deviation of the linear predictor in a first guess."""
-LEAST_SIGNAL = 2.0
-"""A column enters the fit if its signal is at least this many times the noise."""
-_LOAD = 0.75  # of the squared radius, what one column alone may use
-_SMALLEST = 1e-7  # eigenvalue of a mean second moment, below which rounding begins to count
+SMALLEST = 1e-7
+"""Eigenvalue of a mean second moment, below which rounding begins to count."""
+_AT_BOUNDS = 0.5  # of the largest variance, from which a column in [-1, 1] is taken for a yes and no
 
 Indices = npt.NDArray[np.intp]
 
@@ -76,28 +71,51 @@ def raised(matrix: Array, floor: float) -> Array:
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def radius_factor(d: int, n: float, curvature_noise: float, gradient_noise: float) -> float:
-    """κ: small where the noise of the matrices or of the estimate is large against n, between 2 and 8 or so."""
-    matrix = CURVATURE * n / (4 * d * curvature_noise * np.sqrt(2 * d))
-    vector = CURVATURE * n / (4 * d * gradient_noise**2)
-    return float(np.clip(0.3 * min(matrix, vector), max(2, 20 / d), max(8, 20 / d)))
+def radius_factor(d: int, n: float, noise: tuple[float, float], least: float) -> float:
+    """κ: small where the noise of the curvature or that of the gradient is large against n.
+
+    Between 1 or 2 and 8 or so: down to ``least`` (at most 2) where noise dominates, for down-weighted rows cost less
+    there than the noise they save; never below 20/d.
+    """
+    matrix = CURVATURE * n / (4 * d * noise[0] * np.sqrt(2 * d))
+    vector = CURVATURE * n / (4 * d * noise[1] ** 2)
+    lowest = max(float(np.clip(vector, least, 2.0)), 20 / d)
+    return float(np.clip(0.3 * min(matrix, vector), lowest, max(8, 20 / d)))
 
 
-def preconditioner(moments: Array, columns: Columns, n: float, kappa: float, floor: float = _SMALLEST) -> Array:
+@dataclass(frozen=True)
+class Scales:
+    """Standard deviation of the noise in each release, and the ridge λ.
+
+    ``crude`` is for rows in the unit ball, the others for rows in the geometry of their release.
+    """
+
+    crude: float
+    moments: float
+    ridge: float
+    gradient: float
+    hessian: float
+    score_cov: float
+
+    def kappa(self, d: int, n: float, least: float = 1.0) -> float:
+        """The radius factor of a geometry of d columns."""
+        return radius_factor(d, n, (self.hessian, self.gradient), least)
+
+
+def preconditioner(moments: Array, columns: Columns, n: float, kappa: float) -> Array:
     """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 
-    γ raises the variance of a column to its squared reach over .75 R²: a rare dummy or a long tail is scaled down as a
-    column, and its rows keep their weight.  Eigenvalues of M/n are raised to ``floor`` first, but γ is made from M as
-    it is: both together keep more columns than either alone.
+    γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is scaled down as a
+    column, and its rows keep their weight.
     """
     M, R2 = moments / n, kappa * len(moments)
     m, low = M[0], np.where(columns.dummy, 0.0, -1.0)
     centre = np.clip(m, low, 1.0)
     reach = np.maximum(1.0 - centre, centre - low)
     reach[0] = 0.0
-    gamma = np.maximum(0.0, reach**2 / (_LOAD * R2) - np.maximum(np.diag(M) - m**2, 0.0))
-    values, vectors = np.linalg.eigh(raised(M, floor) + np.diag(gamma))
-    return np.asarray((vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T / np.sqrt(R2))
+    gamma = np.maximum(0.0, reach**2 / R2 - np.maximum(np.diag(M) - m**2, 0.0))
+    values, vectors = np.linalg.eigh(raised(M, SMALLEST) + np.diag(gamma))
+    return np.asarray((vectors / np.sqrt(np.maximum(values, SMALLEST))) @ vectors.T / np.sqrt(R2))
 
 
 def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Array, float]:
@@ -106,106 +124,42 @@ def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Arr
     Also the scale of the noise that is left.
     """
     d, gap = len(noisy), noisy - target
-    size = max(float((gap**2).sum()), np.finfo(float).tiny)
-    part = float(np.clip(1 - scale**2 * d * (d + 1) / 2 / size, least, 1.0))
+    explained = scale**2 * d * (d + 1) / 2
+    size = max(float((gap**2).sum()), explained, np.finfo(float).tiny)
+    part = max(least, 1 - explained / size)
     return target + part * gap, scale * np.sqrt(part)
 
 
 def undispersed(matrix: Array, scale: float) -> Array:
-    """Eigenvalues moved back together by what symmetric noise of the given scale drives them apart."""
+    """Eigenvalues moved back together by what symmetric noise of the given scale drives them apart; or of a stack."""
     values, vectors = np.linalg.eigh(matrix)
-    gap = values[:, None] - values
-    pushed = scale**2 / 2 * (gap / np.maximum(gap**2 + 4 * scale**2, np.finfo(float).tiny)).sum(axis=1)
-    return np.asarray((vectors * (values - pushed)) @ vectors.T)
+    gap = values[..., :, None] - values[..., None, :]
+    pushed = scale**2 / 2 * (gap / np.maximum(gap**2 + 4 * scale**2, np.finfo(float).tiny)).sum(axis=-1)
+    return np.asarray((vectors * (values - pushed)[..., None, :]) @ vectors.mT)
 
 
-def gaussian_curvature(moments: Array, coef: Array) -> Array:
-    """sum p(1-p) x xᵀ as it would be for Gaussian x~ with these moments (Stein's identity), at ``coef``."""
-    n = moments[0, 0]
-    m = moments[0] / n
-    S = moments / n - np.outer(m, m)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(41)
-    p = expit(m @ coef + np.sqrt(max(coef @ S @ coef, 1e-9)) * nodes)
-    second, bend = p * (1 - p), 1 - 6 * p + 6 * p**2
-    e0, e1, e2 = (weights @ f / weights.sum() for f in (second, second * (1 - 2 * p), second * bend))
-    q = S @ coef
-    cross = np.outer(q, m)
-    return np.asarray(n * (e0 * (S + np.outer(m, m)) + e1 * (cross + cross.T) + e2 * np.outer(q, q)))
+def deviations(moments: Array) -> Array:
+    """Standard deviation of each column, never below .01; the intercept's is 1."""
+    M = moments / moments[0, 0]
+    spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, 1e-4))
+    spread[0] = 1.0
+    return np.asarray(spread)
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """M as released, with the noise of it: scale in the geometry it was released in, whose (AᵀA)⁻¹ is ``gram``."""
+def two_values(moments: Array, columns: Columns) -> Array:
+    """The two values of each column, NaN if it has more: dummies, and numbers that are mostly at their bounds.
 
-    matrix: Array
-    n: float
-    scale: float
-    gram: Array
-
-    def of(self, kept: Indices) -> Array:
-        """M of some columns, positive definite."""
-        return raised(self.matrix[np.ix_(kept, kept)] / self.n, _SMALLEST) * self.n
-
-
-def identifiable(moments: Moments, geometry: Callable[[Indices], Array], curvature_noise: float) -> Indices:
-    """The columns that can enter the fit: the weakest goes while its signal is below twice the noise.
-
-    ``geometry`` gives the preconditioner that the fit of some columns would use.  The intercept stays.
+    A column in [-1, 1] with mean m has a variance of 1 - m² if it only takes the values -1 and 1, else less.
     """
-    kept = np.arange(len(moments.matrix))
-    while len(kept) > 2:
-        signal = _signal(moments, kept, geometry(kept), curvature_noise)
-        weakest = int(np.argmin(signal))
-        if signal[weakest] >= LEAST_SIGNAL:
-            break
-        kept = np.delete(kept, weakest)
-    return kept
+    m = moments[0] / moments[0, 0]
+    both = np.diag(moments) / moments[0, 0] - m**2 > _AT_BOUNDS * (1 - m**2)
+    low = np.where(columns.dummy, 0.0, np.where(both, -1.0, np.nan))
+    low[0] = np.nan
+    return np.column_stack([low, np.where(np.isnan(low), np.nan, 1.0)])
 
 
-def _signal(moments: Moments, kept: Indices, A: Array, curvature_noise: float) -> Array:
-    """Signal to noise of each column in its own direction: of its curvature in the fit, and of its second moment."""
-    P = np.linalg.inv(moments.of(kept) / moments.n)
-    own = 1 / np.diag(P)  # variance given the other columns
-    D = P * own
-    fit, released = np.linalg.inv(A.T @ A), moments.gram[np.ix_(kept, kept)]
-    curvature = CURVATURE * own / (curvature_noise * np.einsum("ij,ik,kj->j", D, fit, D))
-    second = own / np.maximum(moments.scale * np.einsum("ij,ik,kj->j", D, released, D), np.finfo(float).tiny)
-    signal = moments.n * np.minimum(curvature, second)
-    signal[0] = np.inf
-    return np.asarray(signal)
-
-
-def brillinger(moments: Array, score: Array, n: float, floor: float) -> Array:
-    """Coefficients of (1, x~) from sum x xᵀ and sum x y/2: a guess that only centres a ridge.
-
-    If x~ is near Gaussian, Cov(x~, y/2) = E[σ'(η)] Cov(x~) θ: ordinary least squares has the right direction, and two
-    scalar equations give its length and the intercept.
-
-    Eigenvalues of the covariance are raised to ``floor``, for the direction and its spread alike: else the guess could
-    explode in a direction that is only noise.
-    """
-    m, share = moments[0] / n, float(np.clip(score[0] / n, -0.49, 0.49))
-    cov = (moments / n - np.outer(m, m))[1:, 1:]
-    toward = (score / n - m * score[0] / n)[1:]
-    values, vectors = np.linalg.eigh(cov)
-    values = np.maximum(values + floor, max(floor, 1e-4))
-    along = vectors.T @ toward
-    direction, spread = vectors @ (along / values), float(np.sqrt(max((along**2 / values).sum(), 1e-12)))
-    scale, intercept = _length(spread, share)
-    slopes = scale * direction
-    return np.concatenate([[intercept - slopes @ m[1:]], slopes])
-
-
-def _length(spread: float, share: float) -> tuple[float, float]:
-    """k and a such that η = a + k spread Z has mean success .5 + share and k E[σ'(η)] = 1, k spread capped."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(41)
-    weights = weights / weights.sum()
-    k, a = 4.0, 0.0
-    for _ in range(60):
-        k = min(k, LARGEST_SPREAD / spread)
-        for _ in range(8):
-            p = expit(a + k * spread * nodes)
-            a = float(np.clip(a - (weights @ p - 0.5 - share) / max(weights @ (p * (1 - p)), 0.01), -8, 8))
-        p = expit(a + k * spread * nodes)
-        k = k / 2 + min(1 / (weights @ (p * (1 - p))), LARGEST_SPREAD / spread) / 2
-    return float(k), a
+def centre_of(moments: Array, columns: Columns) -> Array:
+    """Means of the columns, clipped to the box; 1 for the intercept."""
+    centre = np.clip(moments[0] / moments[0, 0], np.where(columns.dummy, 0.0, -1.0), 1.0)
+    centre[0] = 1.0
+    return np.asarray(centre)

@@ -18,6 +18,7 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array, svec, unsvec
+from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.check import check_loss
 from dpinfer.maths.cost import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
 from dpinfer.maths.losses import (
@@ -33,6 +34,13 @@ from dpinfer.maths.losses import (
 from dpinfer.maths.rounding import BLOCK, MOST_RECORDS, UNIT
 from dpinfer.maths.sums import Block, BoundedSum, OfBlock, square
 from dpinfer.neighbours import Neighbours
+
+_STACKS: dict[type, tuple[float, float]] = {
+    Logistic: (1.0, 1.0356),
+    SmoothedQuantile: (1.0, 1.0356),
+    CappedLogistic: (0.7, 1.0441),
+}
+"""Losses whose slope and curvature peak apart: a, and a bound of sqrt(v² f''² + a² f'⁴)/L² with v = L²/t."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,16 +120,21 @@ class Risk:
 
     @property
     def stack_weight(self) -> float:
-        """v = L²/t: the weight at which curvature and squared slope reach the same bound."""
+        """v = L²/t: the weight at which the curvature reaches the bound of the squared slope."""
         return float(self.loss.slope_bound**2 / self.loss.curvature_bound)
 
-    def stacked_sum(self, coef: Array) -> BoundedSum:
-        """svec of v sum w f'' x xᵀ and of sum w² f'² x xᵀ, as one vector.
+    @property
+    def score_weight(self) -> float:
+        """a: 1, or what was found best for a loss whose slope and curvature peak apart."""
+        return _STACKS.get(type(self.loss), (1.0, 0.0))[0]
 
-        Guarantee [stacked_sensitivity]: replacing one record moves it by at most sqrt 2 sup sqrt(v² f''² + f'⁴), adding
-        or removing one by the supremum, as both blocks of a record are non-negative multiples of the same x xᵀ.  The
-        supremum is at most sqrt 2 L², and 1.0356 L² for the logistic loss and the smoothed quantile, whose slope and
-        curvature peak apart: for the price of one matrix, two.
+    def stacked_sum(self, coef: Array) -> BoundedSum:
+        """svec of v sum w f'' x xᵀ and of a sum w² f'² x xᵀ, as one vector.
+
+        Guarantee [stacked_sensitivity]: replacing one record moves it by at most sqrt 2 sup sqrt(v² f''² + a² f'⁴),
+        adding or removing one by the supremum, as both blocks of a record are non-negative multiples of the same x xᵀ.
+        The supremum is at most sqrt 2 L², and where slope and curvature peak apart 1.0356 L² (logistic loss, smoothed
+        quantile) or 1.0441 L² (capped logistic loss, a = .7): for the price of one matrix, two.
         Guarantee [weighted_stack_sensitivity]: the same holds with weights: w f'' ‖x‖² <= f'' and (w f')² ‖x‖² <= f'².
         """
         curvature, score = self.curvature_sum(coef), self.score_sum(coef)
@@ -129,19 +142,20 @@ class Risk:
         def of_block(block: Block) -> Array:
             return self.stack(curvature.of_block(block), score.of_block(block))
 
-        apart = type(self.loss) in (Logistic, SmoothedQuantile)
         both = np.hypot(self.stack_weight * self.loss.curvature_bound, score.bound / 2)
-        largest = 1.0356 * self.loss.slope_bound**2 if apart else both
+        apart = _STACKS.get(type(self.loss))
+        largest = both if apart is None else apart[1] * self.loss.slope_bound**2
         return BoundedSum(of_block, float(self.neighbours.pick(np.sqrt(2), 1.0) * largest))
 
     def stack(self, curvature: Array, score: Array) -> Array:
         """One vector of the two sums, or a stack of such vectors."""
-        return np.concatenate([svec(self.stack_weight * curvature), svec(score)], axis=-1)
+        return np.concatenate([svec(self.stack_weight * curvature), svec(self.score_weight * score)], axis=-1)
 
     def unstack(self, stacked: Array, dim: int) -> tuple[Array, Array]:
         """The inverse of `stack`."""
         half = stacked.shape[-1] // 2
-        return unsvec(stacked[..., :half], dim) / self.stack_weight, unsvec(stacked[..., half:], dim)
+        curvature, score = unsvec(stacked[..., :half], dim), unsvec(stacked[..., half:], dim)
+        return curvature / self.stack_weight, score / self.score_weight
 
     def minimiser_sensitivity(self) -> float:
         """Algorithm 4.

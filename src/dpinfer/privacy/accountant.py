@@ -130,7 +130,7 @@ def _known(releases: Sequence[Release]) -> _Known | None:
             pure.append(release.share.epsilon)
         elif isinstance(release, NoisySum | NoisyMinimum):
             rhos.append(_rho(release))
-        elif isinstance(release, PerturbedMinimum) and release.objective.shape in ("one-sided", "logistic"):
+        elif isinstance(release, PerturbedMinimum) and release.objective.shape != "two-sided":
             perturbed.append(release.objective)
             rhos.append(release.mask**2 / 2)
         else:

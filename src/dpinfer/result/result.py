@@ -11,9 +11,9 @@ from dpinfer import codec
 from dpinfer.errors import InputError
 from dpinfer.maths import error as laws_of_error
 from dpinfer.maths import laws
+from dpinfer.maths.allowed import AllowedLaw
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error import ErrorLaw, LawOfError
-from dpinfer.maths.mixture import MixtureLaw
 from dpinfer.neighbours import of_sentence
 from dpinfer.privacy import book
 from dpinfer.privacy.budget import NoPrivacy
@@ -133,9 +133,10 @@ class FitResult:
         return WaldTest(statistic, len(matrix), p_value)
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One row a coefficient: name, estimate, std_error, z, p_value, low, high, noise_share, status.
+        """One row a coefficient: name, estimate, std_error, z, p_value, low, high, noise_share, status, partners.
 
         Every view is made from it.  What is set aside (by `text.set_aside`) has no estimate and an infinite interval.
+        ``partners`` names the columns left out that may matter for a coefficient; it is empty where there are none.
         """
         kept, intervals = self.reported, self.conf_int(level)
         estimate = np.where(kept, self.estimate, np.nan)
@@ -149,10 +150,16 @@ class FitResult:
             "noise_share": self.noise_share,
         }
         words = self.status or (REPORTED,) * len(self.names)
+        others = ((),) * len(self.names) if self.geometry is None else self.geometry.partners
         return [
-            {"name": name, **{key: float(column[j]) for key, column in columns.items()}, "status": words[j]}
+            {"name": name, **{key: float(column[j]) for key, column in columns.items()}}
+            | {"status": words[j], "partners": ", ".join(others[j])}
             for j, name in enumerate(self.names)
         ]
+
+    def notes(self, most: int = 1000) -> list[str]:
+        """What the sign † means, by the names of what was left out; at most so many names in a sentence."""
+        return [] if self.geometry is None else self.geometry.notes(self.names, most)
 
     def to_frame(self, level: float = 0.95) -> "pd.DataFrame":
         """The table as a pandas data frame, indexed by coefficient."""
@@ -174,6 +181,7 @@ class FitResult:
         }
         table = self.table(level)
         statements = [
+            *self.notes(),
             *text.no_estimates(table),
             f"Fitted by {model.mechanism}.",
             f"Estimand: {model.estimand()}.",
@@ -199,6 +207,11 @@ class FitResult:
             kind, version = saved.pop("format"), saved.pop("version")
             if kind != FORMAT or version not in (1, VERSION):
                 raise KeyError(f"it is not a {FORMAT} of version {VERSION}")
+            if version == 1 and saved["geometry"] is not None:
+                raise KeyError(
+                    "it is of version 1 and was fitted in a private geometry, whose intervals this version no longer "
+                    "computes: read it with the version of dpinfer that wrote it"
+                )
             result = codec.decode(_renewed(saved) if version == 1 else saved, _KINDS)
         except (KeyError, TypeError, AttributeError, ValueError) as fault:
             raise InputError(f"this text is not a saved FitResult: {fault}") from None
@@ -212,7 +225,10 @@ class FitResult:
         used = np.any(matrix != 0, axis=0) & ~self.reported
         aside = [name for name, wanted in zip(self.names, used, strict=True) if wanted]
         if aside:
-            raise InputError(f"{', '.join(aside)} was set aside at this budget: leave it out of the restriction")
+            known = [] if self.geometry is None else [self.geometry.together(name) for name in aside]
+            raise InputError(
+                "; ".join([f"{', '.join(aside)} was set aside at this budget: leave it out", *filter(None, known)])
+            )
         return matrix[:, self.reported]
 
     def _whole(self, values: Array, otherwise: npt.ArrayLike) -> Array:
@@ -226,7 +242,7 @@ class FitResult:
 _KINDS: dict[str, type] = book.KINDS | {
     kind.__name__: kind
     for kind in (
-        FitResult, ErrorLaw, MixtureLaw, Geometry, Model, Privacy, NoPrivacy, laws.Gaussian, laws.SphericalLaplace
+        FitResult, ErrorLaw, AllowedLaw, Geometry, Model, Privacy, NoPrivacy, laws.Gaussian, laws.SphericalLaplace
     )
 }  # fmt: skip
 

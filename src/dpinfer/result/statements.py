@@ -1,5 +1,6 @@
 """What a result says of itself: what was estimated, and what was promised about whom."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +13,17 @@ from dpinfer.privacy.release import Release
 
 REPORTED = "reported"
 """The status of a coefficient with an interval; every other status says why there is none."""
-DROPPED = "set aside before the fit: too little information at this budget"
-OFFSET = "set aside after the fit: its curvature is not clear of the noise, or it is separated; kept as an offset"
+IN_MODEL = "in the model without an interval: not clear of the noise at this budget"
+IN_MODEL_FEW = "in the model without an interval: too few events of one kind"
+LEFT_OUT = "left out: not clear of the noise at this budget"
+FEW_EVENTS = "left out: too few events of one kind"
+DROPPED = "left out before the fit: too little information at this budget"
 UNIDENTIFIED = "set aside: the fit as a whole is not identified at this budget"
-FEW_EVENTS = "set aside: fewer than 8 effective events, or not clear of the noise"
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
+SIGN = "†"
+"""Beside the name of a coefficient whose meaning depends on what was left out."""
+_SHOWN = 3  # names in one sentence
 
 
 @dataclass(frozen=True)
@@ -57,15 +63,28 @@ class Model:
 def _without_penalty(target: str) -> str:
     """What the intervals of a weighted or unweighted fit are about."""
     counted = {
-        "weighted": "a record x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 for most "
-        "records, less for those far out",
+        "weighted": "the loss is the capped logistic one, which a right model does not notice, and a record x counts "
+        "with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 for most records, less for those far out",
         "unweighted": "every record counts fully",
     }[target]
     return (
-        "the coefficients of a logistic regression on the reported columns in the population, without a penalty, where "
-        f"{counted}; a column set aside before the fit is left out of it, one set aside after the fit enters with its "
-        "released coefficient; the intercept is the log-odds at the released centre"
+        "the coefficients of a logistic regression in the population, without a penalty, on the columns that are in "
+        f"the model, with or without an interval; {counted}; what is left out is not in that model, a level that is "
+        "left out counts as its reference; the intercept is the log-odds at the released centre"
     )
+
+
+def several(names: Sequence[str], most: int = _SHOWN) -> str:
+    """Some names in a sentence, the first of them."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def left_out(reason: str, twin: str | None, carriers: Sequence[str]) -> str:
+    """The status of a column that is not in the model: why, and which coefficients its effect may be in."""
+    if twin is not None:
+        return f"left out: cannot be told apart from {twin} at this budget"
+    return f"{reason}; its effect may be in {several(carriers)}" if carriers else reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,22 +94,53 @@ class Geometry:
     ``columns`` are those of the fit, the intercept first.  A record with columns x (clipped to their bounds) has the
     weight min(1, 1/‖A (1, x)‖²), A the ``preconditioner``.  The reported intercept is the linear predictor at
     ``centre``, which has one number a column of the design.  ``records`` is the number of records, noisy where it is
-    private.  ``full_model_reading`` says, for each coefficient, whether setting others aside leaves its meaning: where
+    private.
+
+    ``in_model`` are the columns of the model that the intervals are about, the intercept first; ``left_out`` are all
+    others, of which ``dropped`` did not enter the fit.  ``partners`` names, for each coefficient, the columns left out
+    that plausibly matter for it.  ``full_model_reading`` is True for a reported coefficient without partners: where
     False, it is a coefficient of the smaller model and need not be near that of the full one.
+
+    ``twins`` has (a, b, s) for a column a that is left out because it cannot be told apart from b, which is in the
+    model: a moves by about s with one unit of b, so the coefficient of b stands for b + s a.
     """
 
     columns: tuple[str, ...]
     preconditioner: Array
     centre: Array
     records: float
+    in_model: tuple[str, ...]
+    left_out: tuple[str, ...]
     dropped: tuple[str, ...]
-    offset: tuple[str, ...]
+    partners: tuple[tuple[str, ...], ...]
     full_model_reading: tuple[bool, ...]
+    twins: tuple[tuple[str, str, float], ...] = ()
 
     def at(self, names: tuple[str, ...]) -> str:
         """The centre in words; ``names`` are those of the coefficients, the intercept first."""
         pairs = zip(names[1:], self.centre, strict=True)
         return "Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."
+
+    def notes(self, names: tuple[str, ...], most: int = 1000) -> list[str]:
+        """What the sign † means: one sentence for all coefficients that have the same partners."""
+        by_partners: dict[tuple[str, ...], list[str]] = {}
+        for name, others in zip(names, self.partners, strict=True):
+            if others:
+                by_partners.setdefault(others, []).append(name)
+        return [
+            f"{SIGN} {several(some, most)}: of the model without {several(others, most)}; with "
+            f"{'them' if len(others) > 1 else 'it'}, quite another value is possible."
+            for others, some in by_partners.items()
+        ]
+
+    def together(self, name: str) -> str:
+        """What is identified of a column that cannot be told apart from another; empty for other columns."""
+        for lost, kept, slope in self.twins:
+            if lost == name:
+                size = f"{abs(slope):.2g} "
+                both = f"{kept} {'-' if slope < 0 else '+'} {'' if size == '1 ' else size}{lost}"
+                return f"{lost} cannot be told apart from {kept}: only {both} is identified, which {kept} alone reports"
+        return ""
 
     def row_weights(self, rows: Array) -> Array:
         """Weights of records, from their columns in original units, those of ``columns[1:]`` in this order."""

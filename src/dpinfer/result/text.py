@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpinfer.result.statements import REPORTED
+from dpinfer.result.statements import REPORTED, SIGN
 
 _WIDTH = 86
 NOTHING = "–"
@@ -21,6 +21,11 @@ REMEDIES = (
 def set_aside(row: Mapping[str, Any]) -> bool:
     """Whether a row of a result's table has no estimate; its status then says why."""
     return bool(row["status"] != REPORTED)
+
+
+def name(row: Mapping[str, Any]) -> str:
+    """A coefficient's name, with the sign † where its meaning depends on what was left out."""
+    return f"{row['name']} {SIGN}" if row["partners"] else str(row["name"])
 
 
 def places(std_error: float) -> int:
@@ -67,11 +72,11 @@ def page(title: str, facts: Mapping[str, str], table: str, statements: Sequence[
 
 def coefficients(rows: Sequence[Mapping[str, Any]], level: float) -> str:
     """One line a coefficient, with the interval of the given level."""
-    width = max(20, *(len(row["name"]) + 1 for row in rows))
+    width = max(20, *(len(name(row)) + 1 for row in rows))
     tail = (1 - level) / 2
     titles = ("estimate", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1 - tail:.4g}]")
     head = " " * width + "".join(title.rjust(11) for title in titles)
-    lines = [f"{row['name']:<{width}}{_numbers(row):>{len(head) - width}}" for row in rows]
+    lines = [f"{name(row):<{width}}{_numbers(row):>{len(head) - width}}" for row in rows]
     rule = max(_WIDTH, len(head))
     return "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule])
 

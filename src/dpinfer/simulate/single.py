@@ -1,20 +1,23 @@
 """Replicates of a fit in a private geometry: the product itself on bootstrap samples, held against what it states.
 
-The estimand of such a fit depends on its releases: the weights, the columns set aside, the coefficients of the offset.
-So each replicate has a target of its own, the stated estimand on the population, computed without noise.
+The estimand of such a fit depends on its releases: the weights, and which columns are in the model.  So each replicate
+has a target of its own, the stated model fitted on the population without noise.
 """
 
 import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
 from dpinfer.data.design import Design
 from dpinfer.fit.recipe import fit
+from dpinfer.fit.weighted.plan import TARGET_LOSS
 from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.losses import Logistic, Loss, describe, slope_and_curvature
 from dpinfer.maths.minimise import minimise
+from dpinfer.maths.moments import Indices
 from dpinfer.maths.sums import row_weights
 from dpinfer.result.result import FitResult
 from dpinfer.simulate.draws import Population
@@ -26,28 +29,27 @@ _TOLERANCE = 1e-4  # of a gradient summed over records: a millionth of a standar
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """A weighted logistic fit with an offset, and its sandwich covariance."""
+    """A weighted fit, and its sandwich covariance."""
 
     coef: Array
     covariance: Array
 
 
-def minimum(x: Array, y: Array, start: Array, weights: Array | None = None, offset: Array | None = None) -> Minimum:
-    """The product's own search from ``start``."""
-    w = np.ones(len(y)) if weights is None else weights
-    shift = np.zeros(len(y)) if offset is None else offset
+def minimum(x: Array, y: Array, start: Array, weights: Array | None = None, loss: Loss | None = None) -> Minimum:
+    """The product's own search from ``start``; the loss is the logistic one where none is given."""
+    w, f = np.ones(len(y)) if weights is None else weights, Logistic() if loss is None else loss
     ridge = _RIDGE * x.var(axis=0)
 
     def totals(step: Array) -> tuple[float, Array, Array]:
         coef = start + step
-        margins = y * (x @ coef + shift)
-        p = expit(-margins)
-        hessian = (x * (w * p * (1 - p))[:, None]).T @ x + np.diag(ridge)
-        value = w @ np.logaddexp(0, -margins) + ridge @ coef**2 / 2
-        return float(value), ridge * coef - (w * p * y) @ x, hessian
+        margins = y * (x @ coef)
+        slope, curvature = slope_and_curvature(f, margins)
+        hessian = (x * (w * curvature)[:, None]).T @ x + np.diag(ridge)
+        value = w @ f.value(margins) + ridge @ coef**2 / 2
+        return float(value), ridge * coef + (w * slope * y) @ x, hessian
 
     coef = start + minimise(totals, len(start), _TOLERANCE).coef
-    scores = x * (w * expit(-y * (x @ coef + shift)))[:, None]
+    scores = x * (w * f.slope(y * (x @ coef)))[:, None]
     inverse = np.linalg.inv(totals(coef - start)[2])
     return Minimum(coef, inverse @ (scores.T @ scores) @ inverse)
 
@@ -56,42 +58,41 @@ def minimum(x: Array, y: Array, start: Array, weights: Array | None = None, offs
 class Stated:
     """What a result is about, on the population: coefficients in its units, NaN where none is reported.
 
-    ``unweighted`` is the same with every record counted fully, ``std_error`` that of a fit without noise.
+    ``target`` is the stated estimand; ``ordinary`` the plain logistic fit of the same model, ``std_error`` its standard
+    error without noise; ``full`` the plain fit of all columns.  All intercepts are at the result's centre.
     """
 
     target: Array
-    unweighted: Array
+    ordinary: Array
+    full: Array
     std_error: Array
     down_weighted: float
 
 
-def stated(result: FitResult, design: Design, x: Array, y: Array) -> Stated:
-    """The estimand of a result, for the rows x = (1, x~) and labels of the population."""
+def stated(result: FitResult, design: Design, x: Array, y: Array, full: Array | None = None) -> Stated:
+    """The estimand of a result, for the rows x = (1, x~) and labels of the population.
+
+    ``full`` are the coefficients of (1, x~) in the full model, if they are known already.
+    """
     geometry = result.geometry
     assert geometry is not None
-    names, in_model = np.array(design.names), result.reported.copy()
-    in_model[0] = True  # the intercept is fitted, reported or not
-    S, D = np.flatnonzero(in_model), np.flatnonzero(np.isin(names, geometry.offset))
-    weights = _weights(result, design, x)
-    shift = x[:, D] @ (result.estimate[D] * design.half[D])
-    plain = minimum(x[:, S], y, np.zeros(len(S)), None, shift)
-    weighted = minimum(x[:, S], y, plain.coef, weights, shift) if np.any(weights < 1) else plain
-    centre = np.concatenate([[1.0], (geometry.centre - design.middle[1:]) / design.half[1:]])
-    to_units = np.diag(1 / design.half[S])
-    to_units[0] = centre[S]
-    constant = np.zeros(len(S))
-    constant[0] = centre[D] @ (result.estimate[D] * design.half[D])
+    inside = np.flatnonzero(np.isin(design.names, geometry.in_model))
+    weights, loss = _weights(result, design, x), TARGET_LOSS[result.model.target]
+    plain = minimum(x[:, inside], y, np.zeros(len(inside)))
+    target = minimum(x[:, inside], y, plain.coef, weights, loss)
+    full = minimum(x, y, np.zeros(x.shape[1])).coef if full is None else full
+    to_units = np.diag(1 / design.half)
+    to_units[0] = np.concatenate([[1.0], (geometry.centre - design.middle[1:]) / design.half[1:]])
 
-    def whole(values: Array) -> Array:
-        out = np.full(len(names), np.nan)
-        out[S] = values
-        return np.where(result.reported, out, np.nan)
+    def whole(values: Array, some: Indices) -> Array:
+        return np.where(result.reported, to_units[:, some] @ values, np.nan)
 
-    std_error = np.sqrt(np.diag(to_units @ plain.covariance @ to_units.T))
+    covariance = to_units[:, inside] @ plain.covariance @ to_units[:, inside].T
     return Stated(
-        target=whole(to_units @ weighted.coef + constant),
-        unweighted=whole(to_units @ plain.coef + constant),
-        std_error=whole(std_error),
+        target=whole(target.coef, inside),
+        ordinary=whole(plain.coef, inside),
+        full=whole(full, np.arange(len(design.names))),
+        std_error=np.where(result.reported, np.sqrt(np.diag(covariance)), np.nan),
         down_weighted=float((weights < 1 - 1e-9).mean()),
     )
 
@@ -134,9 +135,10 @@ class SingleTrial:
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:  # noqa: ARG002
         """Intervals of some replicates, each held against its own stated target."""
         x, z, parts = self.x, -ndtri((1 - level) / 2), []
+        nowhere = np.zeros(x.shape[1])  # the full model is not needed here
         for replicate in replicates:
             result = self.fit(replicate)
-            about = stated(result, self.recipe.design, x, self.population.labels)
+            about = stated(result, self.recipe.design, x, self.population.labels, nowhere)
             low, high = result.conf_int(level).T
             kept = result.reported
             length = np.where(kept, high - low, 0.0)
@@ -151,7 +153,9 @@ class SingleTrial:
     def describe(self) -> str:
         """The setting in words."""
         plan = self.recipe.plan
-        return f"n = {self.population.n}, Logistic(), {plan.target} target in a private geometry, {plan.budget}"
+        return (
+            f"n = {self.population.n}, {describe(plan.loss)}, {plan.target} target in a private geometry, {plan.budget}"
+        )
 
     def fingerprint(self) -> bytes:
         """A digest of the data and the setting."""

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
+from dpinfer.result.statements import SIGN
 
 # From the palette of Okabe and Ito, which colour-blind readers can tell apart; the shapes differ as well.
 BLUE, ORANGE, INK, GREY, PALE = "#0072B2", "#D55E00", "#222222", "#767676", "#F3F3F3"
@@ -32,10 +33,11 @@ def rows(panel: Axes, names: Sequence[str]) -> None:
     panel.spines["bottom"].set_color(GREY)
 
 
-def short(name: str) -> str:
-    """A name on one line that fits beside its row."""
-    line = " ".join(name.split())
-    return line if len(line) <= NAME else line[: NAME - 1] + "…"
+def short(words: str, letters: int = NAME) -> str:
+    """Words on one line that fit beside their row; a sign at their end stays."""
+    line = " ".join(words.split())
+    sign = f" {SIGN}" if line.endswith(f" {SIGN}") else ""
+    return line if len(line) <= letters else line[: letters - 1 - len(sign)] + "…" + sign
 
 
 SPREAD = 12.0  # times as far from 0: beyond that a row gets a panel of its own scale
@@ -78,7 +80,7 @@ def bars(result: FitResult, level: float) -> list[Bar]:
         number = text.number(estimate, text.places(row["std_error"]))
         found.append(
             Bar(
-                row["name"], estimate, low, high,
+                text.name(row), estimate, low, high,
                 estimate + shrink * (low - estimate), estimate + shrink * (high - estimate),
                 f"{number} ({text.interval(row)})", text.percent(share), row["status"], not text.set_aside(row),
             )

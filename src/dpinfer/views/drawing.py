@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from matplotlib.ticker import MaxNLocator
 
 from dpinfer.result.result import FitResult
-from dpinfer.views.bars import Bar, bars, limits, panels
+from dpinfer.views.bars import Bar, bars, limits, panels, short
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ def _panel(drawn: Sequence[Bar], top: float, layout: Layout) -> Panel:
     rows = tuple(
         Row(
             top + j * layout.row,
-            _short(bar.name, layout.name),
+            short(bar.name, int(layout.name / _LETTER)),
             bar.name,
-            bar.words if bar.shown else _short(bar.status, 1.3 * layout.words),
+            bar.words if bar.shown else short(bar.status, int(1.3 * layout.words / _LETTER)),
             bar.share,
             j % 2 == 1,
             {key: place(getattr(bar, key)) for key in _PLACES} if bar.shown else None,
@@ -114,8 +114,3 @@ _PLACES = ("estimate", "low", "high", "inner_low", "inner_high")
 def _tick(value: float, values: Sequence[float]) -> str:
     step = values[1] - values[0]
     return f"{0.0 if abs(value) < step / 1e6 else value:.4g}".replace("-", "−")
-
-
-def _short(words: str, room: float) -> str:
-    line, letters = " ".join(words.split()), int(room / _LETTER)
-    return line if len(line) <= letters else line[: letters - 1] + "…"

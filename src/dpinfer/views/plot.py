@@ -141,6 +141,7 @@ def _notes(result: FitResult, count: int, beside: _Beside | None) -> list[str]:
         notes.append("The noise was off.")
     else:
         notes.append(f"Noise: its share of the variance. Privacy: {privacy.budget}; protects {privacy.unit}.")
+    notes += result.notes(3)
     if beside:
         notes.append(beside.note)
     if not privacy.private:

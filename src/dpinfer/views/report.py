@@ -46,6 +46,7 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
         facts=_facts(result),
         heads=_heads(level),
         rows=_rows(result, level),
+        notes=result.notes(),
         drawings=[drawing(result, level, layout) for layout in (WIDE, NARROW)],
         sections=list(sections(result, heading, level)),
     )
@@ -61,6 +62,7 @@ def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95
     lines += ["", "| " + " | ".join(_heads(level)) + " |", "| --- |" + " ---: |" * (len(_HEADS) - 1)]
     for row in _rows(result, level):
         lines.append("| " + " | ".join([_plain(row["name"]), *row["cells"]]) + " |")
+    lines += [line for note in result.notes() for line in ("", _plain(note))]
     for section in sections(result, heading, level):
         lines += ["", f"## {section.title}"]
         lines += [line for paragraph in section.paragraphs for line in ("", _plain(paragraph))]
@@ -117,7 +119,7 @@ def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
             text.p_value(row["p_value"]),
             text.percent(row["noise_share"]),
         ]
-        found.append({"name": row["name"], "status": row["status"] if text.set_aside(row) else "", "cells": cells})
+        found.append({"name": text.name(row), "status": row["status"] if text.set_aside(row) else "", "cells": cells})
     return found
 
 

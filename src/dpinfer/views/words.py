@@ -8,7 +8,7 @@ from importlib.metadata import version
 from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Privacy
+from dpinfer.result.statements import SIGN, Privacy
 
 NOT_PRIVATE = "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is protected."
 _ALARM = 0.05
@@ -20,6 +20,12 @@ _STEPS = {
     "hessian": "the curvature matrix behind the standard errors",
     "covariance": "the score covariance behind the standard errors",
 }
+
+
+_OTHERS = (
+    f" The other rows are about the model without what is left out. Where that plausibly matters for a row it has the "
+    f"sign {SIGN}, and a note under the table names what was left out."
+)
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,8 @@ def _set_aside(result: FitResult) -> Section:
         "What was set aside",
         (
             "At this budget the data do not determine the coefficients below. They have no estimate and no finite "
-            "interval, which says nothing about their size or sign. The other rows hold as they stand.",
+            "interval, which says nothing about their size or sign."
+            + ("" if result.geometry is None or not result.reported.any() else _OTHERS),
             f"To get an estimate: {'; '.join(text.REMEDIES)}.",
         ),
         listed,

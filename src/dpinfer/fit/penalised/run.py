@@ -57,6 +57,10 @@ class Penalised:
         risk = self.risk(n)
         return self.plan.calibrated(risk).releases(risk)
 
+    def advice(self, n: int) -> str:  # noqa: ARG002  (a penalised fit reports every coefficient)
+        """Nothing."""
+        return ""
+
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Estimate, matrices at the estimate, law of the error."""
         risk, design, plan = self.risk(source.n), self.design, self.plan

@@ -1,5 +1,6 @@
 """How a budget is shared among the four releases of a fit in a private geometry.  Frozen and free of data."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -7,10 +8,13 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.aside import LEAST_SIGNAL, SURE_EVENTS
+from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.cost import scale_with_ridge
 from dpinfer.maths.laws import Gaussian, Law
 from dpinfer.maths.losses import Logistic, slope_kind
-from dpinfer.maths.moments import radius_factor
+from dpinfer.maths.moments import CURVATURE, Columns, Scales
+from dpinfer.maths.posterior import LEAST_EVENTS
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
@@ -20,7 +24,11 @@ from dpinfer.privacy.release import NoisySum, PerturbedMinimum
 
 WEIGHTED, UNWEIGHTED = "weighted", "unweighted"
 TARGETS = (WEIGHTED, UNWEIGHTED)
+BinaryLoss = Logistic | CappedLogistic
+TARGET_LOSS: dict[str, BinaryLoss] = {WEIGHTED: CappedLogistic(), UNWEIGHTED: Logistic()}
+"""What the fit minimises: the unweighted target's point is the ordinary coefficient, whatever the model."""
 _STEPS = ("crude moments", "moments", "estimate", "matrices")
+_TYPICAL = 1 / 20  # the share of records with a typical level
 
 
 @dataclass(frozen=True)
@@ -28,14 +36,14 @@ class GeometryPlan:
     """A budget, the target, the notion of neighbours, and the shares of the four releases.
 
     ``target`` is "weighted" (rows far out in the released geometry count less) or "unweighted" (the public box, every
-    row counts fully).  ``components`` and ``draws`` are those of the law of the error; they cost nothing.
+    row counts fully).  ``draws`` are those of the law of the error, for bands; they cost nothing.  The weighted
+    target has the capped logistic loss, the unweighted one the logistic loss itself.
     """
 
     budget: ZCDP | ApproxDP
     target: str = WEIGHTED
     neighbours: str = Neighbours.REPLACE
-    shares: tuple[float, float, float, float] = (0.06, 0.10, 0.66, 0.18)
-    components: int = 300
+    shares: tuple[float, float, float, float] = (0.05, 0.09, 0.70, 0.16)
     draws: int = 10_000
 
     def __post_init__(self) -> None:
@@ -45,10 +53,14 @@ class GeometryPlan:
         object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
         if len(self.shares) != len(_STEPS):
             raise BudgetError(f"a geometry plan has {len(_STEPS)} releases: give as many shares")
-        for name, value, least in (("components", self.components, 20), ("draws", self.draws, 100)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
+            raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
         self.budget.split(*self.shares)  # refuses shares that are not positive
+
+    @property
+    def loss(self) -> BinaryLoss:
+        """What the fit minimises."""
+        return TARGET_LOSS[self.target]
 
     def releases(self) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
         """The releases, in order.
@@ -56,8 +68,9 @@ class GeometryPlan:
         Guarantee [geometry_composition]: the four releases together are (ε, δ)-private for an (ε, δ) budget.
         """
         approx = self.budget if isinstance(self.budget, ApproxDP) else None
-        factor = 1.0 if approx is None else _factor(approx, self.shares)
-        return _releases(ZCDP(factor * self.budget.zcdp().rho).split(*self.shares), Neighbours(self.neighbours))
+        factor = 1.0 if approx is None else _factor(self.loss, approx, self.shares)
+        shares = ZCDP(factor * self.budget.zcdp().rho).split(*self.shares)
+        return _releases(self.loss, shares, Neighbours(self.neighbours))
 
     @property
     def cost(self) -> ZCDP:
@@ -71,11 +84,25 @@ class GeometryPlan:
         """The cost, in the terms it was asked for."""
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
 
-    def scales(self) -> "Scales":
+    def strength(self, columns: Columns, n: float) -> float:
+        """What a typical column would have over what it takes to be reported; a rule of thumb, from public facts.
+
+        Typical is a level that one record in twenty has.  With mean curvature .15 there are N = .15 n/20 events of its
+        rarer outcome, in a direction of length v: v² is κd/20, at least 1, or without weights the squared radius of the
+        box.  It takes N >= 3 h v² and N >= 2.33 hypot(σ v, h v²), and N >= 8.
+        """
+        scales, d = self.scales(), len(columns)
+        number = CURVATURE * n * _TYPICAL
+        length2 = columns.norm2 if self.target == UNWEIGHTED else max(1.0, scales.kappa(d, n) * d * _TYPICAL)
+        noise = scales.hessian * length2
+        needed = (LEAST_EVENTS, LEAST_SIGNAL * noise, SURE_EVENTS * math.hypot(scales.gradient * length2**0.5, noise))
+        return number / max(needed)
+
+    def scales(self) -> Scales:
         """The noise of every release, from public facts."""
         first, second, third, fourth = self.releases()
         notion, nowhere = Neighbours(self.neighbours), np.zeros(1)
-        risk = risk_of(third.share, notion)
+        risk = risk_of(self.loss, third.share, notion)
         stack = _deviation(fourth.noise(risk.stacked_sum(nowhere)))
         return Scales(
             crude=_deviation(first.noise(second_moment(notion))),
@@ -83,50 +110,33 @@ class GeometryPlan:
             ridge=risk.ridge,
             gradient=_deviation(third.noise(risk)),
             hessian=stack / risk.stack_weight,
-            score_cov=stack,
+            score_cov=stack / risk.score_weight,
         )
 
 
-def risk_of(share: ZCDP, neighbours: Neighbours, n: float = 1.0, centre: Array | float = 0.0) -> Risk:
-    """The weighted logistic risk whose ridge is chosen together with the noise that the share buys."""
-    loss = Logistic()
+def risk_of(loss: BinaryLoss, share: ZCDP, neighbours: Neighbours, n: float = 1.0, centre: Array | float = 0.0) -> Risk:
+    """The weighted risk whose ridge is chosen together with the noise that the share buys."""
     ridge = scale_with_ridge(share.rho, loss.curvature_bound, slope_kind(loss))
     return Risk(loss, ridge, n, neighbours, centre, in_ball=False)
 
 
 def _releases(
-    shares: tuple[ZCDP, ...], neighbours: Neighbours
+    loss: BinaryLoss, shares: tuple[ZCDP, ...], neighbours: Neighbours
 ) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
     first, second, third, fourth = _STEPS
     return (
         NoisySum(first, shares[0]),
         NoisySum(second, shares[1]),
-        PerturbedMinimum.of(third, shares[2], risk_of(shares[2], neighbours)),
+        PerturbedMinimum.of(third, shares[2], risk_of(loss, shares[2], neighbours)),
         NoisySum(fourth, shares[3]),
     )
 
 
 @lru_cache(maxsize=1024)
-def _factor(budget: ApproxDP, shares: tuple[float, ...]) -> float:
+def _factor(loss: BinaryLoss, budget: ApproxDP, shares: tuple[float, ...]) -> float:
     """By how much the zCDP shares may grow that every conversion allows: as the four releases cost together exactly."""
     rho = budget.zcdp().rho
-    return largest_factor(budget, lambda factor: _releases(ZCDP(factor * rho).split(*shares), Neighbours.REPLACE))
-
-
-@dataclass(frozen=True)
-class Scales:
-    """Standard deviation of the noise in each release, and the ridge λ."""
-
-    crude: float
-    moments: float
-    ridge: float
-    gradient: float
-    hessian: float
-    score_cov: float
-
-    def kappa(self, d: int, n: float) -> float:
-        """The radius factor of a geometry of d columns."""
-        return radius_factor(d, n, self.hessian, self.gradient)
+    return largest_factor(budget, lambda factor: _releases(loss, ZCDP(factor * rho).split(*shares), Neighbours.REPLACE))
 
 
 def _deviation(law: Law) -> float:

@@ -1,0 +1,198 @@
+"""From the released fit to what is said about it: sets of columns, estimates, the law of their error.
+
+S is reported, N stays in the model without an interval, Z is left out (coefficient 0).  The estimand is the coefficient
+of S in the model of S and N, both fitted.  Symbols as in `aside`; with r = E_Z θ_Z and E_SN the map of the columns of
+the model,
+
+    taken = E_SN⁺ r       what of Z the others take over: no linear predictor changes
+    r'    = r - E_SN taken      the rest, which moves the gradient by H r', with its noise
+    Γ     = H_SS⁻¹ H_SN   by which an error of θ_N moves θ_S
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpinfer.maths.allowed import AllowedLaw, no_law
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.aside import LEAST_SIGNAL, Block, Estimate, Fitted, block, events, reportable
+from dpinfer.maths.entering import Shape
+from dpinfer.maths.moments import Indices, raised
+from dpinfer.maths.posterior import LEAST_EVENTS
+
+_KNOWN = 0.5  # least information on N, in units of its noise
+_TWO_SIDED = 1.96  # lengths are compared at the usual level
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A choice of N, and what it makes of the fit of S.
+
+    The estimate is ``coef``, ``start`` plus the debiasing ``step``; ``beside`` are the working values of N, and
+    ``shift`` moves the centre of N.  The variance of the estimate has three parts: ``sampling``, ``noise`` (b, and the
+    noise of H in the step and in H r'), and ``moved``, the second moment of what the error of N adds.  ``bent`` is the
+    second-order allowance; ``vague`` says that N leaves the intercept open.
+    """
+
+    stays: Indices
+    beside: Array
+    shift: Array
+    start: Array
+    step: Array
+    sampling: Array
+    noise: Array
+    moved: Array
+    bent: Array
+    vague: bool
+
+    @property
+    def coef(self) -> Array:
+        """θ_S after the debiasing step."""
+        return np.asarray(self.start + self.step)
+
+    @property
+    def size(self) -> float:
+        """Mean logarithm of the half lengths of the intervals of S."""
+        variance = np.diag(self.sampling + self.noise) + np.maximum(np.diag(self.moved), 0.0)
+        return float(np.log(_TWO_SIDED * np.sqrt(variance) + self.bent).mean())
+
+
+def stay_or_leave(fit: Fitted, reported: Indices) -> Split:
+    """All others are left out, but for those whose staying makes the intervals of S shorter on average.
+
+    A twin or a rare level is left out at no cost: the others take over its effect.  A strong column that is little
+    related to S stays: without it a large r' would have to be undone.
+    """
+    some = block(fit, reported)
+    out, stays = np.setdiff1d(np.arange(len(fit)), reported), reported[:0]
+    best = split(fit, reported, stays, some)
+    while len(out):
+        tries = [split(fit, reported, np.append(stays, j), some) for j in out]
+        j = int(np.argmin([one.size for one in tries]))
+        if tries[j].size >= best.size:
+            break
+        stays, out, best = np.append(stays, out[j]), np.delete(out, j), tries[j]
+    return best
+
+
+def split(fit: Fitted, S: Indices, N: Indices, some: Block) -> Split:
+    """The fit of S with N in the model and the rest moved to 0; ``some`` is the block of S.
+
+    H (E_S step - r') = g + noise is exact for a quadratic risk.  The noise Z of H is that of Z(E_S step - r') there, to
+    first order: its covariance is h²/2 (‖s‖² + ‖r'‖²) I + h²/2 s sᵀ on E_S, s = E_S step, as r' is orthogonal to E_S.
+    """
+    k, E, h = len(fit), some.back, fit.scales.hessian
+    model = np.concatenate([S, N])
+    Z = np.setdiff1d(np.arange(k), model)
+    taken, beyond = np.zeros(len(model)), np.zeros(k)
+    if len(Z):
+        r = fit.back[:, Z] @ fit.coef[Z]
+        taken = np.linalg.lstsq(fit.back[:, model], r, rcond=None)[0]
+        beyond = r - fit.back[:, model] @ taken
+    gradient = fit.gradient + fit.hessian @ beyond
+    total = fit.total + h**2 / 2 * float(beyond @ beyond) * np.eye(k)
+    step, influence = some.inverse @ (E.T @ gradient), E @ some.inverse
+    s = E @ step
+    noise = total - fit.score_cov + h**2 / 2 * (float(s @ s) * np.eye(k) + np.outer(s, s))
+    shift = np.where(fit.dummy[N], -fit.centre[N], 0.0)  # the intercept: at the reference level of N
+    start, beside = fit.coef[S] + taken[: len(S)], fit.coef[N] + taken[len(S) :]
+    start[0] += shift @ beside
+    moved, vague = _moved(fit, N, some, (gradient, total, shift))
+    return Split(
+        stays=N,
+        beside=beside,
+        shift=shift,
+        start=start,
+        step=step,
+        sampling=influence.T @ fit.score_cov @ influence,
+        noise=influence.T @ noise @ influence,
+        moved=moved,
+        bent=step**2 * np.where(fit.dummy[S], 1.0, fit.spread[S]) / 2,
+        vague=bool(vague > influence[:, 0] @ total @ influence[:, 0]),
+    )
+
+
+def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Array]) -> tuple[Array, float]:
+    """Second moment of the move of θ_S by the error of θ_N, and that of the intercept with the noise of Γ.
+
+    θ_N is held at its released value in the equation of S, so its error δ moves θ_S by -Γδ.  Γ is not used in the
+    estimate; that its released value has noise is no error, and is taken off: a = E_S H_SS⁻¹ has E(aᵀZb)² at least
+    h²/2 ‖a‖²‖b‖².  The information on N is lowered by one deviation of its noise, for N is what was found weak.
+    """
+    if not len(N):
+        return np.zeros(some.inverse.shape), 0.0
+    gradient, total, shift = known
+    h, E, EN = fit.scales.hessian, some.back, fit.back[:, N]
+    coupling = some.inverse @ (E.T @ fit.hessian @ EN)
+    own = EN - E @ coupling  # directions of N given S
+    unit = np.sqrt(h) * np.linalg.norm(own, axis=0)
+    information = raised(own.T @ fit.hessian @ own / np.outer(unit, unit) - np.eye(len(N)), _KNOWN)
+    inner, slope = np.linalg.inv(information) / np.outer(unit, unit), own.T @ gradient
+    error = inner @ (own.T @ total @ own + np.outer(slope, slope)) @ inner
+    coupling[0] -= shift
+    whole = coupling @ error @ coupling.T
+    a = E @ some.inverse
+    return np.asarray(whole - h**2 / 2 * np.trace(error @ (own.T @ own)) * (a.T @ a)), float(whole[0, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Conclusion:
+    """Places among the columns of the fit: reported with an interval, in the model without one, with too few events.
+
+    ``coef`` has a number for every column of the fit, 0 for what is left out; ``centre`` is where its intercept is the
+    linear predictor.  ``law`` is the law of the error of what is reported.
+    """
+
+    reported: Indices
+    silent: Indices
+    few: Indices
+    coef: Array
+    centre: Array
+    law: AllowedLaw
+
+
+def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
+    """Which coefficients are reported, which columns stay in the model, and what is known about the former.
+
+    ``draws`` and ``seed`` are those of the law's sample.
+    """
+    seen, kept = events(fit), reportable(fit)
+    some, best = block(fit, kept), stay_or_leave(fit, kept)
+    clear = np.ones(len(kept), dtype=bool)
+    clear[0] = not best.vague and some.information[0] >= LEAST_EVENTS and some.signal[0] >= LEAST_SIGNAL
+    coef, centre = np.zeros(len(fit)), fit.centre.copy()
+    coef[kept], coef[best.stays] = best.coef, best.beside
+    centre[best.stays] += best.shift
+    few = seen.allowance[kept]
+    law = AllowedLaw(
+        sampling=best.sampling,
+        noise=best.noise + _semidefinite(best.moved, np.sqrt(np.diag(best.sampling + best.noise))),
+        below=best.bent + np.where(seen.toward[kept] < 0, few, 0.0),
+        above=best.bent + np.where(seen.toward[kept] > 0, few, 0.0),
+        draws=draws,
+        seed=seed,
+    )
+    return Conclusion(
+        reported=kept[clear],
+        silent=np.concatenate([kept[~clear], best.stays]),
+        few=np.flatnonzero(~seen.enough),
+        coef=coef,
+        centre=centre,
+        law=law.mapped(np.eye(len(kept))[clear]),
+    )
+
+
+def nothing(found: Estimate, shape: Shape, centre: Array, seed: int) -> Conclusion:
+    """Where the fit as a whole is not identified: every column stays in the model, and nothing is reported."""
+    kept, none = shape.kept, shape.kept[:0]
+    coef = shape.preconditioner.T @ found.coef
+    coef[0] = centre[kept] @ coef
+    return Conclusion(none, np.arange(len(kept)), none, coef, centre[kept], no_law(seed))
+
+
+def _semidefinite(moved: Array, scale: Array) -> Array:
+    """A second moment with the diagonal of this one, or 0: noise taken off it can leave it indefinite."""
+    relative = moved / np.outer(scale, scale)
+    near = raised(relative, 0.0)
+    factor = np.sqrt(np.maximum(np.diag(relative), 0.0) / np.maximum(np.diag(near), np.finfo(float).tiny)) * scale
+    return np.asarray(near * np.outer(factor, factor))

@@ -1,0 +1,75 @@
+"""A normal law with allowances: intervals, p-values, maps and draws against each other."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpinfer.maths import error
+from dpinfer.maths.allowed import AllowedLaw, no_law
+
+
+def law(**changes):
+    fields = {
+        "sampling": np.array([[1.0, 0.3], [0.3, 0.5]]),
+        "noise": np.array([[0.5, -0.2], [-0.2, 0.4]]),
+        "below": np.array([0.1, 0.0]),
+        "above": np.array([0.3, 0.2]),
+        "draws": 40_000,
+        "seed": 3,
+    }
+    return AllowedLaw(**{**fields, **changes})
+
+
+PLAIN = law(below=np.zeros(2), above=np.zeros(2))
+
+
+def test_intervals_are_normal_ones_and_the_allowances():
+    found, half = law().interval(np.array([1.0, -2.0]), 0.9), 1.644854 * np.sqrt([1.5, 0.9])
+    assert np.allclose(found[:, 0], np.array([0.9, -2.0]) - half)
+    assert np.allclose(found[:, 1], np.array([1.3, -1.8]) + half)
+    assert np.allclose(law().noise_share(), [0.5 / 1.5, 0.4 / 0.9])
+
+
+@pytest.mark.parametrize("estimate", [np.array([2.9, -1.4]), np.array([0.05, 0.1]), np.array([-1.0, 1.0])])
+def test_p_values_are_dual_to_intervals(estimate):
+    for j, p in enumerate(law().p_values(estimate)):
+        low, high = law().interval(estimate, min(1 - p, 1 - 1e-12) if p < 1 else 1e-9)[j]
+        if p < 1:
+            assert min(abs(low), abs(high)) == pytest.approx(0, abs=1e-6)
+        else:
+            assert low <= 0 <= high
+
+
+def test_a_map_carries_allowances_by_their_sign():
+    mapped = law().mapped(np.array([[1.0, -2.0], [-1.0, 0.0]]))
+    assert np.allclose(mapped.below, [0.1 + 2 * 0.2, 0.3])
+    assert np.allclose(mapped.above, [0.3 + 2 * 0.0, 0.1])
+    matrix = np.array([[1.0, -2.0], [-1.0, 0.0]])
+    assert np.allclose(mapped.covariance(), matrix @ law().covariance() @ matrix.T)
+    drawn = PLAIN.mapped(matrix).sample()
+    assert np.allclose(np.cov(drawn.T), matrix @ PLAIN.covariance() @ matrix.T, rtol=0.05)
+
+
+def test_draws_are_as_wide_as_intervals():
+    tails = np.quantile(law().sample(), [0.025, 0.975], axis=0).T
+    assert tails == pytest.approx(law().interval(np.zeros(2), 0.95), abs=0.06)
+    assert np.array_equal(law().sample(), law().sample())
+    assert not np.array_equal(law().sample(), law(seed=4).sample())
+
+
+def test_bands_and_tests_of_several_coefficients():
+    bands = error.simultaneous(np.zeros(2), law(), 0.95)
+    inside = ((law().sample() >= bands[:, 0]) & (law().sample() <= bands[:, 1])).all(axis=1)
+    assert inside.mean() == pytest.approx(0.95, abs=0.002)
+    statistic, p_value = error.wald(np.array([2.0, 0.5]), PLAIN)
+    assert p_value == pytest.approx(stats.chi2(2).sf(statistic), abs=0.01)
+    assert error.wald(np.array([2.0, 0.5]), law())[1] > p_value
+
+
+def test_the_law_of_nothing():
+    nothing = no_law(3)
+    assert nothing.covariance().shape == (0, 0)
+    assert nothing.interval(np.zeros(0), 0.95).shape == (0, 2)
+    assert nothing.p_values(np.zeros(0)).shape == nothing.noise_share().shape == (0,)
+    assert nothing.mapped(np.zeros((0, 0))).sample().shape == (1, 0)
+    assert error.simultaneous(np.zeros(0), nothing, 0.95).shape == (0, 2)

@@ -1,0 +1,118 @@
+"""What is left out and what stays: exact for a quadratic risk, and a choice that shortens intervals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpinfer.maths.aside import block
+from dpinfer.maths.conclude import conclude, split, stay_or_leave
+from dpinfer.maths.moments import Indices
+from handmade import SCALES, STRONG
+
+EXACT = replace(SCALES, hessian=1e-6)
+NONE: Indices = np.zeros(0, dtype=np.intp)
+
+
+def quadratic(seed=0, hessian=1e-6, spread=1.0):
+    """A fit of a quadratic risk with minimum at ``best``: its gradient is known everywhere."""
+    rng = np.random.default_rng(seed)
+    E, B = rng.standard_normal((4, 4)) + 3 * np.eye(4), rng.standard_normal((4, 4)) * spread
+    H = B @ B.T * 40 + 200 * np.eye(4)
+    theta, best = rng.standard_normal(4), rng.standard_normal(4)
+    g = H @ E @ (best - theta)
+    fit = replace(STRONG, hessian=H, released=H, back=E, coef=theta, gradient=g)
+    return replace(fit, scales=replace(SCALES, hessian=hessian)), best
+
+
+def restricted(fit, best, model):
+    """Minimum of the quadratic risk over coefficients of the model's columns alone."""
+    K = fit.back.T @ fit.hessian @ fit.back
+    return np.linalg.solve(K[np.ix_(model, model)], K[model] @ best)
+
+
+@pytest.mark.parametrize("S", [[0, 1, 2, 3], [0, 2], [0, 1, 3]])
+def test_leaving_columns_out_is_exact_for_a_quadratic_risk(S):
+    fit, best = quadratic()
+    kept = np.array(S)
+    found = split(fit, kept, NONE, block(fit, kept))
+    assert found.coef == pytest.approx(restricted(fit, best, kept), rel=1e-6)
+
+
+def test_a_twin_hands_its_effect_over_at_no_cost():
+    fit, _ = quadratic()
+    E = fit.back.copy()
+    E[:, 3] = E[:, 1]
+    twin = replace(fit, back=E, scales=replace(SCALES, hessian=5.0), gradient=np.zeros(4))
+    kept = np.array([0, 1, 2])
+    found = split(twin, kept, NONE, block(twin, kept))
+    assert found.start == pytest.approx(fit.coef[:3] + np.array([0, fit.coef[3], 0]))
+    assert found.step == pytest.approx(0, abs=1e-9)
+
+
+def test_the_noise_of_the_hessian_is_that_of_the_move():
+    """Against draws: the estimate from H plus noise, with the same coefficients and gradient."""
+    fit, _ = quadratic(hessian=8.0)
+    fit = replace(fit, score_cov=np.zeros((4, 4)), gradient=np.array([90.0, -60.0, 40.0, 50.0]))
+    fit = replace(fit, scales=replace(fit.scales, gradient=1e-9))
+    kept, rng = np.array([0, 1, 2]), np.random.default_rng(1)
+    claimed = split(fit, kept, NONE, block(fit, kept)).noise
+    drawn = []
+    for _ in range(4000):
+        Z = rng.standard_normal((4, 4)) / np.sqrt(2)
+        noisy = replace(fit, hessian=fit.hessian + 8.0 * (Z + Z.T) / np.sqrt(2))
+        drawn.append(split(noisy, kept, NONE, block(noisy, kept)).coef)
+    assert np.diag(np.cov(np.array(drawn).T)) == pytest.approx(np.diag(claimed), rel=0.15)
+
+
+def test_the_error_of_a_column_that_stays_reaches_the_others():
+    """θ_N is off by δ: θ_S moves by Γδ.  With a known H the second moment is Γ C Γᵀ."""
+    fit, best = quadratic()
+    kept, stays = np.array([0, 1, 2]), np.array([3])
+    some = block(fit, kept)
+    found = split(fit, kept, stays, some)
+    K = fit.back.T @ fit.hessian @ fit.back
+    coupling = some.inverse @ K[kept][:, stays]
+    own = np.linalg.inv(np.linalg.inv(K)[np.ix_(stays, stays)])
+    slope = (fit.back[:, stays] - some.back @ coupling).T @ fit.gradient
+    assert slope == pytest.approx(own @ (best - fit.coef)[stays])  # what N would still step
+    coupling[0] += fit.centre[3]  # the intercept is at the reference of N
+    assert (np.diag(found.moved) >= ((coupling @ (best - fit.coef)[stays]) ** 2) * 0.99).all()
+    assert found.start[0] == pytest.approx(fit.coef[0] - 0.2 * fit.coef[3])
+    assert found.shift.tolist() == [-0.2]
+
+
+def test_a_strong_unrelated_column_stays_and_a_twin_leaves():
+    """Leaving out a large, unrelated effect moves the gradient by a lot; a twin's effect is taken over."""
+    back, h = np.eye(4), replace(SCALES, hessian=3.0)
+    H = np.diag([400.0, 300.0, 200.0, 60.0])
+    H[0, 3] = H[3, 0] = 20.0
+    unrelated = replace(STRONG, hessian=H, released=H, back=back, coef=np.array([0.5, 1.0, 1.0, 6.0]), scales=h)
+    unrelated = replace(unrelated, gradient=np.array([1.0, 1.0, 1.0, 1.0]))
+    assert stay_or_leave(unrelated, np.array([0, 1, 2])).stays.tolist() == [3]
+    twin = back.copy()
+    twin[:, 3] = back[:, 1]
+    twin[3, 3] = 0.02
+    assert stay_or_leave(replace(unrelated, back=twin), np.array([0, 1, 2])).stays.tolist() == []
+
+
+def test_a_conclusion_is_whole():
+    fit, best = quadratic()
+    fit = replace(fit, gradient=fit.gradient / 50, ends=np.full((4, 2), np.nan), dummy=np.zeros(4, dtype=bool))
+    said = conclude(fit, 1000, 1)
+    assert said.reported.tolist() == [0, 1, 2, 3]
+    assert said.law.interval(said.coef, 0.95).shape == (4, 2)
+    assert said.coef == pytest.approx(fit.coef + (best - fit.coef) / 50)
+    weak = replace(fit, hessian=np.diag([2.0, 400.0, 300.0, 200.0]), back=np.eye(4), scales=SCALES)
+    said = conclude(weak, 1000, 1)
+    assert 0 in said.silent
+    assert len(said.law.covariance()) == len(said.reported)
+
+
+def test_what_moves_the_others_is_a_second_moment():
+    """Noise taken off it can leave it indefinite: the law still has a covariance, with the same variances."""
+    fit, _ = quadratic(seed=3, hessian=30.0, spread=2.0)
+    H = fit.hessian.copy()
+    fit = replace(fit, hessian=H, ends=np.full((4, 2), np.nan), gradient=fit.gradient / 20)
+    said = conclude(fit, 1000, 1)
+    assert np.linalg.eigvalsh(said.law.covariance())[0] > 0

@@ -1,0 +1,90 @@
+"""Moments from two noisy releases: right without noise, better than the release with it."""
+
+import numpy as np
+import pytest
+
+from dpinfer.maths.arrays import unsvec
+from dpinfer.maths.moments import Columns, preconditioner
+from dpinfer.maths.posterior import Crude, posterior, refined
+
+COLUMNS = Columns(np.array([False, False, False, True, True]), np.array([-1, 0, 1, 2, 2]))
+N = 4000
+
+
+def rows(seed=0, constant=False):
+    rng = np.random.default_rng(seed)
+    numbers = np.clip(rng.standard_normal((N, 2)) / 4 + [0.2, -0.1], -1, 1)
+    numbers[:, 1] = 0.3 if constant else 0.6 * numbers[:, 0] + 0.8 * numbers[:, 1]
+    level = rng.choice(3, N, p=[0.6, 0.3, 0.1])
+    return np.column_stack([np.ones(N), numbers, level == 1, level == 2]).astype(float)
+
+
+def noise(scale, seed, d=5):
+    return scale * unsvec(np.random.default_rng(seed).standard_normal(d * (d + 1) // 2), d)
+
+
+def test_without_noise_the_release_is_kept():
+    x = rows()
+    assert np.allclose(posterior(x.T @ x, COLUMNS, N, 1e-6), x.T @ x, atol=1)
+
+
+def test_levels_exclude_each_other_and_means_are_possible():
+    x = rows()
+    for seed in range(20):
+        M = posterior(x.T @ x + noise(800.0, seed), COLUMNS, N, 800.0)
+        m = M[0] / N
+        assert M[0, 0] == pytest.approx(N)
+        assert (m[3:] > 0).all()
+        assert m[3:].sum() <= 0.99 + 1e-9
+        assert np.linalg.eigvalsh(M)[0] > 0
+
+
+def test_correlations_are_shrunk_towards_none():
+    """With noise as large as they are, the posterior is nearer to the truth than the release."""
+    x = rows()
+    exact = x.T @ x / N
+    errors = []
+    for seed in range(60):
+        noisy = x.T @ x + noise(300.0, seed)
+        M = posterior(noisy, COLUMNS, N, 300.0)
+        errors.append([np.abs(noisy / N - exact)[1:, 1:].mean(), np.abs(M / N - exact)[1:, 1:].mean()])
+    released, known = np.mean(errors, axis=0)
+    assert known < 0.75 * released
+
+
+def second(x, y, scale, seed=0):
+    M = posterior(x.T @ x, COLUMNS, N, 50.0)
+    A = preconditioner(M, COLUMNS, N, 4.0)
+    u = x @ A.T
+    w = 1 / np.maximum(1, (u**2).sum(axis=1))
+    shaken = noise(scale, seed), scale * np.random.default_rng(seed).standard_normal(5)
+    released = (u * w[:, None]).T @ u + shaken[0], (w * y / 2) @ u + shaken[1]
+    return refined(*released, scale, Crude(M, float(N), A), COLUMNS), w
+
+
+def test_the_second_release_is_mapped_back():
+    x = rows()
+    y = np.where(np.random.default_rng(1).random(N) < 0.3, 1.0, -1.0)
+    known, w = second(x, y, 1e-6)
+    exact = (x * w[:, None]).T @ x
+    assert np.allclose(known.score, (w * y / 2) @ x, atol=1e-3)
+    assert np.allclose(known.matrix[1:, 1:], exact[1:, 1:], rtol=0.1, atol=0.03 * N)
+    assert known.two_classes
+    assert known.of(np.array([0, 2])).shape == (2, 2)
+
+
+@pytest.mark.parametrize("label", [1.0, -1.0])
+def test_one_class_is_seen(label):
+    assert not second(rows(), np.full(N, label), 5.0)[0].two_classes
+    rare = np.where(np.arange(N) < 20, -label, label)
+    assert not second(rows(), rare, 20.0)[0].two_classes
+    assert second(rows(), np.where(np.arange(N) < 800, -label, label), 20.0)[0].two_classes
+
+
+def test_a_constant_column_has_no_presence():
+    """The first release gives it some variance; the second release alone knows better."""
+    y = np.where(np.random.default_rng(1).random(N) < 0.3, 1.0, -1.0)
+    absent = [second(rows(constant=True), y, 5.0, seed)[0].presence for seed in range(100)]
+    assert np.mean([p[2] >= 2 for p in absent]) <= 0.06
+    assert np.all([p[[0, 1, 3, 4]] >= 2 for p in absent])
+    assert np.all([second(rows(), y, 5.0, seed)[0].presence >= 2 for seed in range(20)])
