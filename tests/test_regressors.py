@@ -196,7 +196,7 @@ def test_bad_outcomes_and_quantiles():
         with pytest.raises(dp.InputError, match=message):
             of(dp.QuantileRegression, **options).fit(X, Y)
     with pytest.raises(dp.InputError, match="numeric outcome"):
-        of(dp.HuberRegression).fit(X, ["a"] * N)
+        of(dp.HuberRegression).fit(X, np.array(["a"] * N))
     with pytest.raises(dp.InputError, match="one dimension"):
         of(dp.HuberRegression).fit(X, X)
     with pytest.raises(dp.InputError, match="requires y"):

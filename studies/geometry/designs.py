@@ -49,7 +49,8 @@ def load(name: str, folder: Path) -> Data:
         table, bounds, factors = _READERS[name](folder)
         terms = [Number(column, *limits) for column, limits in bounds.items()]
         terms += [_factor(table, column) for column in factors]
-    design, source = read(table, Outcome("outcome", (False, True)), Terms.plain(terms), "margin")
+    design, pending = read(table, Outcome("outcome", (False, True)), Terms.plain(terms), "margin")
+    source = pending.read()
     return Data(source.block.rows, source.block.labels, design)
 
 

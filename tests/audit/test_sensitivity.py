@@ -114,7 +114,7 @@ def test_guarantee_minimiser_sensitivity(loss):
         risk = Risk.penalised(loss, c, n)
         rows = rng.standard_normal((n + 1, d))
         rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
-        a, b = (minimum(risk, Rows.of(r, np.ones(n)).total, np.zeros(d)) for r in (rows[:-1], rows[1:]))
+        a, b = (minimum(risk, Rows.of(r, np.ones(n)).total, np.zeros(d)).coef for r in (rows[:-1], rows[1:]))
         assert np.linalg.norm(a - b) <= risk.minimiser_sensitivity() * (1 + 1e-9)
 
 
@@ -122,6 +122,6 @@ def test_minimiser_sensitivity_is_attained():
     """One record of the linear part of the hinge, turned round: the minimum moves by exactly 1/(nc)."""
     c = 2.0
     risk = Risk.penalised(dp.HuberHinge(0.5), c, 1)
-    a, b = (minimum(risk, Rows.of([[s]], [1.0]).total, np.zeros(1)) for s in (1.0, -1.0))
+    a, b = (minimum(risk, Rows.of([[s]], [1.0]).total, np.zeros(1)).coef for s in (1.0, -1.0))
     assert abs(a - b)[0] == pytest.approx(risk.minimiser_sensitivity(), rel=1e-9)
     assert risk.minimiser_sensitivity() == 1 / c

@@ -186,7 +186,7 @@ def test_the_noise_of_the_minimum_is_recovered(neighbours, loss):
     rho, found = 0.8, []
     risk = weighted_risk(ridge_for(loss, rho), np.array([0.5, -1.0, 0.2]), 60, neighbours, loss)
     release, source = PerturbedMinimum.of("estimate", dp.ZCDP(rho), risk), Rows(Block(X, y).mapped(np.eye(DIM)))
-    for seed in range(400):
+    for seed in range(700):
         t = gate_of(seed, release).release(release, source, risk).value
         scores = [label * -expit(-label * (x @ t)) for x, label in zip(X, y, strict=True)]
         if loss == LOSSES["capped"]:  # v(p - y), p the probability of the label 1

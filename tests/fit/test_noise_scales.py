@@ -10,7 +10,7 @@ from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.risk import Risk
 from support import LOSSES, RESIDUAL_LOSSES, exact_gradient, follows, labelled, numeric
 
-N, C, FITS = 40, 0.05, 600
+N, C, FITS = 40, 0.05, 1000
 X, Y = labelled(N, 3)
 OBJECTIVE, OUTPUT = dp.ObjectivePerturbation("laplace"), dp.OutputPerturbation()
 GAUSSIAN = dp.ObjectivePerturbation("gaussian")

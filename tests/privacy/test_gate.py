@@ -12,7 +12,7 @@ from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
+from dpinfer.privacy.release import MASK, LaplaceMinimum, NoisySum, PerturbedMinimum
 from support import LOSSES, follows, gate_of, labelled, noisy_sum, weighted_risk
 
 X, Y = labelled(60, 3)
@@ -125,8 +125,8 @@ def test_a_release_has_the_parameters_that_were_booked():
     """A minimum is released with the noise that was booked, and of no other risk: the cost rests on both."""
     risk, source = Risk.penalised(dp.Logistic(), 0.1, 100), Rows.of(np.full((100, 2), 0.5), np.ones(100))
     booked = {
-        PerturbedMinimum.of("estimate", dp.ZCDP(0.5), risk): risk.perturbation_scale(0.5),
-        LaplaceMinimum.of("estimate", dp.PureDP(1.0), risk, sharp=False): risk.perturbation_rate(1.0),
+        PerturbedMinimum.of("estimate", dp.ZCDP(0.5), risk): risk.perturbation_scale(0.5 * (1 - MASK)),
+        LaplaceMinimum.of("estimate", dp.PureDP(1.0), risk, sharp=False): risk.perturbation_rate(1 - MASK),
     }
     others = [Risk.penalised(dp.Logistic(), 0.05, 100), weighted_risk(5.0, np.zeros(2), 100)]
     for release, size in booked.items():

@@ -16,6 +16,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from dpinfer.errors import InputError
+from dpinfer.maths.laws import Gaussian, SphericalLaplace
 from dpinfer.privacy import balls
 from dpinfer.privacy import noise as rounded
 from dpinfer.privacy.noise import SeededBits, SystemBits, rounded_gaussian, rounded_laplace
@@ -388,8 +389,8 @@ def test_a_precision_that_others_change(monkeypatch, precision):
         assert lock.__enter__.call_count == lock.__exit__.call_count + 1  # our threads keep to one at a time
         return workprec(precision if len(asked) % 2 else bits)
 
-    monkeypatch.setattr(rounded, "_PRECISION", lock)
-    monkeypatch.setattr(rounded, "ctx", MagicMock(workprec=meddling))
+    monkeypatch.setattr(balls, "_PRECISION", lock)
+    monkeypatch.setattr(balls, "ctx", MagicMock(workprec=meddling))
     assert np.array_equal(rounded_gaussian(2.0**20, 50, SeededBits(10)), expected)
     assert len(asked) >= 50
 
@@ -467,3 +468,28 @@ def test_a_seed_repeats():
     for draw in (lambda bits: rounded_gaussian(2.0**40, 5, bits), lambda bits: rounded_laplace(2.0**40, 5, bits)):
         assert np.array_equal(draw(SeededBits(3)), draw(SeededBits(3)))
         assert not np.array_equal(draw(SeededBits(3)), draw(SeededBits(4)))
+
+
+def test_guarantee_exactly_rounded():
+    """A law in steps of a grid is its rounded draw: the scale over the step, or one over rate times step."""
+    for law, draw in (
+        (Gaussian(3.7), rounded_gaussian(3.7 / 2**-9, 5, SeededBits(1))),
+        (SphericalLaplace(0.25), rounded_laplace(4.0 / 2**-9, 5, SeededBits(1))),
+    ):
+        assert np.array_equal(rounded.rounded(law, 2**-9, 5, SeededBits(1)), draw)
+    values = rounded.rounded(Gaussian(1.5), 2**-20, 200_000, SeededBits(2)) * 2.0**-20
+    assert follows(values, stats.norm(scale=1.5))
+    assert not follows(values, stats.norm(scale=1.04 * 1.5))
+
+
+def test_guarantee_fresh_noise(monkeypatch):
+    asked, urandom = [], os.urandom
+    monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or urandom(size))
+    draws = {tuple(rounded.rounded(Gaussian(1.0), 2**-20, 4, rounded.bits_of(None)).tolist()) for _ in range(20)}
+    assert len(draws) == 20
+    assert asked[:20].count(32) >= 19  # every number of every draw is the operating system's
+    first, second = (rounded.rounded(Gaussian(1.0), 2**-20, 4, rounded.bits_of(3)) for _ in range(2))
+    assert np.array_equal(first, second)
+    for wrong in (-1, True, 1.5, "a"):
+        with pytest.raises(InputError, match="insecure_seed"):
+            rounded.bits_of(wrong)

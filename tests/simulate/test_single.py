@@ -29,7 +29,8 @@ type = "category"
 levels = ["x", "y", "z"]
 """)
 FORMULA = "y ~ a + b"
-DESIGN, SOURCE = read(TABLE, *parse(FORMULA, SCHEMA), "margin")
+DESIGN, PENDING = read(TABLE, *parse(FORMULA, SCHEMA), "margin")
+SOURCE = PENDING.read()
 
 
 def study(budget=None, **options):

@@ -12,10 +12,9 @@ from reprlib import repr as short
 from typing import TYPE_CHECKING, Any
 
 import dpinfer as dp
-from dpinfer.data import files
+from dpinfer.data import table
 from dpinfer.data.columns import Column
 from dpinfer.data.formula import parse
-from dpinfer.data.table import misfit, open_table
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.penalised.plan import default_plan
 from dpinfer.privacy.accountant import Total
@@ -229,13 +228,7 @@ class Data:
 
     def shape(self) -> int:
         """The number of records, after checking that names and types fit the schema; no value is looked at."""
-        blank = files.blank(self.table, self.columns) if isinstance(self.table, Path) else self.table
-        table = open_table(blank, ())
-        for column in self.columns:
-            fault = misfit(table, column)
-            if fault:
-                raise InputError(fault)
-        return files.count(self.table, self.columns) if isinstance(self.table, Path) else len(self.table)
+        return table.shape(self.table, self.columns)
 
 
 def data_of(spec: Spec) -> Data:

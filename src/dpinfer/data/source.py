@@ -1,11 +1,13 @@
 """Where bounded rows live.  A backend is one method: the total of a function over blocks of rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
@@ -48,7 +50,7 @@ class Rows:
         """
         rows = numbers("X", X, "encode it as numbers")
         remedy = "code it as -1 and +1" if kind == "margin" else "scale it to [-1, 1] by its public bounds"
-        labels = numbers("y", y, remedy, kinds="fiu")
+        labels = numbers("y", y, remedy, kinds="fiu", depth=1)
         if rows.ndim != 2:
             raise InputError(f"X must have two dimensions (records, columns), not {rows.ndim}")
         return cls.encoded(clip_rows(rows), labels, kind)
@@ -115,46 +117,14 @@ class Mapped:
         return self.source.total(lambda block: of_block(block.mapped(self.matrix)))
 
 
+@dataclass(frozen=True, repr=False)
+class Pending:
+    """Records that nobody has looked at yet; their number is known."""
+
+    n: int
+    read: Callable[[], Rows]
+
+
 def mapped(source: Source, matrix: Array) -> Source:
     """The rows matrix @ x with their weights; rows in memory are mapped once."""
     return Rows(source.block.mapped(matrix)) if isinstance(source, Rows) else Mapped(source, matrix)
-
-
-@np.errstate(all="ignore")
-def numbers(name: str, values: npt.ArrayLike, remedy: str, kinds: str = "fiub") -> Array:
-    """An array of floats, refused by shape and type alone; the message never quotes a value.
-
-    In a list, None is a missing number: what a list holds must not decide whether the call fails.
-    """
-    fault = None
-    try:
-        array = _array(values, kinds)
-        if array.dtype.kind not in kinds:
-            fault = f"{name} must hold real numbers, not {array.dtype}: {remedy}"
-    except (TypeError, ValueError):
-        fault = f"{name} is not a rectangular array of numbers: {remedy}"
-    if fault is not None:  # raised here, so that no error that quotes a value hangs on it
-        raise InputError(fault)
-    return array.astype(np.float64)
-
-
-def _array(values: Any, kinds: str) -> npt.NDArray[Any]:
-    """An array whose type does not depend on which values are missing."""
-    if hasattr(values, "dtypes") and hasattr(values, "to_numpy"):  # pandas: nullable columns too
-        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    array = np.asarray(values)
-    if array.dtype.kind != "O" or hasattr(values, "dtype"):
-        return array
-    return np.array([_float(value, kinds) for value in array.ravel()], dtype=np.float64).reshape(array.shape)
-
-
-def _float(value: Any, kinds: str) -> float:
-    """A number of a list; None, and what is too large for a float, are missing."""
-    if value is None:
-        return np.nan
-    if not isinstance(value, int | float | np.number | np.bool_) or (isinstance(value, bool) and "b" not in kinds):
-        raise TypeError
-    try:
-        return float(value)
-    except OverflowError:
-        return np.nan

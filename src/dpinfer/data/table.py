@@ -9,17 +9,15 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import numpy.typing as npt
 
 from dpinfer.data import files
-from dpinfer.data.columns import Category, Column, Level, Number, Outcome
+from dpinfer.data.columns import Category, Column, Number, Outcome
 from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
+from dpinfer.data.source import Pending, Rows
 from dpinfer.data.terms import Factor, Terms
+from dpinfer.data.values import Cells, Codes, cells_of, kind_of, match, to_numbers, to_places
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-
-Codes = npt.NDArray[np.intp]
 
 
 def open_table(native: Any, columns: Iterable[Column]) -> nw.DataFrame[Any]:
@@ -64,11 +62,30 @@ def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
     return np.asarray(np.clip(np.where(np.isfinite(values), values, np.nan), outcome.low, outcome.high))
 
 
-def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Rows]:
-    """The encoding of a formula and the bounded records of a table; ``kind`` is what the loss is a function of."""
-    design, table = Design.of_formula(outcome, terms, kind), open_table(native, [outcome, *terms.columns])
-    rows, labels = design.rows(read_terms(table, terms)), read_labels(table, outcome)
-    return design, Rows.encoded(rows, design.outcome.bounded(labels), kind)
+def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Pending]:
+    """The encoding of a formula and the records of a table; ``kind`` is what the loss is a function of.
+
+    Guarantee [types_first]: names, types and the number of rows are looked at now, values when the records are read.
+    """
+    design, columns = Design.of_formula(outcome, terms, kind), [outcome, *terms.columns]
+
+    def rows() -> Rows:
+        table = open_table(native, columns)
+        labels = design.outcome.bounded(read_labels(table, outcome))
+        return Rows.encoded(design.rows(read_terms(table, terms)), labels, kind)
+
+    return design, Pending(shape(native, columns), rows)
+
+
+def shape(native: Any, columns: Sequence[Column]) -> int:
+    """The number of rows of a table or file, after checking that names and types fit; no value is looked at."""
+    path = native if isinstance(native, str | PathLike) else None
+    table = open_table(native if path is None else files.blank(path, columns), ())
+    for column in columns:
+        fault = misfit(table.head(0), column)
+        if fault:
+            raise InputError(fault)
+    return len(table) if path is None else files.count(path, columns)
 
 
 def misfit(table: nw.DataFrame[Any], column: Column) -> str:
@@ -88,7 +105,7 @@ def misfit(table: nw.DataFrame[Any], column: Column) -> str:
 @np.errstate(all="ignore")  # a warning would tell of a value
 def _known(table: nw.DataFrame[Any], column: Number) -> Array:
     """The values of a column, NaN where a value is not of its kind."""
-    values = _numbers(table, column.name, objects=column.kind == "boolean")
+    values = _numbers(table, column.name)
     known = np.isfinite(values)
     if column.kind == "integer":
         known &= values % 1 == 0
@@ -102,22 +119,18 @@ def _bounded(known: Array, column: Number) -> Array:
     return np.where(np.isnan(known), substitute, np.clip(known, column.low, column.high))
 
 
-def _numbers(table: nw.DataFrame[Any], name: str, *, objects: bool = False) -> Array:
-    column = _get(table, name)
-    if objects and holds_objects(column):  # booleans with a missing one in pandas
-        return np.array([0.0, 1.0, np.nan])[match(column.to_numpy(), (False, True))]
-    if column.dtype in (nw.Int128, nw.UInt128):
-        raise InputError(f"column {name!r} is {column.dtype}, which is not read: cast it to 64 bits")
-    if column.dtype.is_integer() or column.dtype == nw.Boolean:  # by numpy: Arrow refuses large integers
-        missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
-        whole = column.fill_null(False if column.dtype == nw.Boolean else 0).to_numpy()
-        return np.where(missing, np.nan, np.asarray(whole).astype(float))
-    if not column.dtype.is_numeric():
+def _numbers(table: nw.DataFrame[Any], name: str) -> Array:
+    cells = cells_of(_get(table, name))
+    kind = kind_of(cells)
+    if kind in ("Int128", "UInt128"):
+        raise InputError(f"column {name!r} is {kind}, which is not read: cast it to 64 bits")
+    found = to_numbers(cells)
+    if found is None:
         raise InputError(
-            f"column {name!r} must hold numbers, as the schema says, not {_kind(column)}: convert it, or change its "
-            "type in the schema"
+            f"column {name!r} must hold numbers, as the schema says, not {kind}: convert it, or change its type in "
+            "the schema"
         )
-    return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=float)
+    return found
 
 
 def _codes(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
@@ -126,53 +139,27 @@ def _codes(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
     A missing value can turn a pandas column of integers into floats, or one of booleans into objects: both are read.
     """
     name, levels = source.name, source.levels
-    column, kind = _get(table, name), type(levels[0])
-    fits = {
-        str: column.dtype in (nw.String, nw.Categorical, nw.Enum),
-        int: column.dtype.is_integer() or column.dtype.is_float(),
-        bool: column.dtype == nw.Boolean,
-    }
-    if holds_objects(column):
-        return match(column.to_numpy(), levels)
-    if not fits[kind]:
+    cells, kind = cells_of(_get(table, name)), type(levels[0])
+    found = to_places(cells, levels) if _fits(cells, kind) else None
+    if found is None:
         raise InputError(
-            f"column {name!r} is {column.dtype}, but its levels in the schema are {kind.__name__}: convert it, or "
+            f"column {name!r} is {kind_of(cells)}, but its levels in the schema are {kind.__name__}: convert it, or "
             "write the levels as they are in the table"
         )
-    column = column.cast(nw.String) if kind is str else column
-    codes = np.full(len(column), len(levels))
-    for j, level in enumerate(levels):
-        try:
-            same = column == level
-        except Exception:  # a level that the column's type cannot hold is in none of its rows
-            continue
-        codes[np.asarray(same.fill_null(False).to_numpy(), dtype=bool)] = j
-    return codes
+    return found
 
 
-def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
-    """The place of each value of an array among the levels; their number for anything else.
-
-    Objects are compared one by one and only if they are plain text or numbers: others may refuse to be compared.
-    """
-    codes = np.full(len(values), len(levels))
-    if values.dtype.kind != "O":
-        for j, level in enumerate(levels):
-            codes[values == level] = j
-        return codes
-    plain = (str, int, float, np.number, np.bool_)
-    for i, value in enumerate(values):
-        codes[i] = next((j for j, lv in enumerate(levels) if isinstance(value, plain) and value == lv), len(levels))
-    return codes
+def _fits(cells: Cells, kind: type) -> bool:
+    """Whether the type of a column is that of its levels; objects may be anything."""
+    if isinstance(cells, np.ndarray):
+        return cells.dtype.kind in {str: "OUT", int: "Oiuf", bool: "Ob"}[kind]
+    of = {str: ("String", "Categorical", "Enum"), int: ("Int", "UInt", "Float"), bool: ("Boolean",)}
+    return kind_of(cells).startswith(("Null", *of[kind]))
 
 
 def holds_objects(column: nw.Series[Any]) -> bool:
     """By the type of the array, not by what narwhals finds in it: the values must not decide how a column is read."""
     return getattr(column.to_native(), "dtype", None) == np.dtype(object) or column.dtype == nw.Object
-
-
-def _kind(column: nw.Series[Any]) -> str:
-    return "objects" if holds_objects(column) else str(column.dtype)
 
 
 def _get(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:

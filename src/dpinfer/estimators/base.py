@@ -6,14 +6,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from dpinfer.data import table as tables
 from dpinfer.data.columns import Outcome
 from dpinfer.data.design import Design, Scale
 from dpinfer.data.formula import parse
 from dpinfer.data.schema import Schema
-from dpinfer.data.source import Rows, numbers
+from dpinfer.data.source import Pending, Rows
+from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import Options, choose
 from dpinfer.fit.penalised.plan import Plan
@@ -86,8 +87,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         self._keep(intercept if geometry is None else intercept - float(geometry.centre @ slopes), slopes.copy())
         return self
 
-    def read(self, X: Any, y: Any = None) -> tuple[Design, Rows]:
-        """The public encoding of what `fit` is given, and its records."""
+    def read(self, X: Any, y: Any = None) -> tuple[Design, Pending]:
+        """The public encoding of what `fit` is given, and its records, not yet read from a table."""
         return self._read_arrays(X, y) if self.formula is None else self._read_table(X, y)
 
     def recipe(self, design: Design, n: int) -> Recipe:
@@ -134,7 +135,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
-    def _read_arrays(self, X: Any, y: Any) -> tuple[Design, Rows]:
+    def _read_arrays(self, X: Any, y: Any) -> tuple[Design, Pending]:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if self.bounds is None:
@@ -145,9 +146,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names), scale)
-        return design, Rows.encoded(design.rows(values), self._outcomes(y, scale), self.kind)
+        rows = Rows.encoded(design.rows(values), self._outcomes(y, scale), self.kind)
+        return design, Pending(rows.n, lambda: rows)
 
-    def _read_table(self, X: Any, y: Any) -> tuple[Design, Rows]:
+    def _read_table(self, X: Any, y: Any) -> tuple[Design, Pending]:
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
@@ -158,13 +160,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return design, source
 
     def _array(self, X: Any, *, reset: bool) -> Array:
-        """X as floats.  Shape and type are checked here first: scikit-learn's own messages quote rows."""
-        if not hasattr(X, "toarray"):  # sparse input is refused below, by its type
-            values = numbers("X", X, "encode it as numbers, or use a schema and a formula (Complex data not supported)")
-            if values.ndim != 2:
-                raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
-        checked = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=not reset)
-        return numbers("X", checked, "encode it as numbers")
+        """X as floats.  scikit-learn sees their shape and the names of columns only: its messages quote rows."""
+        if hasattr(X, "toarray"):
+            validate_data(self, X, reset=reset)  # sparse: refused by its type
+        remedy = "encode it as numbers, or use a schema and a formula (Complex data not supported)"
+        values = numbers("X", X, remedy)
+        if values.ndim != 2:
+            raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
+        validate_data(self, X if hasattr(X, "columns") else values, reset=reset, skip_check_array=True)
+        check_array(values[:1], ensure_all_finite=False, estimator=self, input_name="X")  # at least one, and a column
+        if not reset and not np.isfinite(values).all():
+            raise InputError("X holds a NaN, an infinity or what is no number: drop such rows before predicting")
+        return values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -177,7 +184,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
 
 def vector(y: Any) -> npt.NDArray[Any]:
-    """y with one dimension; a column gets scikit-learn's warning."""
+    """y, read already, with one dimension; a column gets scikit-learn's warning."""
     values = np.asarray(y)
     if values.ndim != 1 and not (values.ndim == 2 and values.shape[1] == 1):
         raise InputError(f"y must have one dimension, not shape {values.shape}")

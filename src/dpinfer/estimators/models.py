@@ -8,10 +8,9 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from dpinfer.data import table as tables
 from dpinfer.data.columns import Level, Outcome
 from dpinfer.data.design import UNSCALED, Design, Scale
-from dpinfer.data.source import numbers
+from dpinfer.data.values import numbers, places
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import LinearModel, vector
 from dpinfer.maths.arrays import Array
@@ -46,12 +45,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:  # noqa: ARG002
         """-1 and +1 for the declared classes, NaN for anything else."""
-        labels, classes, text = vector(y), self.classes_, "UST"
-        if labels.dtype.kind != "O" and (labels.dtype.kind in text) != (classes.dtype.kind in text):
-            raise InputError(
-                f"y is {labels.dtype} but classes= are {classes.dtype}: declare the two labels of y as classes="
-            )
-        return np.array([-1.0, 1.0, np.nan])[tables.match(labels, classes.tolist())]
+        codes = vector(places("y", y, self.classes_.tolist()))
+        return np.asarray(np.array([-1.0, 1.0, np.nan])[codes])
 
     def _keep(self, intercept: float, coef: Array) -> None:
         self.intercept_, self.coef_ = np.array([intercept]), coef[None]
@@ -155,7 +150,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         return Scale.of_range(low, high)
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:
-        return scale.bounded(vector(numbers("y", y, "a regression needs a numeric outcome")))
+        return scale.bounded(vector(numbers("y", y, "a regression needs a numeric outcome", depth=1)))
 
     def _keep(self, intercept: float, coef: Array) -> None:
         self.intercept_, self.coef_ = intercept, coef

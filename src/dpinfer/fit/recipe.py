@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dpinfer.data.design import Design
-from dpinfer.data.source import Source
+from dpinfer.data.source import Pending, Source
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import Budget, NoPrivacy
@@ -61,16 +61,17 @@ def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
 
 def fit(
     recipe: Recipe,
-    source: Source,
+    source: Source | Pending,
     subject: Subject = Subject(),  # noqa: B008  (frozen)
     ledger: Book | None = None,
     insecure_seed: int | None = None,
 ) -> FitResult:
-    """Book, then release.
+    """Book, then read, then release.
 
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
-    return recipe.run(Gate(entry(recipe, source.n, subject), ledger, insecure_seed), source)
+    gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
+    return recipe.run(gate, source.read() if isinstance(source, Pending) else source)
 
 
 def privacy(gate: Gate, budget: Budget) -> Privacy:

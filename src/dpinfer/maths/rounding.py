@@ -9,7 +9,7 @@
 
 The products and sums of a block err by at most (B + 8) u times the sum of the norms of its terms; blocks are added with
 compensation, which errs by u of the total and a square (Ogita, Rump and Oishi, 2005).  The proofs are in
-docs/method.md, section 5.
+docs/method.md, section 7.
 """
 
 UNIT = 2.0**-53

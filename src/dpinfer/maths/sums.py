@@ -52,8 +52,9 @@ class BoundedSum:
 
 
 def row_weights(rows: Array) -> Array:
-    """min(1, 1/‖u‖²), shrunk so that w‖u‖² <= 1 in real numbers; 1 but for rounding inside the unit ball."""
-    return np.asarray(shrunk(rows.shape[1]) / np.maximum(1.0, np.einsum("ij,ij->i", rows, rows)))
+    """min(1, 1/‖u‖²), a little less where rounding asks for it: w‖u‖² <= 1 in real numbers."""
+    most = shrunk(rows.shape[1])
+    return np.asarray(most / np.maximum(most, np.einsum("ij,ij->i", rows, rows)))
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
@@ -66,7 +67,8 @@ def clip_rows(rows: Array) -> Array:
     largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
     unit = rows / np.where(largest > 0, largest, 1.0)  # so that no square overflows
     norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
-    return np.where(largest * norm > 1, unit / norm, rows) * shrunk(rows.shape[1])
+    most = shrunk(rows.shape[1])
+    return np.where(largest * norm > most, unit / norm * most, rows)
 
 
 def square(rows: Array, weights: Array | float) -> Array:

@@ -186,7 +186,9 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
         if not hasattr(asked.model, "recipe"):
             raise InputError("model= takes a dpinfer model, such as dp.LogisticRegression(...)")
         design, source = asked.model.read(X, y)
-        return trial_of(asked.model.recipe(design, source.n), Population.of_records(source), asked.seed, asked.device)
+        return trial_of(
+            asked.model.recipe(design, source.n), Population.of_records(source.read()), asked.seed, asked.device
+        )
     loss = asked.options.loss
     check_loss(loss)
     if asked.formula is None and asked.schema is None:
@@ -198,7 +200,7 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
     if asked.formula is None or y is not None or truth is not None:
         raise InputError("a table is studied with schema= and formula=, and without y or truth=")
     design, source = read(X, *parse(asked.formula, asked.schema), kind(loss))
-    return trial_of(choose(design, asked.options), Population.of_records(source), asked.seed, asked.device)
+    return trial_of(choose(design, asked.options), Population.of_records(source.read()), asked.seed, asked.device)
 
 
 def trial_of(recipe: Recipe, population: Population, seed: int, device: str | None = None) -> Trial:
