@@ -69,8 +69,8 @@ class Weighted:
             return ""
         return (
             f"{len(self.design.names)} coefficients are more than this budget carries at {n:,} records: a level with "
-            f"one record in twenty would have {strength:.1g} times what it takes to be reported, and twice is safe. Expect "
-            f"many to be set aside; {'; '.join(text.REMEDIES)}"
+            f"one record in twenty would have {strength:.1g} times what it takes to be reported, and twice is safe. "
+            f"Expect many to be set aside; {'; '.join(text.REMEDIES)}"
         )
 
     def run(self, gate: Gate, source: Source) -> FitResult:
