@@ -94,9 +94,14 @@ class Alarms:
     allowed: float
 
     @property
+    def excess(self) -> float:
+        """True alarms beyond what is allowed."""
+        return self.true - self.allowed
+
+    @property
     def refuted(self) -> bool:
         """Whether the data sets are told apart better than the budget allows."""
-        return self.true > self.allowed
+        return self.excess > 0
 
 
 def alarms(on: Array, off: Array, budget: Budget, *, level: float | None = None, sure: float = 0.005) -> Alarms:
@@ -107,12 +112,8 @@ def alarms(on: Array, off: Array, budget: Budget, *, level: float | None = None,
     if level is not None:
         return _limits(on, off, level, budget, sure)
     levels = np.quantile(off[::2], [0.5, 0.7, 0.8, 0.9, 0.95]).tolist()
-    level = max(levels, key=lambda level: _excess(_limits(on[::2], off[::2], level, budget, sure)))
+    level = max(levels, key=lambda level: _limits(on[::2], off[::2], level, budget, sure).excess)
     return _limits(on[1::2], off[1::2], level, budget, sure)
-
-
-def _excess(seen: Alarms) -> float:
-    return seen.true - seen.allowed
 
 
 def _limits(on: Array, off: Array, level: float, budget: Budget, sure: float) -> Alarms:
@@ -158,7 +159,8 @@ class _Single:
         return gate.release(self.booked, source, self.what)
 
 
-def _released(share: PureDP | ZCDP, what: BoundedSum, source: Rows) -> Any:
+def released(share: PureDP | ZCDP, what: BoundedSum, source: Rows) -> Any:
+    """One noisy sum, through the gate, and the law of its noise."""
     recipe: Any = _Single(NoisySum("audit", share), what)
     return fit(recipe, source)
 
@@ -174,7 +176,7 @@ def _on_grid(_: float) -> Finding:
     what, tried = moment_and_score(Neighbours.REPLACE), "Is every released number a whole multiple of its public step?"
     pair, off, size = _pair(), 0, 0
     for share in (ZCDP(0.02), PureDP(0.2)):
-        values = _released(share, what, pair[0]).value
+        values = released(share, what, pair[0]).value
         steps = values / grid(what.bound, values.size)
         off, size = off + int((steps != np.rint(steps)).sum()), size + values.size
     words = f"{off} of {size} numbers are not" if off else f"all {size} numbers are"
@@ -185,7 +187,7 @@ def _fresh(_: float) -> Finding:
     tried, m = "Do two runs of the same release differ?", 2000
     equal = 0
     for share in (ZCDP(0.1), PureDP(1.0)):
-        first, second = (_released(share, _zeros(m), _NOBODY).value for _ in range(2))
+        first, second = (released(share, _zeros(m), _NOBODY).value for _ in range(2))
         equal += int((first == second).sum())
     found = equal > m // 100
     words = f"{equal} of {2 * m} numbers came out the same" + (", far too many" if found else ", as chance has it")
@@ -207,8 +209,8 @@ def _chi_square(seconds: float, m: int, kind: type[ZCDP] | type[PureDP]) -> tupl
     size = (1 + SLACK) / (3 * step)
     share = ZCDP(size**2 / 2) if kind is ZCDP else PureDP(size)
     counts, end, law = np.zeros(2 * edge + 1), time.monotonic() + seconds, None
-    while law is None or time.monotonic() < end or counts.sum() < 2000:  # noqa: PLR2004
-        out = _released(share, _zeros(m), _NOBODY)
+    while law is None or time.monotonic() < end or counts.sum() < 2000:
+        out = released(share, _zeros(m), _NOBODY)
         whole, law = np.clip(np.rint(out.value / step), -edge, edge).astype(int) + edge, out.noise
         counts += np.bincount(whole, minlength=len(counts))
     ends = (np.arange(-edge, edge) + 0.5) * step
@@ -227,7 +229,9 @@ def _floats(seconds: float) -> Finding:
     tried = "Are this machine's ndtri and log within 2^-37 of the real ones, as the sampler takes them to be?"
     rng, end, worst, count = np.random.default_rng(), time.monotonic() + seconds, {"ndtri": 0.0, "log": 0.0}, 0
     while count == 0 or time.monotonic() < end:
-        p = np.concatenate([2.0 ** -rng.uniform(1, 48, 100), rng.uniform(0, 0.5, 100), np.exp(-2) + rng.normal(0, 1e-9, 50)])
+        p = np.concatenate(
+            [2.0 ** -rng.uniform(1, 48, 100), rng.uniform(0, 0.5, 100), np.exp(-2) + rng.normal(0, 1e-9, 50)]
+        )
         p = p[(p >= 2.0**-48) & (p <= 0.5)]
         with ctx.workprec(160):
             root = arb(2).sqrt()
@@ -245,7 +249,7 @@ def _pair() -> tuple[Rows, Rows]:
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-0.4, 0.4, (20, 6)), np.tile([1.0, -1.0], 10)
     other = X.copy()
-    other[-1] = -other[-1]
+    other[-1] = -other[-1][::-1]
     return Rows.of(X, y), Rows.of(other, y)
 
 
@@ -254,40 +258,39 @@ def _bits(seconds: float) -> Finding:
     pair, what, rng = _pair(), moment_and_score(Neighbours.REPLACE), np.random.default_rng()
     exact = [source.total(what.of_block) for source in pair]
     hits, old_hits, runs, end = 0, 0, 0, time.monotonic() + seconds
-    while runs < 100 or (runs < 10_000 and time.monotonic() < end):  # noqa: PLR2004
+    while runs < 100 or (runs < 10_000 and time.monotonic() < end):
         truth, runs = runs % 2, runs + 1
-        out = _released(ZCDP(0.02), what, pair[truth])
+        out = released(ZCDP(0.02), what, pair[truth])
         z = ndtri((rng.integers(0, 2**52, exact[0].size) + 0.5) / _CELLS)
-        old = exact[truth] + out.noise.scale * z
-        for value, ours in ((out.value, True), (old, False)):
-            for_each = [
-                grid_evidence(value - e, out.noise.scale, 0.3 * (np.spacing(np.abs(value)) + np.spacing(np.abs(value - e))))
-                for e in exact
-            ]
-            right = (for_each[0] < for_each[1]) == bool(truth)
-            hits, old_hits = hits + (ours and right), old_hits + (not ours and right)
-    p = float(binomtest(hits, runs).pvalue)
-    weak = old_hits < 0.9 * runs
-    words = f"{hits} of {runs} guesses were right" + (", where half is chance" if p >= _RARE else ", which is no chance")
+        hits += _guess(out.value, exact, out.noise.scale) == truth
+        old_hits += _guess(exact[truth] + out.noise.scale * z, exact, out.noise.scale) == truth
+    p, weak = float(binomtest(hits, runs).pvalue), old_hits < 0.9 * runs
+    words = f"{hits} of {runs} guesses were right, " + ("where half is chance" if p >= _RARE else "which is no chance")
     words += f"; of float noise {old_hits} are" + (": the attack does not work on this machine" if weak else "")
     numbers = {"hits": hits, "runs": runs, "p": p, "float_hits": old_hits}
     return Finding("bits", tried, p < _RARE or weak, words, numbers)
 
 
+def _guess(value: Array, exact: list[Array], scale: float) -> int:
+    """Which sum the noise was added to, if it is of floats."""
+    errors = [0.3 * (np.spacing(np.abs(value)) + np.spacing(np.abs(value - e))) for e in exact]
+    first, second = (grid_evidence(value - e, scale, error) for e, error in zip(exact, errors, strict=True))
+    return int(first < second)
+
+
 def _black_box(seconds: float) -> Finding:
     tried = "Do fits tell two neighbours apart better than epsilon = 1 allows, whatever the way?"
     budget = PureDP(1.0)
-    plan = Plan(ObjectivePerturbation(), *budget.split(18, 1, 1), recipe="tight", draws=100)
-    on, off, end = [], [], time.monotonic() + seconds
-    while len(on) < 200 or (len(on) < 20_000 and time.monotonic() < end):  # noqa: PLR2004
+    first, second, third = budget.split(18, 1, 1)
+    plan = Plan(ObjectivePerturbation(), first, second, third, recipe="tight", draws=100)
+    on, off, end = list[float](), list[float](), time.monotonic() + seconds
+    while len(on) < 200 or (len(on) < 20_000 and time.monotonic() < end):
         for side, kept in ((1.0, on), (-1.0, off)):
             X = np.append(np.zeros(7), side)[:, None]
             kept.append(float(infer(X, np.ones(8), loss=HuberHinge(0.5), penalty=2.0, plan=plan).estimate[0]))
     seen = alarms(np.array(on), np.array(off), budget, level=0.0, sure=1e-4)
-    words = (
-        f"at most {100 * seen.false:.0f} % false and at least {100 * seen.true:.0f} % true alarms in {len(on)} runs each; "
-        f"{100 * seen.allowed:.0f} % are allowed"
-    )
+    words = f"at most {seen.false:.0%} false and at least {seen.true:.0%} true alarms in {len(on)} runs each; "
+    words += f"{seen.allowed:.0%} are allowed"
     numbers = {"true": seen.true, "false": seen.false, "allowed": seen.allowed, "runs": len(on)}
     return Finding("black box", tried, seen.refuted, words, numbers)
 

@@ -7,6 +7,7 @@ is recovered and compared with what a sampler of floats can draw and add.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from dpinfer.audit import grid_evidence, representable
 from dpinfer.data.source import mapped
@@ -31,8 +32,6 @@ class Inverted:
         return (self._rng.integers(0, 2**52, shape).astype(float) + 0.5) / 2.0**52
 
     def standard_normal(self, shape):
-        from scipy.special import ndtri
-
         return ndtri(self._uniform(shape))
 
     def standard_exponential(self, shape):

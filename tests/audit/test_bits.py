@@ -13,11 +13,22 @@ from scipy.stats import beta
 import dpinfer as dp
 import dpinfer.fit.recipe
 from audit.attack import (
-    FloatGate, fits_objective, fits_sum, identify, of_objective, of_output, of_result, of_sum, released, rounding,
+    FloatGate,
+    fits_objective,
+    fits_sum,
+    identify,
+    of_objective,
+    of_output,
+    of_result,
+    of_sum,
+    released,
+    rounding,
 )  # fmt: skip
+from dpinfer.audit import grid_evidence
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
 from dpinfer.fit.weighted.run import Weighted
+from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import BoundedSum, moment_and_score
 from dpinfer.neighbours import Neighbours
@@ -72,9 +83,7 @@ ON_GRID = {
     "objective": Path(turned(20, 20), PerturbedMinimum.of("s", dp.ZCDP(0.02), STRONG), STRONG, of_objective),
 }
 IN_FORMAT = {
-    "sum": Path(
-        empty(8, ROW), NoisySum("s", dp.PureDP(1.0)), BoundedSum(lambda b: b.rows.sum(axis=0), 1.0), fits_sum
-    ),
+    "sum": Path(empty(8, ROW), NoisySum("s", dp.PureDP(1.0)), BoundedSum(lambda b: b.rows.sum(axis=0), 1.0), fits_sum),
     "objective": Path(
         empty(8, ROW), LaplaceMinimum.of("s", dp.PureDP(1.0), STRAIGHT, sharp=False), STRAIGHT, fits_objective
     ),
@@ -142,9 +151,6 @@ def test_output_perturbation_with_laplace_noise():
 
 def _ratio(out, source):
     """The grid test with the radius that fits best, as if the noise were Gaussian."""
-    from dpinfer.audit import grid_evidence
-    from dpinfer.maths.minimise import minimum
-
     noise = out.value - minimum(RIDGED, source.total, np.zeros(source.dim)).coef
     return grid_evidence(noise, float(np.sqrt((noise**2).mean())), rounding(out.value, noise))
 

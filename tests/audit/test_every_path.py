@@ -18,6 +18,7 @@ from dpinfer.audit import alarms
 from dpinfer.data.source import Rows
 from dpinfer.maths.laws import Gaussian, SphericalLaplace
 from dpinfer.maths.losses import kind
+from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum
@@ -62,7 +63,9 @@ def pair(loss):
     if isinstance(loss, dp.HuberHinge):
         return [(np.append(np.zeros(7), side)[:, None], np.ones(8)) for side in (1.0, -1.0)]
     y = np.append(np.ones(400), -1.0)  # the many push the last record to where its slope is steep
-    return [(np.vstack([np.tile([0.0, 1.0], (400, 1)), [side * np.cos(0.35), np.sin(0.35)]]), y) for side in (1.0, -1.0)]
+    return [
+        (np.vstack([np.tile([0.0, 1.0], (400, 1)), [side * np.cos(0.35), np.sin(0.35)]]), y) for side in (1.0, -1.0)
+    ]
 
 
 def matrices_pair(loss):
@@ -106,8 +109,6 @@ MINIMA = {}
 
 def ratios(loss, penalty, asked, data, monkeypatch):
     """The log-likelihood ratio of each of RUNS fits of the first data set, and of the second."""
-    from dpinfer.maths.minimise import minimum
-
     sources = [Rows.of(X, y, kind(loss)) for X, y in data]
     risk = Risk.penalised(loss, penalty, sources[0].n)
     for s in sources:

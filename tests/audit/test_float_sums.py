@@ -18,7 +18,9 @@ TINY, HUGE = 5e-324, 1.7e308
 def wild_rows(d, seed):
     """Huge, tiny, subnormal, opposite, at the norm bound and just beyond it, in every mixture."""
     rng = np.random.default_rng(seed)
-    values = np.array([0.0, TINY, -TINY, 2e-308, 1e-160, 1e-16, 2.0**-27, 0.5, 1.0, -1.0, 1 + 2**-52, 3.0, 1e154, HUGE, -HUGE])
+    values = np.array(
+        [0.0, TINY, -TINY, 2e-308, 1e-160, 1e-16, 2.0**-27, 0.5, 1.0, -1.0, 1 + 2**-52, 3.0, 1e154, HUGE, -HUGE]
+    )
     mixed = rng.choice(values, (60, d))
     unit = rng.standard_normal((200, d)) * 10.0 ** rng.uniform(-3, 3, (200, 1))
     unit[:100] /= np.linalg.norm(unit[:100], axis=1, keepdims=True)  # at the bound, as floats see it
@@ -41,7 +43,7 @@ def longest(rows):
 
 
 DIMENSIONS = (1, 2, 3, 9, 40)
-BARE = (1,)
+BARE = (2, 3, 9, 40)
 """Where the root of the public scaling is rounded down, so that rows leave the ball without the shrinking factor."""
 
 
@@ -78,7 +80,7 @@ def heaviest(block):
     return max(Fraction(float(w)) * norm2(row) for w, row in zip(block.weights, block.rows, strict=True))
 
 
-@pytest.mark.parametrize("d", (1, 2, 3, 9))
+@pytest.mark.parametrize("d", [1, 2, 3, 9])
 def test_mapped_rows_count_for_at_most_one_in_real_numbers(d, monkeypatch):
     rows = clip_rows(wild_rows(d, d))
     block = Block(rows, np.ones(len(rows)), np.ones(len(rows)))
@@ -126,7 +128,7 @@ def test_a_block_errs_by_no_more_than_its_bound():
 
 
 @pytest.mark.parametrize("notion", Neighbours)
-@pytest.mark.parametrize("bounded", (second_moment, moment_and_score))
+@pytest.mark.parametrize("bounded", [second_moment, moment_and_score])
 def test_no_record_moves_a_float_sum_beyond_its_bound(bounded, notion):
     """Differences of float sums of wild neighbours, in rational arithmetic: at most the bound times 1 + 2⁻¹²."""
     what, rng, d = bounded(notion), np.random.default_rng(3), 4
