@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import dpinfer as dp
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy import accountant
+from dpinfer.privacy import filters
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PastRelease, PerturbedMinimum
 from forking import in_a_child
@@ -48,14 +48,14 @@ def test_it_counts_in_the_terms_of_its_total(make):
 
 
 def test_guarantee_never_overspent(make, monkeypatch):
-    affordable = accountant.affordable
+    paid = filters.Count.paid
 
-    def slowly(total, releases):  # so that without a lock the threads would overtake each other
-        found = affordable(total, releases)
+    def slowly(count):  # so that without a lock the threads would overtake each other
+        found = paid(count)
         time.sleep(1e-4)
         return found
 
-    monkeypatch.setattr(accountant, "affordable", slowly)
+    monkeypatch.setattr(filters.Count, "paid", slowly)
     ledger = make(dp.ZCDP(1.0))
     refused = []
 

@@ -161,6 +161,18 @@ def compose(shares: Iterable[Share]) -> Share:
     return ZCDP(math.fsum(s.zcdp().rho for s in shares if not isinstance(s, NoPrivacy)))
 
 
+LARGEST_DELTA = 0.1
+
+
+def require_promise(budget: object) -> None:
+    """Refuse to spend (ε, δ), or make it a total, where δ is at least .1: such a fit may publish every tenth record."""
+    if isinstance(budget, ApproxDP) and budget.delta >= LARGEST_DELTA:
+        raise BudgetError(
+            f"delta = {budget.delta:.6g} is no promise: it must be below {LARGEST_DELTA:g}, and should be far below "
+            "1 / the number of records, for example 1e-6"
+        )
+
+
 def _require_positive(name: str, number: object) -> None:
     if isinstance(number, bool) or not isinstance(number, Real) or not (0 < float(number) < math.inf):
         raise BudgetError(f"{name} must be a positive finite number, not {number!r}")
