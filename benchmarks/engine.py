@@ -21,6 +21,7 @@ from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
+from dpinfer.simulate.trial import BLOCK  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 import dpinfer as dp  # noqa: E402
@@ -29,7 +30,6 @@ from dpinfer.maths.laws import SphericalLaplace  # noqa: E402
 from dpinfer.maths.risk import Risk  # noqa: E402
 from dpinfer.simulate.draws import Population  # noqa: E402
 from dpinfer.simulate.engine import Engine  # noqa: E402
-from dpinfer.simulate.trial import BLOCK  # noqa: E402
 
 PENALTY, RATE = 1e-3, 0.25
 SIZES = (15_000, 30_000, 60_000, 120_000)

@@ -52,6 +52,11 @@ class OneSided:
     def divergences(self):
         return np.array([self.renyi(beyond) for beyond in ORDERS])
 
+    def growing(self, beyond):
+        return self.cost()
+
+    falling = growing
+
     def cost(self):
         return max(self.renyi(b) / (1 + b) for b in np.geomspace(1e-1, 1e4, 200))
 

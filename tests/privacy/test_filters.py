@@ -311,3 +311,16 @@ def test_mutation_going_from_one_filter_to_another_for_nothing_is_overspent():
     assert full._filter.delta + filters._Filter(BRANCH * 1e-6, full.orders[1]).delta <= full.total.delta * (1 + 1e-12)
     mixed = count([gaussian(1e-4)], [opaque(1e-4)], total=full.total)._filter
     assert mixed.delta + full._filter.delta <= full.total.delta * (1 + 1e-12) < whole.delta + full._filter.delta
+
+
+@pytest.mark.parametrize("recipe", ["paper", "tight"])
+@pytest.mark.parametrize(
+    "mechanism", [dp.OutputPerturbation(), dp.ObjectivePerturbation(), dp.ObjectivePerturbation("gaussian")]
+)
+def test_a_fresh_ledger_pays_for_one_fit_of_every_plan(mechanism, recipe):
+    ledger = dp.Ledger(TOTAL)
+    plan = dp.Plan(mechanism, *TOTAL.split(2, 1, 1), recipe=recipe, approx=TOTAL)
+    dp.infer(X, Y, loss=dp.Logistic(), penalty=0.5, plan=plan, ledger=ledger)
+    assert ledger.rules() == ("exact, first entry",)
+    with pytest.raises(dp.LedgerError, match="left of 1"):
+        dp.infer(X, Y, loss=dp.Logistic(), penalty=0.5, plan=plan, ledger=ledger)

@@ -371,3 +371,31 @@ def test_every_transaction_waits_for_the_disk(tmp_path):
     for begin in ("BEGIN", "BEGIN IMMEDIATE"):
         with store._transaction(tmp_path / "ledger.db", begin) as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_fifty_processes_on_a_long_ledger(tmp_path):
+    """Nothing overspent and nothing lost; benchmarks/ledger.py is the same with thousands of entries."""
+    path, log = tmp_path / "book.db", tmp_path / "taken.txt"
+    ledger = dp.Ledger.create(path, total=dp.ZCDP(1.2))
+    for _ in range(20):
+        ledger.book(entry())
+
+    def take():
+        mine = dp.Ledger.open(path)
+        for _ in range(3):
+            try:
+                name = mine.book(entry())
+            except dp.LedgerError as refusal:
+                if "left of 1.2" not in str(refusal):
+                    raise
+            else:
+                with log.open("a") as taken:
+                    taken.write(name + "\n")
+
+    children = [forked(take) for _ in range(50)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 50
+    booked = [each.release for each in ledger.entries()]
+    assert len(booked) == 120
+    assert sorted(log.read_text().split()) == sorted(booked[20:])
+    assert ledger.verify().ok
+    assert ledger.left() == pytest.approx(0, abs=1e-12)

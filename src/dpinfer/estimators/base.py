@@ -21,6 +21,7 @@ from dpinfer.fit.recipe import Recipe, Subject, entry, fit
 from dpinfer.fit.weighted.plan import GeometryPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import Budget, NoPrivacy
 
@@ -92,7 +93,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def recipe(self, design: Design, n: int) -> Recipe:
         """What `fit` does with ``n`` records of a design, from public facts alone."""
-        loss = self._loss(n, design)
+        loss = self._loss(max(n, 1), design)
         return choose(design, Options(loss, self.budget, self.plan, self.target, self.penalty, self.neighbours))
 
     def entry(self, n: int) -> Entry:
@@ -110,8 +111,6 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """
         if self.formula is None:
             raise InputError("the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)")
-        if n < 1:
-            raise InputError("a fit needs at least one record")
         design = Design.of_formula(*parse(self.formula, self.schema), self.kind)
         return entry(self.recipe(design, n), n, self._subject())
 
@@ -163,7 +162,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             values = numbers("X", X, "encode it as numbers, or use a schema and a formula (Complex data not supported)")
             if values.ndim != 2:
                 raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
-        checked = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=not reset)
+        private = Neighbours.ADD_REMOVE in (self.neighbours, getattr(self.plan, "neighbours", None))
+        least = 0 if private and reset else 1  # scikit-learn's check would tell whether there is a record
+        checked = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=not reset, ensure_min_samples=least)
         return numbers("X", checked, "encode it as numbers")
 
     def __sklearn_tags__(self) -> Any:

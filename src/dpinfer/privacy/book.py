@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from dpinfer import codec
 from dpinfer.errors import LedgerError
 from dpinfer.maths.cost import PerturbedObjective
+from dpinfer.maths.search import boundary
 from dpinfer.neighbours import Neighbours, of_sentence
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
@@ -105,11 +106,11 @@ def understated(entry: Entry) -> str:
     return next((event.step for event in entry.events if _understated(event)), "")
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def _understated(release: Release) -> bool:
     most = 1 + _ROUNDING
     if isinstance(release, PerturbedMinimum):
-        return not release.objective.cost() + release.mask**2 / 2 <= release.share.rho * most
+        return _dearer(release.objective, release.share.rho * most - release.mask**2 / 2)
     if isinstance(release, LaplaceMinimum):
         return not 2 * release.rate + release.mask <= release.share.pure().epsilon * most
     return False
@@ -129,8 +130,7 @@ def terms_of(header: str) -> Terms:
 def entry_of(number: int, text: str) -> Entry:
     """The inverse of `entry_text`.  A field that was added to events or entries later takes its default."""
     try:
-        entry = _entry(text)
-        step = understated(entry)
+        entry, step = _read(text)
     except _UNREADABLE:
         raise LedgerError(f"entry {number} cannot be read by this version of dpinfer: use a newer one") from None
     if step:
@@ -138,6 +138,17 @@ def entry_of(number: int, text: str) -> Entry:
             f"entry {number} of the ledger is broken, its step {step!r} costs more than it states, and {RESTORE}"
         )
     return entry
+
+
+def _dearer(objective: PerturbedObjective, rho: float) -> bool:
+    """Whether its cost exceeds ρ, ten times as quickly as by the cost itself, which is where its two bounds meet."""
+    if objective.k < 1e-12:
+        return not objective.cost() <= rho
+    low, high = 1e-6 / objective.k, (1 - 1e-9) / objective.k
+    if not objective.falling(high) <= rho:
+        return True
+    least = boundary(lambda beyond: objective.falling(beyond) <= rho, high, low, 1e-12, by_ratio=True)[0]
+    return not objective.growing(least) <= rho
 
 
 _ROUNDING = 1e-9
@@ -153,6 +164,12 @@ def _fields(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=16_384)
+def _read(text: str) -> tuple[Entry, str]:
+    """The entry of a text and its first step that states too little."""
+    entry = _entry(text)
+    return entry, understated(entry)
+
+
 def _entry(text: str) -> Entry:
     raw = json.loads(text)
     neighbours = _neighbours(raw)

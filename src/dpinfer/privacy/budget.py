@@ -173,6 +173,19 @@ def require_promise(budget: object) -> None:
         )
 
 
+def weak_delta(budget: object, n: int | None) -> str:
+    """A sentence on a δ that lets a fit of ``n`` records publish one of them; empty where there is none, or n private.
+
+    It depends on the budget and the public number of records alone.
+    """
+    if not isinstance(budget, ApproxDP) or not n or budget.delta < 1 / n:
+        return ""
+    return (
+        f"delta = {budget.delta:.6g} is not below 1/n = {1 / n:.6g}: a procedure that publishes one whole record at "
+        "random keeps such a promise. Choose delta far below 1/n."
+    )
+
+
 def _require_positive(name: str, number: object) -> None:
     if isinstance(number, bool) or not isinstance(number, Real) or not (0 < float(number) < math.inf):
         raise BudgetError(f"{name} must be a positive finite number, not {number!r}")

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpinfer.maths.cost import epsilon_at, gaussian_delta
+from dpinfer.maths.cost import PerturbedObjective, epsilon_at, gaussian_delta
 from dpinfer.maths.search import boundary
 from dpinfer.privacy.accountant import (
     ROUNDING,
@@ -164,7 +164,6 @@ def _gaussian(releases: Sequence[Release]) -> bool:
     return all(isinstance(r, NoisySum | NoisyMinimum) and isinstance(r.share, ZCDP) for r in releases)
 
 
-@lru_cache(maxsize=65_536)
 def _divergence(release: Release, order: float) -> float:
     """D_α of one release: never above ρα, which its share allows."""
     most = rho_of(release) * order
@@ -173,5 +172,10 @@ def _divergence(release: Release, order: float) -> float:
         top = float(np.logaddexp(order * epsilon, (1 - order) * epsilon) - np.logaddexp(0.0, epsilon))
         return min(most, epsilon, (top + 4e-16 * (1 + order * epsilon)) / (order - 1))  # the last term covers rounding
     if isinstance(release, PerturbedMinimum):
-        return min(most, release.objective.renyi(order - 1) + release.mask**2 / 2 * order)
+        return min(most, _of_objective(release.objective, order) + release.mask**2 / 2 * order)
     return most
+
+
+@lru_cache(maxsize=65_536)
+def _of_objective(objective: PerturbedObjective, order: float) -> float:
+    return objective.renyi(order - 1)

@@ -40,6 +40,10 @@ class Verification:
     fault: str = ""
 
 
+class _TooMuchError(Exception):
+    """The total does not pay."""
+
+
 class Ledger:
     """A total budget and the entries spent from it.
 
@@ -122,21 +126,27 @@ class Ledger:
         """Write the entry down if the total allows it, and return its release id."""
         named = replace(entry, release=uuid.uuid4().hex, time=_now())
 
-        def write(rows: list[Row]) -> str:
-            refusal = self._refusal(self._entries(rows, self._seen), named)
-            if refusal:
-                raise LedgerError(refusal)
-            return entry_text(named)
+        text, before = self._stored(named), list[tuple[Entry, ...]]()
 
-        self._remember(self._store.append(write))
+        def write(rows: list[Row]) -> str:
+            before.append(self._entries(rows, self._seen))
+            if not self._count([*before[0], named]).paid():
+                raise _TooMuchError
+            return text
+
+        try:
+            self._remember(self._store.append(write))
+        except _TooMuchError:  # what to say takes its time, and others wait for the file
+            raise LedgerError(self._too_much(before[0], named)) from None
         return named.release
 
     def preview(self, entry: Entry) -> Preview:
         """What would be spent and left if the entry were booked.  Nothing is written and nothing is raised."""
         try:
             booked = self.entries()
-            refusal = self._refusal(booked, entry)
+            self._stored(entry)
             after = self._count([*booked, entry])
+            refusal = "" if after.paid() else self._too_much(booked, entry)
             return Preview(after.spent(), after.left(), not refusal, refusal, after.rule)
         except DpinferError as fault:
             return Preview(math.nan, math.nan, False, str(fault))
@@ -199,20 +209,21 @@ class Ledger:
     def _count(self, entries: Sequence[Entry]) -> Count:
         return Count(self.total, self._terms.orders, tuple(entry.events for entry in entries))
 
-    def _refusal(self, booked: Sequence[Entry], entry: Entry) -> str:
-        """Why the entry cannot follow those booked; empty if it can.  What has no cost in these terms raises."""
+    def _stored(self, entry: Entry) -> str:
+        """The entry as it would be stored; `LedgerError` if it is none of this ledger, whatever was booked."""
         if isinstance(entry.cost, NoPrivacy):
             raise LedgerError("a fit without privacy cannot be booked: drop the ledger or give the fit a budget")
         for name in ("unit", "neighbours"):
             ours, theirs = getattr(self, name), getattr(entry, name)
             if ours != theirs:
-                return (
+                raise LedgerError(
                     f"the ledger's {name} is '{ours}' and the fit's is '{theirs}', so their costs do not add up: "
                     f"use a ledger made with {name}='{theirs}'"
                 )
-        entry_text(entry)  # raises where it cannot be stored, or states too little
-        if self._count([*booked, entry]).paid():
-            return ""
+        return entry_text(entry)
+
+    def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
+        """Why the total does not pay for the entry."""
         at = f" at delta = {self.total.delta:.6g}" if isinstance(self.total, ApproxDP) else ""
         limit, left = accountant.limit(self.total), self._count(booked).left()
         return (
