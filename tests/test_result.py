@@ -186,7 +186,7 @@ def test_summary_says_what_must_be_said():
         "Estimand",
         "not the unpenalised",
         "Nothing was booked",
-        "last bits",
+        "exact to the last digit",
         "[0.05",
         "0.95]",
     ):

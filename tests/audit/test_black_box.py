@@ -12,12 +12,14 @@ import pytest
 from scipy.stats import beta
 
 import dpinfer as dp
+import dpinfer.privacy.gate
 from dpinfer.data.design import Design
 from dpinfer.data.source import Mapped, Rows
 from dpinfer.fit.penalised.matrices import private_matrices
 from dpinfer.fit.penalised.plan import default_plan
 from dpinfer.fit.weighted.releases import Setting, crude_moments, estimate, refined_moments
 from dpinfer.maths.entering import shape_of
+from dpinfer.maths.laws import Gaussian
 from dpinfer.maths.risk import Risk
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate
@@ -134,7 +136,11 @@ def test_the_best_test_is_no_better_than_promised(case, monkeypatch):
     events = plan.releases(RISK) if release is plainly else plan.releases()
     true, false = alarms(release, plan)
     assert true <= allowed(events, false)
-    honest = Gate._draw
-    monkeypatch.setattr(Gate, "_draw", lambda self, noise, size: 0.3 * honest(self, noise, size))
+    honest = dpinfer.privacy.gate.rounded
+
+    def weaker(noise, *others):
+        return honest(Gaussian(0.3 * noise.scale), *others)
+
+    monkeypatch.setattr(dpinfer.privacy.gate, "rounded", weaker)
     true, false = alarms(release, plan)
     assert true > allowed(events, false)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import budget, coverage, demo, fit, report, schema
+from dpinfer.cli import audit, budget, coverage, demo, fit, report, schema
 from dpinfer.errors import DpinferError, LedgerError, PrivacyError
 
 DONE, FAULT, INPUT, REFUSED, INTERRUPTED, NO_READER = 0, 1, 2, 3, 130, 141
@@ -34,6 +34,7 @@ app.command(help=demo.HELP)(demo.demo)
 app.command(help=fit.HELP)(fit.fit)
 app.command(help=report.HELP)(report.report)
 app.command(help=coverage.HELP)(coverage.coverage)
+app.command(help=audit.HELP)(audit.audit)
 
 
 @app.callback(invoke_without_command=True, epilog=_EPILOG)

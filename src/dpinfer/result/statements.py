@@ -167,8 +167,8 @@ class Privacy:
         if not self.booked:
             notes.append("Nothing was booked: no ledger was given, so other releases from these data are not counted.")
         notes.append(
-            "Noise is drawn and minima are found in double precision; an attacker who exploits the last bits of the "
-            "published numbers is not covered."
+            "The noise is exact to the last digit published. The promise rests on the operating system's random bits, "
+            "and does not cover what time or memory may tell (SECURITY.md of dpinfer)."
         )
         notes.append("Intervals rest on a large-sample approximation; they say nothing about bias in the data.")
         return tuple(notes)

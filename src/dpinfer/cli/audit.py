@@ -1,0 +1,33 @@
+"""`dpinfer audit`: attacks on this installation, in seconds."""
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from dpinfer import audit as audits
+from dpinfer.cli.screen import AsJson, Quiet, Screen, facts, title
+
+HELP = """Attack this installation: sampler, grid, last bits, floats, and a fit as a black box.
+
+Needs no data.  Ends with code 0 if nothing was found, 1 otherwise.  That nothing was found proves nothing; what is
+promised under which assumptions is in SECURITY.md.
+"""
+
+
+def audit(
+    seconds: Annotated[float, typer.Option(help="About how long to try.", min=1.0, max=86_400.0)] = 20.0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run every check and say what was found."""
+    talk = Screen(quiet, as_json)
+    report = audits.run(seconds, lambda name: talk.note(f"trying: {name}"))
+    for finding in report.findings:
+        verdict = Text("FOUND", style="bold red") if finding.found else Text("nothing found", style="green")
+        talk.show(title(finding.name), facts({"Tried": finding.tried, "Result": finding.words, "Verdict": verdict}))
+    end = "Nothing was found." if report.clean else "A fault was found: publish nothing, and see SECURITY.md."
+    talk.show("", Text(end, style="bold"))
+    talk.give({"clean": report.clean, "findings": [vars(finding) for finding in report.findings]})
+    if not report.clean:
+        raise typer.Exit(1)

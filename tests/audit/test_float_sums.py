@@ -1,0 +1,185 @@
+"""A search for a record that moves a float sum by more than its bound, in exact rational arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpinfer.maths.sums
+from dpinfer.data.design import Design
+from dpinfer.data.source import Rows
+from dpinfer.maths.rounding import BLOCK, UNIT, sum_error
+from dpinfer.maths.sums import Block, clip_rows, moment_and_score, second_moment
+from dpinfer.neighbours import Neighbours
+
+TINY, HUGE = 5e-324, 1.7e308
+
+
+def wild_rows(d, seed):
+    """Huge, tiny, subnormal, opposite, at the norm bound and just beyond it, in every mixture."""
+    rng = np.random.default_rng(seed)
+    values = np.array(
+        [0.0, TINY, -TINY, 2e-308, 1e-160, 1e-16, 2.0**-27, 0.5, 1.0, -1.0, 1 + 2**-52, 3.0, 1e154, HUGE, -HUGE]
+    )
+    mixed = rng.choice(values, (60, d))
+    unit = rng.standard_normal((200, d)) * 10.0 ** rng.uniform(-3, 3, (200, 1))
+    unit[:100] /= np.linalg.norm(unit[:100], axis=1, keepdims=True)  # at the bound, as floats see it
+    unit[:50] *= 1 + np.outer(rng.integers(-4, 5, 50), np.full(d, 2.0**-53))
+    equal = np.outer(rng.uniform(0.1, 2, 30), rng.choice([-1.0, 1.0], d)) / np.sqrt(d)
+    broken = np.array([np.full(d, np.nan), np.full(d, np.inf), np.r_[np.full(d - 1, 0.1), -np.inf]])
+    return np.vstack([mixed, unit, equal, broken])
+
+
+def exact(values):
+    return [Fraction(float(value)) for value in values]
+
+
+def norm2(row):
+    return sum(value**2 for value in exact(row))
+
+
+def longest(rows):
+    return max(norm2(row) for row in rows)
+
+
+DIMENSIONS = (1, 2, 3, 9, 40)
+BARE = (2, 3, 9, 40)
+"""Where the root of the public scaling is rounded down, so that rows leave the ball without the shrinking factor."""
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
+    rows = wild_rows(d, d)
+    assert longest(Rows.of(rows, np.ones(len(rows))).block.rows) <= 1
+    if d > 1:  # without the shrinking factor some rows are not
+        monkeypatch.setattr(dpinfer.maths.sums, "shrunk", lambda dim: 1.0)
+        assert longest(clip_rows(rows)) > 1
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_encoded_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
+    low, high = -np.linspace(0.1, 7.3, d), np.linspace(0.3, 1e5, d)
+    design = Design.of_bounds((low, high), tuple(f"x{j}" for j in range(d)))
+    rng = np.random.default_rng(d)
+    corners = np.where(rng.random((200, d)) < 0.5, low, high)
+    beyond = np.vstack([corners, np.nextafter(corners, HUGE), wild_rows(d, d)])
+    assert longest(design.rows(beyond)) <= 1
+    monkeypatch.setattr("dpinfer.data.design.shrunk", lambda dim: 1.0)
+    assert (longest(design.rows(beyond)) > 1) == (d in BARE)
+
+
+def wild_matrices(d, seed):
+    rng = np.random.default_rng(seed)
+    square = rng.standard_normal((d, d))
+    yield from (square, 1e150 * square, 1e-150 * square, 1e-310 * square, np.ones((d, d)))
+    yield square * 10.0 ** rng.uniform(-12, 12, (d, 1))
+    yield np.linalg.inv(square) * 10.0 ** rng.uniform(-12, 12, d)
+
+
+def heaviest(block):
+    return max(Fraction(float(w)) * norm2(row) for w, row in zip(block.weights, block.rows, strict=True))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 9])
+def test_mapped_rows_count_for_at_most_one_in_real_numbers(d, monkeypatch):
+    rows = clip_rows(wild_rows(d, d))
+    block = Block(rows, np.ones(len(rows)), np.ones(len(rows)))
+    for matrix in wild_matrices(d, d):
+        with np.errstate(all="ignore"):
+            mapped = block.mapped(matrix)
+        assert np.isfinite(mapped.rows).all()
+        assert heaviest(mapped) <= 1
+    monkeypatch.setattr(dpinfer.maths.sums, "shrunk", lambda dim: 1.0)
+    if d > 1:
+        assert max(heaviest(block.mapped(1e3 * matrix)) for matrix in list(wild_matrices(d, d))[:1]) > 1
+
+
+def moment_of(block):
+    """Σ x xᵀ of the rows as doubles, in rational arithmetic."""
+    d = block.rows.shape[1]
+    total = [[Fraction(0)] * d for _ in range(d)]
+    for row in block.rows:
+        x = exact(row)
+        for i in range(d):
+            for j in range(d):
+                total[i][j] += x[i] * x[j]
+    return total
+
+
+def distance2(matrix, total):
+    return sum((Fraction(float(value)) - total[i][j]) ** 2 for (i, j), value in np.ndenumerate(matrix))
+
+
+def plain_moment(block):
+    """Without svec: only products and sums."""
+    return dpinfer.maths.sums.square(block.rows, block.weights)
+
+
+def test_a_block_errs_by_no_more_than_its_bound():
+    rng = np.random.default_rng(0)
+    rows = clip_rows(np.vstack([wild_rows(3, 1)] * 7)[:BLOCK])
+    alternating = clip_rows(np.outer(np.tile([1.0, -1.0], BLOCK // 2), rng.standard_normal(3)))
+    for sample in (rows, alternating, clip_rows(rng.standard_normal((BLOCK, 3)) * 1e-160)):
+        block = Block(sample, np.ones(len(sample)))
+        terms = float(sum(norm2(row) for row in sample))
+        bound = Fraction(len(sample) + 8) * Fraction(UNIT) * Fraction(terms)
+        subnormal = Fraction(len(sample) * 9) * Fraction(TINY)  # underflow is absolute, far below every grid
+        assert distance2(plain_moment(block), moment_of(block)) <= (bound + subnormal) ** 2
+
+
+@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("bounded", [second_moment, moment_and_score])
+def test_no_record_moves_a_float_sum_beyond_its_bound(bounded, notion):
+    """Differences of float sums of wild neighbours, in rational arithmetic: at most the bound times 1 + 2⁻¹²."""
+    what, rng, d = bounded(notion), np.random.default_rng(3), 4
+    wild, common = wild_rows(d, 2), rng.standard_normal((3 * BLOCK, d))
+    labels = np.append(np.ones(3 * BLOCK), 1.0)
+
+    def total(row, label):
+        labels[-1] = label
+        return exact(Rows.of(np.vstack([common, row]), labels).total(what.of_block))
+
+    worst = Fraction(0)
+    for i in range(40):
+        a, b = wild[rng.integers(len(wild))], wild[rng.integers(len(wild))]
+        b = (-a if i % 3 == 0 else b) if notion is Neighbours.REPLACE else np.zeros(d)
+        one, other = total(a, 1.0), total(b, -1.0)
+        worst = max(worst, sum((x - y) ** 2 for x, y in zip(one, other, strict=True)))
+    assert worst <= (Fraction(what.bound) * (1 + Fraction(1, 2**12))) ** 2
+    assert worst > Fraction(what.bound) ** 2 / 3  # the search comes near
+
+
+class Parts:
+    """One number a row, to look at the addition of blocks alone."""
+
+    @staticmethod
+    def of(values):
+        rows = np.zeros((len(values), 1))
+        rows[:, 0] = values
+        return Rows(Block(rows, np.ones(len(values))))
+
+
+def last_of(block):
+    """The exact sum of a block whose only row that is not 0 is its first."""
+    return block.rows[0]
+
+
+def test_blocks_are_added_with_compensation():
+    """A large block, many that a naive sum would lose, and the large one taken back."""
+    small = np.full(4000, 1.0) + np.linspace(0, 1e-3, 4000)
+    parts = np.concatenate([[2.0**27], small * 2.0**-27, [-(2.0**27)]])
+    values = np.zeros(len(parts) * BLOCK)
+    values[::BLOCK] = parts
+    true, size = sum(exact(parts)), sum(abs(value) for value in exact(parts))
+    bound = Fraction(UNIT) * abs(true) + (len(parts) * Fraction(UNIT)) ** 2 * size
+    found = Parts.of(values).total(last_of)
+    assert abs(Fraction(float(found[0])) - true) <= bound
+    naive = 0.0
+    for part in parts:
+        naive += part
+    assert abs(Fraction(naive) - true) > bound
+
+
+def test_the_claimed_error_covers_blocks_and_their_addition():
+    assert sum_error(private_number=False) >= (BLOCK + 8) * UNIT * BLOCK
+    assert sum_error(private_number=True) * 2 < 2.0**-12  # for terms of norm 1 and sums of bound 1
