@@ -88,8 +88,8 @@ def test_a_separated_level_and_one_with_a_single_event():
         about, (low, high) = stated(result, design, rows, labels, np.zeros(6)), result.conf_int().T
         held += ((low <= about.target) & (about.target <= high))[result.reported].tolist()
     often = np.mean(found, axis=0)
-    assert often[4] <= 0.02
-    assert often[5] <= 0.02
+    assert often[4] <= 0.04  # one in a hundred, and two, over 400 fits
+    assert often[5] <= 0.04
     assert often[0] > 0.8
     assert (often[1:4] > 0.95).all()
     assert 0.92 < np.mean(held) <= 0.99

@@ -1,5 +1,6 @@
 """Whole fits in a private geometry: their noise, what they depend on, coverage, and hopeless data."""
 
+import io
 import json
 from types import SimpleNamespace
 
@@ -7,22 +8,26 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from rich.console import Console
 from scipy import stats
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
+from dpinfer.cli.screen import coefficients
 from dpinfer.data.columns import Category, Number
 from dpinfer.data.design import Design
 from dpinfer.data.source import Mapped, Rows, mapped
 from dpinfer.fit import recipe
-from dpinfer.fit.weighted.plan import risk_of
+from dpinfer.fit.weighted.plan import TARGETS, risk_of
+from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.gate import Gate, Released
+from dpinfer.privacy.release import MASK
 from dpinfer.result.statements import (
     DROPPED,
     FEW_EVENTS,
@@ -308,7 +313,10 @@ def test_separated_columns(rho):
     level = np.where((y > 0) & (rng.random(len(y)) < 0.1), 1.0, -1.0)  # a yes and no between the bounds
     for seed in range(3):
         result = aside(np.column_stack([x, level]), y, rho, seed)
-        assert result.reported.tolist() == [True] * 4 + [False]
+        assert result.reported[1:].tolist() == [True] * 3 + [False]
+        assert (
+            result.reported[0] or "x4" in result.geometry.in_model
+        )  # where the level stays, the intercept may be open
         assert not aside(x, np.where(x[:, 0] > 0, 1.0, -1.0), rho, seed).reported[1]
 
 
@@ -348,6 +356,63 @@ def test_what_is_in_the_model_and_what_is_not():
         assert geometry.full_model_reading == tuple(bool(r) and not p for r, p in readings)
         assert f"{kept}: of the model without {lost};" in " ".join(result.summary().split())
         assert result.estimate[names.index(lost)] == 0
+
+
+def test_what_a_line_says_depends_on_in_every_view():
+    """A twin is left out: the other line has the sign † and a note that names it, in every view; others have neither."""
+    x, y = columns(20_000)
+    result = aside(np.column_stack([x, x[:, 0]]), y, 0.05, 0)
+    kept, lost = ("x4", "x1") if result.reported[4] else ("x1", "x4")
+    note = f"† {kept}: of the model without {lost}; with it, quite another value is possible."
+    assert result.notes() == [note]
+    assert {row["name"]: row["partners"] for row in result.table() if row["partners"]} == {kept: lost}
+    assert result.to_frame().loc[kept, "partners"] == lost
+    screen = Console(width=100, file=io.StringIO())
+    screen.print(coefficients(result, 0.95))
+    views = {
+        "summary": result.summary(),
+        "html": dp.report.html(result),
+        "markdown": dp.report.markdown(result),
+        "screen": screen.file.getvalue(),
+        "figure": " ".join(label.get_text() for label in dp.plot.forest(result).axes[0].get_yticklabels()),
+    }
+    for name, view in views.items():
+        assert view.count(f"{kept} †") >= 1, name
+        assert f"{lost} †" not in view, name
+        assert "x2 †" not in view, name
+    for name in ("summary", "html", "markdown"):
+        assert note in " ".join(views[name].split()), name
+    assert note in " ".join(dp.plot.forest(result).get_supxlabel().split())
+    assert dp.report.csv(result).splitlines()[0].endswith(",status,partners")
+    assert "hold as they stand" not in views["html"]
+
+
+def test_a_contrast_with_a_twin_names_what_is_identified():
+    x, y = columns(20_000)
+    for sign, word in ((1.0, "+"), (-1.0, "-")):
+        result = aside(np.column_stack([x, sign * x[:, 0]]), y, 0.05, 0)
+        kept, lost = ("x4", "x1") if result.reported[4] else ("x1", "x4")
+        ((left, right, slope),) = result.geometry.twins
+        assert (left, right, slope) == (lost, kept, pytest.approx(sign, rel=0.3))
+        with pytest.raises(
+            dp.InputError, match=f"cannot be told apart from {kept}: only {kept} [{word}] .*{lost} is iden"
+        ):
+            result.contrast([0, 1, 0, 0, -1])
+        assert result.contrast([0, 0, 1, -1, 0]).std_error > 0
+        low, high = result.conf_int(0.999)[result.names.index(kept)]
+        assert low < (-2 if kept == "x1" else -2 * sign) < high  # x1 + s x4 on this line, as its message says
+
+
+def test_the_advice_is_about_public_facts():
+    """Too many columns for the budget and the number of records; more of either, and nothing is said."""
+    few = Weighted(DESIGN, dp.GeometryPlan(dp.ApproxDP(1.0, 1e-6)))
+    assert few.advice(20_000) == ""
+    assert few.advice(1000).startswith("4 coefficients are more than this budget carries at 1,000 records")
+    many = Design.of_bounds((-1.0, 1.0), tuple(f"x{j}" for j in range(200)))
+    assert Weighted(many, dp.GeometryPlan(dp.ApproxDP(1.0, 1e-6))).advice(20_000)
+    assert not Weighted(many, dp.GeometryPlan(dp.ZCDP(20.0))).advice(20_000)
+    strengths = [dp.GeometryPlan(dp.ZCDP(0.1), target).strength(DESIGN.columns, 5000) for target in TARGETS]
+    assert strengths[0] >= strengths[1]
 
 
 def test_plans():
@@ -417,7 +482,7 @@ def test_results_depend_on_releases_and_on_one_stored_seed():
 
 
 def test_a_private_number_of_records_stays_private(monkeypatch):
-    """Under add-remove the solver is given the released n."""
+    """Under add-remove the solver is given the most that the released n allows for."""
     seen = []
     honest = Gate.release
 
@@ -427,7 +492,8 @@ def test_a_private_number_of_records_stays_private(monkeypatch):
 
     monkeypatch.setattr(Gate, "release", watch)
     result = fit_weighted(source_of(values(3000)), DESIGN, plan(0.3, neighbours="add-remove"), None, 1)
-    assert seen == [result.geometry.records]
+    scales = plan(0.3, neighbours="add-remove").scales()
+    assert seen == [pytest.approx(result.geometry.records + 40 * scales.crude * DESIGN.norm2)]
     assert seen[0] != 3000
     assert "3000" not in result.summary()
     for view in (dp.report.html(result), dp.report.markdown(result)):
@@ -452,6 +518,6 @@ def test_the_releases_spend_the_budget_and_no_more(budget, neighbours):
     plan = dp.GeometryPlan(budget, neighbours=neighbours)
     most = accountant.limit(budget)
     assert 0.999 * most < accountant.spent(budget, plan.releases()) <= most * (1 + 1e-9)
-    risk = risk_of(plan.releases()[2].share, Neighbours(neighbours))
+    risk = risk_of(plan.loss, plan.releases()[2].share, Neighbours(neighbours))
     assert plan.releases()[2].objective.cost() <= plan.releases()[2].share.rho * (1 + 1e-12)
-    assert plan.scales().gradient == pytest.approx(risk.perturbation_scale(plan.releases()[2].share.rho))
+    assert plan.scales().gradient == pytest.approx(risk.perturbation_scale((1 - MASK) * plan.releases()[2].share.rho))

@@ -127,6 +127,8 @@ def numbers(result):
     if result.geometry is not None:
         shown |= {"weights": result.geometry.preconditioner, "centre": result.geometry.centre}
         shown |= {"reading": list(result.geometry.full_model_reading), "records": result.geometry.records}
+        shown |= {"in_model": list(result.geometry.in_model), "left_out": list(result.geometry.left_out)}
+        shown |= {"partners": [list(names) for names in result.geometry.partners]}
     return shown
 
 
