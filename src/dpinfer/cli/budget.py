@@ -69,7 +69,10 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
         "Left": account.statement(),
     }
     if isinstance(opened.total, dp.ApproxDP) and account.entries:
-        facts["Note"] = "releases cost less together than one by one, so more may fit: dpinfer fit --dry-run tells"
+        facts["Note"] = (
+            "what is left is by the rule that judges the next fit, which holds whatever was seen before and so need not "
+            "be the total less what was spent; dpinfer fit --dry-run tells what fits"
+        )
     rows = [
         [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]
         for j, (entry, rule) in enumerate(zip(account.entries, account.rules, strict=True))
