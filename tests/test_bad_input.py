@@ -34,7 +34,7 @@ def run(X=X, Y=Y, **options):
         ({"Y": Y[:-1]}, "one label a row"),
         ({"Y": Y[:, None]}, "one label a row"),
         ({"X": X[:0], "Y": Y[:0]}, "at least one record"),
-        ({"X": X[:, :0]}, "at least one record and one column"),
+        ({"X": X[:, :0]}, "at least one column"),
         ({"X": [[1, 2], [3]], "Y": [1, 1]}, "rectangular"),
         ({"X": X.astype(str)}, "encode it as numbers"),
         ({"X": X + 1j}, "real numbers"),
@@ -346,3 +346,25 @@ def test_guarantee_types_first(tmp_path):
             dp.LogisticRegression("y ~ a", schema=schema, budget=dp.ZCDP(1.0), ledger=ledger).fit(path)
     assert cell.seen == []
     assert ledger.entries() == ()
+
+
+def test_an_empty_table_is_a_table_where_the_number_of_records_is_private():
+    empty = np.zeros((0, 2)), np.zeros(0)
+    for n in (0, 1):
+        model = dp.LogisticRegression(bounds=(-1, 1), budget=dp.ZCDP(0.1), neighbours="add-remove")
+        assert model.fit(np.zeros((n, 2)), np.zeros(n)).result_.model.n is None
+    with pytest.raises(ValueError, match="minimum of 1"):
+        dp.LogisticRegression(bounds=(-1, 1), budget=dp.ZCDP(0.1)).fit(*empty)
+    with pytest.raises(dp.InputError, match="at least one record, unless neighbours='add-remove'"):
+        dp.infer(*empty, loss=dp.Logistic(), budget=dp.ZCDP(0.1))
+    schema = dp.Schema.parse(
+        '[columns.a]\ntype = "number"\nlow = -1\nhigh = 1\n[columns.y]\ntype = "outcome"\nlevels = [0, 1]\n'
+    )
+    table = pd.DataFrame({"a": np.zeros(0), "y": np.zeros(0, dtype=int)})
+    private = dp.LogisticRegression("y ~ a", schema=schema, budget=dp.ZCDP(0.1), neighbours="add-remove")
+    assert private.entry(0) == private.entry(1)
+    private.fit(table)
+    public = dp.LogisticRegression("y ~ a", schema=schema, budget=dp.ZCDP(0.1))
+    for use in (lambda: public.entry(0), lambda: public.fit(table)):
+        with pytest.raises(dp.InputError, match="at least one record"):
+            use()

@@ -470,3 +470,12 @@ def test_a_browser_draws_and_prints_it(tmp_path):
     printed = (tmp_path / "page.pdf").read_bytes()
     assert 2 <= len(re.findall(rb"/Type /Page\b", printed)) <= 4
     assert re.search(rb"/MediaBox \[0 0 59[456][\d.]* 84[12]", printed)  # A4
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1"])
+def test_a_spreadsheet_runs_no_name(name):
+    named = dataclasses.replace(PLAIN, names=(name, *PLAIN.names[1:]))
+    first = next(iter(csv.DictReader(io.StringIO(dp.report.csv(named), newline=""))))
+    assert first["name"] == f"'{name}"
+    assert PLAIN.names[1] == [row["name"] for row in csv.DictReader(io.StringIO(dp.report.csv(named), newline=""))][1]
+    assert "\r" not in dp.report.csv(dataclasses.replace(PLAIN, names=("x\r=1", *PLAIN.names[1:])))

@@ -11,15 +11,11 @@ from scipy.special import ndtri
 
 from dpinfer.audit import grid_evidence, representable
 from dpinfer.data.source import mapped
-from dpinfer.fit.weighted.plan import risk_of
-from dpinfer.fit.weighted.releases import Setting
 from dpinfer.maths.laws import NO_NOISE
 from dpinfer.maths.minimise import minimum
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisyMinimum
-from dpinfer.result.result import FitResult
-from dpinfer.result.statements import REPORTED
 
 
 class Inverted:
@@ -127,33 +123,18 @@ def identify(pair, release, evidence, runs, seed=0):
     return Score(hits, runs, tuple(differences[0]), tuple(differences[1]))
 
 
-def of_result(text, recipe, source):
-    """The same for a fit in a private geometry, from its published JSON alone: the last release, at both matrices.
+@dataclass(frozen=True)
+class Transcript:
+    """The last release of a fit in a private geometry: its value, what was released, through which released matrix."""
 
-    The design has bounds -1 and 1, so that the geometry is published as it was used.
-    """
-    result = FitResult.from_json(text)
-    d, at = len(recipe.design.names), Setting.of(recipe.design, recipe.plan)
-    names = list(result.names)
-    kept = np.array([names.index(name) for name in result.geometry.columns])
-    if not len(kept):
-        return 0.0
-    centre = np.concatenate([[1.0], result.geometry.centre])
-    to_centre = np.eye(len(kept))
-    to_centre[0] = centre[kept]
-    A = result.geometry.preconditioner
-    forward = to_centre @ A.T
-    estimate = result.estimate.copy()
-    strong = [j for j, word in enumerate(result.status) if word == REPORTED]
-    estimate[strong] -= result.error.step()
-    coef = np.linalg.solve(forward, estimate[kept])
-    matrix = np.zeros((len(kept), d))
-    matrix[:, kept] = A * np.sqrt(recipe.design.norm2)
-    n, (_, _, third, fourth) = result.geometry.records, at.releases
-    risk = risk_of(third.share, at.neighbours, source.n, 0.0)
-    sums = risk.stacked_sum(coef)
-    cut = np.ix_(kept, kept)
-    public = risk.stack(*(forward.T @ m[cut] @ forward * n for m in (result.hessian, result.score_cov)))
-    noise = public - mapped(source, matrix).total(sums.of_block)
-    scale, halves = fourth.noise(sums).scale, np.repeat([2.0, 0.7], len(public) // 2)  # the Hessian has been scaled
-    return grid_evidence(noise, scale, halves * np.spacing(np.hypot(public, scale)))
+    value: object
+    booked: object
+    what: object
+    matrix: object
+
+
+def of_transcript(out, source):
+    """The same for a fit in a private geometry: its last release, both matrices, at its own coefficients."""
+    noise = out.value - mapped(source, out.matrix).total(out.what.of_block)
+    scale = out.booked.noise(out.what).scale
+    return grid_evidence(noise, scale, np.spacing(np.hypot(out.value, scale)))

@@ -8,6 +8,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.release import NoisySum
+from dpinfer.result import text
 from terminal import fails, files_in, run, run_here, succeeds
 
 TOTALS = {
@@ -110,3 +111,26 @@ def test_bad_command_lines(tmp_path, arguments, words):
 def test_not_a_ledger(tmp_path):
     (tmp_path / "l.db").write_text("hello", encoding="utf-8")
     fails(run_here("budget", "show", "l.db", cwd=tmp_path), "not a ledger", code=3)
+
+
+def test_show_says_which_rule_judged_what(tmp_path):
+    ledger = dp.Ledger.create(tmp_path / "l.db", dp.ApproxDP(1.0, 1e-6))
+    for _ in range(2):
+        ledger.book(Entry("sum", "one record", (NoisySum("sum", dp.ZCDP(1e-3)),)))
+    told = json.loads(succeeds(run_here("budget", "show", ledger.path, "--json")))
+    assert [each["rule"] for each in told["releases"]] == ["exact, first entry", "Gaussian filter"]
+    assert (told["spent"], told["left"]) == (ledger.spent(), ledger.left())
+    shown = " ".join(succeeds(run_here("budget", "show", ledger.path)).split())
+    assert "Judged by" in shown
+    assert "Gaussian" in shown
+
+
+def test_terminals_show_and_do_not_obey(tmp_path):
+    escape = "\x1b[2J\x9b31m\u202e"
+    ledger = dp.Ledger.create(tmp_path / "l.db", dp.ZCDP(1.0), title=f"T{escape}", unit=f"one{escape}")
+    ledger.book(Entry(f"line{escape}\nline", f"one{escape}", (NoisySum("sum", dp.ZCDP(0.25)),)))
+    shown = succeeds(run_here("budget", "show", ledger.path))
+    assert not set(escape) - set("[2J31m") & set(shown)
+    assert "\\x1b[2J" in shown
+    assert text.harmless("naïve ‘x’ – ü 日本") == "naïve ‘x’ – ü 日本"
+    assert text.harmless("a\nb\tc") == "a\\x0ab\\x09c"

@@ -52,6 +52,14 @@ class OneSided:
     def divergences(self):
         return np.array([self.renyi(beyond) for beyond in ORDERS])
 
+    def growing(self, beyond):
+        return self.cost()
+
+    falling = growing
+
+    def cost(self):
+        return max(self.renyi(b) / (1 + b) for b in np.geomspace(1e-1, 1e4, 200))
+
 
 def gaussian_profile(shifted, mu):
     """E[(1 - exp(shifted - G))+], G the loss of a Gaussian release."""
@@ -76,8 +84,7 @@ def opaque(rho):
 
 def perturbed(scale, k=0.05, shape="one-sided"):
     release = OneSided(scale, k, shape)
-    rho = max(release.renyi(b) / (1 + b) for b in np.geomspace(1e-1, 1e4, 200))
-    return PerturbedMinimum("estimate", dp.ZCDP(rho), release)
+    return PerturbedMinimum("estimate", dp.ZCDP(release.cost()), release)
 
 
 @cache

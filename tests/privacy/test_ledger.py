@@ -9,8 +9,9 @@ import pytest
 from sklearn.base import clone
 
 import dpinfer as dp
+from dpinfer.maths.cost import PerturbedObjective
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy import accountant
+from dpinfer.privacy import book, filters
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PastRelease, PerturbedMinimum
 from forking import in_a_child
@@ -48,14 +49,14 @@ def test_it_counts_in_the_terms_of_its_total(make):
 
 
 def test_guarantee_never_overspent(make, monkeypatch):
-    affordable = accountant.affordable
+    paid = filters.Count.paid
 
-    def slowly(total, releases):  # so that without a lock the threads would overtake each other
-        found = affordable(total, releases)
+    def slowly(count):  # so that without a lock the threads would overtake each other
+        found = paid(count)
         time.sleep(1e-4)
         return found
 
-    monkeypatch.setattr(accountant, "affordable", slowly)
+    monkeypatch.setattr(filters.Count, "paid", slowly)
     ledger = make(dp.ZCDP(1.0))
     refused = []
 
@@ -196,3 +197,55 @@ def test_a_total_pays_for_a_fit_of_its_own_size_once(budget):
     dp.infer(X, Y, loss=dp.HuberHinge(1.0), penalty=0.5, budget=budget, ledger=ledger)
     with pytest.raises(dp.LedgerError, match="left of"):
         dp.infer(X, Y, loss=dp.HuberHinge(1.0), penalty=0.5, budget=budget, ledger=ledger)
+
+
+def test_guarantee_stated_costs(make):
+    """A release that costs more than it states is not booked, and not read if it got into the chain."""
+    objective = PerturbedObjective(10.0, 0.05, "logistic")
+    rho, mask = objective.cost(), 0.01
+    honest = [
+        PerturbedMinimum("estimate", dp.ZCDP(rho), objective),
+        PerturbedMinimum("estimate", dp.ZCDP(rho + mask**2 / 2), objective, mask),
+        LaplaceMinimum("estimate", dp.PureDP(0.5), 0.25, 0.2),
+        LaplaceMinimum("estimate", dp.ZCDP(0.125), 0.24, 0.2, 0.02),
+    ]
+    false = [
+        PerturbedMinimum("estimate", dp.ZCDP(rho * (1 - 1e-6)), objective),
+        PerturbedMinimum("estimate", dp.ZCDP(rho), objective, mask),
+        PerturbedMinimum("estimate", dp.ZCDP(1e-9), PerturbedObjective(1e3, 1e-13, "logistic")),
+        LaplaceMinimum("estimate", dp.PureDP(0.5), 0.2501, 0.2),
+        LaplaceMinimum("estimate", dp.ZCDP(0.125), 0.25, 0.2, 0.02),
+    ]
+    for total in (dp.ZCDP(5.0), dp.ApproxDP(5.0, 1e-6)):
+        ledger = make(total)
+        for release in honest:
+            ledger.book(entry(events=(release,)))
+        for release in false:
+            assert "costs more than it states" in ledger.preview(entry(events=(release,))).reason
+            with pytest.raises(dp.LedgerError, match="'estimate' costs more than it states: make its release"):
+                ledger.book(entry(events=(release,)))
+        assert len(ledger.entries()) == len(honest)
+    text = book.entry_text(entry(events=(honest[2],))).replace("0.25", "0.26")
+    ledger._store.append(lambda rows: text)
+    for use in (ledger.entries, ledger.spent, lambda: ledger.book(entry(dp.ZCDP(0.01)))):
+        with pytest.raises(dp.LedgerError, match="entry 5 of the ledger is broken, its step 'estimate' costs more"):
+            use()
+    assert "costs more" in ledger.verify().fault
+
+
+def test_what_is_no_promise(make):
+    for delta in (0.1, 0.5):
+        with pytest.raises(dp.BudgetError, match=r"must be below 0\.1"):
+            make(dp.ApproxDP(1.0, delta))
+        with pytest.raises(dp.BudgetError, match=r"must be below 0\.1"):
+            dp.infer(X, Y, loss=dp.Logistic(), budget=dp.ApproxDP(1.0, delta))
+    make(dp.ApproxDP(1.0, 0.09))
+
+
+def test_a_delta_that_lets_a_record_through_is_named():
+    weak, fine = dp.ApproxDP(1.0, 1 / 200), dp.ApproxDP(1.0, 1 / 201)
+    for budget, named in ((weak, True), (fine, False), (dp.ZCDP(0.1), False)):
+        result = dp.infer(X, Y, loss=dp.Logistic(), budget=budget)
+        assert ("is not below 1/n" in " ".join(result.privacy.caveats(result.model.n))) == named
+        assert ("is not below 1/n" in " ".join(result.summary().split())) == named
+        assert "1/n" not in " ".join(result.privacy.caveats())  # where n is private

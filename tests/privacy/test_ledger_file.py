@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import dpinfer as dp
-from dpinfer.privacy import accountant, store
+from dpinfer.privacy import filters, store
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.release import PastRelease
 from forking import forked, in_a_child
@@ -84,14 +84,14 @@ def test_guarantee_no_charge_lost(tmp_path):
 def test_processes_cannot_share_the_last_share(tmp_path, monkeypatch):
     path, log = tmp_path / "book.db", tmp_path / "taken.txt"
     dp.Ledger.create(path, total=dp.ZCDP(0.1))
-    affordable = accountant.affordable
+    paid = filters.Count.paid
 
-    def slowly(total, releases):  # so that without a lock the processes would overtake each other
-        found = affordable(total, releases)
+    def slowly(count):  # so that without a lock the processes would overtake each other
+        found = paid(count)
         time.sleep(3e-3)
         return found
 
-    monkeypatch.setattr(accountant, "affordable", slowly)
+    monkeypatch.setattr(filters.Count, "paid", slowly)
 
     def take():
         ledger = dp.Ledger.open(path)
@@ -235,7 +235,39 @@ def test_what_the_chain_cannot_see(ledger, tmp_path):
     after = ledger.verify()
     assert after.entries == before.entries + 1
     edit(ledger.path, "DELETE FROM chain WHERE number = 4")
-    assert ledger.verify() == dp.Ledger.open(tmp_path / "old.db").verify() == before != after
+    opened = dp.Ledger.open(ledger.path)
+    assert opened.verify() == dp.Ledger.open(tmp_path / "old.db").verify() == before != after
+
+
+@pytest.mark.parametrize("meanwhile", [0, 1, 5])
+def test_guarantee_no_way_back(ledger, tmp_path, meanwhile):
+    """An old copy under a ledger that is open is refused, however many entries were booked in it meanwhile."""
+    shutil.copy(ledger.path, tmp_path / "old.db")
+    ledger.book(entry())
+    ledger.book(entry())
+    shutil.copy(ledger.path, tmp_path / "new.db")
+    other = dp.Ledger.open(tmp_path / "old.db")
+    for _ in range(meanwhile):
+        other.book(entry())
+    shutil.copy(tmp_path / "old.db", ledger.path)
+    for use in (ledger.entries, ledger.spent, ledger.left, ledger.rules, lambda: ledger.book(entry())):
+        with pytest.raises(dp.LedgerError, match="an old copy was put back; put the newest one in its place"):
+            use()
+    assert "an old copy" in ledger.verify().fault
+    assert "an old copy" in ledger.preview(entry()).reason
+    assert len(dp.Ledger.open(ledger.path).entries()) == 3 + meanwhile
+    shutil.copy(tmp_path / "new.db", ledger.path)
+    ledger.book(entry())
+    assert len(ledger.entries()) == 6
+
+
+def test_what_another_program_booked_is_remembered_too(ledger, tmp_path):
+    shutil.copy(ledger.path, tmp_path / "old.db")
+    dp.Ledger.open(ledger.path).book(entry())
+    assert len(ledger.entries()) == 4
+    shutil.copy(tmp_path / "old.db", ledger.path)
+    with pytest.raises(dp.LedgerError, match="an old copy"):
+        ledger.book(entry())
 
 
 def test_another_ledger_in_its_place_is_refused(ledger, tmp_path):
@@ -339,3 +371,31 @@ def test_every_transaction_waits_for_the_disk(tmp_path):
     for begin in ("BEGIN", "BEGIN IMMEDIATE"):
         with store._transaction(tmp_path / "ledger.db", begin) as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_fifty_processes_on_a_long_ledger(tmp_path):
+    """Nothing overspent and nothing lost; benchmarks/ledger.py is the same with thousands of entries."""
+    path, log = tmp_path / "book.db", tmp_path / "taken.txt"
+    ledger = dp.Ledger.create(path, total=dp.ZCDP(1.2))
+    for _ in range(20):
+        ledger.book(entry())
+
+    def take():
+        mine = dp.Ledger.open(path)
+        for _ in range(3):
+            try:
+                name = mine.book(entry())
+            except dp.LedgerError as refusal:
+                if "left of 1.2" not in str(refusal):
+                    raise
+            else:
+                with log.open("a") as taken:
+                    taken.write(name + "\n")
+
+    children = [forked(take) for _ in range(50)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 50
+    booked = [each.release for each in ledger.entries()]
+    assert len(booked) == 120
+    assert sorted(log.read_text().split()) == sorted(booked[20:])
+    assert ledger.verify().ok
+    assert ledger.left() == pytest.approx(0, abs=1e-12)

@@ -15,6 +15,7 @@ import typer
 import dpinfer as dp
 from dpinfer.cli import audit, budget, coverage, demo, fit, report, schema
 from dpinfer.errors import DpinferError, LedgerError, PrivacyError
+from dpinfer.result.text import harmless
 
 DONE, FAULT, INPUT, REFUSED, INTERRUPTED, NO_READER = 0, 1, 2, 3, 130, 141
 CODES = {
@@ -96,5 +97,5 @@ def _failed(fault: Exception) -> int:
 
 
 def _fail(message: str, code: int = INPUT) -> int:
-    print("error:", " ".join(message.split()), file=sys.stderr)
+    print("error:", harmless(" ".join(message.split())), file=sys.stderr)
     return code

@@ -71,15 +71,15 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
     if isinstance(opened.total, dp.ApproxDP) and account.entries:
         facts["Note"] = "releases cost less together than one by one, so more may fit: dpinfer fit --dry-run tells"
     rows = [
-        [str(j + 1), entry.purpose, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]
-        for j, entry in enumerate(account.entries)
+        [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]
+        for j, (entry, rule) in enumerate(zip(account.entries, account.rules, strict=True))
     ]
-    table = screen.sheet(("#", "Release", "Id", "Booked (UTC)", "Cost"), rows, left=2)
+    table = screen.sheet(("#", "Release", "Judged by", "Id", "Booked (UTC)", "Cost"), rows, left=3)
     talk.show(screen.title(opened.title or str(ledger)), screen.facts(facts), "")
     talk.show(table if rows else Text("Nothing was booked yet."))
     listed = [
-        {"release": e.release, "time": e.time, "purpose": e.purpose, "schema": e.schema, "cost": e.cost}
-        for e in account.entries
+        {"release": e.release, "time": e.time, "purpose": e.purpose, "schema": e.schema, "cost": e.cost, "rule": rule}
+        for e, rule in zip(account.entries, account.rules, strict=True)
     ]
     talk.give(account.state() | {"releases": listed})
 
@@ -140,23 +140,20 @@ class Account:
 
     ledger: dp.Ledger
     entries: tuple[Entry, ...]
+    rules: tuple[str, ...]
     spent: float
+    left: float
 
     @classmethod
     def of(cls, ledger: dp.Ledger) -> "Account":
         """Add up what is booked now."""
-        entries = ledger.entries()
-        return cls(ledger, entries, accountant.spent(ledger.total, [e for entry in entries for e in entry.events]))
+        entries, count = ledger.read()
+        return cls(ledger, entries, count.rules(), count.spent(), count.left())
 
     @property
     def limit(self) -> float:
         """The total as a number."""
         return accountant.limit(self.ledger.total)
-
-    @property
-    def left(self) -> float:
-        """The total less what is spent."""
-        return max(0.0, self.limit - self.spent)
 
     def statement(self, left: float | None = None) -> str:
         """What is left, or will be, in one phrase."""

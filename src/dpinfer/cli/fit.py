@@ -18,6 +18,7 @@ from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
 from dpinfer.errors import DpinferError, InputError
 from dpinfer.privacy.book import Entry
+from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
 
@@ -147,13 +148,17 @@ def preview(job: Job, talk: Screen) -> None:
     }
     if advice:
         facts["Warning"] = advice
+    if weak := weak_delta(job.model.budget, n):
+        facts["Note"] = weak
     account: Account | None = None
     after: dict[str, Any] = {"allowed": None}
     if job.ledger is not None:
         account, seen = Account.of(job.ledger), job.ledger.preview(entry)
         after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason}
+        after["rule"] = seen.rule
         facts["Ledger now"] = account.statement()
         facts["After this"] = account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}"
+        facts["Judged by"] = seen.rule
     else:
         facts["Ledger"] = "none: nothing would be booked (--ledger names one)"
     facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)

@@ -36,12 +36,12 @@ class Screen:
             return
         console = _console()
         for part in parts:
-            console.print(part, soft_wrap=isinstance(part, str))
+            console.print(_harmless(part), soft_wrap=isinstance(part, str))
 
     def note(self, words: str) -> None:
         """One line beside the result, on stderr."""
         if not (self.quiet or self.as_json):
-            print(words, file=sys.stderr)
+            print(text.harmless(words), file=sys.stderr)
 
     def give(self, document: Mapping[str, Any]) -> None:
         """The result for a program, where it was asked for; infinities and NaN are texts."""
@@ -92,7 +92,7 @@ def facts(pairs: Mapping[str, str | Text]) -> Table:
     grid.add_column(style="bold cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, fact in pairs.items():
-        grid.add_row(name, fact if isinstance(fact, Text) else Text(fact))
+        grid.add_row(name, _harmless(fact if isinstance(fact, Text) else Text(fact)))
     return grid
 
 
@@ -102,8 +102,17 @@ def sheet(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int 
     for j, head in enumerate(heads):
         table.add_column(head, justify="left" if j < left else "right", no_wrap=j >= left, overflow="fold")
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(*(_harmless(cell if isinstance(cell, Text) else Text(cell), keep="") for cell in row))
     return table
+
+
+def _harmless(part: RenderableType, keep: str = "\n") -> RenderableType:
+    """The same words, none of which the terminal obeys."""
+    if isinstance(part, str):
+        return text.harmless(part, keep)
+    if not isinstance(part, Text) or text.harmless(part.plain, keep) == part.plain:
+        return part
+    return Text(text.harmless(part.plain, keep), style=part.style)
 
 
 def coefficients(result: FitResult, level: float) -> Table:

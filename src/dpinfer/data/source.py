@@ -60,8 +60,8 @@ class Rows:
         """Rows that a `Design` has bounded; one whose label is not known counts as the zero row."""
         if labels.shape != rows.shape[:1]:
             raise InputError(f"y must have one label a row of X: shapes are {labels.shape} and {rows.shape}")
-        if 0 in rows.shape:
-            raise InputError(f"X must have at least one record and one column, not shape {rows.shape}")
+        if rows.shape[1] == 0:
+            raise InputError(f"X must have at least one column, not shape {rows.shape}")
         if len(rows) > MOST_RECORDS:
             raise InputError(
                 f"there are more than {MOST_RECORDS:,} records, for which sums are not proved exact enough"

@@ -22,6 +22,7 @@ from dpinfer.fit.recipe import Recipe, Subject, entry, fit
 from dpinfer.fit.weighted.plan import GeometryPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import Budget, NoPrivacy
 
@@ -93,7 +94,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def recipe(self, design: Design, n: int) -> Recipe:
         """What `fit` does with ``n`` records of a design, from public facts alone."""
-        loss = self._loss(n, design)
+        loss = self._loss(max(n, 1), design)
         return choose(design, Options(loss, self.budget, self.plan, self.target, self.penalty, self.neighbours))
 
     def entry(self, n: int) -> Entry:
@@ -111,8 +112,6 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """
         if self.formula is None:
             raise InputError("the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)")
-        if n < 1:
-            raise InputError("a fit needs at least one record")
         design = Design.of_formula(*parse(self.formula, self.schema), self.kind)
         return entry(self.recipe(design, n), n, self._subject())
 
@@ -168,7 +167,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if values.ndim != 2:
             raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
         validate_data(self, X if hasattr(X, "columns") else values, reset=reset, skip_check_array=True)
-        check_array(values[:1], ensure_all_finite=False, estimator=self, input_name="X")  # at least one, and a column
+        private = Neighbours.ADD_REMOVE in (self.neighbours, getattr(self.plan, "neighbours", None))
+        least = 0 if private and reset else 1  # scikit-learn's check would tell whether there is a record
+        check_array(values[:1], ensure_all_finite=False, estimator=self, input_name="X", ensure_min_samples=least)
         if not reset and not np.isfinite(values).all():
             raise InputError("X holds a NaN, an infinity or what is no number: drop such rows before predicting")
         return values

@@ -5,9 +5,10 @@ from typing import Protocol
 
 from dpinfer.data.design import Design
 from dpinfer.data.source import Pending, Source
+from dpinfer.errors import InputError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Book, Entry
-from dpinfer.privacy.budget import Budget, NoPrivacy
+from dpinfer.privacy.budget import Budget, NoPrivacy, require_promise
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
 from dpinfer.result.result import FitResult
@@ -55,7 +56,13 @@ class Subject:
 
 
 def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
-    """What a fit of ``n`` records books, from public facts alone."""
+    """What a fit of ``n`` records books, from public facts alone.
+
+    Whether there is a record at all is public where the number is, and may not decide anything where it is private.
+    """
+    require_promise(recipe.budget)
+    if n < 1 and recipe.neighbours is Neighbours.REPLACE:
+        raise InputError("a fit needs at least one record, unless neighbours='add-remove' keeps their number private")
     return Entry(subject.purpose, subject.unit, recipe.releases(n), recipe.neighbours, subject.schema)
 
 

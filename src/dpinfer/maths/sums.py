@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpinfer.errors import PrivacyError
 from dpinfer.maths.arrays import Array, svec
 from dpinfer.maths.rounding import shrunk
 from dpinfer.neighbours import Neighbours
@@ -34,10 +35,18 @@ class Block:
         return Block(self.rows[some], self.labels[some], weights)
 
     def mapped(self, matrix: Array) -> "Block":
-        """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is."""
+        """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is.
+
+        A matrix so large that a square could overflow is refused: it is public or released, so that tells nothing.
+        """
+        if not np.abs(matrix).max(initial=0.0) < LARGEST:
+            raise PrivacyError("a released matrix is too large for floats: nothing can be released through it")
         rows = self.rows @ matrix.T
         return Block(rows, self.labels, self.weights * row_weights(rows))
 
+
+LARGEST = 1e100
+"""Of the entries of a matrix that rows are mapped by."""
 
 OfBlock = Callable[[Block], Array]
 """From a block to its share of a sum."""

@@ -4,6 +4,9 @@ PureDP total     ε adds
 ZCDP total       ρ adds; a pure release counts ε²/2
 ApproxDP total   ε at the total's δ: the smallest of what zCDP says, what Rényi divergences say, what the privacy losses
                  say where all are known, and the sum of ε where all are pure
+
+These are releases of one fit, whose sizes are fixed beforehand.  The entries of a ledger, whose sizes may depend on
+earlier results, are judged by `filters`.
 """
 
 import math
@@ -48,7 +51,7 @@ def affordable(total: Total, releases: Sequence[Release]) -> bool:
     if not isinstance(total, ApproxDP):
         return spent(total, releases) <= limit(total) * (1 + ROUNDING)
     most = total.epsilon * (1 + SEARCHED)
-    if _zcdp_epsilon(releases, total.delta) <= most:
+    if zcdp_epsilon(releases, total.delta) <= most:
         return True
     known = _known(releases)
     profile = None if known is None else known.profile()
@@ -81,18 +84,20 @@ def spent(total: Total, releases: Sequence[Release]) -> float:
             raise LedgerError("this ledger counts pure epsilon and cannot pay for zCDP: use a ZCDP or ApproxDP total")
         return math.fsum(r.share.epsilon for r in releases if isinstance(r.share, PureDP))
     if isinstance(total, ZCDP):
-        return math.fsum(_rho(r) for r in releases)
-    by_order = min(_zcdp_epsilon(releases, total.delta), _renyi_epsilon(releases, total.delta))
+        return math.fsum(rho_of(r) for r in releases)
+    by_order = min(zcdp_epsilon(releases, total.delta), _renyi_epsilon(releases, total.delta))
     return min(by_order, _exact_epsilon(releases, total.delta, by_order))
 
 
-def _rho(release: Release) -> float:
+def rho_of(release: Release) -> float:
+    """The cost of a release in zCDP."""
     assert not isinstance(release.share, NoPrivacy)
     return release.share.zcdp().rho
 
 
-def _zcdp_epsilon(releases: Sequence[Release], delta: float) -> float:
-    return epsilon_from_zcdp(math.fsum(_rho(r) for r in releases), delta)
+def zcdp_epsilon(releases: Sequence[Release], delta: float) -> float:
+    """ε at δ of the sum of ρ."""
+    return epsilon_from_zcdp(math.fsum(rho_of(r) for r in releases), delta)
 
 
 def _renyi_epsilon(releases: Sequence[Release], delta: float) -> float:
@@ -100,7 +105,7 @@ def _renyi_epsilon(releases: Sequence[Release], delta: float) -> float:
     curves = [release.objective.divergences() for release in releases if isinstance(release, PerturbedMinimum)]
     if not curves:
         return math.inf
-    rest = math.fsum(r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else _rho(r) for r in releases)
+    rest = math.fsum(r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else rho_of(r) for r in releases)
     return epsilon_from_renyi(np.sum(curves, axis=0) + rest * (1 + ORDERS), delta)
 
 
@@ -129,7 +134,7 @@ def _known(releases: Sequence[Release]) -> _Known | None:
         if isinstance(release.share, PureDP):
             pure.append(release.share.epsilon)
         elif isinstance(release, NoisySum | NoisyMinimum):
-            rhos.append(_rho(release))
+            rhos.append(rho_of(release))
         elif isinstance(release, PerturbedMinimum) and release.objective.shape != "two-sided":
             perturbed.append(release.objective)
             rhos.append(release.mask**2 / 2)

@@ -1,16 +1,21 @@
 """What is written down: events, entries, the terms of a ledger; as values and as stored texts."""
 
 import json
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from dpinfer import codec
 from dpinfer.errors import LedgerError
 from dpinfer.maths.cost import PerturbedObjective
+from dpinfer.maths.search import boundary
 from dpinfer.neighbours import Neighbours, of_sentence
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
+from dpinfer.privacy.filters import renyi_orders
 from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PastRelease, PerturbedMinimum, Release
+from dpinfer.privacy.store import RESTORE
 
 FORMAT, VERSION = "dpinfer.Ledger", 2
 """Version 1 had events with flags, and neighbours in words; it is read, and goes on in the present format."""
@@ -53,19 +58,25 @@ class Book(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """What a ledger declares once."""
+    """What a ledger declares once; ``orders`` of its filters are the default ones where an old header has none."""
 
     total: Total
     unit: str
     neighbours: Neighbours
     title: str
     created: str
+    orders: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.total, Total):
             raise LedgerError("a ledger keeps a privacy budget: give it PureDP, ZCDP or ApproxDP")
         if not all(isinstance(words, str) for words in (self.unit, self.title)):
             raise LedgerError("a ledger's unit and title are texts")
+        usual = renyi_orders(self.total)
+        if not self.orders:
+            object.__setattr__(self, "orders", usual)
+        if len(self.orders) != len(usual) or not all(1 < order < math.inf for order in self.orders):
+            raise ValueError("orders")
 
 
 def header_text(terms: Terms) -> str:
@@ -81,7 +92,28 @@ def entry_text(entry: Entry) -> str:
             raise KeyError
     except _UNREADABLE:  # written, it would lock the ledger
         raise LedgerError("the fit's events hold a value that a ledger cannot store: fit without the ledger") from None
+    step = understated(entry)
+    if step:
+        raise LedgerError(f"the step {step!r} costs more than it states: make its release with a constructor `of`")
     return text
+
+
+def understated(entry: Entry) -> str:
+    """The first step whose own parameters cost more than its share; empty if there is none.
+
+    Guarantee [stated_costs]: an entry with such a step is neither booked nor read.
+    """
+    return next((event.step for event in entry.events if _understated(event)), "")
+
+
+@lru_cache(maxsize=16_384)
+def _understated(release: Release) -> bool:
+    most = 1 + _ROUNDING
+    if isinstance(release, PerturbedMinimum):
+        return _dearer(release.objective, release.share.rho * most - release.mask**2 / 2)
+    if isinstance(release, LaplaceMinimum):
+        return not 2 * release.rate + release.mask <= release.share.pure().epsilon * most
+    return False
 
 
 def terms_of(header: str) -> Terms:
@@ -98,11 +130,28 @@ def terms_of(header: str) -> Terms:
 def entry_of(number: int, text: str) -> Entry:
     """The inverse of `entry_text`.  A field that was added to events or entries later takes its default."""
     try:
-        return _entry(text)
+        entry, step = _read(text)
     except _UNREADABLE:
         raise LedgerError(f"entry {number} cannot be read by this version of dpinfer: use a newer one") from None
+    if step:
+        raise LedgerError(
+            f"entry {number} of the ledger is broken, its step {step!r} costs more than it states, and {RESTORE}"
+        )
+    return entry
 
 
+def _dearer(objective: PerturbedObjective, rho: float) -> bool:
+    """Whether its cost exceeds ρ, ten times as quickly as by the cost itself, which is where its two bounds meet."""
+    if objective.k < 1e-12:
+        return not objective.cost() <= rho
+    low, high = 1e-6 / objective.k, (1 - 1e-9) / objective.k
+    if not objective.falling(high) <= rho:
+        return True
+    least = boundary(lambda beyond: objective.falling(beyond) <= rho, high, low, 1e-12, by_ratio=True)[0]
+    return not objective.growing(least) <= rho
+
+
+_ROUNDING = 1e-9
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 
 
@@ -112,6 +161,13 @@ def _text(value: dict[str, Any]) -> str:
 
 def _fields(raw: dict[str, Any]) -> dict[str, Any]:
     return {name: codec.decode(value, KINDS) for name, value in raw.items() if name not in ("kind", "version")}
+
+
+@lru_cache(maxsize=16_384)
+def _read(text: str) -> tuple[Entry, str]:
+    """The entry of a text and its first step that states too little."""
+    entry = _entry(text)
+    return entry, understated(entry)
 
 
 def _entry(text: str) -> Entry:

@@ -161,6 +161,31 @@ def compose(shares: Iterable[Share]) -> Share:
     return ZCDP(math.fsum(s.zcdp().rho for s in shares if not isinstance(s, NoPrivacy)))
 
 
+LARGEST_DELTA = 0.1
+
+
+def require_promise(budget: object) -> None:
+    """Refuse to spend (ε, δ), or make it a total, where δ is at least .1: such a fit may publish every tenth record."""
+    if isinstance(budget, ApproxDP) and budget.delta >= LARGEST_DELTA:
+        raise BudgetError(
+            f"delta = {budget.delta:.6g} is no promise: it must be below {LARGEST_DELTA:g}, and should be far below "
+            "1 / the number of records, for example 1e-6"
+        )
+
+
+def weak_delta(budget: object, n: int | None) -> str:
+    """A sentence on a δ that lets a fit of ``n`` records publish one of them; empty where there is none, or n private.
+
+    It depends on the budget and the public number of records alone.
+    """
+    if not isinstance(budget, ApproxDP) or not n or budget.delta < 1 / n:
+        return ""
+    return (
+        f"delta = {budget.delta:.6g} is not below 1/n = {1 / n:.6g}: a procedure that publishes one whole record at "
+        "random keeps such a promise. Choose delta far below 1/n."
+    )
+
+
 def _require_positive(name: str, number: object) -> None:
     if isinstance(number, bool) or not isinstance(number, Real) or not (0 < float(number) < math.inf):
         raise BudgetError(f"{name} must be a positive finite number, not {number!r}")

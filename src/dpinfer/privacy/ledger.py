@@ -14,19 +14,20 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.book import Entry, Terms, entry_of, entry_text, header_text, terms_of
-from dpinfer.privacy.budget import ApproxDP, NoPrivacy
-from dpinfer.privacy.release import Release
+from dpinfer.privacy.budget import ApproxDP, NoPrivacy, require_promise
+from dpinfer.privacy.filters import Count
 from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What booking an entry would lead to; ``reason`` says why it would be refused."""
+    """What booking an entry would lead to; ``reason`` says why it would be refused, ``rule`` what judged it."""
 
     spent: float
     left: float
     allowed: bool
     reason: str = ""
+    rule: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Verification:
     entries: int
     head: str
     fault: str = ""
+
+
+class _TooMuchError(Exception):
+    """The total does not pay."""
 
 
 class Ledger:
@@ -52,13 +57,15 @@ class Ledger:
     raises `LedgerError` before anything is computed.
     Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or header that was changed
     or removed by other means, the last entries excepted, is found when the ledger is next opened, read or booked in.
+    Guarantee [no_way_back]: a ledger that is open refuses its file once that lacks an entry the ledger has seen.
     """
 
     def __init__(
         self, total: Total, unit: str = "one record", neighbours: str = Neighbours.REPLACE, title: str = ""
     ) -> None:
-        self._terms = Terms(total, unit, Neighbours.of(neighbours), title, _now())
+        self._terms = _new_terms(total, unit, neighbours, title)
         self._store: Store = MemoryStore(header_text(self._terms))
+        self._seen = self._store.rows()[0]
 
     @classmethod
     def create(
@@ -70,7 +77,7 @@ class Ledger:
         title: str = "",
     ) -> Self:
         """A new ledger in a file of its own.  An existing file is refused."""
-        header = header_text(Terms(total, unit, Neighbours.of(neighbours), title, _now()))
+        header = header_text(_new_terms(total, unit, neighbours, title))
         return cls._kept(FileStore.create(Path(path).resolve(), header))
 
     @classmethod
@@ -86,7 +93,8 @@ class Ledger:
     def _kept(cls, store: Store) -> Self:
         ledger = cls.__new__(cls)
         ledger._store = store
-        ledger._terms = terms_of(_whole(store, store.rows())[0][1])
+        ledger._seen = _whole(store, store.rows())[0]
+        ledger._terms = terms_of(ledger._seen[1])
         return ledger
 
     @property
@@ -118,39 +126,55 @@ class Ledger:
         """Write the entry down if the total allows it, and return its release id."""
         named = replace(entry, release=uuid.uuid4().hex, time=_now())
 
-        def write(rows: list[Row]) -> str:
-            refusal = self._refusal(self._entries(rows), named)
-            if refusal:
-                raise LedgerError(refusal)
-            return entry_text(named)
+        text, before = self._stored(named), list[tuple[Entry, ...]]()
 
-        self._store.append(write)
+        def write(rows: list[Row]) -> str:
+            before.append(self._entries(rows, self._seen))
+            if not self._count([*before[0], named]).paid():
+                raise _TooMuchError
+            return text
+
+        try:
+            self._remember(self._store.append(write))
+        except _TooMuchError:  # what to say takes its time, and others wait for the file
+            raise LedgerError(self._too_much(before[0], named)) from None
         return named.release
 
     def preview(self, entry: Entry) -> Preview:
         """What would be spent and left if the entry were booked.  Nothing is written and nothing is raised."""
         try:
             booked = self.entries()
-            refusal = self._refusal(booked, entry)
-            spent = accountant.spent(self.total, _events([*booked, entry]))
+            self._stored(entry)
+            after = self._count([*booked, entry])
+            refusal = "" if after.paid() else self._too_much(booked, entry)
+            return Preview(after.spent(), after.left(), not refusal, refusal, after.rule)
         except DpinferError as fault:
             return Preview(math.nan, math.nan, False, str(fault))
-        return Preview(spent, self._less(spent), not refusal, refusal)
 
     def entries(self) -> tuple[Entry, ...]:
         """Everything booked so far, oldest first."""
-        return self._entries(self._store.rows())
+        return self.read()[0]
+
+    def read(self) -> tuple[tuple[Entry, ...], Count]:
+        """The entries, and what they cost together by the rule that judges them, at one moment."""
+        seen = self._seen
+        entries = self._entries(self._store.rows(), seen)
+        return entries, self._count(entries)
 
     def spent(self) -> float:
         """What is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε at δ of an ApproxDP one."""
-        return accountant.spent(self.total, _events(self.entries()))
+        return self.read()[1].spent()
 
     def left(self) -> float:
-        """The total less what is spent.
+        """The total less what was spent, by the rule that would judge a further entry.
 
         With an ApproxDP total releases cost less together than one by one, so more than this may fit: ask `preview`.
         """
-        return self._less(self.spent())
+        return self.read()[1].left()
+
+    def rules(self) -> tuple[str, ...]:
+        """For each entry, the rule that judged whether the total pays for it."""
+        return self.read()[1].rules()
 
     def verify(self) -> Verification:
         """Whether the ledger is whole: the file, the header, every entry and their order."""
@@ -158,37 +182,50 @@ class Ledger:
             fault = self._store.damage()
             if fault:
                 raise LedgerError(_broken(self._store, fault))
+            seen = self._seen
             rows = self._store.rows()
-            entries = self._entries(rows)
+            entries = self._entries(rows, seen)
         except LedgerError as found:
             return Verification(False, 0, "", str(found))
         return Verification(True, len(entries), rows[-1][2])
 
-    def _entries(self, rows: list[Row]) -> tuple[Entry, ...]:
-        """The entries of a chain that is whole and still has the terms it was opened with."""
+    def _entries(self, rows: list[Row], seen: Row) -> tuple[Entry, ...]:
+        """The entries of a chain that is whole, has the terms it was opened with, and lacks nothing seen before."""
         header, *others = _whole(self._store, rows)
         if terms_of(header[1]) != self._terms:
             raise LedgerError(f"{self.path} is no longer the ledger that was opened: open it again")
+        if len(rows) <= seen[0] or rows[seen[0]][2] != seen[2]:
+            raise LedgerError(
+                f"{self.path} lacks entries that were in it: an old copy was put back; put the newest one in its place"
+            )
+        self._remember(rows[-1])
         return tuple(entry_of(number, text) for number, text, _ in others)
 
-    def _less(self, spent: float) -> float:
-        return max(0.0, accountant.limit(self.total) - spent)
+    def _remember(self, last: Row) -> None:
+        """Keep the last row that was seen; a thread that comes late with an earlier one changes nothing."""
+        if last[0] > self._seen[0]:
+            self._seen = last
 
-    def _refusal(self, booked: Sequence[Entry], entry: Entry) -> str:
-        """Why the entry cannot follow those booked; empty if it can.  What has no cost in these terms raises."""
+    def _count(self, entries: Sequence[Entry]) -> Count:
+        return Count(self.total, self._terms.orders, tuple(entry.events for entry in entries))
+
+    def _stored(self, entry: Entry) -> str:
+        """The entry as it would be stored; `LedgerError` if it is none of this ledger, whatever was booked."""
         if isinstance(entry.cost, NoPrivacy):
             raise LedgerError("a fit without privacy cannot be booked: drop the ledger or give the fit a budget")
         for name in ("unit", "neighbours"):
             ours, theirs = getattr(self, name), getattr(entry, name)
             if ours != theirs:
-                return (
+                raise LedgerError(
                     f"the ledger's {name} is '{ours}' and the fit's is '{theirs}', so their costs do not add up: "
                     f"use a ledger made with {name}='{theirs}'"
                 )
-        if accountant.affordable(self.total, _events([*booked, entry])):
-            return ""
+        return entry_text(entry)
+
+    def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
+        """Why the total does not pay for the entry."""
         at = f" at delta = {self.total.delta:.6g}" if isinstance(self.total, ApproxDP) else ""
-        limit, left = accountant.limit(self.total), self._less(accountant.spent(self.total, _events(booked)))
+        limit, left = accountant.limit(self.total), self._count(booked).left()
         return (
             f"the ledger has {accountant.measure(self.total)} = {left:.6g} left of {limit:.6g}{at}, and this fit needs "
             f"{accountant.spent(self.total, entry.events):.6g}: lower its budget or stop here"
@@ -217,8 +254,10 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def _events(entries: Sequence[Entry]) -> list[Release]:
-    return [event for entry in entries for event in entry.events]
+def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
+    """The terms of a new ledger.  A δ that is no promise is refused here and not when an old ledger is opened."""
+    require_promise(total)
+    return Terms(total, unit, Neighbours.of(neighbours), title, _now())
 
 
 def _whole(store: Store, rows: list[Row]) -> list[Row]:

@@ -55,7 +55,7 @@ class Store(Protocol):
         """All rows, oldest first."""
         ...
 
-    def append(self, write: Callable[[list[Row]], str]) -> None:
+    def append(self, write: Callable[[list[Row]], str]) -> Row:
         """Add the text that ``write`` makes of the rows so far; nobody else writes in between."""
         ...
 
@@ -98,12 +98,13 @@ class MemoryStore:
         """All rows, oldest first."""
         return list(self._rows)
 
-    def append(self, write: Callable[[list[Row]], str]) -> None:
+    def append(self, write: Callable[[list[Row]], str]) -> Row:
         """Add a text; a forked process may not, because its copy would be a second budget."""
         if os.getpid() != self._process:
             raise LedgerError("a ledger in memory belongs to the process that made it: use dp.Ledger.create(path)")
         with _operation:
             self._rows.append(link(self._rows[-1], write(self._rows)))
+            return self._rows[-1]
 
     def damage(self) -> str:
         """Nothing: memory has no place of its own."""
@@ -141,12 +142,14 @@ class FileStore:
         with _transaction(self.path, "BEGIN") as connection:
             return _rows(connection)
 
-    def append(self, write: Callable[[list[Row]], str]) -> None:
+    def append(self, write: Callable[[list[Row]], str]) -> Row:
         """Add a text and wait until it is on the disk."""
         with _transaction(self.path, "BEGIN IMMEDIATE") as connection:
             rows = _rows(connection)
-            body = write(rows)
-            connection.execute("INSERT INTO chain VALUES (?, ?, ?)", link(rows[-1], body))
+            body = write(rows)  # which also finds that the rows are gone
+            row = link(rows[-1], body)
+            connection.execute("INSERT INTO chain VALUES (?, ?, ?)", row)
+        return row
 
     def damage(self) -> str:
         """What SQLite finds wrong with the file, and whether the rules that keep it append-only are in place."""

@@ -190,7 +190,7 @@ class FitResult:
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours.sentence}).",
             "Spent on " + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events) + ".",
             "The intervals count both the sampling error and the privacy noise.",
-            *(f"- {caveat}" for caveat in privacy.caveats()),
+            *(f"- {caveat}" for caveat in privacy.caveats(model.n)),
         ]
         return text.page(title, facts, text.coefficients(table, level), statements)
 

@@ -8,7 +8,7 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import row_weights
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import Budget
+from dpinfer.privacy.budget import Budget, weak_delta
 from dpinfer.privacy.release import Release
 
 REPORTED = "reported"
@@ -159,11 +159,13 @@ class Privacy:
     neighbours: Neighbours = Neighbours.REPLACE
     release: str | None = None
 
-    def caveats(self) -> tuple[str, ...]:
-        """What the promise does not cover."""
+    def caveats(self, n: int | None = None) -> tuple[str, ...]:
+        """What the promise does not cover; ``n`` is the number of records where it is public."""
         notes = []
         if not self.private:
             notes.append("NOT PRIVATE: the noise was off or came from a known seed. Do not publish.")
+        if weak := weak_delta(self.budget, n):
+            notes.append(weak)
         if not self.booked:
             notes.append("Nothing was booked: no ledger was given, so other releases from these data are not counted.")
         notes.append(

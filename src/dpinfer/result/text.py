@@ -4,10 +4,13 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unicodedata import category
 
 from dpinfer.result.statements import REPORTED, SIGN
 
 _WIDTH = 86
+_CONTROLS = ("Cc", "Cs", "Zl", "Zp")
+_DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 NOTHING = "–"
 NOT_IDENTIFIED = "not identified"
 REMEDIES = (
@@ -16,6 +19,20 @@ REMEDIES = (
     "give a larger budget or more records",
 )
 """What helps when a coefficient was set aside."""
+
+
+def harmless(words: str, keep: str = "") -> str:
+    """Text that a terminal shows and does not obey: controls, line ends and changes of direction become escapes."""
+    return "".join(
+        letter
+        if letter in keep or (category(letter) not in _CONTROLS and letter not in _DIRECTIONS)
+        else _escape(letter)
+        for letter in words
+    )
+
+
+def _escape(letter: str) -> str:
+    return f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}"
 
 
 def set_aside(row: Mapping[str, Any]) -> bool:
@@ -67,11 +84,13 @@ def percent(share: float) -> str:
 def page(title: str, facts: Mapping[str, str], table: str, statements: Sequence[str]) -> str:
     """Title, facts in two columns, the table, then one wrapped paragraph a statement."""
     wrapped = [textwrap.fill(statement, _WIDTH, subsequent_indent="  ") for statement in statements]
-    return "\n".join([title.center(_WIDTH).rstrip(), "=" * _WIDTH, *_two_columns(facts), table, *wrapped])
+    whole = "\n".join([title.center(_WIDTH).rstrip(), "=" * _WIDTH, *_two_columns(facts), table, *wrapped])
+    return harmless(whole, keep="\n")
 
 
 def coefficients(rows: Sequence[Mapping[str, Any]], level: float) -> str:
     """One line a coefficient, with the interval of the given level."""
+    rows = [{**row, "name": harmless(row["name"])} for row in rows]
     width = max(20, *(len(name(row)) + 1 for row in rows))
     tail = (1 - level) / 2
     titles = ("estimate", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1 - tail:.4g}]")
@@ -108,6 +127,7 @@ def _two_columns(facts: Mapping[str, str]) -> list[str]:
 
 def study(rows: Sequence[Mapping[str, Any]], statements: Sequence[str]) -> str:
     """One line a coefficient of a coverage study, with statements under it."""
+    rows = [{**row, "name": harmless(row["name"])} for row in rows]
     width = max(20, *(len(row["name"]) + 1 for row in rows))
     columns = ("target", "coverage", "length", "length_sd", "nonprivate_length", "reported")
     titles = ("target", "coverage", "length", "sd", "no noise", "reported")
@@ -115,4 +135,4 @@ def study(rows: Sequence[Mapping[str, Any]], statements: Sequence[str]) -> str:
     lines = [f"{row['name']:<{width}}" + "".join(f"{row[column]:11.4g}" for column in columns) for row in rows]
     rule = max(_WIDTH, len(head))
     wrapped = [textwrap.fill(statement, _WIDTH, subsequent_indent="  ") for statement in statements]
-    return "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule, *wrapped])
+    return harmless("\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule, *wrapped]), keep="\n")

@@ -71,12 +71,16 @@ def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95
 
 
 def csv(result: FitResult, *, level: float = 0.95) -> str:
-    """The rows of ``result.table(level)`` as CSV with all digits; infinities are written as inf, no number as nan."""
+    """The rows of ``result.table(level)`` as CSV with all digits; infinities are written as inf, no number as nan.
+
+    A name that a spreadsheet would take for a formula, one that begins with =, +, -, @, a tab or a line end, gets an
+    apostrophe in front; a carriage return and other controls are written as escapes.
+    """
     rows = result.table(level)
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
     sheet.writeheader()
-    sheet.writerows(rows)
+    sheet.writerows({**row, "name": _no_formula(row["name"])} for row in rows)
     return written.getvalue()
 
 
@@ -142,6 +146,11 @@ def _heads(level: float) -> list[str]:
 
 def _percent(level: float) -> str:
     return f"{100 * level:.4g}%"
+
+
+def _no_formula(name: str) -> str:
+    shown = text.harmless(name, keep="\n\t")  # a carriage return would begin a new row
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t", "\n")) else shown
 
 
 def _plain(words: str) -> str:

@@ -64,7 +64,8 @@ def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
         yield _set_aside(result)
     yield _privacy(result.privacy)
     yield _estimand(result)
-    yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), result.privacy.caveats())
+    limits = result.privacy.caveats(result.model.n)
+    yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), limits)
     yield _citation(result, title)
 
 
