@@ -16,7 +16,7 @@ CANNOT_PASS = {
     "check_dtype_object": "an object column may hold anything, and converting it would raise on a value",
 }
 
-BUDGETS = ((dp.NoPrivacy(), None), (dp.PureDP(50.0), 0), (dp.ZCDP(1.0), 1))
+BUDGETS = ((dp.NoPrivacy(), None), (dp.PureDP(50.0), 0), (dp.ZCDP(1.0), 0))
 CLASSIFIERS = [
     cls(bounds=(-10, 10), budget=budget, insecure_seed=seed)
     for cls in (dp.LogisticRegression, dp.LinearSVC)

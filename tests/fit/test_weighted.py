@@ -359,7 +359,7 @@ def test_what_is_in_the_model_and_what_is_not():
 
 
 def test_what_a_line_says_depends_on_in_every_view():
-    """A twin is left out: the other line has the sign † and a note that names it, in every view; no other has."""
+    """A twin is left out: in every view the other line has the sign † and a note that names it; others have neither."""
     x, y = columns(20_000)
     result = aside(np.column_stack([x, x[:, 0]]), y, 0.05, 0)
     kept, lost = ("x4", "x1") if result.reported[4] else ("x1", "x4")
