@@ -312,7 +312,7 @@ def test_what_is_not_private_says_so_loudly(result):
 def test_the_statements():
     released = dataclasses.replace(PLAIN, privacy=dataclasses.replace(PLAIN.privacy, booked=True, release="R-17"))
     for view in (tree(released).words(), dp.report.markdown(released)):
-        assert "booked in a ledger before the data were read" in view
+        assert "booked in a ledger before anything was computed from the data" in view
         assert "R-17" in view
     shown = tree(PLAIN).words()
     assert "was not booked" in shown

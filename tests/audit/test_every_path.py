@@ -25,7 +25,7 @@ from dpinfer.privacy.release import NoisyMinimum
 
 LONG = "AUDIT_RUNS" in os.environ
 RUNS = int(os.environ.get("AUDIT_RUNS", "200"))
-PURE, RHO, APPROX = dp.PureDP(1.0), dp.ZCDP(0.5), dp.ApproxDP(0.5, 0.2)
+PURE, RHO, APPROX = dp.PureDP(1.0), dp.ZCDP(0.5), dp.ApproxDP(0.5, 0.09)
 LAPLACE, GAUSSIAN, OUTPUT = dp.ObjectivePerturbation(), dp.ObjectivePerturbation("gaussian"), dp.OutputPerturbation()
 LOSSES = {
     "logistic": (dp.Logistic(), 2.5e-3),

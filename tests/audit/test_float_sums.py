@@ -183,3 +183,16 @@ def test_blocks_are_added_with_compensation():
 def test_the_claimed_error_covers_blocks_and_their_addition():
     assert sum_error(private_number=False) >= (BLOCK + 8) * UNIT * BLOCK
     assert sum_error(private_number=True) * 2 < 2.0**-12  # for terms of norm 1 and sums of bound 1
+
+
+@pytest.mark.parametrize("d", [2, 13, 33, 40])
+def test_a_record_has_the_same_numbers_at_every_place(d):
+    """Under add-remove the others move up by one: their margins, and so their terms, keep every bit."""
+    rng = np.random.default_rng(d)
+    rows = Rows.of(rng.standard_normal((20_011, d)), np.ones(20_011)).block
+    risk, coef, seen = Risk.penalised(dp.Logistic(), 0.01, 20_011), 5 * rng.standard_normal(d), []
+    for start in (0, 1):
+        found = []
+        Rows(rows[start:]).total(lambda block, found=found: found.append(risk._z(coef, block)) or np.zeros(1))
+        seen.append(np.concatenate(found))
+    assert np.array_equal(seen[0][1:], seen[1])

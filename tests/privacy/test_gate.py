@@ -139,3 +139,28 @@ def test_a_release_has_the_parameters_that_were_booked():
     release = PerturbedMinimum.of("estimate", dp.ZCDP(0.5), risk)
     with pytest.raises(dp.PrivacyError, match="another loss"):
         gate_of(0, release).release(release, source, hinge)
+
+
+def test_a_laplace_minimum_states_its_whole_cost():
+    """Its curvature too, unless it is free; and what was booked as free is released for the logistic loss only."""
+    hinge = Risk.penalised(dp.HuberHinge(0.01), 0.1, 10)
+    understated = LaplaceMinimum("estimate", dp.PureDP(1.0), 0.4995, 25.0, 0.001)
+    assert understated.cost() > 4
+    with pytest.raises(dp.LedgerError, match="estimate"):
+        dp.Ledger(dp.PureDP(9.0)).book(Entry("test", "one record", (understated,)))
+    assert LaplaceMinimum.of("estimate", dp.PureDP(6.0), hinge, sharp=True).cost() == pytest.approx(6.0)
+    logistic = Risk.penalised(dp.Logistic(), 0.1, 100)
+    free = LaplaceMinimum.of("estimate", dp.PureDP(1.0), logistic, sharp=True)
+    assert free.sharp
+    assert free.cost() == pytest.approx(1.0)
+    with pytest.raises(dp.PrivacyError, match="another loss"):
+        free.noise(Risk.penalised(dp.HuberHinge(2.0), 0.1, 100))
+
+
+def test_output_perturbation_that_is_not_proved_is_refused_before_booking():
+    ledger, rng = dp.Ledger(dp.ZCDP(1.0)), np.random.default_rng(0)
+    rows, y = rng.uniform(-0.5, 0.5, (1000, 2)), rng.uniform(-1, 1, 1000)
+    plan = dp.Plan(dp.OutputPerturbation(), *dp.ZCDP(0.3).split(1, 1, 1))
+    with pytest.raises(dp.BudgetError, match="not proved"):
+        dp.infer(rows, y, loss=dp.Huber(1e-6), penalty=1e-3, plan=plan, ledger=ledger)
+    assert ledger.entries() == ()

@@ -70,7 +70,7 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
     }
     if isinstance(opened.total, dp.ApproxDP) and account.entries:
         facts["Note"] = (
-            "what is left is by the rule that judges the next fit, which holds whatever was seen before and so need not "
+            "what is left is by the rule that judges the next fit, which holds whatever was seen before, so it need not "
             "be the total less what was spent; dpinfer fit --dry-run tells what fits"
         )
     rows = [

@@ -17,6 +17,7 @@ from dpinfer.cli.spec import Data, data_of, model_of
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
 from dpinfer.errors import DpinferError, InputError
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import text
@@ -132,14 +133,15 @@ def preview(job: Job, talk: Screen) -> None:
     """The cost and what the ledger would have left; raises what the fit would raise.
 
     Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the ledger, and on names,
-    types and number of rows of the table.
+    types and, where it is public, number of rows of the table.
     """
     n = job.data.shape()
     entry = job.model.entry(n)
     design = Design.of_formula(*parse(job.data.formula, job.data.schema), job.model.kind)
-    names, advice = design.names, job.model.recipe(design, n).advice(n)
+    public = entry.neighbours is Neighbours.REPLACE
+    names, advice = design.names, job.model.recipe(design, n).advice(n) if public else ""
     facts = {
-        "Table": f"{job.data.name}, {n:,} records",
+        "Table": f"{job.data.name}, {n:,} records" if public else f"{job.data.name}, number of records private",
         "Model": entry.purpose,
         "Estimates": f"{len(names)} coefficients: {', '.join(names)}",
         "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
@@ -148,7 +150,7 @@ def preview(job: Job, talk: Screen) -> None:
     }
     if advice:
         facts["Warning"] = advice
-    if weak := weak_delta(job.model.budget, n):
+    if weak := weak_delta(job.model.budget, n if public else None):
         facts["Note"] = weak
     account: Account | None = None
     after: dict[str, Any] = {"allowed": None}
@@ -166,7 +168,13 @@ def preview(job: Job, talk: Screen) -> None:
         facts["Output"] += " holds a result: name another folder, or give --force"
     talk.show(screen.title("Dry run: nothing was read but the shape of the table"), screen.facts(facts))
     talk.give(
-        {"dry_run": True, "records": n, "coefficients": names, "warning": advice or None, "entry": _listed(entry)}
+        {
+            "dry_run": True,
+            "records": n if public else None,
+            "coefficients": names,
+            "warning": advice or None,
+            "entry": _listed(entry),
+        }
         | {"ledger": account and account.state(), "after": after}
     )
     if after["allowed"] is False:

@@ -7,7 +7,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
@@ -21,7 +20,7 @@ class Source(Protocol):
 
     @property
     def n(self) -> int:
-        """Number of records, public."""
+        """Number of records."""
         ...
 
     @property
@@ -48,6 +47,8 @@ class Rows:
 
         Guarantee [values_never_raise]: whether this raises depends on shapes and types alone.
         """
+        from dpinfer.data.values import numbers  # noqa: PLC0415  (loads narwhals)
+
         rows = numbers("X", X, "encode it as numbers")
         remedy = "code it as -1 and +1" if kind == "margin" else "scale it to [-1, 1] by its public bounds"
         labels = numbers("y", y, remedy, kinds="fiu", depth=1)
@@ -59,7 +60,7 @@ class Rows:
     def encoded(cls, rows: Array, labels: Array, kind: str) -> "Rows":
         """Rows that a `Design` has bounded; one whose label is not known counts as the zero row."""
         if labels.shape != rows.shape[:1]:
-            raise InputError(f"y must have one label a row of X: shapes are {labels.shape} and {rows.shape}")
+            raise InputError("y must have one label a row of X, in one dimension")
         if rows.shape[1] == 0:
             raise InputError(f"X must have at least one column, not shape {rows.shape}")
         if len(rows) > MOST_RECORDS:
@@ -119,7 +120,7 @@ class Mapped:
 
 @dataclass(frozen=True, repr=False)
 class Pending:
-    """Records that nobody has looked at yet; their number is known."""
+    """Records of which nothing was computed yet, and that are not read yet if they are in a table."""
 
     n: int
     read: Callable[[], Rows]

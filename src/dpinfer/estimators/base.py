@@ -188,5 +188,5 @@ def vector(y: Any) -> npt.NDArray[Any]:
     """y, read already, with one dimension; a column gets scikit-learn's warning."""
     values = np.asarray(y)
     if values.ndim != 1 and not (values.ndim == 2 and values.shape[1] == 1):
-        raise InputError(f"y must have one dimension, not shape {values.shape}")
+        raise InputError(f"y must have one dimension, not {values.ndim}")
     return np.asarray(column_or_1d(values, warn=True))

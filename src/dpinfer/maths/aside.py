@@ -39,6 +39,7 @@ class Estimate:
     coef: Array
     hessian: Array
     score_cov: Array
+    mask: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +61,16 @@ class Fitted:
     ends: Array
     dummy: npt.NDArray[np.bool_]
     scales: Scales
+    mask: float = 0.0
 
     def __len__(self) -> int:
         return len(self.coef)
 
     @property
     def total(self) -> Array:
-        """V + σ² I: the covariance of the gradient at the estimate."""
-        return np.asarray(self.score_cov + self.scales.gradient**2 * np.eye(len(self)))
+        """V + σ² I + m² (H + λI)²: the covariance of the gradient at the estimate, m the deviation of its mask."""
+        moved = self.mask * (self.hessian + self.scales.ridge * np.eye(len(self)))
+        return np.asarray(self.score_cov + self.scales.gradient**2 * np.eye(len(self)) + moved @ moved)
 
 
 def fitted(found: Estimate, shape: Shape, centre: Array, columns: Columns, scales: Scales) -> Fitted | None:
@@ -92,6 +95,7 @@ def fitted(found: Estimate, shape: Shape, centre: Array, columns: Columns, scale
         ends=two_values(shape.moments, some) - centre[kept, None],
         dummy=some.dummy,
         scales=scales,
+        mask=found.mask,
     )
 
 

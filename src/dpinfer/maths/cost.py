@@ -22,6 +22,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
+from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.capped import CAP
 from dpinfer.maths.search import boundary
@@ -103,6 +104,10 @@ class PerturbedObjective:
     scale: float
     k: float
     shape: str
+
+    def __post_init__(self) -> None:
+        if self.shape not in ("two-sided", "one-sided", "logistic", "capped"):
+            raise InputError("nothing is known of the cost of objective perturbation with such a slope")
 
     @property
     def kappa(self) -> float:
@@ -193,10 +198,6 @@ class PerturbedObjective:
         if self.delta(most, mu) > delta:
             return most
         return boundary(lambda epsilon: self.delta(epsilon, mu) <= delta, most, 0.0, 1e-9)[0]
-
-    def satisfies(self, epsilon: float, delta: float, mu: float = 0.0) -> bool:
-        """Whether `epsilon` at ``delta`` and ``mu`` is at most ``epsilon``."""
-        return self.delta(epsilon, mu) <= delta or self._epsilon_by_renyi(delta, mu) <= epsilon
 
     def _epsilon_by_renyi(self, delta: float, mu: float) -> float:
         return epsilon_from_renyi(self.divergences() + (1 + ORDERS) * mu**2 / 2, delta)

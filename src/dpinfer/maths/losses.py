@@ -265,7 +265,7 @@ def slope_and_curvature(loss: Loss, z: Array) -> tuple[Array, Array]:
     if isinstance(loss, CappedLogistic):
         return loss.slope_and_curvature(z)
     slope = loss.slope(z)
-    return slope, -slope * (1 + slope) if isinstance(loss, Logistic) else loss.curvature(z)
+    return slope, -slope * (1 + slope) if type(loss) is Logistic else loss.curvature(z)
 
 
 def slope_within(loss: Loss, radius: float) -> float:

@@ -31,7 +31,7 @@ from dpinfer.maths.losses import (
     slope_kind,
     slope_within,
 )
-from dpinfer.maths.rounding import BLOCK, MOST_RECORDS, UNIT
+from dpinfer.maths.rounding import BLOCK, MOST_RECORDS, SLACK, UNIT
 from dpinfer.maths.sums import Block, BoundedSum, OfBlock, square
 from dpinfer.neighbours import Neighbours
 
@@ -166,6 +166,10 @@ class Risk:
             raise BudgetError("output perturbation needs a penalty above 0: its sensitivity is 1/(n penalty)")
         return 2 * self.loss.slope_bound / self.ridge
 
+    def curvature_is_free(self, epsilon: float) -> bool:
+        """Whether objective perturbation at ε costs nothing for the curvature: the logistic loss where ncε >= 1."""
+        return type(self.loss) is Logistic and self.n * self.penalty * epsilon >= 1
+
     def perturbation_rate(self, epsilon: float, *, sharp: bool = False) -> float:
         """Algorithm 1: the rate ε'/(2L) of the spherical Laplace vector b.
 
@@ -174,7 +178,7 @@ class Risk:
 
         Guarantee [objective_perturbation]: argmin of the risk plus b·θ is ε-differentially private.
         """
-        if sharp and type(self.loss) is Logistic and self.n * self.penalty * epsilon >= 1:
+        if sharp and self.curvature_is_free(epsilon):
             return epsilon / 2
         left = epsilon - np.log1p(self.loss.curvature_bound / self.ridge) if self.ridge > 0 else 0.0
         if not left > 0:
@@ -238,13 +242,22 @@ class Risk:
         L, t = self.loss.slope_bound, self.loss.curvature_bound
         size = self.reach + float(np.linalg.norm(self.centre))
         records = self.n * ((BLOCK + 10) * UNIT * L + t * (dim + 4) * UNIT * size) + 2 * UNIT * MOST_RECORDS * L
-        return (self.tolerance + records + 4 * UNIT * self.ridge * size + b_error) / self.ridge
+        drawn_back = (dim + 4) * UNIT * size
+        return (self.tolerance + records + 4 * UNIT * self.ridge * size + b_error) / self.ridge + drawn_back
+
+    def accurate(self, dim: int) -> bool:
+        """Whether twice the error of the minimum is within what output perturbation allows for."""
+        return 2 * self.minimum_error(dim) <= self.minimiser_sensitivity() * SLACK / 2
 
     def smallest_penalty(self, epsilon: float) -> float:
         """t/(2n(e^ε - 1)): the penalty must exceed it, or nothing is left of ε."""
         return float(self.loss.curvature_bound * np.exp(-epsilon) / (-2 * self.n * np.expm1(-epsilon)))
 
     def _z(self, coef: Array, block: Block) -> Array:
-        """The margins or residuals of a block."""
+        """The margins or residuals of a block.
+
+        Row by row: a matrix product rounds the last rows of a block in another way, so that a record's number would
+        depend on its place, which an added or removed record changes.
+        """
         sign, offset = line(self.loss, block.labels)
-        return np.asarray(offset + sign * (block.rows @ coef))
+        return np.asarray(offset + sign * np.einsum("ij,j->i", block.rows, coef))

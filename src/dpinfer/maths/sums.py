@@ -45,7 +45,7 @@ class Block:
         return Block(rows, self.labels, self.weights * row_weights(rows))
 
 
-LARGEST = 1e100
+LARGEST = 1e152
 """Of the entries of a matrix that rows are mapped by."""
 
 OfBlock = Callable[[Block], Array]

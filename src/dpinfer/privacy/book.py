@@ -112,7 +112,7 @@ def _understated(release: Release) -> bool:
     if isinstance(release, PerturbedMinimum):
         return _dearer(release.objective, release.share.rho * most - release.mask**2 / 2)
     if isinstance(release, LaplaceMinimum):
-        return not 2 * release.rate + release.mask <= release.share.pure().epsilon * most
+        return not release.cost() <= release.share.pure().epsilon * most
     return False
 
 

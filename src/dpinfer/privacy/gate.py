@@ -39,8 +39,8 @@ class Released:
 class Gate:
     """One fit's releases.
 
-    Guarantee [booked_first]: the spend is in the ledger before the first record is read; if it is refused,
-    nothing is computed.
+    Guarantee [booked_first]: the spend is in the ledger before anything is computed from a record; if it is refused,
+    nothing is.
     Guarantee [spent_once]: each booked release is carried out once, with the noise that was booked.
     """
 
@@ -78,8 +78,8 @@ class Gate:
             if noise == NO_NOISE:
                 return Released(risk.centre + found, noise)
             moved = risk.minimiser_sensitivity()
-            if 2 * risk.minimum_error(d) > moved * SLACK / 2:
-                raise PrivacyError("with so many records and so small a penalty output perturbation is not proved")
+            if not risk.accurate(d):
+                raise PrivacyError("output perturbation is not proved here: the recipe should have refused it")
             return Released(risk.centre + self._added(found, noise, moved), noise)
         step = 2.0 ** (math.frexp(_size(noise))[1] - 40)
         b = from_grid(rounded(noise, step, d, self._bits), step)

@@ -100,7 +100,8 @@ class PerturbedMinimum:
 class LaplaceMinimum:
     """The minimum of a risk plus b·θ, b spherical Laplace of ``rate`` times L; ``k`` as in `PerturbedObjective`.
 
-    The float minimum is masked by a Laplace release of ε = ``mask``, paid from the share.
+    The float minimum is masked by a Laplace release of ε = ``mask``, paid from the share.  ``sharp``: the curvature
+    costs nothing, as for the logistic loss with a large enough ridge.
     """
 
     step: str
@@ -108,14 +109,21 @@ class LaplaceMinimum:
     rate: float
     k: float
     mask: float = 0.0
+    sharp: bool = False
 
     @classmethod
     def of(cls, step: str, share: PureDP | ZCDP, risk: Risk, *, sharp: bool) -> "LaplaceMinimum":
         """The noise that a share buys for a risk; a zCDP share runs at ε = sqrt(2ρ).  `BudgetError` if it buys none."""
         epsilon = share.pure().epsilon
         rate = risk.perturbation_rate((1 - MASK) * epsilon, sharp=sharp)
-        ratio = risk.loss.curvature_bound / risk.ridge
-        return cls(step, share, rate * risk.loss.slope_bound, ratio, MASK * epsilon)
+        free = sharp and risk.curvature_is_free((1 - MASK) * epsilon)
+        k = risk.loss.curvature_bound / risk.ridge
+        return cls(step, share, rate * risk.loss.slope_bound, k, MASK * epsilon, free)
+
+    def cost(self) -> float:
+        """ε by its own parameters; the curvature is free for the logistic loss where ncε >= 1, that is 2 rate >= 8k."""
+        free = self.sharp and self.rate >= 4 * self.k * (1 - 1e-12)
+        return 2 * self.rate + self.mask + (0.0 if free else math.log1p(self.k))
 
     @property
     def mechanism(self) -> str:
@@ -125,6 +133,8 @@ class LaplaceMinimum:
     def noise(self, risk: Risk) -> Law:
         """The law of b."""
         _as_booked(self.k, risk, self.step)
+        if self.sharp and slope_kind(risk.loss) != "logistic":
+            raise PrivacyError(f"the step {self.step!r} was booked for another loss than that of its release")
         return SphericalLaplace(self.rate / risk.loss.slope_bound)
 
 

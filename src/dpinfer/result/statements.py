@@ -63,8 +63,9 @@ class Model:
 def _without_penalty(target: str) -> str:
     """What the intervals of a weighted or unweighted fit are about."""
     counted = {
-        "weighted": "the loss is the capped logistic one, which a right model does not notice, and a record x counts "
-        "with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 for most records, less for those far out",
+        "weighted": "the loss is the logistic one capped at c = .8 (docs/geometry.md of dpinfer), which a right model "
+        "does not notice, and a record x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 for "
+        "most records, less for those far out",
         "unweighted": "every record counts fully",
     }[target]
     return (
@@ -168,9 +169,10 @@ class Privacy:
             notes.append(weak)
         if not self.booked:
             notes.append("Nothing was booked: no ledger was given, so other releases from these data are not counted.")
-        notes.append(
-            "The noise is exact to the last digit published. The promise rests on the operating system's random bits, "
-            "and does not cover what time or memory may tell (SECURITY.md of dpinfer)."
-        )
+        if self.private:
+            notes.append(
+                "The noise is exact to the last digit published. The promise rests on the random bits of the operating "
+                "system, and does not cover what time or memory may tell (SECURITY.md of dpinfer)."
+            )
         notes.append("Intervals rest on a large-sample approximation; they say nothing about bias in the data.")
         return tuple(notes)

@@ -112,7 +112,11 @@ def _privacy(privacy: Privacy) -> Section:
         return Section("Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent)
     spend = compose(event.share for event in privacy.events)
     told = math.ceil(100 * min(detection(privacy.budget), detection(spend)))
-    booked = "was booked in a ledger before the data were read" if privacy.booked else "was not booked in a ledger"
+    booked = (
+        "was booked in a ledger before anything was computed from the data"
+        if privacy.booked
+        else "was not booked in a ledger"
+    )
     release = privacy.release
     return Section(
         "Privacy",

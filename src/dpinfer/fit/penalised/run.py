@@ -8,6 +8,7 @@ import numpy as np
 
 from dpinfer.data.design import Design
 from dpinfer.data.source import Source
+from dpinfer.errors import BudgetError
 from dpinfer.fit.penalised.matrices import private_matrices
 from dpinfer.fit.penalised.plan import Mechanism, ObjectivePerturbation, Plan, default_penalty, hessian_noise
 from dpinfer.fit.penalised.target import Aimed, aim
@@ -19,7 +20,7 @@ from dpinfer.maths.risk import Risk
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.gate import Gate, Released
-from dpinfer.privacy.release import NoisySum, Release
+from dpinfer.privacy.release import NoisyMinimum, NoisySum, Release
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import NOT_IDENTIFIED, Model
 
@@ -55,7 +56,14 @@ class Penalised:
     def releases(self, n: int) -> tuple[Release, ...]:
         """The coefficients, then the matrices at them."""
         risk = self.risk(n)
-        return self.plan.calibrated(risk).releases(risk)
+        first, *others = self.plan.calibrated(risk).releases(risk)
+        private = isinstance(first, NoisyMinimum) and not isinstance(first.share, NoPrivacy)
+        if private and not risk.accurate(len(self.design.names)):
+            raise BudgetError(
+                "output perturbation is not proved for so curved a loss or so many records: floats do not find the "
+                "minimum closely enough; use objective perturbation, or a smoother loss"
+            )
+        return first, *others
 
     def advice(self, n: int) -> str:  # noqa: ARG002  (a penalised fit reports every coefficient)
         """Nothing."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.errors import InputError
 from dpinfer.fit.penalised.matrices import Matrices
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.risk import Risk
@@ -29,13 +28,6 @@ class Aimed:
     identified: npt.NDArray[np.bool_]
     stepped: float = 0.0
     step_noise: Array | None = None
-
-
-def check_target(target: str) -> str:
-    """One of the two targets of a penalised risk."""
-    if target not in ("penalised", "unpenalised"):
-        raise InputError(f"target must be 'penalised' or 'unpenalised', not {target!r}")
-    return target
 
 
 def aim(target: str, risk: Risk, coef: Array, matrices: Matrices, entry_noise: float) -> Aimed:

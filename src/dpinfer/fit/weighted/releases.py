@@ -79,6 +79,6 @@ def estimate(gate: Gate, source: Source, at: Setting, shape: Shape) -> Estimate:
     matrix[:, shape.kept] = shape.preconditioner * np.sqrt(at.design.norm2)
     most = source.n if at.neighbours is Neighbours.REPLACE else shape.n + _NEVER * at.scales.crude * at.design.norm2
     u, risk = mapped(source, matrix), risk_of(at.plan.loss, third.share, at.neighbours, most, shape.centre)
-    coef = gate.release(third, u, risk).value
-    stacked = gate.release(fourth, u, risk.stacked_sum(coef)).value
-    return Estimate(coef, *risk.unstack(stacked, len(coef)))
+    released = gate.release(third, u, risk)
+    stacked = gate.release(fourth, u, risk.stacked_sum(released.value)).value
+    return Estimate(released.value, *risk.unstack(stacked, len(shape.kept)), released.mask)
