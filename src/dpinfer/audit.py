@@ -29,8 +29,7 @@ from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP
 from dpinfer.privacy.grid import grid
 from dpinfer.privacy.release import NoisySum
 
-_CELLS = 2.0**52
-_RARE = 1e-6  # a sound installation fails a check as rarely
+_CELLS, _RARE = 2.0**52, 1e-6  # a sound installation fails a check as rarely
 
 
 @dataclass(frozen=True)
@@ -150,6 +149,7 @@ class _Single:
 
     booked: NoisySum
     what: BoundedSum
+    budget: Budget
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
 
     def releases(self, n: int) -> tuple[NoisySum, ...]:  # noqa: ARG002
@@ -161,7 +161,7 @@ class _Single:
 
 def released(share: PureDP | ZCDP, what: BoundedSum, source: Rows) -> Any:
     """One noisy sum, through the gate, and the law of its noise."""
-    recipe: Any = _Single(NoisySum("audit", share), what)
+    recipe: Any = _Single(NoisySum("audit", share), what, share)
     return fit(recipe, source)
 
 

@@ -5,9 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import dpinfer as dp
 import dpinfer.maths.sums
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
+from dpinfer.maths.risk import Risk
 from dpinfer.maths.rounding import BLOCK, UNIT, sum_error
 from dpinfer.maths.sums import Block, clip_rows, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours

@@ -70,8 +70,8 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
     }
     if isinstance(opened.total, dp.ApproxDP) and account.entries:
         facts["Note"] = (
-            "what is left is by the rule that judges the next fit, which holds whatever was seen before, so it need not "
-            "be the total less what was spent; dpinfer fit --dry-run tells what fits"
+            "what is left is by the rule that judges the next fit, which holds whatever was seen before, so it need "
+            "not be the total less what was spent; dpinfer fit --dry-run tells what fits"
         )
     rows = [
         [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]

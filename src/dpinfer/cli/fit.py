@@ -152,17 +152,8 @@ def preview(job: Job, talk: Screen) -> None:
         facts["Warning"] = advice
     if weak := weak_delta(job.model.budget, n if public else None):
         facts["Note"] = weak
-    account: Account | None = None
-    after: dict[str, Any] = {"allowed": None}
-    if job.ledger is not None:
-        account, seen = Account.of(job.ledger), job.ledger.preview(entry)
-        after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason}
-        after["rule"] = seen.rule
-        facts["Ledger now"] = account.statement()
-        facts["After this"] = account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}"
-        facts["Judged by"] = seen.rule
-    else:
-        facts["Ledger"] = "none: nothing would be booked (--ledger names one)"
+    account, after, told = _after(job.ledger, entry)
+    facts |= told
     facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
     if job.folder is not None and (job.folder / disk.RESULT).exists():
         facts["Output"] += " holds a result: name another folder, or give --force"
@@ -181,15 +172,24 @@ def preview(job: Job, talk: Screen) -> None:
         raise dp.LedgerError(after["reason"])
 
 
+def _after(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
+    """The ledger now, what would be left and by which rule; for a program and in words."""
+    if ledger is None:
+        return None, {"allowed": None}, {"Ledger": "none: nothing would be booked (--ledger names one)"}
+    account, seen = Account.of(ledger), ledger.preview(entry)
+    after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason, "rule": seen.rule}
+    told = {
+        "Ledger now": account.statement(),
+        "After this": account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}",
+        "Judged by": seen.rule,
+    }
+    return account, after, told
+
+
 def _listed(entry: Entry) -> dict[str, Any]:
     events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
-    return {
-        "purpose": entry.purpose,
-        "unit": entry.unit,
-        "neighbours": entry.neighbours,
-        "schema": entry.schema,
-        "events": events,
-    }
+    facts = {key: getattr(entry, key) for key in ("purpose", "unit", "neighbours", "schema")}
+    return facts | {"events": events}
 
 
 @dataclass

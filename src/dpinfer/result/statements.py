@@ -64,8 +64,8 @@ def _without_penalty(target: str) -> str:
     """What the intervals of a weighted or unweighted fit are about."""
     counted = {
         "weighted": "the loss is the logistic one capped at c = .8 (docs/geometry.md of dpinfer), which a right model "
-        "does not notice, and a record x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 for "
-        "most records, less for those far out",
+        "does not notice, and a record x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 "
+        "for most records, less for those far out",
         "unweighted": "every record counts fully",
     }[target]
     return (

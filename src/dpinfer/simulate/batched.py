@@ -14,6 +14,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.error import half_width, sandwich, spread, total_covariance, widened
 from dpinfer.maths.laws import NO_NOISE, Law
 from dpinfer.maths.losses import describe
+from dpinfer.maths.rounding import SLACK
 from dpinfer.privacy.budget import NoPrivacy, Share
 from dpinfer.simulate.draws import Population
 from dpinfer.simulate.engine import Batch, Engine
@@ -135,7 +136,7 @@ class BatchedTrial:
         """The matrices with the noise of their shares, scaled by the product's bounds at the released coefficients."""
         risk, d = self.engine.risk, self.engine.dim
         if self.plan.recipe == "tight":
-            law, size = self.plan.matrices[0].share.noise(1.0), d * (d + 1)
+            law, size = self.plan.matrices[0].share.noise(1 + SLACK), d * (d + 1)
             bounds = np.array([risk.stacked_sum(theta).bound for theta in coef])[:, None]
             stacked = risk.stack(curvature, score) + bounds * self._draw(law, 1, replicates, size)
             return tight(risk, coef, stacked, law, bounds)
@@ -169,7 +170,7 @@ class BatchedTrial:
 
     def _matrix_noise(self, share: Share, stream: int, replicates: range, d: int) -> Array:
         """Noise of a matrix whose bound is 1; noise is proportional to the bound."""
-        return self._draw(share.noise(1.0), stream, replicates, d * d).reshape(-1, d, d)
+        return self._draw(share.noise(1 + SLACK), stream, replicates, d * d).reshape(-1, d, d)
 
     def _counts(self, replicates: range) -> Array:
         counts: Array = self.population.counts(self.engine.xp, self.seed, replicates, self.engine.device)

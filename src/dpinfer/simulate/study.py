@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
 from dpinfer.data.schema import Schema
-from dpinfer.data.source import Rows
+from dpinfer.data.source import Pending, Rows
 from dpinfer.data.table import read
 from dpinfer.errors import InputError, installed, missing
 from dpinfer.fit.choose import Options, choose
@@ -186,9 +186,7 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
         if not hasattr(asked.model, "recipe"):
             raise InputError("model= takes a dpinfer model, such as dp.LogisticRegression(...)")
         design, source = asked.model.read(X, y)
-        return trial_of(
-            asked.model.recipe(design, source.n), Population.of_records(source.read()), asked.seed, asked.device
-        )
+        return trial_of(asked.model.recipe(design, source.n), _of_source(source), asked.seed, asked.device)
     loss = asked.options.loss
     check_loss(loss)
     if asked.formula is None and asked.schema is None:
@@ -200,7 +198,13 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
     if asked.formula is None or y is not None or truth is not None:
         raise InputError("a table is studied with schema= and formula=, and without y or truth=")
     design, source = read(X, *parse(asked.formula, asked.schema), kind(loss))
-    return trial_of(choose(design, asked.options), Population.of_records(source.read()), asked.seed, asked.device)
+    return trial_of(choose(design, asked.options), _of_source(source), asked.seed, asked.device)
+
+
+def _of_source(source: Pending) -> Population:
+    if source.n < 1:
+        raise InputError("a study needs at least one record")
+    return Population.of_records(source.read())
 
 
 def trial_of(recipe: Recipe, population: Population, seed: int, device: str | None = None) -> Trial:
