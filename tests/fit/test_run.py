@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.fit import recipe
 from dpinfer.fit.penalised.plan import default_plan
 from dpinfer.maths.arrays import unsvec
 from dpinfer.maths.cost import PerturbedObjective
@@ -12,6 +13,7 @@ from dpinfer.maths.laws import SphericalLaplace
 from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.rounding import SLACK
+from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import MASK
 from support import LOSSES, Tripled, labelled
 
@@ -212,3 +214,27 @@ def test_guarantee_refused_before_booking():
     assert ledger.entries() == zcdp.entries() == ()
     dp.infer(X, Y, loss=dp.Logistic(), penalty=1.01 * smallest, budget=dp.PureDP(1.0), ledger=ledger)
     assert ledger.left() == 0
+
+
+@pytest.mark.parametrize("plan", [dp.Plan(OUTPUT, *dp.ZCDP(1.0).split(1, 1, 1)), default_plan(dp.PureDP(2.0))])
+@pytest.mark.parametrize("target", ["penalised", "unpenalised"])
+def test_the_same_releases_on_other_records_give_the_same_bytes(plan, target, monkeypatch):
+    """Everything published is made of released and public numbers."""
+    released = []
+
+    class Recorder(Gate):
+        def release(self, booked, source, what):
+            released.append(super().release(booked, source, what))
+            return released[-1]
+
+    options = {"loss": dp.Logistic(), "penalty": C, "plan": plan, "target": target, "insecure_seed": 3}
+    monkeypatch.setattr(recipe, "Gate", Recorder)
+    first = dp.infer(X, Y, **options).to_json()
+    replay = iter(released)
+
+    class Replay(Gate):
+        def release(self, booked, source, what):
+            return next(replay)
+
+    monkeypatch.setattr(recipe, "Gate", Replay)
+    assert dp.infer(-X[::-1], np.ones(len(Y)), **options).to_json() == first
