@@ -1,4 +1,5 @@
 import copy
+import math
 import pickle
 import threading
 import time
@@ -112,7 +113,7 @@ def test_what_it_cannot_count(make):
 def test_what_is_written_comes_back(make):
     ledger = make(dp.ZCDP(1.0), unit="one person", title="Claims of 2024")
     assert (ledger.total, ledger.unit, ledger.title) == (dp.ZCDP(1.0), "one person", "Claims of 2024")
-    events = (LaplaceMinimum("estimate", dp.PureDP(1 / 3), 0.1, 0.2), NoisySum("matrices", dp.ZCDP(0.1)))
+    events = (LaplaceMinimum("estimate", dp.PureDP(1 / 3), 0.1, 0.02), NoisySum("matrices", dp.ZCDP(0.1)))
     given = [Entry("main model", "one person", events, schema="c0ffee"), Entry('naïve ‘x’ \n"', "one person", events)]
     ids = [ledger.book(each) for each in given]
     for booked, each, name in zip(ledger.entries(), given, ids, strict=True):
@@ -206,15 +207,17 @@ def test_guarantee_stated_costs(make):
     honest = [
         PerturbedMinimum("estimate", dp.ZCDP(rho), objective),
         PerturbedMinimum("estimate", dp.ZCDP(rho + mask**2 / 2), objective, mask),
-        LaplaceMinimum("estimate", dp.PureDP(0.5), 0.25, 0.2),
-        LaplaceMinimum("estimate", dp.ZCDP(0.125), 0.24, 0.2, 0.02),
+        LaplaceMinimum("estimate", dp.PureDP(0.5), 0.25, 0.0625, sharp=True),
+        LaplaceMinimum("estimate", dp.ZCDP(0.125), 0.24 - math.log1p(0.2) / 2, 0.2, 0.02),
     ]
     false = [
         PerturbedMinimum("estimate", dp.ZCDP(rho * (1 - 1e-6)), objective),
         PerturbedMinimum("estimate", dp.ZCDP(rho), objective, mask),
         PerturbedMinimum("estimate", dp.ZCDP(1e-9), PerturbedObjective(1e3, 1e-13, "logistic")),
-        LaplaceMinimum("estimate", dp.PureDP(0.5), 0.2501, 0.2),
-        LaplaceMinimum("estimate", dp.ZCDP(0.125), 0.25, 0.2, 0.02),
+        LaplaceMinimum("estimate", dp.PureDP(0.5), 0.2501, 0.0625, sharp=True),
+        LaplaceMinimum("estimate", dp.PureDP(0.5), 0.25, 0.0625),  # the curvature costs
+        LaplaceMinimum("estimate", dp.PureDP(0.5), 0.25, 0.0626, sharp=True),  # too much of it to be free
+        LaplaceMinimum("estimate", dp.ZCDP(0.125), 0.2401 - math.log1p(0.2) / 2, 0.2, 0.02),
     ]
     for total in (dp.ZCDP(5.0), dp.ApproxDP(5.0, 1e-6)):
         ledger = make(total)
