@@ -397,8 +397,13 @@ def test_a_contrast_with_a_twin_names_what_is_identified():
         with pytest.raises(
             dp.InputError, match=f"cannot be told apart from {kept}: only {kept} [{word}] .*{lost} is iden"
         ):
-            result.contrast([0, 1, 0, 0, -1])
+            result.contrast([0, 1, 0, 0, -sign])
         assert result.contrast([0, 0, 1, -1, 0]).std_error > 0
+        alone = np.zeros(5)
+        alone[result.names.index(right)] = 1.0
+        both = alone.copy()
+        both[result.names.index(left)] = slope
+        assert result.contrast(both) == result.contrast(alone)  # the one that is identified
         low, high = result.conf_int(0.999)[result.names.index(kept)]
         assert low < (-2 if kept == "x1" else -2 * sign) < high  # x1 + s x4 on this line, as its message says
 

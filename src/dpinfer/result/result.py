@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT, VERSION = "dpinfer.FitResult", 2
+_ALIKE = 0.05  # of the weight of a column: so near a contrast must be to the one that is identified
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,7 @@ class FitResult:
     def _restrictions(self, matrix: Array) -> Array:
         if matrix.ndim != 2 or matrix.shape[1] != len(self.names) or not np.isfinite(matrix).all():
             raise InputError(f"restrictions need one finite number a coefficient, {len(self.names)} in a row")
+        matrix = self._told_together(matrix)
         used = np.any(matrix != 0, axis=0) & ~self.reported
         aside = [name for name, wanted in zip(self.names, used, strict=True) if wanted]
         if aside:
@@ -230,6 +232,14 @@ class FitResult:
                 "; ".join([f"{', '.join(aside)} was set aside at this budget: leave it out", *filter(None, known)])
             )
         return matrix[:, self.reported]
+
+    def _told_together(self, matrix: Array) -> Array:
+        """Restrictions in which b + s a, of two columns that cannot be told apart, is replaced by the line about it."""
+        matrix = matrix.copy()
+        for lost, kept, slope in () if self.geometry is None else self.geometry.twins:
+            a, b = matrix[:, self.names.index(lost)], matrix[:, self.names.index(kept)]
+            a[np.abs(a - slope * b) <= _ALIKE * np.abs(b)] = 0.0
+        return matrix
 
     def _whole(self, values: Array, otherwise: npt.ArrayLike) -> Array:
         """Numbers of the reported coefficients, with ``otherwise`` in the place of the others."""
