@@ -1,8 +1,11 @@
+import inspect
 import re
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+
+import pytest
 
 import dpinfer as dp
 from terminal import run_here
@@ -51,3 +54,32 @@ def test_import_is_light():
     count, loaded = done.stdout.split(maxsplit=1)
     assert loaded == "[]\n"
     assert int(count) <= MODULES
+
+
+def public():
+    for name in dp.__all__:
+        found = getattr(dp, name)
+        if not inspect.ismodule(found):
+            yield name, found
+            continue
+        own = [k for k, v in vars(found).items() if inspect.isfunction(v) and v.__module__ == found.__name__]
+        yield from ((f"{name}.{k}", getattr(found, k)) for k in getattr(found, "__all__", own) if not k.startswith("_"))
+
+
+def callables():
+    """Public functions, classes that are made by users, and their public methods."""
+    for name, found in public():
+        yield name, found
+        for key, value in vars(found).items() if inspect.isclass(found) else ():
+            method = getattr(value, "__func__", value)
+            if inspect.isfunction(method) and not key.startswith("_"):
+                yield f"{name}.{key}", method
+
+
+@pytest.mark.parametrize(("name", "found"), [pytest.param(*pair, id=pair[0]) for pair in callables()])
+def test_every_parameter_is_described(name, found):
+    if inspect.isclass(found) and (issubclass(found, Exception) or name == "Loss"):
+        return
+    for parameter in inspect.signature(found).parameters:
+        if parameter not in ("self", "cls"):
+            assert re.search(rf"\b{parameter}\b", found.__doc__), parameter

@@ -129,7 +129,7 @@ _LINES = {
 
 @dataclass(frozen=True)
 class Schema:
-    """The public side of a table."""
+    """The public side of a table: its ``columns`` by name, the ``unit`` of privacy, a ``title`` and a ``source``."""
 
     columns: Mapping[str, Column]
     unit: str = "one record"
@@ -145,7 +145,7 @@ class Schema:
 
     @classmethod
     def read(cls, path: str | Path) -> "Schema":
-        """Read a TOML file.  Errors name the file and the line."""
+        """Read the TOML file at ``path``.  Errors name the file and the line."""
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, ValueError) as fault:
@@ -190,7 +190,7 @@ class Schema:
         return "\n".join([_HEAD, *(block + "\n" for block in blocks)])
 
     def write(self, path: str | Path) -> None:
-        """Write a TOML file that reads back as an equal schema; a reader never sees half of it."""
+        """Write a TOML file at ``path`` that reads back as an equal schema; a reader never sees half of it."""
         try:
             disk.write(Path(path), _dump(self._document()).encode())
         except (OSError, ValueError) as fault:

@@ -96,7 +96,7 @@ class LogisticRegression(LinearClassifier):
         return Logistic()
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the two classes, one row a record."""
+        """Probabilities of the two classes for the rows of ``X``, one row a record."""
         score = self.decision_function(X)
         return np.column_stack([expit(-score), expit(score)])
 

@@ -18,7 +18,7 @@ from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
 
 @dataclass(frozen=True)
 class PureDP:
-    """ε-differential privacy."""
+    """ε-differential privacy; ``epsilon`` is a positive number."""
 
     epsilon: float
 
@@ -55,7 +55,7 @@ class PureDP:
 
 @dataclass(frozen=True)
 class ZCDP:
-    """ρ-zero-concentrated differential privacy."""
+    """ρ-zero-concentrated differential privacy; ``rho`` is a positive number."""
 
     rho: float
 
@@ -75,7 +75,7 @@ class ZCDP:
         return self
 
     def approx(self, delta: float) -> "ApproxDP":
-        """What this budget promises at a given δ."""
+        """What this budget promises at a given δ, ``delta``."""
         _require_delta(delta)
         return ApproxDP(cost.epsilon_from_zcdp(self.rho, delta), delta)
 
@@ -97,7 +97,7 @@ class ZCDP:
 
 @dataclass(frozen=True)
 class ApproxDP:
-    """(ε, δ)-differential privacy."""
+    """(ε, δ)-differential privacy; ``epsilon`` is positive, ``delta`` lies strictly between 0 and 1."""
 
     epsilon: float
     delta: float
@@ -123,11 +123,11 @@ class NoPrivacy:
     """Noise off.  The result says that it is not private."""
 
     def split(self, *weights: float) -> tuple["NoPrivacy", ...]:
-        """As many copies of itself."""
+        """As many copies of itself as there are ``weights``."""
         return tuple(self for _ in _fractions(weights))
 
     def noise(self, bound: float) -> Law:  # noqa: ARG002  (one signature for all shares)
-        """No noise."""
+        """No noise, whatever the ``bound``."""
         return NO_NOISE
 
     @property

@@ -49,6 +49,17 @@ class Ledger:
 
     `Ledger.create` and `Ledger.open` keep it in a file; ``Ledger(total)`` keeps it in the memory of this process.
 
+    Parameters
+    ----------
+    total : PureDP, ZCDP or ApproxDP
+        The budget for everything that is ever released from these data.
+    unit : str
+        What one record is, in words; fits that protect another unit are refused.
+    neighbours : "replace" or "add-remove"
+        What may differ between two data sets; fits with another notion are refused.
+    title : str
+        What the data are.
+
     Guarantee [never_overspent]: an entry that would exceed the total is refused and not written, also when several
     threads or processes book at once.
     Guarantee [no_charge_lost]: `book` returns after the entry is on the disk, so a process killed at any moment leaves
@@ -76,13 +87,16 @@ class Ledger:
         neighbours: str = Neighbours.REPLACE,
         title: str = "",
     ) -> Self:
-        """A new ledger in a file of its own.  An existing file is refused."""
+        """A new ledger in a file of its own at ``path``; an existing file is refused.
+
+        ``total``, ``unit``, ``neighbours`` and ``title`` are those of `Ledger`.
+        """
         header = header_text(_new_terms(total, unit, neighbours, title))
         return cls._kept(FileStore.create(Path(path).resolve(), header))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """The ledger in a file, after checking that it is whole."""
+        """The ledger in the file at ``path``, after checking that it is whole."""
         ledger = cls._kept(FileStore(Path(path).resolve()))
         found = ledger.verify()
         if not found.ok:

@@ -51,6 +51,9 @@ class Contrast:
 class FitResult:
     """Coefficients with the law of their error.  Everything here is released; every method is post-processing.
 
+    ``names`` and ``estimate`` have one entry a coefficient; ``hessian`` and ``score_cov`` are the released matrices;
+    ``model`` says what was estimated, ``privacy`` what was promised, ``geometry`` what a fit in one publishes beside.
+
     ``status`` has a word for each coefficient, and is empty where all are reported.  A coefficient whose status is not
     `REPORTED` was set aside: its interval is infinite, its ``estimate`` a working value for predictions only, and
     ``error`` is the law of the others.
@@ -97,7 +100,7 @@ class FitResult:
         return np.sqrt(np.diag(self.covariance))
 
     def conf_int(self, level: float = 0.95) -> Array:
-        """Confidence intervals, one row (low, high) a coefficient."""
+        """Confidence intervals of a ``level`` between 0 and 1, one row (low, high) a coefficient."""
         kept = self.reported
         return self._whole(self.error.interval(self.estimate[kept], _level(level)), [-np.inf, np.inf])
 
@@ -110,7 +113,7 @@ class FitResult:
         return self._whole(band, [-np.inf, np.inf])
 
     def contrast(self, vector: npt.ArrayLike, level: float = 0.95) -> Contrast:
-        """Estimate and interval of vector · target."""
+        """Estimate and interval, of the given ``level``, of vector · target; ``vector`` has a number a coefficient."""
         row = self._restrictions(np.atleast_2d(np.asarray(vector, dtype=float)))
         if len(row) != 1:
             raise InputError("a contrast is one vector; use wald for several at once")
@@ -136,7 +139,8 @@ class FitResult:
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One row a coefficient: name, estimate, std_error, z, p_value, low, high, noise_share, status, partners.
 
-        Every view is made from it.  What is set aside (by `text.set_aside`) has no estimate and an infinite interval.
+        Intervals have the given ``level``.  Every view is made from it.
+        What is set aside (by `text.set_aside`) has no estimate and an infinite interval.
         ``partners`` names the columns left out that may matter for a coefficient; it is empty where there are none.
         """
         kept, intervals = self.reported, self.conf_int(level)
@@ -163,13 +167,13 @@ class FitResult:
         return [] if self.geometry is None else self.geometry.notes(self.names, most)
 
     def to_frame(self, level: float = 0.95) -> "pd.DataFrame":
-        """The table as a pandas data frame, indexed by coefficient."""
+        """The table as a pandas data frame, indexed by coefficient, with intervals of the given ``level``."""
         import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 
         return pd.DataFrame(self.table(level)).set_index("name")
 
     def summary(self, level: float = 0.95) -> str:
-        """The regression table as text, with the privacy statement under it."""
+        """The regression table as text, with intervals of the given ``level`` and the privacy statement under it."""
         privacy, model = self.privacy, self.model
         title = "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
         facts = {
@@ -202,7 +206,7 @@ class FitResult:
 
     @classmethod
     def from_json(cls, document: str) -> "FitResult":
-        """The inverse of `to_json`, exact to the last bit."""
+        """The inverse of `to_json`, exact to the last bit; ``document`` is the text."""
         try:
             saved = json.loads(document)
             kind, version = saved.pop("format"), saved.pop("version")

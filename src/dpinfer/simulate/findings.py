@@ -15,6 +15,7 @@ from dpinfer.result import text
 class Study:
     """What a coverage study found, one number a coefficient.  Not private: computed from the records themselves.
 
+    ``names`` and ``target`` say what was estimated, ``setting`` how; ``level`` and ``seed`` are those asked for.
     ``coverage``, ``length`` (a mean) and ``length_sd`` are over the replicates with a finite interval, and ``reported``
     is their share; ``nonprivate_length`` is the mean length without noise on the same replicates (NaN if it was not
     asked for).
@@ -72,7 +73,7 @@ class Study:
 
     @classmethod
     def from_json(cls, document: str) -> "Study":
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; ``document`` is the text."""
         study: Study = codec.decode(json.loads(document), {"Study": Study})
         return study
 

@@ -27,7 +27,7 @@ Reference = FitResult | tuple[npt.ArrayLike, npt.ArrayLike]
 
 
 def forest(result: FitResult, level: float = 0.95, reference: Reference | None = None) -> Figure:
-    """One row a coefficient: the estimate, its interval, and how much of the interval is privacy noise.
+    """One row a coefficient: the estimate, its interval of the given ``level``, and how much of it is privacy noise.
 
     The thin bar is the whole interval.  The thick bar inside is what sampling error alone would give at the same
     estimate; the rest is privacy noise.  A coefficient that was set aside keeps its row and shows its status.

@@ -32,7 +32,9 @@ _HEADS = ("Coefficient", "Estimate", "interval", "Std. error", "z", "p", "Noise 
 
 
 def html(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
-    """A page that stands alone: table, forest plot, privacy statement, estimand, limits, citation.
+    """A page about a ``result`` that stands alone: table, forest plot, privacy statement, estimand, limits, citation.
+
+    ``title`` is its heading, ``level`` that of the intervals.
 
     It has no script and loads nothing.  It prints on A4, fits a phone, and can be read aloud.  All names are escaped.
     """
@@ -53,7 +55,7 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
 
 
 def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
-    """The regression table and all statements as Markdown."""
+    """The regression table and all statements as Markdown; ``result``, ``title`` and ``level`` as for `html`."""
     heading = title or _TITLE
     lines = [f"# {_plain(heading)}", ""]
     if not result.privacy.private:
@@ -88,6 +90,8 @@ def write(
     result: FitResult, folder: str | os.PathLike[str], *, title: str | None = None, level: float = 0.95
 ) -> list[Path]:
     """Write ``result.json``, ``coefficients.csv``, ``report.html`` and ``forest.png``, and give their paths.
+
+    ``title`` and ``level`` are those of the page.
 
     The folder is made if it is not there.  Nothing is moved into place before all files are written in full elsewhere
     in the folder, so that no file is ever seen half-written.

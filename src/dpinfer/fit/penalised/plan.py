@@ -47,6 +47,9 @@ Mechanism = ObjectivePerturbation | OutputPerturbation
 class Plan:
     """A mechanism, a share for each release, and the recipe that turns releases into intervals.
 
+    The shares pay for the coefficients (``estimate``), their curvature (``hessian``) and that of their scores
+    (``covariance``); the recipe "tight" releases the last two as one.
+
     ``draws`` is the paper's m, the number of samples where an interval is sampled.  With ``approx`` the budget is
     (ε, δ) and the shares are proportions of it: `calibrated` gives them the size that it pays for.
     """
@@ -93,7 +96,7 @@ class Plan:
         return (self.coefficients(risk), *self.matrices)
 
     def coefficients(self, risk: Risk) -> Minimum:
-        """The first release: Algorithm 1 or Algorithm 4, as the mechanism says."""
+        """The first release, for a ``risk``: Algorithm 1 or Algorithm 4, as the mechanism says."""
         share = self.estimate
         if not isinstance(share, NoPrivacy) and 0 < risk.penalty < SMALLEST_PENALTY:
             raise BudgetError(f"a private fit needs a penalty of at least {SMALLEST_PENALTY:g}, not {risk.penalty:.6g}")
@@ -113,7 +116,7 @@ class Plan:
         return NoisySum("hessian", self.hessian), NoisySum("covariance", self.covariance)
 
     def calibrated(self, risk: Risk) -> "Plan":
-        """The plan with the shares that its (ε, δ) budget pays for, in the proportions given.
+        """The plan with the shares that its (ε, δ) budget pays for, for a ``risk``, in the proportions given.
 
         A conversion that holds for every zCDP release gives their size; where the accountant knows more of the
         releases together, they grow.

@@ -85,7 +85,7 @@ class GeometryPlan:
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
 
     def strength(self, columns: Columns, n: float) -> float:
-        """What a typical column would have over what it takes to be reported; a rule of thumb, from public facts.
+        """What a typical one of ``columns`` would have over what it takes to be reported: a rule of thumb.
 
         Typical is a level that one record in twenty has.  With mean curvature .15 there are N = .15 n/20 events of its
         rarer outcome, in a direction of length v: v² is κd/20, at least 1, or without weights the squared radius of the
