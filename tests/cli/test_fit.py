@@ -146,6 +146,18 @@ def test_guarantee_dry_runs_read_no_value(folder):
     assert succeeds(first) == succeeds(run_here("fit", "fit.toml", "--dry-run", cwd=folder))
 
 
+def test_a_dry_run_keeps_a_private_number_of_records(folder):
+    """Under add-remove a table with another number of rows gives the same lines."""
+    succeeds(run_here("budget", "init", "other.db", "--rho", "1", "--neighbours", "add-remove", cwd=folder))
+    asked = ("fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a + b", "--rho", "0.5")
+    asked += ("--neighbours", "add-remove", "--ledger", "other.db", "--dry-run")
+    for more in ((), ("--json",)):
+        table().to_csv(folder / "table.csv", index=False)
+        first = succeeds(run_here(*asked, *more, cwd=folder))
+        table().iloc[:-1].to_csv(folder / "table.csv", index=False)
+        assert succeeds(run_here(*asked, *more, cwd=folder)) == first
+
+
 def test_a_dry_run_tells_of_a_refusal(folder):
     done = run_here("fit", "fit.toml", "--rho", "3", "--dry-run", cwd=folder)
     assert done.returncode == 3

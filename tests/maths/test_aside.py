@@ -130,3 +130,10 @@ def test_the_fit_of_a_release():
     assert fit.ends[2].tolist() == [-0.5, 0.5]
     assert np.linalg.eigvalsh(fit.hessian).min() > 99
     assert fitted(Estimate(found.coef, H, H), shape, centre, columns, noisy(hessian=200.0)) is None
+
+
+def test_the_mask_of_the_minimum_is_counted():
+    """A point moved by η has its gradient moved by (H + λI)η."""
+    masked = replace(STRONG, mask=0.3)
+    K = STRONG.hessian + STRONG.scales.ridge * np.eye(len(STRONG))
+    assert np.allclose(masked.total - STRONG.total, 0.09 * K @ K)
