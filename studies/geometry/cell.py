@@ -16,7 +16,7 @@ from dpinfer.fit.weighted.plan import GeometryPlan
 from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
-from dpinfer.simulate.single import Minimum, minimum, stated
+from dpinfer.simulate.stated import Minimum, minimum, stated
 from studies.geometry.designs import Data, load
 
 ISOTROPIC_SHARE, RIDGE = 0.85, 1e-3  # the ridge keeps a separated design invertible

@@ -15,12 +15,14 @@ import dpinfer as dp
 import dpinfer.privacy.gate
 from dpinfer.data.design import Design
 from dpinfer.data.source import Mapped, Rows
+from dpinfer.fit.geometry import crude_moments, refined_moments
 from dpinfer.fit.penalised.matrices import private_matrices
 from dpinfer.fit.penalised.plan import default_plan
-from dpinfer.fit.weighted.releases import Setting, crude_moments, estimate, refined_moments
-from dpinfer.maths.entering import shape_of
+from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.laws import Gaussian
 from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import moment_and_score
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, PerturbedMinimum
@@ -62,7 +64,7 @@ class Twin:
 
 
 def neighbour(source):
-    return Mapped(source.source.other, source.matrix) if isinstance(source, Mapped) else source.other
+    return replace(source, source=source.source.other) if isinstance(source, Mapped) else source.other
 
 
 class Suspicious(Gate):
@@ -90,11 +92,12 @@ class Suspicious(Gate):
 
 
 def in_geometry(source, plan):
-    gate, at = Suspicious(Entry("audit", "", plan.releases()), None), Setting.of(DESIGN, plan)
-    known = refined_moments(gate, source, at, crude_moments(gate, source, at))
+    first, second, *_ = releases = plan.releases()
+    gate, recipe = Suspicious(Entry("audit", "", releases), None), Weighted(DESIGN, plan)
+    at, what = recipe.setting(), moment_and_score(Neighbours(plan.neighbours))
+    known = refined_moments(gate, second, source, at, crude_moments(gate, first, source, at), what)
     known = replace(known, presence=np.full(2, np.inf))  # a choice of columns must be private; this one tells most
-    shape = shape_of(known, DESIGN.columns, at.scales, plan.loss, weighted=plan.target == "weighted")
-    estimate(gate, source, at, shape)
+    recipe.estimate(gate, source, recipe.shape(known))
     return gate.ratio
 
 

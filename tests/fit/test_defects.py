@@ -9,7 +9,7 @@ import dpinfer as dp
 from dpinfer.data.columns import Category, Number
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
-from dpinfer.simulate.single import minimum, stated
+from dpinfer.simulate.stated import minimum, stated
 from support import fit_weighted
 
 N = 30_000

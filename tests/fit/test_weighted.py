@@ -82,10 +82,10 @@ def test_the_facts_of_a_design():
 def test_rows_are_mapped_the_same_in_memory_and_block_by_block():
     source, matrix = source_of(values(3000)), np.random.default_rng(0).standard_normal((2, 4))
     total = lambda block: (block.weights * block.labels) @ block.rows  # noqa: E731
-    lazy = Mapped(source, 9 * matrix)
+    lazy = Mapped(source, 9 * matrix, Neighbours.REPLACE)
     assert (lazy.n, lazy.dim) == (3000, 2)
-    assert np.allclose(lazy.total(total), mapped(source, 9 * matrix).total(total))
-    assert isinstance(mapped(lazy, np.eye(2)), Mapped)
+    assert np.allclose(lazy.total(total), mapped(source, 9 * matrix, Neighbours.REPLACE).total(total))
+    assert isinstance(mapped(lazy, np.eye(2), Neighbours.REPLACE), Mapped)
 
 
 class Recorder(Gate):

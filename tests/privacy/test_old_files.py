@@ -1,5 +1,6 @@
 """Files of format version 1, written before releases were values: read, and gone on with."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -70,10 +71,19 @@ def test_an_old_result_is_read():
     assert any(isinstance(event, PerturbedMinimum) for event in result.privacy.events)
     assert "one record replaced" in result.summary()
     assert dp.FitResult.from_json(result.to_json()).to_json() == result.to_json()
-    assert '"version": 2' in result.to_json()
-    for wrong in (old.replace('"version": 1', '"version": 3'), old.replace("one record replaced", "two")):
+    assert '"version": 3' in result.to_json()
+    for wrong in (old.replace('"version": 1', '"version": 4'), old.replace("one record replaced", "two")):
         with pytest.raises(dp.InputError, match="not a saved FitResult"):
             dp.FitResult.from_json(wrong)
+
+
+def test_a_result_of_version_2_is_read():
+    """It had no band."""
+    old = (GOLDEN / "result_v2_geometry.json").read_text(encoding="utf-8")
+    result = dp.FitResult.from_json(old)
+    assert result.band is None
+    assert json.loads(result.to_json()) == json.loads(old) | {"version": 3, "band": None}
+    assert result.reported.any()
 
 
 def test_an_old_result_in_a_geometry_is_refused_by_its_version():

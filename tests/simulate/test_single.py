@@ -9,7 +9,8 @@ from statsmodels.api import GLM, families
 import dpinfer as dp
 from dpinfer.data.formula import parse
 from dpinfer.data.table import read
-from dpinfer.simulate.single import SingleTrial, stated
+from dpinfer.simulate.single import SingleTrial
+from dpinfer.simulate.stated import stated
 from support import fit_weighted
 
 RNG = np.random.default_rng(0)

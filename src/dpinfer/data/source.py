@@ -11,6 +11,7 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
 from dpinfer.maths.sums import Block, OfBlock, clip_rows
+from dpinfer.neighbours import Neighbours
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
 
@@ -102,6 +103,7 @@ class Mapped:
 
     source: Source
     matrix: Array
+    neighbours: Neighbours
 
     @property
     def n(self) -> int:
@@ -115,7 +117,7 @@ class Mapped:
 
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over blocks of mapped rows."""
-        return self.source.total(lambda block: of_block(block.mapped(self.matrix)))
+        return self.source.total(lambda block: of_block(block.mapped(self.matrix, self.neighbours)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,6 +128,8 @@ class Pending:
     read: Callable[[], Rows]
 
 
-def mapped(source: Source, matrix: Array) -> Source:
+def mapped(source: Source, matrix: Array, neighbours: Neighbours) -> Source:
     """The rows matrix @ x with their weights; rows in memory are mapped once."""
-    return Rows(source.block.mapped(matrix)) if isinstance(source, Rows) else Mapped(source, matrix)
+    if isinstance(source, Rows):
+        return Rows(source.block.mapped(matrix, neighbours))
+    return Mapped(source, matrix, neighbours)

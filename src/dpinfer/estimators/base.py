@@ -16,7 +16,8 @@ from dpinfer.data.schema import Schema
 from dpinfer.data.source import Pending, Rows
 from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
-from dpinfer.fit.choose import Options, choose
+from dpinfer.fit.choose import LeastSquares, Options, choose
+from dpinfer.fit.linear.plan import LinearPlan
 from dpinfer.fit.penalised.plan import Plan
 from dpinfer.fit.recipe import Recipe, Subject, entry, fit
 from dpinfer.fit.weighted.plan import GeometryPlan
@@ -41,14 +42,14 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     bounds: Bounds | None = None
     penalty: float | None = None
     budget: Budget | None = None
-    plan: Plan | GeometryPlan | None = None
+    plan: Plan | GeometryPlan | LinearPlan | None = None
     target: str | None = None
     neighbours: str | None = None
     ledger: Book | None = None
     insecure_seed: int | None = None
     kind: ClassVar[str]
 
-    def _loss(self, n: int, design: Design) -> Loss:
+    def _loss(self, n: int, design: Design) -> Loss | LeastSquares:
         """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
         raise NotImplementedError
 

@@ -13,6 +13,7 @@ from dpinfer.data.design import UNSCALED, Design, Scale
 from dpinfer.data.values import numbers, places
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import LinearModel, vector
+from dpinfer.fit.choose import LeastSquares
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 
@@ -159,6 +160,38 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = self._private
         return tags
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearRegression(LinearRegressor):
+    """Private least squares with confidence intervals in ``result_``, without a penalty.
+
+    Parameters
+    ----------
+    formula : str, optional
+        With a table, ``"outcome ~ a + b"``; the outcome may be transformed, as in ``"log(1 + visits) ~ a + b"``.
+    outcome : pair (low, high), optional
+        With arrays, the public range of y; values beyond it are clipped.
+    target : "mean" or "robust", optional
+        What the intervals are about: least squares (the default), or a Huber estimand that ignores the tails.
+    tail : "balanced", "cautious" or "all"
+        How much of the tail of the outcome counts, for target "mean".  "balanced" clips where noise and what is cut off
+        balance; "cautious" takes the tail for longer than it looks; "all" clips nobody whose prediction is within the
+        range of the outcome, at two to five times the length.
+    plan : LinearPlan, optional
+        Instead of ``budget``: a budget with its target, tail, neighbours and the share of each release.
+    budget : ZCDP or ApproxDP, optional
+        What the fit may cost.
+    schema, bounds, neighbours, ledger, insecure_seed
+        As for `LogisticRegression`.
+    penalty : None
+        There is none; the parameter is that of the other models.
+    """
+
+    tail: str = "balanced"
+
+    def _loss(self, n: int, design: Design) -> LeastSquares:  # noqa: ARG002
+        return LeastSquares(self.tail)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -15,10 +15,9 @@ import numpy as np
 
 from dpinfer.maths.allowed import AllowedLaw, no_law
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.aside import LEAST_SIGNAL, Block, Estimate, Fitted, block, events, reportable
+from dpinfer.maths.aside import Block, Estimate, Fitted, block, events, reportable
 from dpinfer.maths.entering import Shape
 from dpinfer.maths.moments import Indices, raised
-from dpinfer.maths.posterior import LEAST_EVENTS
 
 _KNOWN = 0.5  # least information on N, in units of its noise
 _TWO_SIDED = 1.96  # lengths are compared at the usual level
@@ -107,7 +106,7 @@ def split(fit: Fitted, S: Indices, N: Indices, some: Block) -> Split:
         sampling=influence.T @ fit.score_cov @ influence,
         noise=influence.T @ noise @ influence,
         moved=moved,
-        bent=step**2 * np.where(fit.dummy[S], 1.0, fit.spread[S]) / 2,
+        bent=step**2 * np.where(fit.dummy[S], 1.0, fit.spread[S]) / 2 * (not fit.rules.quadratic),
         vague=bool(vague > influence[:, 0] @ total @ influence[:, 0]),
     )
 
@@ -156,10 +155,10 @@ def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
 
     ``draws`` and ``seed`` are those of the law's sample.
     """
-    seen, kept = events(fit), reportable(fit)
+    seen, kept, rules = events(fit), reportable(fit), fit.rules
     some, best = block(fit, kept), stay_or_leave(fit, kept)
     clear = np.ones(len(kept), dtype=bool)
-    clear[0] = not best.vague and some.information[0] >= LEAST_EVENTS and some.signal[0] >= LEAST_SIGNAL
+    clear[0] = not best.vague and some.information[0] >= rules.events and some.signal[0] >= rules.signal
     coef, centre = np.zeros(len(fit)), fit.centre.copy()
     coef[kept], coef[best.stays] = best.coef, best.beside
     centre[best.stays] += best.shift

@@ -102,6 +102,16 @@ class Scales:
         return radius_factor(d, n, (self.hessian, self.gradient), least)
 
 
+@dataclass(frozen=True)
+class SquaresScales(Scales):
+    """Of least squares: ``gradient`` and ``score_cov`` are for a clip of 1."""
+
+    def kappa(self, d: int, n: float, least: float = 1.0) -> float:  # noqa: ARG002
+        """The radius factor: smaller than in a logistic fit, as the influence of rare rows raises the clip for all."""
+        matrix = 0.2 * n / (4 * d * self.hessian * np.sqrt(2 * d))
+        return float(np.clip(matrix, max(2, 20 / d), max(4, 20 / d)))
+
+
 def preconditioner(moments: Array, columns: Columns, n: float, kappa: float) -> Array:
     """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 

@@ -34,14 +34,17 @@ class Block:
         weights = self.weights if isinstance(self.weights, float) else self.weights[some]
         return Block(self.rows[some], self.labels[some], weights)
 
-    def mapped(self, matrix: Array) -> "Block":
+    def mapped(self, matrix: Array, neighbours: Neighbours) -> "Block":
         """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is.
+
+        A matrix product rounds a row by its place in the block, which an added or removed record changes for the
+        others: there the rows are mapped one by one.
 
         A matrix so large that a square could overflow is refused: it is public or released, so that tells nothing.
         """
         if not np.abs(matrix).max(initial=0.0) < LARGEST:
             raise PrivacyError("a released matrix is too large for floats: nothing can be released through it")
-        rows = self.rows @ matrix.T
+        rows = self.rows @ matrix.T if neighbours is Neighbours.REPLACE else np.einsum("ij,kj->ik", self.rows, matrix)
         return Block(rows, self.labels, self.weights * row_weights(rows))
 
 
@@ -95,8 +98,10 @@ def second_moment(neighbours: Neighbours) -> BoundedSum:
     return BoundedSum(lambda block: svec(square(block.rows, block.weights)), neighbours.pick(math.sqrt(2), 1.0))
 
 
-def moment_and_score(neighbours: Neighbours) -> BoundedSum:
+def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 1.0) -> BoundedSum:
     """svec of sum w u uᵀ, and sum w y u/2, the score at 0, as one vector.
+
+    For labels y is -1 or +1; for outcomes it is (y - middle)/half, pulled into [-1, 1].
 
     Guarantee [moment_and_score_sensitivity]: between neighbours it moves by at most sqrt(2 + 1/2 + 1/32) (replace):
     with c the cosine of the two rows the squares are at most max(2 - 2c², 1) and (1 + c)/2, whose sum is largest at
@@ -104,7 +109,8 @@ def moment_and_score(neighbours: Neighbours) -> BoundedSum:
     """
 
     def of_block(block: Block) -> Array:
-        score = (block.weights * block.labels / 2) @ block.rows
+        labels = np.clip((block.labels - middle) / half, -1.0, 1.0)
+        score = (block.weights * labels / 2) @ block.rows
         return np.concatenate([svec(square(block.rows, block.weights)), score])
 
     return BoundedSum(of_block, neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4)))

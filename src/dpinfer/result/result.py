@@ -18,12 +18,12 @@ from dpinfer.neighbours import of_sentence
 from dpinfer.privacy import book
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result import text
-from dpinfer.result.statements import REPORTED, Geometry, Model, Privacy
+from dpinfer.result.statements import REPORTED, Band, Geometry, Model, Privacy
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT, VERSION = "dpinfer.FitResult", 2
+FORMAT, VERSION = "dpinfer.FitResult", 3
 _ALIKE = 0.05  # of the weight of a column: so near a contrast must be to the one that is identified
 
 
@@ -52,7 +52,8 @@ class FitResult:
     """Coefficients with the law of their error.  Everything here is released; every method is post-processing.
 
     ``names`` and ``estimate`` have one entry a coefficient; ``hessian`` and ``score_cov`` are the released matrices;
-    ``model`` says what was estimated, ``privacy`` what was promised, ``geometry`` what a fit in one publishes beside.
+    ``model`` says what was estimated, ``privacy`` what was promised, ``geometry`` what a fit in one publishes beside,
+    ``band`` what least squares does.
 
     ``status`` has a word for each coefficient, and is empty where all are reported.  A coefficient whose status is not
     `REPORTED` was set aside: its interval is infinite, its ``estimate`` a working value for predictions only, and
@@ -68,6 +69,7 @@ class FitResult:
     privacy: Privacy
     status: tuple[str, ...] = ()
     geometry: Geometry | None = None
+    band: Band | None = None
 
     @property
     def reported(self) -> npt.NDArray[np.bool_]:
@@ -166,6 +168,11 @@ class FitResult:
         """What the sign † means, by the names of what was left out; at most so many names in a sentence."""
         return [] if self.geometry is None else self.geometry.notes(self.names, most)
 
+    def published(self) -> list[str]:
+        """What was released beside the coefficients, in words."""
+        centre = [] if self.geometry is None else [self.geometry.at(self.names)]
+        return centre if self.band is None else [*centre, *self.band.statements(self.model.target)]
+
     def to_frame(self, level: float = 0.95) -> "pd.DataFrame":
         """The table as a pandas data frame, indexed by coefficient, with intervals of the given ``level``."""
         import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
@@ -190,7 +197,7 @@ class FitResult:
             *text.no_estimates(table),
             f"Fitted by {model.mechanism}.",
             f"Estimand: {model.estimand()}.",
-            *([] if self.geometry is None else [self.geometry.at(self.names)]),
+            *self.published(),
             f"Privacy: {privacy.budget}.",
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours.sentence}).",
             "Spent on " + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events) + ".",
@@ -210,14 +217,14 @@ class FitResult:
         try:
             saved = json.loads(document)
             kind, version = saved.pop("format"), saved.pop("version")
-            if kind != FORMAT or version not in (1, VERSION):
+            if kind != FORMAT or version not in (1, 2, VERSION):
                 raise KeyError(f"it is not a {FORMAT} of version {VERSION}")
             if version == 1 and saved["geometry"] is not None:
                 raise KeyError(
                     "it is of version 1 and was fitted in a private geometry, whose intervals this version no longer "
                     "computes: read it with the version of dpinfer that wrote it"
                 )
-            result = codec.decode(_renewed(saved) if version == 1 else saved, _KINDS)
+            result = codec.decode(_renewed(saved, version), _KINDS)
         except (KeyError, TypeError, AttributeError, ValueError) as fault:
             raise InputError(f"this text is not a saved FitResult: {fault}") from None
         if not isinstance(result, cls):
@@ -256,13 +263,20 @@ class FitResult:
 _KINDS: dict[str, type] = book.KINDS | {
     kind.__name__: kind
     for kind in (
-        FitResult, ErrorLaw, AllowedLaw, Geometry, Model, Privacy, NoPrivacy, laws.Gaussian, laws.SphericalLaplace
+        FitResult, ErrorLaw, AllowedLaw, Band, Geometry, Model, Privacy, NoPrivacy, laws.Gaussian, laws.SphericalLaplace
     )
 }  # fmt: skip
 
 
-def _renewed(saved: dict[str, Any]) -> dict[str, Any]:
-    """A document of version 1, which had events with flags and neighbours in words, in the present form."""
+def _renewed(saved: dict[str, Any], version: int) -> dict[str, Any]:
+    """A document of an earlier version in the present form.
+
+    Before version 3 there was no band; version 1 had events with flags and neighbours in words.
+    """
+    if version < VERSION:
+        saved = {**saved, "band": None}
+    if version > 1:
+        return saved
     privacy = saved["privacy"]
     events = [codec.encode(book.past_event(event)) for event in privacy["events"]]
     privacy |= {"events": events, "neighbours": of_sentence(privacy["neighbours"]).value}

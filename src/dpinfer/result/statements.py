@@ -49,6 +49,8 @@ class Model:
         """The number that the intervals are about, in words."""
         if self.target in ("weighted", "unweighted"):
             return _without_penalty(self.target)
+        if self.target in ("mean", "robust"):
+            return _of_squares(self.target)
         risk = f"E[f({'y θ·x' if self.of == 'margin' else 'y - θ·x'})] with f = {self.loss}"
         where = "x the bounded row" + (f", y the outcome less {self.centre:.6g}" if self.centre else "")
         if self.target == "unpenalised":
@@ -72,6 +74,22 @@ def _without_penalty(target: str) -> str:
         "the coefficients of a logistic regression in the population, without a penalty, on the columns that are in "
         f"the model, with or without an interval; {counted}; what is left out is not in that model, a level that is "
         "left out counts as its reference; the intercept is the log-odds at the released centre"
+    )
+
+
+def _of_squares(target: str) -> str:
+    """What the intervals of a least-squares fit are about."""
+    fitted = {
+        "mean": "the coefficients of weighted least squares in the population, of the outcome pulled into a released "
+        "band around a released line; it is ordinary least squares where nobody is clipped and every weight is 1",
+        "robust": "the coefficients of a Huber regression in the population, whose residuals are pulled into a "
+        "released band; they are not those of least squares, and no stand-in for them",
+    }[target]
+    return (
+        f"{fitted}; a record x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 for most "
+        "records, less for those far out; the columns are those that are in the model, with or without an interval; "
+        "what is left out is not in that model, a level that is left out counts as its reference; the intercept is the "
+        "prediction at the released centre"
     )
 
 
@@ -146,6 +164,54 @@ class Geometry:
     def row_weights(self, rows: Array) -> Array:
         """Weights of records, from their columns in original units, those of ``columns[1:]`` in this order."""
         return row_weights(np.column_stack([np.ones(len(rows)), rows]) @ self.preconditioner.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Between which limits the outcome of a least-squares fit counted, in its own units.
+
+    A record with columns x is pulled into ``line`` · (1, x) ± ``clip``/(w‖A (1, x)‖), w and A those of the geometry;
+    ``line`` has a number a column of the fit.  ``width`` is the half width for a record of average influence,
+    ``excess`` the estimated mean of what is cut off, ``low`` and ``high`` the range of outcomes that the line was
+    drawn from.
+    """
+
+    line: Array
+    clip: float
+    width: float
+    excess: float
+    low: float
+    high: float
+
+    def pulled(self, geometry: Geometry, rows: Array, outcomes: Array) -> Array:
+        """Outcomes pulled into the band; ``rows`` are the columns of the geometry in original units."""
+        fitted, most = self.line[0] + rows @ self.line[1:], self.most(geometry, rows)
+        return np.asarray(fitted + np.clip(outcomes - fitted, -most, most))
+
+    def most(self, geometry: Geometry, rows: Array) -> Array:
+        """The half width of the band for each row."""
+        u = np.column_stack([np.ones(len(rows)), rows]) @ geometry.preconditioner.T
+        influence = row_weights(u) * np.linalg.norm(u, axis=1)
+        return np.asarray(self.clip / np.maximum(influence, np.finfo(float).tiny))
+
+    def statements(self, target: str) -> list[str]:
+        """The band in words."""
+        said = [
+            f"Outcomes count within {self.width:.4g} of the released line, for a record of average influence; closer "
+            "for records far out. The line was drawn from outcomes between "
+            f"{self.low:.4g} and {self.high:.4g}."
+        ]
+        if target == "robust":
+            return said
+        if self.excess == 0:
+            return [*said, "Nobody is clipped whose prediction is within the declared range of the outcome."]
+        return [
+            *said,
+            f"What lies beyond is cut off: {self.excess:.2g} on average, as far as the budget can see. The interval of "
+            "the intercept allows for it; the slopes are those of the outcome so cut. Where an outcome has a long tail "
+            "(amounts, counts) the slopes of ordinary least squares may differ: take its logarithm, or ask for "
+            "tail='cautious' or tail='all'.",
+        ]
 
 
 @dataclass(frozen=True)

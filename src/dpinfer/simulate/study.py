@@ -16,7 +16,8 @@ from dpinfer.data.schema import Schema
 from dpinfer.data.source import Pending, Rows
 from dpinfer.data.table import read
 from dpinfer.errors import InputError, installed, missing
-from dpinfer.fit.choose import Options, choose
+from dpinfer.fit.choose import LeastSquares, Options, choose
+from dpinfer.fit.linear.run import Linear
 from dpinfer.fit.penalised.plan import Plan
 from dpinfer.fit.penalised.run import Penalised
 from dpinfer.fit.recipe import Recipe
@@ -188,6 +189,7 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
         design, source = asked.model.read(X, y)
         return trial_of(asked.model.recipe(design, source.n), _of_source(source), asked.seed, asked.device)
     loss = asked.options.loss
+    assert not isinstance(loss, LeastSquares)  # comes with model=
     check_loss(loss)
     if asked.formula is None and asked.schema is None:
         if asked.options.target in TARGETS or isinstance(asked.options.plan, GeometryPlan):
@@ -213,7 +215,7 @@ def trial_of(recipe: Recipe, population: Population, seed: int, device: str | No
         with threadpool_limits(1, "blas"):
             engine = Engine(population, recipe.risk(population.n), *_namespace(device))
             return BatchedTrial(recipe, engine, population, seed)
-    if device is not None or not isinstance(recipe, Weighted):
+    if device is not None or not isinstance(recipe, Weighted | Linear):
         raise InputError("device= is for fits with a penalty: leave it out")
     return SingleTrial(recipe, population, seed)
 

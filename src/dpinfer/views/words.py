@@ -13,6 +13,10 @@ from dpinfer.result.statements import SIGN, Privacy
 NOT_PRIVATE = "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is protected."
 _ALARM = 0.05
 _STEPS = {
+    "outcome range, 1 of 3": "where the outcome lies, roughly",
+    "outcome range, 2 of 3": "where the outcome lies, closer",
+    "outcome range, 3 of 3": "where the outcome lies, closer still",
+    "influence": "how far records are from a first line",
     "crude moments": "how the columns vary together, roughly",
     "moments": "how the columns vary together, and with the outcome",
     "estimate": "the coefficients",
@@ -141,7 +145,7 @@ def _estimand(result: FitResult) -> Section:
         "What is estimated",
         (
             f"Each interval is about {model.estimand()}.",
-            *([] if result.geometry is None else [result.geometry.at(result.names)]),
+            *result.published(),
             f"Coefficients are in the units of the columns. They were fitted by {model.mechanism} with the recipe "
             f"“{model.recipe}” on {result.records} records.",
         ),

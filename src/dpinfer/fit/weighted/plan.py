@@ -8,13 +8,12 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.aside import LEAST_SIGNAL, SURE_EVENTS
+from dpinfer.maths.aside import BINARY, SURE_EVENTS
 from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.cost import scale_with_ridge
-from dpinfer.maths.laws import Gaussian, Law
+from dpinfer.maths.laws import deviation
 from dpinfer.maths.losses import Logistic, slope_kind
 from dpinfer.maths.moments import CURVATURE, Columns, Scales
-from dpinfer.maths.posterior import LEAST_EVENTS
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
@@ -67,10 +66,7 @@ class GeometryPlan:
 
         Guarantee [geometry_composition]: the four releases together are (ε, δ)-private for an (ε, δ) budget.
         """
-        approx = self.budget if isinstance(self.budget, ApproxDP) else None
-        factor = 1.0 if approx is None else _factor(self.loss, approx, self.shares)
-        shares = ZCDP(factor * self.budget.zcdp().rho).split(*self.shares)
-        return _releases(self.loss, shares, Neighbours(self.neighbours))
+        return _planned(self)
 
     @property
     def cost(self) -> ZCDP:
@@ -95,23 +91,12 @@ class GeometryPlan:
         number = CURVATURE * n * _TYPICAL
         length2 = columns.norm2 if self.target == UNWEIGHTED else max(1.0, scales.kappa(d, n) * d * _TYPICAL)
         noise = scales.hessian * length2
-        needed = (LEAST_EVENTS, LEAST_SIGNAL * noise, SURE_EVENTS * math.hypot(scales.gradient * length2**0.5, noise))
+        needed = (BINARY.events, BINARY.signal * noise, SURE_EVENTS * math.hypot(scales.gradient * length2**0.5, noise))
         return number / max(needed)
 
     def scales(self) -> Scales:
         """The noise of every release, from public facts."""
-        first, second, third, fourth = self.releases()
-        notion, nowhere = Neighbours(self.neighbours), np.zeros(1)
-        risk = risk_of(self.loss, third.share, notion)
-        stack = _deviation(fourth.noise(risk.stacked_sum(nowhere)))
-        return Scales(
-            crude=_deviation(first.noise(second_moment(notion))),
-            moments=_deviation(second.noise(moment_and_score(notion))),
-            ridge=risk.ridge,
-            gradient=_deviation(third.noise(risk)),
-            hessian=stack / risk.stack_weight,
-            score_cov=stack / risk.score_weight,
-        )
+        return _scales(self)
 
 
 def risk_of(loss: BinaryLoss, share: ZCDP, neighbours: Neighbours, n: float = 1.0, centre: Array | float = 0.0) -> Risk:
@@ -132,16 +117,35 @@ def _releases(
     )
 
 
+@lru_cache(maxsize=256)
+def _planned(plan: GeometryPlan) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
+    approx = plan.budget if isinstance(plan.budget, ApproxDP) else None
+    factor = 1.0 if approx is None else _factor(plan.loss, approx, plan.shares)
+    shares = ZCDP(factor * plan.budget.zcdp().rho).split(*plan.shares)
+    return _releases(plan.loss, shares, Neighbours(plan.neighbours))
+
+
+@lru_cache(maxsize=256)
+def _scales(plan: GeometryPlan) -> Scales:
+    first, second, third, fourth = plan.releases()
+    notion, nowhere = Neighbours(plan.neighbours), np.zeros(1)
+    risk = risk_of(plan.loss, third.share, notion)
+    stack = deviation(fourth.noise(risk.stacked_sum(nowhere)))
+    return Scales(
+        crude=deviation(first.noise(second_moment(notion))),
+        moments=deviation(second.noise(moment_and_score(notion))),
+        ridge=risk.ridge,
+        gradient=deviation(third.noise(risk)),
+        hessian=stack / risk.stack_weight,
+        score_cov=stack / risk.score_weight,
+    )
+
+
 @lru_cache(maxsize=1024)
 def _factor(loss: BinaryLoss, budget: ApproxDP, shares: tuple[float, ...]) -> float:
     """By how much the zCDP shares may grow that every conversion allows: as the four releases cost together exactly."""
     rho = budget.zcdp().rho
     return largest_factor(budget, lambda factor: _releases(loss, ZCDP(factor * rho).split(*shares), Neighbours.REPLACE))
-
-
-def _deviation(law: Law) -> float:
-    assert isinstance(law, Gaussian)
-    return law.scale
 
 
 def spendable(budget: object) -> ZCDP | ApproxDP:
