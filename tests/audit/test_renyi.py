@@ -126,7 +126,8 @@ def test_one_bound_grows_and_the_other_falls(scale, k, kind):
 
 
 def test_first_order():
-    assert PerturbedObjective(1e9, 1e-3, "two-sided").cost() == pytest.approx(2.6e-6, rel=0.03)
+    assert PerturbedObjective(0.1, 1e-3, "two-sided").cost() - 200 == pytest.approx(2e-6, rel=0.03)
+    assert PerturbedObjective(1e9, 1e-3, "two-sided").cost() == pytest.approx(1.4e-6, rel=0.03)
     assert PerturbedObjective(3.0, 1e-9, "two-sided").cost() == pytest.approx(2 / 9, rel=1e-6)
     assert PerturbedObjective(5.0, 1e-3, "one-sided").cost() - 2 / 25 <= 1.6e-6
     at_equal_ridge = [PerturbedObjective(s, 0.25 / s, "logistic").cost() * s**2 / 2 for s in (40.0, 10.0, 1.2)]
