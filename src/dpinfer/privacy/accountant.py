@@ -193,6 +193,7 @@ def _perturbed_loss(scale: float, k: float, signs: int, step: float) -> Any:
     mean, sd = math.log1p(k) + 2 / scale**2, 2 / scale
     least = mean if signs == 2 else math.log1p(k)
     first, last = math.ceil(least / step), math.ceil((mean + _TAIL * sd) / step)
-    beyond = signs * ndtr((mean - step * np.arange(first, last + 1)) / sd)  # the chance of a loss above each step
+    steps = step * np.arange(first, last + 1)
+    beyond = np.minimum(1.0, signs * ndtr((mean - steps) / sd))  # the chance of a loss above each step
     chance = -np.diff(beyond, prepend=1.0)
     return pld_pmf.DensePLDPmf(step, first, chance, float(beyond[-1]), pessimistic_estimate=True)
