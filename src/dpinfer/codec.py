@@ -34,15 +34,16 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
-    """The inverse of `encode`, for the classes named in ``kinds`` only."""
+    """The inverse of `encode`, for the classes named in ``kinds`` only; a field that came later takes its default."""
     if isinstance(value, dict) and value["kind"] == _EMPTY:
         return np.empty([int(side) for side in value["shape"]])
     if isinstance(value, dict):
         cls = kinds[value["kind"]]
         fields = {f.name: f.type for f in dataclasses.fields(cls)}
-        if set(value) != {"kind", *fields}:
+        needed = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+        if not {"kind", *needed} <= set(value) <= {"kind", *fields}:
             raise KeyError(f"the fields of {cls.__name__} are {sorted(fields)}")
-        return cls(**{name: decode(value[name], kinds, fields[name]) for name in fields})
+        return cls(**{name: decode(value[name], kinds, fields[name]) for name in fields if name in value})
     if isinstance(value, list):
         return np.array(value, dtype=np.float64) if _holds_array(hint) else tuple(decode(v, kinds) for v in value)
     return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value

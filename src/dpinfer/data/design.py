@@ -16,6 +16,7 @@ from dpinfer.data.columns import Category, Number, in_reach
 from dpinfer.data.expressions import require_spread
 from dpinfer.data.response import Response
 from dpinfer.data.terms import Block, Terms
+from dpinfer.data.unit import ROW, Unit
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.moments import Columns
@@ -54,7 +55,7 @@ class Design:
 
     A column is encoded as (value - middle)/half, with values clipped to [low, high]; the intercept is the value 1.
     ``columns`` says which are then 0 or 1 only, and which are never nonzero together.  ``norm2`` is R², the bound of
-    the squared norm of an encoded row.  ``outcome`` is the scale of a numeric outcome.
+    the squared norm of an encoded row.  ``outcome`` is the scale of a numeric outcome, ``unit`` whose rows they are.
     """
 
     names: tuple[str, ...]
@@ -65,6 +66,7 @@ class Design:
     columns: Columns
     norm2: float
     outcome: Scale = UNSCALED
+    unit: Unit = ROW
 
     @classmethod
     def of_formula(cls, response: Response, terms: Terms, kind: str) -> "Design":

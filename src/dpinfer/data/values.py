@@ -56,6 +56,28 @@ def places(name: str, values: Any, levels: Sequence[Level]) -> Codes:
     )
 
 
+def identities(name: str, values: Any, n: int) -> Codes:
+    """A number for each of n ids, the same for the same id, -1 for a missing one; refused by shape and type alone."""
+    cells = np.asarray(values) if isinstance(values, np.ndarray) else _objects(list(values))
+    if cells.shape != (n,):
+        raise InputError(f"{name} must have one id a row, in one dimension")
+    if cells.dtype.kind not in "OUTSbiufM":
+        raise InputError(f"{name} must hold ids, numbers or text, not {_WORDS.get(cells.dtype.kind, cells.dtype)}")
+    seen: dict[Any, int] = {}
+    plain = _BOOLEANS | _NUMBERS | _TEXTS | {bytes, np.bytes_, np.datetime64}
+
+    def code(cell: Any) -> int:
+        if type(cell) not in plain or cell != cell:  # noqa: PLR0124  (a NaN, or what is no id)
+            return -1
+        return seen.setdefault(cell, len(seen))
+
+    if cells.dtype.kind in "OT":
+        return np.fromiter((code(cell) for cell in cells.tolist()), np.intp, n)
+    missing = cells != cells  # noqa: PLR0124
+    codes = np.unique(cells, return_inverse=True)[1].astype(np.intp)
+    return np.where(missing, -1, codes)
+
+
 def cells_of(column: nw.Series[Any]) -> Cells:
     """A column of a table, without a look at its cells: narwhals would guess the type of objects from them."""
     native = column.to_native()

@@ -1,6 +1,6 @@
 """What the classifiers and the regressors share: parameters, reading, fitting, the linear prediction."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,8 @@ from dpinfer.data.formula import parse
 from dpinfer.data.response import Response
 from dpinfer.data.schema import Schema
 from dpinfer.data.source import Pending, Rows
-from dpinfer.data.values import numbers
+from dpinfer.data.unit import AVERAGE, ROW, Unit, rows_of
+from dpinfer.data.values import identities, numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import LeastSquares, Options, choose
 from dpinfer.fit.linear.plan import LinearPlan
@@ -45,6 +46,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     plan: Plan | GeometryPlan | LinearPlan | None = None
     target: str | None = None
     neighbours: str | None = None
+    rows: str | float = AVERAGE
+    most_weight: float | None = None
     ledger: Book | None = None
     insecure_seed: int | None = None
     kind: ClassVar[str]
@@ -65,7 +68,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """Set ``intercept_`` and ``coef_`` in the shapes of scikit-learn."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, units: Any = None, weights: Any = None) -> Self:
         """Fit on arrays or on a table.
 
         Parameters
@@ -75,12 +78,16 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             a file.
         y : array of shape (n,), optional
             The outcomes, with arrays only.
+        units : array of shape (n,), optional
+            With arrays: whose row it is, any ids.  Then all rows of one unit are protected together.
+        weights : array of shape (n,), optional
+            With arrays: sampling weights, with ``most_weight`` declared.
 
         Returns
         -------
         The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and ``penalty_``.
         """
-        design, source = self.read(X, y)
+        design, source = self.read(X, y, units, weights)
         recipe = self.recipe(design, source.n)
         self.result_ = fit(recipe, source, self._subject(), self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
@@ -89,9 +96,13 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         self._keep(intercept if geometry is None else intercept - float(geometry.centre @ slopes), slopes.copy())
         return self
 
-    def read(self, X: Any, y: Any = None) -> tuple[Design, Pending]:
+    def read(self, X: Any, y: Any = None, units: Any = None, weights: Any = None) -> tuple[Design, Pending]:
         """The public encoding of what `fit` is given, and its records, not yet read from a table."""
-        return self._read_arrays(X, y) if self.formula is None else self._read_table(X, y)
+        if self.formula is None:
+            return self._read_arrays(X, y, units, weights)
+        if units is not None or weights is not None or self.rows != AVERAGE or self.most_weight is not None:
+            raise InputError("with a formula units and weights are declared in the schema, [unit]: leave them out here")
+        return self._read_table(X, y)
 
     def recipe(self, design: Design, n: int) -> Recipe:
         """What `fit` does with ``n`` records of a design, from public facts alone."""
@@ -135,7 +146,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
-    def _read_arrays(self, X: Any, y: Any) -> tuple[Design, Pending]:
+    def _read_arrays(self, X: Any, y: Any, units: Any, weights: Any) -> tuple[Design, Pending]:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if self.bounds is None:
@@ -147,7 +158,35 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names), scale)
         rows = Rows.encoded(design.rows(values), self._outcomes(y, scale), self.kind)
+        if units is not None or weights is not None:
+            ids = None if units is None else identities("units", units, rows.n)
+            omega = None if weights is None else self._weights(weights, rows.n)
+            design = replace(design, unit=self._unit(units is not None, weights is not None))
+            rows = rows.counted(design.unit.most, ids, omega)
         return design, Pending(rows.n, lambda: rows)
+
+    def _unit(self, ids: bool, weighted: bool) -> Unit:
+        """What arrays of ids and weights declare."""
+        if weighted and self.most_weight is None:
+            raise InputError(
+                "declare most_weight=, a public bound of the weights of a unit; their maximum is not private"
+            )
+        if not weighted and self.most_weight is not None:
+            raise InputError("most_weight= is for weights: give fit the weights=, or leave it out")
+        return Unit(
+            name="one unit" if ids else ROW.name,
+            column="units" if ids else "",
+            rows=rows_of(self.rows),
+            weights="weights" if weighted else "",
+            most_weight=1.0 if self.most_weight is None else self.most_weight,
+        )
+
+    @staticmethod
+    def _weights(weights: Any, n: int) -> Array:
+        found = vector(numbers("weights", weights, "give sampling weights as numbers", depth=1))
+        if found.shape != (n,):
+            raise InputError("weights must have one number a row, in one dimension")
+        return np.asarray(found)
 
     def _read_table(self, X: Any, y: Any) -> tuple[Design, Pending]:
         if y is not None:

@@ -50,8 +50,7 @@ def choose(design: Design, options: Options) -> Recipe:
     Logistic regression with a zCDP or (ε, δ) budget and nothing else asked for is fitted in a private geometry, where
     there is an intercept and a column; everything else with a penalty.
     """
-    if options.neighbours is not None:
-        Neighbours.of(options.neighbours)
+    _of_units(design, options)
     if isinstance(options.loss, LeastSquares):
         return _linear(design, options, options.loss.tail)
     check_loss(options.loss)
@@ -61,7 +60,7 @@ def choose(design: Design, options: Options) -> Recipe:
     if target not in ("penalised", "unpenalised"):
         known = ", ".join(f"'{name}'" for name in (*TARGETS, "penalised", "unpenalised"))
         raise InputError(f"target must be one of {known}, not {target!r}")
-    if options.neighbours == Neighbours.ADD_REMOVE:
+    if options.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
         raise InputError(
             f"neighbours='add-remove' keeps the number of records private, and the target {target!r} needs it: use "
             "target='weighted' of logistic regression, or neighbours='replace'"
@@ -83,12 +82,26 @@ def _linear(design: Design, options: Options, tail: str) -> Linear:
         raise BudgetError("least squares takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a LinearPlan")
     else:
         target = OF_SQUARES[0] if options.target is None else options.target
-        plan = LinearPlan(of_squares(options.budget), target, tail, options.neighbours or Neighbours.REPLACE)
+        plan = LinearPlan(of_squares(options.budget), target, tail, _notion(design, options))
     if options.penalty is not None:
         raise InputError("least squares has no penalty: leave out penalty=")
     if not design.intercept:
         raise InputError("least squares needs an intercept: drop the -1 or 0 from the formula")
     return Linear(design, plan)
+
+
+def _of_units(design: Design, options: Options) -> None:
+    """Neighbours, asked for or in a plan, must be those of the unit that is protected."""
+    for code in (options.neighbours, getattr(options.plan, "neighbours", None)):
+        if code is not None and Neighbours.of(code).units and not design.unit.many:
+            raise InputError(f"neighbours={str(code)!r} needs ids: give fit the units=, or the schema a [unit] column")
+    planned = getattr(options.plan, "neighbours", None)
+    if design.unit.many and planned is not None and not Neighbours(planned).units:
+        raise InputError("the plan protects one row and the data have ids: give it neighbours='replace-unit'")
+
+
+def _notion(design: Design, options: Options) -> Neighbours:
+    return Neighbours.of(options.neighbours or Neighbours.REPLACE, units=design.unit.many)
 
 
 def _alone(plan: GeometryPlan | LinearPlan, options: Options) -> None:
@@ -101,7 +114,7 @@ def _alone(plan: GeometryPlan | LinearPlan, options: Options) -> None:
 
 
 def _weighted(design: Design, options: Options, target: str) -> Weighted:
-    plan, neighbours = options.plan, options.neighbours
+    plan = options.plan
     if not isinstance(options.loss, Logistic):
         raise InputError(
             "a private geometry is for logistic regression only: use budget= or a Plan as plan=, and "
@@ -112,7 +125,7 @@ def _weighted(design: Design, options: Options, target: str) -> Weighted:
     elif plan is not None or options.budget is None:
         raise BudgetError(f"target={target!r} takes budget=, or a GeometryPlan as plan=")
     else:
-        plan = GeometryPlan(spendable(options.budget), target, neighbours or Neighbours.REPLACE)
+        plan = GeometryPlan(spendable(options.budget), target, _notion(design, options))
     if options.penalty is not None:
         raise InputError(f"the target {plan.target!r} has no penalty: leave out penalty=")
     if not design.intercept:

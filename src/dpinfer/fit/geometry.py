@@ -10,10 +10,10 @@ import numpy as np
 
 from dpinfer.data.design import Design
 from dpinfer.data.source import Source, mapped
-from dpinfer.maths.arrays import Array, unsvec
+from dpinfer.maths.arrays import Array, Indices, unsvec
 from dpinfer.maths.conclude import Conclusion
 from dpinfer.maths.entering import Shape
-from dpinfer.maths.moments import Indices, Scales, preconditioner
+from dpinfer.maths.moments import Scales, preconditioner
 from dpinfer.maths.posterior import SURE, Crude, Moments, posterior, refined
 from dpinfer.maths.reading import Model as Reading
 from dpinfer.maths.reading import Size, partners, twins
@@ -45,6 +45,15 @@ class Setting:
     neighbours: Neighbours
     scales: Scales
 
+    @property
+    def known_number(self) -> bool:
+        """Whether the records add up to a public number: it is not private, and each counts fully."""
+        return self.neighbours.counted and self.design.unit.whole
+
+    def clusters(self, n: float) -> float:
+        """n/(n - 1), the small-sample factor of a covariance over n units (CR1); 1 where a unit is a row."""
+        return n / (n - 1) if self.neighbours.units else 1.0
+
     def mapped(self, source: Source, kept: Indices, matrix: Array) -> Source:
         """The rows u = matrix (1, x~), of the columns kept."""
         whole = np.zeros((len(matrix), source.dim))
@@ -62,7 +71,7 @@ def crude_moments(gate: Gate, booked: NoisySum, source: Source, at: Setting) -> 
     moments = unsvec(released.value, d) * norm2
     noise = at.scales.crude * norm2
     n = max(float(moments[0, 0]), _FEWEST)
-    if at.neighbours is Neighbours.REPLACE and n >= source.n - SURE * noise:
+    if at.known_number and n >= source.n - SURE * noise:
         n = float(source.n)
     known = posterior(moments, at.design.columns, n, noise)
     return Crude(known, n, preconditioner(known, at.design.columns, n, at.scales.kappa(d, n, _WHOLE)))

@@ -61,7 +61,7 @@ def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
     Whether there is a record at all is public where the number is, and may not decide anything where it is private.
     """
     require_promise(recipe.budget)
-    if n < 1 and recipe.neighbours is Neighbours.REPLACE:
+    if n < 1 and recipe.neighbours.counted:
         raise InputError("a fit needs at least one record, unless neighbours='add-remove' keeps their number private")
     return Entry(subject.purpose, subject.unit, recipe.releases(n), recipe.neighbours, subject.schema)
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.entering import Shape
-from dpinfer.maths.moments import Columns, Indices, Scales, deviations, raised, shrink, two_values, undispersed
+from dpinfer.maths.moments import Columns, Scales, deviations, raised, shrink, two_values, undispersed
 from dpinfer.maths.posterior import LEAST_EVENTS, SURE
 
 SURE_EVENTS = 2.33

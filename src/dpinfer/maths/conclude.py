@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.maths.allowed import AllowedLaw, no_law
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.aside import Block, Estimate, Fitted, block, events, reportable
 from dpinfer.maths.entering import Shape
-from dpinfer.maths.moments import Indices, raised
+from dpinfer.maths.moments import raised
 
 _KNOWN = 0.5  # least information on N, in units of its noise
 _TWO_SIDED = 1.96  # lengths are compared at the usual level

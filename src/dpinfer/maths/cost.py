@@ -7,11 +7,12 @@ Objective perturbation is argmin of the risk plus b·θ, b ~ N(0, σ² I).
 | μ      | sensitivity of a Gaussian release over its deviation: ρ = μ²/2    | `mu`         |
 | s      | σ/L: deviation of the noise over the bound of the slope           | `scale`      |
 | k      | t/λ: bound of the curvature over the ridge                        | `k`          |
-| κ      | log(1 + k), the most the determinant of the Hessian can move      | `kappa`      |
+| κ      | log(1 + k), the most the determinant of the Hessian can move; k   | `kappa`      |
+|        | for units with many rows                                          |              |
 | D_α    | Rényi divergence of order α between the outputs on two neighbours | `renyi`      |
 | u      | absolute slope of a record's loss, at most 1                      |              |
 
-Neighbours differ in one record.  The proofs are in docs/method.md, section 1.
+Neighbours differ in one record, or in one unit with many rows.  The proofs are in docs/method.md, section 1.
 """
 
 import math
@@ -29,6 +30,8 @@ from dpinfer.maths.search import boundary
 
 ORDERS = np.geomspace(1e-2, 1e5, 301)
 """α - 1 of the orders at which divergences are compared; every order gives a valid ε, so a grid will do."""
+OF_UNITS = " of units"
+"""Behind the shape of a loss: it is the mean over the rows of a unit, whose Hessian has any rank."""
 _CAPS = {"logistic": 1.0, "capped": CAP}  # c of the losses whose curvature is known where the slope is
 _CELLS = {shape: np.linspace(1 / (2 * c), 1.0, 2049) for shape, c in _CAPS.items()}  # of u
 _NORMAL = np.linspace(-12.0, 12.0, 2**14 + 1)
@@ -98,7 +101,7 @@ class PerturbedObjective:
 
     ``shape`` says what is known of the slope: "two-sided" nothing but its bound; "one-sided" that it is a margin loss
     whose slope is never positive; "logistic" that also the curvature is u(1 - u) where the slope is -u; "capped" that
-    it is that of the capped logistic loss.
+    it is that of the capped logistic loss; " of units" behind one of them that it is a mean over the rows of a unit.
     """
 
     scale: float
@@ -106,18 +109,28 @@ class PerturbedObjective:
     shape: str
 
     def __post_init__(self) -> None:
-        if self.shape not in ("two-sided", "one-sided", "logistic", "capped"):
+        if self.slope not in ("two-sided", "one-sided", "logistic", "capped"):
             raise InputError("nothing is known of the cost of objective perturbation with such a slope")
 
     @property
+    def slope(self) -> str:
+        """What is known of the slope of a row's loss."""
+        return self.shape.removesuffix(OF_UNITS)
+
+    @property
+    def units(self) -> bool:
+        """Whether a neighbour differs in many rows."""
+        return self.shape.endswith(OF_UNITS)
+
+    @property
     def kappa(self) -> float:
-        """log(1 + k)."""
-        return math.log1p(self.k)
+        """log(1 + k), or for units of any rank the limit k of r log(1 + k/r)."""
+        return self.k if self.units else math.log1p(self.k)
 
     @property
     def signs(self) -> int:
         """How many signs the slope may have: 2 for "two-sided" losses, else 1."""
-        return 2 if self.shape == "two-sided" else 1
+        return 2 if self.slope == "two-sided" else 1
 
     def growing(self, beyond: float) -> float:
         """A bound of D_α/α for α = 1 + ``beyond`` < 1 + 1/k that grows with α.
@@ -127,15 +140,19 @@ class PerturbedObjective:
         p = u₁(1-cu₁)/λ, plus the same over u₂ with the divided difference of -log(1 - xq) at x = -1, 0, α-1.  Both are
         over u in [1/(2c), 1], as below 1/(2c) slope and curvature are no larger than there.  Each maximum is taken over
         cells, with the slope at the right end of a cell and the curvature at its left end, so it is never too small.
+        For units the coupled form holds as it is; the other one where k sqrt(α) <= 1, and beyond it
+        2/s² + k²/2 + ψ(k)/(α(α-1)), ψ(q) = -(α-1) log(1+q) - log(1 - (α-1)q).
         """
         if beyond * self.k >= 1:
             return math.inf
         base, x = 1 / self.scale / self.scale, beyond * (1 + beyond)
         lost = x * self.k**2 / (1 + self.k)
         free = 2 * base - math.log1p(-lost) / x if lost < 1 else math.inf
-        if self.shape not in _CAPS:
+        if self.units and self.k**2 * (1 + beyond) > 1:
+            free = 2 * base + self.k**2 / 2 - (beyond * math.log1p(self.k) + math.log1p(-beyond * self.k)) / x
+        if self.slope not in _CAPS:
             return free
-        c, cells = _CAPS[self.shape], _CELLS[self.shape]
+        c, cells = _CAPS[self.slope], _CELLS[self.slope]
         steep = cells[1:] ** 2 * base
         q = 4 * c * self.k * cells[:-1] * (1 - c * cells[:-1])
         bent = -(beyond * np.log1p(q) + np.log1p(-beyond * q)) / x + 1e-15 * q  # the last term covers rounding

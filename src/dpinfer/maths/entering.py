@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.losses import Loss
-from dpinfer.maths.moments import SMALLEST, Columns, Indices, Scales, preconditioner, raised
+from dpinfer.maths.moments import SMALLEST, Columns, Scales, preconditioner, raised
 from dpinfer.maths.posterior import Moments
 
 LEAST_SIGNAL = 2.0

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.moments import Indices
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.squares import influences
 from dpinfer.maths.sums import Block, BoundedSum
 from dpinfer.neighbours import Neighbours
@@ -35,8 +34,8 @@ def histogram(edges: Array, neighbours: Neighbours) -> BoundedSum:
     """
 
     def of_block(block: Block) -> Array:
-        present = block.rows[:, 0] != 0
-        return _counts(np.searchsorted(edges, block.labels[present], side="right"), len(edges) + 1)
+        present = np.where(block.rows[:, 0] != 0, block.shares, 0.0)
+        return _counts(np.searchsorted(edges, block.labels, side="right"), len(edges) + 1, present)
 
     return BoundedSum(of_block, neighbours.pick(math.sqrt(2), 1.0))
 
@@ -66,14 +65,14 @@ def influence_histogram(line: Array, largest: float, neighbours: Neighbours) -> 
 
     def of_block(block: Block) -> Array:
         influence, residual = influences(block, line)
-        size = (influence * np.abs(residual))[influence > 0]
-        return _counts(np.searchsorted(edges, size, side="right"), _SIZES)[::-1]
+        counts = np.where(influence > 0, block.shares, 0.0)
+        return _counts(np.searchsorted(edges, influence * np.abs(residual), side="right"), _SIZES, counts)[::-1]
 
     return BoundedSum(of_block, neighbours.pick(math.sqrt(2), 1.0))
 
 
-def _counts(places: Indices, bins: int) -> Array:
-    return np.bincount(places, minlength=bins).astype(np.float64)
+def _counts(places: Indices, bins: int, weights: Array) -> Array:
+    return np.asarray(np.bincount(places, weights, bins))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,15 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 
 CURVATURE = 0.15
 """A public guess of the mean curvature p(1 - p)."""
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
 _AT_BOUNDS = 0.5  # of the largest variance, from which a column in [-1, 1] is taken for a yes and no
-
-Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.moments import Columns, Indices, raised
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.moments import Columns, raised
 
 _SMALLEST = 1e-4  # of a variance or of an eigenvalue of a covariance
 _TWINS = 2.0  # by how much a column's own variance grows without the one it cannot be told from

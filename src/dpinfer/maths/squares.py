@@ -38,7 +38,7 @@ class Stack:
     @classmethod
     def of(cls, neighbours: Neighbours) -> "Stack":
         """Where one record is replaced the score moves most, and there the matrices do not move at all."""
-        return cls(0.5, 0.45, neighbours) if neighbours is Neighbours.REPLACE else cls(0.25, 0.15, neighbours)
+        return cls(0.5, 0.45, neighbours) if neighbours.counted else cls(0.25, 0.15, neighbours)
 
     @property
     def bound(self) -> float:
@@ -50,7 +50,7 @@ class Stack:
         h, s = self.curvature, self.score
         if s > 0.5:
             raise PrivacyError("the weight of the score covariance is at most 1/2 in this proof")
-        if self.neighbours is Neighbours.ADD_REMOVE:
+        if not self.neighbours.counted:
             return math.sqrt(1 + h + s)
         inner = min(math.sqrt(0.5), 1 / (2 * (h + s)))
         apart = 2 + 2 * inner + (h + s) * (2 - 2 * inner**2)
@@ -64,9 +64,9 @@ class Stack:
 
 
 def influences(block: Block, line: Array) -> tuple[Array, Array]:
-    """w‖u‖ and r of each record, one by one (`Risk._z` says why)."""
+    """w‖u‖, without a row's share of its unit, and r of each record, one by one (`Risk._z` says why)."""
     length = np.sqrt(np.einsum("ij,ij->i", block.rows, block.rows))
-    return np.asarray(block.weights * length), block.labels - np.einsum("ij,j->i", block.rows, line)
+    return np.asarray(block.weights / block.shares * length), block.labels - np.einsum("ij,j->i", block.rows, line)
 
 
 def clipped_sums(line: Array, clip: float, stack: Stack, *, robust: bool = False) -> BoundedSum:
@@ -75,7 +75,8 @@ def clipped_sums(line: Array, clip: float, stack: Stack, *, robust: bool = False
     With ``robust`` the curvature counts the records inside the band alone.
 
     Guarantee [clipped_stack_sensitivity]: between neighbours it moves by at most sqrt 4.5 (replace) or sqrt 1.4
-    (add-remove): a record adds ±γ e, m e eᵀ and γ² e eᵀ with e = u/‖u‖ and γ, m in [0, 1].
+    (add-remove): a record adds ±γ e, m e eᵀ and γ² e eᵀ with e = u/‖u‖ and γ, m in [0, 1].  A unit adds a mean s of
+    such scores, one of such curvatures, and s sᵀ: the squared change is convex in both, so a single row is the worst.
     """
     if not (np.abs(line).max(initial=0.0) < LARGEST and 1 / LARGEST < clip < LARGEST):
         raise PrivacyError("a released line or clip is too large for floats: nothing can be released around it")
@@ -87,7 +88,7 @@ def clipped_sums(line: Array, clip: float, stack: Stack, *, robust: bool = False
         psi = np.clip(residual, -most, most)
         slope = block.weights * psi / clip
         inside = np.where(np.abs(residual) < most, 1.0, 0.0 if robust else 1.0)
-        curvature, score = square(block.rows, block.weights * inside), square(block.rows, slope**2)
+        curvature, score = square(block.rows, block.weights * inside), block.outer(slope)
         return np.concatenate([slope @ block.rows, a_h * svec(curvature), a_s * svec(score)])
 
     return BoundedSum(of_block, stack.bound)

@@ -14,38 +14,56 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.errors import PrivacyError
-from dpinfer.maths.arrays import Array, svec
+from dpinfer.maths.arrays import Array, Indices, svec
 from dpinfer.maths.rounding import shrunk
 from dpinfer.neighbours import Neighbours
 
 
 @dataclass(frozen=True, repr=False)
 class Block:
-    """Some records: rows (m, d), labels (m,), and weights (m,) or one number for all."""
+    """Some records: rows (m, d), labels (m,), and weights (m,) or one number for all.
+
+    With ids the rows of a unit follow each other, all of them in one block, ``starts`` are the places of the first, and
+    a row counts ``shares`` of a unit, which its weight contains.
+    """
 
     rows: Array
     labels: Array
     weights: Array | float = 1.0
+    shares: Array | float = 1.0
+    starts: Indices | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, some: slice) -> "Block":
-        weights = self.weights if isinstance(self.weights, float) else self.weights[some]
-        return Block(self.rows[some], self.labels[some], weights)
+        """Some rows, and with ids those of whole units: ``some`` begins and ends where a unit does."""
+        weights, shares = (w if isinstance(w, float) else w[some] for w in (self.weights, self.shares))
+        starts = self.starts
+        if starts is not None:
+            first, last, _ = some.indices(len(self))
+            starts = starts[np.searchsorted(starts, first) : np.searchsorted(starts, last)] - first
+        return Block(self.rows[some], self.labels[some], weights, shares, starts)
+
+    def outer(self, factors: Array) -> Array:
+        """sum_u s_u s_uᵀ over units, s_u = sum_i factor_i x_i over the rows of one; without ids every row is one."""
+        if self.starts is None or not len(self):
+            return square(self.rows, factors**2)
+        scores = np.add.reduceat(self.rows * factors[:, None], self.starts, axis=0)
+        return np.asarray(scores.T @ scores)
 
     def mapped(self, matrix: Array, neighbours: Neighbours) -> "Block":
         """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is.
 
-        A matrix product rounds a row by its place in the block, which an added or removed record changes for the
-        others: there the rows are mapped one by one.
+        A matrix product rounds a row by its place in the block.  Where the others may lose theirs, as one is added or
+        removed, the rows are mapped one by one.
 
         A matrix so large that a square could overflow is refused: it is public or released, so that tells nothing.
         """
         if not np.abs(matrix).max(initial=0.0) < LARGEST:
             raise PrivacyError("a released matrix is too large for floats: nothing can be released through it")
-        rows = self.rows @ matrix.T if neighbours is Neighbours.REPLACE else np.einsum("ij,kj->ik", self.rows, matrix)
-        return Block(rows, self.labels, self.weights * row_weights(rows))
+        rows = self.rows @ matrix.T if neighbours.in_place else np.einsum("ij,kj->ik", self.rows, matrix)
+        return Block(rows, self.labels, self.shares * row_weights(rows), self.shares, self.starts)
 
 
 LARGEST = 1e152

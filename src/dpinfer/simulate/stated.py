@@ -11,10 +11,9 @@ import numpy as np
 
 from dpinfer.data.design import Design
 from dpinfer.fit.weighted.plan import TARGET_LOSS
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.losses import Logistic, Loss, slope_and_curvature
 from dpinfer.maths.minimise import minimise
-from dpinfer.maths.moments import Indices
 from dpinfer.maths.sums import square
 from dpinfer.result.result import FitResult
 

@@ -19,12 +19,12 @@ from dpinfer.data.source import Source
 from dpinfer.fit.geometry import Setting, crude_moments, in_units, published, refined_moments, to_box
 from dpinfer.fit.linear.plan import ALL, CAUTIOUS, ROBUST, LinearPlan
 from dpinfer.fit.recipe import privacy
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.aside import SQUARES, Estimate, fitted
 from dpinfer.maths.conclude import Conclusion, conclude, nothing
 from dpinfer.maths.entering import Shape, shape_of
 from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
-from dpinfer.maths.moments import Indices, SquaresScales, centre_of, preconditioner, raised
+from dpinfer.maths.moments import SquaresScales, centre_of, preconditioner, raised
 from dpinfer.maths.posterior import Crude, Moments
 from dpinfer.maths.reading import Size
 from dpinfer.maths.squares import Stack, clipped_sums, crude_line
@@ -99,7 +99,7 @@ class Linear:
         Guarantee [linear_released_values_only]: line, clip, columns, statuses and intervals are functions of the
         releases and of public facts: with the same releases, other records give the same result.
         """
-        at = Setting(self.design, self.neighbours, self.plan.scales())
+        at = self._at()
         booked = self.plan.releases()
         crude = crude_moments(gate, booked.crude, source, at)
         where = self._range(gate, source, crude.n)
@@ -114,6 +114,9 @@ class Linear:
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
         said = self._conclude(shape, found, centre, clip, seed)
         return self._result(gate, source, (known, shape, found, said), centre, (where, clip))
+
+    def _at(self) -> Setting:
+        return Setting(self.design, self.neighbours, self.plan.scales())
 
     def _range(self, gate: Gate, source: Source, n: float) -> Range:
         """Three histograms, each inside what the last has left."""
@@ -156,7 +159,7 @@ class Linear:
         stack, robust = Stack.of(self.neighbours), self.plan.target == ROBUST
         released = gate.release(booked, u, clipped_sums(shape.centre, clip.size, stack, robust=robust)).value
         gradient, hessian, score_cov = stack.split(released, len(shape.kept), clip.size)
-        return Estimate(shape.centre, hessian, score_cov, gradient)
+        return Estimate(shape.centre, hessian, self._at().clusters(shape.n) * score_cov, gradient)
 
     def _stepped(self, gate: Gate, u: Source, shape: Shape, clip: Clip) -> Shape:
         """The line after all steps but the last: the robust target is not linear, so it takes one of its own."""
@@ -233,7 +236,7 @@ class Linear:
         return Model(
             loss="squared error",
             penalty=0.0,
-            n=n if self.neighbours is Neighbours.REPLACE else None,
+            n=n if self.neighbours.counted else None,
             target=self.plan.target,
             mechanism="Gaussian sums in a released geometry",
             recipe="least squares",

@@ -10,7 +10,7 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.aside import BINARY, SURE_EVENTS
 from dpinfer.maths.capped import CappedLogistic
-from dpinfer.maths.cost import scale_with_ridge
+from dpinfer.maths.cost import OF_UNITS, scale_with_ridge
 from dpinfer.maths.laws import deviation
 from dpinfer.maths.losses import Logistic, slope_kind
 from dpinfer.maths.moments import CURVATURE, Columns, Scales
@@ -101,7 +101,8 @@ class GeometryPlan:
 
 def risk_of(loss: BinaryLoss, share: ZCDP, neighbours: Neighbours, n: float = 1.0, centre: Array | float = 0.0) -> Risk:
     """The weighted risk whose ridge is chosen together with the noise that the share buys."""
-    ridge = scale_with_ridge(share.rho, loss.curvature_bound, slope_kind(loss))
+    shape = slope_kind(loss) + (OF_UNITS if neighbours.units else "")
+    ridge = scale_with_ridge(share.rho, loss.curvature_bound, shape)
     return Risk(loss, ridge, n, neighbours, centre, in_ball=False)
 
 
@@ -119,10 +120,10 @@ def _releases(
 
 @lru_cache(maxsize=256)
 def _planned(plan: GeometryPlan) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
-    approx = plan.budget if isinstance(plan.budget, ApproxDP) else None
-    factor = 1.0 if approx is None else _factor(plan.loss, approx, plan.shares)
+    approx, notion = (plan.budget if isinstance(plan.budget, ApproxDP) else None), Neighbours(plan.neighbours)
+    factor = 1.0 if approx is None else _factor(plan.loss, approx, plan.shares, notion)
     shares = ZCDP(factor * plan.budget.zcdp().rho).split(*plan.shares)
-    return _releases(plan.loss, shares, Neighbours(plan.neighbours))
+    return _releases(plan.loss, shares, notion)
 
 
 @lru_cache(maxsize=256)
@@ -142,10 +143,10 @@ def _scales(plan: GeometryPlan) -> Scales:
 
 
 @lru_cache(maxsize=1024)
-def _factor(loss: BinaryLoss, budget: ApproxDP, shares: tuple[float, ...]) -> float:
+def _factor(loss: BinaryLoss, budget: ApproxDP, shares: tuple[float, ...], neighbours: Neighbours) -> float:
     """By how much the zCDP shares may grow that every conversion allows: as the four releases cost together exactly."""
     rho = budget.zcdp().rho
-    return largest_factor(budget, lambda factor: _releases(loss, ZCDP(factor * rho).split(*shares), Neighbours.REPLACE))
+    return largest_factor(budget, lambda factor: _releases(loss, ZCDP(factor * rho).split(*shares), neighbours))
 
 
 def spendable(budget: object) -> ZCDP | ApproxDP:

@@ -112,13 +112,14 @@ class Weighted:
         """Releases 3 and 4: the minimum of the perturbed risk, then curvature and score covariance there."""
         _, _, third, fourth = self.plan.releases()
         at, crude = self.setting(), self.plan.scales().crude
-        most = source.n if self.neighbours is Neighbours.REPLACE else shape.n + _NEVER * crude * self.design.norm2
+        most = source.n if self.neighbours.counted else shape.n + _NEVER * crude * self.design.norm2
         u = at.mapped(source, shape.kept, shape.preconditioner)
         risk = risk_of(self.plan.loss, third.share, self.neighbours, most, shape.centre)
         released = gate.release(third, u, risk)
         stacked = gate.release(fourth, u, risk.stacked_sum(released.value)).value
+        hessian, score_cov = risk.unstack(stacked, len(shape.kept))
         gradient = at.scales.ridge * (released.value - shape.centre)
-        return Estimate(released.value, *risk.unstack(stacked, len(shape.kept)), gradient, released.mask)
+        return Estimate(released.value, hessian, at.clusters(shape.n) * score_cov, gradient, released.mask)
 
     def _conclude(self, known: Moments, shape: Shape, found: Estimate, centre: Array, seed: int) -> Conclusion:
         """What is said of the columns of the fit; nothing at all where the fit as a whole is not identified."""
@@ -131,7 +132,7 @@ class Weighted:
         return Model(
             loss=describe(self.plan.loss),
             penalty=0.0,
-            n=n if self.neighbours is Neighbours.REPLACE else None,
+            n=n if self.neighbours.counted else None,
             target=self.plan.target,
             mechanism="Gaussian objective perturbation in a released geometry",
             recipe="geometry",
