@@ -6,13 +6,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+import dpinfer.fit.weighted.releases
 import numpy as np
 import pytest
 from scipy.stats import beta
 
 import dpinfer as dp
 import dpinfer.fit.recipe
-import dpinfer.fit.weighted.releases
 from audit.attack import (
     FloatGate,
     Transcript,

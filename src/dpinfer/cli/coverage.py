@@ -12,8 +12,9 @@ import typer
 import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli import spec
+from dpinfer.cli.asked import model_of
 from dpinfer.cli.screen import Screen
-from dpinfer.cli.spec import data_of, model_of
+from dpinfer.cli.spec import data_of
 from dpinfer.data import files
 from dpinfer.errors import InputError
 
