@@ -13,6 +13,7 @@ from scipy.special import expit
 import dpinfer as dp
 from dpinfer.data.columns import Category, Number, Outcome
 from dpinfer.data.design import Design
+from dpinfer.data.response import Response
 from dpinfer.data.table import read
 from dpinfer.data.terms import Terms
 from dpinfer.maths.arrays import Array
@@ -49,7 +50,7 @@ def load(name: str, folder: Path) -> Data:
         table, bounds, factors = _READERS[name](folder)
         terms = [Number(column, *limits) for column, limits in bounds.items()]
         terms += [_factor(table, column) for column in factors]
-    design, pending = read(table, Outcome("outcome", (False, True)), Terms.plain(terms), "margin")
+    design, pending = read(table, Response(Outcome("outcome", (False, True))), Terms.plain(terms), "margin")
     source = pending.read()
     return Data(source.block.rows, source.block.labels, design)
 

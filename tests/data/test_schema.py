@@ -274,7 +274,7 @@ def test_a_damaged_schema_gives_a_schema_or_an_input_error(start, length, patch)
 
 def test_numeric_outcomes_are_scaled():
     values = pd.DataFrame({"cost": [-10.0, 10.0, 30.0, 99.0, -np.inf, np.nan]})
-    raw = read_labels(open_table(values, ()), SCHEMA["cost"])
+    raw = read_labels(open_table(values, ()), parse("cost ~ w", SCHEMA)[0])
     assert np.array_equal(raw, [-10.0, 10.0, 30.0, 30.0, np.nan, np.nan], equal_nan=True)
     for formula, known in (("cost ~ w", [-1.0, 0.0, 1.0, 1.0]), ("cost ~ w - 1", [-1 / 3, 1 / 3, 1.0, 1.0])):
         design, pending = read(values.assign(w=0.5), *parse(formula, SCHEMA), "residual")

@@ -14,6 +14,7 @@ from dpinfer.data import files
 from dpinfer.data.columns import Category, Column, Number, Outcome
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
+from dpinfer.data.response import Response
 from dpinfer.data.table import misfit, open_table
 from dpinfer.errors import InputError
 
@@ -56,14 +57,15 @@ def check(
     if not schema.exists():
         raise InputError(f"there is no file {str(schema)!r}: draft one with `dpinfer schema init TABLE -o {schema}`")
     known = dp.Schema.read(schema)
-    columns, names = list(known.columns.values()), None
+    columns, names, facts = list(known.columns.values()), None, {"Protects": known.unit, "Digest": known.digest()[:16]}
     if formula is not None:
-        outcome, terms = parse(formula, known)
-        columns, names = [outcome, *terms.columns], Design.of_terms(terms).names
+        response, terms = parse(formula, known)
+        columns, names = [*response.columns, *terms.columns], Design.of_terms(terms).names
+        facts |= {"Outcome": _told(response), "Formula": f"{len(names)} coefficients: {', '.join(names)}"}
     faults = {} if data is None else _faults(data, columns)
     talk = Screen(quiet, as_json)
-    talk.show(*_shown(known, columns, names, faults if data else None))
-    listed = [{"name": c.name, "type": _type(c), "fault": faults.get(c.name, "")} for c in columns]
+    talk.show(*_shown(known, columns, faults if data else None), "", screen.facts(facts))
+    listed = [{"name": c.name, "type": _type(known[c.name]), "fault": faults.get(c.name, "")} for c in columns]
     talk.give({"unit": known.unit, "digest": known.digest(), "columns": listed, "coefficients": names})
     if any(faults.values()):
         wrong = [fault for fault in faults.values() if fault]
@@ -85,22 +87,23 @@ def _faults(data: Path, columns: list[Column]) -> dict[str, str]:
     return found
 
 
-def _shown(
-    known: "dp.Schema", columns: list[Column], names: tuple[str, ...] | None, faults: dict[str, str] | None
-) -> list[Any]:
+def _shown(known: "dp.Schema", columns: list[Column], faults: dict[str, str] | None) -> list[Any]:
     heads = ["Column", "Type", "Public facts", "Missing values"] + ([] if faults is None else ["File"])
     rows: list[list[str | Text]] = []
     for column in columns:
-        row: list[str | Text] = [column.name, _type(column), _facts(column), _missing(column)]
+        row: list[str | Text] = [column.name, _type(known[column.name]), _facts(column), _missing(column)]
         if faults is not None:
             wrong = faults[column.name]
             row.append(Text("does not fit", style="red") if wrong else Text("fits", style="green"))
         rows.append(row)
-    facts = {"Protects": known.unit, "Digest": known.digest()[:16]}
-    if names is not None:
-        facts["Formula"] = f"{len(names)} coefficients: {', '.join(names)}"
-    head = screen.title(known.title or "Schema")
-    return [head, screen.sheet(heads, rows, left=len(heads)), "", screen.facts(facts)]
+    return [screen.title(known.title or "Schema"), screen.sheet(heads, rows, left=len(heads))]
+
+
+def _told(response: Response) -> str:
+    number = response.number
+    if number is None:
+        return f"{response.name}, two levels: for a classifier"
+    return f"{response.name}, {_range(number.low, number.high, response.unit)}: for a regression"
 
 
 def _type(column: Column) -> str:
@@ -113,8 +116,13 @@ def _facts(column: Column) -> str:
     if isinstance(column, Number) and column.kind == "boolean":
         return "no or yes"
     assert not isinstance(column, Category)
-    unit = f" {column.unit}" if column.unit else ""
-    return f"{column.low:g} to {column.high:g}{unit}"
+    assert column.low is not None
+    assert column.high is not None
+    return _range(column.low, column.high, column.unit)
+
+
+def _range(low: float, high: float, unit: str) -> str:
+    return f"{low:g} to {high:g} {unit}".rstrip()
 
 
 def _missing(column: Column) -> str:

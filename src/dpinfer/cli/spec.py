@@ -193,8 +193,8 @@ class Data:
     @property
     def columns(self) -> list[Column]:
         """The columns that the formula needs, the outcome first."""
-        outcome, terms = parse(self.formula, self.schema)
-        return [outcome, *terms.columns]
+        response, terms = parse(self.formula, self.schema)
+        return [*response.columns, *terms.columns]
 
     def shape(self) -> int:
         """The number of records, after checking that names and types fit the schema; no value is looked at."""

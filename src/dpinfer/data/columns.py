@@ -31,7 +31,7 @@ class Number:
 
     ``kind`` is "number", "integer" (other values cannot be encoded) or "boolean" (0 and 1).  ``centre`` and ``scale``
     are the constants of ``scale(x)``; an integer with ``levels`` may be a factor.  ``missing`` stands for every value
-    that cannot be encoded; without it such a row counts as the zero row.
+    that cannot be encoded, on the right of ~; without it, and on the left, such a row counts as the zero row.
     """
 
     name: str

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.columns import Category, Number, Outcome, in_reach
+from dpinfer.data.columns import Category, Number, in_reach
+from dpinfer.data.expressions import require_spread
+from dpinfer.data.response import Response
 from dpinfer.data.terms import Block, Terms
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
@@ -65,22 +67,24 @@ class Design:
     outcome: Scale = UNSCALED
 
     @classmethod
-    def of_formula(cls, outcome: Outcome, terms: Terms, kind: str) -> "Design":
+    def of_formula(cls, response: Response, terms: Terms, kind: str) -> "Design":
         """The encoding of a formula; ``kind`` is what the loss is a function of.
 
-        A loss of the margin needs an outcome with two levels, a loss of the residual one with bounds.
+        A loss of the margin needs an outcome with two levels, a loss of the residual a number.
         """
-        if kind == "margin" and not outcome.levels:
-            raise InputError(f"{outcome.name!r} is a numeric outcome: a classifier needs two levels in the schema")
+        number = response.number
+        if kind == "margin" and number is not None:
+            raise InputError(
+                f"{response.name!r} is a number: a classifier needs two levels in the schema; name a column with "
+                'type = "outcome" and levels on the left of ~'
+            )
         if kind == "margin":
             return cls.of_terms(terms)
-        if outcome.levels:
+        if number is None:
             raise InputError(
-                f"{outcome.name!r} is an outcome with levels: a regression needs low and high in the schema"
+                f"{response.name!r} is an outcome with levels: a regression needs low and high in the schema"
             )
-        assert outcome.low is not None
-        assert outcome.high is not None
-        return cls.of_terms(terms, Scale.of_range(outcome.low, outcome.high, centred=terms.intercept))
+        return cls.of_terms(terms, Scale.of_range(number.low, number.high, centred=terms.intercept))
 
     @classmethod
     def of_bounds(
@@ -161,9 +165,7 @@ def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, b
     if number is None:
         return 0.0, 1.0, 0.0, 1.0, True
     low, high = number.low, number.high
-    if not in_reach(low, high):
-        wrong = "is the same in every row" if low == high else "is too small or too large for double precision"
-        raise InputError(f"{number.text} {wrong}: drop it from the formula, or change its bounds in the schema")
+    require_spread(number, "drop it from the formula, or change its bounds in the schema")
     if intercept and not block.factors:
         return low, high, (low + high) / 2, (high - low) / 2, False
     largest = max(abs(low), abs(high))

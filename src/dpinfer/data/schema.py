@@ -109,8 +109,8 @@ _FACTS = ("title", "unit", "source")
 _HEAD = f"""\
 # A draft from the names and types of the columns; no value was read.  Replace every "{TODO}" by something that is known
 # without the table: a rule, a code book, the answers of a questionnaire.  A bound or a level taken from the table would
-# leak what single records hold.  Delete the columns that no formula needs, and give the column to be explained
-# type = "outcome", with two levels (the second one counts as positive) or with low and high.
+# leak what single records hold.  Delete the columns that no formula needs.  Two classes to be explained need
+# type = "outcome" and two levels, the second one the positive one; a number to be explained stays a number.
 
 unit = "{TODO}"  # what one row stands for and is protected: "one person", "one visit"
 """

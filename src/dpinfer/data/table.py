@@ -13,6 +13,7 @@ import numpy as np
 from dpinfer.data import files
 from dpinfer.data.columns import Category, Column, Number, Outcome
 from dpinfer.data.design import Design
+from dpinfer.data.response import Response
 from dpinfer.data.source import Pending, Rows
 from dpinfer.data.terms import Factor, Terms
 from dpinfer.data.values import Cells, Codes, cells_of, kind_of, match, to_numbers, to_places
@@ -54,24 +55,25 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
-    """-1 and +1 for the two levels, or a numeric outcome clipped to its bounds; NaN for anything else."""
-    if outcome.levels:
-        return np.array([-1.0, 1.0, np.nan])[_codes(table, outcome)]
-    values = _numbers(table, outcome.name)
-    return np.asarray(np.clip(np.where(np.isfinite(values), values, np.nan), outcome.low, outcome.high))
+def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
+    """-1 and +1 for the two levels, or a function of columns clipped to their bounds; NaN for anything else."""
+    what = response.read_as
+    if isinstance(what, Outcome):
+        return np.array([-1.0, 1.0, np.nan])[_codes(table, what)]
+    values = what.values(lambda column: _bounded(_known(table, column), column))
+    return np.asarray(np.clip(values, what.low, what.high))
 
 
-def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Pending]:
+def read(native: Any, response: Response, terms: Terms, kind: str) -> tuple[Design, Pending]:
     """The encoding of a formula and the records of a table; ``kind`` is what the loss is a function of.
 
     Guarantee [types_first]: names, types and the number of rows are looked at now, values when the records are read.
     """
-    design, columns = Design.of_formula(outcome, terms, kind), [outcome, *terms.columns]
+    design, columns = Design.of_formula(response, terms, kind), [*response.columns, *terms.columns]
 
     def rows() -> Rows:
         table = open_table(native, columns)
-        labels = design.outcome.bounded(read_labels(table, outcome))
+        labels = design.outcome.bounded(read_labels(table, response))
         return Rows.encoded(design.rows(read_terms(table, terms)), labels, kind)
 
     return design, Pending(shape(native, columns), rows)
@@ -91,10 +93,8 @@ def shape(native: Any, columns: Sequence[Column]) -> int:
 def misfit(table: nw.DataFrame[Any], column: Column) -> str:
     """Why a table's column cannot be read as the schema says, by its name and type; empty if it can."""
     try:
-        if isinstance(column, Number):
-            _known(table, column)
-        elif isinstance(column, Outcome):
-            read_labels(table, column)
+        if isinstance(column, Number) or not column.levels:
+            _numbers(table, column.name)
         else:
             _codes(table, column)
     except InputError as fault:

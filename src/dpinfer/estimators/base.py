@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from dpinfer.data import table as tables
-from dpinfer.data.columns import Outcome
 from dpinfer.data.design import Design, Scale
 from dpinfer.data.formula import parse
+from dpinfer.data.response import Response
 from dpinfer.data.schema import Schema
 from dpinfer.data.source import Pending, Rows
 from dpinfer.data.values import numbers
@@ -53,8 +53,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
         raise NotImplementedError
 
-    def _declare(self, outcome: Outcome | None) -> Scale:
-        """Take what is public about the outcome from the parameters or, with a formula, from its column."""
+    def _declare(self, response: Response | None) -> Scale:
+        """Take what is public about the outcome from the parameters or, with a formula, from its left side."""
         raise NotImplementedError
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:
@@ -153,9 +153,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
-        outcome, self.terms_ = parse(self.formula, self.schema)
-        design, source = tables.read(X, outcome, self.terms_, self.kind)
-        self._declare(outcome)
+        response, self.terms_ = parse(self.formula, self.schema)
+        design, source = tables.read(X, response, self.terms_, self.kind)
+        self._declare(response)
         self.n_features_in_ = len(self.terms_)
         return design, source
 

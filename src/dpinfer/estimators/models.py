@@ -8,8 +8,9 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from dpinfer.data.columns import Level, Outcome
+from dpinfer.data.columns import Level
 from dpinfer.data.design import UNSCALED, Design, Scale
+from dpinfer.data.response import Response
 from dpinfer.data.values import numbers, places
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import LinearModel, vector
@@ -37,8 +38,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(int)])
 
-    def _declare(self, outcome: Outcome | None) -> Scale:
-        declared = np.asarray(self.classes if outcome is None else outcome.levels)
+    def _declare(self, response: Response | None) -> Scale:
+        declared = np.asarray(self.classes if response is None else response.levels)
         if declared.shape != (2,) or declared[0] == declared[1]:
             raise InputError("declare two different classes=(negative, positive)")
         self.classes_ = declared
@@ -132,11 +133,14 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     kind = "residual"
 
     def predict(self, X: Any) -> Array:
-        """Intercept plus coefficients times columns, in the units of the outcome."""
+        """Intercept plus coefficients times columns, in the units of the outcome.
+
+        With a transform on the left of the formula these are its units: for ``log(y) ~ x`` a prediction of log(y).
+        """
         return self._linear(X)
 
-    def _declare(self, outcome: Outcome | None) -> Scale:
-        if outcome is not None:
+    def _declare(self, response: Response | None) -> Scale:
+        if response is not None:
             if self.outcome is not None:
                 raise InputError("with a formula the range of the outcome comes from the schema: drop outcome=")
             return UNSCALED

@@ -47,14 +47,14 @@ def inner_edges(low: float, high: float) -> Array:
 
 
 def narrowed(counts: Array, low: float, high: float, n: float, noise: float) -> tuple[float, float]:
-    """[low, high] without the bins at either end that hold next to nothing; at least two bins are left."""
+    """[low, high] without the bins at either end that hold next to nothing; as it is, if all of them do."""
     least = np.maximum(_OUTSIDE * n, _SEEN * noise * np.sqrt(np.arange(1, BINS + 1)))
 
     def empty(some: Array) -> int:
-        return min(int(np.argmax(np.append(np.cumsum(some) > least, True))), BINS // 2 - 1)
+        return int(np.argmax(np.append(np.cumsum(some) > least, True)))
 
-    edges = np.linspace(low, high, BINS + 1)
-    return float(edges[empty(counts)]), float(edges[BINS - empty(counts[::-1])])
+    edges, first, last = np.linspace(low, high, BINS + 1), empty(counts), BINS - empty(counts[::-1])
+    return (float(edges[first]), float(edges[last])) if first < last else (low, high)
 
 
 def influence_histogram(line: Array, largest: float, neighbours: Neighbours) -> BoundedSum:
