@@ -268,7 +268,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     facts = {
         "Privacy": f"{privacy.budget}; protects {privacy.unit}",
         "Ledger": booked,
-        "Estimand": model.estimand(),
+        "Estimand": "\n".join([model.estimand(), *result.published()]),
         "Reading": "the intervals count the sampling error and the privacy noise; Noise is the privacy noise's part of "
         "the variance",
         "Written": ", ".join(str(path) for path in paths),

@@ -165,8 +165,8 @@ def _check(place: str, value: Any, rule: _Rule) -> None:
     words, holds = rule
     if not holds(value):
         if rule is RULES["model"]["loss"] and isinstance(value, str) and (instead := answer(value)):
-            words = IN_OPTIONS if place.startswith("--") else IN_SPECS
-            raise InputError(f"{place} has no {short(value)}: {instead.sentence(words)}")
+            names = IN_OPTIONS if place.startswith("--") else IN_SPECS
+            raise InputError(f"{place} has no {short(value)}: {instead.sentence(names)}")
         raise InputError(f"{place} must be {words}, not {short(value)}")
 
 

@@ -1,5 +1,6 @@
 """How a budget is shared among the releases of a least-squares fit.  Frozen and free of data."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -81,11 +82,13 @@ class LinearPlan:
         """What a typical one of ``columns`` would have over what it takes to be reported: a rule of thumb.
 
         Typical is a level that N = n/20 records have, in a direction of squared length v² = κd/20, at least 1.  It
-        takes N >= 2 h v², h the noise of the curvature, and N >= 15.
+        takes N >= 15 and N >= 2 h v², h the noise of the curvature.  And it takes a curvature n/κd of all columns that
+        is clear of the norm h sqrt(2d) of its noise, N >= h v² sqrt(2d): noise that bends all directions sets columns
+        aside long before it hides one of them.
         """
         scales, d = self.scales(), len(columns)
         noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
-        return n * TYPICAL / max(SQUARES.events, SQUARES.signal * noise)
+        return n * TYPICAL / max(SQUARES.events, noise * max(SQUARES.signal, math.sqrt(2 * d)))
 
     def scales(self, step: int = -1) -> SquaresScales:
         """The noise of every release, from public facts; ``step`` is which of the steps towards the estimate."""

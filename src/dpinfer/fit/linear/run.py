@@ -231,7 +231,7 @@ class Linear:
 
     def _model(self, n: int) -> Model:
         return Model(
-            loss="squared error",
+            loss="Huber" if self.plan.target == ROBUST else "squared error",
             penalty=0.0,
             n=n if self.neighbours is Neighbours.REPLACE else None,
             target=self.plan.target,
