@@ -1,7 +1,8 @@
 """Exact divergences of Gaussian objective perturbation in one and two dimensions, by quadrature.
 
-The output has the density ν(b_D(θ)) det A_D(θ); a record is its label times its row.  Both densities are normalised on
-the grid, so that the rule's own error cancels to first order.
+The output has the density ν(b_D(θ)) det A_D(θ).  A record enters as f(w·θ + o): for a margin loss w is its label times
+its row and o is 0, for a residual loss w is its row times -1 and o its outcome.  Both densities are normalised on the
+grid, so that the rule's own error cancels to first order.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +13,10 @@ from scipy.special import logsumexp
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets, the ridge (centred at ``centre``) and the scale of the noise."""
+    """Two neighbouring data sets, the ridge (centred at ``centre``) and the scale of the noise.
+
+    ``outcomes`` are the o of the records, first and second: 0 where there are none.
+    """
 
     loss: object
     first: tuple
@@ -20,6 +24,7 @@ class Pair:
     ridge: float
     scale: float
     centre: tuple = field(default=None)
+    outcomes: tuple = ((), ())
 
     def divergences(self, points=None):
         """Rényi and hockey-stick divergences of the first output from the second, as two functions."""
@@ -41,13 +46,14 @@ class Pair:
         reach = (9 * self.scale + 2 * self.loss.slope_bound * len(first)) / self.ridge
         axes = [c + np.linspace(-reach, reach, points or (40_001 if dim == 1 else 701)) for c in centre]
         theta = np.stack([grid.ravel() for grid in np.meshgrid(*axes)], axis=1)
-        return [self._log_density(records, theta, centre) for records in (first, second)]
+        sides = zip((first, second), self.outcomes, strict=True)
+        return [self._log_density(records, places or (0.0,) * len(records), theta, centre) for records, places in sides]
 
-    def _log_density(self, records, theta, centre):
+    def _log_density(self, records, outcomes, theta, centre):
         b, bend = -self.ridge * (theta - centre), np.zeros((len(theta), *2 * [theta.shape[1]]))
         bend[:] = self.ridge * np.eye(theta.shape[1])
-        for record in records:
-            z = theta @ record
+        for record, outcome in zip(records, outcomes, strict=True):
+            z = theta @ record + outcome
             b -= self.loss.slope(z)[:, None] * record
             bend += self.loss.curvature(z)[:, None, None] * np.outer(record, record)
         det = bend[:, 0, 0] if theta.shape[1] == 1 else np.linalg.det(bend)

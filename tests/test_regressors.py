@@ -1,5 +1,7 @@
 """The two regressors: original units, references, declared ranges, coverage of the truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,12 +108,20 @@ def test_the_estimand_is_the_minimiser_of_what_is_printed():
         words = result.model.estimand()
         size = "c‖θ‖², c = 0.02" if divisor == 1 else "c‖θ‖²/80, c = 0.02"
         assert f"E[f(y - θ·x)] with f = {loss} plus {size}, x the bounded row, y the outcome less 60" in words
+        assert words.endswith("for the coefficients of ordinary least squares use LinearRegression")
 
         def objective(theta, loss=loss, divisor=divisor):
             return loss.value(Y - 60 - rows @ theta).mean() + 0.02 * theta @ theta / divisor
 
         theta = optimize.minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9}).x
         assert np.allclose(rows @ theta + 60, CONSTANT @ result.estimate, rtol=1e-4)
+
+
+def test_only_penalised_residuals_are_told_of_least_squares():
+    model = of(dp.HuberRegression, penalty=0.02).fit(X, Y).result_.model
+    assert "LinearRegression" in model.estimand()
+    for other in (replace(model, target="unpenalised"), replace(model, of="margin")):
+        assert "LinearRegression" not in other.estimand()
 
 
 def test_the_estimand_of_a_margin_is_unchanged():

@@ -202,6 +202,9 @@ class LinearRegression(LinearRegressor):
 class HuberRegression(LinearRegressor):
     """Private robust linear regression with the Huber loss; confidence intervals in ``result_``.
 
+    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε, δ) budgets, is the
+    better tool where those of ordinary least squares are wanted.
+
     Parameters
     ----------
     knee : float, optional
@@ -226,6 +229,9 @@ class HuberRegression(LinearRegressor):
 @dataclass(eq=False, repr=False, kw_only=True)
 class QuantileRegression(LinearRegressor):
     """Private quantile regression with a smoothed check loss; confidence intervals in ``result_``.
+
+    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε, δ) budgets, is the
+    better tool where the mean will do for a quantile: where the coefficients of ordinary least squares are wanted.
 
     Parameters
     ----------

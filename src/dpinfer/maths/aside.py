@@ -47,7 +47,7 @@ class Rules:
 
 
 BINARY = Rules(signal=3.0, events=LEAST_EVENTS, noise=0.25)
-SQUARES = Rules(signal=2.0, events=15.0, noise=1.0, quadratic=True)
+SQUARES = Rules(signal=3.0, events=15.0, noise=1.0, quadratic=True)
 
 
 @dataclass(frozen=True, eq=False)

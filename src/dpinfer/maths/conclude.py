@@ -91,7 +91,7 @@ def split(fit: Fitted, S: Indices, N: Indices, some: Block) -> Split:
     gradient = fit.gradient + fit.hessian @ beyond
     total = fit.total + h**2 / 2 * float(beyond @ beyond) * np.eye(k)
     step, influence = some.inverse @ (E.T @ gradient), E @ some.inverse
-    s = E @ step
+    s = E @ step * _known_part(fit, some, step, influence.T @ total @ influence)
     noise = total - fit.score_cov + h**2 / 2 * (float(s @ s) * np.eye(k) + np.outer(s, s))
     shift = np.where(fit.dummy[N], -fit.centre[N], 0.0)  # the intercept: at the reference level of N
     start, beside = fit.coef[S] + taken[: len(S)], fit.coef[N] + taken[len(S) :]
@@ -109,6 +109,23 @@ def split(fit: Fitted, S: Indices, N: Indices, some: Block) -> Split:
         bent=step**2 * np.where(fit.dummy[S], 1.0, fit.spread[S]) / 2 * (not fit.rules.quadratic),
         vague=bool(vague > influence[:, 0] @ total @ influence[:, 0]),
     )
+
+
+def _known_part(fit: Fitted, some: Block, step: Array, variance: Array) -> float:
+    """The length of the true step over that of its estimate.
+
+    The gradient of a logistic fit is known, and with it the step that the noise of H multiplies.  That of least squares
+    has noise, and so has its step, from g and from H.  Both are in its squared length on average,
+    ‖s‖² (1 + h²/2 (tr P² + ‖Ps‖²/‖s‖²)) + tr E var Eᵀ with P = E H_SS⁻¹ Eᵀ, and are taken off.
+    """
+    s = some.back @ step
+    length2 = float(s @ s)
+    if not fit.rules.quadratic or length2 == 0:
+        return 1.0
+    P = some.back @ some.inverse @ some.back.T
+    by_hessian = fit.scales.hessian**2 / 2 * ((P**2).sum() + ((P @ s) ** 2).sum() / length2)
+    by_gradient = np.trace(some.back @ variance @ some.back.T) / length2
+    return float(np.sqrt(max(0.0, 1 - by_gradient) / (1 + by_hessian)))
 
 
 def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Array]) -> tuple[Array, float]:

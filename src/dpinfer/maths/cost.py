@@ -114,6 +114,11 @@ class PerturbedObjective:
         """log(1 + k)."""
         return math.log1p(self.k)
 
+    @property
+    def signs(self) -> int:
+        """How many signs the slope may have: 2 for "two-sided" losses, else 1."""
+        return 2 if self.shape == "two-sided" else 1
+
     def growing(self, beyond: float) -> float:
         """A bound of D_α/α for α = 1 + ``beyond`` < 1 + 1/k that grows with α.
 
@@ -137,15 +142,16 @@ class PerturbedObjective:
         return min(free, float((steep + q**2 / 2).max() + (steep + bent).max()))
 
     def falling(self, beyond: float) -> float:
-        """A bound of D_α/α for every α = 1 + ``beyond`` that falls with α."""
+        """A bound of D_α/α for every α = 1 + ``beyond`` that falls with α.
+
+        The divergence of the loss of which `delta` is the profile.
+        """
         alpha, base = 1 + beyond, 2 / self.scale / self.scale
-        power = base * alpha * beyond
-        if self.shape == "two-sided":  # four vertices: slopes of either sign
-            extra = math.log(2 * (1 + math.exp(-power)))
+        if self.signs == 2:
+            extra = math.log1p(math.erf(math.sqrt(2) * beyond / self.scale))
         else:
-            extra = math.log1p(
-                math.exp(log_ndtr(-1 / self.scale) - power) - math.exp(log_ndtr(-(1 + 2 * beyond) / self.scale))
-            )
+            first, second = log_ndtr(-1 / self.scale) - base * alpha * beyond, log_ndtr(-(1 + 2 * beyond) / self.scale)
+            extra = math.log1p(math.exp(first) - math.exp(second))
         return float(base + self.kappa / alpha + extra / (alpha * beyond))
 
     def renyi(self, beyond: float) -> float:
@@ -161,7 +167,7 @@ class PerturbedObjective:
         Guarantee [gaussian_objective_perturbation]: the release is zCDP at this cost.
         """
         if self.k < 1e-12:
-            return 2 / self.scale / self.scale + 3 * self.k**2  # above both limits, 2.6 k² and 1.6 k²
+            return 2 / self.scale / self.scale + 3 * self.k**2  # above both limits, 2 k² and 1.6 k²
 
         def gap(log_beyond: float) -> float:
             beyond = math.exp(log_beyond)
@@ -175,18 +181,17 @@ class PerturbedObjective:
         return max(self.growing(best), self.falling(best))
 
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
-        """δ at ε of this release together with one Gaussian release of parameter μ; 1 for two-sided losses.
+        """δ at ε of this release together with one Gaussian release of parameter μ.
 
-        The loss is at most κ + max(0, ℓ), ℓ that of a Gaussian release of sensitivity 2, so δ(ε) <= h(ε - κ) alone and
-        E h(ε - κ - μZ - μ²/2) composed, Z standard normal.  h falls, so the upper sum over cells of Z is a bound.
+        δ(ε) <= h(ε - κ) alone, and E h(ε - κ - μZ - μ²/2) composed, Z standard normal.  h is the profile of the loss
+        max(0, ℓ), ℓ = 2/s² + 2Z/s that of a Gaussian release of sensitivity 2; of 2/s² + 2|Z|/s where the slope has
+        either sign.  h falls, so the upper sum over cells of Z is a bound.
 
         Guarantee [privacy_profile]: the releases together are (ε, δ)-differentially private.
         """
-        if self.shape == "two-sided":
-            return 1.0
         if mu == 0:
-            return float(_profile(np.array([epsilon - self.kappa]), self.scale)[0])
-        h = _profile(epsilon - self.kappa - mu * _NORMAL[1:] - mu**2 / 2, self.scale)
+            return float(_profile(np.array([epsilon - self.kappa]), self.scale, self.signs)[0])
+        h = _profile(epsilon - self.kappa - mu * _NORMAL[1:] - mu**2 / 2, self.scale, self.signs)
         return float(min(1.0, h @ _MASS + 2 * ndtr(_NORMAL[0])))
 
     def epsilon(self, delta: float, mu: float = 0.0) -> float:
@@ -218,10 +223,11 @@ def _root(function: Callable[[float], float], low: float, high: float, tolerance
     return float(brentq(function, low, high, xtol=tolerance))
 
 
-def _profile(a: Array, scale: float) -> Array:
-    """h(a): δ at a of the loss max(0, ℓ), ℓ that of a Gaussian release of sensitivity 2 and deviation ``scale``."""
-    below = 1 - 2 * np.exp(np.minimum(a, 0.0) + log_ndtr(-1 / scale))
-    return np.asarray(np.where(a >= 0, gaussian_delta(np.maximum(a, 0.0), 2 / scale), below))
+def _profile(a: Array, scale: float, signs: int) -> Array:
+    """h(a): δ at a of the loss max(0, 2/s² + 2Z/s), or of 2/s² + 2|Z|/s where the slope has two signs."""
+    least = (signs - 1) * 2 / scale**2  # the smallest loss there is
+    below = 1 - 2 * np.exp(np.minimum(a, least) + log_ndtr(-signs / scale))
+    return np.asarray(np.where(a >= least, signs * gaussian_delta(np.maximum(a, least), 2 / scale), below))
 
 
 @lru_cache(maxsize=1024)

@@ -56,9 +56,10 @@ class Model:
         if self.target == "unpenalised":
             return f"the minimiser of the population risk {risk}, {where}"
         size = "c‖θ‖²" + (f"/{self.unit:.6g}" if self.unit != 1 else "")
+        other = "" if self.of == "margin" else "; for the coefficients of ordinary least squares use LinearRegression"
         return (
             f"the minimiser of the penalised population risk {risk} plus {size}, c = {self.penalty:.6g}, {where}; "
-            "a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient"
+            f"a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient{other}"
         )
 
 

@@ -82,7 +82,7 @@ class LinearPlan:
         """What a typical one of ``columns`` would have over what it takes to be reported: a rule of thumb.
 
         Typical is a level that N = n/20 records have, in a direction of squared length v² = κd/20, at least 1.  It
-        takes N >= 15 and N >= 2 h v², h the noise of the curvature.  And it takes a curvature n/κd of all columns that
+        takes N >= 15 and N >= 3 h v², h the noise of the curvature.  And it takes a curvature n/κd of all columns that
         is clear of the norm h sqrt(2d) of its noise, N >= h v² sqrt(2d): noise that bends all directions sets columns
         aside long before it hides one of them.
         """

@@ -175,7 +175,7 @@ def default_penalty(plan: Plan, loss: Loss, n: int, dim: int, target: str = "pen
 
     For the unpenalised target as small as the cost allows: k = t/(2nc) = 1/20, or less where that would be dear.
     For the penalised one:
-    Gaussian objective perturbation: the smallest one that costs at most a twentieth of its share (2.6 k² <= ρ/20 with
+    Gaussian objective perturbation: the smallest one that costs at most a 26th of its share (2 k² <= ρ/26 with
     k = t/(2nc)) and whose floor 2c is not below the noise of the Hessian's eigenvalues, sqrt(2d) times that of one
     entry.  Otherwise the paper's .001, or more where that would cost Laplace objective perturbation over a tenth of
     its share: log(1 + t/(2nc)) <= ε/10.
