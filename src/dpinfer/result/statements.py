@@ -212,9 +212,10 @@ class Band:
         return [
             *said,
             f"What lies beyond is cut off: {self.excess:.2g} on average, as far as the budget can see. The interval of "
-            "the intercept allows for it; the slopes are those of the outcome so cut. Where an outcome has a long tail "
-            "(amounts, counts) the slopes of ordinary least squares may differ: take its logarithm, or ask for "
-            "tail='cautious' or tail='all'.",
+            "the intercept allows for all of that on either side, so it holds the ordinary level too; the slopes are "
+            "those of the outcome so cut. Where an outcome has a long tail (amounts, counts) those of ordinary least "
+            "squares may differ: take its logarithm where it is not one, or ask for a cautious tail, or for all of it "
+            "at the price of noise for the whole declared range.",
         ]
 
 
