@@ -138,6 +138,30 @@ def test_guarantee_histogram_sensitivity(neighbours):
         assert not bounded.of_block(record(np.zeros(DIM + 1))).any()
 
 
+@pytest.mark.parametrize("d", [2, 13, 33, 40])
+def test_the_influence_of_a_record_does_not_depend_on_its_place(d):
+    """To the bit, wherever a block is cut; a product of the block with the line would tell where it can."""
+    rng = np.random.default_rng(d)
+    block = Block(rng.standard_normal((700, d)), rng.uniform(-1, 1, 700))
+    matrix, line = rng.standard_normal((d, d)), rng.standard_normal(d)
+    whole = block.mapped(matrix, Neighbours.ADD_REMOVE)
+    for k in (1, 2, 3, 5, 16, 255, 699):
+        left = block[k:].mapped(matrix, Neighbours.ADD_REMOVE)
+        for ours, same in zip(squares.influences(left, line), squares.influences(whole, line), strict=True):
+            assert np.array_equal(ours, same[k:])
+    products = [(whole.rows[k:] @ line != (whole.rows @ line)[k:]).any() for k in (1, 2, 3, 5, 16, 255, 699)]
+    assert any(products) or d == 2  # what the rule is for
+
+
+@pytest.mark.parametrize("name", ["log1p", "log", "sqrt", "exp", "log10"])
+def test_a_transformed_outcome_does_not_depend_on_its_place(name):
+    """Counts sit on the edges of bins by the thousands."""
+    y = np.random.default_rng(0).integers(1, 60, 5000).astype(float)
+    whole = getattr(np, name)(y)
+    for k in (1, 2, 3, 5, 7, 4999):
+        assert np.array_equal(getattr(np, name)(y[k:].copy()), whole[k:])
+
+
 def test_the_bin_of_a_record_does_not_depend_on_its_place():
     """Where a record is added or removed, the others keep their bins, also at the edges."""
     rng = np.random.default_rng(1)

@@ -122,7 +122,7 @@ def test_with_much_budget_it_is_ordinary_least_squares():
     assert result.noise_share[1:].max() < 0.05
     assert result.geometry.centre == pytest.approx(x.mean(axis=0), abs=0.01)
     at_centre = known.params[0] + result.geometry.centre @ known.params[1:]
-    assert result.estimate[0] == pytest.approx(at_centre, abs=0.02)
+    assert result.estimate[0] == pytest.approx(at_centre, abs=0.3 * known.bse[0])
 
 
 def test_units_are_the_users():
@@ -179,7 +179,8 @@ def test_tails():
     assert clips[0] < clips[1] < clips[2] == 100.0  # the whole range of the outcome
     assert found["all"].band.excess == 0
     assert "Nobody is clipped" in found["all"].summary()
-    assert "tail='cautious'" in " ".join(found["balanced"].summary().split())
+    assert "ask for a cautious tail" in " ".join(found["balanced"].summary().split())
+    assert "influence" not in [event.step for event in found["all"].privacy.events]  # nobody needs a clip
     lengths = [np.diff(result.conf_int()[1:]).mean() for result in found.values()]
     assert lengths == sorted(lengths)
 
@@ -261,15 +262,19 @@ def test_a_constant_column_is_not_reported():
     assert np.mean(reported, axis=0)[:3].min() == 1
 
 
-def test_of_exact_twins_one_is_reported_and_covers_both_effects():
+def test_of_exact_twins_one_is_reported_with_the_effect_of_both():
+    """And says so; twice in a hundred fits or so noise leaves neither or both."""
     x, y = table()
+    reported, covered = [], []
     x = np.column_stack([x[:, :2], x[:, 1]])
     bounds = ([0.0, -2.0, -2.0], [10.0, 2.0, 2.0])
     for seed in range(20):
         result = dp.LinearRegression(bounds=bounds, outcome=RANGE, budget=dp.ZCDP(0.5), insecure_seed=seed).fit(x, y)
-        kept = result.result_.reported
-        assert kept[2:].sum() <= 1
-        assert "cannot be told apart" in " ".join(result.result_.status) or kept[2:].sum() == 0
+        kept, (low, high) = result.result_.reported, result.result_.conf_int().T
+        reported.append(kept[2:].sum() == 1 and "cannot be told apart" in " ".join(result.result_.status))
+        covered.append(low[2:].max() <= -1 <= high[2:].min())
+    assert np.mean(reported) >= 0.95
+    assert np.mean(covered) >= 0.85
 
 
 BAD = {
@@ -302,7 +307,10 @@ def test_bad_input_is_refused_before_anything_is_booked(name):
     assert not ledger.entries()
 
 
-@pytest.mark.parametrize(("shares", "words"), [((1, 1, 1), "5 shares"), ((0.2, 0.2, 0.2, 0.2, -0.2), "positive")])
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [((1, 1, 1), "5 shares"), ("abcde", "5 shares"), (3, "5 shares"), ((0.2, 0.2, 0.2, 0.2, -0.2), "positive")],
+)
 def test_bad_shares(shares, words):
     with pytest.raises(dp.BudgetError, match=words):
         dp.LinearPlan(dp.ZCDP(1.0), shares=shares)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dpinfer.maths import error
-from dpinfer.maths.allowed import AllowedLaw, no_law
+from dpinfer.maths.allowed import AllowedLaw, folded_quantile, no_law
 
 
 def law(**changes):
@@ -23,10 +23,30 @@ def law(**changes):
 PLAIN = law(below=np.zeros(2), above=np.zeros(2))
 
 
-def test_intervals_are_normal_ones_and_the_allowances():
-    found, half = law().interval(np.array([1.0, -2.0]), 0.9), 1.644854 * np.sqrt([1.5, 0.9])
-    assert np.allclose(found[:, 0], np.array([0.9, -2.0]) - half)
-    assert np.allclose(found[:, 1], np.array([1.3, -1.8]) + half)
+@pytest.mark.parametrize("level", [0.3, 0.9, 0.999])
+@pytest.mark.parametrize("bias", [0.0, 0.2, 1.0, 40.0])
+def test_the_quantile_of_a_folded_normal(bias, level):
+    c = folded_quantile(bias, level)
+    assert stats.norm.cdf(c - bias) - stats.norm.cdf(-c - bias) == pytest.approx(level)
+    assert c <= bias + stats.norm.ppf((1 + level) / 2) + 1e-9
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
+def test_intervals_cover_whatever_the_bias_and_at_the_largest_as_promised(level):
+    """Target - estimate is N(bias, variance): the allowances added to both ends would cover more than was asked."""
+    found = law().interval(np.zeros(2), level)
+    sd = np.sqrt(np.diag(law().covariance()))
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        bias = (1 - share) * -law().below + share * law().above
+        covered = stats.norm.cdf(found[:, 1], bias, sd) - stats.norm.cdf(found[:, 0], bias, sd)
+        assert (covered >= level - 1e-9).all()
+        if share in (0.0, 1.0):
+            assert covered == pytest.approx(np.full(2, level))
+
+
+def test_without_allowances_intervals_are_normal_ones():
+    found, half = PLAIN.interval(np.array([1.0, -2.0]), 0.9), 1.644854 * np.sqrt([1.5, 0.9])
+    assert np.allclose(found, np.array([[1.0], [-2.0]]) + np.array([[-1, 1]]) * half[:, None])
     assert np.allclose(law().noise_share(), [0.5 / 1.5, 0.4 / 0.9])
 
 
@@ -51,10 +71,18 @@ def test_a_map_carries_allowances_by_their_sign():
 
 
 def test_draws_are_as_wide_as_intervals():
-    tails = np.quantile(law().sample(), [0.025, 0.975], axis=0).T
-    assert tails == pytest.approx(law().interval(np.zeros(2), 0.95), abs=0.06)
+    tails = np.quantile(PLAIN.sample(), [0.025, 0.975], axis=0).T
+    assert tails == pytest.approx(PLAIN.interval(np.zeros(2), 0.95), abs=0.06)
     assert np.array_equal(law().sample(), law().sample())
     assert not np.array_equal(law().sample(), law(seed=4).sample())
+
+
+def test_draws_allow_for_either_sign_at_once():
+    """For several coefficients no sign of the bias is the worst: draws are wider than the interval of one."""
+    low, high = np.quantile(law().sample(), [0.025, 0.975], axis=0)
+    found = law().interval(np.zeros(2), 0.95)
+    assert (low < found[:, 0] + 0.03).all()
+    assert (high > found[:, 1] - 0.03).all()
 
 
 def test_bands_and_tests_of_several_coefficients():

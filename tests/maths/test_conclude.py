@@ -82,6 +82,26 @@ def test_the_error_of_a_column_that_stays_reaches_the_others():
     assert found.shift.tolist() == [-0.2]
 
 
+def coupled(correlation, hessian):
+    """Columns 1 and 3 with this correlation in the metric of the information; 3 is to stay and is far from fitted."""
+    H = np.diag([400.0, 300.0, 200.0, 100.0])
+    H[1, 3] = H[3, 1] = correlation * np.sqrt(300.0 * 100.0)
+    fit = replace(STRONG, hessian=H, released=H, gradient=np.array([0.0, 0.0, 0.0, 50.0]))
+    return replace(fit, scales=replace(SCALES, hessian=hessian), ends=np.full((4, 2), np.nan))
+
+
+def move_of_1(fit):
+    kept, stays = np.array([0, 1, 2]), np.array([3])
+    return split(fit, kept, stays, block(fit, kept)).moved[1, 1]
+
+
+def test_a_column_that_stays_is_never_believed_to_be_unrelated():
+    """Where noise hides the coupling, what a correlation of .02 would move is allowed for; a larger one is seen."""
+    assert move_of_1(coupled(0.0, 1e-6)) == pytest.approx(move_of_1(coupled(0.02, 1e-6)), rel=0.01)
+    assert move_of_1(coupled(0.2, 1e-6)) == pytest.approx(100 * move_of_1(coupled(0.02, 1e-6)), rel=0.1)
+    assert move_of_1(coupled(0.0, 20.0)) >= move_of_1(coupled(0.0, 1e-6))
+
+
 def test_a_strong_unrelated_column_stays_and_a_twin_leaves():
     """Leaving out a large, unrelated effect moves the gradient by a lot; a twin's effect is taken over."""
     back, h = np.eye(4), replace(SCALES, hessian=3.0)

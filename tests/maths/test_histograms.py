@@ -85,6 +85,13 @@ def test_a_dearer_noise_clips_more_and_caution_less():
     assert tail_of(SIZES, 30, caution=1.0).clip(1e-2)[0] > tail_of(SIZES, 30).clip(1e-2)[0]
 
 
+def test_noise_rarely_passes_for_a_tail():
+    """Nobody is in the upper bins; a clip of twice the usual size is one in fifty fits at most."""
+    sizes = np.minimum(SIZES[:20_000], 0.2)
+    clips = np.array([tail_of(sizes, 60, seed).clip(3e-3)[0] for seed in range(400)])
+    assert np.mean(clips > 2 * np.median(clips)) <= 0.02
+
+
 @pytest.mark.parametrize("noise", [1.0, 1e3, 1e6])
 @pytest.mark.parametrize("sizes", [np.zeros(1000), np.full(1000, 2.0), SIZES[:200]])
 def test_a_clip_is_always_a_size(sizes, noise):

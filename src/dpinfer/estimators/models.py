@@ -1,4 +1,4 @@
-"""The models: logistic regression, linear support vector machine, robust and quantile regression."""
+"""The models: logistic regression, support vector machine, least squares, robust and quantile regression."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -123,7 +123,7 @@ class LinearSVC(LinearClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
-    """What the two regressors share.
+    """What the regressors share.
 
     Guarantee [outcome_range_is_declared]: the scale of the outcome comes from ``outcome`` or the schema, never from y;
     what lies beyond it is clipped.
@@ -155,7 +155,9 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         return Scale.of_range(low, high)
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:
-        return scale.bounded(vector(numbers("y", y, "a regression needs a numeric outcome", depth=1)))
+        values = vector(numbers("y", y, "a regression needs a numeric outcome", depth=1))
+        inside = np.clip(values, scale.centre - scale.half, scale.centre + scale.half)
+        return scale.bounded(np.where(np.isfinite(values), inside, np.nan))
 
     def _keep(self, intercept: float, coef: Array) -> None:
         self.intercept_, self.coef_ = intercept, coef
@@ -181,7 +183,7 @@ class LinearRegression(LinearRegressor):
     tail : "balanced", "cautious" or "all"
         How much of the tail of the outcome counts, for target "mean".  "balanced" clips where noise and what is cut off
         balance; "cautious" takes the tail for longer than it looks; "all" clips nobody whose prediction is within the
-        range of the outcome, at two to five times the length.
+        range of the outcome, with noise for all of that range: many times the length where it is wide.
     plan : LinearPlan, optional
         Instead of ``budget``: a budget with its target, tail, neighbours and the share of each release.
     budget : ZCDP or ApproxDP, optional

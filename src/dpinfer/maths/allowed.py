@@ -1,4 +1,4 @@
-"""A normal law of the error whose intervals are longer than that by given amounts, at each end its own."""
+"""A normal law of the error around a bias that is only bounded, at each end by its own amount."""
 
 from dataclasses import dataclass, replace
 
@@ -6,6 +6,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.error import simultaneous
+from dpinfer.maths.search import boundary
+
+_PRECISE = 1e-13  # relative width of the bracket of a quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +58,44 @@ class AllowedLaw:
         errors = rng.standard_normal((self.draws, len(values))) @ root.T
         return np.asarray(errors + np.where(errors > 0, self.above, -self.below))
 
+    def band(self, estimate: Array, level: float) -> Array:
+        """Sup-t bands of the law without allowances, longer by each one's own at its ends."""
+        nothing = np.zeros_like(self.below)
+        plain = simultaneous(estimate, replace(self, below=nothing, above=nothing), level)
+        return np.asarray(plain + np.stack([-self.below, self.above], axis=1))
+
+    @property
+    def _middle(self) -> Array:
+        """The middle of what is allowed for, from the estimate."""
+        return np.asarray((self.above - self.below) / 2)
+
+    @property
+    def _bias(self) -> Array:
+        """The largest bias around that middle, in standard errors."""
+        return np.asarray((self.above + self.below) / 2 / np.maximum(self._std_error, np.finfo(float).tiny))
+
     def interval(self, estimate: Array, level: float) -> Array:
-        """Normal quantiles, and what is allowed at each end."""
-        half = -ndtri((1 - level) / 2) * self._std_error
-        return np.stack([estimate - half - self.below, estimate + half + self.above], axis=1)
+        """The shortest interval around the middle that covers at this level whatever the bias."""
+        half = np.array([folded_quantile(one, level) for one in self._bias.tolist()]) * self._std_error
+        return np.stack([estimate + self._middle - half, estimate + self._middle + half], axis=1)
 
     def p_values(self, estimate: Array) -> Array:
         """Two-sided p-values of "this coefficient is 0": 1 less the largest level whose interval excludes it."""
-        clear = np.abs(estimate) - np.where(estimate > 0, self.below, self.above)
-        return np.asarray(2 * ndtr(-np.maximum(clear, 0.0) / self._std_error))
+        away = np.abs(estimate + self._middle) / np.maximum(self._std_error, np.finfo(float).tiny)
+        return np.asarray(ndtr(self._bias - away) + ndtr(-self._bias - away))
+
+
+def folded_quantile(bias: float, level: float) -> float:
+    """c with P(|Z + bias| <= c) = level for a standard normal Z: bias plus a two-sided quantile at most.
+
+    It is less by up to the distance to the one-sided quantile, for a bias that moves one end out moves the other in.  A
+    smaller bias is covered more often.
+    """
+
+    def short(c: float) -> bool:
+        return bool(ndtr(c - bias) - ndtr(-c - bias) < level)
+
+    return boundary(short, 0.0, bias - float(ndtri((1 - level) / 2)), _PRECISE)[1]
 
 
 def no_law(seed: int) -> AllowedLaw:

@@ -27,6 +27,9 @@ SURE_EVENTS = 2.33
 FARTHEST = 3.0
 """The largest debiasing step of a number times its reach: beyond, a quadratic around the estimate is of no use."""
 
+TYPICAL = 1 / 20
+"""The share of records with a typical level."""
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -97,8 +100,7 @@ def fitted(
     k, kept = len(found.coef), shape.kept
     if not np.trace(found.hessian) > SURE * scales.hessian * np.sqrt(k):
         return None
-    ratio = float(np.trace(found.score_cov) / np.trace(found.hessian))
-    guess = found.hessian * (ratio if ratio > 0 else 1.0)
+    guess = found.hessian * _ratio(found, scales, rules)
     to_centre = np.eye(k)
     to_centre[0] = centre[kept]
     forward, some = to_centre @ shape.preconditioner.T, columns.take(kept)
@@ -117,6 +119,14 @@ def fitted(
         rules=rules,
         mask=found.mask,
     )
+
+
+def _ratio(found: Estimate, scales: Scales, rules: Rules) -> float:
+    """tr V/tr H.  Where noise leaves nothing of it: 1 for a logistic fit, one deviation of the noise for squares."""
+    size, whole = float(np.trace(found.score_cov)), float(np.trace(found.hessian))
+    if rules.quadratic:
+        return max(size, scales.score_cov * float(np.sqrt(len(found.coef)))) / whole
+    return size / whole if size > 0 else 1.0
 
 
 @dataclass(frozen=True, eq=False)

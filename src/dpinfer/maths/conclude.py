@@ -20,6 +20,7 @@ from dpinfer.maths.entering import Shape
 from dpinfer.maths.moments import raised
 
 _KNOWN = 0.5  # least information on N, in units of its noise
+_RELATED = 0.02  # least correlation that a column of N is believed to have with a column of S
 _TWO_SIDED = 1.96  # lengths are compared at the usual level
 
 
@@ -133,7 +134,9 @@ def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Arra
 
     θ_N is held at its released value in the equation of S, so its error δ moves θ_S by -Γδ.  Γ is not used in the
     estimate; that its released value has noise is no error, and is taken off: a = E_S H_SS⁻¹ has E(aᵀZb)² at least
-    h²/2 ‖a‖²‖b‖².  The information on N is lowered by one deviation of its noise, for N is what was found weak.
+    h²/2 ‖a‖²‖b‖².  What is left may be nothing, by that noise: but a correlation of at least .02 is believed, in the
+    metric of the information.  The information on N is lowered by one deviation of its noise, for N is what was found
+    weak.
     """
     if not len(N):
         return np.zeros(some.inverse.shape), 0.0
@@ -148,7 +151,9 @@ def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Arra
     coupling[0] -= shift
     whole = coupling @ error @ coupling.T
     a = E @ some.inverse
-    return np.asarray(whole - h**2 / 2 * np.trace(error @ (own.T @ own)) * (a.T @ a)), float(whole[0, 0])
+    known_move = whole - h**2 / 2 * np.trace(error @ (own.T @ own)) * (a.T @ a)
+    least = _RELATED**2 * np.trace(np.linalg.solve(inner, error)) / some.information
+    return known_move + np.diag(np.maximum(least - np.diag(known_move), 0.0)), float(whole[0, 0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,7 +111,12 @@ class FitResult:
         _level(level)
         if not self.reported.any():
             return self.conf_int(level)
-        band = laws_of_error.simultaneous(self.estimate[self.reported], self.error, level)
+        estimate, law = self.estimate[self.reported], self.error
+        band = (
+            law.band(estimate, level)
+            if isinstance(law, AllowedLaw)
+            else laws_of_error.simultaneous(estimate, law, level)
+        )
         return self._whole(band, [-np.inf, np.inf])
 
     def contrast(self, vector: npt.ArrayLike, level: float = 0.95) -> Contrast:

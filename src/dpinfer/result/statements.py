@@ -197,21 +197,25 @@ class Band:
 
     def statements(self, target: str) -> list[str]:
         """The band in words."""
+        drawn = f"line was drawn from outcomes between {self.low:.4g} and {self.high:.4g}."
+        if target == "robust":
+            return [
+                f"Residuals count up to {self.width:.4g} either way, for a record of average influence; less for "
+                f"records far out. About one in ten is larger. A first {drawn}"
+            ]
         said = [
             f"Outcomes count within {self.width:.4g} of the released line, for a record of average influence; closer "
-            "for records far out. The line was drawn from outcomes between "
-            f"{self.low:.4g} and {self.high:.4g}."
+            f"for records far out. The {drawn}"
         ]
-        if target == "robust":
-            return said
         if self.excess == 0:
             return [*said, "Nobody is clipped whose prediction is within the declared range of the outcome."]
         return [
             *said,
             f"What lies beyond is cut off: {self.excess:.2g} on average, as far as the budget can see. The interval of "
-            "the intercept allows for it; the slopes are those of the outcome so cut. Where an outcome has a long tail "
-            "(amounts, counts) the slopes of ordinary least squares may differ: take its logarithm, or ask for "
-            "tail='cautious' or tail='all'.",
+            "the intercept allows for all of that on either side, so it holds the ordinary level too; the slopes are "
+            "those of the outcome so cut. Where an outcome has a long tail (amounts, counts) those of ordinary least "
+            "squares may differ: take its logarithm where it is not one, or ask for a cautious tail, or for all of it "
+            "at the price of noise for the whole declared range.",
         ]
 
 

@@ -1,14 +1,16 @@
 """How a budget is shared among the releases of a least-squares fit.  Frozen and free of data."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.aside import SQUARES, TYPICAL
 from dpinfer.maths.histograms import ZOOMS, histogram
 from dpinfer.maths.laws import deviation
-from dpinfer.maths.moments import SquaresScales
+from dpinfer.maths.moments import Columns, SquaresScales
 from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import BoundedSum, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
@@ -20,7 +22,11 @@ MEAN, ROBUST = "mean", "robust"
 TARGETS = (MEAN, ROBUST)
 BALANCED, CAUTIOUS, ALL = "balanced", "cautious", "all"
 TAILS = (BALANCED, CAUTIOUS, ALL)
-_SHARES = {MEAN: (0.05, 0.02, 0.14, 0.03, 0.76), ROBUST: (0.05, 0.02, 0.14, 0.03, 0.26, 0.50)}
+_SHARES = {
+    MEAN: (0.05, 0.02, 0.14, 0.03, 0.76),
+    ROBUST: (0.05, 0.02, 0.14, 0.03, 0.26, 0.50),
+    ALL: (0.05, 0.02, 0.14, 0.79),
+}
 _STEPS = ("crude moments", "outcome range", "moments", "influence", "estimate")
 
 
@@ -49,9 +55,10 @@ class LinearPlan:
         if self.target == ROBUST and self.tail != BALANCED:
             raise InputError("tail= belongs to target='mean': the robust target clips at a tenth of the records")
         object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
-        object.__setattr__(self, "shares", tuple(self.shares) or _SHARES[self.target])
-        if len(self.shares) != len(_SHARES[self.target]):
-            raise BudgetError(f"the target {self.target!r} has {len(_SHARES[self.target])} shares: give as many")
+        usual = _SHARES[ALL if self.tail == ALL else self.target]
+        if not isinstance(self.shares, tuple | list) or len(self.shares) not in (0, len(usual)):
+            raise BudgetError(f"such a plan of least squares has {len(usual)} shares: give as many numbers, or none")
+        object.__setattr__(self, "shares", tuple(self.shares) or usual)
         if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
             raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
         self.budget.split(*self.shares)  # refuses shares that are not positive
@@ -76,6 +83,18 @@ class LinearPlan:
         """The cost, in the terms it was asked for."""
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
 
+    def strength(self, columns: Columns, n: float) -> float:
+        """What a typical one of ``columns`` would have over what it takes to be reported: a rule of thumb.
+
+        Typical is a level that N = n/20 records have, in a direction of squared length v² = κd/20, at least 1.  It
+        takes N >= 15 and N >= 3 h v², h the noise of the curvature.  And it takes a curvature n/κd of all columns that
+        is clear of the norm h sqrt(2d) of its noise, N >= h v² sqrt(2d): noise that bends all directions sets columns
+        aside long before it hides one of them.
+        """
+        scales, d = self.scales(), len(columns)
+        noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
+        return n * TYPICAL / max(SQUARES.events, noise * max(SQUARES.signal, math.sqrt(2 * d)))
+
     def scales(self, step: int = -1) -> SquaresScales:
         """The noise of every release, from public facts; ``step`` is which of the steps towards the estimate."""
         return _scales(self, step)
@@ -87,30 +106,34 @@ class LinearPlan:
 
 @dataclass(frozen=True)
 class Releases:
-    """The releases of a least-squares fit: ``ranges`` has one a histogram, ``steps`` one a step to the estimate."""
+    """The releases of a least-squares fit: ``ranges`` has one a histogram, ``steps`` one a step to the estimate.
+
+    Where nobody is clipped no ``influence`` is needed.
+    """
 
     crude: NoisySum
     ranges: tuple[NoisySum, ...]
     moments: NoisySum
-    influence: NoisySum
+    influence: NoisySum | None
     steps: tuple[NoisySum, ...]
 
     @property
     def all(self) -> tuple[NoisySum, ...]:
         """In the order in which they are carried out."""
-        return (self.crude, *self.ranges, self.moments, self.influence, *self.steps)
+        influence = () if self.influence is None else (self.influence,)
+        return (self.crude, *self.ranges, self.moments, *influence, *self.steps)
 
 
 def _releases(shares: tuple[ZCDP, ...]) -> Releases:
     crude, ranges, moments, influence, estimate = _STEPS
-    third = ZCDP(shares[1].rho / ZOOMS)
-    last = shares[4:]
+    third, clipped = ZCDP(shares[1].rho / ZOOMS), len(shares) > len(_SHARES[ALL])
+    last = shares[4:] if clipped else shares[3:]
     steps = [f"{estimate}, step {k + 1} of {len(last)}" for k in range(len(last))] if len(last) > 1 else [estimate]
     return Releases(
         NoisySum(crude, shares[0]),
         tuple(NoisySum(f"{ranges}, {k + 1} of {ZOOMS}", third) for k in range(ZOOMS)),
         NoisySum(moments, shares[2]),
-        NoisySum(influence, shares[3]),
+        NoisySum(influence, shares[3]) if clipped else None,
         tuple(NoisySum(step, share) for step, share in zip(steps, last, strict=True)),
     )
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from dpinfer.data.design import Design
 from dpinfer.data.source import Source
-from dpinfer.fit.geometry import Setting, crude_moments, in_units, published, refined_moments, to_box
-from dpinfer.fit.linear.plan import ALL, CAUTIOUS, ROBUST, LinearPlan
+from dpinfer.fit.geometry import Setting, crude_moments, in_units, overloaded, published, refined_moments, to_box
+from dpinfer.fit.linear.plan import CAUTIOUS, ROBUST, LinearPlan
 from dpinfer.fit.recipe import privacy
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.aside import SQUARES, Estimate, fitted
@@ -89,9 +89,9 @@ class Linear:
         """Sums over records, all of them."""
         return self.plan.releases().all
 
-    def advice(self, n: int) -> str:  # noqa: ARG002
-        """Nothing yet."""
-        return ""
+    def advice(self, n: int) -> str:
+        """A warning where a typical column has less than twice what it takes to be reported."""
+        return overloaded(self.plan.strength(self.design.columns, n), len(self.design.names), n)
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """All releases, then post-processing.
@@ -145,13 +145,13 @@ class Linear:
     def _clip(self, gate: Gate, u: Source, shape: Shape) -> Clip:
         """The clip by the released tail of influences, or the largest one where nobody should be clipped."""
         booked, plan, scales = self.plan.releases().influence, self.plan, self.plan.scales()
+        if booked is None:
+            return Clip(_RANGE, 0.0)
         counts = gate.release(booked, u, influence_histogram(shape.centre, _RANGE, self.neighbours)).value
         caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
         tail = Tail(counts, shape.n, plan.counts(booked), _RANGE, caution)
         if plan.target == ROBUST:
             return Clip(tail.point(_KNEE), 0.0)
-        if plan.tail == ALL:
-            return Clip(_RANGE, 0.0)
         return Clip(*tail.clip(np.sqrt(len(shape.kept)) * scales.gradient / shape.n))
 
     def _step(self, gate: Gate, booked: NoisySum, u: Source, shape: Shape, clip: Clip) -> Estimate:
@@ -171,13 +171,13 @@ class Linear:
                 shape = replace(shape, centre=shape.centre + step)
         return shape
 
-    def _scales(self, clip: Clip) -> SquaresScales:
+    def _at_clip(self, clip: Clip) -> SquaresScales:
         scales = self.plan.scales()
         return replace(scales, gradient=clip.size * scales.gradient, score_cov=clip.size**2 * scales.score_cov)
 
     def _conclude(self, shape: Shape, found: Estimate, centre: Array, clip: Clip, seed: int) -> Conclusion:
         """What is said of the columns of the fit; the level may be off by all that was clipped, on one side."""
-        fit = fitted(found, shape, centre, self.design.columns, self._scales(clip), SQUARES)
+        fit = fitted(found, shape, centre, self.design.columns, self._at_clip(clip), SQUARES)
         if fit is None:
             return nothing(found, shape, centre, seed)
         said = conclude(fit, self.plan.draws, seed)
@@ -234,7 +234,7 @@ class Linear:
 
     def _model(self, n: int) -> Model:
         return Model(
-            loss="squared error",
+            loss="Huber" if self.plan.target == ROBUST else "squared error",
             penalty=0.0,
             n=n if self.neighbours.counted else None,
             target=self.plan.target,
