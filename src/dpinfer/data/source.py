@@ -116,8 +116,8 @@ class Rows:
         """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
 
         ``units`` has a number a row, below 0 where the id is missing: such a row counts for nothing, and is no unit.
-        Without it each row is one.  ω are the ``weights``, 1 by default.  A row without a positive one is a zero row, as
-        is one whose part of its unit is so small that floats would lose it.
+        Without it each row is one.  ω are the ``weights``, 1 by default.  A row without a positive one is a zero row,
+        and so is one whose part of its unit is so small that floats would lose it.
 
         Guarantee [units_count_at_most_one]: what the rows of a unit count adds up to at most 1, in real numbers.
         """

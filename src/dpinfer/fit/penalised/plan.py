@@ -170,7 +170,7 @@ def default_plan(budget: Budget) -> Plan:
     return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, recipe="tight", approx=approx)
 
 
-def default_penalty(  # noqa: PLR0913  (all of it is public)
+def default_penalty(
     plan: Plan, loss: Loss, n: int, dim: int, target: str = "penalised", *, units: bool = False
 ) -> float:
     """A penalty that is valid for the plan, from public facts; with ``units`` n is their number.
