@@ -5,7 +5,10 @@ import pytest
 import statsmodels.api as sm
 
 import dpinfer as dp
+from dpinfer.data.design import Design
+from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.sums import Block, square
+from dpinfer.neighbours import Neighbours
 
 D = 3
 BOUNDS = (-np.ones(D), np.ones(D))
@@ -88,6 +91,14 @@ def test_a_penalised_fit_of_units_is_its_formula():
     covariance = np.linalg.solve(hessian, np.linalg.solve(hessian, middle).T) / 4
     assert np.allclose(model.result_.estimate, theta / 2, rtol=1e-6, atol=1e-7)
     assert np.allclose(model.result_.std_error, np.sqrt(np.diag(covariance)), rtol=1e-6)
+
+
+def test_the_factor_of_few_clusters():
+    """U/(U - 1) where units are protected, nothing where rows are."""
+    design = Design.of_bounds(BOUNDS, ("a", "b", "c"))
+    for notion, factor in ((Neighbours.REPLACE, 1.0), (Neighbours.REPLACE_UNIT, 50 / 49)):
+        plan = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=notion)
+        assert Weighted(design, plan).setting().clusters(50) == pytest.approx(factor)
 
 
 HUGE = dp.ZCDP(1e5)

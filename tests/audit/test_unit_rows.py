@@ -161,7 +161,7 @@ def test_the_numbers_of_a_row_do_not_depend_on_its_place(notion):
     block = Rows.of(rng.standard_normal((300, 40)), np.ones(300)).counted(1.0, np.arange(300)).block
     matrix = rng.standard_normal((40, 40))
     whole = block.mapped(matrix, notion)
-    for k in (1, 2, 7, 255):
+    for k in (1, 2, 7, 255, 299):
         part = block[k:].mapped(matrix, notion)
         assert np.array_equal(part.rows, whole.rows[k:])
         assert np.array_equal(part.weights, whole.weights[k:])
