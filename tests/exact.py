@@ -15,7 +15,8 @@ from scipy.special import logsumexp
 class Pair:
     """Two neighbouring data sets, the ridge (centred at ``centre``) and the scale of the noise.
 
-    ``outcomes`` are the o of the records, first and second: 0 where there are none.
+    ``outcomes`` are the o of the records, first and second: 0 where there are none.  ``weights`` are what the records
+    count, 1 where nothing is said.
     """
 
     loss: object
@@ -25,6 +26,7 @@ class Pair:
     scale: float
     centre: tuple = field(default=None)
     outcomes: tuple = ((), ())
+    weights: tuple = ((), ())
 
     def divergences(self, points=None):
         """Rényi and hockey-stick divergences of the first output from the second, as two functions."""
@@ -46,16 +48,16 @@ class Pair:
         reach = (9 * self.scale + 2 * self.loss.slope_bound * len(first)) / self.ridge
         axes = [c + np.linspace(-reach, reach, points or (40_001 if dim == 1 else 701)) for c in centre]
         theta = np.stack([grid.ravel() for grid in np.meshgrid(*axes)], axis=1)
-        sides = zip((first, second), self.outcomes, strict=True)
-        return [self._log_density(records, places or (0.0,) * len(records), theta, centre) for records, places in sides]
+        return [self._log_density(records, side, theta, centre) for side, records in enumerate((first, second))]
 
-    def _log_density(self, records, outcomes, theta, centre):
+    def _log_density(self, records, side, theta, centre):
         b, bend = -self.ridge * (theta - centre), np.zeros((len(theta), *2 * [theta.shape[1]]))
         bend[:] = self.ridge * np.eye(theta.shape[1])
-        for record, outcome in zip(records, outcomes, strict=True):
+        outcomes, weights = self.outcomes[side] or [0.0] * len(records), self.weights[side] or [1.0] * len(records)
+        for record, outcome, weight in zip(records, outcomes, weights, strict=True):
             z = theta @ record + outcome
-            b -= self.loss.slope(z)[:, None] * record
-            bend += self.loss.curvature(z)[:, None, None] * np.outer(record, record)
+            b -= weight * self.loss.slope(z)[:, None] * record
+            bend += weight * self.loss.curvature(z)[:, None, None] * np.outer(record, record)
         det = bend[:, 0, 0] if theta.shape[1] == 1 else np.linalg.det(bend)
         return np.log(det) - (b**2).sum(axis=1) / (2 * self.scale**2)
 

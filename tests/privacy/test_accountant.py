@@ -27,7 +27,7 @@ TOTAL = dp.ApproxDP(1.0, DELTA)
 
 @dataclass(frozen=True)
 class Perturbed:
-    """Objective perturbation: its loss is log(1+k) + max(0, 2/s² + 2Z/s), or log(1+k) + 2/s² + 2|Z|/s."""
+    """Objective perturbation: its loss is κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s; κ = log(1+k), of units k."""
 
     scale: float
     k: float
@@ -35,7 +35,11 @@ class Perturbed:
 
     @property
     def signs(self):
-        return 2 if self.shape == "two-sided" else 1
+        return 2 if self.shape.startswith("two-sided") else 1
+
+    @property
+    def kappa(self):
+        return self.k if self.shape.endswith("of units") else math.log1p(self.k)
 
     def losses(self, cells=4001):
         """The loss as points with their chances, by the midpoint rule."""
@@ -43,7 +47,7 @@ class Perturbed:
         mass = np.diff(ndtr(z))
         middle = (z[1:] + z[:-1]) / 2
         steep = 2 / self.scale**2 + 2 / self.scale * (np.abs(middle) if self.signs == 2 else middle)
-        return math.log1p(self.k) + np.maximum(0, steep), mass
+        return self.kappa + np.maximum(0, steep), mass
 
     def delta(self, epsilon, mu):
         loss, mass = self.losses()
@@ -55,7 +59,7 @@ class Perturbed:
             inner = 2 * ndtr(2 * beyond / s)
         else:
             inner = math.exp(-2 * alpha * beyond / s**2) * ndtr(-1 / s) + ndtr((2 * alpha - 1) / s)
-        return math.log1p(self.k) + 2 * alpha / s**2 + math.log(inner) / beyond
+        return self.kappa + 2 * alpha / s**2 + math.log(inner) / beyond
 
     def divergences(self):
         return np.array([self.renyi(beyond) for beyond in ORDERS])
@@ -183,6 +187,15 @@ def test_mutation_slopes_of_either_sign_counted_as_one_are_caught():
     found = accountant.spent(TOTAL, [perturbed(12.0, 0.01)] * 2)
     assert delta_of(one, 0.0, found) <= DELTA * (1 + 1e-3)
     assert delta_of(two, 0.0, found) > 2 * DELTA
+
+
+@pytest.mark.parametrize("shape", ["one-sided", "two-sided"])
+def test_units_pay_for_every_rank(shape):
+    """Two perturbed minima of units on one grid, with κ = k; log(1+k) in its place would exceed δ."""
+    found = {name: accountant.spent(TOTAL, [perturbed(12.0, 0.5, name)] * 2) for name in (shape, f"{shape} of units")}
+    releases = [Perturbed(12.0, 0.5, f"{shape} of units")] * 2
+    assert delta_of(releases, 0.0, found[f"{shape} of units"]) <= DELTA * (1 + 1e-3)
+    assert delta_of(releases, 0.0, found[shape]) > 10 * DELTA
 
 
 @pytest.mark.parametrize("shape", ["one-sided", "two-sided"])

@@ -15,6 +15,7 @@ from dpinfer.maths.sums import Block, OfBlock, clip_rows
 from dpinfer.neighbours import Neighbours
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
+_LEAST = 2.0**-500  # of what a row counts: by less nothing can be divided safely
 
 
 class Source(Protocol):
@@ -110,18 +111,19 @@ class Rows:
             cuts.append(last)
         return cuts
 
+    @np.errstate(all="ignore")  # a warning would tell of a value
     def counted(self, most: float, units: Indices | None = None, weights: Array | None = None) -> "Rows":
         """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
 
         ``units`` has a number a row, below 0 where the id is missing: such a row counts for nothing, and is no unit.
-        Without it each row is one.  ω are the ``weights``, 1 by default; a row without a positive one is a zero row.
+        Without it each row is one.  ω are the ``weights``, 1 by default.  A row without a positive one is a zero row,
+        and so is one whose part of its unit is so small that floats would lose it.
 
         Guarantee [units_count_at_most_one]: what the rows of a unit count adds up to at most 1, in real numbers.
         """
         rows, labels = self.block.rows, self.block.labels
         omega = np.ones(len(rows)) if weights is None else np.where(np.isfinite(weights), weights, 0.0)
-        known = omega > 0
-        rows, omega = np.where(known[:, None], rows, 0.0), np.where(known, omega, 0.0)
+        omega = np.maximum(omega, 0.0)
         starts, total = None, omega
         if units is not None:
             order = np.argsort(units, kind="stable")
@@ -131,7 +133,8 @@ class Rows:
             together = np.add.reduceat(omega, starts) if len(order) else omega
             total = np.repeat(together, sizes)
         shares = omega / np.maximum(most, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
-        shares = np.where(omega > 0, shares, 1.0)  # of a zero row, which adds nothing
+        counts = shares > _LEAST  # nothing does where the sum of ω overflows
+        rows, shares = np.where(counts[:, None], rows, 0.0), np.where(counts, shares, _LEAST)
         return Rows(Block(rows, labels, shares, shares, starts))
 
 

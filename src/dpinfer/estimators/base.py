@@ -207,7 +207,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if values.ndim != 2:
             raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
         validate_data(self, X if hasattr(X, "columns") else values, reset=reset, skip_check_array=True)
-        private = Neighbours.ADD_REMOVE in (self.neighbours, getattr(self.plan, "neighbours", None))
+        notions = {self.neighbours, getattr(self.plan, "neighbours", None)}
+        private = bool(notions & {Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT})
         least = 0 if private and reset else 1  # scikit-learn's check would tell whether there is a record
         check_array(values[:1], ensure_all_finite=False, estimator=self, input_name="X", ensure_min_samples=least)
         if not reset and not np.isfinite(values).all():

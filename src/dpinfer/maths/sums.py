@@ -75,7 +75,12 @@ OfBlock = Callable[[Block], Array]
 
 @dataclass(frozen=True)
 class BoundedSum:
-    """A sum over records and the most its Frobenius norm can move between neighbouring data sets."""
+    """A sum over records and the most its Frobenius norm can move between neighbouring data sets.
+
+    Guarantee [unit_sum_sensitivity]: where neighbours differ in all rows of a unit, which count at most 1 together, the
+    bound is that of one row: what a unit adds is a mean of what rows may add, and where s sᵀ is no such mean the proof
+    is that of its sum (docs/method.md, section 8).
+    """
 
     of_block: OfBlock
     bound: float

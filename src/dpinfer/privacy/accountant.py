@@ -165,7 +165,7 @@ def _composed_epsilon(known: _Known, delta: float, most: float) -> float:
 
     count = len(known.pure) + len(known.perturbed)
     step = most / min(_GRID * count, _LARGEST_GRID)
-    alike = Counter((p.scale, p.k, p.signs) for p in known.perturbed)
+    alike = Counter((p.scale, p.kappa, p.signs) for p in known.perturbed)
     losses = [(_pure_loss(epsilon, step), times) for epsilon, times in Counter(known.pure).items()]
     losses += [(_perturbed_loss(*objective, step), times) for objective, times in alike.items()]
     parts = [pld.PrivacyLossDistribution(loss).self_compose(times) for loss, times in losses]
@@ -186,12 +186,12 @@ def _pure_loss(epsilon: float, step: float) -> Any:
     return pld_pmf.SparsePLDPmf(mass, step, 0.0, pessimistic_estimate=True)
 
 
-def _perturbed_loss(scale: float, k: float, signs: int, step: float) -> Any:
-    """log(1+k) + max(0, 2/s² + 2Z/s), or log(1+k) + 2/s² + 2|Z|/s where the slope has two signs; Z standard normal."""
+def _perturbed_loss(scale: float, kappa: float, signs: int, step: float) -> Any:
+    """κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s where the slope has two signs; Z standard normal."""
     from dp_accounting.pld import pld_pmf  # noqa: PLC0415
 
-    mean, sd = math.log1p(k) + 2 / scale**2, 2 / scale
-    least = mean if signs == 2 else math.log1p(k)
+    mean, sd = kappa + 2 / scale**2, 2 / scale
+    least = mean if signs == 2 else kappa
     first, last = math.ceil(least / step), math.ceil((mean + _TAIL * sd) / step)
     steps = step * np.arange(first, last + 1)
     beyond = np.minimum(1.0, signs * ndtr((mean - steps) / sd))  # the chance of a loss above each step

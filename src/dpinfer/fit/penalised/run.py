@@ -53,7 +53,8 @@ class Penalised:
             return Risk.penalised(self.loss, 0.0, n, self.neighbours)
         penalty = self.penalty
         if penalty is None:
-            penalty = default_penalty(self.plan, self.loss, n, len(self.design.names), self.target)
+            units = self.neighbours.units
+            penalty = default_penalty(self.plan, self.loss, n, len(self.design.names), self.target, units=units)
         return Risk.penalised(self.loss, penalty, n, self.neighbours)
 
     def releases(self, n: int) -> tuple[Release, ...]:
