@@ -14,6 +14,7 @@ from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
 from dpinfer.maths.sums import Block, OfBlock, clip_rows
 from dpinfer.neighbours import Neighbours
 
+_HEAVIEST = 1e100  # times the bound of weights: what counts more, or less than its inverse, floats do not tell apart
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
 
 
@@ -37,9 +38,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Rows:
-    """Rows in memory."""
+    """Rows in memory.  ``number`` is that of the units, where it was declared: it is believed."""
 
     block: Block
+    number: int | None = None
 
     @classmethod
     def of(cls, X: npt.ArrayLike, y: npt.ArrayLike, kind: str = "margin") -> "Rows":
@@ -76,6 +78,8 @@ class Rows:
     @property
     def n(self) -> int:
         """Number of records or, with ids, of units."""
+        if self.number is not None:
+            return self.number
         return len(self.block if self.block.starts is None else self.block.starts)
 
     @property
@@ -110,17 +114,26 @@ class Rows:
             cuts.append(last)
         return cuts
 
-    def counted(self, most: float, units: Indices | None = None, weights: Array | None = None) -> "Rows":
+    @np.errstate(all="ignore")  # a warning would tell of a value
+    def counted(
+        self,
+        most: float,
+        units: Indices | None = None,
+        weights: Array | None = None,
+        number: int | None = None,
+    ) -> "Rows":
         """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
 
         ``units`` has a number a row, below 0 where the id is missing: such a row counts for nothing, and is no unit.
-        Without it each row is one.  ω are the ``weights``, 1 by default; a row without a positive one is a zero row.
+        Without it each row is one.  ω are the ``weights``, 1 by default; a row without a positive one is a zero row, as
+        is one so light that floats lose it.  ``number`` is that of the units, where it was declared.
 
         Guarantee [units_count_at_most_one]: what the rows of a unit count adds up to at most 1, in real numbers.
         """
         rows, labels = self.block.rows, self.block.labels
         omega = np.ones(len(rows)) if weights is None else np.where(np.isfinite(weights), weights, 0.0)
-        known = omega > 0
+        omega = np.minimum(omega / most, _HEAVIEST)
+        known = omega > 1 / _HEAVIEST
         rows, omega = np.where(known[:, None], rows, 0.0), np.where(known, omega, 0.0)
         starts, total = None, omega
         if units is not None:
@@ -130,9 +143,9 @@ class Rows:
             _, starts, sizes = np.unique(units[order], return_index=True, return_counts=True)
             together = np.add.reduceat(omega, starts) if len(order) else omega
             total = np.repeat(together, sizes)
-        shares = omega / np.maximum(most, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
+        shares = omega / np.maximum(1.0, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
         shares = np.where(omega > 0, shares, 1.0)  # of a zero row, which adds nothing
-        return Rows(Block(rows, labels, shares, shares, starts))
+        return Rows(Block(rows, labels, shares, shares, starts), number)
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,5 +182,5 @@ class Pending:
 def mapped(source: Source, matrix: Array, neighbours: Neighbours) -> Source:
     """The rows matrix @ x with their weights; rows in memory are mapped once."""
     if isinstance(source, Rows):
-        return Rows(source.block.mapped(matrix, neighbours))
+        return Rows(source.block.mapped(matrix, neighbours), source.number)
     return Mapped(source, matrix, neighbours)
