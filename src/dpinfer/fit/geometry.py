@@ -52,7 +52,7 @@ class Setting:
 
     def clusters(self, n: float) -> float:
         """n/(n - 1), the small-sample factor of a covariance over n units (CR1); 1 where a unit is a row."""
-        return n / (n - 1) if self.neighbours.units else 1.0
+        return n / max(n - 1, 1.0) if self.neighbours.units else 1.0
 
     def mapped(self, source: Source, kept: Indices, matrix: Array) -> Source:
         """The rows u = matrix (1, x~), of the columns kept."""

@@ -238,6 +238,7 @@ class Linear:
             penalty=0.0,
             n=n if self.neighbours.counted else None,
             target=self.plan.target,
+            whom=self.design.unit,
             mechanism="Gaussian sums in a released geometry",
             recipe="least squares",
             of="residual",

@@ -65,7 +65,8 @@ def tight(risk: Risk, coef: Array, stacked: Array, noise: Law, bound: float | Ar
 
 
 def _known_terms(risk: Risk, coef: Array, curvature: Array, score: Array) -> tuple[Array, Array]:
-    c = risk.penalty
+    c, n = risk.penalty, risk.n
+    score = score * (n / max(n - 1, 1)) if risk.neighbours.units else score  # CR1, as for every covariance over units
     hessian = curvature / risk.n + 2 * c * np.eye(coef.shape[-1])
     return hessian, score / risk.n - 4 * c**2 * coef[..., :, None] * coef[..., None, :]
 

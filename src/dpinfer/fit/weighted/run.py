@@ -60,12 +60,13 @@ class Weighted:
 
     def advice(self, n: int) -> str:
         """A warning where a typical column has less than twice what it takes to be reported."""
+        one = "unit" if self.design.unit.many else "record"
         strength = self.plan.strength(self.design.columns, n)
         if strength >= _AMPLE:
             return ""
         return (
-            f"{len(self.design.names)} coefficients are more than this budget carries at {n:,} records: a level with "
-            f"one record in twenty would have {strength:.1g} times what it takes to be reported, and twice is safe. "
+            f"{len(self.design.names)} coefficients are more than this budget carries at {n:,} {one}s: a level with "
+            f"one {one} in twenty would have {strength:.1g} times what it takes to be reported, and twice is safe. "
             f"Expect many to be set aside; {'; '.join(text.REMEDIES)}"
         )
 
@@ -134,6 +135,7 @@ class Weighted:
             penalty=0.0,
             n=n if self.neighbours.counted else None,
             target=self.plan.target,
+            whom=self.design.unit,
             mechanism="Gaussian objective perturbation in a released geometry",
             recipe="geometry",
         )
