@@ -223,6 +223,7 @@ def test_weights_that_cannot_count_make_a_zero_row():
         assert (found.shares > 0).all()
         assert found.shares.max() <= 1
     huge = SMALL.assign(w=1e308)
+    assert np.array_equal(block(huge, UNIT + WEIGHTS)[1].shares, block(huge.assign(w=1e9), UNIT + WEIGHTS)[1].shares)
     for model in (MODELS["logistic"], MODELS["least squares"]):
         result = model(schema=schema(UNIT + WEIGHTS)).fit(huge).result_
         assert result.model.n == 150

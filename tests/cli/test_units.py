@@ -55,7 +55,7 @@ def test_a_private_number_of_units(folder):
     assert dp.Ledger.open(folder / "l.db").neighbours is Neighbours.ADD_REMOVE_UNIT
     given = [*FIT, "--neighbours", "add-remove", "--ledger", "l.db"]
     shown = succeeds(run_here(*given, "--dry-run", cwd=folder))
-    assert "number of units and of rows private" in " ".join(shown.split())
+    assert "table.csv, number of units and of rows private" in " ".join(shown.split())
     told = succeeds(run_here(*given, "--dry-run", "--json", cwd=folder))
     assert (json.loads(told)["records"], json.loads(told)["units"]) == (None, None)
     for text in (shown, told, succeeds(run_here(*given, "--out", "out", "--json", cwd=folder))):
