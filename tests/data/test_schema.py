@@ -216,7 +216,7 @@ def test_guarantee_drafts_read_no_values(tmp_path):
         assert "1234" not in draft
         with pytest.raises(dp.InputError, match=r"^line 6: unit is not filled in"):
             dp.Schema.parse(draft)
-        with pytest.raises(dp.InputError, match=r"^line 9: column 'age': (low|type) is not filled in|^line 10: "):
+        with pytest.raises(dp.InputError, match=r"^line (18|19): column 'age': (low|type) is not filled in"):
             dp.Schema.parse(draft.replace('unit = "?"', 'unit = "one person"'))
 
 

@@ -15,10 +15,8 @@ from dpinfer.cli.asked import model_of
 from dpinfer.cli.budget import Account, open_ledger
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.cli.spec import Data, data_of
-from dpinfer.data.design import Design
-from dpinfer.data.formula import parse
+from dpinfer.data.unit import Unit
 from dpinfer.errors import DpinferError, InputError
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import text
@@ -47,7 +45,7 @@ keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost be
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon
-  neighbours = "replace"     # or "add-remove": the number of records private
+  neighbours = "replace"     # or "add-remove": the number of records (or units) private
   ledger = "ledger.db"       # made by `dpinfer budget init`
   \\[output]
   folder = "release"         # for the result and its report
@@ -136,15 +134,14 @@ def preview(job: Job, talk: Screen) -> None:
     """The cost and what the ledger would have left; raises what the fit would raise.
 
     Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the ledger, and on names,
-    types and, where it is public, number of rows of the table.
+    types and, where it is public, number of rows of the table; with ids, of units.
     """
-    n = job.data.shape()
-    entry = job.model.entry(n)
-    design = Design.of_formula(*parse(job.data.formula, job.data.schema), job.model.kind)
-    public = entry.neighbours is Neighbours.REPLACE
+    design, source = job.model.read(job.data.table)
+    n, unit, entry = source.n, design.unit, job.model.entry(source.n)
+    public = entry.neighbours.counted
     names, advice = design.names, job.model.recipe(design, n).advice(n) if public else ""
     facts = {
-        "Table": f"{job.data.name}, {n:,} records" if public else f"{job.data.name}, number of records private",
+        "Table": f"{job.data.name}, {unit.size(n if public else None)}",
         "Model": entry.purpose,
         "Estimates": f"{len(names)} coefficients: {', '.join(names)}",
         "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
@@ -160,11 +157,13 @@ def preview(job: Job, talk: Screen) -> None:
     facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
     if job.folder is not None and (job.folder / disk.RESULT).exists():
         facts["Output"] += " holds a result: name another folder, or give --force"
-    talk.show(screen.title("Dry run: nothing was read but the shape of the table"), screen.facts(facts))
+    ids = ", and the ids, to count the units" if public and unit.number is None else ""
+    seen = f"the names and types of the columns{ids}" if unit.many else "the shape of the table"
+    talk.show(screen.title(f"Dry run: nothing was read but {seen}"), screen.facts(facts))
     talk.give(
         {
             "dry_run": True,
-            "records": n if public else None,
+            **_numbered(n if public else None, unit),
             "coefficients": names,
             "warning": advice or None,
             "entry": _listed(entry),
@@ -173,6 +172,10 @@ def preview(job: Job, talk: Screen) -> None:
     )
     if after["allowed"] is False:
         raise dp.LedgerError(after["reason"])
+
+
+def _numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
+    return {"records": None, "units": None, unit.word: n}
 
 
 def _after(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
@@ -281,7 +284,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     if reasons:
         (facts["Set aside"],) = text.no_estimates(result.table(job.level))
         facts["Because"] = "\n".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-    question = f"{' '.join(job.data.formula.split())}, {result.records} records"
+    question = f"{' '.join(job.data.formula.split())}, {result.records} {model.whom.word}"
     head = screen.title(f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}")
     return [head, screen.coefficients(result, job.level), "", screen.facts(facts)]
 
@@ -292,7 +295,7 @@ def _receipt(job: Job, result: FitResult, account: Account | None, paths: list[P
         "release": result.privacy.release,
         "budget": result.privacy.budget,
         "unit": result.privacy.unit,
-        "records": result.model.n,
+        **_numbered(result.model.n, result.model.whom),
         "level": job.level,
         "coefficients": result.table(job.level),
         "ledger": account and account.state(),

@@ -13,8 +13,7 @@ from reprlib import repr as short
 from typing import Any
 
 import dpinfer as dp
-from dpinfer.data import table
-from dpinfer.data.columns import Column
+from dpinfer.data.columns import Wanted
 from dpinfer.data.formula import parse
 from dpinfer.elsewhere import IN_OPTIONS, IN_SPECS, answer
 from dpinfer.errors import InputError
@@ -59,7 +58,7 @@ RULES: dict[str, dict[str, _Rule]] = {
         "none": _TRUE,
         "mechanism": _one_of("objective", "output"),
         "shares": _SHARES,
-        "neighbours": _one_of("replace", "add-remove"),
+        "neighbours": _one_of("replace", "add-remove", "replace-unit", "add-remove-unit"),
         "ledger": _FILE,
     },
     "output": {"folder": _FILE, "title": _TEXT, "level": _INSIDE},
@@ -191,14 +190,10 @@ class Data:
         return str(self.table) if isinstance(self.table, Path) else "the bundled data"
 
     @property
-    def columns(self) -> list[Column]:
-        """The columns that the formula needs, the outcome first."""
+    def columns(self) -> list[Wanted]:
+        """What a fit reads: the columns of the formula, the outcome first, then ids and weights."""
         response, terms = parse(self.formula, self.schema)
-        return [*response.columns, *terms.columns]
-
-    def shape(self) -> int:
-        """The number of records, after checking that names and types fit the schema; no value is looked at."""
-        return table.shape(self.table, self.columns)
+        return [*response.columns, *terms.columns, *self.schema.whom.columns]
 
 
 def data_of(spec: Spec) -> Data:

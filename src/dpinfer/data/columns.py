@@ -115,6 +115,17 @@ class Outcome:
 
 
 Column = Number | Category | Outcome
+
+
+@dataclass(frozen=True)
+class Ids:
+    """A column that says whose row it is, of any type.  It is compared, never shown, and stands in no formula."""
+
+    name: str
+
+
+Wanted = Column | Ids
+"""What is read of a table."""
 BOUND = {"low": "add a public lower bound", "high": "add a public upper bound"}
 
 

@@ -7,7 +7,7 @@ their largest absolute value too, the outcome likewise, and the row is x~/R with
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -69,8 +69,8 @@ class Design:
     unit: Unit = ROW
 
     @classmethod
-    def of_formula(cls, response: Response, terms: Terms, kind: str) -> "Design":
-        """The encoding of a formula; ``kind`` is what the loss is a function of.
+    def of_formula(cls, response: Response, terms: Terms, kind: str, unit: Unit = ROW) -> "Design":
+        """The encoding of a formula; ``kind`` is what the loss is a function of, ``unit`` whose rows they are.
 
         A loss of the margin needs an outcome with two levels, a loss of the residual a number.
         """
@@ -81,12 +81,13 @@ class Design:
                 'type = "outcome" and levels on the left of ~'
             )
         if kind == "margin":
-            return cls.of_terms(terms)
+            return replace(cls.of_terms(terms), unit=unit)
         if number is None:
             raise InputError(
                 f"{response.name!r} is an outcome with levels: a regression needs low and high in the schema"
             )
-        return cls.of_terms(terms, Scale.of_range(number.low, number.high, centred=terms.intercept))
+        scale = Scale.of_range(number.low, number.high, centred=terms.intercept)
+        return replace(cls.of_terms(terms, scale), unit=unit)
 
     @classmethod
     def of_bounds(

@@ -11,7 +11,7 @@ from functools import partial
 from reprlib import repr as short
 from typing import Any
 
-from dpinfer.data.columns import Category, Number, Outcome, near
+from dpinfer.data.columns import Category, Column, Number, Outcome, near
 from dpinfer.data.expressions import FUNCTIONS, Expression, apply, constant, of_column, require_spread
 from dpinfer.data.response import Response, explained
 from dpinfer.data.schema import Schema
@@ -92,11 +92,11 @@ def _response(side: _Side, schema: Schema) -> Response:
         raise InputError(_ONE_OUTCOME)
     text, method = side[0][0]
     if method == "lookup":
-        column = schema[text]
+        column = _column(schema, text)
         if isinstance(column, Outcome) and column.levels:
             return Response(column)
         return Response(of_column(explained(column)))
-    number = _Walk(text, lambda name: explained(schema[name])).number()
+    number = _Walk(text, lambda name: explained(_column(schema, name))).number()
     require_spread(number, "explain something else, or change its bounds in the schema")
     return Response(number)
 
@@ -114,8 +114,16 @@ def _term(factors: tuple[tuple[str, str], ...], schema: Schema) -> tuple[Part, .
     return tuple(parts.values())
 
 
+def _column(schema: Schema, name: str) -> Column:
+    """A column of the schema that may stand in a formula."""
+    told = {schema.whom.column: "holds the ids of [unit]", schema.whom.weights: "holds the weights of [weights]"}
+    if name and name in told:
+        raise InputError(f"{name!r} {told[name]} in the schema and cannot stand in a formula: leave it out")
+    return schema[name]
+
+
 def _explaining(schema: Schema, name: str) -> Number | Category:
-    column = schema[name]
+    column = _column(schema, name)
     if isinstance(column, Outcome):
         raise InputError(f"{name!r} is an outcome of the schema and cannot stand on the right of ~: leave it out")
     return column

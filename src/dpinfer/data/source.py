@@ -38,9 +38,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Rows:
-    """Rows in memory."""
+    """Rows in memory.  ``number`` is that of the units, where it was declared: it is believed."""
 
     block: Block
+    number: int | None = None
 
     @classmethod
     def of(cls, X: npt.ArrayLike, y: npt.ArrayLike, kind: str = "margin") -> "Rows":
@@ -77,6 +78,8 @@ class Rows:
     @property
     def n(self) -> int:
         """Number of records or, with ids, of units."""
+        if self.number is not None:
+            return self.number
         return len(self.block if self.block.starts is None else self.block.starts)
 
     @property
@@ -112,12 +115,19 @@ class Rows:
         return cuts
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def counted(self, most: float, units: Indices | None = None, weights: Array | None = None) -> "Rows":
+    def counted(
+        self,
+        most: float,
+        units: Indices | None = None,
+        weights: Array | None = None,
+        number: int | None = None,
+    ) -> "Rows":
         """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
 
         ``units`` has a number a row, below 0 where the id is missing: such a row counts for nothing, and is no unit.
         Without it each row is one.  ω are the ``weights``, 1 by default.  A row without a positive one is a zero row,
-        and so is one whose part of its unit is so small that floats would lose it.
+        and so is one whose part of its unit is so small that floats would lose it.  ``number`` is that of the units,
+        where it was declared.
 
         Guarantee [units_count_at_most_one]: what the rows of a unit count adds up to at most 1, in real numbers.
         """
@@ -135,7 +145,7 @@ class Rows:
         shares = omega / np.maximum(most, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
         counts = shares > _LEAST  # nothing does where the sum of ω overflows
         rows, shares = np.where(counts[:, None], rows, 0.0), np.where(counts, shares, _LEAST)
-        return Rows(Block(rows, labels, shares, shares, starts))
+        return Rows(Block(rows, labels, shares, shares, starts), number)
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,5 +182,5 @@ class Pending:
 def mapped(source: Source, matrix: Array, neighbours: Neighbours) -> Source:
     """The rows matrix @ x with their weights; rows in memory are mapped once."""
     if isinstance(source, Rows):
-        return Rows(source.block.mapped(matrix, neighbours))
+        return Rows(source.block.mapped(matrix, neighbours), source.number)
     return Mapped(source, matrix, neighbours)

@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from dpinfer.data import table as tables
 from dpinfer.data.design import Design, Scale
 from dpinfer.data.formula import parse
+from dpinfer.data.ids import identities
 from dpinfer.data.response import Response
 from dpinfer.data.schema import Schema
 from dpinfer.data.source import Pending, Rows
 from dpinfer.data.unit import AVERAGE, ROW, Unit, rows_of
-from dpinfer.data.values import identities, numbers
+from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import LeastSquares, Options, choose
 from dpinfer.fit.linear.plan import LinearPlan
@@ -89,7 +90,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """
         design, source = self.read(X, y, units, weights)
         recipe = self.recipe(design, source.n)
-        self.result_ = fit(recipe, source, self._subject(), self.ledger, self.insecure_seed)
+        self.result_ = fit(recipe, source, self._subject(design.unit), self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         geometry, first = self.result_.geometry, int(design.intercept)
         intercept, slopes = float(self.result_.estimate[:first].sum()), self.result_.estimate[first:]
@@ -115,7 +116,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         n : int
-            The number of records.
+            The number of records or, where the schema has a [unit] column, of units.
 
         Returns
         -------
@@ -124,16 +125,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """
         if self.formula is None:
             raise InputError("the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)")
-        design = Design.of_formula(*parse(self.formula, self.schema), self.kind)
-        return entry(self.recipe(design, n), n, self._subject())
+        response, terms = parse(self.formula, self.schema)
+        assert self.schema is not None
+        design = Design.of_formula(response, terms, self.kind, self.schema.whom)
+        return entry(self.recipe(design, n), n, self._subject(design.unit))
 
-    def _subject(self) -> Subject:
+    def _subject(self, unit: Unit) -> Subject:
         """What the ledger is told about the fit."""
         if self.formula is None:
-            return Subject()
+            return Subject(unit.name)
         assert self.schema is not None
         purpose = f"{type(self).__name__}: {' '.join(self.formula.split())}"
-        return Subject(self.schema.unit, purpose, self.schema.digest())
+        return Subject(unit.name, purpose, self.schema.digest())
 
     def _linear(self, X: Any) -> Array:
         """Intercept plus coefficients times columns, in original units."""
@@ -158,11 +161,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names), scale)
         rows = Rows.encoded(design.rows(values), self._outcomes(y, scale), self.kind)
-        if units is not None or weights is not None:
+        unit = self._unit(units is not None, weights is not None)
+        if unit.columns:
             ids = None if units is None else identities("units", units, rows.n)
             omega = None if weights is None else self._weights(weights, rows.n)
-            design = replace(design, unit=self._unit(units is not None, weights is not None))
-            rows = rows.counted(design.unit.most, ids, omega)
+            design, rows = replace(design, unit=unit), rows.counted(unit.most, ids, omega)
         return design, Pending(rows.n, lambda: rows)
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
@@ -173,6 +176,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             )
         if not weighted and self.most_weight is not None:
             raise InputError("most_weight= is for weights: give fit the weights=, or leave it out")
+        if self.rows != AVERAGE and (weighted or not ids):
+            raise InputError(
+                "rows= is for units= without weights=, as with weights a row counts by its weight: leave it out"
+            )
         return Unit(
             name="one unit" if ids else ROW.name,
             column="units" if ids else "",
@@ -193,7 +200,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
         response, self.terms_ = parse(self.formula, self.schema)
-        design, source = tables.read(X, response, self.terms_, self.kind)
+        assert self.schema is not None
+        unit, counted = self.schema.whom, not self._number_is_private
+        design, source = tables.read(X, response, self.terms_, self.kind, unit, counted=counted)
         self._declare(response)
         self.n_features_in_ = len(self.terms_)
         return design, source
@@ -207,9 +216,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if values.ndim != 2:
             raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
         validate_data(self, X if hasattr(X, "columns") else values, reset=reset, skip_check_array=True)
-        notions = {self.neighbours, getattr(self.plan, "neighbours", None)}
-        private = bool(notions & {Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT})
-        least = 0 if private and reset else 1  # scikit-learn's check would tell whether there is a record
+        private = self._number_is_private and reset  # scikit-learn's check would tell whether there is a record
+        least = 0 if private else 1
         check_array(values[:1], ensure_all_finite=False, estimator=self, input_name="X", ensure_min_samples=least)
         if not reset and not np.isfinite(values).all():
             raise InputError("X holds a NaN, an infinity or what is no number: drop such rows before predicting")
@@ -219,6 +227,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self._private and self.insecure_seed is None
         return tags
+
+    @property
+    def _number_is_private(self) -> bool:
+        """Whether not even the number of records or units may be told."""
+        asked = (self.neighbours, getattr(self.plan, "neighbours", None))
+        return any(code in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT) for code in asked)
 
     @property
     def _private(self) -> bool:

@@ -87,7 +87,13 @@ class LogisticRegression(LinearClassifier):
         "penalised" (the default otherwise) or "unpenalised".
     neighbours : "replace" or "add-remove", optional
         What may differ between two data sets: one record replaced, the number of records public (the default); or one
-        added or removed, for the weighted and unweighted targets.
+        added or removed, for the weighted and unweighted targets.  With ids it is all rows of one unit.
+    rows : "average" or a number, optional
+        With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count alike, whatever its
+        number of rows; a number c lets rows count alike up to c a unit.  With a formula the schema says it.
+    most_weight : float, optional
+        With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or of a row without ids.
+        What lies beyond is trimmed, and the noise grows with it.
     ledger : Ledger, optional
         Where the spend is booked before anything is computed.
     insecure_seed : int, optional
@@ -111,7 +117,8 @@ class LinearSVC(LinearClassifier):
     ----------
     knee : float
         Half the width of the rounded corner of the hinge.
-    formula, schema, bounds, classes, penalty, budget, plan, target, neighbours, ledger, insecure_seed
+    formula, schema, bounds, classes, penalty, budget, plan, target, neighbours, rows, most_weight
+    ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
 
@@ -188,7 +195,7 @@ class LinearRegression(LinearRegressor):
         Instead of ``budget``: a budget with its target, tail, neighbours and the share of each release.
     budget : ZCDP or ApproxDP, optional
         What the fit may cost.
-    schema, bounds, neighbours, ledger, insecure_seed
+    schema, bounds, neighbours, rows, most_weight, ledger, insecure_seed
         As for `LogisticRegression`.
     penalty : None
         There is none; the parameter is that of the other models.
@@ -217,7 +224,8 @@ class HuberRegression(LinearRegressor):
     penalty : float, optional
         c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default chosen from n, d,
         the loss and the budget; printed with the result.
-    formula, schema, bounds, budget, plan, target, neighbours, ledger, insecure_seed
+    formula, schema, bounds, budget, plan, target, neighbours, rows, most_weight
+    ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
 
@@ -244,7 +252,8 @@ class QuantileRegression(LinearRegressor):
         outcome's range, and at least a fortieth of the range (He, Pan, Tan and Zhou, 2023, with public facts only).
         The target is the quantile of the outcome plus logistic noise of this scale: a smaller bandwidth is closer to
         the plain quantile, and needs a larger penalty or budget.
-    outcome, formula, schema, bounds, penalty, budget, plan, target, neighbours, ledger, insecure_seed
+    outcome, formula, schema, bounds, penalty, budget, plan, target, neighbours, rows, most_weight
+    ledger, insecure_seed
         As for `HuberRegression`.
     """
 

@@ -54,7 +54,7 @@ class Setting:
 
     def clusters(self, n: float) -> float:
         """n/(n - 1), the small-sample factor of a covariance over n units (CR1); 1 where a unit is a row."""
-        return n / (n - 1) if self.neighbours.units else 1.0
+        return n / max(n - 1, 1.0) if self.neighbours.units else 1.0
 
     def mapped(self, source: Source, kept: Indices, matrix: Array) -> Source:
         """The rows u = matrix (1, x~), of the columns kept."""
@@ -63,12 +63,13 @@ class Setting:
         return mapped(source, whole, self.neighbours)
 
 
-def overloaded(strength: float, coefficients: int, n: int) -> str:
+def overloaded(strength: float, design: Design, n: int) -> str:
     """A warning where a typical column has less than twice what it takes to be reported; ``strength`` is how much."""
     if strength >= _AMPLE:
         return ""
+    one = "unit" if design.unit.many else "record"
     return (
-        f"{coefficients} coefficients are more than this budget carries at {n:,} records: a level with one record "
+        f"{len(design.names)} coefficients are more than this budget carries at {n:,} {one}s: a level with one {one} "
         f"in twenty would have {strength:.1g} times what it takes to be reported, and twice is safe. Expect many to be "
         f"set aside; {'; '.join(text.REMEDIES)}"
     )

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer import codec
+from dpinfer.data.unit import Unit
 from dpinfer.errors import InputError
 from dpinfer.maths import error as laws_of_error
 from dpinfer.maths import laws
@@ -78,10 +79,18 @@ class FitResult:
 
     @property
     def records(self) -> str:
-        """The number of records where it is public, else the released one."""
+        """The number of records or, with ids, of units where it is public, else the released one."""
         if self.model.n is not None or self.geometry is None:
             return f"{self.model.n:,}"
-        return f"about {self.geometry.records:,.0f} (noisy)"
+        full = "" if self.model.whom.whole else ", counted as full ones"
+        return f"about {self.geometry.records:,.0f} (noisy{full})"
+
+    @property
+    def size(self) -> dict[str, str]:
+        """The same under its name, for a list of facts."""
+        if not self.model.whom.many:
+            return {"Records": self.records}
+        return {"Units": f"{self.records}, {self.privacy.unit} each"}
 
     @property
     def covariance(self) -> Array:
@@ -190,7 +199,7 @@ class FitResult:
         title = "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
         facts = {
             "Loss": model.loss,
-            "Records": self.records,
+            **self.size,
             "Target": model.target,
             "Penalty c": f"{model.penalty:.6g}",
             "Recipe": model.recipe,
@@ -206,8 +215,9 @@ class FitResult:
             f"Privacy: {privacy.budget}.",
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours.sentence}).",
             "Spent on " + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events) + ".",
+            *([privacy.scope, text.CLUSTERED] if privacy.neighbours.units else []),
             "The intervals count both the sampling error and the privacy noise.",
-            *(f"- {caveat}" for caveat in privacy.caveats(model.n)),
+            *(f"- {caveat}" for caveat in privacy.caveats(model.n, weighted=model.weighted)),
         ]
         return text.page(title, facts, text.coefficients(table, level), statements)
 
@@ -268,7 +278,8 @@ class FitResult:
 _KINDS: dict[str, type] = book.KINDS | {
     kind.__name__: kind
     for kind in (
-        FitResult, ErrorLaw, AllowedLaw, Band, Geometry, Model, Privacy, NoPrivacy, laws.Gaussian, laws.SphericalLaplace
+        FitResult, ErrorLaw, AllowedLaw, Band, Geometry, Model, Unit, Privacy, NoPrivacy,
+        laws.Gaussian, laws.SphericalLaplace,
     )
 }  # fmt: skip
 
@@ -276,7 +287,7 @@ _KINDS: dict[str, type] = book.KINDS | {
 def _renewed(saved: dict[str, Any], version: int) -> dict[str, Any]:
     """A document of an earlier version in the present form.
 
-    Before version 3 there was no band; version 1 had events with flags and neighbours in words.
+    Before version 3 there was no band, and a row counted 1; version 1 had events with flags and neighbours in words.
     """
     if version < VERSION:
         saved = {**saved, "band": None}

@@ -13,6 +13,7 @@ _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 _DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 NOTHING = "–"
 NOT_IDENTIFIED = "not identified"
+CLUSTERED = "The intervals are robust to correlation among the rows of a unit (CR1)."
 REMEDIES = (
     "merge rare levels, or leave out columns that say nearly the same",
     "declare tighter public bounds",

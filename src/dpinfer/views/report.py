@@ -137,7 +137,7 @@ def _facts(result: FitResult) -> dict[str, str]:
     return {
         "Privacy": str(privacy.budget) if privacy.private else "none",
         "Protects": privacy.unit if privacy.private else "nobody",
-        "Records": result.records,
+        **result.size,
         "Coefficients": f"{len(result.names)}, "
         + ("all reported" if result.reported.all() else f"{kept} of them reported"),
         "Model": _KINDS.get(model.target, f"{model.loss}, {model.target}")

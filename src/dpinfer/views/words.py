@@ -74,7 +74,7 @@ def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
         yield _set_aside(result)
     yield _privacy(result.privacy, in_one=result.band is not None)
     yield _estimand(result)
-    limits = result.privacy.caveats(result.model.n)
+    limits = result.privacy.caveats(result.model.n, weighted=result.model.weighted)
     yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), limits)
     yield _citation(result, title)
 
@@ -95,6 +95,7 @@ def _reading(result: FitResult, level: float) -> Section:
             f"If the data were collected and protected afresh many times, about {share} of a row's intervals would "
             "contain the number that is estimated. An interval that contains 0 leaves the sign open.",
             second,
+            *([text.CLUSTERED] if result.privacy.neighbours.units else []),
             "Each interval is made for its own row. A statement about several rows at once needs a simultaneous band.",
         ),
     )
@@ -130,13 +131,13 @@ def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
         else "was not booked in a ledger"
     )
     release = privacy.release
+    others = "all rows of all the others" if privacy.neighbours.units else "all the other records"
     return Section(
         "Privacy",
         (
             f"The release satisfies {privacy.budget}. It protects {privacy.unit}; two data sets count as neighbours "
-            f"when they differ as follows: {privacy.neighbours.sentence}. Someone behind several such units is "
-            "protected less.",
-            f"What that means for {privacy.unit}: suppose that somebody knows all the other records and uses this "
+            f"when they differ as follows: {privacy.neighbours.sentence}. {privacy.scope}",
+            f"What that means for {privacy.unit}: suppose that somebody knows {others} and uses this "
             f"release to decide between two possibilities for this one. A rule that errs in {100 * _ALARM:.0f} of 100 "
             f"cases when the first is true is right in at most {told} of 100 when the second is true. Without the "
             f"release it would be {100 * _ALARM:.0f} of 100. This holds whatever else is known, now or later.",
@@ -155,7 +156,7 @@ def _estimand(result: FitResult) -> Section:
             f"Each interval is about {model.estimand()}.",
             *result.published(),
             f"{_UNITS[model.of]} They were fitted by {model.mechanism} with the recipe “{model.recipe}” on "
-            f"{result.records} records.",
+            f"{result.records} {model.whom.word}.",
         ),
     )
 

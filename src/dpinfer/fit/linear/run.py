@@ -91,7 +91,7 @@ class Linear:
 
     def advice(self, n: int) -> str:
         """A warning where a typical column has less than twice what it takes to be reported."""
-        return overloaded(self.plan.strength(self.design.columns, n), len(self.design.names), n)
+        return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """All releases, then post-processing.
@@ -238,6 +238,7 @@ class Linear:
             penalty=0.0,
             n=n if self.neighbours.counted else None,
             target=self.plan.target,
+            whom=self.design.unit,
             mechanism="Gaussian sums in a released geometry",
             recipe="least squares",
             of="residual",

@@ -103,6 +103,7 @@ class Penalised:
             n=int(risk.n),
             target=self.target if risk.penalty else "unpenalised",
             mechanism=str(self.plan.mechanism),
+            whom=self.design.unit,
             recipe=self.plan.recipe,
             of=kind(loss),
             centre=outcome.centre,

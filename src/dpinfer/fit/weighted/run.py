@@ -58,7 +58,7 @@ class Weighted:
 
     def advice(self, n: int) -> str:
         """A warning where a typical column has less than twice what it takes to be reported."""
-        return overloaded(self.plan.strength(self.design.columns, n), len(self.design.names), n)
+        return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Four releases, then post-processing.
@@ -125,6 +125,7 @@ class Weighted:
             penalty=0.0,
             n=n if self.neighbours.counted else None,
             target=self.plan.target,
+            whom=self.design.unit,
             mechanism="Gaussian objective perturbation in a released geometry",
             recipe="geometry",
         )
