@@ -69,7 +69,7 @@ def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
 def _compare(data: Data, result: dp.FitResult, full: Minimum) -> dict[str, Any]:
     geometry, reported = result.geometry, result.reported
     assert geometry is not None
-    about, (low, high) = stated(result, data.design, data.x, data.labels, full.coef), result.conf_int().T
+    about, (low, high) = stated(result, data.design, Block(data.x, data.labels), full.coef), result.conf_int().T
 
     def covered(coef: Array) -> Any:
         return np.where(reported, (low <= coef) & (coef <= high), np.nan).tolist()

@@ -75,7 +75,7 @@ def _compare(data: Data, result: dp.FitResult, full: Minimum, spread: float) -> 
     geometry, band, reported = result.geometry, result.band, result.reported
     assert geometry is not None
     assert band is not None
-    about, (low, high) = stated(result, data.design, data.x, data.labels, full.coef), result.conf_int().T
+    about, (low, high) = stated(result, data.design, Block(data.x, data.labels), full.coef), result.conf_int().T
 
     def covered(coef: Array) -> Any:
         return np.where(reported, (low <= coef) & (coef <= high), np.nan).tolist()

@@ -24,7 +24,7 @@ def main(path: Path = Path("docs/figures/linear_forest.png")) -> None:
     data = load(cell.design, Path())
     rows = Rows(Block(data.rows, data.labels))
     result = fit(Linear(data.design, cell.plan), rows, Subject(unit="one person-year"), insecure_seed=2024)
-    plain = stated(result, data.design, data.x, data.labels)
+    plain = stated(result, data.design, Block(data.x, data.labels))
     half = Z95 * plain.std_error
     interval = np.column_stack([plain.ordinary - half, plain.ordinary + half])
     figure = dp.plot.forest(result, reference=(plain.ordinary, interval))

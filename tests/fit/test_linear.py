@@ -14,6 +14,7 @@ from dpinfer.data.source import Rows
 from dpinfer.fit import recipe
 from dpinfer.fit.linear.plan import LinearPlan
 from dpinfer.fit.linear.run import Linear
+from dpinfer.maths.sums import Block
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.simulate.stated import stated
@@ -159,7 +160,7 @@ def test_what_is_stated_is_what_the_band_says():
     result = fitted()
     design = Design.of_bounds(BOUNDS, ("x1", "x2", "x3"), Scale.of_range(*RANGE))
     box = design.rows(x) * np.sqrt(design.norm2)
-    about = stated(result, design, box, design.outcome.bounded(y))
+    about = stated(result, design, Block(box, design.outcome.bounded(y)))
     pulled, weights = result.band.pulled(result.geometry, x, y), result.geometry.row_weights(x)
     assert (np.abs(pulled - y) > 1e-9).mean() == pytest.approx(about.clipped)
     known = sm.WLS(pulled, sm.add_constant(x - result.geometry.centre), weights).fit().params
