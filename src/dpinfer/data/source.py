@@ -15,6 +15,7 @@ from dpinfer.maths.sums import Block, OfBlock, clip_rows
 from dpinfer.neighbours import Neighbours
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
+_HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
 _LEAST = 2.0**-500  # of what a row counts: by less nothing can be divided safely
 
 
@@ -133,7 +134,7 @@ class Rows:
         """
         rows, labels = self.block.rows, self.block.labels
         omega = np.ones(len(rows)) if weights is None else np.where(np.isfinite(weights), weights, 0.0)
-        omega = np.maximum(omega, 0.0)
+        omega = np.clip(omega / most, 0.0, _HEAVIEST)
         starts, total = None, omega
         if units is not None:
             order = np.argsort(units, kind="stable")
@@ -142,8 +143,8 @@ class Rows:
             _, starts, sizes = np.unique(units[order], return_index=True, return_counts=True)
             together = np.add.reduceat(omega, starts) if len(order) else omega
             total = np.repeat(together, sizes)
-        shares = omega / np.maximum(most, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
-        counts = shares > _LEAST  # nothing does where the sum of ω overflows
+        shares = omega / np.maximum(1.0, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
+        counts = shares > _LEAST
         rows, shares = np.where(counts[:, None], rows, 0.0), np.where(counts, shares, _LEAST)
         return Rows(Block(rows, labels, shares, shares, starts), number)
 
