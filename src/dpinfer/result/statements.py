@@ -45,6 +45,11 @@ class Model:
     centre: float = 0.0
     unit: float = 1.0
 
+    @property
+    def logistic(self) -> bool:
+        """Whether the linear predictor is a log-odds."""
+        return self.of == "margin" and self.loss in ("Logistic()", "CappedLogistic()")
+
     def estimand(self) -> str:
         """The number that the intervals are about, in words."""
         if self.target in ("weighted", "unweighted"):
