@@ -78,11 +78,21 @@ _LATE = {
 
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
-        raise AttributeError(f"module 'dpinfer' has no attribute {name!r}")
+        raise AttributeError(f"module 'dpinfer' has no attribute {name!r}{_instead(name)}")
     from importlib import import_module  # noqa: PLC0415
 
     module = import_module(_LATE[name])
     return module if _LATE[name].endswith(f".{name}") else getattr(module, name)
+
+
+def _instead(name: str) -> str:
+    """What to use in the place of a model that is asked for by another name."""
+    if name.startswith("_"):
+        return ""
+    from dpinfer.elsewhere import IN_PYTHON, answer  # noqa: PLC0415
+
+    found = answer(name)
+    return "" if found is None else f": {found.sentence(IN_PYTHON)}"
 
 
 def __dir__() -> list[str]:

@@ -9,8 +9,9 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer.cli import screen
+from dpinfer.cli.asked import budget_of
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import budget_of, of_options
+from dpinfer.cli.spec import of_options
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant

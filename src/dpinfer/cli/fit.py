@@ -11,9 +11,10 @@ import typer
 import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli import screen, spec
+from dpinfer.cli.asked import model_of
 from dpinfer.cli.budget import Account, open_ledger
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import Data, data_of, model_of
+from dpinfer.cli.spec import Data, data_of
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
 from dpinfer.errors import DpinferError, InputError
@@ -37,11 +38,12 @@ keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost be
   schema = "schema.toml"     # what is public about the columns
   formula = "y ~ a + b"
   \\[model]
-  loss = "logistic"          # or "svm", "huber", "quantile"
+  loss = "logistic"          # or "linear", "svm", "huber", "quantile"
   knee = 1.0                 # of svm and huber
   quantile = 0.5             # of quantile, as is bandwidth
   penalty = 0.001            # default: one that is valid for the budget
-  target = "weighted"        # or "unweighted", "penalised", "unpenalised"
+  target = "weighted"        # or "unweighted", "penalised", "unpenalised"; of linear "mean", "robust"
+  tail = "balanced"          # of linear; or "cautious", "all"
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon
@@ -59,7 +61,7 @@ def fit(  # noqa: PLR0913  (the public face)
     *,
     schema: Annotated[Path | None, typer.Option(help="What is public about the table.")] = None,
     formula: Annotated[str | None, typer.Option(help='For example "visit ~ age + health".')] = None,
-    loss: Annotated[str | None, typer.Option(help="logistic, svm, huber or quantile.")] = None,
+    loss: Annotated[str | None, typer.Option("--loss", "--model", help="logistic, linear, svm, huber ...")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
     rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
@@ -70,6 +72,7 @@ def fit(  # noqa: PLR0913  (the public face)
     level: Annotated[float | None, typer.Option(help="Confidence level, 0.95 by default.")] = None,
     penalty: Annotated[float | None, typer.Option(help="c in the objective.")] = None,
     target: Annotated[str | None, typer.Option(help="What the intervals are about.")] = None,
+    tail: Annotated[str | None, typer.Option(help="Of linear: balanced, cautious or all.")] = None,
     knee: Annotated[float | None, typer.Option(help="Of svm and huber.")] = None,
     quantile: Annotated[float | None, typer.Option(help="Of quantile, 0.5 by default.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Of quantile.")] = None,
@@ -82,7 +85,7 @@ def fit(  # noqa: PLR0913  (the public face)
     asked: dict[str, dict[str, Any]] = {
         "data": {"schema": schema, "formula": formula},
         "model": {
-            "loss": loss, "penalty": penalty, "target": target,
+            "loss": loss, "penalty": penalty, "target": target, "tail": tail,
             "knee": knee, "quantile": quantile, "bandwidth": bandwidth,
         },
         "privacy": {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbours": neighbours, "ledger": ledger},
@@ -265,7 +268,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     facts = {
         "Privacy": f"{privacy.budget}; protects {privacy.unit}",
         "Ledger": booked,
-        "Estimand": model.estimand(),
+        "Estimand": "\n".join([model.estimand(), *result.published()]),
         "Reading": "the intervals count the sampling error and the privacy noise; Noise is the privacy noise's part of "
         "the variance",
         "Written": ", ".join(str(path) for path in paths),

@@ -64,7 +64,7 @@ def choose(design: Design, options: Options) -> Recipe:
     if options.neighbours == Neighbours.ADD_REMOVE:
         raise InputError(
             f"neighbours='add-remove' keeps the number of records private, and the target {target!r} needs it: use "
-            "target='weighted' of logistic regression, or neighbours='replace'"
+            "target='weighted' of logistic regression, least squares, or neighbours='replace'"
         )
     return Penalised(design, options.loss, _plan(options.budget, options.plan), target, options.penalty)
 
@@ -79,6 +79,8 @@ def _linear(design: Design, options: Options, tail: str) -> Linear:
     plan = options.plan
     if isinstance(plan, LinearPlan):
         _alone(plan, options)
+        if tail not in (BALANCED, plan.tail):
+            raise InputError("a LinearPlan has its tail: leave out tail=")
     elif plan is not None or options.budget is None:
         raise BudgetError("least squares takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a LinearPlan")
     else:
@@ -104,8 +106,8 @@ def _weighted(design: Design, options: Options, target: str) -> Weighted:
     plan, neighbours = options.plan, options.neighbours
     if not isinstance(options.loss, Logistic):
         raise InputError(
-            "a private geometry is for logistic regression only: use budget= or a Plan as plan=, and "
-            "target='penalised' or 'unpenalised'"
+            "the targets 'weighted' and 'unweighted' are for logistic regression only: use budget= or a Plan as plan=, "
+            "and target='penalised' or 'unpenalised'"
         )
     if isinstance(plan, GeometryPlan):
         _alone(plan, options)

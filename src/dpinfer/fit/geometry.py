@@ -21,6 +21,7 @@ from dpinfer.maths.sums import BoundedSum, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
+from dpinfer.result import text
 from dpinfer.result.statements import (
     DROPPED,
     FEW_EVENTS,
@@ -34,6 +35,7 @@ from dpinfer.result.statements import (
 )
 
 _FEWEST = 50.0  # a private number of records is taken to be at least this
+_AMPLE = 2.0  # times what it takes to be reported: columns share what they say
 _WHOLE = 2.0  # least radius factor of the second release, which should not lose rows
 
 
@@ -50,6 +52,17 @@ class Setting:
         whole = np.zeros((len(matrix), source.dim))
         whole[:, kept] = matrix * np.sqrt(self.design.norm2)
         return mapped(source, whole, self.neighbours)
+
+
+def overloaded(strength: float, coefficients: int, n: int) -> str:
+    """A warning where a typical column has less than twice what it takes to be reported; ``strength`` is how much."""
+    if strength >= _AMPLE:
+        return ""
+    return (
+        f"{coefficients} coefficients are more than this budget carries at {n:,} records: a level with one record "
+        f"in twenty would have {strength:.1g} times what it takes to be reported, and twice is safe. Expect many to be "
+        f"set aside; {'; '.join(text.REMEDIES)}"
+    )
 
 
 def crude_moments(gate: Gate, booked: NoisySum, source: Source, at: Setting) -> Crude:

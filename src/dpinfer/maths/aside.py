@@ -27,6 +27,9 @@ SURE_EVENTS = 2.33
 FARTHEST = 3.0
 """The largest debiasing step of a number times its reach: beyond, a quadratic around the estimate is of no use."""
 
+TYPICAL = 1 / 20
+"""The share of records with a typical level."""
+
 
 @dataclass(frozen=True)
 class Rules:

@@ -202,13 +202,16 @@ class Band:
 
     def statements(self, target: str) -> list[str]:
         """The band in words."""
+        drawn = f"line was drawn from outcomes between {self.low:.4g} and {self.high:.4g}."
+        if target == "robust":
+            return [
+                f"Residuals count up to {self.width:.4g} either way, for a record of average influence; less for "
+                f"records far out. About one in ten is larger. A first {drawn}"
+            ]
         said = [
             f"Outcomes count within {self.width:.4g} of the released line, for a record of average influence; closer "
-            "for records far out. The line was drawn from outcomes between "
-            f"{self.low:.4g} and {self.high:.4g}."
+            f"for records far out. The {drawn}"
         ]
-        if target == "robust":
-            return said
         if self.excess == 0:
             return [*said, "Nobody is clipped whose prediction is within the declared range of the outcome."]
         return [

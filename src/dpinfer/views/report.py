@@ -28,6 +28,7 @@ from dpinfer.views.words import NOT_PRIVATE, sections
 __all__ = ["csv", "html", "markdown", "write"]
 
 _TITLE = "Regression coefficients with confidence intervals"
+_KINDS = {"mean": "least squares", "robust": "robust regression, no mean"}
 _HEADS = ("Coefficient", "Estimate", "interval", "Std. error", "z", "p", "Noise share")
 
 
@@ -139,7 +140,7 @@ def _facts(result: FitResult) -> dict[str, str]:
         "Records": result.records,
         "Coefficients": f"{len(result.names)}, "
         + ("all reported" if result.reported.all() else f"{kept} of them reported"),
-        "Model": f"{model.loss}, {model.target}"
+        "Model": _KINDS.get(model.target, f"{model.loss}, {model.target}")
         + (f", c\u00a0=\u00a0{model.penalty:.3g}" if model.penalty else ", no\u00a0penalty"),
     }
 

@@ -20,12 +20,18 @@ _STEPS = {
     "crude moments": "how the columns vary together, roughly",
     "moments": "how the columns vary together, and with the outcome",
     "estimate": "the coefficients",
+    "estimate, step 1 of 2": "a first step towards the coefficients",
+    "estimate, step 2 of 2": "the coefficients, with the matrices behind the standard errors",
     "matrices": "the matrices behind the standard errors",
     "hessian": "the curvature matrix behind the standard errors",
     "covariance": "the score covariance behind the standard errors",
 }
-
-
+_UNITS = {
+    "margin": "Coefficients are in the units of the columns.",
+    "residual": "Coefficients are in units of the outcome, as it stands on the left of the formula, by those of the "
+    "columns.",
+}
+_IN_ONE = {"estimate": _STEPS["estimate, step 2 of 2"]}
 _OTHERS = (
     f" The other rows are about the model without what is left out. Where that plausibly matters for a row it has the "
     f"sign {SIGN}, and a note under the table names what was left out."
@@ -66,7 +72,7 @@ def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
     yield _reading(result, level)
     if not result.reported.all():
         yield _set_aside(result)
-    yield _privacy(result.privacy)
+    yield _privacy(result.privacy, in_one=result.band is not None)
     yield _estimand(result)
     limits = result.privacy.caveats(result.model.n)
     yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), limits)
@@ -108,9 +114,11 @@ def _set_aside(result: FitResult) -> Section:
     )
 
 
-def _privacy(privacy: Privacy) -> Section:
+def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
+    """``in_one`` says that the coefficients and their matrices are one release."""
+    steps = _STEPS | _IN_ONE if in_one else _STEPS
     spent = tuple(
-        f"{_STEPS.get(event.step, event.step)}: {event.share.amount} ({event.mechanism})" for event in privacy.events
+        f"{steps.get(event.step, event.step)}: {event.share.amount} ({event.mechanism})" for event in privacy.events
     )
     if not privacy.private:
         return Section("Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent)
@@ -146,8 +154,8 @@ def _estimand(result: FitResult) -> Section:
         (
             f"Each interval is about {model.estimand()}.",
             *result.published(),
-            f"Coefficients are in the units of the columns. They were fitted by {model.mechanism} with the recipe "
-            f"“{model.recipe}” on {result.records} records.",
+            f"{_UNITS[model.of]} They were fitted by {model.mechanism} with the recipe “{model.recipe}” on "
+            f"{result.records} records.",
         ),
     )
 
@@ -162,8 +170,16 @@ def _citation(result: FitResult, title: str) -> Section:
             f"{title}. Regression estimates with confidence intervals, {kind}"
             + (f", release {release}" if release else "")
             + f". Report by dpinfer {version('dpinfer')}.",
-            "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
-            "Journal of Privacy and Confidentiality 9(1), 2019"
-            + ("." if result.model.recipe == "paper" else f", with the recipe “{result.model.recipe}” of dpinfer."),
+            _method(result.model.recipe),
         ),
+    )
+
+
+def _method(recipe: str) -> str:
+    if recipe == "least squares":
+        return "Method: least squares in a released geometry, docs/linear.md of dpinfer."
+    return (
+        "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
+        "Journal of Privacy and Confidentiality 9(1), 2019"
+        + ("." if recipe == "paper" else f", with the recipe “{recipe}” of dpinfer.")
     )

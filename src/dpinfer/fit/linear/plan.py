@@ -1,14 +1,16 @@
 """How a budget is shared among the releases of a least-squares fit.  Frozen and free of data."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.aside import SQUARES, TYPICAL
 from dpinfer.maths.histograms import ZOOMS, histogram
 from dpinfer.maths.laws import deviation
-from dpinfer.maths.moments import SquaresScales
+from dpinfer.maths.moments import Columns, SquaresScales
 from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import BoundedSum, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
@@ -75,6 +77,18 @@ class LinearPlan:
     def promise(self) -> Budget:
         """The cost, in the terms it was asked for."""
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
+
+    def strength(self, columns: Columns, n: float) -> float:
+        """What a typical one of ``columns`` would have over what it takes to be reported: a rule of thumb.
+
+        Typical is a level that N = n/20 records have, in a direction of squared length v² = κd/20, at least 1.  It
+        takes N >= 15 and N >= 3 h v², h the noise of the curvature.  And it takes a curvature n/κd of all columns that
+        is clear of the norm h sqrt(2d) of its noise, N >= h v² sqrt(2d): noise that bends all directions sets columns
+        aside long before it hides one of them.
+        """
+        scales, d = self.scales(), len(columns)
+        noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
+        return n * TYPICAL / max(SQUARES.events, noise * max(SQUARES.signal, math.sqrt(2 * d)))
 
     def scales(self, step: int = -1) -> SquaresScales:
         """The noise of every release, from public facts; ``step`` is which of the steps towards the estimate."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpinfer.data.design import Design
 from dpinfer.data.source import Source
-from dpinfer.fit.geometry import Setting, crude_moments, in_units, published, refined_moments, to_box
+from dpinfer.fit.geometry import Setting, crude_moments, in_units, overloaded, published, refined_moments, to_box
 from dpinfer.fit.linear.plan import ALL, CAUTIOUS, ROBUST, LinearPlan
 from dpinfer.fit.recipe import privacy
 from dpinfer.maths.arrays import Array
@@ -89,9 +89,9 @@ class Linear:
         """Sums over records, all of them."""
         return self.plan.releases().all
 
-    def advice(self, n: int) -> str:  # noqa: ARG002
-        """Nothing yet."""
-        return ""
+    def advice(self, n: int) -> str:
+        """A warning where a typical column has less than twice what it takes to be reported."""
+        return overloaded(self.plan.strength(self.design.columns, n), len(self.design.names), n)
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """All releases, then post-processing.
@@ -231,7 +231,7 @@ class Linear:
 
     def _model(self, n: int) -> Model:
         return Model(
-            loss="squared error",
+            loss="Huber" if self.plan.target == ROBUST else "squared error",
             penalty=0.0,
             n=n if self.neighbours is Neighbours.REPLACE else None,
             target=self.plan.target,

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.aside import BINARY, SURE_EVENTS
+from dpinfer.maths.aside import BINARY, SURE_EVENTS, TYPICAL
 from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.cost import scale_with_ridge
 from dpinfer.maths.laws import deviation
@@ -27,7 +27,6 @@ BinaryLoss = Logistic | CappedLogistic
 TARGET_LOSS: dict[str, BinaryLoss] = {WEIGHTED: CappedLogistic(), UNWEIGHTED: Logistic()}
 """What the fit minimises: the unweighted target's point is the ordinary coefficient, whatever the model."""
 _STEPS = ("crude moments", "moments", "estimate", "matrices")
-_TYPICAL = 1 / 20  # the share of records with a typical level
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,8 @@ class GeometryPlan:
         box.  It takes N >= 3 h v² and N >= 2.33 hypot(σ v, h v²), and N >= 8.
         """
         scales, d = self.scales(), len(columns)
-        number = CURVATURE * n * _TYPICAL
-        length2 = columns.norm2 if self.target == UNWEIGHTED else max(1.0, scales.kappa(d, n) * d * _TYPICAL)
+        number = CURVATURE * n * TYPICAL
+        length2 = columns.norm2 if self.target == UNWEIGHTED else max(1.0, scales.kappa(d, n) * d * TYPICAL)
         noise = scales.hessian * length2
         needed = (BINARY.events, BINARY.signal * noise, SURE_EVENTS * math.hypot(scales.gradient * length2**0.5, noise))
         return number / max(needed)

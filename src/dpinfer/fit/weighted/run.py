@@ -13,7 +13,7 @@ import numpy as np
 
 from dpinfer.data.design import Design
 from dpinfer.data.source import Source
-from dpinfer.fit.geometry import Setting, crude_moments, in_units, published, refined_moments
+from dpinfer.fit.geometry import Setting, crude_moments, in_units, overloaded, published, refined_moments
 from dpinfer.fit.recipe import privacy
 from dpinfer.fit.weighted.plan import WEIGHTED, GeometryPlan, risk_of
 from dpinfer.maths.arrays import Array
@@ -29,12 +29,10 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
-from dpinfer.result import text
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Model
 
 _NEVER = 40.0  # deviations: a normal number beyond has a chance of 10⁻³⁴⁹
-_AMPLE = 2.0  # times what it takes to be reported: columns share what they say
 
 
 @dataclass(frozen=True)
@@ -60,14 +58,7 @@ class Weighted:
 
     def advice(self, n: int) -> str:
         """A warning where a typical column has less than twice what it takes to be reported."""
-        strength = self.plan.strength(self.design.columns, n)
-        if strength >= _AMPLE:
-            return ""
-        return (
-            f"{len(self.design.names)} coefficients are more than this budget carries at {n:,} records: a level with "
-            f"one record in twenty would have {strength:.1g} times what it takes to be reported, and twice is safe. "
-            f"Expect many to be set aside; {'; '.join(text.REMEDIES)}"
-        )
+        return overloaded(self.plan.strength(self.design.columns, n), len(self.design.names), n)
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Four releases, then post-processing.
