@@ -84,7 +84,7 @@ def fit(
     """
     gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
     result = recipe.run(gate, source.read() if isinstance(source, Pending) else source)
-    return replace(result, question=subject.question)
+    return result if subject.question is None else replace(result, question=subject.question)
 
 
 def privacy(gate: Gate, budget: Budget) -> Privacy:
