@@ -170,4 +170,4 @@ def _public(column: Column, reference: Level | None) -> str:
         return ", ".join(f"{level} (reference)" if level == reference else str(level) for level in column.levels)
     if isinstance(column, Number) and column.kind == "boolean":
         return "False or True"
-    return f"from {column.low:,.6g} to {column.high:,.6g} {column.unit}".rstrip()
+    return f"from {column.low:,.15g} to {column.high:,.15g} {column.unit}".rstrip()
