@@ -96,6 +96,7 @@ BAD_SPECS = {
     "output below a file": (other(release="table.csv/x"), "name another"),
     "output a device": (other(release="/proc/nothing"), "'/proc/nothing'", "name another"),
     "level": (GOOD + "level = 95\n", "[output] level", "between 0 and 1"),
+    "level below a half": (GOOD + "level = 0.05\n", "[output] level", "at least 0.5"),
 }
 REFUSED = {
     "overspent": (other(**{"rho = 0.5": "rho = 5"}), "rho = 1 left of 1", "lower its budget"),

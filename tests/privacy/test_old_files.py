@@ -80,13 +80,19 @@ def test_an_old_result_is_read():
 
 
 def test_a_result_of_version_2_is_read():
-    """It had no band, and did not say what a row counts: one record, that is."""
+    """It had neither a band nor a question, texts for what is no number, and did not say what a row counts."""
     old = (GOLDEN / "result_v2_geometry.json").read_text(encoding="utf-8")
     result = dp.FitResult.from_json(old)
-    assert result.band is None
-    saved = json.loads(result.to_json())
+    assert result.band is result.question is None
+    saved, before = json.loads(result.to_json()), json.loads(old)
     assert saved["model"].pop("whom") == codec.encode(Unit())
-    assert saved == json.loads(old) | {"version": 3, "band": None}
+    assert saved.pop("reading")["coefficients"][0]["name"] == "(Intercept)"
+    shown, used = saved.pop("estimate"), saved.pop("in_predictions")
+    assert used == before.pop("estimate")
+    assert [number is not None for number in shown] == result.reported.tolist()
+    assert json.dumps(saved) == json.dumps(before | {"version": 3, "band": None, "question": None}).replace(
+        '"nan"', "null"
+    )
     assert result.reported.any()
 
 

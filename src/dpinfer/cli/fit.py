@@ -161,14 +161,8 @@ def preview(job: Job, talk: Screen) -> None:
     seen = f"the names and types of the columns{ids}" if unit.many else "the shape of the table"
     talk.show(screen.title(f"Dry run: nothing was read but {seen}"), screen.facts(facts))
     talk.give(
-        {
-            "dry_run": True,
-            **_numbered(n if public else None, unit),
-            "coefficients": names,
-            "warning": advice or None,
-            "entry": _listed(entry),
-        }
-        | {"ledger": account and account.state(), "after": after}
+        {"dry_run": True, **_numbered(n if public else None, unit), "coefficients": names, "warning": advice or None}
+        | {"entry": _listed(entry), "ledger": account and account.state(), "after": after}
     )
     if after["allowed"] is False:
         raise dp.LedgerError(after["reason"])
@@ -271,7 +265,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     facts = {
         "Privacy": f"{privacy.budget}; protects {privacy.unit}",
         "Ledger": booked,
-        "Estimand": "\n".join([model.estimand(), *result.published()]),
+        "Estimand": "\n".join([model.estimand(), *result.intercepts(job.level), *result.published()]),
         "Reading": "the intervals count the sampling error and the privacy noise; Noise is the privacy noise's part of "
         "the variance",
         "Written": ", ".join(str(path) for path in paths),
@@ -285,19 +279,19 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
         (facts["Set aside"],) = text.no_estimates(result.table(job.level))
         facts["Because"] = "\n".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
     question = f"{' '.join(job.data.formula.split())}, {result.records} {model.whom.word}"
+    question = "\n".join([question, *(result.question.sentences() if result.question else [])])
     head = screen.title(f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}")
     return [head, screen.coefficients(result, job.level), "", screen.facts(facts)]
 
 
 def _receipt(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> dict[str, Any]:
     return {
-        "booked": result.privacy.booked,
-        "release": result.privacy.release,
-        "budget": result.privacy.budget,
-        "unit": result.privacy.unit,
+        **{key: getattr(result.privacy, key) for key in ("booked", "release", "budget", "unit")},
+        "question": result.question and result.question.asked,
         **_numbered(result.model.n, result.model.whom),
         "level": job.level,
         "coefficients": result.table(job.level),
+        "intercept_at_0": result.ordinary_intercept(job.level),
         "ledger": account and account.state(),
         "files": [str(path) for path in paths],
     }

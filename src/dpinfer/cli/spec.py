@@ -37,6 +37,7 @@ _SEED = ("a whole number, 0 or more", lambda value: type(value) is int and value
 _POSITIVE = ("a number above 0 (1e-20 to 1e20)", lambda value: _number(value) and 1e-20 <= value <= 1e20)
 _NOT_NEGATIVE = ("0 or a number above (to 1e20)", lambda value: _number(value) and 0 <= value <= 1e20)
 _INSIDE = ("a number strictly between 0 and 1", lambda value: _number(value) and 0 < value < 1)
+_LEVEL = ("a number between 0 and 1, at least 0.5", lambda value: _number(value) and 0.5 <= value < 1)
 _SHARES = ("three positive numbers: [2, 1, 1]", lambda v: type(v) is list and [*map(_POSITIVE[1], v)] == [True] * 3)
 _FILE = ("a path in quotes", _TEXT[1])
 _FORMULA = (_TEXT[0], lambda value: isinstance(value, str) and bool(value.strip()))  # may have several lines
@@ -61,8 +62,8 @@ RULES: dict[str, dict[str, _Rule]] = {
         "neighbours": _one_of("replace", "add-remove", "replace-unit", "add-remove-unit"),
         "ledger": _FILE,
     },
-    "output": {"folder": _FILE, "title": _TEXT, "level": _INSIDE},
-    "study": {"replicates": _COUNT, "seed": _SEED, "level": _INSIDE, "device": _TEXT, "checkpoint": _FLAG},
+    "output": {"folder": _FILE, "title": _TEXT, "level": _LEVEL},
+    "study": {"replicates": _COUNT, "seed": _SEED, "level": _LEVEL, "device": _TEXT, "checkpoint": _FLAG},
 }
 _OPTIONS = {("data", "path"): "DATA", ("output", "folder"): "--out"}
 _BUDGET = ("epsilon", "delta", "rho", "none")

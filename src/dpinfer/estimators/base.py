@@ -1,5 +1,6 @@
 """What the classifiers and the regressors share: parameters, reading, fitting, the linear prediction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -9,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from dpinfer.data import table as tables
+from dpinfer.data.columns import Level, Number
 from dpinfer.data.design import Design, Scale
 from dpinfer.data.formula import parse
 from dpinfer.data.ids import identities
@@ -28,6 +30,7 @@ from dpinfer.maths.losses import Loss
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import Budget, NoPrivacy
+from dpinfer.result.question import Question
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 
@@ -61,6 +64,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """Take what is public about the outcome from the parameters or, with a formula, from its left side."""
         raise NotImplementedError
 
+    def _explained(self) -> tuple[Sequence[Level], tuple[float, float] | None]:
+        """With arrays, the two labels or the range of the outcome."""
+        raise NotImplementedError
+
     def _outcomes(self, y: Any, scale: Scale) -> Array:
         """The outcomes of an array or a list as a source wants them."""
         raise NotImplementedError
@@ -90,7 +97,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """
         design, source = self.read(X, y, units, weights)
         recipe = self.recipe(design, source.n)
-        self.result_ = fit(recipe, source, self._subject(design.unit), self.ledger, self.insecure_seed)
+        self.result_ = fit(recipe, source, self._subject(design), self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         geometry, first = self.result_.geometry, int(design.intercept)
         intercept, slopes = float(self.result_.estimate[:first].sum()), self.result_.estimate[first:]
@@ -128,15 +135,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         response, terms = parse(self.formula, self.schema)
         assert self.schema is not None
         design = Design.of_formula(response, terms, self.kind, self.schema.whom)
-        return entry(self.recipe(design, n), n, self._subject(design.unit))
+        return entry(self.recipe(design, n), n, self._subject(design))
 
-    def _subject(self, unit: Unit) -> Subject:
-        """What the ledger is told about the fit."""
+    def _subject(self, design: Design) -> Subject:
+        """What the ledger and the result are told about the fit."""
         if self.formula is None:
-            return Subject(unit.name)
+            named = zip(design.names[1:], design.low[1:].tolist(), design.high[1:].tolist(), strict=True)
+            question = Question.of_arrays([Number(*facts) for facts in named], *self._explained())
+            return Subject(design.unit.name, question=question)
         assert self.schema is not None
         purpose = f"{type(self).__name__}: {' '.join(self.formula.split())}"
-        return Subject(unit.name, purpose, self.schema.digest())
+        question = Question.of_formula(self.formula, *parse(self.formula, self.schema))
+        return Subject(design.unit.name, purpose, self.schema.digest(), question)
 
     def _linear(self, X: Any) -> Array:
         """Intercept plus coefficients times columns, in original units."""

@@ -1,5 +1,6 @@
 """The models: logistic regression, support vector machine, least squares, robust and quantile regression."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             raise InputError("declare two different classes=(negative, positive)")
         self.classes_ = declared
         return UNSCALED
+
+    def _explained(self) -> tuple[Sequence[Level], None]:
+        return self.classes_.tolist(), None
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:  # noqa: ARG002
         """-1 and +1 for the declared classes, NaN for anything else."""
@@ -160,6 +164,9 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         except (TypeError, ValueError):
             raise InputError("outcome must be a pair (low, high) of numbers") from None
         return Scale.of_range(low, high)
+
+    def _explained(self) -> tuple[Sequence[Level], tuple[float, float] | None]:
+        return (), self.outcome
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:
         values = vector(numbers("y", y, "a regression needs a numeric outcome", depth=1))

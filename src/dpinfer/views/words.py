@@ -7,10 +7,15 @@ from importlib.metadata import version
 
 from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.result import text
+from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import SIGN, Privacy
 
 NOT_PRIVATE = "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is protected."
+MAY_NOT = (
+    "What may not be concluded: that there is no effect where an interval holds 0; that an effect is a cause; that "
+    "what was set aside is small; anything about one person."
+)
 _ALARM = 0.05
 _STEPS = {
     "outcome range, 1 of 3": "where the outcome lies, roughly",
@@ -69,14 +74,28 @@ def _power(epsilon: float, delta: float, alarm: float) -> float:
 
 def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
     """All statements of a report, in the order in which they are read."""
+    if result.question is not None:
+        yield _regressed(result, result.question)
     yield _reading(result, level)
     if not result.reported.all():
         yield _set_aside(result)
     yield _privacy(result.privacy, in_one=result.band is not None)
-    yield _estimand(result)
+    yield _estimand(result, level)
     limits = result.privacy.caveats(result.model.n, weighted=result.model.weighted)
     yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), limits)
     yield _citation(result, title)
+
+
+def _regressed(result: FitResult, asked: Question) -> Section:
+    return Section(
+        "What was regressed",
+        (
+            f"{asked.asked}",
+            " ".join([*asked.sentences(), result.usable]),
+            "What was declared about the columns beforehand; values beyond a bound count as the bound:",
+        ),
+        tuple(asked.bounds()),
+    )
 
 
 def _reading(result: FitResult, level: float) -> Section:
@@ -148,12 +167,13 @@ def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
     )
 
 
-def _estimand(result: FitResult) -> Section:
+def _estimand(result: FitResult, level: float) -> Section:
     model = result.model
     return Section(
         "What is estimated",
         (
             f"Each interval is about {model.estimand()}.",
+            *result.intercepts(level),
             *result.published(),
             f"{_UNITS[model.of]} They were fitted by {model.mechanism} with the recipe “{model.recipe}” on "
             f"{result.records} {model.whom.word}.",

@@ -33,8 +33,9 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, Release
+from dpinfer.result.band import Band
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Band, Model
+from dpinfer.result.statements import Model
 
 _RANGE = 2.0  # of a scaled outcome
 _KNEE = 0.1  # the share of records that the robust target clips
