@@ -14,12 +14,12 @@ import dpinfer as dp
 from dpinfer.data.columns import Category, Number, Outcome
 from dpinfer.data.design import Design
 from dpinfer.data.expressions import of_column
+from dpinfer.data.ids import identities
 from dpinfer.data.response import Response
 from dpinfer.data.source import Rows
 from dpinfer.data.table import read
 from dpinfer.data.terms import Terms
 from dpinfer.data.unit import Unit
-from dpinfer.data.values import identities
 from dpinfer.maths.arrays import Indices
 from dpinfer.simulate.draws import Population
 from studies.geometry.designs import factor

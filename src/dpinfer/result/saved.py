@@ -56,7 +56,9 @@ def _reading(result: Estimates) -> dict[str, Any]:
     return {
         "level": _LEVEL,
         "asked": None if result.question is None else result.question.asked,
-        "records_usable": None if result.geometry is None else codec.encode(result.geometry.records, null=True),
+        f"{result.model.whom.word}_usable": None
+        if result.geometry is None
+        else codec.encode(result.geometry.records, null=True),
         "coefficients": [{key: codec.encode(cell, null=True) for key, cell in row.items()} for row in rows],
     }
 

@@ -46,14 +46,14 @@ def line(fit: Estimates) -> str:
     kept, every = int(fit.reported.sum()), len(fit.names)
     privacy = str(fit.privacy.budget).rpartition(" with ")[2] if fit.privacy.private else "NOT PRIVATE"
     count = f"{every} coefficients" if kept == every else f"{kept} of {every} coefficients reported"
-    return text.harmless(f"<FitResult{asked} {count}, {fit.records} records, {privacy}>")
+    return text.harmless(f"<FitResult{asked} {count}, {fit.records} {fit.model.whom.word}, {privacy}>")
 
 
 def caption(fit: Estimates) -> str:
     """What stands with a table wherever it goes: what was asked, how many records, how private."""
     asked = "" if fit.question is None else f"{fit.question.asked}. {' '.join(fit.question.sentences())} "
     privacy = f"{fit.privacy.budget}, protects {fit.privacy.unit}" if fit.privacy.private else "NOT PRIVATE"
-    return f"{asked}{fit.records} records. Privacy: {privacy}."
+    return f"{asked}{fit.records} {fit.model.whom.word}. Privacy: {privacy}."
 
 
 def notes_of(fit: Estimates) -> list[str]:

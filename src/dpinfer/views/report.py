@@ -97,7 +97,7 @@ def _beside(result: FitResult) -> Iterator[dict[str, Any]]:
     asked, geometry = result.question, result.geometry
     public = {} if asked is None else asked.about()
     of_all = {
-        "records": result.model.n if geometry is None else geometry.records,
+        result.model.whom.word: result.model.n if geometry is None else geometry.records,
         "outcome": "" if asked is None else asked.outcome,
         "yes": "" if asked is None or asked.yes is None else asked.yes,
         "formula": "" if asked is None else asked.asked,
