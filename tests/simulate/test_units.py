@@ -6,6 +6,7 @@ from scipy.special import expit
 from statsmodels.api import GLM, WLS, families
 
 import dpinfer as dp
+import people
 from dpinfer.data.source import Rows
 from dpinfer.maths.sums import Block
 from dpinfer.simulate.draws import Population
@@ -203,3 +204,14 @@ def test_a_device_does_not_know_units():
     asked = dp.LogisticRegression(bounds=BOUNDS, budget=dp.PureDP(1.0), penalty=0.1)
     with pytest.raises(dp.InputError, match="without units or weights"):
         dp.simulate.coverage(X, Y, units=IDS, model=asked, device="cpu")
+
+
+def test_a_study_of_a_table_takes_the_unit_from_its_schema():
+    """By schema and formula as by a model: persons are drawn, and the number of rows plays no part."""
+    asked = {"budget": dp.ZCDP(0.5), "replicates": 4, "seed": 2}
+    data, known = people.table(), people.schema()
+    study = dp.simulate.coverage(data, schema=known, formula="y ~ a + b", **asked)
+    model = dp.LogisticRegression("y ~ a + b", schema=known, budget=dp.ZCDP(0.5))
+    again = dp.simulate.coverage(data, model=model, replicates=4, seed=2)
+    assert np.array_equal(study.length, again.length)
+    assert study.setting.startswith(f"{people.PERSONS} units")

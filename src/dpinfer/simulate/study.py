@@ -207,7 +207,9 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
         return trial_of(choose(design, asked.options), population, asked.seed, asked.device)
     if asked.formula is None or y is not None or truth is not None:
         raise InputError("a table is studied with schema= and formula=, and without y or truth=")
-    design, source = read(X, *parse(asked.formula, asked.schema), kind(loss))
+    response, terms = parse(asked.formula, asked.schema)
+    assert asked.schema is not None
+    design, source = read(X, response, terms, kind(loss), asked.schema.whom)
     return trial_of(choose(design, asked.options), _of_source(source), asked.seed, asked.device)
 
 
