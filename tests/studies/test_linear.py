@@ -51,7 +51,8 @@ def test_logarithms_may_be_read_as_least_squares(cell):
 @pytest.mark.parametrize(("rival", "name"), RIVALS, ids=lambda value: str(value)[:40])
 def test_rivals_that_cover_are_longer(rival, name):
     ours, other = BY_NAME[f"{rival['design']}-{rival['budget']}-mean-balanced-replace"], rival["methods"][name]
-    assert other["ordinary"] is None or ours["length"] < other["length"]
+    covers = other["ordinary"] is not None and other["ordinary"] >= ours["ordinary"] - 0.02
+    assert not covers or ours["length"] < other["length"]
 
 
 def test_the_page_is_that_of_the_results():
