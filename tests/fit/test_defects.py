@@ -1,4 +1,4 @@
-"""Three faults that a fit must not have, on data whose truth is known, at (1, 1e-6)."""
+"""Faults that a fit must not have, on data whose truth is known; three of them at (1, 1e-6)."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from dpinfer.data.columns import Category, Number
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
 from dpinfer.maths.sums import Block
+from dpinfer.result.statements import IN_MODEL_FAR, REPORTED
 from dpinfer.simulate.stated import minimum, stated
 from support import fit_weighted
 
@@ -94,3 +95,27 @@ def test_a_separated_level_and_one_with_a_single_event():
     assert often[0] > 0.8
     assert (often[1:4] > 0.95).all()
     assert 0.92 < np.mean(held) <= 0.99
+
+
+def long_tail():
+    """A number that is 0 for most and log-normal for some, with a strong effect, beside twelve plain ones."""
+    rng = np.random.default_rng(0)
+    amount = np.where(rng.random(N) < 0.08, np.minimum(np.exp(8.7 + 0.9 * rng.standard_normal(N)), 1e5), 0.0)
+    others = np.clip(rng.standard_normal((N, 12)) / 3.5, -1, 1)
+    eta = -1.2 + 3.2e-4 * amount + others[:, :2] @ [0.6, -0.6]
+    return amount, others, np.where(rng.random(N) < expit(eta), 1.0, -1.0)
+
+
+def test_a_long_tail_is_named_with_what_helps():
+    """No quadratic follows it: where it stays in the model its status says so, and a logarithm or bounds do help."""
+    amount, others, labels = long_tail()
+    tame = np.log1p(amount / 1000), np.minimum(amount, 2e4)
+    for values, top in ((amount, 1e5), (tame[0], float(np.log1p(100))), (tame[1], 2e4)):
+        design = Design.of_terms([Number("amount", 0.0, top), *(Number(f"x{j}", -1.0, 1.0) for j in range(12))])
+        rows, plan = design.rows(np.column_stack([values, others])), dp.GeometryPlan(dp.ZCDP(0.5))
+        said = [fit_weighted(Rows.of(rows, labels), design, plan, None, seed).status[1] for seed in range(8)]
+        if top == 1e5:
+            assert REPORTED not in said
+            assert said.count(IN_MODEL_FAR) >= 3
+        else:
+            assert set(said) == {REPORTED}

@@ -32,6 +32,7 @@ from dpinfer.result.statements import (
     DROPPED,
     FEW_EVENTS,
     IN_MODEL,
+    IN_MODEL_FAR,
     IN_MODEL_FEW,
     LEFT_OUT,
     REPORTED,
@@ -332,7 +333,8 @@ def test_many_columns_few_records_and_absurd_bounds():
 
 
 def test_words_for_what_is_set_aside():
-    assert len({DROPPED, LEFT_OUT, IN_MODEL, IN_MODEL_FEW, UNIDENTIFIED, FEW_EVENTS, REPORTED}) == 7
+    words = {DROPPED, LEFT_OUT, IN_MODEL, IN_MODEL_FAR, IN_MODEL_FEW, UNIDENTIFIED, FEW_EVENTS, REPORTED}
+    assert len(words) == 8
     assert left_out(DROPPED, None, []) == DROPPED
     assert left_out(LEFT_OUT, None, ["a", "b"]) == f"{LEFT_OUT}; its effect may be in a, b"
     assert left_out(LEFT_OUT, "a", ["b"]) == "left out: cannot be told apart from a at this budget"

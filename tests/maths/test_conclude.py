@@ -102,6 +102,16 @@ def test_a_column_that_stays_is_never_believed_to_be_unrelated():
     assert move_of_1(coupled(0.0, 20.0)) >= move_of_1(coupled(0.0, 1e-6))
 
 
+@pytest.mark.parametrize(("slope", "noise", "far"), [(500.0, 2.0, [3]), (50.0, 2.0, []), (500.0, 300.0, [])])
+def test_a_number_that_stays_is_far_if_its_step_is_long_and_no_noise(slope, noise, far):
+    fit = replace(coupled(0.0, 1.0), gradient=np.array([0.0, 0.0, 0.0, slope]))
+    fit = replace(fit, scales=replace(fit.scales, gradient=noise))
+    kept, stays = np.array([0, 1, 2]), np.array([3])
+    assert split(fit, kept, stays, block(fit, kept)).far.tolist() == far
+    dummy = replace(fit, ends=np.array([[-0.2, 0.8]] * 4))
+    assert split(dummy, kept, stays, block(dummy, kept)).far.tolist() == []
+
+
 def test_a_strong_unrelated_column_stays_and_a_twin_leaves():
     """Leaving out a large, unrelated effect moves the gradient by a lot; a twin's effect is taken over."""
     back, h = np.eye(4), replace(SCALES, hessian=3.0)

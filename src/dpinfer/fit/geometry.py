@@ -26,6 +26,7 @@ from dpinfer.result.statements import (
     DROPPED,
     FEW_EVENTS,
     IN_MODEL,
+    IN_MODEL_FAR,
     IN_MODEL_FEW,
     LEFT_OUT,
     REPORTED,
@@ -150,6 +151,7 @@ def _status(
         words[j] = left_out(words[j], names[same[j]] if j in same else None, carriers)
     words[kept[said.silent]] = IN_MODEL
     words[kept[np.intersect1d(said.silent, said.few)]] = IN_MODEL_FEW
+    words[kept[said.far]] = IN_MODEL_FAR
     if not len(said.reported):
         words[kept] = UNIDENTIFIED
     words[kept[said.reported]] = REPORTED

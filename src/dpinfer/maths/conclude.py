@@ -12,12 +12,14 @@ the model,
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpinfer.maths.allowed import AllowedLaw, no_law
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.aside import Block, Estimate, Fitted, block, events, reportable
+from dpinfer.maths.aside import FARTHEST, Block, Estimate, Fitted, block, events, reportable
 from dpinfer.maths.entering import Shape
 from dpinfer.maths.moments import raised
+from dpinfer.maths.posterior import SURE
 
 _KNOWN = 0.5  # least information on N, in units of its noise
 _RELATED = 0.02  # least correlation that a column of N is believed to have with a column of S
@@ -31,7 +33,8 @@ class Split:
     The estimate is ``coef``, ``start`` plus the debiasing ``step``; ``beside`` are the working values of N, and
     ``shift`` moves the centre of N.  The variance of the estimate has three parts: ``sampling``, ``noise`` (b, and the
     noise of H in the step and in H r'), and ``moved``, the second moment of what the error of N adds.  ``bent`` is the
-    second-order allowance; ``vague`` says that N leaves the intercept open.
+    second-order allowance; ``vague`` says that N leaves the intercept open; ``far`` are the numbers of N that are
+    surely too far from fitted for a quadratic.
     """
 
     stays: Indices
@@ -44,6 +47,7 @@ class Split:
     moved: Array
     bent: Array
     vague: bool
+    far: Indices
 
     @property
     def coef(self) -> Array:
@@ -97,7 +101,7 @@ def split(fit: Fitted, S: Indices, N: Indices, some: Block) -> Split:
     shift = np.where(fit.dummy[N], -fit.centre[N], 0.0)  # the intercept: at the reference level of N
     start, beside = fit.coef[S] + taken[: len(S)], fit.coef[N] + taken[len(S) :]
     start[0] += shift @ beside
-    moved, vague = _moved(fit, N, some, (gradient, total, shift))
+    moved, vague, far = _moved(fit, N, some, (gradient, total, shift))
     return Split(
         stays=N,
         beside=beside,
@@ -109,6 +113,7 @@ def split(fit: Fitted, S: Indices, N: Indices, some: Block) -> Split:
         moved=moved,
         bent=step**2 * np.where(fit.dummy[S], 1.0, fit.spread[S]) / 2 * (not fit.rules.quadratic),
         vague=bool(vague > influence[:, 0] @ total @ influence[:, 0]),
+        far=far,
     )
 
 
@@ -129,8 +134,8 @@ def _known_part(fit: Fitted, some: Block, step: Array, variance: Array) -> float
     return float(np.sqrt(max(0.0, 1 - by_gradient) / (1 + by_hessian)))
 
 
-def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Array]) -> tuple[Array, float]:
-    """Second moment of the move of θ_S by the error of θ_N, and that of the intercept with the noise of Γ.
+def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Array]) -> tuple[Array, float, Indices]:
+    """Second moment of the move of θ_S by the error of θ_N, that of the intercept with the noise of Γ, and what is far.
 
     θ_N is held at its released value in the equation of S, so its error δ moves θ_S by -Γδ.  Γ is not used in the
     estimate; that its released value has noise is no error, and is taken off: a = E_S H_SS⁻¹ has E(aᵀZb)² at least
@@ -139,7 +144,7 @@ def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Arra
     weak.
     """
     if not len(N):
-        return np.zeros(some.inverse.shape), 0.0
+        return np.zeros(some.inverse.shape), 0.0, N
     gradient, total, shift = known
     h, E, EN = fit.scales.hessian, some.back, fit.back[:, N]
     coupling = some.inverse @ (E.T @ fit.hessian @ EN)
@@ -147,18 +152,29 @@ def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Arra
     unit = np.sqrt(h) * np.linalg.norm(own, axis=0)
     information = raised(own.T @ fit.hessian @ own / np.outer(unit, unit) - np.eye(len(N)), _KNOWN)
     inner, slope = np.linalg.inv(information) / np.outer(unit, unit), own.T @ gradient
-    error = inner @ (own.T @ total @ own + np.outer(slope, slope)) @ inner
+    step, spread = inner @ slope, inner @ (own.T @ total @ own) @ inner
+    error = spread + np.outer(step, step)
     coupling[0] -= shift
     whole = coupling @ error @ coupling.T
     a = E @ some.inverse
     known_move = whole - h**2 / 2 * np.trace(error @ (own.T @ own)) * (a.T @ a)
     least = _RELATED**2 * np.trace(np.linalg.solve(inner, error)) / some.information
-    return known_move + np.diag(np.maximum(least - np.diag(known_move), 0.0)), float(whole[0, 0])
+    moved = known_move + np.diag(np.maximum(least - np.diag(known_move), 0.0))
+    return moved, float(whole[0, 0]), N[_far(fit, N, step, np.sqrt(np.diag(spread)))]
+
+
+def _far(fit: Fitted, N: Indices, step: Array, unsure: Array) -> npt.NDArray[np.bool_]:
+    """Numbers whose step is surely not noise, and beyond what a quadratic around the estimate is of use for."""
+    reach = np.where(np.isnan(fit.ends[N, 0]), 1 + np.abs(fit.centre[N]), 0.0)
+    far = (np.abs(step) * reach > FARTHEST) & (np.abs(step) > SURE * unsure)
+    return np.asarray(far & (not fit.rules.quadratic))
 
 
 @dataclass(frozen=True, eq=False)
 class Conclusion:
     """Places among the columns of the fit: reported with an interval, in the model without one, with too few events.
+
+    ``far`` are those in the model without an interval that are surely far from fitted.
 
     ``coef`` has a number for every column of the fit, 0 for what is left out; ``centre`` is where its intercept is the
     linear predictor.  ``law`` is the law of the error of what is reported.
@@ -167,6 +183,7 @@ class Conclusion:
     reported: Indices
     silent: Indices
     few: Indices
+    far: Indices
     coef: Array
     centre: Array
     law: AllowedLaw
@@ -197,6 +214,7 @@ def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
         reported=kept[clear],
         silent=np.concatenate([kept[~clear], best.stays]),
         few=np.flatnonzero(~seen.enough),
+        far=best.far,
         coef=coef,
         centre=centre,
         law=law.mapped(np.eye(len(kept))[clear]),
@@ -208,7 +226,7 @@ def nothing(found: Estimate, shape: Shape, centre: Array, seed: int) -> Conclusi
     kept, none = shape.kept, shape.kept[:0]
     coef = shape.preconditioner.T @ found.coef
     coef[0] = centre[kept] @ coef
-    return Conclusion(none, np.arange(len(kept)), none, coef, centre[kept], no_law(seed))
+    return Conclusion(none, np.arange(len(kept)), none, none, coef, centre[kept], no_law(seed))
 
 
 def _semidefinite(moved: Array, scale: Array) -> Array:

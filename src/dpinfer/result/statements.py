@@ -16,6 +16,10 @@ REPORTED = "reported"
 """The status of a coefficient with an interval; every other status says why there is none."""
 IN_MODEL = "in the model without an interval: not clear of the noise at this budget"
 IN_MODEL_FEW = "in the model without an interval: too few events of one kind"
+IN_MODEL_FAR = (
+    "in the model without an interval: its tail is too long for it to be fitted, and others may be off by part of its "
+    "effect; tighter bounds or a logarithm would help"
+)
 LEFT_OUT = "left out: not clear of the noise at this budget"
 FEW_EVENTS = "left out: too few events of one kind"
 DROPPED = "left out before the fit: too little information at this budget"
