@@ -25,7 +25,7 @@ PAGE = (Path(__file__).parent.parent / "docs/models.md").read_text(encoding="utf
         ("CoxPHFitter", "risk sets"),
         ("PanelOLS", "a category with public levels"),
         ("MixedLM", "no sum over records"),
-        ("WLS", "not built yet"),
+        ("WLS", "weights= of fit"),
         ("IV2SLS", "not built yet"),
         ("QuantReg", "use dp.QuantileRegression"),
         ("HuberRegressor", 'dp.LinearRegression with target "robust"'),

@@ -363,3 +363,15 @@ def test_predictions_need_no_ids():
 def test_an_id_may_be_a_declared_column_of_another_formula():
     declared = dp.Schema.parse(AVERAGE + COLUMNS + '[columns.person]\ntype = "integer"\nlow = 0\nhigh = 9\n')
     assert dp.LogisticRegression("y ~ a", schema=declared, budget=ZCDP).fit(SMALL).result_.model.n == 150
+
+
+def test_a_row_that_cannot_be_used_takes_nothing_from_the_others_of_its_unit():
+    """Waves that are missing: a person counts as much as without these rows."""
+    broken = TABLE.copy()
+    lost = np.random.default_rng(4).random(len(broken)) < 0.4
+    broken.loc[lost, "a"] = np.nan
+    shares = [block(data)[1] for data in (broken, broken[~lost])]
+    found = [np.add.reduceat(np.where(one.rows.any(axis=1), one.shares, 0.0), one.starts) for one in shares]
+    assert sorted(found[0][found[0] > 0.5]) == pytest.approx(sorted(found[1]))
+    assert found[0].max() <= 1
+    assert len(found[0]) == PERSONS

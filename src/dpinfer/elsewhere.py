@@ -43,7 +43,7 @@ class Answer:
 _NO_BOUND = (
     "the slope of its loss has no bound, and a clip that leaves honest intervals was worked out for least squares only"
 )
-_ONE_PERSON = "one row is protected, not the several rows of a person: not built yet"
+_MARGINAL = "effects of single persons are not estimated, only averages over them"
 ANSWERS = (
     Answer("least squares (OLS)", "ols lm leastsquares gaussian normal", "{linear}"),
     Answer(
@@ -100,25 +100,26 @@ ANSWERS = (
         "fixed effects and other panel models",
         "panel panelols fixedeffects fe feols plm within areg reghdfe",
         "{linear} or {logistic} with the groups as a category with public levels: few groups, with many records each",
-        _ONE_PERSON,
+        _MARGINAL,
     ),
     Answer(
         "mixed models and random effects",
         "mixed mixedlm mixedeffects lmer lme glmer glmm randomeffects multilevel hierarchical",
         "{linear} or {logistic} with the groups as a category with public levels: few groups, with many records each",
-        "its likelihood is no sum over records; and " + _ONE_PERSON,
+        "its likelihood is no sum over records; and " + _MARGINAL,
     ),
     Answer(
         "GEE and clustered standard errors",
         "gee clustered cluster clusterrobust",
-        "{linear} or {logistic} on a table with one row a person, made beforehand by a public rule",
-        _ONE_PERSON,
+        "{linear} or {logistic} with ids, in [unit] of a schema or as units= of fit: whole persons are protected, and "
+        "the intervals are clustered",
+        "it is there",
     ),
     Answer(
         "survey weights, weighted least squares",
         "wls weighted weightedleastsquares survey svyglm surveyglm surveyweights",
-        "{linear} or {logistic} without the weights, with the columns that the weights were made from in the formula",
-        "a weight multiplies what one record can do, and needs a public bound: not built yet",
+        "{linear} or {logistic} with weights, in [weights] of a schema or as weights= of fit, and a public bound",
+        "it is there",
     ),
     Answer(
         "generalised least squares and HC standard errors",

@@ -6,7 +6,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import dpinfer.fit.weighted.releases
 import numpy as np
 import pytest
 from scipy.stats import beta

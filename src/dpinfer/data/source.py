@@ -126,7 +126,8 @@ class Rows:
         """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
 
         ``units`` has a number a row, below 0 where the id is missing: such a row counts for nothing, and is no unit.
-        Without it each row is one.  ω are the ``weights``, 1 by default.  A row without a positive one is a zero row,
+        Without it each row is one.  ω are the ``weights``, 1 by default, and 0 for a row that could not be encoded: it
+        takes nothing from the other rows of its unit.  A row without a positive one is a zero row,
         and so is one whose part of its unit is so small that floats would lose it.  ``number`` is that of the units,
         where it was declared.
 
@@ -134,7 +135,7 @@ class Rows:
         """
         rows, labels = self.block.rows, self.block.labels
         omega = np.ones(len(rows)) if weights is None else np.where(np.isfinite(weights), weights, 0.0)
-        omega = np.clip(omega / most, 0.0, _HEAVIEST)
+        omega = np.where(rows.any(axis=1), np.clip(omega / most, 0.0, _HEAVIEST), 0.0)  # of what can be used
         starts, total = None, omega
         if units is not None:
             order = np.argsort(units, kind="stable")

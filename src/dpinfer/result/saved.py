@@ -56,7 +56,7 @@ def _reading(result: Estimates) -> dict[str, Any]:
     return {
         "level": _LEVEL,
         "asked": None if result.question is None else result.question.asked,
-        f"{result.model.whom.word}_usable": None
+        f"{result.model.whom.word}_usable" if result.model.whom.whole else "total_weight": None
         if result.geometry is None
         else codec.encode(result.geometry.records, null=True),
         "coefficients": [{key: codec.encode(cell, null=True) for key, cell in row.items()} for row in rows],

@@ -77,6 +77,8 @@ class Model:
         if self.target == "unpenalised":
             return f"the minimiser of the population risk {risk}, {where}"
         size = "c‖θ‖²" + (f"/{self.unit:.6g}" if self.unit != 1 else "")
+        if not self.whom.whole:
+            risk += ", E the mean over units of what their rows add, so that c weighs the more the less a row counts,"
         other = "" if self.of == "margin" else "; for the coefficients of ordinary least squares use LinearRegression"
         return (
             f"the minimiser of the penalised population risk {risk} plus {size}, c = {self.penalty:.6g}, {where}; "

@@ -92,12 +92,19 @@ def csv(result: FitResult, *, level: float = 0.95) -> str:
     return written.getvalue()
 
 
+def _total(result: FitResult) -> dict[str, Any]:
+    """How many records or units there are, as far as it is told; or what all rows count together."""
+    whom, geometry = result.model.whom, result.geometry
+    number = result.model.n if geometry is None else geometry.records
+    return {whom.word if whom.whole else "total_weight": number if whom.whole or geometry is not None else None}
+
+
 def _beside(result: FitResult) -> Iterator[dict[str, Any]]:
     """What stands beside each row of the table in a CSV file."""
     asked, geometry = result.question, result.geometry
     public = {} if asked is None else asked.about()
     of_all = {
-        result.model.whom.word: result.model.n if geometry is None else geometry.records,
+        **_total(result),
         "outcome": "" if asked is None else asked.outcome,
         "yes": "" if asked is None or asked.yes is None else asked.yes,
         "formula": "" if asked is None else asked.asked,

@@ -39,6 +39,7 @@ from dpinfer.result.statements import Model
 
 _RANGE = 2.0  # of a scaled outcome
 _KNEE = 0.1  # the share of records that the robust target clips
+_BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
 _CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
 _ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
 
@@ -63,10 +64,11 @@ class Range:
 
 @dataclass(frozen=True)
 class Clip:
-    """The clip of influences w‖u‖|r|, and the mean of what it takes off."""
+    """The clip of influences w‖u‖|r|, the mean of what it takes off, and a usual size of one, where it is known."""
 
     size: float
     excess: float
+    usual: float | None = None
 
 
 @dataclass(frozen=True)
@@ -152,15 +154,21 @@ class Linear:
         caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
         tail = Tail(counts, shape.n, plan.counts(booked), _RANGE, caution)
         if plan.target == ROBUST:
-            return Clip(tail.point(_KNEE), 0.0)
-        return Clip(*tail.clip(np.sqrt(len(shape.kept)) * scales.gradient / shape.n))
+            return Clip(tail.point(_KNEE), 0.0, tail.point(_BEYOND_ONE))
+        clip = tail.clip(np.sqrt(len(shape.kept)) * scales.gradient / shape.n)
+        return Clip(*clip, tail.point(_BEYOND_ONE))
 
     def _step(self, gate: Gate, booked: NoisySum, u: Source, shape: Shape, clip: Clip) -> Estimate:
         """Score, curvature and score covariance at the line."""
         stack, robust = Stack.of(self.neighbours), self.plan.target == ROBUST
         released = gate.release(booked, u, clipped_sums(shape.centre, clip.size, stack, robust=robust)).value
         gradient, hessian, score_cov = stack.split(released, len(shape.kept), clip.size)
-        return Estimate(shape.centre, hessian, self._at().clusters(shape.n) * score_cov, gradient)
+        return Estimate(
+            shape.centre,
+            hessian,
+            self._at().clusters(u.n if self.neighbours.counted else shape.n) * score_cov,
+            gradient,
+        )
 
     def _stepped(self, gate: Gate, u: Source, shape: Shape, clip: Clip) -> Shape:
         """The line after all steps but the last: the robust target is not linear, so it takes one of its own."""
@@ -203,7 +211,7 @@ class Linear:
         unit = design.outcome.half
         coef = np.zeros(len(design.names))
         coef[shape.kept], centre[shape.kept] = said.coef, said.centre
-        spread = float(np.sqrt(max(np.trace(found.score_cov), 0.0) / max(np.trace(found.hessian), 1.0)))
+        spread = self._spread(shape, found, clip)
         status, geometry = published(known, shape, said, centre, design, Size(spread / 2, spread, 0.0))
         return FitResult(
             names=design.names,
@@ -217,6 +225,12 @@ class Linear:
             geometry=geometry,
             band=self._band(shape, where, clip),
         )
+
+    def _spread(self, shape: Shape, found: Estimate, clip: Clip) -> float:
+        """A usual residual, for what effects are plausible: by the influences, or where there are none by V over H."""
+        if clip.usual is not None:
+            return self._unit(shape) * clip.usual
+        return float(np.sqrt(max(np.trace(found.score_cov), 0.0) / max(np.trace(found.hessian), 1.0)))
 
     def _band(self, shape: Shape, where: Range, clip: Clip) -> Band:
         """The line and the band around it, in the units of the user."""

@@ -110,7 +110,13 @@ class Weighted:
         stacked = gate.release(fourth, u, risk.stacked_sum(released.value)).value
         hessian, score_cov = risk.unstack(stacked, len(shape.kept))
         gradient = at.scales.ridge * (released.value - shape.centre)
-        return Estimate(released.value, hessian, at.clusters(shape.n) * score_cov, gradient, released.mask)
+        return Estimate(
+            released.value,
+            hessian,
+            at.clusters(source.n if self.neighbours.counted else shape.n) * score_cov,
+            gradient,
+            released.mask,
+        )
 
     def _conclude(self, known: Moments, shape: Shape, found: Estimate, centre: Array, seed: int) -> Conclusion:
         """What is said of the columns of the fit; nothing at all where the fit as a whole is not identified."""
