@@ -113,13 +113,11 @@ ANSWERS = (
         "gee clustered cluster clusterrobust",
         "{linear} or {logistic} with ids, in [unit] of a schema or as units= of fit: whole persons are protected, and "
         "the intervals are clustered",
-        "it is there",
     ),
     Answer(
         "survey weights, weighted least squares",
         "wls weighted weightedleastsquares survey svyglm surveyglm surveyweights",
         "{linear} or {logistic} with weights, in [weights] of a schema or as weights= of fit, and a public bound",
-        "it is there",
     ),
     Answer(
         "generalised least squares and HC standard errors",
