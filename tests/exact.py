@@ -1,7 +1,8 @@
 """Exact divergences of Gaussian objective perturbation in one and two dimensions, by quadrature.
 
-The output has the density ν(b_D(θ)) det A_D(θ); a record is its label times its row.  Both densities are normalised on
-the grid, so that the rule's own error cancels to first order.
+The output has the density ν(b_D(θ)) det A_D(θ).  A record enters as f(w·θ + o): for a margin loss w is its label times
+its row and o is 0, for a residual loss w is its row times -1 and o its outcome.  Both densities are normalised on the
+grid, so that the rule's own error cancels to first order.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +13,11 @@ from scipy.special import logsumexp
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets, the ridge (centred at ``centre``) and the scale of the noise."""
+    """Two neighbouring data sets, the ridge (centred at ``centre``) and the scale of the noise.
+
+    ``outcomes`` are the o of the records, first and second: 0 where there are none.  ``weights`` are what the records
+    count, 1 where nothing is said.
+    """
 
     loss: object
     first: tuple
@@ -20,6 +25,8 @@ class Pair:
     ridge: float
     scale: float
     centre: tuple = field(default=None)
+    outcomes: tuple = ((), ())
+    weights: tuple = ((), ())
 
     def divergences(self, points=None):
         """Rényi and hockey-stick divergences of the first output from the second, as two functions."""
@@ -41,15 +48,16 @@ class Pair:
         reach = (9 * self.scale + 2 * self.loss.slope_bound * len(first)) / self.ridge
         axes = [c + np.linspace(-reach, reach, points or (40_001 if dim == 1 else 701)) for c in centre]
         theta = np.stack([grid.ravel() for grid in np.meshgrid(*axes)], axis=1)
-        return [self._log_density(records, theta, centre) for records in (first, second)]
+        return [self._log_density(records, side, theta, centre) for side, records in enumerate((first, second))]
 
-    def _log_density(self, records, theta, centre):
+    def _log_density(self, records, side, theta, centre):
         b, bend = -self.ridge * (theta - centre), np.zeros((len(theta), *2 * [theta.shape[1]]))
         bend[:] = self.ridge * np.eye(theta.shape[1])
-        for record in records:
-            z = theta @ record
-            b -= self.loss.slope(z)[:, None] * record
-            bend += self.loss.curvature(z)[:, None, None] * np.outer(record, record)
+        outcomes, weights = self.outcomes[side] or [0.0] * len(records), self.weights[side] or [1.0] * len(records)
+        for record, outcome, weight in zip(records, outcomes, weights, strict=True):
+            z = theta @ record + outcome
+            b -= weight * self.loss.slope(z)[:, None] * record
+            bend += weight * self.loss.curvature(z)[:, None, None] * np.outer(record, record)
         det = bend[:, 0, 0] if theta.shape[1] == 1 else np.linalg.det(bend)
         return np.log(det) - (b**2).sum(axis=1) / (2 * self.scale**2)
 

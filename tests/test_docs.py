@@ -57,7 +57,7 @@ def follow(story, folder):
 def test_the_guide_can_be_followed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     follow(blocks(GUIDE), tmp_path)
-    for folder in ("release", "release-health", "release-age", "release-90"):
+    for folder in ("release", "release-health", "release-age", "release-90", "release-people"):
         assert (tmp_path / folder / "report.html").exists()
 
 

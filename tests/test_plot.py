@@ -189,7 +189,7 @@ def test_what_is_set_aside_keeps_its_row_without_a_bar():
     assert [label.get_text() for label in axes.get_yticklabels()] == list(result.names)
     assert len(ends(axes, WHOLE)) == len(ends(axes, INNER)) == 2
     row = [text.get_text() for text in axes.texts if text.xy[1] == 1]
-    assert row == ["–", "not identified at this budget"]
+    assert row == ["not identified at this budget"]
     drawn(figure)
 
 

@@ -1,5 +1,7 @@
 """The two regressors: original units, references, declared ranges, coverage of the truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,12 +108,20 @@ def test_the_estimand_is_the_minimiser_of_what_is_printed():
         words = result.model.estimand()
         size = "c‖θ‖², c = 0.02" if divisor == 1 else "c‖θ‖²/80, c = 0.02"
         assert f"E[f(y - θ·x)] with f = {loss} plus {size}, x the bounded row, y the outcome less 60" in words
+        assert words.endswith("for the coefficients of ordinary least squares use LinearRegression")
 
         def objective(theta, loss=loss, divisor=divisor):
             return loss.value(Y - 60 - rows @ theta).mean() + 0.02 * theta @ theta / divisor
 
         theta = optimize.minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9}).x
         assert np.allclose(rows @ theta + 60, CONSTANT @ result.estimate, rtol=1e-4)
+
+
+def test_only_penalised_residuals_are_told_of_least_squares():
+    model = of(dp.HuberRegression, penalty=0.02).fit(X, Y).result_.model
+    assert "LinearRegression" in model.estimand()
+    for other in (replace(model, target="unpenalised"), replace(model, of="margin")):
+        assert "LinearRegression" not in other.estimand()
 
 
 def test_the_estimand_of_a_margin_is_unchanged():
@@ -242,3 +252,54 @@ def test_intervals_cover_the_truth(cls, budget, penalty):
         low, high = model.result_.conf_int().T
         covered += (low <= target) & (target <= high)
     assert not misses_by_chance(covered, replicates).any(), covered / replicates
+
+
+VISITS = dp.Schema.parse(
+    '[columns.visits]\ntype = "integer"\nlow = 0\nhigh = 60\n[columns.age]\ntype = "number"\nlow = 18\nhigh = 90'
+)
+
+
+def visits(n=4000):
+    rng = np.random.default_rng(5)
+    age = rng.uniform(18, 90, n)
+    return pd.DataFrame({"age": age, "visits": rng.poisson(np.exp(0.3 + 0.02 * age))})
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_a_transformed_outcome_is_predicted_in_its_own_units(cls):
+    """The same fit as with the logarithms as an array, and predictions are logarithms, too."""
+    table = visits()
+    options = {"budget": dp.ZCDP(0.5), "insecure_seed": 2}
+    ours = cls("log(1 + visits) ~ age", schema=VISITS, **options).fit(table)
+    X, y = table[["age"]], np.log(1 + table["visits"])
+    theirs = cls(bounds=(18, 90), outcome=(0, np.log(61)), **options).fit(X, y)
+    assert ours.result_.model.loss == theirs.result_.model.loss
+    assert np.allclose(ours.result_.conf_int(), theirs.result_.conf_int(), rtol=1e-7)
+    assert np.allclose(ours.predict(table), theirs.predict(X), rtol=1e-7)
+    assert ours.predict(table).mean() == pytest.approx(y.mean(), rel=0.1)
+
+
+def test_what_a_fit_with_a_transform_books():
+    ledger = dp.Ledger(dp.ZCDP(1.0))
+    model = dp.HuberRegression("log(1 +  visits) ~ age", schema=VISITS, budget=dp.ZCDP(0.5), ledger=ledger)
+    foreseen = model.entry(4000)
+    model.fit(visits())
+    (booked,) = ledger.entries()
+    assert booked.purpose == foreseen.purpose == "HuberRegression: log(1 + visits) ~ age"
+    assert booked.events == foreseen.events
+    assert booked.schema == VISITS.digest()
+
+
+def test_the_range_of_an_outcome_is_not_given_twice():
+    model = dp.HuberRegression("log1p(visits) ~ age", schema=VISITS, budget=dp.NoPrivacy(), outcome=(0, 5))
+    with pytest.raises(dp.InputError, match="comes from the schema: drop outcome="):
+        model.fit(visits())
+
+
+def test_studies_take_a_transformed_outcome(tmp_path):
+    visits().to_parquet(tmp_path / "t.parquet")
+    model = dp.HuberRegression("log1p(visits) ~ age", schema=VISITS, budget=dp.ZCDP(1.0))
+    studies = [dp.simulate.coverage(data, model=model, replicates=20) for data in (visits(), tmp_path / "t.parquet")]
+    assert studies[0].to_json() == studies[1].to_json()
+    asked = {"schema": VISITS, "formula": "log1p(visits) ~ age", "loss": dp.Huber(0.2), "budget": dp.ZCDP(1.0)}
+    assert dp.simulate.coverage(visits(), **asked, replicates=20).to_json()

@@ -27,20 +27,27 @@ REGRESSORS = [
     for cls in (dp.HuberRegression, dp.QuantileRegression)
     for budget, seed in BUDGETS
 ]
+SQUARES = [  # no pure budget, and no fit without noise
+    dp.LinearRegression(bounds=(-10, 10), outcome=(-10, 10), budget=budget, insecure_seed=0)
+    for budget in (dp.ZCDP(1.0), dp.ApproxDP(1.0, 1e-6))
+]
 EVERY_KIND = ("check_estimators_nan_inf", "check_supervised_y_no_nan", "check_dtype_object")
 
 # The checks feed one-column vectors and constant data on purpose; their warnings are not ours.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 
 
-@parametrize_with_checks([*CLASSIFIERS, *REGRESSORS], expected_failed_checks=lambda _: CANNOT_PASS)
+@parametrize_with_checks([*CLASSIFIERS, *REGRESSORS, *SQUARES], expected_failed_checks=lambda _: CANNOT_PASS)
 def test_estimator_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.parametrize(
     ("name", "example"),
-    [*((name, CLASSIFIERS[0]) for name in CANNOT_PASS), *((name, REGRESSORS[0]) for name in EVERY_KIND)],
+    [
+        *((name, CLASSIFIERS[0]) for name in CANNOT_PASS),
+        *((name, example) for name in EVERY_KIND for example in (REGRESSORS[0], SQUARES[0])),
+    ],
 )
 def test_every_listed_check_exists_and_fails(name, example):
     """The list stays honest: a check that would pass must not stay on it."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpinfer.errors import BudgetError, DpinferError, InputError, LedgerError, PrivacyError
 from dpinfer.fit.choose import infer
+from dpinfer.fit.linear.plan import LinearPlan
 from dpinfer.fit.penalised.plan import ObjectivePerturbation, OutputPerturbation, Plan
 from dpinfer.fit.weighted.plan import GeometryPlan
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
@@ -14,7 +15,13 @@ from dpinfer.result.result import FitResult
 if TYPE_CHECKING:
     from dpinfer import datasets, simulate
     from dpinfer.data.schema import Schema
-    from dpinfer.estimators.models import HuberRegression, LinearSVC, LogisticRegression, QuantileRegression
+    from dpinfer.estimators.models import (
+        HuberRegression,
+        LinearRegression,
+        LinearSVC,
+        LogisticRegression,
+        QuantileRegression,
+    )
     from dpinfer.views import plot, report
 
 __version__ = "0.1.0"
@@ -32,6 +39,8 @@ __all__ = [
     "InputError",
     "Ledger",
     "LedgerError",
+    "LinearPlan",
+    "LinearRegression",
     "LinearSVC",
     "Logistic",
     "LogisticRegression",
@@ -55,6 +64,7 @@ __all__ = [
 # These load scikit-learn, pandas or matplotlib, so they wait until they are asked for.
 _LATE = {
     "HuberRegression": "dpinfer.estimators.models",
+    "LinearRegression": "dpinfer.estimators.models",
     "LinearSVC": "dpinfer.estimators.models",
     "LogisticRegression": "dpinfer.estimators.models",
     "QuantileRegression": "dpinfer.estimators.models",
@@ -68,11 +78,21 @@ _LATE = {
 
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
-        raise AttributeError(f"module 'dpinfer' has no attribute {name!r}")
+        raise AttributeError(f"module 'dpinfer' has no attribute {name!r}{_instead(name)}")
     from importlib import import_module  # noqa: PLC0415
 
     module = import_module(_LATE[name])
     return module if _LATE[name].endswith(f".{name}") else getattr(module, name)
+
+
+def _instead(name: str) -> str:
+    """What to use in the place of a model that is asked for by another name."""
+    if name.startswith("_"):
+        return ""
+    from dpinfer.elsewhere import IN_PYTHON, answer  # noqa: PLC0415
+
+    found = answer(name)
+    return "" if found is None else f": {found.sentence(IN_PYTHON)}"
 
 
 def __dir__() -> list[str]:

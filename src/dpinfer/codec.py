@@ -1,6 +1,7 @@
 """Frozen values to plain JSON objects and back, exactly: a float's shortest text reads back as the same float.
 
-JSON has no infinities and no NaN, so they are written as the texts "inf", "-inf" and "nan".
+JSON has no infinities and no NaN: they are written as the texts "inf", "-inf" and "nan" or, for readers elsewhere, as
+null.  A NaN that was written as null reads back as NaN; an infinity does not.
 """
 
 import dataclasses
@@ -17,34 +18,40 @@ from dpinfer.maths.arrays import Array
 _EMPTY = "empty array"
 
 
-def encode(value: Any) -> Any:
-    """A dataclass becomes an object with its class name under ``kind``; arrays and tuples become lists, codes stay."""
+def encode(value: Any, *, null: bool = False) -> Any:
+    """A dataclass becomes an object with its class name under ``kind``; arrays and tuples become lists, codes stay.
+
+    With ``null``, what is no finite number is null; else it is a text.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {f.name: encode(getattr(value, f.name), null=null) for f in dataclasses.fields(value)}
         return {"kind": type(value).__name__, **fields}
     if isinstance(value, np.ndarray) and value.size == 0 and value.ndim > 1:
         return {"kind": _EMPTY, "shape": list(value.shape)}  # a list would lose its shape
     if isinstance(value, np.ndarray | np.generic):
-        return encode(value.tolist())
+        return encode(value.tolist(), null=null)
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+        return None if null else str(value)
     if isinstance(value, tuple | list):
-        return [encode(item) for item in value]
+        return [encode(item, null=null) for item in value]
     return value.value if isinstance(value, Enum) else value
 
 
 def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
-    """The inverse of `encode`, for the classes named in ``kinds`` only."""
+    """The inverse of `encode`, for the classes named in ``kinds`` only; a field that came later takes its default."""
     if isinstance(value, dict) and value["kind"] == _EMPTY:
         return np.empty([int(side) for side in value["shape"]])
     if isinstance(value, dict):
         cls = kinds[value["kind"]]
         fields = {f.name: f.type for f in dataclasses.fields(cls)}
-        if set(value) != {"kind", *fields}:
+        needed = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+        if not {"kind", *needed} <= set(value) <= {"kind", *fields}:
             raise KeyError(f"the fields of {cls.__name__} are {sorted(fields)}")
-        return cls(**{name: decode(value[name], kinds, fields[name]) for name in fields})
+        return cls(**{name: decode(value[name], kinds, fields[name]) for name in fields if name in value})
     if isinstance(value, list):
         return np.array(value, dtype=np.float64) if _holds_array(hint) else tuple(decode(v, kinds) for v in value)
+    if value is None and hint is float:
+        return math.nan
     return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
 
 

@@ -1,6 +1,7 @@
 """What may differ between two data sets that nobody can tell apart.
 
-It stands at the bottom of the house: how far one record moves a sum depends on it, and so do ledgers and sentences.
+It stands at the bottom of the house: how far one record or person moves a sum depends on it, and so do ledgers and
+sentences.
 """
 
 from enum import StrEnum
@@ -9,32 +10,55 @@ from dpinfer.errors import InputError
 
 
 class Neighbours(StrEnum):
-    """The two notions of neighbouring data sets.  The value is the code in files; `sentence` is for people."""
+    """The notions of neighbouring data sets.  The value is the code in files; `sentence` is for people.
+
+    A unit has all the rows with its id, in any number; without ids one record is one row.
+    """
 
     REPLACE = "replace"
     ADD_REMOVE = "add-remove"
+    REPLACE_UNIT = "replace-unit"
+    ADD_REMOVE_UNIT = "add-remove-unit"
 
     @classmethod
-    def of(cls, code: "str | Neighbours") -> "Neighbours":
-        """The notion of a code, or an error that lists them."""
+    def of(cls, code: "str | Neighbours", *, units: bool = False) -> "Neighbours":
+        """The notion of a code, or an error that lists them; with ``units`` that of all rows with an id."""
         try:
-            return cls(code)
+            notion = cls(code)
         except ValueError:
             raise InputError(f"neighbours must be 'replace' or 'add-remove', not {code!r}") from None
+        return cls(f"{notion}-unit") if units and not notion.units else notion
 
     @property
     def sentence(self) -> str:
-        """What differs, and whether the number of records is public."""
+        """What differs, and which numbers are public."""
         return _SENTENCES[self]
 
+    @property
+    def units(self) -> bool:
+        """Whether all rows with one id differ together."""
+        return self in (Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT)
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of records, or of units, is public."""
+        return self in (Neighbours.REPLACE, Neighbours.REPLACE_UNIT)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether every other row keeps its place, so that what is computed of it may depend on that."""
+        return self is Neighbours.REPLACE
+
     def pick(self, replace: float, one: float) -> float:
-        """The bound for one record replaced, or for one added or removed."""
-        return replace if self is Neighbours.REPLACE else one
+        """The bound for one record or unit replaced, or for one added or removed."""
+        return replace if self.counted else one
 
 
 _SENTENCES = {
     Neighbours.REPLACE: "one record replaced, number of records public",
     Neighbours.ADD_REMOVE: "one record added or removed, number of records private",
+    Neighbours.REPLACE_UNIT: "all rows of one unit replaced, number of units public, number of rows private",
+    Neighbours.ADD_REMOVE_UNIT: "all rows of one unit added or removed, number of units and of rows private",
 }
 
 

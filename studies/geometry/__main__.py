@@ -7,7 +7,6 @@ complete, so that a stopped run goes on where it was; then one file and one page
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -15,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies.common import write
+from studies.common import collect, complete, replicates, write
 from studies.geometry.cell import Cell, replicate
 from studies.geometry.designs import REAL, SYNTHETIC
-from studies.geometry.report import collect, page, summarise
+from studies.geometry.report import page, summarise
 
 BUDGETS = ("0.005", "0.0175", "0.05", "0.1875", "0.5", "2", "approx")
 
@@ -51,14 +50,10 @@ def cells(chosen: argparse.Namespace) -> Iterator[Cell]:
 def run(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
     """All replicates of a cell, unless its file has as many already."""
     path = chosen.work / f"{cell.name}.json"
-    if path.exists() and json.loads(path.read_text(encoding="utf-8"))["replicates"] >= chosen.replicates:
+    if complete(path, chosen.replicates):
         return
-    began, found = time.monotonic(), []
-    work = partial(replicate, cell, chosen.data)
-    for done in pool.map(work, range(chosen.replicates), chunksize=1):
-        found.append(done)
-        if sys.stderr.isatty():
-            print(f"\r{cell.name}: {len(found)}/{chosen.replicates}", end="", file=sys.stderr, flush=True)
+    began = time.monotonic()
+    found = replicates(cell.name, partial(replicate, cell, chosen.data), chosen.replicates, pool)
     summary: dict[str, Any] = summarise(cell, found, chosen.data)
     write(path, json.dumps(summary, indent=1) + "\n")
     shown = ("stated", "stated_min", "ordinary", "full", "full_reading", "length", "length_max", "aside", "silent")

@@ -16,7 +16,7 @@ from dpinfer.fit.weighted.plan import GeometryPlan
 from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
-from dpinfer.simulate.single import Minimum, minimum, stated
+from dpinfer.simulate.stated import Minimum, minimum, stated
 from studies.geometry.designs import Data, load
 
 ISOTROPIC_SHARE, RIDGE = 0.85, 1e-3  # the ridge keeps a separated design invertible
@@ -69,7 +69,7 @@ def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
 def _compare(data: Data, result: dp.FitResult, full: Minimum) -> dict[str, Any]:
     geometry, reported = result.geometry, result.reported
     assert geometry is not None
-    about, (low, high) = stated(result, data.design, data.x, data.labels, full.coef), result.conf_int().T
+    about, (low, high) = stated(result, data.design, Block(data.x, data.labels), full.coef), result.conf_int().T
 
     def covered(coef: Array) -> Any:
         return np.where(reported, (low <= coef) & (coef <= high), np.nan).tolist()

@@ -13,6 +13,7 @@ from scipy.special import expit
 import dpinfer as dp
 from dpinfer.data.columns import Category, Number, Outcome
 from dpinfer.data.design import Design
+from dpinfer.data.response import Response
 from dpinfer.data.table import read
 from dpinfer.data.terms import Terms
 from dpinfer.maths.arrays import Array
@@ -48,13 +49,13 @@ def load(name: str, folder: Path) -> Data:
     else:
         table, bounds, factors = _READERS[name](folder)
         terms = [Number(column, *limits) for column, limits in bounds.items()]
-        terms += [_factor(table, column) for column in factors]
-    design, pending = read(table, Outcome("outcome", (False, True)), Terms.plain(terms), "margin")
+        terms += [factor(table, column) for column in factors]
+    design, pending = read(table, Response(Outcome("outcome", (False, True))), Terms.plain(terms), "margin")
     source = pending.read()
     return Data(source.block.rows, source.block.labels, design)
 
 
-def _factor(table: pd.DataFrame, column: str) -> Category:
+def factor(table: pd.DataFrame, column: str) -> Category:
     """All levels of a column; the most common one is the reference."""
     table[column] = table[column].astype(str)
     return Category(column, tuple(sorted(table[column].unique())), str(table[column].value_counts().index[0]))
@@ -125,7 +126,7 @@ def _synthetic(name: str) -> tuple[pd.DataFrame, list[Number | Category]]:
     _, size, dim, kind, spec = name.split("_")
     n, d = int(size.replace("k", "000")), int(dim)
     rng = np.random.default_rng(d * 7 + len(kind))
-    x, first_dummy = _synthetic_rows(n, d - 1, kind, rng)
+    x, first_dummy = synthetic_rows(n, d - 1, kind, rng)
     coef = np.random.default_rng(5 + d).standard_normal(d - 1) * (0.9 / np.sqrt(d - 1)) / np.maximum(x.std(0), 0.1)
     eta = x @ coef - 1 - x.mean(0) @ coef
     if spec == "mis":
@@ -139,7 +140,7 @@ def _synthetic(name: str) -> tuple[pd.DataFrame, list[Number | Category]]:
     return table, terms
 
 
-def _synthetic_rows(n: int, p: int, kind: str, rng: np.random.Generator) -> tuple[Array, int]:
+def synthetic_rows(n: int, p: int, kind: str, rng: np.random.Generator) -> tuple[Array, int]:
     """Columns, and the place of the first dummy: AR(.8) normals, half of them log-normal, or half of them rare."""
     Z = rng.standard_normal((n, p))
     if kind == "corr":

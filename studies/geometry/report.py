@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array
+from studies.common import plain, seldom, smallest
 from studies.geometry.cell import Cell, isotropic
 from studies.geometry.designs import load
 
@@ -32,14 +32,14 @@ def summarise(cell: Cell, found: list[dict[str, Any]], folder: Path) -> dict[str
         ideal = isotropic(cell, folder)
         summary = {
             "stated": np.nanmean(arrays["stated"]),
-            "stated_min": _smallest(by_coefficient["stated"][often]),
+            "stated_min": smallest(by_coefficient["stated"][often]),
             "ordinary": np.nanmean(arrays["ordinary"]),
-            "ordinary_min": _smallest(by_coefficient["ordinary"][often]),
+            "ordinary_min": smallest(by_coefficient["ordinary"][often]),
             "full": np.nanmean(arrays["full"]),
             "full_reading": np.nanmean(trusted),
             "reading_share": np.nanmean(arrays["reading"][:, 1:]),
             "length": np.nanmedian(length[often]),
-            "length_max": -_smallest(-length[often]),
+            "length_max": -smallest(-length[often]),
             "aside": 1 - arrays["reported"].mean(),
             "silent": (arrays["in_model"] - arrays["reported"]).mean(),
             "down_weighted": arrays["down_weighted"].mean(),
@@ -53,28 +53,9 @@ def summarise(cell: Cell, found: list[dict[str, Any]], folder: Path) -> dict[str
         "ratio": length,
         "reported": arrays["reported"].mean(axis=0),
     }
-    rounded = {key: _plain(value) for key, value in summary.items()}
+    rounded = {key: plain(value) for key, value in summary.items()}
     facts = {"n": len(data.labels), "d": len(data.design.names), "replicates": len(found)}
-    return {**asdict(cell), **facts, **rounded, "coefficients": {key: _plain(value) for key, value in columns.items()}}
-
-
-def _smallest(values: Array) -> float:
-    finite = values[np.isfinite(values)]
-    return float(finite.min()) if len(finite) else float("nan")
-
-
-def _plain(value: Any) -> Any:
-    """Rounded to five places, NaN as null."""
-    if isinstance(value, list):
-        return value
-    if np.ndim(value):
-        return [_plain(float(one)) for one in value]
-    return round(float(value), 5) if np.isfinite(value) else None
-
-
-def collect(folder: Path) -> list[dict[str, Any]]:
-    """All cells of a folder."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    return {**asdict(cell), **facts, **rounded, "coefficients": {key: plain(value) for key, value in columns.items()}}
 
 
 def name_of(cell: dict[str, Any]) -> str:
@@ -87,14 +68,6 @@ def page(cells: list[dict[str, Any]]) -> str:
     lines = ["| " + " | ".join(_HEAD) + " |", "| " + " | ".join("---" for _ in _HEAD) + " |"]
     words = Path(__file__).with_name("words.md").read_text(encoding="utf-8")
     return words + "\n".join([*lines, *(_line(cell) for cell in cells)]) + "\n"
-
-
-def seldom(cell: dict[str, Any]) -> float | None:
-    """Coverage of what is reported in fewer than half of the replicates, weighted by how often it is."""
-    columns = cell["coefficients"]
-    pairs = [(c, r) for c, r in zip(columns["coverage"], columns["reported"], strict=True) if c is not None and r < 0.5]
-    weight = sum(r for _, r in pairs)
-    return sum(c * r for c, r in pairs) / weight if weight >= 0.05 else None
 
 
 def _line(c: dict[str, Any]) -> str:

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import beta
 
 import dpinfer as dp
+import dpinfer.fit.geometry
 import dpinfer.fit.recipe
-import dpinfer.fit.weighted.releases
 from audit.attack import (
     FloatGate,
     Transcript,
@@ -182,12 +182,12 @@ def fitted_score(runs, monkeypatch, gate, n=20_000, d=9):
             seen["last"] = out.value, booked, what
             return out
 
-    def through(source, matrix):
+    def through(source, matrix, neighbours):
         seen["matrix"] = matrix
-        return mapped(source, matrix)
+        return mapped(source, matrix, neighbours)
 
     monkeypatch.setattr(dpinfer.fit.recipe, "Gate", Open)
-    monkeypatch.setattr(dpinfer.fit.weighted.releases, "mapped", through)
+    monkeypatch.setattr(dpinfer.fit.geometry, "mapped", through)
 
     def release(truth, seed):
         dp.LogisticRegression(bounds=(-1, 1), budget=budget, insecure_seed=seed).fit(*pair[truth])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.special import logsumexp
 
 import dpinfer as dp
 from dpinfer.maths.capped import CAP, CappedLogistic
@@ -126,10 +127,24 @@ def test_one_bound_grows_and_the_other_falls(scale, k, kind):
 
 
 def test_first_order():
-    assert PerturbedObjective(1e9, 1e-3, "two-sided").cost() == pytest.approx(2.6e-6, rel=0.03)
+    assert PerturbedObjective(0.1, 1e-3, "two-sided").cost() - 200 == pytest.approx(2e-6, rel=0.03)
+    assert PerturbedObjective(1e9, 1e-3, "two-sided").cost() == pytest.approx(1.4e-6, rel=0.03)
     assert PerturbedObjective(3.0, 1e-9, "two-sided").cost() == pytest.approx(2 / 9, rel=1e-6)
     assert PerturbedObjective(5.0, 1e-3, "one-sided").cost() - 2 / 25 <= 1.6e-6
     at_equal_ridge = [PerturbedObjective(s, 0.25 / s, "logistic").cost() * s**2 / 2 for s in (40.0, 10.0, 1.2)]
     assert at_equal_ridge == pytest.approx([1.031, 1.030, 1.0235], abs=5e-4)
     capped = [PerturbedObjective(s, 0.3125 / s, "capped").cost() * s**2 / 2 for s in (40.0, 10.0, 1.2)]
     assert capped == pytest.approx([1.0483, 1.0466, 1.0344], abs=5e-4)
+
+
+@pytest.mark.parametrize("kind", ["one-sided", "two-sided"])
+@pytest.mark.parametrize(("scale", "k"), [(0.7, 0.2), (3.0, 0.01), (40.0, 1.0)])
+def test_the_falling_bound_is_the_divergence_of_the_dominating_loss(scale, k, kind):
+    """By quadrature of log(1+k) + max(0, 2/s² + 2z/s), or of log(1+k) + 2/s² + 2 abs(z)/s for slopes of either sign."""
+    z = np.linspace(-40, 40, 400_001)
+    steep = 2 / scale**2 + 2 / scale * (np.abs(z) if kind == "two-sided" else z)
+    loss, weight = np.log1p(k) + np.maximum(0, steep), -(z**2) / 2
+    for beyond in (0.01, 0.5, 3.0, 7.0):
+        divergence = (logsumexp(weight + beyond * loss) - logsumexp(weight)) / beyond
+        found = (1 + beyond) * PerturbedObjective(scale, k, kind).falling(beyond)
+        assert found == pytest.approx(divergence, rel=1e-6)

@@ -36,7 +36,7 @@ def worst_change(bounded, neighbours, ball=False, polish=2):
 
     def value(row, label):
         row = row / max(1, np.linalg.norm(row)) if ball else row
-        return bounded.of_block(Block(row[None], np.array([label])).mapped(np.eye(DIM)))
+        return bounded.of_block(Block(row[None], np.array([label])).mapped(np.eye(DIM), Neighbours.REPLACE))
 
     def change(flat, labels):
         first = value(flat[:DIM], labels[0])
@@ -185,7 +185,10 @@ def test_the_noise_of_the_minimum_is_recovered(neighbours, loss):
     X, y = rng.standard_normal((60, DIM)) * 2, rng.choice([-1.0, 1.0], 60)
     rho, found = 0.8, []
     risk = weighted_risk(ridge_for(loss, rho), np.array([0.5, -1.0, 0.2]), 60, neighbours, loss)
-    release, source = PerturbedMinimum.of("estimate", dp.ZCDP(rho), risk), Rows(Block(X, y).mapped(np.eye(DIM)))
+    release, source = (
+        PerturbedMinimum.of("estimate", dp.ZCDP(rho), risk),
+        Rows(Block(X, y).mapped(np.eye(DIM), Neighbours.REPLACE)),
+    )
     for seed in range(700):
         t = gate_of(seed, release).release(release, source, risk).value
         scores = [label * -expit(-label * (x @ t)) for x, label in zip(X, y, strict=True)]
@@ -215,6 +218,6 @@ def test_the_values_of_the_stack(loss):
     w, p = 1 / (u**2).sum(), 1 / (1 + np.exp(-(u @ coef)[0]))
     v = 1.0 if loss == LOSSES["logistic"] else 1.25
     risk = weighted_risk(1.0, np.zeros(2), 1, loss=loss)
-    hessian, score = risk.unstack(risk.stacked_sum(coef).of_block(Block(u, y).mapped(np.eye(2))), 2)
+    hessian, score = risk.unstack(risk.stacked_sum(coef).of_block(Block(u, y).mapped(np.eye(2), Neighbours.REPLACE)), 2)
     assert np.allclose(hessian, v * w * p * (1 - p) * u.T @ u)
     assert np.allclose(score, (v * w * p) ** 2 * u.T @ u)

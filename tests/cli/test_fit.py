@@ -9,7 +9,8 @@ import sys
 import pytest
 
 import dpinfer as dp
-from dpinfer.cli.spec import Data, model_of, of_options
+from dpinfer.cli.asked import model_of
+from dpinfer.cli.spec import Data, of_options
 from terminal import PROGRAM, fails, files_in, run, run_here, succeeds, table
 
 FORMULA = "y ~ a + b"

@@ -67,3 +67,29 @@ def test_a_check_looks_at_no_value(folder):
 def test_a_first_line_with_values_is_not_quoted(folder):
     (folder / "bare.csv").write_text(f"{SECRET},1,2\n3,4,5\n", encoding="utf-8")
     fails(run_here("schema", "check", "schema.toml", "--data", "bare.csv", cwd=folder), "header")
+
+
+def test_a_check_tells_the_range_of_what_is_explained(folder):
+    (folder / "more.toml").write_text(
+        '[columns.y]\ntype = "outcome"\nlow = 0\nhigh = 8\nunit = "euro"\n'
+        '[columns.a]\ntype = "number"\nlow = 0\nhigh = 10\nmissing = 3\n'
+        '[columns.b]\ntype = "category"\nlevels = ["p", "q", "None"]\n'
+    )
+    pd.DataFrame({"y": [1.0], "a": [2.0], "b": ["p"]}).to_parquet(folder / "more.parquet")
+    given = ["schema", "check", "more.toml", "--data", "more.parquet", "--formula"]
+    shown = succeeds(run_here(*given, "I(y - a) ~ b", cwd=folder))
+    for words in ("I(y - a), -10 to 8: for a regression", "outcome", "0 to 8 euro", "3 coefficients"):
+        assert words in shown
+    assert "read as 3" not in shown  # a missing outcome has no substitute
+    assert "y, 0 to 8 euro: for a regression" in succeeds(run_here(*given, "y ~ a", cwd=folder))
+    assert "read as 3" in succeeds(run_here(*given, "y ~ a", cwd=folder))
+    told = json.loads(succeeds(run_here(*given, "I(y - a) ~ b", "--json", cwd=folder)))
+    assert [(column["name"], column["type"]) for column in told["columns"]] == [
+        ("y", "outcome"),
+        ("a", "number"),
+        ("b", "category"),
+    ]
+    two = ["schema", "check", "schema.toml", "--formula"]
+    assert "y, two levels: for a classifier" in succeeds(run_here(*two, "y ~ a", cwd=folder))
+    fails(run_here(*two, "log(a) ~ b", cwd=folder), "raise low")
+    fails(run_here(*two, "I(a + 1) ~ a", cwd=folder), "both sides")

@@ -5,7 +5,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.data.design import Design
-from dpinfer.fit.choose import Options, choose
+from dpinfer.fit.choose import LeastSquares, Options, choose
 from dpinfer.fit.penalised.run import Penalised
 from dpinfer.fit.weighted.run import Weighted
 from dpinfer.neighbours import Neighbours
@@ -31,6 +31,18 @@ def test_the_defaults():
         assert chosen(budget=APPROX, target=target).plan.target == target
     for target in ("penalised", "unpenalised"):
         assert chosen(budget=APPROX, target=target).target == target
+
+
+def test_least_squares():
+    for budget in (dp.ZCDP(0.5), APPROX):
+        recipe = chosen(LeastSquares("cautious"), budget=budget)
+        assert (recipe.plan.target, recipe.plan.tail) == ("mean", "cautious")
+        assert chosen(LeastSquares(), budget=budget, target="robust").plan.target == "robust"
+    plan = dp.LinearPlan(APPROX, tail="all")
+    for tail in ("balanced", "all"):
+        assert chosen(LeastSquares(tail), plan=plan).plan is plan
+    with pytest.raises(dp.InputError, match="leave out tail="):
+        chosen(LeastSquares("cautious"), plan=plan)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import dpinfer as dp
 from dpinfer.data.columns import Category, Number
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
+from dpinfer.maths.sums import Block
 from dpinfer.result.statements import IN_MODEL_FAR, REPORTED
-from dpinfer.simulate.single import minimum, stated
+from dpinfer.simulate.stated import minimum, stated
 from support import fit_weighted
 
 N = 30_000
@@ -61,7 +62,7 @@ def test_complementary_dummies():
             low, high = result.conf_int()[j]
             full, without = about[0, 1, 2, 3, 4][j], about[0, 1, 2, j][j]
             held.append(low <= full <= high or low <= without <= high)
-            target = stated(result, design, rows, labels, np.zeros(5)).target[j]
+            target = stated(result, design, Block(rows, labels), np.zeros(5)).target[j]
             said.append(low <= target <= high)
             if result.names[other] in result.geometry.left_out:
                 assert result.geometry.partners[j] == (result.names[other],)
@@ -86,7 +87,7 @@ def test_a_separated_level_and_one_with_a_single_event():
     found, held = [], []
     for result, design, rows in fits(terms, table, labels, 100):
         found.append(result.reported)
-        about, (low, high) = stated(result, design, rows, labels, np.zeros(6)), result.conf_int().T
+        about, (low, high) = stated(result, design, Block(rows, labels), np.zeros(6)), result.conf_int().T
         held += ((low <= about.target) & (about.target <= high))[result.reported].tolist()
     often = np.mean(found, axis=0)
     assert often[4] <= 0.04  # one in a hundred, and two, over 400 fits

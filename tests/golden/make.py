@@ -42,6 +42,13 @@ def _rand(**options):
     return model.fit(demo.table).result_
 
 
+def _visits(**options):
+    demo = dp.datasets.rand_hie()
+    formula = demo.formula.replace("visit", "log(1 + mdvis)")
+    model = dp.LinearRegression(formula, schema=demo.schema, insecure_seed=SEED, **options)
+    return model.fit(demo.table).result_
+
+
 def _arrays(model, n=4000, **options):
     rng = np.random.default_rng(2)
     X = np.column_stack([rng.uniform(20, 80, n), rng.uniform(0, 5, n), rng.integers(0, 2, n)])
@@ -80,6 +87,10 @@ FITS = {
     "median by arrays": lambda: _arrays(dp.QuantileRegression, budget=dp.ZCDP(1.0), outcome=(0, 20)),
     "logistic by arrays": lambda: _arrays(dp.LogisticRegression, budget=dp.PureDP(4.0)),
     "weighted by arrays": lambda: _arrays(dp.LogisticRegression, budget=dp.ZCDP(0.5)),
+    "least squares by arrays": lambda: _arrays(dp.LinearRegression, budget=dp.ZCDP(0.5), outcome=(0, 20)),
+    "least squares approx": lambda: _visits(budget=dp.ApproxDP(1.0, 1e-6)),
+    "least squares cautious": lambda: _visits(budget=dp.ZCDP(0.02), tail="cautious", neighbours="add-remove"),
+    "least squares robust": lambda: _visits(budget=dp.ZCDP(0.02), target="robust"),
     "weighted approx": lambda: _rand(budget=dp.ApproxDP(1.0, 1e-6)),
     "weighted small": lambda: _rand(budget=dp.ZCDP(0.002)),
     "unweighted zcdp": lambda: _rand(budget=dp.ZCDP(0.5), target="unweighted"),
@@ -129,6 +140,8 @@ def numbers(result):
         shown |= {"reading": list(result.geometry.full_model_reading), "records": result.geometry.records}
         shown |= {"in_model": list(result.geometry.in_model), "left_out": list(result.geometry.left_out)}
         shown |= {"partners": [list(names) for names in result.geometry.partners]}
+    if result.band is not None:
+        shown |= {"line": result.band.line, "clip": [result.band.clip, result.band.excess]}
     return shown
 
 

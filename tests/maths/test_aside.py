@@ -121,7 +121,7 @@ def test_the_fit_of_a_release():
     moments = np.array([[100.0, 30.0, 50.0], [30.0, 20.0, 10.0], [50.0, 10.0, 50.0]])
     shape = Shape(kept_columns, 100.0, moments, A, np.zeros(3))
     columns = Columns(np.array([False, False, False, True]), np.arange(4) - 1)
-    found = Estimate(np.array([1.0, 2.0, -1.0]), H, 0.8 * H)
+    found = Estimate(np.array([1.0, 2.0, -1.0]), H, 0.8 * H, np.array([2.0, 4.0, -2.0]))
     fit = fitted(found, shape, centre, columns, SCALES)
     plain = A.T @ found.coef
     assert fit.coef == pytest.approx([plain[0] + 0.3 * plain[1] + 0.5 * plain[2], plain[1], plain[2]])
@@ -129,7 +129,7 @@ def test_the_fit_of_a_release():
     assert fit.gradient == pytest.approx(2.0 * found.coef)
     assert fit.ends[2].tolist() == [-0.5, 0.5]
     assert np.linalg.eigvalsh(fit.hessian).min() > 99
-    assert fitted(Estimate(found.coef, H, H), shape, centre, columns, noisy(hessian=200.0)) is None
+    assert fitted(replace(found, score_cov=H), shape, centre, columns, noisy(hessian=200.0)) is None
 
 
 def test_the_mask_of_the_minimum_is_counted():

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from dpinfer.maths.capped import CappedLogistic
-from dpinfer.maths.entering import entering, expected_curvature, shape_of
+from dpinfer.maths.entering import entering, expected_curvature, logistic_shape
 from dpinfer.maths.losses import Logistic, slope_and_curvature
 from dpinfer.maths.moments import Columns, Scales, preconditioner
 from dpinfer.maths.posterior import Moments
@@ -55,7 +55,7 @@ def test_the_shape_of_a_fit(weighted):
     columns = Columns(np.zeros(4, dtype=bool), np.arange(4) - 1)
     presence = np.array([np.inf, 9.0, 1.9, 9.0])
     known = Moments(x.T @ x, x.T @ y / 2, float(len(x)), 20.0, presence, two_classes=True)
-    shape = shape_of(known, columns, SCALES, CappedLogistic(), weighted=weighted)
+    shape = logistic_shape(known, columns, SCALES, CappedLogistic(), weighted=weighted)
     assert shape.kept.tolist() == [0, 1, 3]
     assert shape.preconditioner.T @ shape.centre == pytest.approx([-0.5, 2.0, 1.0], abs=0.45)
     assert np.allclose(shape.preconditioner, np.eye(3) / np.sqrt(3)) == (not weighted)

@@ -26,19 +26,28 @@ TOTAL = dp.ApproxDP(1.0, DELTA)
 
 
 @dataclass(frozen=True)
-class OneSided:
-    """Objective perturbation of a margin loss: its loss is log(1+k) + max(0, N(2/s², 4/s²))."""
+class Perturbed:
+    """Objective perturbation: its loss is κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s; κ = log(1+k), of units k."""
 
     scale: float
     k: float
     shape: str = "one-sided"
+
+    @property
+    def signs(self):
+        return 2 if self.shape.startswith("two-sided") else 1
+
+    @property
+    def kappa(self):
+        return self.k if self.shape.endswith("of units") else math.log1p(self.k)
 
     def losses(self, cells=4001):
         """The loss as points with their chances, by the midpoint rule."""
         z = np.linspace(-9, 9, cells)
         mass = np.diff(ndtr(z))
         middle = (z[1:] + z[:-1]) / 2
-        return math.log1p(self.k) + np.maximum(0, 2 / self.scale**2 + 2 / self.scale * middle), mass
+        steep = 2 / self.scale**2 + 2 / self.scale * (np.abs(middle) if self.signs == 2 else middle)
+        return self.kappa + np.maximum(0, steep), mass
 
     def delta(self, epsilon, mu):
         loss, mass = self.losses()
@@ -46,8 +55,11 @@ class OneSided:
 
     def renyi(self, beyond):
         alpha, s = 1 + beyond, self.scale
-        inner = math.exp(-2 * alpha * beyond / s**2) * ndtr(-1 / s) + ndtr((2 * alpha - 1) / s)
-        return math.log1p(self.k) + 2 * alpha / s**2 + math.log(inner) / beyond
+        if self.signs == 2:
+            inner = 2 * ndtr(2 * beyond / s)
+        else:
+            inner = math.exp(-2 * alpha * beyond / s**2) * ndtr(-1 / s) + ndtr((2 * alpha - 1) / s)
+        return self.kappa + 2 * alpha / s**2 + math.log(inner) / beyond
 
     def divergences(self):
         return np.array([self.renyi(beyond) for beyond in ORDERS])
@@ -83,7 +95,7 @@ def opaque(rho):
 
 
 def perturbed(scale, k=0.05, shape="one-sided"):
-    release = OneSided(scale, k, shape)
+    release = Perturbed(scale, k, shape)
     return PerturbedMinimum("estimate", dp.ZCDP(release.cost()), release)
 
 
@@ -134,46 +146,72 @@ def delta_of(releases, mu, at):
 
 @pytest.mark.parametrize("rho", [0.0, 0.02])
 @pytest.mark.parametrize("scales", [(12.0, 12.0), (9.0, 20.0)])
-def test_two_perturbed_releases_against_direct_integration(scales, rho):
-    events = [perturbed(s, 0.01) for s in scales] + [gaussian(rho) for _ in range(rho > 0)]
-    found = accountant.spent(TOTAL, events)
-    releases, mu = [OneSided(s, 0.01) for s in scales], math.sqrt(2 * rho)
+@pytest.mark.parametrize("shapes", [("one-sided",) * 2, ("two-sided",) * 2, ("two-sided", "one-sided")])
+def test_two_perturbed_releases_against_direct_integration(scales, rho, shapes):
+    """One grid for both: slopes of one sign, of either, or one release of each kind."""
+    pairs = [(s, 0.01, shape) for s, shape in zip(scales, shapes, strict=True)]
+    found = accountant.spent(TOTAL, [perturbed(*pair) for pair in pairs] + [gaussian(rho) for _ in range(rho > 0)])
+    releases, mu = [Perturbed(*pair) for pair in pairs], math.sqrt(2 * rho)
     assert delta_of(releases, mu, found) <= DELTA * (1 + 1e-3)
     assert delta_of(releases, mu, 0.995 * found) > DELTA
 
 
-def test_every_kind_together():
+@pytest.mark.parametrize("shape", ["one-sided", "two-sided"])
+def test_every_kind_together(shape):
     """Pure releases join: an integral over randomised response as well."""
-    found = accountant.spent(TOTAL, [pure(0.3), perturbed(12.0, 0.01), gaussian(0.01)])
+    found = accountant.spent(TOTAL, [pure(0.3), perturbed(12.0, 0.01, shape), gaussian(0.01)])
     heads = 1 / (1 + math.exp(-0.3))
 
     def delta(at):
-        release, mu = [OneSided(12.0, 0.01)], math.sqrt(0.02)
+        release, mu = [Perturbed(12.0, 0.01, shape)], math.sqrt(0.02)
         return heads * delta_of(release, mu, at - 0.3) + (1 - heads) * delta_of(release, mu, at + 0.3)
 
     assert delta(found) <= DELTA * (1 + 1e-3)
     assert delta(0.995 * found) > DELTA
 
 
-def test_a_release_without_a_profile_costs_its_divergence():
-    two_sided = perturbed(10.0, 0.05, "two-sided")
-    found = accountant.spent(TOTAL, [two_sided, gaussian(0.01)])
+@pytest.mark.parametrize("shape", ["one-sided", "two-sided"])
+def test_next_to_a_release_without_a_profile_divergences_count(shape):
+    known = perturbed(10.0, 0.05, shape)
+    found = accountant.spent(TOTAL, [known, opaque(0.01)])
     orders = np.geomspace(1e-2, 1e5, 2000)
-    divergence = np.array([two_sided.objective.renyi(b) for b in orders]) + 0.01 * (1 + orders)
+    divergence = np.array([known.objective.renyi(b) for b in orders]) + 0.01 * (1 + orders)
     best = (divergence - np.log1p(1 / orders) - (math.log(DELTA) + np.log1p(orders)) / orders).min()
     assert best <= found <= best * 1.001
-    assert found > accountant.spent(TOTAL, [perturbed(10.0), gaussian(0.01)])
+    assert found > accountant.spent(TOTAL, [known, gaussian(0.01)])
 
 
+def test_mutation_slopes_of_either_sign_counted_as_one_are_caught():
+    """The composed total of two-sided releases is above that of one-sided ones, whose δ it would exceed."""
+    one, two = ([Perturbed(12.0, 0.01, shape)] * 2 for shape in ("one-sided", "two-sided"))
+    found = accountant.spent(TOTAL, [perturbed(12.0, 0.01)] * 2)
+    assert delta_of(one, 0.0, found) <= DELTA * (1 + 1e-3)
+    assert delta_of(two, 0.0, found) > 2 * DELTA
+
+
+@pytest.mark.parametrize("shape", ["one-sided", "two-sided"])
+def test_units_pay_for_every_rank(shape):
+    """Two perturbed minima of units on one grid, with κ = k; log(1+k) in its place would exceed δ."""
+    found = {name: accountant.spent(TOTAL, [perturbed(12.0, 0.5, name)] * 2) for name in (shape, f"{shape} of units")}
+    releases = [Perturbed(12.0, 0.5, f"{shape} of units")] * 2
+    assert delta_of(releases, 0.0, found[f"{shape} of units"]) <= DELTA * (1 + 1e-3)
+    assert delta_of(releases, 0.0, found[shape]) > 10 * DELTA
+
+
+@pytest.mark.parametrize("shape", ["one-sided", "two-sided"])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0])
-def test_a_fit_of_exactly_the_total_is_accepted(epsilon, monkeypatch):
-    monkeypatch.setitem(book.KINDS, "OneSided", OneSided)
+def test_a_fit_of_exactly_the_total_is_accepted(epsilon, shape, monkeypatch):
+    monkeypatch.setitem(book.KINDS, "Perturbed", Perturbed)
     safe = dp.ApproxDP(epsilon, DELTA).zcdp().rho
     rho, mu = 0.1 * safe, math.sqrt(0.2 * safe)
-    scale = brentq(lambda s: math.log(OneSided(s, 0.01).delta(epsilon, mu) / DELTA), 0.1, 1e3, xtol=1e-13, rtol=1e-14)
+
+    def excess(scale):
+        return math.log(Perturbed(scale, 0.01, shape).delta(epsilon, mu) / DELTA)
+
+    scale = brentq(excess, 0.1, 1e3, xtol=1e-13, rtol=1e-14)
     for factor, accepted in ((1 + 1e-12, True), (1 - 1e-6, False)):
         ledger = dp.Ledger(dp.ApproxDP(epsilon, DELTA))
-        entry = Entry("fit", "one record", (perturbed(scale * factor, 0.01), gaussian(rho)))
+        entry = Entry("fit", "one record", (perturbed(scale * factor, 0.01, shape), gaussian(rho)))
         assert ledger.preview(entry).allowed == accepted
         if accepted:
             ledger.book(entry)
@@ -188,7 +226,7 @@ events = st.one_of(
     st.builds(gaussian, st.floats(1e-5, 1)),
     st.builds(pure, st.floats(1e-3, 3)),
     st.builds(opaque, st.floats(1e-5, 1)),
-    st.builds(perturbed, st.sampled_from([1.5, 8.0, 40.0])),
+    st.builds(perturbed, st.sampled_from([1.5, 8.0, 40.0]), st.just(0.05), st.sampled_from(["one-sided", "two-sided"])),
 )
 
 

@@ -9,7 +9,9 @@ from statsmodels.api import GLM, families
 import dpinfer as dp
 from dpinfer.data.formula import parse
 from dpinfer.data.table import read
-from dpinfer.simulate.single import SingleTrial, stated
+from dpinfer.maths.sums import Block
+from dpinfer.simulate.single import SingleTrial
+from dpinfer.simulate.stated import stated
 from support import fit_weighted
 
 RNG = np.random.default_rng(0)
@@ -65,7 +67,7 @@ def test_the_stated_estimand():
     result = fit_weighted(SOURCE, DESIGN, plan, None, 3)
     assert result.geometry.left_out == ("b[z]",)
     x = SOURCE.block.rows * np.sqrt(DESIGN.norm2)
-    about = stated(result, DESIGN, x, SOURCE.block.labels)
+    about = stated(result, DESIGN, Block(x, SOURCE.block.labels))
     raw = np.column_stack([np.ones(N), TABLE["a"], TABLE["b"] == "y"]).astype(float)
     plain = GLM(TABLE["y"].astype(float), raw, family=families.Binomial()).fit(cov_type="HC0")
     at = np.array([1.0, *result.geometry.centre[:2]])
@@ -74,9 +76,8 @@ def test_the_stated_estimand():
     assert np.allclose(about.std_error[1:3], plain.bse.to_numpy()[1:], rtol=1e-3)
     assert np.isnan(about.target[3])
     assert about.down_weighted == 0
-    weighted = stated(
-        fit_weighted(SOURCE, DESIGN, dp.GeometryPlan(dp.ZCDP(2.0)), None, 3), DESIGN, x, SOURCE.block.labels
-    )
+    other = fit_weighted(SOURCE, DESIGN, dp.GeometryPlan(dp.ZCDP(2.0)), None, 3)
+    weighted = stated(other, DESIGN, Block(x, SOURCE.block.labels))
     assert np.allclose(weighted.ordinary[1:3], about.target[1:3], rtol=1e-4)
 
 

@@ -9,8 +9,9 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer.cli import screen
+from dpinfer.cli.asked import budget_of
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import budget_of, of_options
+from dpinfer.cli.spec import of_options
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
@@ -30,28 +31,29 @@ def init(  # noqa: PLR0913  (the public face)
     rho: Annotated[float | None, typer.Option(help="Total in zCDP, instead of --epsilon.")] = None,
     unit: Annotated[str | None, typer.Option(help='What one row stands for, "one record" by default.')] = None,
     title: Annotated[str | None, typer.Option(help="What the data are.")] = None,
-    neighbours: Annotated[str, typer.Option(help='"replace" or "add-remove": what may differ.')] = "replace",
-    schema: Annotated[Path | None, typer.Option(help="Take unit and title from this schema.")] = None,
+    neighbours: Annotated[
+        str, typer.Option(help='What may differ: "replace" or "add-remove" one row; "replace-unit", "add-remove-unit".')
+    ] = "replace",
+    schema: Annotated[Path | None, typer.Option(help="Take unit and title from this schema, and its [unit].")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a ledger with a total for everything that is ever released from a data set."""
     privacy = {("privacy", "epsilon"): epsilon, ("privacy", "delta"): delta, ("privacy", "rho"): rho}
-    total, notion = budget_of(of_options(privacy)), Neighbours.of(neighbours)
+    total, known = budget_of(of_options(privacy)), None if schema is None else dp.Schema.read(schema)
+    notion = Neighbours.of(neighbours, units=known is not None and known.whom.many)
     assert total is not None
     if ledger.exists():
         raise InputError(
             f"{str(ledger)!r} is there already, and a ledger is never replaced: see `dpinfer budget show {ledger}`"
         )
-    if unit is None or title is None:
-        known = dp.Schema.read(schema) if schema is not None else None
-        unit = unit or (known.unit if known else "one record")
-        title = title or (known.title if known else "")
+    unit = unit or (known.unit if known else "one unit" if notion.units else "one record")
+    title = title or (known.title if known else "")
     if not ledger.parent.is_dir():
         raise InputError(f"there is no folder {str(ledger.parent)!r}: make it first")
     made = dp.Ledger.create(ledger, total, unit=unit, neighbours=notion, title=title)
     talk = Screen(quiet, as_json)
-    talk.show(Text(f"A new ledger in {ledger}: {total}, for everything released about {unit}."))
+    talk.show(Text(f"A new ledger in {ledger}: {total}, for everything released about {unit} ({notion.sentence})."))
     talk.give(Account.of(made).state())
 
 

@@ -12,8 +12,9 @@ import typer
 import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli import spec
+from dpinfer.cli.asked import model_of
 from dpinfer.cli.screen import Screen
-from dpinfer.cli.spec import data_of, model_of
+from dpinfer.cli.spec import data_of
 from dpinfer.data import files
 from dpinfer.errors import InputError
 
@@ -30,8 +31,8 @@ SPEC is a TOML file; what is left out has a default, except the data and the bud
   formula = "y ~ a + b"
   dataset = "rand_hie"       # bundled; instead of the three keys above
   \\[model]
-  loss = "logistic"          # all keys of \\[model] and \\[privacy] are those of
-  penalty = 0.001            # `dpinfer fit`, and the study is of what it would run
+  loss = "logistic"          # or "linear", ...; all keys of \\[model] and \\[privacy] are
+  penalty = 0.001            # those of `dpinfer fit`: the study is of what it would run
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon

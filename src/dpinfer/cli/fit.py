@@ -11,13 +11,12 @@ import typer
 import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli import screen, spec
+from dpinfer.cli.asked import model_of
 from dpinfer.cli.budget import Account, open_ledger
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import Data, data_of, model_of
-from dpinfer.data.design import Design
-from dpinfer.data.formula import parse
+from dpinfer.cli.spec import Data, data_of
+from dpinfer.data.unit import Unit
 from dpinfer.errors import DpinferError, InputError
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import text
@@ -37,15 +36,16 @@ keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost be
   schema = "schema.toml"     # what is public about the columns
   formula = "y ~ a + b"
   \\[model]
-  loss = "logistic"          # or "svm", "huber", "quantile"
+  loss = "logistic"          # or "linear", "svm", "huber", "quantile"
   knee = 1.0                 # of svm and huber
   quantile = 0.5             # of quantile, as is bandwidth
   penalty = 0.001            # default: one that is valid for the budget
-  target = "weighted"        # or "unweighted", "penalised", "unpenalised"
+  target = "weighted"        # or "unweighted", "penalised", "unpenalised"; of linear "mean", "robust"
+  tail = "balanced"          # of linear; or "cautious", "all"
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon
-  neighbours = "replace"     # or "add-remove": the number of records private
+  neighbours = "replace"     # or "add-remove": the number of records (or units) private
   ledger = "ledger.db"       # made by `dpinfer budget init`
   \\[output]
   folder = "release"         # for the result and its report
@@ -59,7 +59,7 @@ def fit(  # noqa: PLR0913  (the public face)
     *,
     schema: Annotated[Path | None, typer.Option(help="What is public about the table.")] = None,
     formula: Annotated[str | None, typer.Option(help='For example "visit ~ age + health".')] = None,
-    loss: Annotated[str | None, typer.Option(help="logistic, svm, huber or quantile.")] = None,
+    loss: Annotated[str | None, typer.Option("--loss", "--model", help="logistic, linear, svm, huber ...")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
     rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
@@ -70,6 +70,7 @@ def fit(  # noqa: PLR0913  (the public face)
     level: Annotated[float | None, typer.Option(help="Confidence level, 0.95 by default.")] = None,
     penalty: Annotated[float | None, typer.Option(help="c in the objective.")] = None,
     target: Annotated[str | None, typer.Option(help="What the intervals are about.")] = None,
+    tail: Annotated[str | None, typer.Option(help="Of linear: balanced, cautious or all.")] = None,
     knee: Annotated[float | None, typer.Option(help="Of svm and huber.")] = None,
     quantile: Annotated[float | None, typer.Option(help="Of quantile, 0.5 by default.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Of quantile.")] = None,
@@ -82,7 +83,7 @@ def fit(  # noqa: PLR0913  (the public face)
     asked: dict[str, dict[str, Any]] = {
         "data": {"schema": schema, "formula": formula},
         "model": {
-            "loss": loss, "penalty": penalty, "target": target,
+            "loss": loss, "penalty": penalty, "target": target, "tail": tail,
             "knee": knee, "quantile": quantile, "bandwidth": bandwidth,
         },
         "privacy": {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbours": neighbours, "ledger": ledger},
@@ -133,15 +134,14 @@ def preview(job: Job, talk: Screen) -> None:
     """The cost and what the ledger would have left; raises what the fit would raise.
 
     Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the ledger, and on names,
-    types and, where it is public, number of rows of the table.
+    types and, where it is public, number of rows of the table; with ids, of units.
     """
-    n = job.data.shape()
-    entry = job.model.entry(n)
-    design = Design.of_formula(*parse(job.data.formula, job.data.schema), job.model.kind)
-    public = entry.neighbours is Neighbours.REPLACE
+    design, source = job.model.read(job.data.table)
+    n, unit, entry = source.n, design.unit, job.model.entry(source.n)
+    public = entry.neighbours.counted
     names, advice = design.names, job.model.recipe(design, n).advice(n) if public else ""
     facts = {
-        "Table": f"{job.data.name}, {n:,} records" if public else f"{job.data.name}, number of records private",
+        "Table": f"{job.data.name}, {unit.size(n if public else None)}",
         "Model": entry.purpose,
         "Estimates": f"{len(names)} coefficients: {', '.join(names)}",
         "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
@@ -157,19 +157,19 @@ def preview(job: Job, talk: Screen) -> None:
     facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
     if job.folder is not None and (job.folder / disk.RESULT).exists():
         facts["Output"] += " holds a result: name another folder, or give --force"
-    talk.show(screen.title("Dry run: nothing was read but the shape of the table"), screen.facts(facts))
+    ids = ", and the ids, to count the units" if public and unit.number is None else ""
+    seen = f"the names and types of the columns{ids}" if unit.many else "the shape of the table"
+    talk.show(screen.title(f"Dry run: nothing was read but {seen}"), screen.facts(facts))
     talk.give(
-        {
-            "dry_run": True,
-            "records": n if public else None,
-            "coefficients": names,
-            "warning": advice or None,
-            "entry": _listed(entry),
-        }
-        | {"ledger": account and account.state(), "after": after}
+        {"dry_run": True, **_numbered(n if public else None, unit), "coefficients": names, "warning": advice or None}
+        | {"entry": _listed(entry), "ledger": account and account.state(), "after": after}
     )
     if after["allowed"] is False:
         raise dp.LedgerError(after["reason"])
+
+
+def _numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
+    return {"records": None, "units": None, unit.word: n}
 
 
 def _after(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
@@ -265,7 +265,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     facts = {
         "Privacy": f"{privacy.budget}; protects {privacy.unit}",
         "Ledger": booked,
-        "Estimand": model.estimand(),
+        "Estimand": "\n".join([model.estimand(), *result.intercepts(job.level), *result.published()]),
         "Reading": "the intervals count the sampling error and the privacy noise; Noise is the privacy noise's part of "
         "the variance",
         "Written": ", ".join(str(path) for path in paths),
@@ -278,20 +278,20 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     if reasons:
         (facts["Set aside"],) = text.no_estimates(result.table(job.level))
         facts["Because"] = "\n".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-    question = f"{' '.join(job.data.formula.split())}, {result.records} records"
+    question = f"{' '.join(job.data.formula.split())}, {result.records} {model.whom.word}"
+    question = "\n".join([question, *(result.question.sentences() if result.question else [])])
     head = screen.title(f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}")
     return [head, screen.coefficients(result, job.level), "", screen.facts(facts)]
 
 
 def _receipt(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> dict[str, Any]:
     return {
-        "booked": result.privacy.booked,
-        "release": result.privacy.release,
-        "budget": result.privacy.budget,
-        "unit": result.privacy.unit,
-        "records": result.model.n,
+        **{key: getattr(result.privacy, key) for key in ("booked", "release", "budget", "unit")},
+        "question": result.question and result.question.asked,
+        **_numbered(result.model.n, result.model.whom),
         "level": job.level,
         "coefficients": result.table(job.level),
+        "intercept_at_0": result.ordinary_intercept(job.level),
         "ledger": account and account.state(),
         "files": [str(path) for path in paths],
     }

@@ -26,8 +26,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write a report."""
-    if not 0 < level < 1:
-        raise InputError("--level must be a number strictly between 0 and 1")
+    if not 0.5 <= level < 1:
+        raise InputError("--level must be a number between 0 and 1, at least 0.5")
     saved, folder, talk = read_result(result), out or result.parent, Screen(quiet, as_json)
     disk.prepare(folder)
     with talk.work("writing the report"):

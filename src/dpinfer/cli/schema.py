@@ -11,10 +11,12 @@ from dpinfer import disk
 from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.data import files
-from dpinfer.data.columns import Category, Column, Number, Outcome
+from dpinfer.data.columns import Category, Ids, Number, Outcome, Wanted
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
+from dpinfer.data.response import Response
 from dpinfer.data.table import misfit, open_table
+from dpinfer.data.unit import Unit
 from dpinfer.errors import InputError
 
 app = typer.Typer(help="What is public about a table: draft it, check it.", rich_markup_mode="rich")
@@ -56,21 +58,41 @@ def check(
     if not schema.exists():
         raise InputError(f"there is no file {str(schema)!r}: draft one with `dpinfer schema init TABLE -o {schema}`")
     known = dp.Schema.read(schema)
-    columns, names = list(known.columns.values()), None
+    whom, own = known.whom, {column.name for column in known.whom.columns}
+    columns: list[Wanted] = [column for column in known.columns.values() if column.name not in own]
+    names, facts = None, {"Protects": known.unit} | _rows_of(whom) | {"Digest": known.digest()[:16]}
     if formula is not None:
-        outcome, terms = parse(formula, known)
-        columns, names = [outcome, *terms.columns], Design.of_terms(terms).names
+        response, terms = parse(formula, known)
+        columns, names = [*response.columns, *terms.columns], Design.of_terms(terms).names
+        facts |= {"Outcome": _told(response), "Formula": f"{len(names)} coefficients: {', '.join(names)}"}
+    columns += whom.columns
     faults = {} if data is None else _faults(data, columns)
     talk = Screen(quiet, as_json)
-    talk.show(*_shown(known, columns, names, faults if data else None))
-    listed = [{"name": c.name, "type": _type(c), "fault": faults.get(c.name, "")} for c in columns]
-    talk.give({"unit": known.unit, "digest": known.digest(), "columns": listed, "coefficients": names})
+    talk.show(*_shown(known, columns, faults if data else None), "", screen.facts(facts))
+    listed = [{"name": c.name, "type": _type(known, c), "fault": faults.get(c.name, "")} for c in columns]
+    counts = {"ids": whom.column or None, "rows": whom.rows if whom.many and not whom.weights else None}
+    counts |= {"units": whom.number, "weights": whom.weights or None}
+    counts |= {"most_weight": whom.most_weight if whom.weights else None}
+    talk.give({"unit": known.unit} | counts | {"digest": known.digest(), "columns": listed, "coefficients": names})
     if any(faults.values()):
         wrong = [fault for fault in faults.values() if fault]
         raise InputError(wrong[0] + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""))
 
 
-def _faults(data: Path, columns: list[Column]) -> dict[str, str]:
+def _rows_of(whom: Unit) -> dict[str, str]:
+    """What a row counts, in words."""
+    facts = {"Whose rows": f"all with the same {whom.column} are protected together"} if whom.many else {}
+    if whom.many and not whom.weights:
+        alike = f"alike up to {whom.rows:g} a unit; a unit with more of them counts as {whom.rows:g}"
+        facts["Rows count"] = "so that every unit counts alike (the average unit)" if whom.rows == 1 else alike
+    if whom.number is not None:
+        facts["Units"] = f"{whom.number:,}, which is believed and public"
+    if whom.weights:
+        facts["Rows count"] = f"by {whom.weights}, trimmed at {whom.most_weight:g} a {'unit' if whom.many else 'row'}"
+    return facts
+
+
+def _faults(data: Path, columns: list[Wanted]) -> dict[str, str]:
     """What is wrong with each column of the file, by its name and type; empty where nothing is."""
     there = {name for name, _ in files.types(data)}
     found: dict[str, str] = {}
@@ -85,39 +107,54 @@ def _faults(data: Path, columns: list[Column]) -> dict[str, str]:
     return found
 
 
-def _shown(
-    known: "dp.Schema", columns: list[Column], names: tuple[str, ...] | None, faults: dict[str, str] | None
-) -> list[Any]:
+def _shown(known: "dp.Schema", columns: list[Wanted], faults: dict[str, str] | None) -> list[Any]:
     heads = ["Column", "Type", "Public facts", "Missing values"] + ([] if faults is None else ["File"])
     rows: list[list[str | Text]] = []
     for column in columns:
-        row: list[str | Text] = [column.name, _type(column), _facts(column), _missing(column)]
+        row: list[str | Text] = [column.name, _type(known, column), _facts(known, column), _missing(known, column)]
         if faults is not None:
             wrong = faults[column.name]
             row.append(Text("does not fit", style="red") if wrong else Text("fits", style="green"))
         rows.append(row)
-    facts = {"Protects": known.unit, "Digest": known.digest()[:16]}
-    if names is not None:
-        facts["Formula"] = f"{len(names)} coefficients: {', '.join(names)}"
-    head = screen.title(known.title or "Schema")
-    return [head, screen.sheet(heads, rows, left=len(heads)), "", screen.facts(facts)]
+    return [screen.title(known.title or "Schema"), screen.sheet(heads, rows, left=len(heads))]
 
 
-def _type(column: Column) -> str:
-    return column.kind if isinstance(column, Number) else type(column).__name__.lower()
+def _told(response: Response) -> str:
+    number = response.number
+    if number is None:
+        return f"{response.name}, two levels: for a classifier"
+    return f"{response.name}, {_range(number.low, number.high, response.unit)}: for a regression"
 
 
-def _facts(column: Column) -> str:
+def _type(known: "dp.Schema", column: Wanted) -> str:
+    if column.name in (known.whom.column, known.whom.weights):
+        return "id" if isinstance(column, Ids) else "weight"
+    declared = known[column.name]
+    return declared.kind if isinstance(declared, Number) else type(declared).__name__.lower()
+
+
+def _facts(known: "dp.Schema", column: Wanted) -> str:
+    if isinstance(column, Ids):
+        return "any"
+    if column.name == known.whom.weights:
+        return f"0 to {known.whom.most_weight:g} a {'unit' if known.whom.many else 'row'}"
     if column.levels:
         return ", ".join(str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels)
     if isinstance(column, Number) and column.kind == "boolean":
         return "no or yes"
     assert not isinstance(column, Category)
-    unit = f" {column.unit}" if column.unit else ""
-    return f"{column.low:g} to {column.high:g}{unit}"
+    assert column.low is not None
+    assert column.high is not None
+    return _range(column.low, column.high, column.unit)
 
 
-def _missing(column: Column) -> str:
+def _range(low: float, high: float, unit: str) -> str:
+    return f"{low:g} to {high:g} {unit}".rstrip()
+
+
+def _missing(known: "dp.Schema", column: Wanted) -> str:
+    if isinstance(column, Ids) or column.name == known.whom.weights:
+        return "the row counts for nothing"
     if isinstance(column, Outcome) or column.missing is None:
         return "a row of zeros"
     return f"read as {column.missing}"

@@ -78,7 +78,7 @@ def _console(**options: Any) -> Console:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else codec.encode(value)
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else codec.encode(value, null=True)
 
 
 def title(words: str) -> Text:

@@ -1,28 +1,22 @@
-"""A spec: a TOML file, options of the command line, or both (options win); and the data and model that it asks for.
+"""A spec: a TOML file, options of the command line, or both (options win); and the data that it asks for.
 
 Every key is known, of the right kind, and named in errors as the user wrote it: ``[model] knee`` or ``--knee``.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from reprlib import repr as short
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dpinfer as dp
-from dpinfer.data import table
-from dpinfer.data.columns import Column
+from dpinfer.data.columns import Wanted
 from dpinfer.data.formula import parse
-from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.penalised.plan import default_plan
-from dpinfer.privacy.accountant import Total
-from dpinfer.privacy.budget import Budget
-
-if TYPE_CHECKING:
-    from dpinfer.estimators.base import LinearModel
-
+from dpinfer.elsewhere import IN_OPTIONS, IN_SPECS, answer
+from dpinfer.errors import InputError
 
 _Rule = tuple[str, Callable[[Any], bool]]  # in words, and as a test
 
@@ -43,18 +37,20 @@ _SEED = ("a whole number, 0 or more", lambda value: type(value) is int and value
 _POSITIVE = ("a number above 0 (1e-20 to 1e20)", lambda value: _number(value) and 1e-20 <= value <= 1e20)
 _NOT_NEGATIVE = ("0 or a number above (to 1e20)", lambda value: _number(value) and 0 <= value <= 1e20)
 _INSIDE = ("a number strictly between 0 and 1", lambda value: _number(value) and 0 < value < 1)
+_LEVEL = ("a number between 0 and 1, at least 0.5", lambda value: _number(value) and 0.5 <= value < 1)
 _SHARES = ("three positive numbers: [2, 1, 1]", lambda v: type(v) is list and [*map(_POSITIVE[1], v)] == [True] * 3)
 _FILE = ("a path in quotes", _TEXT[1])
 _FORMULA = (_TEXT[0], lambda value: isinstance(value, str) and bool(value.strip()))  # may have several lines
 RULES: dict[str, dict[str, _Rule]] = {
     "data": {"path": _FILE, "schema": _FILE, "formula": _FORMULA, "dataset": _one_of("rand_hie")},
     "model": {
-        "loss": _one_of("logistic", "svm", "huber", "quantile", "huber_hinge"),
+        "loss": _one_of("logistic", "linear", "svm", "huber", "quantile", "huber_hinge"),
         "knee": _POSITIVE,
         "quantile": _INSIDE,
         "bandwidth": _POSITIVE,
         "penalty": _NOT_NEGATIVE,
-        "target": _one_of("weighted", "unweighted", "penalised", "unpenalised"),
+        "target": _one_of("weighted", "unweighted", "penalised", "unpenalised", "mean", "robust"),
+        "tail": _one_of("balanced", "cautious", "all"),
     },
     "privacy": {
         "epsilon": _POSITIVE,
@@ -63,11 +59,11 @@ RULES: dict[str, dict[str, _Rule]] = {
         "none": _TRUE,
         "mechanism": _one_of("objective", "output"),
         "shares": _SHARES,
-        "neighbours": _one_of("replace", "add-remove"),
+        "neighbours": _one_of("replace", "add-remove", "replace-unit", "add-remove-unit"),
         "ledger": _FILE,
     },
-    "output": {"folder": _FILE, "title": _TEXT, "level": _INSIDE},
-    "study": {"replicates": _COUNT, "seed": _SEED, "level": _INSIDE, "device": _TEXT, "checkpoint": _FLAG},
+    "output": {"folder": _FILE, "title": _TEXT, "level": _LEVEL},
+    "study": {"replicates": _COUNT, "seed": _SEED, "level": _LEVEL, "device": _TEXT, "checkpoint": _FLAG},
 }
 _OPTIONS = {("data", "path"): "DATA", ("output", "folder"): "--out"}
 _BUDGET = ("epsilon", "delta", "rho", "none")
@@ -126,7 +122,10 @@ def of_file(path: Path, options: Options | None = None) -> Spec:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as fault:
-        raise InputError(f"the spec {str(path)!r} is not valid TOML: {fault}") from None
+        raise InputError(f"the spec {str(path)!r} is not valid TOML: {fault}{_model_twice(path)}") from None
+    if isinstance(loss := document.get("model"), str):
+        _check("model", loss, RULES["model"]["loss"])
+        document["model"] = {"loss": loss}
     for section, entries in document.items():
         _check_name("the spec", "section", section, RULES)
         if not isinstance(entries, dict):
@@ -139,6 +138,13 @@ def of_file(path: Path, options: Options | None = None) -> Spec:
     if any(("privacy", key) in given for key in _BUDGET):
         sections["privacy"] = {key: value for key, value in sections["privacy"].items() if key not in _BUDGET}
     return _overruled(Spec(sections, path.parent), given)
+
+
+def _model_twice(path: Path) -> str:
+    """What to do about ``model = "linear"`` with a section [model] after it, which TOML cannot read."""
+    text = path.read_bytes().decode("utf-8", "replace")
+    both = re.search(r"^[ \t]*model[ \t]*=", text, re.M) and re.search(r"^[ \t]*\[[ \t]*model[ \t]*\]", text, re.M)
+    return "; model = stands for [model] loss =: give one of the two" if both else ""
 
 
 def of_options(options: Options) -> Spec:
@@ -158,6 +164,9 @@ def _overruled(spec: Spec, given: Options) -> Spec:
 def _check(place: str, value: Any, rule: _Rule) -> None:
     words, holds = rule
     if not holds(value):
+        if rule is RULES["model"]["loss"] and isinstance(value, str) and (instead := answer(value)):
+            names = IN_OPTIONS if place.startswith("--") else IN_SPECS
+            raise InputError(f"{place} has no {short(value)}: {instead.sentence(names)}")
         raise InputError(f"{place} must be {words}, not {short(value)}")
 
 
@@ -166,45 +175,6 @@ def _check_name(owner: str, kind: str, name: str, known: Iterable[str]) -> None:
         near = get_close_matches(name, known, 1)
         remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         raise InputError(f"{owner} has no {kind} {short(name)}: {remedy}")
-
-
-_MODELS = {
-    "logistic": ("LogisticRegression", ()),
-    "svm": ("LinearSVC", ("knee",)),
-    "huber_hinge": ("LinearSVC", ("knee",)),
-    "huber": ("HuberRegression", ("knee",)),
-    "quantile": ("QuantileRegression", ("quantile", "bandwidth")),
-}
-
-
-def budget_of(spec: Spec) -> Total | None:
-    """The budget that a spec asks for; None for noise off."""
-    alone = spec.folder is None
-    spec.exactly_one("privacy", ("epsilon", "rho") if alone else ("epsilon", "rho", "none"), _EXAMPLE[alone])
-    given = spec["privacy"]
-    if "delta" in given and "epsilon" not in given:
-        raise BudgetError(f"{spec.place('privacy', 'delta')} goes with epsilon: give both, or drop delta")
-    if "none" in given:
-        return None
-    if "rho" in given:
-        return dp.ZCDP(given["rho"])
-    return dp.ApproxDP(given["epsilon"], given["delta"]) if "delta" in given else dp.PureDP(given["epsilon"])
-
-
-_EXAMPLE = ("epsilon = 1.0", "--epsilon 1 --delta 1e-6")
-
-
-def plan_of(spec: Spec) -> dp.Plan:
-    """The default plan of the budget, but for the mechanism and the shares that are given."""
-    budget: Budget = budget_of(spec) or dp.NoPrivacy()
-    plan, given = default_plan(budget), spec["privacy"]
-    if "mechanism" in given:
-        objective = given["mechanism"] == "objective"
-        plan = replace(plan, mechanism=dp.ObjectivePerturbation() if objective else dp.OutputPerturbation())
-    if "shares" in given:
-        first, second, third = budget.split(*given["shares"])
-        plan = replace(plan, estimate=first, hessian=second, covariance=third)
-    return plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,14 +191,10 @@ class Data:
         return str(self.table) if isinstance(self.table, Path) else "the bundled data"
 
     @property
-    def columns(self) -> list[Column]:
-        """The columns that the formula needs, the outcome first."""
-        outcome, terms = parse(self.formula, self.schema)
-        return [outcome, *terms.columns]
-
-    def shape(self) -> int:
-        """The number of records, after checking that names and types fit the schema; no value is looked at."""
-        return table.shape(self.table, self.columns)
+    def columns(self) -> list[Wanted]:
+        """What a fit reads: the columns of the formula, the outcome first, then ids and weights."""
+        response, terms = parse(self.formula, self.schema)
+        return [*response.columns, *terms.columns, *self.schema.whom.columns]
 
 
 def data_of(spec: Spec) -> Data:
@@ -248,25 +214,3 @@ def data_of(spec: Spec) -> Data:
         return Data(bundled.table, schema or bundled.schema, given.get("formula", bundled.formula))
     assert schema is not None
     return Data(spec.file("data", "path"), schema, given["formula"])
-
-
-def model_of(spec: Spec, data: Data, *, study: bool = False) -> "LinearModel":
-    """The estimator that a spec asks for, with nothing booked and nothing read; a study may do without privacy."""
-    given = spec["model"]
-    loss = given.get("loss", "logistic")
-    name, own = _MODELS[loss]
-    options = {key: value for key, value in given.items() if key != "loss"}
-    for key in ("knee", "quantile", "bandwidth"):
-        if key in options and key not in own:
-            owners = " or ".join(loss for loss, (_, keys) in _MODELS.items() if key in keys and loss != "huber_hinge")
-            raise InputError(
-                f"{spec.place('model', key)} belongs to the loss {owners}, not to {loss}: set that loss, or drop it"
-            )
-    cls = getattr(dp, name)
-    if "none" in spec["privacy"] and not study:
-        raise BudgetError("[privacy] none is for studies: a fit needs epsilon or rho")
-    plain = not {"mechanism", "shares"} & set(spec["privacy"])
-    privacy: dict[str, Any] = {"budget": budget_of(spec) or dp.NoPrivacy()} if plain else {"plan": plan_of(spec)}
-    privacy["neighbours"] = spec["privacy"].get("neighbours")
-    model: LinearModel = cls(data.formula, schema=data.schema, **options, **privacy)
-    return model

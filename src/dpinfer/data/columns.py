@@ -31,7 +31,7 @@ class Number:
 
     ``kind`` is "number", "integer" (other values cannot be encoded) or "boolean" (0 and 1).  ``centre`` and ``scale``
     are the constants of ``scale(x)``; an integer with ``levels`` may be a factor.  ``missing`` stands for every value
-    that cannot be encoded; without it such a row counts as the zero row.
+    that cannot be encoded, on the right of ~; without it, and on the left, such a row counts as the zero row.
     """
 
     name: str
@@ -115,6 +115,17 @@ class Outcome:
 
 
 Column = Number | Category | Outcome
+
+
+@dataclass(frozen=True)
+class Ids:
+    """A column that says whose row it is, of any type.  It is compared, never shown, and stands in no formula."""
+
+    name: str
+
+
+Wanted = Column | Ids
+"""What is read of a table."""
 BOUND = {"low": "add a public lower bound", "high": "add a public upper bound"}
 
 

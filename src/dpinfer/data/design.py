@@ -7,13 +7,16 @@ their largest absolute value too, the outcome likewise, and the row is x~/R with
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.columns import Category, Number, Outcome, in_reach
+from dpinfer.data.columns import Category, Number, in_reach
+from dpinfer.data.expressions import require_spread
+from dpinfer.data.response import Response
 from dpinfer.data.terms import Block, Terms
+from dpinfer.data.unit import ROW, Unit
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.moments import Columns
@@ -52,7 +55,7 @@ class Design:
 
     A column is encoded as (value - middle)/half, with values clipped to [low, high]; the intercept is the value 1.
     ``columns`` says which are then 0 or 1 only, and which are never nonzero together.  ``norm2`` is R², the bound of
-    the squared norm of an encoded row.  ``outcome`` is the scale of a numeric outcome.
+    the squared norm of an encoded row.  ``outcome`` is the scale of a numeric outcome, ``unit`` whose rows they are.
     """
 
     names: tuple[str, ...]
@@ -63,24 +66,28 @@ class Design:
     columns: Columns
     norm2: float
     outcome: Scale = UNSCALED
+    unit: Unit = ROW
 
     @classmethod
-    def of_formula(cls, outcome: Outcome, terms: Terms, kind: str) -> "Design":
-        """The encoding of a formula; ``kind`` is what the loss is a function of.
+    def of_formula(cls, response: Response, terms: Terms, kind: str, unit: Unit = ROW) -> "Design":
+        """The encoding of a formula; ``kind`` is what the loss is a function of, ``unit`` whose rows they are.
 
-        A loss of the margin needs an outcome with two levels, a loss of the residual one with bounds.
+        A loss of the margin needs an outcome with two levels, a loss of the residual a number.
         """
-        if kind == "margin" and not outcome.levels:
-            raise InputError(f"{outcome.name!r} is a numeric outcome: a classifier needs two levels in the schema")
-        if kind == "margin":
-            return cls.of_terms(terms)
-        if outcome.levels:
+        number = response.number
+        if kind == "margin" and number is not None:
             raise InputError(
-                f"{outcome.name!r} is an outcome with levels: a regression needs low and high in the schema"
+                f"{response.name!r} is a number: a classifier needs two levels in the schema; name a column with "
+                'type = "outcome" and levels on the left of ~'
             )
-        assert outcome.low is not None
-        assert outcome.high is not None
-        return cls.of_terms(terms, Scale.of_range(outcome.low, outcome.high, centred=terms.intercept))
+        if kind == "margin":
+            return replace(cls.of_terms(terms), unit=unit)
+        if number is None:
+            raise InputError(
+                f"{response.name!r} is an outcome with levels: a regression needs low and high in the schema"
+            )
+        scale = Scale.of_range(number.low, number.high, centred=terms.intercept)
+        return replace(cls.of_terms(terms, scale), unit=unit)
 
     @classmethod
     def of_bounds(
@@ -161,9 +168,7 @@ def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, b
     if number is None:
         return 0.0, 1.0, 0.0, 1.0, True
     low, high = number.low, number.high
-    if not in_reach(low, high):
-        wrong = "is the same in every row" if low == high else "is too small or too large for double precision"
-        raise InputError(f"{number.text} {wrong}: drop it from the formula, or change its bounds in the schema")
+    require_spread(number, "drop it from the formula, or change its bounds in the schema")
     if intercept and not block.factors:
         return low, high, (low + high) / 2, (high - low) / 2, False
     largest = max(abs(low), abs(high))

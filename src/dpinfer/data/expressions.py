@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.data.columns import Number
+from dpinfer.data.columns import Number, in_reach
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 
@@ -69,6 +69,14 @@ def apply(operation: str, text: str, *arguments: Expression) -> Expression:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InputError(f"{text} is too large for double precision: tighten low and high of its column in the schema")
     return Expression(text, low, high, operation, arguments)
+
+
+def require_spread(number: Expression, remedy: str) -> None:
+    """A range with two ends that double precision can scale by."""
+    if not in_reach(number.low, number.high):
+        same = number.low == number.high
+        wrong = "is the same in every row" if same else "is too small or too large for double precision"
+        raise InputError(f"{number.text} {wrong}: {remedy}")
 
 
 class _DomainError(Exception):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from dpinfer.data import lines
-from dpinfer.data.columns import Column, Number, near
+from dpinfer.data.columns import Ids, Number, Wanted, near
 from dpinfer.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _KINDS = {
 }
 
 
-def read(path: str | PathLike[str], columns: Sequence[Column]) -> "pa.Table":
+def read(path: str | PathLike[str], columns: Sequence[Wanted]) -> "pa.Table":
     """The given columns of a file."""
     path, kind = _named(path, columns)
     if kind == "CSV":
@@ -40,7 +40,7 @@ def read(path: str | PathLike[str], columns: Sequence[Column]) -> "pa.Table":
     return _checked(path, kind, lambda: _typed(path, kind, [column.name for column in columns]))
 
 
-def blank(path: str | PathLike[str], columns: Sequence[Column]) -> "pa.Table":
+def blank(path: str | PathLike[str], columns: Sequence[Wanted]) -> "pa.Table":
     """The given columns of a file as `read` types them, without their rows."""
     path, kind = _named(path, columns)
     if kind == "CSV":
@@ -49,14 +49,14 @@ def blank(path: str | PathLike[str], columns: Sequence[Column]) -> "pa.Table":
     return _checked(path, kind, lambda: _schema(path, kind).empty_table().select(names))
 
 
-def count(path: str | PathLike[str], columns: Sequence[Column]) -> int:
+def count(path: str | PathLike[str], columns: Sequence[Wanted]) -> int:
     """The number of rows of a file that has the given columns; it is public."""
     path, kind = _named(path, columns)
     rows: int = _checked(path, kind, lambda: _count(path, kind))
     return rows
 
 
-def _named(path: str | PathLike[str], columns: Sequence[Column]) -> tuple[Path, str]:
+def _named(path: str | PathLike[str], columns: Sequence[Wanted]) -> tuple[Path, str]:
     """A file that has all the columns, and its kind."""
     path, kind = _file(path)
     names = [name for name, _ in types(path)]
@@ -169,7 +169,7 @@ def _count(path: Path, kind: str) -> int:
         return sum(lines.count(block) for block in _records(file)[1])
 
 
-def _csv(path: Path, columns: Sequence[Column]) -> "pa.Table":
+def _csv(path: Path, columns: Sequence[Wanted]) -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415
 
     with _bytes(path) as file, ThreadPoolExecutor(1) as pool:
@@ -192,14 +192,14 @@ def _judged(blocks: Iterator[bytes], pool: ThreadPoolExecutor) -> Iterator[tuple
         yield found
 
 
-def _no_rows(columns: Sequence[Column]) -> "pa.Table":
+def _no_rows(columns: Sequence[Wanted]) -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415
 
     nothing = pa.chunked_array([pa.array([], pa.string())])
     return pa.table({column.name: _cells(nothing, column) for column in columns})
 
 
-def _rows(block: bytes, plain: bool, width: int, places: dict[int, Column]) -> "pa.Table":
+def _rows(block: bytes, plain: bool, width: int, places: dict[int, Wanted]) -> "pa.Table":
     """One row a line, with the given columns out of ``width``; missing values in the lines that are broken."""
     import pyarrow as pa  # noqa: PLC0415
 
@@ -215,7 +215,7 @@ def _rows(block: bytes, plain: bool, width: int, places: dict[int, Column]) -> "
     return pa.table({name: column.combine_chunks().take(at) for name, column in cells.items()})
 
 
-def _parsed(block: bytes, width: int, places: dict[int, Column]) -> "pa.Table | None":
+def _parsed(block: bytes, width: int, places: dict[int, Wanted]) -> "pa.Table | None":
     """What Arrow's reader finds in a block: numbers where all cells fit, else texts; None unless it is one row a line.
 
     The names of the columns are their places, as the header may hold a name twice.  The reader skips blank lines, so
@@ -253,7 +253,7 @@ def _finite(cells: "pa.ChunkedArray") -> bool:
     return cells.type != pa.float64() or pc.all(pc.is_finite(cells)).as_py() is not False
 
 
-def _one_by_one(block: bytes, width: int, places: dict[int, Column]) -> "pa.Table":
+def _one_by_one(block: bytes, width: int, places: dict[int, Wanted]) -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415
 
     rows = [lines.row(line, width) or [] for line in block.split(b"\n")[:-1]]
@@ -261,19 +261,20 @@ def _one_by_one(block: bytes, width: int, places: dict[int, Column]) -> "pa.Tabl
     return pa.table({j: pa.chunked_array([cells]) for j, cells in texts.items()})
 
 
-def _cells(cells: "pa.ChunkedArray", column: Column) -> "pa.ChunkedArray":
+def _cells(cells: "pa.ChunkedArray", column: Wanted) -> "pa.ChunkedArray":
     """Text, booleans or numbers, as the schema says; null where a cell is none of them."""
     if _boolean(column):
         return _booleans(cells)
     return _numbers(cells) if _numeric(column) else cells
 
 
-def _boolean(column: Column) -> bool:
-    return (isinstance(column, Number) and column.kind == "boolean") or isinstance((*column.levels, "")[0], bool)
+def _boolean(column: Wanted) -> bool:
+    levels = () if isinstance(column, Ids) else column.levels
+    return (isinstance(column, Number) and column.kind == "boolean") or isinstance((*levels, "")[0], bool)
 
 
-def _numeric(column: Column) -> bool:
-    return not _boolean(column) and not (column.levels and isinstance(column.levels[0], str))
+def _numeric(column: Wanted) -> bool:
+    return not (_boolean(column) or isinstance(column, Ids) or isinstance((*column.levels, 0)[0], str))
 
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"

@@ -1,4 +1,4 @@
-"""A formula and a schema give the outcome and the terms of a design.  No data are involved, and no code is run.
+"""A formula and a schema give the response and the terms of a design.  No data are involved, and no code is run.
 
 formulaic parses the formula into terms and factors.  A factor that is more than a name is parsed as a Python
 expression and its tree is walked with a list of what is allowed.
@@ -6,11 +6,14 @@ expression and its tree is walked with a list of what is allowed.
 
 import ast
 import re
+from collections.abc import Callable
+from functools import partial
 from reprlib import repr as short
 from typing import Any
 
-from dpinfer.data.columns import Number, Outcome, near
-from dpinfer.data.expressions import FUNCTIONS, Expression, apply, constant, of_column
+from dpinfer.data.columns import Category, Column, Number, Outcome, near
+from dpinfer.data.expressions import FUNCTIONS, Expression, apply, constant, of_column, require_spread
+from dpinfer.data.response import Response, explained
 from dpinfer.data.schema import Schema
 from dpinfer.data.terms import Factor, Part, Terms, plain_part
 from dpinfer.errors import InputError
@@ -22,25 +25,23 @@ _CALLABLE = ", ".join([*sorted(FUNCTIONS), "scale"])
 _OPERATORS = {ast.Add: "+", ast.Sub: "minus", ast.Mult: "*", ast.Div: "/"}
 
 
-def parse(formula: str, schema: Schema | None) -> tuple[Outcome, Terms]:
-    """``outcome ~ terms``: every name a column of the schema, every transform public."""
+def parse(formula: str, schema: Schema | None) -> tuple[Response, Terms]:
+    """``response ~ terms``: every name a column of the schema, every transform public."""
     if not isinstance(schema, Schema):
         raise InputError("a formula needs schema=, for example dp.Schema.read('schema.toml')")
     left, right = _sides(formula)
-    if len(left) != 1 or len(left[0]) != 1 or left[0][0][1] != "lookup":
-        raise InputError("the formula needs exactly one outcome on the left of ~, the plain name of a column")
-    outcome = schema[left[0][0][0]]
-    if not isinstance(outcome, Outcome):
-        raise InputError(
-            f"{outcome.name!r} stands on the left of ~, but the schema does not declare it as an outcome: "
-            'give it type = "outcome"'
-        )
     try:
-        terms = [_term(factors, schema) for factors in right if factors != _ONE]
+        response = _response(left, schema)
+        parts = [_term(factors, schema) for factors in right if factors != _ONE]
     except RecursionError:
         raise InputError("the formula cannot be read: it is nested too deeply") from None
-    _one_reference_each(terms)
-    return outcome, Terms.of(terms, intercept=_ONE in right)
+    _one_reference_each(parts)
+    terms = Terms.of(parts, intercept=_ONE in right)
+    known = {column.name for column in terms.columns}
+    for column in response.columns:
+        if column.name in known:
+            raise InputError(f"{column.name!r} stands on both sides of ~: leave it out on one of them")
+    return response, terms
 
 
 _Side = list[tuple[tuple[str, str], ...]]
@@ -55,16 +56,24 @@ def _sides(formula: str) -> tuple[_Side, _Side]:
         raise InputError(f"the formula must be text such as 'outcome ~ a + b', of at most {_LONGEST} characters")
     if _MANY.search(formula):
         raise InputError("the formula cannot be read: a power goes up to 9, as in (a + b + c)**2 or I(a**2)")
+    parser = DefaultFormulaParser()
     try:
-        parsed = DefaultFormulaParser().get_terms(formula)
+        tokens = list(parser.get_tokens(formula))
+        parsed = parser.get_terms(formula)
     except Exception as fault:  # of many types: the parser trips over odd tokens
         line = re.sub(r"\x1b\[[0-9;]*m", "", str(fault)).strip().partition("\n")[0]
         raise InputError(f"the formula cannot be read: {line or type(fault).__name__}") from None
     if not hasattr(parsed, "lhs"):
         raise InputError("the formula has no outcome: write 'outcome ~ terms'")
+    if next(token.token for token in tokens if token.kind.value == "operator") != "~":
+        raise InputError(_ONE_OUTCOME)  # the parser has an algebra of terms on the left, too: y - x is y
     return _factors(parsed.lhs), _factors(parsed.rhs)
 
 
+_ONE_OUTCOME = (
+    "the formula needs exactly one outcome on the left of ~: the name of a column, or a transform such as log(y) or "
+    "I(a - b)"
+)
 _MANY = re.compile(r"(\*\*|\^)[\s(+]*[0-9]*[1-9][0-9]")
 
 
@@ -77,6 +86,21 @@ def _factors(side: Any) -> _Side:
     return [tuple((factor.expr, factor.eval_method.value) for factor in term.factors) for term in terms]
 
 
+def _response(side: _Side, schema: Schema) -> Response:
+    """The left side: an outcome with two levels, or a number within public bounds."""
+    if len(side) != 1 or len(side[0]) != 1 or side[0][0][1] == "literal":
+        raise InputError(_ONE_OUTCOME)
+    text, method = side[0][0]
+    if method == "lookup":
+        column = _column(schema, text)
+        if isinstance(column, Outcome) and column.levels:
+            return Response(column)
+        return Response(of_column(explained(column)))
+    number = _Walk(text, lambda name: explained(_column(schema, name))).number()
+    require_spread(number, "explain something else, or change its bounds in the schema")
+    return Response(number)
+
+
 def _term(factors: tuple[tuple[str, str], ...], schema: Schema) -> tuple[Part, ...]:
     parts: dict[tuple[type, str], Part] = {}
     for text, method in factors:
@@ -84,13 +108,22 @@ def _term(factors: tuple[tuple[str, str], ...], schema: Schema) -> tuple[Part, .
             raise InputError(
                 f"the number {short(text)} cannot stand in a term: write I({text} * x) for a multiple of x"
             )
-        part = plain_part(_column(text, schema)) if method == "lookup" else _Walk(text, schema).part()
+        explaining = partial(_explaining, schema)
+        part = plain_part(explaining(text)) if method == "lookup" else _Walk(text, explaining).part()
         parts[type(part), part.text] = part
     return tuple(parts.values())
 
 
-def _column(name: str, schema: Schema) -> Any:
-    column = schema[name]
+def _column(schema: Schema, name: str) -> Column:
+    """A column of the schema that may stand in a formula."""
+    told = {schema.whom.column: "holds the ids of [unit]", schema.whom.weights: "holds the weights of [weights]"}
+    if name and name in told:
+        raise InputError(f"{name!r} {told[name]} in the schema and cannot stand in a formula: leave it out")
+    return schema[name]
+
+
+def _explaining(schema: Schema, name: str) -> Number | Category:
+    column = _column(schema, name)
     if isinstance(column, Outcome):
         raise InputError(f"{name!r} is an outcome of the schema and cannot stand on the right of ~: leave it out")
     return column
@@ -104,10 +137,10 @@ def _one_reference_each(terms: list[tuple[Part, ...]]) -> None:
 
 
 class _Walk:
-    """One factor of a formula that is more than a name."""
+    """One factor of a formula that is more than a name; ``column`` gives what a name stands for on its side of ~."""
 
-    def __init__(self, text: str, schema: Schema) -> None:
-        self.text, self.schema = text, schema
+    def __init__(self, text: str, column: Callable[[str], Number | Category]) -> None:
+        self.text, self.column = text, column
         self.quoted = re.findall(r"`([^`]*)`", text)  # names in backticks are no Python
         count = iter(range(len(self.quoted)))
         plain = re.sub(r"`[^`]*`", lambda _: f"__name{next(count)}", text)
@@ -120,6 +153,10 @@ class _Walk:
         """A factor C(...), or a numeric expression."""
         if isinstance(self.tree, ast.Call) and self._called(self.tree) == "C":
             return self._factor(self.tree)
+        return self.number()
+
+    def number(self) -> Expression:
+        """A numeric expression."""
         expression = self._number(self.tree)
         return Expression(self.text, expression.low, expression.high, "I", (expression,))
 
@@ -152,6 +189,8 @@ class _Walk:
             raise self._refused(f"{name} learns from the values, which is not private: use a public transform")
         if name == "Q":
             raise self._refused("write a name with spaces in backticks, as in `my column`")
+        if name == "C":
+            raise self._refused("C makes a factor, and only a number can stand here")
         if name not in FUNCTIONS | {"scale"}:
             raise self._refused(f"there is no function {name}; there are {_CALLABLE} and C")
         if len(node.args) != 1 or node.keywords:
@@ -177,10 +216,10 @@ class _Walk:
         extra = [keyword for keyword in node.keywords if keyword.arg != "reference"]
         if not 1 <= len(given) <= 2 or extra or not isinstance(given[0], ast.Name):
             raise self._refused("a factor is C(column) or C(column, 'reference level')")
-        column = _column(self._name(given[0]), self.schema)
+        column = self.column(self._name(given[0]))
         boolean = isinstance(column, Number) and column.kind == "boolean"
         levels, reference = ((False, True), False) if boolean else (column.levels, column.reference)
-        if not levels:
+        if not levels or reference is None:
             raise self._refused(
                 f"{column.name!r} has no levels: declare it in the schema as a category or integer with levels"
             )
@@ -196,7 +235,7 @@ class _Walk:
         return node.value
 
     def _numeric(self, node: ast.expr) -> Number:
-        column = _column(self._name(node), self.schema)
+        column = self.column(self._name(node))
         if not isinstance(column, Number):
             raise self._refused(f"{column.name!r} is a category, and only a number can be transformed")
         return column

@@ -15,13 +15,14 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
 
 from dpinfer import disk
 from dpinfer.data.columns import TODO, Column, SchemaError, column_of, entry_of, near
+from dpinfer.data.unit import ROW, Unit, entries_of, unit_of
 from dpinfer.errors import InputError
 
 
@@ -80,10 +81,12 @@ def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _dump(document: Mapping[str, Any]) -> str:
-    """Plain keys first, then one table ``[columns.NAME]`` a column."""
-    lines = [f"{key} = {_value(value)}" for key, value in document.items() if key != "columns"]
-    for name, entry in document["columns"].items():
-        lines += ["", f"[columns.{_key_text(name)}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
+    """Plain keys first, then the tables ``[unit]`` and ``[weights]``, then one ``[columns.NAME]`` a column."""
+    lines = [f"{key} = {_value(value)}" for key, value in document.items() if not isinstance(value, dict)]
+    tables = {key: value for key, value in document.items() if isinstance(value, dict) and key != "columns"}
+    tables |= {f"columns.{_key_text(name)}": entry for name, entry in document["columns"].items()}
+    for name, entry in tables.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -103,16 +106,26 @@ def _value(value: Any) -> str:
     return repr(value)
 
 
-_FACTS = ("title", "unit", "source")
+_FACTS = ("title", "source")
+_KNOWN = ("title", "unit", "source", "weights", "columns")
 
 
 _HEAD = f"""\
 # A draft from the names and types of the columns; no value was read.  Replace every "{TODO}" by something that is known
 # without the table: a rule, a code book, the answers of a questionnaire.  A bound or a level taken from the table would
-# leak what single records hold.  Delete the columns that no formula needs, and give the column to be explained
-# type = "outcome", with two levels (the second one counts as positive) or with low and high.
+# leak what single records hold.  Delete the columns that no formula needs.  Two classes to be explained need
+# type = "outcome" and two levels, the second one the positive one; a number to be explained stays a number.
 
 unit = "{TODO}"  # what one row stands for and is protected: "one person", "one visit"
+
+# Where a person has several rows, say so instead, and all rows with one id are protected together:
+#
+#   [unit]
+#   name = "one person"
+#   column = "person_id"   # the ids; they stand in no formula
+#   rows = "average"       # every person counts alike; or a number c: rows count alike up to c a person
+#
+# Sampling weights: [weights] with column = "weight" and most = 5.0, a public bound of a unit's total weight.
 """
 _LOW = f'low = "{TODO}"  # a public lower bound: smaller values are clipped'
 _HIGH = f'high = "{TODO}"  # a public upper bound: larger values are clipped'
@@ -129,14 +142,19 @@ _LINES = {
 
 @dataclass(frozen=True)
 class Schema:
-    """The public side of a table: its ``columns`` by name, the ``unit`` of privacy, a ``title`` and a ``source``."""
+    """The public side of a table: its ``columns`` by name, the ``unit`` of privacy, a ``title`` and a ``source``.
+
+    ``whom`` says which rows are one unit and what a row counts; its name is the ``unit``.
+    """
 
     columns: Mapping[str, Column]
-    unit: str = "one record"
+    unit: str = ROW.name
     title: str = ""
     source: str = ""
+    whom: Unit = ROW
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "whom", replace(self.whom, name=self.unit))
         if not self.columns:
             raise _fault("columns", "the schema has no columns: write a table [columns.NAME] for each")
         for name, column in self.columns.items():
@@ -170,7 +188,8 @@ class Schema:
             raise InputError(f"{file}: {fault}" if file else str(fault)) from None
         try:
             facts = _facts(document)
-            return cls(_columns(document), **facts)
+            whom = unit_of(document.get("unit", ROW.name), document.get("weights"))
+            return cls(_columns(document), whom.name, **facts, whom=whom)
         except SchemaError as fault:
             message, path = str(fault), fault.path
         line = _line_of(text, path)
@@ -204,8 +223,9 @@ class Schema:
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def _document(self) -> dict[str, Any]:
-        facts = {key: getattr(self, key) for key in _FACTS if getattr(self, key) or key == "unit"}
-        return facts | {"columns": {name: entry_of(column) for name, column in self.columns.items()}}
+        facts = {key: getattr(self, key) for key in _FACTS if getattr(self, key)}
+        columns = {name: entry_of(column) for name, column in self.columns.items()}
+        return facts | entries_of(self.whom) | {"columns": columns}
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
@@ -221,15 +241,14 @@ def _fault(key: str, message: str) -> SchemaError:
 
 
 def _facts(document: dict[str, Any]) -> dict[str, str]:
-    facts = {key: value for key, value in document.items() if key != "columns"}
-    for key, value in facts.items():
-        if key not in _FACTS:
-            raise _fault(key, f"the schema has no key {short(key)}: {near(key, (*_FACTS, 'columns'))}")
+    for key, value in document.items():
+        if key not in _KNOWN:
+            raise _fault(key, f"the schema has no key {short(key)}: {near(key, _KNOWN)}")
         if value == TODO:
             raise _fault(key, f"{key} is not filled in: say what one row stands for, such as 'one person'")
-        if not isinstance(value, str):
+        if key in _FACTS and not isinstance(value, str):
             raise _fault(key, f"{key} must be text in quotes, not {short(value)}")
-    return facts
+    return {key: document[key] for key in _FACTS if key in document}
 
 
 def _columns(document: dict[str, Any]) -> dict[str, Column]:

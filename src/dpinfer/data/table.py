@@ -11,16 +11,19 @@ import narwhals as nw
 import numpy as np
 
 from dpinfer.data import files
-from dpinfer.data.columns import Category, Column, Number, Outcome
+from dpinfer.data.columns import Category, Ids, Number, Outcome, Wanted
 from dpinfer.data.design import Design
+from dpinfer.data.ids import to_ids
+from dpinfer.data.response import Response
 from dpinfer.data.source import Pending, Rows
 from dpinfer.data.terms import Factor, Terms
+from dpinfer.data.unit import ROW, Unit
 from dpinfer.data.values import Cells, Codes, cells_of, kind_of, match, to_numbers, to_places
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 
 
-def open_table(native: Any, columns: Iterable[Column]) -> nw.DataFrame[Any]:
+def open_table(native: Any, columns: Iterable[Wanted]) -> nw.DataFrame[Any]:
     """Any table that narwhals knows, or a file, of which the given columns are read."""
     if isinstance(native, str | PathLike):
         native = files.read(native, list(columns))
@@ -54,47 +57,80 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def read_labels(table: nw.DataFrame[Any], outcome: Outcome) -> Array:
-    """-1 and +1 for the two levels, or a numeric outcome clipped to its bounds; NaN for anything else."""
-    if outcome.levels:
-        return np.array([-1.0, 1.0, np.nan])[_codes(table, outcome)]
-    values = _numbers(table, outcome.name)
-    return np.asarray(np.clip(np.where(np.isfinite(values), values, np.nan), outcome.low, outcome.high))
+def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
+    """-1 and +1 for the two levels, or a function of columns clipped to their bounds; NaN for anything else."""
+    what = response.read_as
+    if isinstance(what, Outcome):
+        return np.array([-1.0, 1.0, np.nan])[_codes(table, what)]
+    values = what.values(lambda column: _bounded(_known(table, column), column))
+    return np.asarray(np.clip(values, what.low, what.high))
 
 
-def read(native: Any, outcome: Outcome, terms: Terms, kind: str) -> tuple[Design, Pending]:
+def read(
+    native: Any, response: Response, terms: Terms, kind: str, unit: Unit = ROW, *, counted: bool = True
+) -> tuple[Design, Pending]:
     """The encoding of a formula and the records of a table; ``kind`` is what the loss is a function of.
 
+    ``unit`` says whose rows they are, and ``counted`` whether their number is public.
+
     Guarantee [types_first]: names, types and the number of rows are looked at now, values when the records are read.
+    Where a unit has many rows, their number is not; instead the ids are, to count the units, and not even these where
+    the schema states the number of units, or where it is private.
     """
-    design, columns = Design.of_formula(outcome, terms, kind), [outcome, *terms.columns]
+    design, columns = Design.of_formula(response, terms, kind, unit), [*response.columns, *terms.columns, *unit.columns]
 
     def rows() -> Rows:
         table = open_table(native, columns)
-        labels = design.outcome.bounded(read_labels(table, outcome))
-        return Rows.encoded(design.rows(read_terms(table, terms)), labels, kind)
+        labels = design.outcome.bounded(read_labels(table, response))
+        return _counted(Rows.encoded(design.rows(read_terms(table, terms)), labels, kind), table, unit)
 
-    return design, Pending(shape(native, columns), rows)
+    check(native, columns)
+    return design, Pending(_number(native, columns, unit, counted), rows)
 
 
-def shape(native: Any, columns: Sequence[Column]) -> int:
-    """The number of rows of a table or file, after checking that names and types fit; no value is looked at."""
+def check(native: Any, columns: Sequence[Wanted]) -> None:
+    """Refuse a table or file whose names or types do not fit; no value is looked at, and no row counted."""
     path = native if isinstance(native, str | PathLike) else None
     table = open_table(native if path is None else files.blank(path, columns), ())
     for column in columns:
         fault = misfit(table.head(0), column)
         if fault:
             raise InputError(fault)
-    return len(table) if path is None else files.count(path, columns)
 
 
-def misfit(table: nw.DataFrame[Any], column: Column) -> str:
+def _number(native: Any, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
+    """The public number of records or units; 0 for a private number of units, which nobody asks for."""
+    if unit.many and unit.number is None and counted:
+        found = _identities(open_table(native, [Ids(unit.column)]), unit.column)
+        return int(found.max(initial=-1)) + 1
+    if unit.many:
+        return unit.number or 0
+    return files.count(native, columns) if isinstance(native, str | PathLike) else len(open_table(native, ()))
+
+
+def _counted(rows: Rows, table: nw.DataFrame[Any], unit: Unit) -> Rows:
+    """The rows of each unit together, each with what it counts."""
+    if not unit.columns:
+        return rows
+    ids = _identities(table, unit.column) if unit.many else None
+    return rows.counted(unit.most, ids, _numbers(table, unit.weights) if unit.weights else None, unit.number)
+
+
+def _identities(table: nw.DataFrame[Any], name: str) -> Codes:
+    cells = cells_of(_get(table, name))
+    found = to_ids(cells)
+    if found is None:
+        raise InputError(f"column {name!r} must hold ids, as text, numbers or dates, not {kind_of(cells)}: convert it")
+    return found
+
+
+def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
     """Why a table's column cannot be read as the schema says, by its name and type; empty if it can."""
     try:
-        if isinstance(column, Number):
-            _known(table, column)
-        elif isinstance(column, Outcome):
-            read_labels(table, column)
+        if isinstance(column, Ids):
+            _identities(table, column.name)
+        elif isinstance(column, Number) or not column.levels:
+            _numbers(table, column.name)
         else:
             _codes(table, column)
     except InputError as fault:

@@ -71,6 +71,15 @@ class Block:
         """The parts that are factors."""
         return tuple(part for part in self.parts if isinstance(part, Factor))
 
+    @property
+    def columns(self) -> tuple[Number | Category, ...]:
+        """The columns of the table that it is made of, in order."""
+        return tuple(
+            column
+            for part in self.parts
+            for column in (part.columns if isinstance(part, Expression) else (part.column,))
+        )
+
     def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
         """The columns in original units; a row is NaN where a value cannot be encoded."""
         columns: Array = np.ones((1, 1))
@@ -115,12 +124,7 @@ class Terms:
     @property
     def columns(self) -> tuple[Number | Category, ...]:
         """The columns of the table that are needed, each once."""
-        found: dict[str, Number | Category] = {}
-        for block in self.blocks:
-            for part in block.parts:
-                for column in part.columns if isinstance(part, Expression) else (part.column,):
-                    found[column.name] = column
-        return tuple(found.values())
+        return tuple({column.name: column for block in self.blocks for column in block.columns}.values())
 
     def __len__(self) -> int:
         return len(self.blocks)

@@ -21,10 +21,10 @@ from dpinfer.maths.arrays import Array
 Codes = npt.NDArray[np.intp]
 Cells = npt.NDArray[Any] | nw.Series[Any]  # an array where numpy has the type, else a column of a table
 
-_BOOLEANS = {bool, np.bool_}
+BOOLEANS = {bool, np.bool_}
 _REAL = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer | np.floating)}
-_NUMBERS = {float, int} | (_REAL - {np.timedelta64})
-_TEXTS = {str, np.str_}
+NUMBERS = {float, int} | (_REAL - {np.timedelta64})
+TEXTS = {str, np.str_}
 _WORDS = {"O": "objects", "U": "text", "T": "text", "S": "bytes", "c": "complex numbers", "b": "booleans", "M": "dates"}
 
 
@@ -34,7 +34,7 @@ def numbers(name: str, values: Any, remedy: str, kinds: str = "fiub", depth: int
     ``kinds`` are numpy's letters of what counts as a number.  A list has ``depth`` dimensions, 1 or 2, whatever it
     holds; other containers have their own.
     """
-    if _is_list(values):
+    if is_list(values):
         cells, shape = (values, (len(values),)) if depth == 1 else _flat(name, values, remedy)
         return _floats(cells, kinds).reshape(shape)
     return _read(
@@ -46,8 +46,8 @@ def numbers(name: str, values: Any, remedy: str, kinds: str = "fiub", depth: int
 
 def places(name: str, values: Any, levels: Sequence[Level]) -> Codes:
     """The place of each label among the levels, their number for anything else; refused by shape and type alone."""
-    if _is_list(values):
-        return match(_objects(values), levels)
+    if is_list(values):
+        return match(objects(values), levels)
     told = kind_of(np.asarray(levels))
     return _read(
         values,
@@ -62,7 +62,7 @@ def cells_of(column: nw.Series[Any]) -> Cells:
     kind, pandas = getattr(native, "dtype", None), libraries.get_pandas()
     if isinstance(kind, np.dtype) or (pandas is not None and isinstance(kind, pandas.SparseDtype)):
         return np.asarray(native)
-    return _objects(native.to_list()) if str(kind) == "Object" else column  # of polars
+    return objects(native.to_list()) if str(kind) == "Object" else column  # of polars
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
@@ -71,15 +71,15 @@ def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
     if isinstance(cells, np.ndarray):
         plain = np.asarray(cells)
         if plain.dtype.kind == "O":
-            return _unmasked(cells, _floats(plain.flat, kinds).reshape(plain.shape), np.nan)
-        return _unmasked(cells, plain.astype(np.float64), np.nan) if plain.dtype.kind in kinds else None
-    if _all_null(cells):
+            return unmasked(cells, _floats(plain.flat, kinds).reshape(plain.shape), np.nan)
+        return unmasked(cells, plain.astype(np.float64), np.nan) if plain.dtype.kind in kinds else None
+    if all_null(cells):
         return np.full(len(cells), np.nan)
-    dtype = _type(cells)
+    dtype = type_of(cells)
     if dtype == nw.Boolean and "b" not in kinds:
         return None
-    if _is_whole(dtype):
-        whole, missing = _whole(cells)
+    if is_whole(dtype):
+        whole, missing = whole_of(cells)
         return np.where(missing, np.nan, whole.astype(np.float64))
     return np.asarray(cells.cast(nw.Float64).to_numpy(), dtype=np.float64) if dtype.is_numeric() else None
 
@@ -90,17 +90,17 @@ def to_places(cells: Cells, levels: Sequence[Level]) -> Codes | None:
     text, other = isinstance(levels[0], str), len(levels)
     if isinstance(cells, np.ndarray):
         fits = cells.dtype.kind in ("OUT" if text else "Obiuf")
-        return _unmasked(cells, match(np.asarray(cells), levels), other) if fits else None
-    if _all_null(cells):
+        return unmasked(cells, match(np.asarray(cells), levels), other) if fits else None
+    if all_null(cells):
         return np.full(len(cells), other)
-    categories = _categories(cells)
+    categories = categories_of(cells)
     if categories is not None:  # they may be anything
         codes: Codes = np.append(match(categories, levels), other)[cells.to_native().cat.codes.to_numpy()]
         return codes
     if text:
         return _text_places(cells, levels)
-    if _is_whole(_type(cells)):
-        whole, missing = _whole(cells)
+    if is_whole(type_of(cells)):
+        whole, missing = whole_of(cells)
         return np.where(missing, other, match(whole, levels))
     found = to_numbers(cells)
     return None if found is None else match(found, levels)
@@ -109,7 +109,7 @@ def to_places(cells: Cells, levels: Sequence[Level]) -> Codes | None:
 def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
     """The place of each value of an array among the levels; their number for anything else."""
     if values.dtype.kind == "O":
-        found, plain = {level: j for j, level in enumerate(levels)}, _NUMBERS | _BOOLEANS | _TEXTS
+        found, plain = {level: j for j, level in enumerate(levels)}, NUMBERS | BOOLEANS | TEXTS
         each = [found.get(value, len(levels)) if type(value) in plain else len(levels) for value in values.flat]
         return np.array(each, dtype=np.intp).reshape(values.shape)
     codes = np.full(values.shape, len(levels))
@@ -122,12 +122,13 @@ def kind_of(cells: Cells) -> str:
     """The type of a column in a word: the type's own text may hold the values that occur, or their length."""
     if isinstance(cells, np.ndarray):
         return _WORDS.get(cells.dtype.kind, cells.dtype.name)
-    if _all_null(cells):
+    if all_null(cells):
         return "Null"
-    return "Categorical" if _categories(cells) is not None else type(_type(cells)).__name__
+    return "Categorical" if categories_of(cells) is not None else type(type_of(cells)).__name__
 
 
-def _is_list(values: Any) -> bool:
+def is_list(values: Any) -> bool:
+    """Whether a container has no type of its own: a list, a tuple and their kin."""
     return isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray) and not _is_typed(values)
 
 
@@ -170,14 +171,14 @@ def _read(values: Any, of: Callable[[Cells], Any], refusal: Callable[[str], str]
     if columns is not None:
         parts = [_read(column, of, refusal) for column in columns]
         return np.stack(parts, axis=1) if parts else np.empty((len(values), 0))
-    cells = _cells(values)
+    cells = column_of(values)
     found = None if cells is None else of(cells)
     if found is None:
         raise InputError(refusal(type(values).__name__ if cells is None else kind_of(cells)))
     return np.asarray(found)
 
 
-def _cells(values: Any) -> Cells | None:
+def column_of(values: Any) -> Cells | None:
     """A column of some library, or an array; None if it is neither."""
     pandas, arrow = libraries.get_pandas(), libraries.get_pyarrow()
     if pandas is not None and isinstance(values, pandas.Index | pandas.api.extensions.ExtensionArray):
@@ -195,14 +196,14 @@ def _cells(values: Any) -> Cells | None:
         return None
 
 
-def _objects(values: Iterable[Any]) -> npt.NDArray[Any]:
+def objects(values: Iterable[Any]) -> npt.NDArray[Any]:
     """An array of objects, each as it is."""
     values = list(values)
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _floats(values: Iterable[Any], kinds: str) -> Array:
-    plain = _NUMBERS | _BOOLEANS if "b" in kinds else _NUMBERS
+    plain = NUMBERS | BOOLEANS if "b" in kinds else NUMBERS
     return np.array([_float(value) if type(value) in plain else np.nan for value in values], dtype=np.float64)
 
 
@@ -214,16 +215,17 @@ def _float(value: Any) -> float:
         return np.nan
 
 
-def _unmasked(cells: npt.NDArray[Any], found: npt.NDArray[Any], missing: float) -> npt.NDArray[Any]:
+def unmasked(cells: npt.NDArray[Any], found: npt.NDArray[Any], missing: float) -> npt.NDArray[Any]:
     """What was found in an array, with the cells that numpy's masks hide as missing."""
     return np.where(np.ma.getmaskarray(cells), missing, found) if isinstance(cells, np.ma.MaskedArray) else found
 
 
-def _is_whole(dtype: nw.dtypes.DType) -> bool:
+def is_whole(dtype: nw.dtypes.DType) -> bool:
+    """Booleans, and integers that numpy has."""
     return dtype == nw.Boolean or (dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128))  # numpy ends at 64 bits
 
 
-def _whole(column: nw.Series[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def whole_of(column: nw.Series[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Integers or booleans and which are missing, by numpy: Arrow refuses large integers."""
     missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
     return np.asarray(column.fill_null(False if column.dtype == nw.Boolean else 0).to_numpy()), missing
@@ -232,7 +234,7 @@ def _whole(column: nw.Series[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.boo
 def _text_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | None:
     native = column.to_native()
     arrow = getattr(native, "type", getattr(getattr(native, "dtype", None), "pyarrow_dtype", None))
-    if _type(column) not in (nw.String, nw.Categorical, nw.Enum):
+    if type_of(column) not in (nw.String, nw.Categorical, nw.Enum):
         return None
     if "string" not in str(getattr(arrow, "value_type", "string")):  # Arrow's dictionaries hold anything
         return None
@@ -244,20 +246,21 @@ def _text_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | Non
     return codes
 
 
-def _type(column: nw.Series[Any]) -> nw.dtypes.DType:
+def type_of(column: nw.Series[Any]) -> nw.dtypes.DType:
+    """The type of a column, unknown where narwhals has no name for it."""
     try:
         return column.dtype
-    except Exception:  # narwhals has no name for the type
+    except Exception:
         return nw.Unknown()
 
 
-def _all_null(column: nw.Series[Any]) -> bool:
+def all_null(column: nw.Series[Any]) -> bool:
     """A type that libraries give to a column of nothing but missing values: it fits all others."""
     native = column.to_native()
     return str(getattr(native, "dtype", getattr(native, "type", ""))) in ("Null", "null", "null[pyarrow]")
 
 
-def _categories(column: nw.Series[Any]) -> npt.NDArray[Any] | None:
+def categories_of(column: nw.Series[Any]) -> npt.NDArray[Any] | None:
     """The categories of a column of pandas, which are what occurs in it, unless they were declared."""
     kind, pandas = getattr(column.to_native(), "dtype", None), libraries.get_pandas()
-    return _objects(kind.categories) if pandas is not None and isinstance(kind, pandas.CategoricalDtype) else None
+    return objects(kind.categories) if pandas is not None and isinstance(kind, pandas.CategoricalDtype) else None

@@ -1,6 +1,7 @@
 """What the classifiers and the regressors share: parameters, reading, fitting, the linear prediction."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,14 +10,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from dpinfer.data import table as tables
-from dpinfer.data.columns import Outcome
+from dpinfer.data.columns import Level, Number
 from dpinfer.data.design import Design, Scale
 from dpinfer.data.formula import parse
+from dpinfer.data.ids import identities
+from dpinfer.data.response import Response
 from dpinfer.data.schema import Schema
 from dpinfer.data.source import Pending, Rows
+from dpinfer.data.unit import AVERAGE, ROW, Unit, rows_of
 from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
-from dpinfer.fit.choose import Options, choose
+from dpinfer.fit.choose import LeastSquares, Options, choose
+from dpinfer.fit.linear.plan import LinearPlan
 from dpinfer.fit.penalised.plan import Plan
 from dpinfer.fit.recipe import Recipe, Subject, entry, fit
 from dpinfer.fit.weighted.plan import GeometryPlan
@@ -25,6 +30,7 @@ from dpinfer.maths.losses import Loss
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import Budget, NoPrivacy
+from dpinfer.result.question import Question
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 
@@ -41,19 +47,25 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     bounds: Bounds | None = None
     penalty: float | None = None
     budget: Budget | None = None
-    plan: Plan | GeometryPlan | None = None
+    plan: Plan | GeometryPlan | LinearPlan | None = None
     target: str | None = None
     neighbours: str | None = None
+    rows: str | float = AVERAGE
+    most_weight: float | None = None
     ledger: Book | None = None
     insecure_seed: int | None = None
     kind: ClassVar[str]
 
-    def _loss(self, n: int, design: Design) -> Loss:
+    def _loss(self, n: int, design: Design) -> Loss | LeastSquares:
         """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
         raise NotImplementedError
 
-    def _declare(self, outcome: Outcome | None) -> Scale:
-        """Take what is public about the outcome from the parameters or, with a formula, from its column."""
+    def _declare(self, response: Response | None) -> Scale:
+        """Take what is public about the outcome from the parameters or, with a formula, from its left side."""
+        raise NotImplementedError
+
+    def _explained(self) -> tuple[Sequence[Level], tuple[float, float] | None]:
+        """With arrays, the two labels or the range of the outcome."""
         raise NotImplementedError
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:
@@ -64,7 +76,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """Set ``intercept_`` and ``coef_`` in the shapes of scikit-learn."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, units: Any = None, weights: Any = None) -> Self:
         """Fit on arrays or on a table.
 
         Parameters
@@ -74,23 +86,31 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             a file.
         y : array of shape (n,), optional
             The outcomes, with arrays only.
+        units : array of shape (n,), optional
+            With arrays: whose row it is, any ids.  Then all rows of one unit are protected together.
+        weights : array of shape (n,), optional
+            With arrays: sampling weights, with ``most_weight`` declared.
 
         Returns
         -------
         The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and ``penalty_``.
         """
-        design, source = self.read(X, y)
+        design, source = self.read(X, y, units, weights)
         recipe = self.recipe(design, source.n)
-        self.result_ = fit(recipe, source, self._subject(), self.ledger, self.insecure_seed)
+        self.result_ = fit(recipe, source, self._subject(design), self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         geometry, first = self.result_.geometry, int(design.intercept)
         intercept, slopes = float(self.result_.estimate[:first].sum()), self.result_.estimate[first:]
         self._keep(intercept if geometry is None else intercept - float(geometry.centre @ slopes), slopes.copy())
         return self
 
-    def read(self, X: Any, y: Any = None) -> tuple[Design, Pending]:
+    def read(self, X: Any, y: Any = None, units: Any = None, weights: Any = None) -> tuple[Design, Pending]:
         """The public encoding of what `fit` is given, and its records, not yet read from a table."""
-        return self._read_arrays(X, y) if self.formula is None else self._read_table(X, y)
+        if self.formula is None:
+            return self._read_arrays(X, y, units, weights)
+        if units is not None or weights is not None or self.rows != AVERAGE or self.most_weight is not None:
+            raise InputError("with a formula units and weights are declared in the schema, [unit]: leave them out here")
+        return self._read_table(X, y)
 
     def recipe(self, design: Design, n: int) -> Recipe:
         """What `fit` does with ``n`` records of a design, from public facts alone."""
@@ -103,7 +123,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         n : int
-            The number of records.
+            The number of records or, where the schema has a [unit] column, of units.
 
         Returns
         -------
@@ -112,16 +132,21 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """
         if self.formula is None:
             raise InputError("the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)")
-        design = Design.of_formula(*parse(self.formula, self.schema), self.kind)
-        return entry(self.recipe(design, n), n, self._subject())
+        response, terms = parse(self.formula, self.schema)
+        assert self.schema is not None
+        design = Design.of_formula(response, terms, self.kind, self.schema.whom)
+        return entry(self.recipe(design, n), n, self._subject(design))
 
-    def _subject(self) -> Subject:
-        """What the ledger is told about the fit."""
+    def _subject(self, design: Design) -> Subject:
+        """What the ledger and the result are told about the fit."""
         if self.formula is None:
-            return Subject()
+            named = zip(design.names[1:], design.low[1:].tolist(), design.high[1:].tolist(), strict=True)
+            question = Question.of_arrays([Number(*facts) for facts in named], *self._explained())
+            return Subject(design.unit.name, question=question)
         assert self.schema is not None
         purpose = f"{type(self).__name__}: {' '.join(self.formula.split())}"
-        return Subject(self.schema.unit, purpose, self.schema.digest())
+        question = Question.of_formula(self.formula, *parse(self.formula, self.schema))
+        return Subject(design.unit.name, purpose, self.schema.digest(), question)
 
     def _linear(self, X: Any) -> Array:
         """Intercept plus coefficients times columns, in original units."""
@@ -134,7 +159,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
-    def _read_arrays(self, X: Any, y: Any) -> tuple[Design, Pending]:
+    def _read_arrays(self, X: Any, y: Any, units: Any, weights: Any) -> tuple[Design, Pending]:
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if self.bounds is None:
@@ -146,15 +171,49 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names), scale)
         rows = Rows.encoded(design.rows(values), self._outcomes(y, scale), self.kind)
+        unit = self._unit(units is not None, weights is not None)
+        if unit.columns:
+            ids = None if units is None else identities("units", units, rows.n)
+            omega = None if weights is None else self._weights(weights, rows.n)
+            design, rows = replace(design, unit=unit), rows.counted(unit.most, ids, omega)
         return design, Pending(rows.n, lambda: rows)
+
+    def _unit(self, ids: bool, weighted: bool) -> Unit:
+        """What arrays of ids and weights declare."""
+        if weighted and self.most_weight is None:
+            raise InputError(
+                "declare most_weight=, a public bound of the weights of a unit; their maximum is not private"
+            )
+        if not weighted and self.most_weight is not None:
+            raise InputError("most_weight= is for weights: give fit the weights=, or leave it out")
+        if self.rows != AVERAGE and (weighted or not ids):
+            raise InputError(
+                "rows= is for units= without weights=, as with weights a row counts by its weight: leave it out"
+            )
+        return Unit(
+            name="one unit" if ids else ROW.name,
+            column="units" if ids else "",
+            rows=rows_of(self.rows),
+            weights="weights" if weighted else "",
+            most_weight=1.0 if self.most_weight is None else self.most_weight,
+        )
+
+    @staticmethod
+    def _weights(weights: Any, n: int) -> Array:
+        found = vector(numbers("weights", weights, "give sampling weights as numbers", depth=1))
+        if found.shape != (n,):
+            raise InputError("weights must have one number a row, in one dimension")
+        return np.asarray(found)
 
     def _read_table(self, X: Any, y: Any) -> tuple[Design, Pending]:
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
-        outcome, self.terms_ = parse(self.formula, self.schema)
-        design, source = tables.read(X, outcome, self.terms_, self.kind)
-        self._declare(outcome)
+        response, self.terms_ = parse(self.formula, self.schema)
+        assert self.schema is not None
+        unit, counted = self.schema.whom, not self._number_is_private
+        design, source = tables.read(X, response, self.terms_, self.kind, unit, counted=counted)
+        self._declare(response)
         self.n_features_in_ = len(self.terms_)
         return design, source
 
@@ -167,8 +226,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if values.ndim != 2:
             raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
         validate_data(self, X if hasattr(X, "columns") else values, reset=reset, skip_check_array=True)
-        private = Neighbours.ADD_REMOVE in (self.neighbours, getattr(self.plan, "neighbours", None))
-        least = 0 if private and reset else 1  # scikit-learn's check would tell whether there is a record
+        private = self._number_is_private and reset  # scikit-learn's check would tell whether there is a record
+        least = 0 if private else 1
         check_array(values[:1], ensure_all_finite=False, estimator=self, input_name="X", ensure_min_samples=least)
         if not reset and not np.isfinite(values).all():
             raise InputError("X holds a NaN, an infinity or what is no number: drop such rows before predicting")
@@ -178,6 +237,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self._private and self.insecure_seed is None
         return tags
+
+    @property
+    def _number_is_private(self) -> bool:
+        """Whether not even the number of records or units may be told."""
+        asked = (self.neighbours, getattr(self.plan, "neighbours", None))
+        return any(code in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT) for code in asked)
 
     @property
     def _private(self) -> bool:

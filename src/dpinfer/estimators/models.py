@@ -1,5 +1,6 @@
-"""The models: logistic regression, linear support vector machine, robust and quantile regression."""
+"""The models: logistic regression, support vector machine, least squares, robust and quantile regression."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +9,13 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from dpinfer.data.columns import Level, Outcome
+from dpinfer.data.columns import Level
 from dpinfer.data.design import UNSCALED, Design, Scale
+from dpinfer.data.response import Response
 from dpinfer.data.values import numbers, places
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import LinearModel, vector
+from dpinfer.fit.choose import LeastSquares
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 
@@ -36,12 +39,15 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(int)])
 
-    def _declare(self, outcome: Outcome | None) -> Scale:
-        declared = np.asarray(self.classes if outcome is None else outcome.levels)
+    def _declare(self, response: Response | None) -> Scale:
+        declared = np.asarray(self.classes if response is None else response.levels)
         if declared.shape != (2,) or declared[0] == declared[1]:
             raise InputError("declare two different classes=(negative, positive)")
         self.classes_ = declared
         return UNSCALED
+
+    def _explained(self) -> tuple[Sequence[Level], None]:
+        return self.classes_.tolist(), None
 
     def _outcomes(self, y: Any, scale: Scale) -> Array:  # noqa: ARG002
         """-1 and +1 for the declared classes, NaN for anything else."""
@@ -85,7 +91,13 @@ class LogisticRegression(LinearClassifier):
         "penalised" (the default otherwise) or "unpenalised".
     neighbours : "replace" or "add-remove", optional
         What may differ between two data sets: one record replaced, the number of records public (the default); or one
-        added or removed, for the weighted and unweighted targets.
+        added or removed, for the weighted and unweighted targets.  With ids it is all rows of one unit.
+    rows : "average" or a number, optional
+        With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count alike, whatever its
+        number of rows; a number c lets rows count alike up to c a unit.  With a formula the schema says it.
+    most_weight : float, optional
+        With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or of a row without ids.
+        What lies beyond is trimmed, and the noise grows with it.
     ledger : Ledger, optional
         Where the spend is booked before anything is computed.
     insecure_seed : int, optional
@@ -109,7 +121,8 @@ class LinearSVC(LinearClassifier):
     ----------
     knee : float
         Half the width of the rounded corner of the hinge.
-    formula, schema, bounds, classes, penalty, budget, plan, target, neighbours, ledger, insecure_seed
+    formula, schema, bounds, classes, penalty, budget, plan, target, neighbours, rows, most_weight
+    ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
 
@@ -121,7 +134,7 @@ class LinearSVC(LinearClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
-    """What the two regressors share.
+    """What the regressors share.
 
     Guarantee [outcome_range_is_declared]: the scale of the outcome comes from ``outcome`` or the schema, never from y;
     what lies beyond it is clipped.
@@ -131,11 +144,14 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     kind = "residual"
 
     def predict(self, X: Any) -> Array:
-        """Intercept plus coefficients times columns, in the units of the outcome."""
+        """Intercept plus coefficients times columns, in the units of the outcome.
+
+        With a transform on the left of the formula these are its units: for ``log(y) ~ x`` a prediction of log(y).
+        """
         return self._linear(X)
 
-    def _declare(self, outcome: Outcome | None) -> Scale:
-        if outcome is not None:
+    def _declare(self, response: Response | None) -> Scale:
+        if response is not None:
             if self.outcome is not None:
                 raise InputError("with a formula the range of the outcome comes from the schema: drop outcome=")
             return UNSCALED
@@ -149,8 +165,13 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
             raise InputError("outcome must be a pair (low, high) of numbers") from None
         return Scale.of_range(low, high)
 
+    def _explained(self) -> tuple[Sequence[Level], tuple[float, float] | None]:
+        return (), self.outcome
+
     def _outcomes(self, y: Any, scale: Scale) -> Array:
-        return scale.bounded(vector(numbers("y", y, "a regression needs a numeric outcome", depth=1)))
+        values = vector(numbers("y", y, "a regression needs a numeric outcome", depth=1))
+        inside = np.clip(values, scale.centre - scale.half, scale.centre + scale.half)
+        return scale.bounded(np.where(np.isfinite(values), inside, np.nan))
 
     def _keep(self, intercept: float, coef: Array) -> None:
         self.intercept_, self.coef_ = intercept, coef
@@ -162,8 +183,43 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
+class LinearRegression(LinearRegressor):
+    """Private least squares with confidence intervals in ``result_``, without a penalty.
+
+    Parameters
+    ----------
+    formula : str, optional
+        With a table, ``"outcome ~ a + b"``; the outcome may be transformed, as in ``"log(1 + visits) ~ a + b"``.
+    outcome : pair (low, high), optional
+        With arrays, the public range of y; values beyond it are clipped.
+    target : "mean" or "robust", optional
+        What the intervals are about: least squares (the default), or a Huber estimand that ignores the tails.
+    tail : "balanced", "cautious" or "all"
+        How much of the tail of the outcome counts, for target "mean".  "balanced" clips where noise and what is cut off
+        balance; "cautious" takes the tail for longer than it looks; "all" clips nobody whose prediction is within the
+        range of the outcome, with noise for all of that range: many times the length where it is wide.
+    plan : LinearPlan, optional
+        Instead of ``budget``: a budget with its target, tail, neighbours and the share of each release.
+    budget : ZCDP or ApproxDP, optional
+        What the fit may cost.
+    schema, bounds, neighbours, rows, most_weight, ledger, insecure_seed
+        As for `LogisticRegression`.
+    penalty : None
+        There is none; the parameter is that of the other models.
+    """
+
+    tail: str = "balanced"
+
+    def _loss(self, n: int, design: Design) -> LeastSquares:  # noqa: ARG002
+        return LeastSquares(self.tail)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class HuberRegression(LinearRegressor):
     """Private robust linear regression with the Huber loss; confidence intervals in ``result_``.
+
+    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε, δ) budgets, is the
+    better tool where those of ordinary least squares are wanted.
 
     Parameters
     ----------
@@ -175,7 +231,8 @@ class HuberRegression(LinearRegressor):
     penalty : float, optional
         c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default chosen from n, d,
         the loss and the budget; printed with the result.
-    formula, schema, bounds, budget, plan, target, neighbours, ledger, insecure_seed
+    formula, schema, bounds, budget, plan, target, neighbours, rows, most_weight
+    ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
 
@@ -190,6 +247,9 @@ class HuberRegression(LinearRegressor):
 class QuantileRegression(LinearRegressor):
     """Private quantile regression with a smoothed check loss; confidence intervals in ``result_``.
 
+    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε, δ) budgets, is the
+    better tool where the mean will do for a quantile: where the coefficients of ordinary least squares are wanted.
+
     Parameters
     ----------
     quantile : float
@@ -199,7 +259,8 @@ class QuantileRegression(LinearRegressor):
         outcome's range, and at least a fortieth of the range (He, Pan, Tan and Zhou, 2023, with public facts only).
         The target is the quantile of the outcome plus logistic noise of this scale: a smaller bandwidth is closer to
         the plain quantile, and needs a larger penalty or budget.
-    outcome, formula, schema, bounds, penalty, budget, plan, target, neighbours, ledger, insecure_seed
+    outcome, formula, schema, bounds, penalty, budget, plan, target, neighbours, rows, most_weight
+    ledger, insecure_seed
         As for `HuberRegression`.
     """
 

@@ -8,6 +8,10 @@ import numpy.typing as npt
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
 from dpinfer.errors import BudgetError, InputError
+from dpinfer.fit.linear.plan import BALANCED, LinearPlan
+from dpinfer.fit.linear.plan import TARGETS as OF_SQUARES
+from dpinfer.fit.linear.plan import spendable as of_squares
+from dpinfer.fit.linear.run import Linear
 from dpinfer.fit.penalised.plan import Plan, default_plan
 from dpinfer.fit.penalised.run import Penalised
 from dpinfer.fit.recipe import Recipe, fit
@@ -22,10 +26,17 @@ from dpinfer.result.result import FitResult
 
 
 @dataclass(frozen=True)
+class LeastSquares:
+    """In the place of a loss: it has none that bounds what a record does, and a clip in its stead."""
+
+    tail: str = BALANCED
+
+
+@dataclass(frozen=True)
 class Options:
     """What is asked for beside the data; None where the user left it open."""
 
-    loss: Loss
+    loss: Loss | LeastSquares
     budget: Budget | None = None
     plan: Any = None
     target: str | None = None
@@ -39,19 +50,20 @@ def choose(design: Design, options: Options) -> Recipe:
     Logistic regression with a zCDP or (ε, δ) budget and nothing else asked for is fitted in a private geometry, where
     there is an intercept and a column; everything else with a penalty.
     """
+    _of_units(design, options)
+    if isinstance(options.loss, LeastSquares):
+        return _linear(design, options, options.loss.tail)
     check_loss(options.loss)
-    if options.neighbours is not None:
-        Neighbours.of(options.neighbours)
     target = _usual(design, options) if options.target is None else options.target
     if isinstance(options.plan, GeometryPlan) or target in TARGETS:
         return _weighted(design, options, target)
     if target not in ("penalised", "unpenalised"):
         known = ", ".join(f"'{name}'" for name in (*TARGETS, "penalised", "unpenalised"))
         raise InputError(f"target must be one of {known}, not {target!r}")
-    if options.neighbours == Neighbours.ADD_REMOVE:
+    if options.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
         raise InputError(
             f"neighbours='add-remove' keeps the number of records private, and the target {target!r} needs it: use "
-            "target='weighted' of logistic regression, or neighbours='replace'"
+            "target='weighted' of logistic regression, least squares, or neighbours='replace'"
         )
     return Penalised(design, options.loss, _plan(options.budget, options.plan), target, options.penalty)
 
@@ -62,22 +74,60 @@ def _usual(design: Design, options: Options) -> str:
     return WEIGHTED if isinstance(options.loss, Logistic) and spendable_budget and free else "penalised"
 
 
+def _linear(design: Design, options: Options, tail: str) -> Linear:
+    plan = options.plan
+    if isinstance(plan, LinearPlan):
+        _alone(plan, options)
+        if tail not in (BALANCED, plan.tail):
+            raise InputError("a LinearPlan has its tail: leave out tail=")
+    elif plan is not None or options.budget is None:
+        raise BudgetError("least squares takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a LinearPlan")
+    else:
+        target = OF_SQUARES[0] if options.target is None else options.target
+        plan = LinearPlan(of_squares(options.budget), target, tail, _notion(design, options))
+    if options.penalty is not None:
+        raise InputError("least squares has no penalty: leave out penalty=")
+    if not design.intercept:
+        raise InputError("least squares needs an intercept: drop the -1 or 0 from the formula")
+    return Linear(design, plan)
+
+
+def _of_units(design: Design, options: Options) -> None:
+    """Neighbours, asked for or in a plan, must be those of the unit that is protected."""
+    for code in (options.neighbours, getattr(options.plan, "neighbours", None)):
+        if code is not None and Neighbours.of(code).units and not design.unit.many:
+            raise InputError(f"neighbours={str(code)!r} needs ids: give fit the units=, or the schema a [unit] column")
+    planned = getattr(options.plan, "neighbours", None)
+    if design.unit.many and planned is not None and not Neighbours(planned).units:
+        raise InputError("the plan protects one row and the data have ids: give it neighbours='replace-unit'")
+
+
+def _notion(design: Design, options: Options) -> Neighbours:
+    return Neighbours.of(options.neighbours or Neighbours.REPLACE, units=design.unit.many)
+
+
+def _alone(plan: GeometryPlan | LinearPlan, options: Options) -> None:
+    """A plan that has its budget, target and neighbours is not told others."""
+    name = type(plan).__name__
+    if options.budget is not None or options.target not in (None, plan.target):
+        raise BudgetError(f"a {name} has its budget and its target: leave out budget= and target=")
+    if options.neighbours not in (None, plan.neighbours):
+        raise InputError(f"a {name} has its neighbours: leave out neighbours=")
+
+
 def _weighted(design: Design, options: Options, target: str) -> Weighted:
-    plan, neighbours = options.plan, options.neighbours
+    plan = options.plan
     if not isinstance(options.loss, Logistic):
         raise InputError(
-            "a private geometry is for logistic regression only: use budget= or a Plan as plan=, and "
-            "target='penalised' or 'unpenalised'"
+            "the targets 'weighted' and 'unweighted' are for logistic regression only: use budget= or a Plan as plan=, "
+            "and target='penalised' or 'unpenalised'"
         )
     if isinstance(plan, GeometryPlan):
-        if options.budget is not None or options.target not in (None, plan.target):
-            raise BudgetError("a GeometryPlan has its budget and its target: leave out budget= and target=")
-        if neighbours not in (None, plan.neighbours):
-            raise InputError("a GeometryPlan has its neighbours: leave out neighbours=")
+        _alone(plan, options)
     elif plan is not None or options.budget is None:
         raise BudgetError(f"target={target!r} takes budget=, or a GeometryPlan as plan=")
     else:
-        plan = GeometryPlan(spendable(options.budget), target, neighbours or Neighbours.REPLACE)
+        plan = GeometryPlan(spendable(options.budget), target, _notion(design, options))
     if options.penalty is not None:
         raise InputError(f"the target {plan.target!r} has no penalty: leave out penalty=")
     if not design.intercept:

@@ -1,6 +1,6 @@
 """A recipe: which releases, and what is made of them.  Every fit is one, and every fit goes through `fit`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dpinfer.data.design import Design
@@ -11,6 +11,7 @@ from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import Budget, NoPrivacy, require_promise
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
+from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Privacy
 
@@ -48,11 +49,15 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True)
 class Subject:
-    """What a ledger is told beside the spend: what one record is, what is asked, the digest of a schema."""
+    """What a fit is about, from public facts: what one record is, what is asked, the digest of a schema.
+
+    The ledger is told these; ``question`` goes into the result.
+    """
 
     unit: str = "one record"
     purpose: str = "fit"
     schema: str = ""
+    question: Question | None = None
 
 
 def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
@@ -61,7 +66,7 @@ def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
     Whether there is a record at all is public where the number is, and may not decide anything where it is private.
     """
     require_promise(recipe.budget)
-    if n < 1 and recipe.neighbours is Neighbours.REPLACE:
+    if n < 1 and recipe.neighbours.counted:
         raise InputError("a fit needs at least one record, unless neighbours='add-remove' keeps their number private")
     return Entry(subject.purpose, subject.unit, recipe.releases(n), recipe.neighbours, subject.schema)
 
@@ -78,7 +83,8 @@ def fit(
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
     gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
-    return recipe.run(gate, source.read() if isinstance(source, Pending) else source)
+    result = recipe.run(gate, source.read() if isinstance(source, Pending) else source)
+    return result if subject.question is None else replace(result, question=subject.question)
 
 
 def privacy(gate: Gate, budget: Budget) -> Privacy:

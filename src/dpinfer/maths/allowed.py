@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.error import simultaneous
 from dpinfer.maths.search import boundary
 
 _PRECISE = 1e-13  # relative width of the bracket of a quantile
@@ -56,6 +57,12 @@ class AllowedLaw:
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         errors = rng.standard_normal((self.draws, len(values))) @ root.T
         return np.asarray(errors + np.where(errors > 0, self.above, -self.below))
+
+    def band(self, estimate: Array, level: float) -> Array:
+        """Sup-t bands of the law without allowances, longer by each one's own at its ends."""
+        nothing = np.zeros_like(self.below)
+        plain = simultaneous(estimate, replace(self, below=nothing, above=nothing), level)
+        return np.asarray(plain + np.stack([-self.below, self.above], axis=1))
 
     @property
     def _middle(self) -> Array:

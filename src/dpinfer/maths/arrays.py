@@ -5,6 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+Indices = npt.NDArray[np.intp]
 Array = npt.NDArray[np.float64]
 
 

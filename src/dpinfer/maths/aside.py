@@ -7,7 +7,7 @@ Coordinates: t for the rows u the fit worked on, θ for the coefficients at the 
 | symbol | meaning                                                        | name in code     |
 | ------ | -------------------------------------------------------------- | ---------------- |
 | H, V   | curvature and score covariance in t, without the known noise   | `hessian`, `score_cov` |
-| g      | λ (t - tc): the gradient there, but for sampling and b         | `gradient`       |
+| g      | minus the gradient there, but for sampling and noise           | `gradient`       |
 | W      | V + σ² I                                                       | `total`          |
 | σ, h   | scales of b and of the noise in H                              | `scales`         |
 """
@@ -17,28 +17,47 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.entering import Shape
-from dpinfer.maths.moments import Columns, Indices, Scales, deviations, raised, shrink, two_values, undispersed
+from dpinfer.maths.moments import Columns, Scales, deviations, raised, shrink, two_values, undispersed
 from dpinfer.maths.posterior import LEAST_EVENTS, SURE
 
-LEAST_SIGNAL = 3.0
-"""A coefficient is reported if its information is at least this many times the noise of it."""
 SURE_EVENTS = 2.33
 """Deviations of its noise that a number of events must reach: noise alone does so once in a hundred times."""
 FARTHEST = 3.0
 """The largest debiasing step of a number times its reach: beyond, a quadratic around the estimate is of no use."""
-LARGEST_NOISE = 0.25
-"""The largest share of the variance that noise in the Hessian may cause."""
+
+TYPICAL = 1 / 20
+"""The share of records with a typical level."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a coefficient is reported.
+
+    Its information is at least ``signal`` times the noise of it; a column with two values has ``events`` or more; noise
+    in the Hessian causes at most ``noise`` of the variance of the others.  ``quadratic`` says that the risk is one: a
+    step is exact then, however far, and records of both outcomes are not needed.
+    """
+
+    signal: float
+    events: float
+    noise: float
+    quadratic: bool = False
+
+
+BINARY = Rules(signal=3.0, events=LEAST_EVENTS, noise=0.25)
+SQUARES = Rules(signal=3.0, events=15.0, noise=1.0, quadratic=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The third and fourth release: coefficients in u, curvature and score covariance there."""
+    """The last releases: coefficients in u, curvature and score covariance there, and g."""
 
     coef: Array
     hessian: Array
     score_cov: Array
+    gradient: Array
     mask: float = 0.0
 
 
@@ -61,6 +80,7 @@ class Fitted:
     ends: Array
     dummy: npt.NDArray[np.bool_]
     scales: Scales
+    rules: Rules = BINARY
     mask: float = 0.0
 
     def __len__(self) -> int:
@@ -73,13 +93,14 @@ class Fitted:
         return np.asarray(self.score_cov + self.scales.gradient**2 * np.eye(len(self)) + moved @ moved)
 
 
-def fitted(found: Estimate, shape: Shape, centre: Array, columns: Columns, scales: Scales) -> Fitted | None:
+def fitted(
+    found: Estimate, shape: Shape, centre: Array, columns: Columns, scales: Scales, rules: Rules = BINARY
+) -> Fitted | None:
     """The fit of ``shape``; ``centre`` and ``columns`` are those of all columns.  None if H as a whole is noise."""
     k, kept = len(found.coef), shape.kept
     if not np.trace(found.hessian) > SURE * scales.hessian * np.sqrt(k):
         return None
-    ratio = float(np.trace(found.score_cov) / np.trace(found.hessian))
-    guess = found.hessian * (ratio if ratio > 0 else 1.0)
+    guess = found.hessian * _ratio(found, scales, rules)
     to_centre = np.eye(k)
     to_centre[0] = centre[kept]
     forward, some = to_centre @ shape.preconditioner.T, columns.take(kept)
@@ -88,15 +109,24 @@ def fitted(found: Estimate, shape: Shape, centre: Array, columns: Columns, scale
         released=found.hessian,
         score_cov=raised(shrink(found.score_cov, guess, scales.score_cov, 0.0)[0], 0.0),
         coef=forward @ found.coef,
-        gradient=scales.ridge * (found.coef - shape.centre),
+        gradient=found.gradient,
         back=np.asarray(np.linalg.inv(forward), dtype=np.float64),
         centre=centre[kept],
         spread=deviations(shape.moments),
         ends=two_values(shape.moments, some) - centre[kept, None],
         dummy=some.dummy,
         scales=scales,
+        rules=rules,
         mask=found.mask,
     )
+
+
+def _ratio(found: Estimate, scales: Scales, rules: Rules) -> float:
+    """tr V/tr H.  Where noise leaves nothing of it: 1 for a logistic fit, one deviation of the noise for squares."""
+    size, whole = float(np.trace(found.score_cov)), float(np.trace(found.hessian))
+    if rules.quadratic:
+        return max(size, scales.score_cov * float(np.sqrt(len(found.coef)))) / whole
+    return size / whole if size > 0 else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +180,13 @@ def events(fit: Fitted) -> Events:
 
     With v·u = 1 for these records and 0 for the others, the residuals sum to v·(g + b) at the minimum, and either
     outcome has at least vᵀHv: so there are vᵀHv - |v·g| or more (weighted, at most 1/c of them each) but for the noise
-    hypot(σ‖v‖, h‖v‖²).
+    hypot(σ‖v‖, h‖v‖²).  Least squares has no outcomes that could be rare.
     """
     low, high = fit.ends.T
     at_high = (fit.back - np.outer(fit.back[:, 0], low)) / (high - low)
     doubt, toward = np.zeros(len(fit)), np.zeros(len(fit))
+    if fit.rules.quadratic:
+        return Events(doubt, toward)
     for v, end, sign in ((fit.back[:, [0]] - at_high, low, -1.0), (at_high, high, 1.0)):
         length = np.linalg.norm(v, axis=0)
         number = np.einsum("ij,ik,kj->j", v, fit.released, v) - np.abs(fit.gradient @ v)
@@ -190,14 +222,14 @@ def _weakest(fit: Fitted, kept: Indices) -> int | None:
     some = block(fit, kept)
     signal = _signal(fit, kept, some)
     weakest = int(np.argmin(signal))
-    if signal[weakest] < LEAST_SIGNAL:
+    if signal[weakest] < fit.rules.signal:
         return weakest
     step = some.inverse @ (E.T @ fit.gradient)
     variance = some.inverse @ (E.T @ fit.total @ E) @ some.inverse
     far = np.abs(step) * np.where(np.isnan(fit.ends[kept, 0]), 1 + np.abs(fit.centre[kept]), 0.0)
-    if far[1:].max() > FARTHEST:
+    if far[1:].max() > FARTHEST and not fit.rules.quadratic:
         return _largest(far)
-    if _noise_from_hessian(fit, E, step, variance) <= LARGEST_NOISE:
+    if _noise_from_hessian(fit, E, step, variance) <= fit.rules.noise:
         return None
     return _largest(some.length2 * (step**2 + np.diag(variance)))
 
@@ -208,12 +240,13 @@ def _largest(values: Array) -> int:
 
 
 def _signal(fit: Fitted, kept: Indices, some: Block) -> Array:
-    """Information over its noise, lowered where a column with two values has fewer than 8 effective events."""
+    """Information over its noise, lowered where a column with two values has too few effective events."""
     signal = some.signal.copy()
     released = np.einsum("ij,ik,kj->j", some.back, fit.released, some.back)
     number = np.minimum(some.information, released) / np.diff(fit.ends[kept], axis=1)[:, 0] ** 2
-    few = number < LEAST_EVENTS  # of columns with two values: others are NaN
-    signal[few] = np.minimum(signal, LEAST_SIGNAL * number / (2 * LEAST_EVENTS))[few]
+    least = fit.rules.events
+    few = number < least  # of columns with two values: others are NaN
+    signal[few] = np.minimum(signal, fit.rules.signal * number / (2 * least))[few]
     signal[0] = np.inf
     return signal
 

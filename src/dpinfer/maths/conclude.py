@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.maths.allowed import AllowedLaw, no_law
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.aside import FARTHEST, LEAST_SIGNAL, Block, Estimate, Fitted, block, events, reportable
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.aside import FARTHEST, Block, Estimate, Fitted, block, events, reportable
 from dpinfer.maths.entering import Shape
-from dpinfer.maths.moments import Indices, raised
-from dpinfer.maths.posterior import LEAST_EVENTS, SURE
+from dpinfer.maths.moments import raised
+from dpinfer.maths.posterior import SURE
 
 _KNOWN = 0.5  # least information on N, in units of its noise
 _RELATED = 0.02  # least correlation that a column of N is believed to have with a column of S
@@ -96,7 +96,7 @@ def split(fit: Fitted, S: Indices, N: Indices, some: Block) -> Split:
     gradient = fit.gradient + fit.hessian @ beyond
     total = fit.total + h**2 / 2 * float(beyond @ beyond) * np.eye(k)
     step, influence = some.inverse @ (E.T @ gradient), E @ some.inverse
-    s = E @ step
+    s = E @ step * _known_part(fit, some, step, influence.T @ total @ influence)
     noise = total - fit.score_cov + h**2 / 2 * (float(s @ s) * np.eye(k) + np.outer(s, s))
     shift = np.where(fit.dummy[N], -fit.centre[N], 0.0)  # the intercept: at the reference level of N
     start, beside = fit.coef[S] + taken[: len(S)], fit.coef[N] + taken[len(S) :]
@@ -111,10 +111,27 @@ def split(fit: Fitted, S: Indices, N: Indices, some: Block) -> Split:
         sampling=influence.T @ fit.score_cov @ influence,
         noise=influence.T @ noise @ influence,
         moved=moved,
-        bent=step**2 * np.where(fit.dummy[S], 1.0, fit.spread[S]) / 2,
+        bent=step**2 * np.where(fit.dummy[S], 1.0, fit.spread[S]) / 2 * (not fit.rules.quadratic),
         vague=bool(vague > influence[:, 0] @ total @ influence[:, 0]),
         far=far,
     )
+
+
+def _known_part(fit: Fitted, some: Block, step: Array, variance: Array) -> float:
+    """The length of the true step over that of its estimate.
+
+    The gradient of a logistic fit is known, and with it the step that the noise of H multiplies.  That of least squares
+    has noise, and so has its step, from g and from H.  Both are in its squared length on average,
+    ‖s‖² (1 + h²/2 (tr P² + ‖Ps‖²/‖s‖²)) + tr E var Eᵀ with P = E H_SS⁻¹ Eᵀ, and are taken off.
+    """
+    s = some.back @ step
+    length2 = float(s @ s)
+    if not fit.rules.quadratic or length2 == 0:
+        return 1.0
+    P = some.back @ some.inverse @ some.back.T
+    by_hessian = fit.scales.hessian**2 / 2 * ((P**2).sum() + ((P @ s) ** 2).sum() / length2)
+    by_gradient = np.trace(some.back @ variance @ some.back.T) / length2
+    return float(np.sqrt(max(0.0, 1 - by_gradient) / (1 + by_hessian)))
 
 
 def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Array]) -> tuple[Array, float, Indices]:
@@ -149,7 +166,8 @@ def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Arra
 def _far(fit: Fitted, N: Indices, step: Array, unsure: Array) -> npt.NDArray[np.bool_]:
     """Numbers whose step is surely not noise, and beyond what a quadratic around the estimate is of use for."""
     reach = np.where(np.isnan(fit.ends[N, 0]), 1 + np.abs(fit.centre[N]), 0.0)
-    return np.asarray((np.abs(step) * reach > FARTHEST) & (np.abs(step) > SURE * unsure))
+    far = (np.abs(step) * reach > FARTHEST) & (np.abs(step) > SURE * unsure)
+    return np.asarray(far & (not fit.rules.quadratic))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +194,10 @@ def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
 
     ``draws`` and ``seed`` are those of the law's sample.
     """
-    seen, kept = events(fit), reportable(fit)
+    seen, kept, rules = events(fit), reportable(fit), fit.rules
     some, best = block(fit, kept), stay_or_leave(fit, kept)
     clear = np.ones(len(kept), dtype=bool)
-    clear[0] = not best.vague and some.information[0] >= LEAST_EVENTS and some.signal[0] >= LEAST_SIGNAL
+    clear[0] = not best.vague and some.information[0] >= rules.events and some.signal[0] >= rules.signal
     coef, centre = np.zeros(len(fit)), fit.centre.copy()
     coef[kept], coef[best.stays] = best.coef, best.beside
     centre[best.stays] += best.shift

@@ -7,11 +7,13 @@ Objective perturbation is argmin of the risk plus b·θ, b ~ N(0, σ² I).
 | μ      | sensitivity of a Gaussian release over its deviation: ρ = μ²/2    | `mu`         |
 | s      | σ/L: deviation of the noise over the bound of the slope           | `scale`      |
 | k      | t/λ: bound of the curvature over the ridge                        | `k`          |
-| κ      | log(1 + k), the most the determinant of the Hessian can move      | `kappa`      |
+| κ      | log(1 + k), the most the determinant of the Hessian can move; k   | `kappa`      |
+|        | for units with many rows                                          |              |
 | D_α    | Rényi divergence of order α between the outputs on two neighbours | `renyi`      |
 | u      | absolute slope of a record's loss, at most 1                      |              |
 
-Neighbours differ in one record.  The proofs are in docs/method.md, section 1.
+Neighbours differ in one record, or in one unit with many rows.  The proofs are in docs/method.md, sections
+1 and 8.
 """
 
 import math
@@ -29,6 +31,8 @@ from dpinfer.maths.search import boundary
 
 ORDERS = np.geomspace(1e-2, 1e5, 301)
 """α - 1 of the orders at which divergences are compared; every order gives a valid ε, so a grid will do."""
+OF_UNITS = " of units"
+"""Behind the shape of a loss: it is the mean over the rows of a unit, whose Hessian has any rank."""
 _CAPS = {"logistic": 1.0, "capped": CAP}  # c of the losses whose curvature is known where the slope is
 _CELLS = {shape: np.linspace(1 / (2 * c), 1.0, 2049) for shape, c in _CAPS.items()}  # of u
 _NORMAL = np.linspace(-12.0, 12.0, 2**14 + 1)
@@ -98,7 +102,7 @@ class PerturbedObjective:
 
     ``shape`` says what is known of the slope: "two-sided" nothing but its bound; "one-sided" that it is a margin loss
     whose slope is never positive; "logistic" that also the curvature is u(1 - u) where the slope is -u; "capped" that
-    it is that of the capped logistic loss.
+    it is that of the capped logistic loss; " of units" behind one of them that it is a mean over the rows of a unit.
     """
 
     scale: float
@@ -106,13 +110,28 @@ class PerturbedObjective:
     shape: str
 
     def __post_init__(self) -> None:
-        if self.shape not in ("two-sided", "one-sided", "logistic", "capped"):
+        if self.slope not in ("two-sided", "one-sided", "logistic", "capped"):
             raise InputError("nothing is known of the cost of objective perturbation with such a slope")
 
     @property
+    def slope(self) -> str:
+        """What is known of the slope of a row's loss."""
+        return self.shape.removesuffix(OF_UNITS)
+
+    @property
+    def units(self) -> bool:
+        """Whether a neighbour differs in many rows."""
+        return self.shape.endswith(OF_UNITS)
+
+    @property
     def kappa(self) -> float:
-        """log(1 + k)."""
-        return math.log1p(self.k)
+        """log(1 + k), or for units of any rank the limit k of r log(1 + k/r)."""
+        return self.k if self.units else math.log1p(self.k)
+
+    @property
+    def signs(self) -> int:
+        """How many signs the slope may have: 2 for "two-sided" losses, else 1."""
+        return 2 if self.slope == "two-sided" else 1
 
     def growing(self, beyond: float) -> float:
         """A bound of D_α/α for α = 1 + ``beyond`` < 1 + 1/k that grows with α.
@@ -122,30 +141,35 @@ class PerturbedObjective:
         p = u₁(1-cu₁)/λ, plus the same over u₂ with the divided difference of -log(1 - xq) at x = -1, 0, α-1.  Both are
         over u in [1/(2c), 1], as below 1/(2c) slope and curvature are no larger than there.  Each maximum is taken over
         cells, with the slope at the right end of a cell and the curvature at its left end, so it is never too small.
+        For units the coupled form holds as it is; the other one where k sqrt(α) <= 1, and beyond it
+        2/s² + k²/2 + ψ(k)/(α(α-1)), ψ(q) = -(α-1) log(1+q) - log(1 - (α-1)q).
         """
         if beyond * self.k >= 1:
             return math.inf
         base, x = 1 / self.scale / self.scale, beyond * (1 + beyond)
         lost = x * self.k**2 / (1 + self.k)
         free = 2 * base - math.log1p(-lost) / x if lost < 1 else math.inf
-        if self.shape not in _CAPS:
+        if self.units and self.k**2 * (1 + beyond) > 1:
+            free = 2 * base + self.k**2 / 2 - (beyond * math.log1p(self.k) + math.log1p(-beyond * self.k)) / x
+        if self.slope not in _CAPS:
             return free
-        c, cells = _CAPS[self.shape], _CELLS[self.shape]
+        c, cells = _CAPS[self.slope], _CELLS[self.slope]
         steep = cells[1:] ** 2 * base
         q = 4 * c * self.k * cells[:-1] * (1 - c * cells[:-1])
         bent = -(beyond * np.log1p(q) + np.log1p(-beyond * q)) / x + 1e-15 * q  # the last term covers rounding
         return min(free, float((steep + q**2 / 2).max() + (steep + bent).max()))
 
     def falling(self, beyond: float) -> float:
-        """A bound of D_α/α for every α = 1 + ``beyond`` that falls with α."""
+        """A bound of D_α/α for every α = 1 + ``beyond`` that falls with α.
+
+        The divergence of the loss of which `delta` is the profile.
+        """
         alpha, base = 1 + beyond, 2 / self.scale / self.scale
-        power = base * alpha * beyond
-        if self.shape == "two-sided":  # four vertices: slopes of either sign
-            extra = math.log(2 * (1 + math.exp(-power)))
+        if self.signs == 2:
+            extra = math.log1p(math.erf(math.sqrt(2) * beyond / self.scale))
         else:
-            extra = math.log1p(
-                math.exp(log_ndtr(-1 / self.scale) - power) - math.exp(log_ndtr(-(1 + 2 * beyond) / self.scale))
-            )
+            first, second = log_ndtr(-1 / self.scale) - base * alpha * beyond, log_ndtr(-(1 + 2 * beyond) / self.scale)
+            extra = math.log1p(math.exp(first) - math.exp(second))
         return float(base + self.kappa / alpha + extra / (alpha * beyond))
 
     def renyi(self, beyond: float) -> float:
@@ -161,7 +185,7 @@ class PerturbedObjective:
         Guarantee [gaussian_objective_perturbation]: the release is zCDP at this cost.
         """
         if self.k < 1e-12:
-            return 2 / self.scale / self.scale + 3 * self.k**2  # above both limits, 2.6 k² and 1.6 k²
+            return 2 / self.scale / self.scale + 3 * self.k**2  # above both limits, 2 k² and 1.6 k²
 
         def gap(log_beyond: float) -> float:
             beyond = math.exp(log_beyond)
@@ -175,18 +199,17 @@ class PerturbedObjective:
         return max(self.growing(best), self.falling(best))
 
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
-        """δ at ε of this release together with one Gaussian release of parameter μ; 1 for two-sided losses.
+        """δ at ε of this release together with one Gaussian release of parameter μ.
 
-        The loss is at most κ + max(0, ℓ), ℓ that of a Gaussian release of sensitivity 2, so δ(ε) <= h(ε - κ) alone and
-        E h(ε - κ - μZ - μ²/2) composed, Z standard normal.  h falls, so the upper sum over cells of Z is a bound.
+        δ(ε) <= h(ε - κ) alone, and E h(ε - κ - μZ - μ²/2) composed, Z standard normal.  h is the profile of the loss
+        max(0, ℓ), ℓ = 2/s² + 2Z/s that of a Gaussian release of sensitivity 2; of 2/s² + 2|Z|/s where the slope has
+        either sign.  h falls, so the upper sum over cells of Z is a bound.
 
         Guarantee [privacy_profile]: the releases together are (ε, δ)-differentially private.
         """
-        if self.shape == "two-sided":
-            return 1.0
         if mu == 0:
-            return float(_profile(np.array([epsilon - self.kappa]), self.scale)[0])
-        h = _profile(epsilon - self.kappa - mu * _NORMAL[1:] - mu**2 / 2, self.scale)
+            return float(_profile(np.array([epsilon - self.kappa]), self.scale, self.signs)[0])
+        h = _profile(epsilon - self.kappa - mu * _NORMAL[1:] - mu**2 / 2, self.scale, self.signs)
         return float(min(1.0, h @ _MASS + 2 * ndtr(_NORMAL[0])))
 
     def epsilon(self, delta: float, mu: float = 0.0) -> float:
@@ -218,10 +241,11 @@ def _root(function: Callable[[float], float], low: float, high: float, tolerance
     return float(brentq(function, low, high, xtol=tolerance))
 
 
-def _profile(a: Array, scale: float) -> Array:
-    """h(a): δ at a of the loss max(0, ℓ), ℓ that of a Gaussian release of sensitivity 2 and deviation ``scale``."""
-    below = 1 - 2 * np.exp(np.minimum(a, 0.0) + log_ndtr(-1 / scale))
-    return np.asarray(np.where(a >= 0, gaussian_delta(np.maximum(a, 0.0), 2 / scale), below))
+def _profile(a: Array, scale: float, signs: int) -> Array:
+    """h(a): δ at a of the loss max(0, 2/s² + 2Z/s), or of 2/s² + 2|Z|/s where the slope has two signs."""
+    least = (signs - 1) * 2 / scale**2  # the smallest loss there is
+    below = 1 - 2 * np.exp(np.minimum(a, least) + log_ndtr(-signs / scale))
+    return np.asarray(np.where(a >= least, signs * gaussian_delta(np.maximum(a, least), 2 / scale), below))
 
 
 @lru_cache(maxsize=1024)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.losses import Loss
-from dpinfer.maths.moments import SMALLEST, Columns, Indices, Scales, preconditioner, raised
+from dpinfer.maths.moments import SMALLEST, Columns, Scales, preconditioner, raised
 from dpinfer.maths.posterior import Moments
 
 LEAST_SIGNAL = 2.0
@@ -30,8 +30,16 @@ class Shape:
     centre: Array
 
 
-def shape_of(moments: Moments, columns: Columns, scales: Scales, loss: Loss, *, weighted: bool) -> Shape:
-    """Columns, geometry and centre of the fit; without weights the geometry is the public box."""
+OfColumns = Callable[[Indices], Array]
+
+
+def shape_of(
+    moments: Moments, columns: Columns, scales: Scales, guess: OfColumns, curvature: OfColumns, *, weighted: bool = True
+) -> Shape:
+    """Columns, geometry and centre of the fit; without weights the geometry is the public box.
+
+    ``guess`` and ``curvature`` are those of a fit of some columns: coefficients of (1, x~), and a predicted Hessian.
+    """
     n = moments.n
 
     def geometry(kept: Indices) -> Array:
@@ -40,6 +48,17 @@ def shape_of(moments: Moments, columns: Columns, scales: Scales, loss: Loss, *, 
             return np.asarray(np.eye(len(kept)) / np.sqrt(some.norm2))
         return preconditioner(moments.matrix[np.ix_(kept, kept)], some, n, scales.kappa(len(kept), n))
 
+    present = np.flatnonzero(moments.presence >= LEAST_SIGNAL)
+    kept = entering(present, geometry, curvature, n, scales.hessian)
+    A = geometry(kept)
+    centre = np.asarray(np.linalg.solve(A.T, guess(kept)), dtype=np.float64)
+    return Shape(kept, n, moments.of(kept), A, centre)
+
+
+def logistic_shape(moments: Moments, columns: Columns, scales: Scales, loss: Loss, *, weighted: bool) -> Shape:
+    """The shape of a logistic fit: Brillinger's guess, and the curvature of the loss there."""
+    n = moments.n
+
     def guess(kept: Indices) -> Array:
         floor = moments.scale * scales.kappa(len(kept), n) * len(kept) / (2 * n)
         return brillinger(moments.matrix[np.ix_(kept, kept)], moments.score[kept], n, floor)
@@ -47,11 +66,7 @@ def shape_of(moments: Moments, columns: Columns, scales: Scales, loss: Loss, *, 
     def curvature(kept: Indices) -> Array:
         return expected_curvature(moments.of(kept), guess(kept), loss)
 
-    present = np.flatnonzero(moments.presence >= LEAST_SIGNAL)
-    kept = entering(present, geometry, curvature, n, scales.hessian)
-    A = geometry(kept)
-    centre = np.asarray(np.linalg.solve(A.T, guess(kept)), dtype=np.float64)
-    return Shape(kept, n, moments.of(kept), A, centre)
+    return shape_of(moments, columns, scales, guess, curvature, weighted=weighted)
 
 
 def entering(

@@ -218,6 +218,8 @@ def wald(difference: Array, error: LawOfError) -> tuple[float, float]:
     """Quadratic statistic and p-value of "the mapped target is 0" for a mapped estimate."""
     inverse = np.linalg.inv(error.covariance())
     statistic = float(difference @ inverse @ difference)
+    if len(difference) == 1:  # one p-value for one number, wherever it is shown
+        return statistic, float(error.p_values(difference)[0])
     if isinstance(error, ErrorLaw) and isinstance(error.noise, Gaussian) and not error.spread().any():
         return statistic, float(chdtrc(len(difference), statistic))
     draws = error.sample()

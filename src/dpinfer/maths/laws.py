@@ -42,3 +42,9 @@ class SphericalLaplace:
 
 Law = Gaussian | SphericalLaplace
 NO_NOISE = Gaussian(0.0)
+
+
+def deviation(law: Law) -> float:
+    """The standard deviation of each number of Gaussian noise."""
+    assert isinstance(law, Gaussian)
+    return law.scale

@@ -16,15 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 
 CURVATURE = 0.15
 """A public guess of the mean curvature p(1 - p)."""
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
 _AT_BOUNDS = 0.5  # of the largest variance, from which a column in [-1, 1] is taken for a yes and no
-
-Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +98,16 @@ class Scales:
     def kappa(self, d: int, n: float, least: float = 1.0) -> float:
         """The radius factor of a geometry of d columns."""
         return radius_factor(d, n, (self.hessian, self.gradient), least)
+
+
+@dataclass(frozen=True)
+class SquaresScales(Scales):
+    """Of least squares: ``gradient`` and ``score_cov`` are for a clip of 1."""
+
+    def kappa(self, d: int, n: float, least: float = 1.0) -> float:  # noqa: ARG002
+        """The radius factor: smaller than in a logistic fit, as the influence of rare rows raises the clip for all."""
+        matrix = 0.2 * n / (4 * d * self.hessian * np.sqrt(2 * d))
+        return float(np.clip(matrix, max(2, 20 / d), max(4, 20 / d)))
 
 
 def preconditioner(moments: Array, columns: Columns, n: float, kappa: float) -> Array:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.moments import SMALLEST, Columns, Indices, clean, raised, shrink, undispersed
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.moments import SMALLEST, Columns, clean, raised, shrink, undispersed
 
 LEAST_EVENTS = 8.0
 """The fewest records of a kind that a statement may rest on."""

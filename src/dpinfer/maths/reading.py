@@ -4,12 +4,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.moments import Columns, Indices, raised
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.moments import Columns, raised
 
 _SMALLEST = 1e-4  # of a variance or of an eigenvalue of a covariance
-_ATTENUATION = 0.35  # a logistic coefficient shrinks by 1/sqrt(1 + .35 v) if an effect of variance v is left out
 _TWINS = 2.0  # by how much a column's own variance grows without the one it cannot be told from
+
+
+@dataclass(frozen=True)
+class Size:
+    """What effects of columns left out are plausible, and what they do to the others besides correlation.
+
+    ``effect`` is that of a dummy; half of ``spread`` is that of a deviation of a number.  A coefficient shrinks by
+    1/sqrt(1 + ``attenuation`` v) if an effect of variance v is left out, v = 1 for a number.
+    """
+
+    effect: float = 1.0
+    spread: float = 1.0
+    attenuation: float = 0.35
+
+
+LOG_ODDS = Size()
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,23 +58,22 @@ class Model:
         return float(both / max(left, _SMALLEST))
 
 
-def partners(model: Model) -> list[Indices]:
+def partners(model: Model, size: Size = LOG_ODDS) -> list[Indices]:
     """For each column, those left out whose plausible effects would move its coefficient by more than a standard error.
 
-    The strongest first; empty for what is not reported.  Plausible is half a standard deviation of the linear predictor
-    for a number, 1 for a dummy.  An effect moves others through correlation; and by attenuation, with v = 1 for a
-    number, as far as the columns of the model do not explain the one left out.
+    The strongest first; empty for what is not reported.  ``size`` says what is plausible.  An effect moves others
+    through correlation; and by attenuation, as far as the columns of the model do not explain the one left out.
     """
     cov, out = model.covariance, model.outside
     slopes = model.inside[model.inside > 0]
     variance = np.maximum(np.diag(cov), _SMALLEST)
-    plausible = np.where(model.columns.dummy, 1.0, 0.5 / np.sqrt(variance))[out]
+    plausible = np.where(model.columns.dummy, size.effect, size.spread / 2 / np.sqrt(variance))[out]
     unexplained = np.clip(np.array([_own(cov, j, slopes) for j in out]) / variance[out], 0.0, 1.0)
     hidden = np.where(model.columns.dummy, variance, 1.0)[out] * unexplained
     pull = np.zeros((len(model.columns), len(out)))
     among = raised(cov[np.ix_(slopes, slopes)], _SMALLEST)
     pull[slopes] = np.linalg.solve(among, cov[np.ix_(slopes, out)]) * plausible
-    lost = 1 - 1 / np.sqrt(1 + _ATTENUATION * hidden.sum())
+    lost = 1 - 1 / np.sqrt(1 + size.attenuation * hidden.sum())
     found = [out[:0]] * len(model.columns)
     for j, coef, error in zip(model.reported, model.estimate, model.std_error, strict=True):
         shrunk = abs(coef) * lost

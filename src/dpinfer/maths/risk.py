@@ -20,7 +20,7 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array, svec, unsvec
 from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.check import check_loss
-from dpinfer.maths.cost import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
+from dpinfer.maths.cost import OF_UNITS, PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
 from dpinfer.maths.losses import (
     Logistic,
     Loss,
@@ -59,14 +59,14 @@ class Risk:
     in_ball: bool = True
 
     @classmethod
-    def penalised(cls, loss: Loss, penalty: float, n: int) -> "Risk":
-        """The risk of the paper: λ = 2 n c around 0."""
+    def penalised(cls, loss: Loss, penalty: float, n: int, neighbours: Neighbours = Neighbours.REPLACE) -> "Risk":
+        """The risk of the paper: λ = 2 n c around 0, n the number of records or units."""
         check_loss(loss)
         if not (isinstance(penalty, int | float | np.number) and 0 <= penalty < np.inf):
             raise InputError(f"penalty must be a finite number >= 0, not {penalty!r}")
         if n < 1:
             raise InputError("there are no records: n must be at least 1")
-        return cls(loss, 2 * n * penalty, n)
+        return cls(loss, 2 * n * penalty, n, neighbours)
 
     @property
     def penalty(self) -> float:
@@ -104,7 +104,7 @@ class Risk:
         return BoundedSum(of_block, 2 * largest)
 
     def score_sum(self, coef: Array) -> BoundedSum:
-        """sum w² f'² x xᵀ, the data part of n Σ.
+        """sum w² f'² x xᵀ, or over units sum s sᵀ, s the sum of w f' y x over the rows of one; the data part of n Σ.
 
         Guarantee [score_sensitivity]: replacing one record moves it by at most 2 sup f'².  For rows in the unit ball
         the supremum is over margins up to ‖coef‖, or residuals up to ‖coef‖ + 1: 2 S(‖coef‖)² for the logistic loss, at
@@ -113,8 +113,9 @@ class Risk:
         largest = slope_within(self.loss, reach(self.loss, coef)) if self.in_ball else self.loss.slope_bound
 
         def of_block(block: Block) -> Array:
-            slope = self.loss.slope(self._z(coef, block))
-            return square(block.rows, (block.weights * np.clip(slope, -largest, largest)) ** 2)
+            sign, _ = line(self.loss, block.labels)
+            slope = np.clip(self.loss.slope(self._z(coef, block)), -largest, largest)
+            return block.outer(np.asarray(block.weights * sign * slope))
 
         return BoundedSum(of_block, 2 * largest**2)
 
@@ -180,7 +181,7 @@ class Risk:
         """
         if sharp and self.curvature_is_free(epsilon):
             return epsilon / 2
-        left = epsilon - np.log1p(self.loss.curvature_bound / self.ridge) if self.ridge > 0 else 0.0
+        left = epsilon - self.kappa if self.ridge > 0 else 0.0
         if not left > 0:
             raise BudgetError(
                 f"penalty {self.penalty:.6g} is too small for objective perturbation at epsilon = {epsilon:.6g} "
@@ -189,6 +190,21 @@ class Risk:
             )
         return float(left / (2 * self.loss.slope_bound))
 
+    @property
+    def shape(self) -> str:
+        """What the cost of objective perturbation may use of the loss, and whether neighbours differ in a unit."""
+        return slope_kind(self.loss) + (OF_UNITS if self.neighbours.units else "")
+
+    @property
+    def kappa(self) -> float:
+        """The most the logarithm of the determinant of the Hessian moves: log(1 + t/λ), and t/λ for a unit.
+
+        Guarantee [unit_objective_perturbation]: with it argmin of the risk plus b·θ costs its share where neighbours
+        differ in a unit with any number of rows, for Gaussian and for spherical Laplace noise.
+        """
+        k = self.loss.curvature_bound / self.ridge
+        return float(k if self.neighbours.units else np.log1p(k))
+
     def perturbation_scale(self, rho: float) -> float:
         """The scale of a Gaussian b that makes objective perturbation cost ρ in zCDP.
 
@@ -196,7 +212,7 @@ class Risk:
         centre: in θ - centre it is objective perturbation with losses w f, whose gradients have norm at most L and
         whose Hessians at most t.  An added or removed record moves the gradient by L instead of 2L, which halves σ.
         """
-        t, L, kind = self.loss.curvature_bound, self.loss.slope_bound, slope_kind(self.loss)
+        t, L, kind = self.loss.curvature_bound, self.loss.slope_bound, self.shape
         scale = perturbed_objective_scale(rho, t / self.ridge, kind) if self.ridge > 0 else np.inf
         if not np.isfinite(scale):
             smallest = t / (2 * self.n * largest_curvature_ratio(rho, kind))
@@ -212,9 +228,7 @@ class Risk:
         One record added or removed is the same release as one replaced, with twice the noise.
         """
         ratio = self.loss.curvature_bound / self.ridge
-        return PerturbedObjective(
-            scale / self.loss.slope_bound * self.neighbours.pick(1.0, 2.0), ratio, slope_kind(self.loss)
-        )
+        return PerturbedObjective(scale / self.loss.slope_bound * self.neighbours.pick(1.0, 2.0), ratio, self.shape)
 
     @property
     def reach(self) -> float:
@@ -235,13 +249,15 @@ class Risk:
 
         The gradient as it is coded errs by (B + 10) u L a record for its products and sums, by t (d + 4) u ‖θ‖ for the
         argument of the slope, by 4 u λ ‖θ‖ for the ridge, and by the error of b; the search leaves its tolerance.  The
-        objective is λ-strongly convex.
+        blocks and their addition add 2 N u L, and units longer than a block N u L more.  The objective is λ-strongly
+        convex.
 
         Guarantee [float_minimum]: ‖θ - θ_exact‖ <= e, both drawn back to `reach`.
         """
         L, t = self.loss.slope_bound, self.loss.curvature_bound
         size = self.reach + float(np.linalg.norm(self.centre))
-        records = self.n * ((BLOCK + 10) * UNIT * L + t * (dim + 4) * UNIT * size) + 2 * UNIT * MOST_RECORDS * L
+        blocks = (3 if self.neighbours.units else 2) * UNIT * MOST_RECORDS * L
+        records = self.n * ((BLOCK + 10) * UNIT * L + t * (dim + 4) * UNIT * size) + blocks
         drawn_back = (dim + 4) * UNIT * size
         return (self.tolerance + records + 4 * UNIT * self.ridge * size + b_error) / self.ridge + drawn_back
 
@@ -250,7 +266,9 @@ class Risk:
         return 2 * self.minimum_error(dim) <= self.minimiser_sensitivity() * SLACK / 2
 
     def smallest_penalty(self, epsilon: float) -> float:
-        """t/(2n(e^ε - 1)): the penalty must exceed it, or nothing is left of ε."""
+        """t/(2n(e^ε - 1)), or t/(2nε) for units: the penalty must exceed it, or nothing is left of ε."""
+        if self.neighbours.units:
+            return float(self.loss.curvature_bound / (2 * self.n * epsilon))
         return float(self.loss.curvature_bound * np.exp(-epsilon) / (-2 * self.n * np.expm1(-epsilon)))
 
     def _z(self, coef: Array, block: Block) -> Array:

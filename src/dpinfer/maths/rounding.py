@@ -26,10 +26,13 @@ def shrunk(dim: int) -> float:
     return 1 - (dim + 4) * 2.0**-52
 
 
-def sum_error(*, private_number: bool) -> float:
-    """err, over the largest norm of a term.  Where the number of records is private, every block may differ.
+def sum_error(*, private_number: bool, units: bool = False) -> float:
+    """err, over the largest norm of a term.  Where the number of records or of rows is private, every block may differ.
+
+    With units a block is longer than B where one unit is, which adds N u, and s sᵀ is formed of a rounded sum s, which
+    adds 2 N u and a little.
 
     Guarantee [float_sums]: the float sum of a source is within err of the real one, up to what neighbours share.
     """
-    moved = MOST_RECORDS if private_number else BLOCK
-    return (BLOCK + 8) * UNIT * moved + 2 * UNIT * MOST_RECORDS
+    moved = MOST_RECORDS if private_number or units else BLOCK
+    return (BLOCK + (11 if units else 8)) * UNIT * moved + 2 * UNIT * MOST_RECORDS

@@ -14,35 +14,56 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.errors import PrivacyError
-from dpinfer.maths.arrays import Array, svec
+from dpinfer.maths.arrays import Array, Indices, svec
 from dpinfer.maths.rounding import shrunk
 from dpinfer.neighbours import Neighbours
 
 
 @dataclass(frozen=True, repr=False)
 class Block:
-    """Some records: rows (m, d), labels (m,), and weights (m,) or one number for all."""
+    """Some records: rows (m, d), labels (m,), and weights (m,) or one number for all.
+
+    With ids the rows of a unit follow each other, all of them in one block, ``starts`` are the places of the first, and
+    a row counts ``shares`` of a unit, which its weight contains.
+    """
 
     rows: Array
     labels: Array
     weights: Array | float = 1.0
+    shares: Array | float = 1.0
+    starts: Indices | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, some: slice) -> "Block":
-        weights = self.weights if isinstance(self.weights, float) else self.weights[some]
-        return Block(self.rows[some], self.labels[some], weights)
+        """Some rows, and with ids those of whole units: ``some`` begins and ends where a unit does."""
+        weights, shares = (w if isinstance(w, float) else w[some] for w in (self.weights, self.shares))
+        starts = self.starts
+        if starts is not None:
+            first, last, _ = some.indices(len(self))
+            starts = starts[np.searchsorted(starts, first) : np.searchsorted(starts, last)] - first
+        return Block(self.rows[some], self.labels[some], weights, shares, starts)
 
-    def mapped(self, matrix: Array) -> "Block":
+    def outer(self, factors: Array) -> Array:
+        """sum_u s_u s_uᵀ over units, s_u = sum_i factor_i x_i over the rows of one; without ids every row is one."""
+        if self.starts is None or not len(self):
+            return square(self.rows, factors**2)
+        scores = np.add.reduceat(self.rows * factors[:, None], self.starts, axis=0)
+        return np.asarray(scores.T @ scores)
+
+    def mapped(self, matrix: Array, neighbours: Neighbours) -> "Block":
         """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is.
+
+        A matrix product rounds a row by its place in the block.  Where the others may lose theirs, as one is added or
+        removed, the rows are mapped one by one.
 
         A matrix so large that a square could overflow is refused: it is public or released, so that tells nothing.
         """
         if not np.abs(matrix).max(initial=0.0) < LARGEST:
             raise PrivacyError("a released matrix is too large for floats: nothing can be released through it")
-        rows = self.rows @ matrix.T
-        return Block(rows, self.labels, self.weights * row_weights(rows))
+        rows = self.rows @ matrix.T if neighbours.in_place else np.einsum("ij,kj->ik", self.rows, matrix)
+        return Block(rows, self.labels, self.shares * row_weights(rows), self.shares, self.starts)
 
 
 LARGEST = 1e152
@@ -54,7 +75,12 @@ OfBlock = Callable[[Block], Array]
 
 @dataclass(frozen=True)
 class BoundedSum:
-    """A sum over records and the most its Frobenius norm can move between neighbouring data sets."""
+    """A sum over records and the most its Frobenius norm can move between neighbouring data sets.
+
+    Guarantee [unit_sum_sensitivity]: where neighbours differ in all rows of a unit, which count at most 1 together, the
+    bound is that of one row: what a unit adds is a mean of what rows may add, and where s sᵀ is no such mean the proof
+    is that of its sum (docs/method.md, section 8).
+    """
 
     of_block: OfBlock
     bound: float
@@ -95,8 +121,10 @@ def second_moment(neighbours: Neighbours) -> BoundedSum:
     return BoundedSum(lambda block: svec(square(block.rows, block.weights)), neighbours.pick(math.sqrt(2), 1.0))
 
 
-def moment_and_score(neighbours: Neighbours) -> BoundedSum:
+def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 1.0) -> BoundedSum:
     """svec of sum w u uᵀ, and sum w y u/2, the score at 0, as one vector.
+
+    For labels y is -1 or +1; for outcomes it is (y - middle)/half, pulled into [-1, 1].
 
     Guarantee [moment_and_score_sensitivity]: between neighbours it moves by at most sqrt(2 + 1/2 + 1/32) (replace):
     with c the cosine of the two rows the squares are at most max(2 - 2c², 1) and (1 + c)/2, whose sum is largest at
@@ -104,7 +132,8 @@ def moment_and_score(neighbours: Neighbours) -> BoundedSum:
     """
 
     def of_block(block: Block) -> Array:
-        score = (block.weights * block.labels / 2) @ block.rows
+        labels = np.clip((block.labels - middle) / half, -1.0, 1.0)
+        score = (block.weights * labels / 2) @ block.rows
         return np.concatenate([svec(square(block.rows, block.weights)), score])
 
     return BoundedSum(of_block, neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4)))

@@ -135,7 +135,7 @@ def _known(releases: Sequence[Release]) -> _Known | None:
             pure.append(release.share.epsilon)
         elif isinstance(release, NoisySum | NoisyMinimum):
             rhos.append(rho_of(release))
-        elif isinstance(release, PerturbedMinimum) and release.objective.shape != "two-sided":
+        elif isinstance(release, PerturbedMinimum):
             perturbed.append(release.objective)
             rhos.append(release.mask**2 / 2)
         else:
@@ -165,9 +165,9 @@ def _composed_epsilon(known: _Known, delta: float, most: float) -> float:
 
     count = len(known.pure) + len(known.perturbed)
     step = most / min(_GRID * count, _LARGEST_GRID)
-    pairs = Counter((p.scale, p.k) for p in known.perturbed)
+    alike = Counter((p.scale, p.kappa, p.signs) for p in known.perturbed)
     losses = [(_pure_loss(epsilon, step), times) for epsilon, times in Counter(known.pure).items()]
-    losses += [(_perturbed_loss(scale, k, step), times) for (scale, k), times in pairs.items()]
+    losses += [(_perturbed_loss(*objective, step), times) for objective, times in alike.items()]
     parts = [pld.PrivacyLossDistribution(loss).self_compose(times) for loss, times in losses]
     if known.mu > 0:
         parts.append(pld.from_gaussian_mechanism(1 / known.mu, value_discretization_interval=step))
@@ -186,12 +186,14 @@ def _pure_loss(epsilon: float, step: float) -> Any:
     return pld_pmf.SparsePLDPmf(mass, step, 0.0, pessimistic_estimate=True)
 
 
-def _perturbed_loss(scale: float, k: float, step: float) -> Any:
-    """log(1+k) + max(0, N(2/s², 4/s²))."""
+def _perturbed_loss(scale: float, kappa: float, signs: int, step: float) -> Any:
+    """κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s where the slope has two signs; Z standard normal."""
     from dp_accounting.pld import pld_pmf  # noqa: PLC0415
 
-    shift, mean, sd = math.log1p(k), 2 / scale**2, 2 / scale
-    first, last = math.ceil(shift / step), math.ceil((shift + mean + _TAIL * sd) / step)
-    beyond = ndtr((shift + mean - step * np.arange(first, last + 1)) / sd)  # the chance of a loss above each step
+    mean, sd = kappa + 2 / scale**2, 2 / scale
+    least = mean if signs == 2 else kappa
+    first, last = math.ceil(least / step), math.ceil((mean + _TAIL * sd) / step)
+    steps = step * np.arange(first, last + 1)
+    beyond = np.minimum(1.0, signs * ndtr((mean - steps) / sd))  # the chance of a loss above each step
     chance = -np.diff(beyond, prepend=1.0)
     return pld_pmf.DensePLDPmf(step, first, chance, float(beyond[-1]), pessimistic_estimate=True)

@@ -55,8 +55,8 @@ class Ledger:
         The budget for everything that is ever released from these data.
     unit : str
         What one record is, in words; fits that protect another unit are refused.
-    neighbours : "replace" or "add-remove"
-        What may differ between two data sets; fits with another notion are refused.
+    neighbours : "replace", "add-remove", "replace-unit" or "add-remove-unit"
+        What may differ between two data sets, one row or all rows of a unit; fits with another notion are refused.
     title : str
         What the data are.
 
@@ -231,10 +231,17 @@ class Ledger:
             ours, theirs = getattr(self, name), getattr(entry, name)
             if ours != theirs:
                 raise LedgerError(
-                    f"the ledger's {name} is '{ours}' and the fit's is '{theirs}', so their costs do not add up: "
-                    f"use a ledger made with {name}='{theirs}'"
+                    f"the ledger's {name} is '{ours}' and the fit's is '{theirs}'{self._protects(entry)}, so their "
+                    f"costs do not add up: use a ledger made with {name}='{theirs}'"
                 )
         return entry_text(entry)
+
+    def _protects(self, entry: Entry) -> str:
+        """Where one side is about rows and the other about all rows of a unit: what is what."""
+        if self.neighbours.units == entry.neighbours.units:
+            return ""
+        ours, theirs = ("all rows of a unit", "one row") if self.neighbours.units else ("one row", "all rows of a unit")
+        return f" (it protects {ours} and the fit {theirs})"
 
     def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
         """Why the total does not pay for the entry."""

@@ -91,8 +91,8 @@ class PerturbedMinimum:
     def noise(self, risk: Risk) -> Law:
         """The law of b.  The risk must be the one that was booked: the cost rests on its curvature and ridge."""
         _as_booked(self.objective.k, risk, self.step)
-        if slope_kind(risk.loss) != self.objective.shape:
-            raise PrivacyError(f"the step {self.step!r} was booked for another loss than that of its release")
+        if risk.shape != self.objective.shape:
+            raise PrivacyError(f"the step {self.step!r} was booked for another loss or unit than that of its release")
         return Gaussian(self.objective.scale * risk.loss.slope_bound * risk.neighbours.pick(1.0, 0.5))
 
 
@@ -101,7 +101,7 @@ class LaplaceMinimum:
     """The minimum of a risk plus b·θ, b spherical Laplace of ``rate`` times L; ``k`` as in `PerturbedObjective`.
 
     The float minimum is masked by a Laplace release of ε = ``mask``, paid from the share.  ``sharp``: the curvature
-    costs nothing, as for the logistic loss with a large enough ridge.
+    costs nothing, as for the logistic loss with a large enough ridge.  ``units``: neighbours differ in many rows.
     """
 
     step: str
@@ -110,6 +110,7 @@ class LaplaceMinimum:
     k: float
     mask: float = 0.0
     sharp: bool = False
+    units: bool = False
 
     @classmethod
     def of(cls, step: str, share: PureDP | ZCDP, risk: Risk, *, sharp: bool) -> "LaplaceMinimum":
@@ -118,12 +119,13 @@ class LaplaceMinimum:
         rate = risk.perturbation_rate((1 - MASK) * epsilon, sharp=sharp)
         free = sharp and risk.curvature_is_free((1 - MASK) * epsilon)
         k = risk.loss.curvature_bound / risk.ridge
-        return cls(step, share, rate * risk.loss.slope_bound, k, MASK * epsilon, free)
+        return cls(step, share, rate * risk.loss.slope_bound, k, MASK * epsilon, free, risk.neighbours.units)
 
     def cost(self) -> float:
         """ε by its own parameters; the curvature is free for the logistic loss where ncε >= 1, that is 2 rate >= 8k."""
         free = self.sharp and self.rate >= 4 * self.k * (1 - 1e-12)
-        return 2 * self.rate + self.mask + (0.0 if free else math.log1p(self.k))
+        curvature = self.k if self.units else math.log1p(self.k)
+        return 2 * self.rate + self.mask + (0.0 if free else curvature)
 
     @property
     def mechanism(self) -> str:
@@ -133,8 +135,8 @@ class LaplaceMinimum:
     def noise(self, risk: Risk) -> Law:
         """The law of b."""
         _as_booked(self.k, risk, self.step)
-        if self.sharp and slope_kind(risk.loss) != "logistic":
-            raise PrivacyError(f"the step {self.step!r} was booked for another loss than that of its release")
+        if (self.sharp and slope_kind(risk.loss) != "logistic") or self.units != risk.neighbours.units:
+            raise PrivacyError(f"the step {self.step!r} was booked for another loss or unit than that of its release")
         return SphericalLaplace(self.rate / risk.loss.slope_bound)
 
 

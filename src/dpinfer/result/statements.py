@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpinfer.data.unit import ROW, Unit
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import row_weights
 from dpinfer.neighbours import Neighbours
@@ -36,7 +37,8 @@ class Model:
 
     ``of`` is what the loss is a function of, the margin or the residual.  A residual is in the units of the outcome:
     ``centre`` is the middle of its declared range, and the penalty c‖θ‖², with c for an outcome scaled to [-1, 1], is
-    c‖θ‖²/``unit`` in the same objective in those units.
+    c‖θ‖²/``unit`` in the same objective in those units.  ``whom`` says what a row counts; ``n`` is the public number of
+    records or, with ids, of units.
     """
 
     loss: str
@@ -48,34 +50,95 @@ class Model:
     of: str = "margin"
     centre: float = 0.0
     unit: float = 1.0
+    whom: Unit = ROW
+
+    @property
+    def logistic(self) -> bool:
+        """Whether the linear predictor is a log-odds."""
+        return self.of == "margin" and self.loss in ("Logistic()", "CappedLogistic()")
 
     def estimand(self) -> str:
         """The number that the intervals are about, in words."""
+        return "; ".join([self._of_population(), *counting(self.whom)])
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows count by sampling weights."""
+        return bool(self.whom.weights)
+
+    def _of_population(self) -> str:
+        one = "row" if self.whom.many else "record"
         if self.target in ("weighted", "unweighted"):
-            return _without_penalty(self.target)
+            return _without_penalty(self.target, one)
+        if self.target in ("mean", "robust"):
+            return _of_squares(self.target, one)
         risk = f"E[f({'y θ·x' if self.of == 'margin' else 'y - θ·x'})] with f = {self.loss}"
         where = "x the bounded row" + (f", y the outcome less {self.centre:.6g}" if self.centre else "")
         if self.target == "unpenalised":
             return f"the minimiser of the population risk {risk}, {where}"
         size = "c‖θ‖²" + (f"/{self.unit:.6g}" if self.unit != 1 else "")
+        if not self.whom.whole:
+            risk += ", E the mean over units of what their rows add, so that c weighs the more the less a row counts,"
+        other = "" if self.of == "margin" else "; for the coefficients of ordinary least squares use LinearRegression"
         return (
             f"the minimiser of the penalised population risk {risk} plus {size}, c = {self.penalty:.6g}, {where}; "
-            "a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient"
+            f"a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient{other}"
         )
 
 
-def _without_penalty(target: str) -> str:
+def counting(whom: Unit) -> list[str]:
+    """What a row counts and whose average it is, in words; nothing where every record counts alike."""
+    said = []
+    if whom.many:
+        said.append(f"all rows with one id are {whom.name}, called a unit here")
+    if whom.weights:
+        one = "units whose weights add up to more than" if whom.many else "records that weigh more than"
+        said.append(
+            "rows count by their sampling weights, so this is about the population that the weights stand for, but for "
+            f"{one} {whom.most_weight:g}: these are trimmed to it"
+        )
+    elif whom.many and whom.rows == 1:
+        said.append(
+            "every unit counts alike, whatever its number of rows, so this is about the average unit, not the average "
+            "row"
+        )
+    elif whom.many:
+        said.append(
+            f"rows count alike up to {whom.rows:g} a unit, and a unit with more of them counts as {whom.rows:g} rows"
+        )
+    if whom.many:
+        said.append("it is averaged over the population, not specific to a unit: no unit has an effect of its own")
+    return said
+
+
+def _without_penalty(target: str, one: str) -> str:
     """What the intervals of a weighted or unweighted fit are about."""
     counted = {
         "weighted": "the loss is the logistic one capped at c = .8 (docs/geometry.md of dpinfer), which a right model "
-        "does not notice, and a record x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 "
-        "for most records, less for those far out",
-        "unweighted": "every record counts fully",
+        f"does not notice, and a {one} x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 "
+        f"for most {one}s, less for those far out",
+        "unweighted": "every record counts fully" if one == "record" else "no row counts less for being far out",
     }[target]
     return (
         "the coefficients of a logistic regression in the population, without a penalty, on the columns that are in "
         f"the model, with or without an interval; {counted}; what is left out is not in that model, a level that is "
         "left out counts as its reference; the intercept is the log-odds at the released centre"
+    )
+
+
+def _of_squares(target: str, one: str) -> str:
+    """What the intervals of a least-squares fit are about."""
+    fitted = {
+        "mean": "the coefficients of weighted least squares in the population, of the outcome pulled into a released "
+        "band around a released line; it is ordinary least squares where nobody is clipped and every weight is 1",
+        "robust": "the coefficients of a Huber regression in the population, whose residuals are pulled into a "
+        "released band; they are not those of least squares, and no stand-in for them",
+    }[target]
+    return (
+        f"{fitted}; a {one} x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 for most "
+        f"{one}s, less for those far out; the columns are those that are in the model, with or without an interval; "
+        "what is left out is not in that model, a level that is left out counts as its reference; the intercept is the "
+        "prediction at the released centre"
     )
 
 
@@ -164,8 +227,18 @@ class Privacy:
     neighbours: Neighbours = Neighbours.REPLACE
     release: str | None = None
 
-    def caveats(self, n: int | None = None) -> tuple[str, ...]:
-        """What the promise does not cover; ``n`` is the number of records where it is public."""
+    @property
+    def scope(self) -> str:
+        """Who is protected by more or less than the promise says."""
+        if not self.neighbours.units:
+            return "Someone behind several such units is protected less."
+        return (
+            "All rows with one id are protected together, however many there are. A person with two ids is two units, "
+            "and columns that were computed from other units' rows void the promise."
+        )
+
+    def caveats(self, n: int | None = None, *, weighted: bool = False) -> tuple[str, ...]:
+        """What the promise does not cover; ``n`` is the number of records or units where it is public."""
         notes = []
         if not self.private:
             notes.append("NOT PRIVATE: the noise was off or came from a known seed. Do not publish.")
@@ -177,6 +250,11 @@ class Privacy:
             notes.append(
                 "The noise is exact to the last digit published. The promise rests on the random bits of the operating "
                 "system, and does not cover what time or memory may tell (SECURITY.md of dpinfer)."
+            )
+        if weighted:
+            notes.append(
+                "The promise is for given weights: if they were raked or calibrated to the margins of these very data, "
+                "everybody's weight tells of the others, and that is not covered."
             )
         notes.append("Intervals rest on a large-sample approximation; they say nothing about bias in the data.")
         return tuple(notes)

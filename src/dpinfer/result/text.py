@@ -13,6 +13,7 @@ _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 _DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 NOTHING = "–"
 NOT_IDENTIFIED = "not identified"
+CLUSTERED = "The intervals are robust to correlation among the rows of a unit (CR1)."
 REMEDIES = (
     "merge rare levels, or leave out columns that say nearly the same",
     "declare tighter public bounds",
@@ -81,10 +82,13 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%" if math.isfinite(share) else NOTHING
 
 
-def page(title: str, facts: Mapping[str, str], table: str, statements: Sequence[str]) -> str:
-    """Title, facts in two columns, the table, then one wrapped paragraph a statement."""
-    wrapped = [textwrap.fill(statement, _WIDTH, subsequent_indent="  ") for statement in statements]
-    whole = "\n".join([title.center(_WIDTH).rstrip(), "=" * _WIDTH, *_two_columns(facts), table, *wrapped])
+def page(title: str, top: tuple[Sequence[str], Mapping[str, str]], table: str, statements: Sequence[str]) -> str:
+    """Title, the question, facts in two columns, the table, then one wrapped paragraph a statement."""
+    question, facts = top
+    asked, wrapped = (
+        [textwrap.fill(words, _WIDTH, subsequent_indent="  ") for words in part] for part in (question, statements)
+    )
+    whole = "\n".join([title.center(_WIDTH).rstrip(), "=" * _WIDTH, *asked, *_two_columns(facts), table, *wrapped])
     return harmless(whole, keep="\n")
 
 
@@ -105,7 +109,7 @@ def _numbers(row: Mapping[str, Any]) -> str:
     if set_aside(row):
         return str(row["status"])
     return (
-        f"{row['estimate']:11.4g}{row['std_error']:11.4g}{row['z']:11.3f}{row['p_value']:11.3f}"
+        f"{row['estimate']:11.4g}{row['std_error']:11.4g}{row['z']:11.3f}{p_value(row['p_value']):>11}"
         f"{row['low']:11.4g}{row['high']:11.4g}"
     )
 

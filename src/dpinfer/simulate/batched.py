@@ -66,14 +66,8 @@ class BatchedTrial:
     def fingerprint(self) -> bytes:
         """A digest of the data and the setting; a loss by what it does, not by its name."""
         data, risk, z = hashlib.sha256(), self.engine.risk, np.linspace(-5, 5, 201)
-        drawn = (
-            self.population.rows,
-            self.population.labels,
-            self.population.weights,
-            self.back,
-            self.recipe.design.shift,
-        )
-        for array in (*drawn, risk.loss.slope(z), risk.loss.curvature(z)):
+        self.population.update(data)
+        for array in (self.back, self.recipe.design.shift, risk.loss.slope(z), risk.loss.curvature(z)):
             data.update(np.ascontiguousarray(array).tobytes())
         data.update(
             repr((self.plan, self.recipe.target, describe(risk.loss), risk.penalty, risk.n, self.seed)).encode()

@@ -4,6 +4,7 @@ So a study gives the same replicates whatever its tiles, threads or device.  For
 a bias of n/2³² a cell, and the generator (splitmix64) hides nothing.
 """
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from dpinfer.data.source import Rows
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import Block
 
 _GOLDEN, _MIX1, _MIX2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # as signed 64-bit integers
@@ -81,18 +82,22 @@ def _histograms(xp: Any, cells: list[Any], size: int, device: Any) -> Any:
 class Population:
     """Records with weights that add up to ``n``; a replicate is ``n`` draws with replacement.
 
-    With known truth every row stands twice, with label +1 and with label -1, weighted by the two probabilities.
+    With known truth every row stands twice, with label +1 and with label -1, weighted by the two probabilities.  With
+    ``shares`` and ``starts``, as in `Block`, what is drawn are units: all rows of one, as often as it is drawn.
     """
 
     rows: Array
     labels: Array
     weights: Array
     positive: Array | None = None
+    shares: Array | float = 1.0
+    starts: Indices | None = None
 
     @classmethod
     def of_records(cls, source: Rows) -> "Population":
-        """The bootstrap: each record once."""
-        return cls(source.block.rows, source.block.labels, np.ones(source.n))
+        """The bootstrap: each record, or unit, once."""
+        block = source.block
+        return cls(block.rows, block.labels, np.ones(len(block)), None, block.shares, block.starts)
 
     @classmethod
     def of_truth(cls, X: npt.ArrayLike, truth: Any) -> "Population":
@@ -109,17 +114,40 @@ class Population:
         return Rows(Block(self.rows, self.labels, weights))
 
     def sample(self, seed: int, replicate: int) -> Rows:
-        """The records of one replicate."""
+        """The records of one replicate; a unit that is drawn twice is two units."""
         counts = self.counts(np, seed, range(replicate, replicate + 1), None)[0]
-        drawn = np.repeat(np.arange(len(self.rows)), counts)
-        return Rows(Block(self.rows[drawn], self.labels[drawn]))
+        drawn, starts = np.repeat(np.arange(len(counts)), counts), None
+        if self.starts is not None:
+            sizes = np.diff(self.starts, append=len(self.rows))[drawn]
+            starts = np.cumsum(sizes) - sizes
+            drawn = np.repeat(self.starts[drawn] - starts, sizes) + np.arange(sizes.sum())
+        shares = self.shares if isinstance(self.shares, float) else self.shares[drawn]
+        return Rows(Block(self.rows[drawn], self.labels[drawn], shares, shares, starts))
+
+    @property
+    def whole(self) -> Rows:
+        """All records, each counting its share."""
+        return Rows(Block(self.rows, self.labels, self.shares, self.shares, self.starts))
+
+    @property
+    def alike(self) -> bool:
+        """Whether every row is a record of its own and counts fully."""
+        return self.starts is None and isinstance(self.shares, float)
 
     @property
     def n(self) -> int:
-        """Records in a replicate."""
-        return len(self.rows) if self.positive is None else len(self.positive)
+        """Records, or units, in a replicate."""
+        if self.positive is not None:
+            return len(self.positive)
+        return len(self.rows if self.starts is None else self.starts)
+
+    def update(self, digest: "hashlib._Hash") -> None:
+        """Add all that is drawn from to a digest."""
+        counted: tuple[Any, ...] = () if self.alike else (self.shares, () if self.starts is None else self.starts)
+        for array in (self.rows, self.labels, self.weights, *counted):
+            digest.update(np.ascontiguousarray(array).tobytes())
 
     def counts(self, xp: Any, seed: int, replicates: range, device: Any) -> Any:
-        """How often each record is drawn, one replicate a row."""
+        """How often each record, or unit, is drawn, one replicate a row."""
         positive = None if self.positive is None else xp.asarray(self.positive, device=device)
         return bootstrap_counts(xp, seed, replicates, self.n, device, positive)

@@ -16,7 +16,8 @@ from dpinfer.data.schema import Schema
 from dpinfer.data.source import Pending, Rows
 from dpinfer.data.table import read
 from dpinfer.errors import InputError, installed, missing
-from dpinfer.fit.choose import Options, choose
+from dpinfer.fit.choose import LeastSquares, Options, choose
+from dpinfer.fit.linear.run import Linear
 from dpinfer.fit.penalised.plan import Plan
 from dpinfer.fit.penalised.run import Penalised
 from dpinfer.fit.recipe import Recipe
@@ -31,13 +32,15 @@ from dpinfer.simulate.draws import Population
 from dpinfer.simulate.engine import Engine
 from dpinfer.simulate.findings import Study
 from dpinfer.simulate.runner import Checkpoint, Tally, Trial, batches_of, run_batches
-from dpinfer.simulate.single import SingleTrial
+from dpinfer.simulate.single import PenalisedTrial, SingleTrial
 
 
 def coverage(  # noqa: PLR0913  (the public face)
     X: Any,
     y: npt.ArrayLike | None = None,
     *,
+    units: Any = None,
+    weights: Any = None,
     loss: Loss | None = None,
     penalty: float | None = None,
     budget: Budget | None = None,
@@ -67,6 +70,8 @@ def coverage(  # noqa: PLR0913  (the public face)
         Rows in the unit ball; or with ``formula`` or ``model`` what a model is fitted on.
     y : array of shape (n,), optional
         With arrays: labels -1 and +1 or, for a loss of the residual, outcomes in [-1, 1].
+    units, weights : arrays of shape (n,), optional
+        With arrays and ``model``: as for its ``fit``.  With ids, replicates are samples of units, with all their rows.
     loss : Loss, optional
         Logistic by default.
     penalty, budget, plan, target, neighbours : optional
@@ -108,7 +113,7 @@ def coverage(  # noqa: PLR0913  (the public face)
     """
     _check(level, replicates, seed, workers)
     options = Options(loss or Logistic(), budget, plan, target, penalty, neighbours)
-    trial = _trial(X, y, truth, _Asked(options, seed, device, schema, formula, model))
+    trial = _trial(X, y, truth, _Asked(options, seed, device, schema, formula, model, units, weights))
     batches = batches_of(replicates, trial.batch)
     book = Checkpoint(checkpoint, _key(trial, replicates, level, trial.batch, nonprivate))
     todo = [batch for batch in batches if batch.start not in book.done]
@@ -176,6 +181,8 @@ class _Asked:
     schema: Schema | None = None
     formula: str | None = None
     model: Any = None
+    units: Any = None
+    weights: Any = None
 
 
 def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
@@ -185,9 +192,12 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
             raise InputError("model= brings its formula and schema: leave out schema=, formula= and truth=")
         if not hasattr(asked.model, "recipe"):
             raise InputError("model= takes a dpinfer model, such as dp.LogisticRegression(...)")
-        design, source = asked.model.read(X, y)
+        design, source = asked.model.read(X, y, asked.units, asked.weights)
         return trial_of(asked.model.recipe(design, source.n), _of_source(source), asked.seed, asked.device)
+    if asked.units is not None or asked.weights is not None:
+        raise InputError("units= and weights= are those of a model's fit: give model=, such as dp.LogisticRegression")
     loss = asked.options.loss
+    assert not isinstance(loss, LeastSquares)  # comes with model=
     check_loss(loss)
     if asked.formula is None and asked.schema is None:
         if asked.options.target in TARGETS or isinstance(asked.options.plan, GeometryPlan):
@@ -197,7 +207,9 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
         return trial_of(choose(design, asked.options), population, asked.seed, asked.device)
     if asked.formula is None or y is not None or truth is not None:
         raise InputError("a table is studied with schema= and formula=, and without y or truth=")
-    design, source = read(X, *parse(asked.formula, asked.schema), kind(loss))
+    response, terms = parse(asked.formula, asked.schema)
+    assert asked.schema is not None
+    design, source = read(X, response, terms, kind(loss), asked.schema.whom)
     return trial_of(choose(design, asked.options), _of_source(source), asked.seed, asked.device)
 
 
@@ -209,12 +221,14 @@ def _of_source(source: Pending) -> Population:
 
 def trial_of(recipe: Recipe, population: Population, seed: int, device: str | None = None) -> Trial:
     """Replicates of a recipe: penalised fits by the engine, others by the product itself, one after the other."""
-    if isinstance(recipe, Penalised):
+    if isinstance(recipe, Penalised) and population.alike:
         with threadpool_limits(1, "blas"):
             engine = Engine(population, recipe.risk(population.n), *_namespace(device))
             return BatchedTrial(recipe, engine, population, seed)
-    if device is not None or not isinstance(recipe, Weighted):
-        raise InputError("device= is for fits with a penalty: leave it out")
+    if device is not None or not isinstance(recipe, Weighted | Linear | Penalised):
+        raise InputError("device= is for fits with a penalty, without units or weights: leave it out")
+    if isinstance(recipe, Penalised):
+        return PenalisedTrial(recipe, population, seed)
     return SingleTrial(recipe, population, seed)
 
 

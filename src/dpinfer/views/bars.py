@@ -1,6 +1,7 @@
 """What a forest plot shows, apart from how it is drawn; and what the figures share: a palette, rows with names."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,8 +22,11 @@ def rows(panel: Axes, names: Sequence[str]) -> None:
     """First coefficient at the top, every second row shaded."""
     places = np.arange(len(names))
     panel.set_ylim(len(names) - 0.5, -0.5)
-    panel.set_yticks(places, [short(name) for name in names], parse_math=False)
+    panel.set_yticks(places, ["\n".join(lines(name, NAME, 2)) for name in names], parse_math=False)
     panel.tick_params(axis="y", length=0, labelsize=9, labelcolor=INK)
+    for label in panel.get_yticklabels():
+        if "\n" in label.get_text():
+            label.set(fontsize=8, linespacing=0.95)
     panel.tick_params(axis="x", labelsize=9, color=GREY, labelcolor=INK)
     for place in places[1::2]:
         panel.axhspan(place - 0.5, place + 0.5, color=PALE, zorder=0)
@@ -38,6 +42,16 @@ def short(words: str, letters: int = NAME) -> str:
     line = " ".join(words.split())
     sign = f" {SIGN}" if line.endswith(f" {SIGN}") else ""
     return line if len(line) <= letters else line[: letters - 1 - len(sign)] + "…" + sign
+
+
+def lines(words: str, letters: int, most: int) -> tuple[str, ...]:
+    """Words in at most ``most`` lines of so many letters, the last of them cut off; a sign at its end stays."""
+    whole = " ".join(words.split())
+    broken = textwrap.wrap(whole, letters) or [""]
+    if len(broken) > most:
+        start = len(" ".join(broken[: most - 1]))
+        broken = [*broken[: most - 1], short(whole[start:], letters)]
+    return tuple(broken)
 
 
 SPREAD = 12.0  # times as far from 0: beyond that a row gets a panel of its own scale

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from matplotlib.ticker import MaxNLocator
 
 from dpinfer.result.result import FitResult
-from dpinfer.views.bars import Bar, bars, limits, panels, short
+from dpinfer.views.bars import Bar, bars, limits, lines, panels
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,26 @@ class Layout:
 
 WIDE = Layout(width=760, left=196, right=494, row=27, bar=14, name=190, words=204, letters=27, ticks=6, clear=0)
 NARROW = Layout(width=340, left=8, right=332, row=48, bar=34, name=128, words=200, letters=27, ticks=4, clear=24)
-_LETTER = 7.2  # pixels of a letter, about
+_LETTER, _SMALL = 7.2, 6.6  # pixels of a letter and of one of a status, about
+_FIRST, _LINE = 18.0, 15.0  # pixels to the first line of a name, and of each further line
 
 
 @dataclass(frozen=True)
 class Row:
-    """One coefficient at its height; places are None where there is no interval."""
+    """One coefficient at its height: its name in lines, its numbers, or its status in lines where it has none.
+
+    ``middle`` is where its bar lies, ``clear`` from where on its lines are drawn, ``why`` where its status begins.
+    """
 
     top: float
-    name: str
-    full: str
+    height: float
+    middle: float
+    clear: float
+    name: tuple[str, ...]
     words: str
     share: str
+    status: tuple[str, ...]
+    why: float
     shaded: bool
     places: dict[str, float] | None
 
@@ -93,19 +101,30 @@ def _panel(drawn: Sequence[Bar], top: float, layout: Layout) -> Panel:
 
     values = [float(value) for value in MaxNLocator(layout.ticks, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)]
     ticks = tuple((place(value), _tick(value, values)) for value in values if low <= value <= high)
-    rows = tuple(
-        Row(
-            top + j * layout.row,
-            short(bar.name, int(layout.name / _LETTER)),
-            bar.name,
-            bar.words if bar.shown else short(bar.status, int(1.3 * layout.words / _LETTER)),
-            bar.share,
-            j % 2 == 1,
-            {key: place(getattr(bar, key)) for key in _PLACES} if bar.shown else None,
-        )
-        for j, bar in enumerate(drawn)
-    )
-    return Panel(top, top + len(drawn) * layout.row, place(0.0), ticks, rows)
+    rows: list[Row] = []
+    bottom = top
+    for j, bar in enumerate(drawn):
+        places = {key: place(getattr(bar, key)) for key in _PLACES} if bar.shown else None
+        rows.append(_row(bar, bottom, layout, j % 2 == 1, places))
+        bottom += rows[-1].height
+    return Panel(top, bottom, place(0.0), ticks, tuple(rows))
+
+
+def _row(bar: Bar, top: float, layout: Layout, shaded: bool, places: dict[str, float] | None) -> Row:
+    """A row that is as high as its name is long; the status of a row without an interval stands where its bar would."""
+    name = lines(bar.name, int(layout.name / _LETTER), 4)
+    room = (layout.width if layout.clear else layout.width - layout.left) / _SMALL
+    status = () if bar.shown else lines(bar.status, int(room), 2)
+    above, below = len(name) - 1, max(len(status) - 1, 0)
+    words = bar.words if bar.shown else ""
+    if layout.clear:  # the status stands under the name
+        more, clear = _LINE * (above + below), top + layout.clear + _LINE * above
+        middle, why = top + layout.bar + _LINE * above, top + _FIRST + _LINE * (above + 1)
+    else:  # beside it
+        more, clear = _LINE * max(above, below), top
+        middle = top + layout.bar + more / 2
+        why = middle + 4 - _LINE * below / 2
+    return Row(top, layout.row + more, middle, clear, name, words, bar.share, status, why, shaded, places)
 
 
 _PLACES = ("estimate", "low", "high", "inner_low", "inner_high")

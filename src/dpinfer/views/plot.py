@@ -19,8 +19,9 @@ from dpinfer.maths.arrays import Array
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.result import FitResult
 from dpinfer.simulate import Study
-from dpinfer.views.bars import BLUE, FRAME, GREY, INK, LINE, ORANGE, WIDTH, Bar, bars, limits, panels, rows
+from dpinfer.views.bars import BLUE, FRAME, GREY, INK, LINE, ORANGE, WIDTH, Bar, bars, limits, panels, rows, short
 
+_STATUS = 105  # letters of a status
 _POINT, _INNER = "estimate", "part of it from sampling error alone"
 _WHOLE = "whole interval: sampling error and privacy noise"
 Reference = FitResult | tuple[npt.ArrayLike, npt.ArrayLike]
@@ -96,7 +97,10 @@ def _panel(axes: Axes, drawn: list[Bar], beside: _Beside | None) -> None:
     if beside:
         _draw_beside(axes, beside)
     for place, bar in enumerate(drawn):
-        _beyond(axes, place, bar.share, bar.words if bar.shown else bar.status)
+        if bar.shown:
+            _beyond(axes, place, bar.share, bar.words)
+        else:
+            _instead(axes, place, bar.status)
     axes.set_xlim(*limits([*low, *high, *(beside.intervals.ravel() if beside else ())]))
     axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
 
@@ -108,6 +112,15 @@ def _beyond(axes: Axes, place: float, share: str, words: str) -> None:
             word, (1, place), (offset, 0), xycoords=axes.get_yaxis_transform(), textcoords="offset points", ha=side,
             va="center", fontsize=8.5, color=INK, parse_math=False, annotation_clip=False,
         )  # fmt: skip
+
+
+def _instead(axes: Axes, place: float, status: str) -> None:
+    """A status where the bar would be: it takes no room from the others, however long it is."""
+    axes.annotate(
+        short(status, _STATUS), (0, place), (6, 0), xycoords=axes.get_yaxis_transform(), textcoords="offset points",
+        va="center", fontsize=8.5, color=GREY, style="italic", parse_math=False, annotation_clip=False,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+    ).set_in_layout(False)  # fmt: skip
 
 
 def _draw_beside(axes: Axes, beside: _Beside) -> None:

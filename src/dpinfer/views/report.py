@@ -6,7 +6,7 @@ Everything here is made from a result, so it costs no privacy and needs no netwo
 import csv as _csv
 import io
 import os
-import re
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,16 @@ if not installed("jinja2", "matplotlib"):
 from jinja2 import Environment, StrictUndefined
 
 from dpinfer import disk
-from dpinfer.result import text
+from dpinfer.result import tables, text
 from dpinfer.result.result import FitResult
 from dpinfer.views.drawing import NARROW, WIDE, drawing
 from dpinfer.views.plot import forest
-from dpinfer.views.words import NOT_PRIVATE, sections
+from dpinfer.views.words import MAY_NOT, NOT_PRIVATE, sections
 
 __all__ = ["csv", "html", "markdown", "write"]
 
 _TITLE = "Regression coefficients with confidence intervals"
-_HEADS = ("Coefficient", "Estimate", "interval", "Std. error", "z", "p", "Noise share")
+_KINDS = {"mean": "least squares", "robust": "robust regression, no mean"}
 
 
 def html(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
@@ -46,9 +46,9 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
         warning=None if result.privacy.private else NOT_PRIVATE,
         level=_percent(level),
         facts=_facts(result),
-        heads=_heads(level),
+        heads=tables.heads(level),
         rows=_rows(result, level),
-        notes=result.notes(),
+        notes=[*result.notes(), MAY_NOT],
         drawings=[drawing(result, level, layout) for layout in (WIDE, NARROW)],
         sections=list(sections(result, heading, level)),
     )
@@ -57,33 +57,66 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
 def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
     """The regression table and all statements as Markdown; ``result``, ``title`` and ``level`` as for `html`."""
     heading = title or _TITLE
-    lines = [f"# {_plain(heading)}", ""]
+    lines = [f"# {tables.plain(heading)}", ""]
     if not result.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
-    lines += [f"- {key}: {_plain(fact)}" for key, fact in _facts(result).items()]
-    lines += ["", "| " + " | ".join(_heads(level)) + " |", "| --- |" + " ---: |" * (len(_HEADS) - 1)]
+    lines += [f"- {key}: {tables.plain(fact)}" for key, fact in _facts(result).items()]
+    lines += ["", "| " + " | ".join(tables.heads(level)) + " |", "| --- |" + " ---: |" * (len(tables.HEADS) - 1)]
     for row in _rows(result, level):
-        lines.append("| " + " | ".join([_plain(row["name"]), *row["cells"]]) + " |")
-    lines += [line for note in result.notes() for line in ("", _plain(note))]
+        lines.append("| " + " | ".join([tables.plain(row["name"]), *row["cells"]]) + " |")
+    lines += [line for note in (*result.notes(), MAY_NOT) for line in ("", tables.plain(note))]
     for section in sections(result, heading, level):
         lines += ["", f"## {section.title}"]
-        lines += [line for paragraph in section.paragraphs for line in ("", _plain(paragraph))]
-        lines += ["", *(f"- {_plain(item)}" for item in section.items)] if section.items else []
+        lines += [line for paragraph in section.paragraphs for line in ("", tables.plain(paragraph))]
+        lines += ["", *(f"- {tables.plain(item)}" for item in section.items)] if section.items else []
     return "\n".join(lines) + "\n"
 
 
 def csv(result: FitResult, *, level: float = 0.95) -> str:
     """The rows of ``result.table(level)`` as CSV with all digits; infinities are written as inf, no number as nan.
 
+    Beside them stands what a reader needs who has the file alone: ``in_predictions``, what a coefficient counts in a
+    prediction (0 if it is left out of the model); ``centre``, where the reported intercept is the prediction; the
+    reference level, what is public about the columns, the number of usable records, outcome, formula and unit of
+    privacy.  The last row is the ordinary intercept, where the fit reports another.
+
     A name that a spreadsheet would take for a formula, one that begins with =, +, -, @, a tab or a line end, gets an
     apostrophe in front; a carriage return and other controls are written as escapes.
     """
-    rows = result.table(level)
+    rows = [row | facts for row, facts in zip(tables.rows(result, level), _beside(result), strict=True)]
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
     sheet.writeheader()
-    sheet.writerows({**row, "name": _no_formula(row["name"])} for row in rows)
+    words = ("name", "status", "partners", "reference", "public", "outcome", "yes", "formula", "unit")
+    sheet.writerows(row | {key: _no_formula(str(row[key])) for key in words} for row in rows)
     return written.getvalue()
+
+
+def _total(result: FitResult) -> dict[str, Any]:
+    """How many records or units there are, as far as it is told; or what all rows count together."""
+    whom, geometry = result.model.whom, result.geometry
+    number = result.model.n if geometry is None else geometry.records
+    return {whom.word if whom.whole else "total_weight": number if whom.whole or geometry is not None else None}
+
+
+def _beside(result: FitResult) -> Iterator[dict[str, Any]]:
+    """What stands beside each row of the table in a CSV file."""
+    asked, geometry = result.question, result.geometry
+    public = {} if asked is None else asked.about()
+    of_all = {
+        **_total(result),
+        "outcome": "" if asked is None else asked.outcome,
+        "yes": "" if asked is None or asked.yes is None else asked.yes,
+        "formula": "" if asked is None else asked.asked,
+        "unit": result.privacy.unit,
+    }
+    places: list[Any] = [""] * len(result.names) if geometry is None else ["", *geometry.centre.tolist()]
+    for name, value, place in zip(result.names, result.estimate.tolist(), places, strict=True):
+        reference, facts = public.get(name, ("", ""))
+        yield {"in_predictions": value, "centre": place, "reference": reference, "public": facts} | of_all
+    ordinary = result.ordinary_intercept()
+    if ordinary is not None:
+        yield {"in_predictions": ordinary["in_predictions"], "centre": "", "reference": "", "public": ""} | of_all
 
 
 def write(
@@ -116,36 +149,24 @@ def write(
 
 
 def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
-    found = []
-    for row in result.table(level):
-        decimals = text.places(row["std_error"])
-        cells = [
-            text.number(row["estimate"], decimals),
-            text.interval(row),
-            text.number(row["std_error"], decimals),
-            text.number(row["z"], 2),
-            text.p_value(row["p_value"]),
-            text.percent(row["noise_share"]),
-        ]
-        found.append({"name": text.name(row), "status": row["status"] if text.set_aside(row) else "", "cells": cells})
-    return found
+    return [
+        {"name": text.name(row), "status": row["status"] if text.set_aside(row) else "", "cells": tables.cells(row)}
+        for row in tables.rows(result, level)
+    ]
 
 
 def _facts(result: FitResult) -> dict[str, str]:
     model, privacy, kept = result.model, result.privacy, int(result.reported.sum())
-    return {
+    asked = {} if result.question is None else {"Question": result.question.asked}
+    return asked | {
         "Privacy": str(privacy.budget) if privacy.private else "none",
         "Protects": privacy.unit if privacy.private else "nobody",
-        "Records": result.records,
+        **result.size,
         "Coefficients": f"{len(result.names)}, "
         + ("all reported" if result.reported.all() else f"{kept} of them reported"),
-        "Model": f"{model.loss}, {model.target}"
+        "Model": _KINDS.get(model.target, f"{model.loss}, {model.target}")
         + (f", c\u00a0=\u00a0{model.penalty:.3g}" if model.penalty else ", no\u00a0penalty"),
     }
-
-
-def _heads(level: float) -> list[str]:
-    return [f"{_percent(level)} interval" if head == "interval" else head for head in _HEADS]
 
 
 def _percent(level: float) -> str:
@@ -155,8 +176,3 @@ def _percent(level: float) -> str:
 def _no_formula(name: str) -> str:
     shown = text.harmless(name, keep="\n\t")  # a carriage return would begin a new row
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t", "\n")) else shown
-
-
-def _plain(words: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(words.split()))

@@ -7,21 +7,36 @@ from importlib.metadata import version
 
 from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.result import text
+from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import SIGN, Privacy
 
 NOT_PRIVATE = "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is protected."
+MAY_NOT = (
+    "What may not be concluded: that there is no effect where an interval holds 0; that an effect is a cause; that "
+    "what was set aside is small; anything about one person."
+)
 _ALARM = 0.05
 _STEPS = {
+    "outcome range, 1 of 3": "where the outcome lies, roughly",
+    "outcome range, 2 of 3": "where the outcome lies, closer",
+    "outcome range, 3 of 3": "where the outcome lies, closer still",
+    "influence": "how far records are from a first line",
     "crude moments": "how the columns vary together, roughly",
     "moments": "how the columns vary together, and with the outcome",
     "estimate": "the coefficients",
+    "estimate, step 1 of 2": "a first step towards the coefficients",
+    "estimate, step 2 of 2": "the coefficients, with the matrices behind the standard errors",
     "matrices": "the matrices behind the standard errors",
     "hessian": "the curvature matrix behind the standard errors",
     "covariance": "the score covariance behind the standard errors",
 }
-
-
+_UNITS = {
+    "margin": "Coefficients are in the units of the columns.",
+    "residual": "Coefficients are in units of the outcome, as it stands on the left of the formula, by those of the "
+    "columns.",
+}
+_IN_ONE = {"estimate": _STEPS["estimate, step 2 of 2"]}
 _OTHERS = (
     f" The other rows are about the model without what is left out. Where that plausibly matters for a row it has the "
     f"sign {SIGN}, and a note under the table names what was left out."
@@ -59,14 +74,28 @@ def _power(epsilon: float, delta: float, alarm: float) -> float:
 
 def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
     """All statements of a report, in the order in which they are read."""
+    if result.question is not None:
+        yield _regressed(result, result.question)
     yield _reading(result, level)
     if not result.reported.all():
         yield _set_aside(result)
-    yield _privacy(result.privacy)
-    yield _estimand(result)
-    limits = result.privacy.caveats(result.model.n)
+    yield _privacy(result.privacy, in_one=result.band is not None)
+    yield _estimand(result, level)
+    limits = result.privacy.caveats(result.model.n, weighted=result.model.weighted)
     yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), limits)
     yield _citation(result, title)
+
+
+def _regressed(result: FitResult, asked: Question) -> Section:
+    return Section(
+        "What was regressed",
+        (
+            f"{asked.asked}",
+            " ".join([*asked.sentences(), result.usable]),
+            "What was declared about the columns beforehand; values beyond a bound count as the bound:",
+        ),
+        tuple(asked.bounds()),
+    )
 
 
 def _reading(result: FitResult, level: float) -> Section:
@@ -85,6 +114,7 @@ def _reading(result: FitResult, level: float) -> Section:
             f"If the data were collected and protected afresh many times, about {share} of a row's intervals would "
             "contain the number that is estimated. An interval that contains 0 leaves the sign open.",
             second,
+            *([text.CLUSTERED] if result.privacy.neighbours.units else []),
             "Each interval is made for its own row. A statement about several rows at once needs a simultaneous band.",
         ),
     )
@@ -104,9 +134,11 @@ def _set_aside(result: FitResult) -> Section:
     )
 
 
-def _privacy(privacy: Privacy) -> Section:
+def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
+    """``in_one`` says that the coefficients and their matrices are one release."""
+    steps = _STEPS | _IN_ONE if in_one else _STEPS
     spent = tuple(
-        f"{_STEPS.get(event.step, event.step)}: {event.share.amount} ({event.mechanism})" for event in privacy.events
+        f"{steps.get(event.step, event.step)}: {event.share.amount} ({event.mechanism})" for event in privacy.events
     )
     if not privacy.private:
         return Section("Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent)
@@ -118,13 +150,13 @@ def _privacy(privacy: Privacy) -> Section:
         else "was not booked in a ledger"
     )
     release = privacy.release
+    others = "all rows of all the others" if privacy.neighbours.units else "all the other records"
     return Section(
         "Privacy",
         (
             f"The release satisfies {privacy.budget}. It protects {privacy.unit}; two data sets count as neighbours "
-            f"when they differ as follows: {privacy.neighbours.sentence}. Someone behind several such units is "
-            "protected less.",
-            f"What that means for {privacy.unit}: suppose that somebody knows all the other records and uses this "
+            f"when they differ as follows: {privacy.neighbours.sentence}. {privacy.scope}",
+            f"What that means for {privacy.unit}: suppose that somebody knows {others} and uses this "
             f"release to decide between two possibilities for this one. A rule that errs in {100 * _ALARM:.0f} of 100 "
             f"cases when the first is true is right in at most {told} of 100 when the second is true. Without the "
             f"release it would be {100 * _ALARM:.0f} of 100. This holds whatever else is known, now or later.",
@@ -135,15 +167,16 @@ def _privacy(privacy: Privacy) -> Section:
     )
 
 
-def _estimand(result: FitResult) -> Section:
+def _estimand(result: FitResult, level: float) -> Section:
     model = result.model
     return Section(
         "What is estimated",
         (
             f"Each interval is about {model.estimand()}.",
-            *([] if result.geometry is None else [result.geometry.at(result.names)]),
-            f"Coefficients are in the units of the columns. They were fitted by {model.mechanism} with the recipe "
-            f"“{model.recipe}” on {result.records} records.",
+            *result.intercepts(level),
+            *result.published(),
+            f"{_UNITS[model.of]} They were fitted by {model.mechanism} with the recipe “{model.recipe}” on "
+            f"{result.records} {model.whom.word}.",
         ),
     )
 
@@ -158,8 +191,16 @@ def _citation(result: FitResult, title: str) -> Section:
             f"{title}. Regression estimates with confidence intervals, {kind}"
             + (f", release {release}" if release else "")
             + f". Report by dpinfer {version('dpinfer')}.",
-            "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
-            "Journal of Privacy and Confidentiality 9(1), 2019"
-            + ("." if result.model.recipe == "paper" else f", with the recipe “{result.model.recipe}” of dpinfer."),
+            _method(result.model.recipe),
         ),
+    )
+
+
+def _method(recipe: str) -> str:
+    if recipe == "least squares":
+        return "Method: least squares in a released geometry, docs/linear.md of dpinfer."
+    return (
+        "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
+        "Journal of Privacy and Confidentiality 9(1), 2019"
+        + ("." if recipe == "paper" else f", with the recipe “{recipe}” of dpinfer.")
     )

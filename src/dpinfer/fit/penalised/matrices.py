@@ -65,9 +65,11 @@ def tight(risk: Risk, coef: Array, stacked: Array, noise: Law, bound: float | Ar
 
 
 def _known_terms(risk: Risk, coef: Array, curvature: Array, score: Array) -> tuple[Array, Array]:
+    """The means, with what the penalty adds; a covariance over units has the factor n/(n - 1)."""
     c = risk.penalty
     hessian = curvature / risk.n + 2 * c * np.eye(coef.shape[-1])
-    return hessian, score / risk.n - 4 * c**2 * coef[..., :, None] * coef[..., None, :]
+    clusters = risk.n / max(risk.n - 1, 1) if risk.neighbours.units else 1.0
+    return hessian, clusters * (score / risk.n - 4 * c**2 * coef[..., :, None] * coef[..., None, :])
 
 
 def priv_spd_mat(matrix: Array, floor: float | None) -> Array:

@@ -170,15 +170,17 @@ def default_plan(budget: Budget) -> Plan:
     return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, recipe="tight", approx=approx)
 
 
-def default_penalty(plan: Plan, loss: Loss, n: int, dim: int, target: str = "penalised") -> float:
-    """A penalty that is valid for the plan, from public facts.
+def default_penalty(
+    plan: Plan, loss: Loss, n: int, dim: int, target: str = "penalised", *, units: bool = False
+) -> float:
+    """A penalty that is valid for the plan, from public facts; with ``units`` n is their number.
 
     For the unpenalised target as small as the cost allows: k = t/(2nc) = 1/20, or less where that would be dear.
     For the penalised one:
-    Gaussian objective perturbation: the smallest one that costs at most a twentieth of its share (2.6 k² <= ρ/20 with
+    Gaussian objective perturbation: the smallest one that costs at most a 26th of its share (2 k² <= ρ/26 with
     k = t/(2nc)) and whose floor 2c is not below the noise of the Hessian's eigenvalues, sqrt(2d) times that of one
     entry.  Otherwise the paper's .001, or more where that would cost Laplace objective perturbation over a tenth of
-    its share: log(1 + t/(2nc)) <= ε/10.
+    its share: log(1 + t/(2nc)) <= ε/10, and for units t/(2nc) <= ε/10.
     """
     if isinstance(plan.estimate, NoPrivacy):
         return 1e-3
@@ -189,6 +191,6 @@ def default_penalty(plan: Plan, loss: Loss, n: int, dim: int, target: str = "pen
             return float(max(t / (2 * n * min(k, 0.05)), SMALLEST_PENALTY))
         entry = hessian_noise(plan.recipe, plan.matrices[0], Risk.penalised(loss, 1.0, n), dim)
         return float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
-    epsilon = plan.estimate.pure().epsilon
+    part = plan.estimate.pure().epsilon / 10
     least = SMALLEST_PENALTY if target == "unpenalised" else 1e-3
-    return float(max(least, t / (2 * n * np.expm1(min(epsilon / 10, 500.0)))))
+    return float(max(least, t / (2 * n * (part if units else np.expm1(min(part, 500.0))))))

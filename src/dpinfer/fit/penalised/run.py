@@ -2,7 +2,6 @@
 
 import secrets
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -37,7 +36,11 @@ class Penalised:
     plan: Plan
     target: str = "penalised"
     penalty: float | None = None
-    neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """One record replaced, or one unit."""
+        return Neighbours.of(Neighbours.REPLACE, units=self.design.unit.many)
 
     @property
     def budget(self) -> Budget:
@@ -47,11 +50,12 @@ class Penalised:
     def risk(self, n: int) -> Risk:
         """The risk that is minimised; without noise the unpenalised target needs no penalty."""
         if self.target == "unpenalised" and isinstance(self.plan.estimate, NoPrivacy):
-            return Risk.penalised(self.loss, 0.0, n)
+            return Risk.penalised(self.loss, 0.0, n, self.neighbours)
         penalty = self.penalty
         if penalty is None:
-            penalty = default_penalty(self.plan, self.loss, n, len(self.design.names), self.target)
-        return Risk.penalised(self.loss, penalty, n)
+            units = self.neighbours.units
+            penalty = default_penalty(self.plan, self.loss, n, len(self.design.names), self.target, units=units)
+        return Risk.penalised(self.loss, penalty, n, self.neighbours)
 
     def releases(self, n: int) -> tuple[Release, ...]:
         """The coefficients, then the matrices at them."""
@@ -99,6 +103,7 @@ class Penalised:
             n=int(risk.n),
             target=self.target if risk.penalty else "unpenalised",
             mechanism=str(self.plan.mechanism),
+            whom=self.design.unit,
             recipe=self.plan.recipe,
             of=kind(loss),
             centre=outcome.centre,

@@ -8,13 +8,12 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.aside import LEAST_SIGNAL, SURE_EVENTS
+from dpinfer.maths.aside import BINARY, SURE_EVENTS, TYPICAL
 from dpinfer.maths.capped import CappedLogistic
-from dpinfer.maths.cost import scale_with_ridge
-from dpinfer.maths.laws import Gaussian, Law
+from dpinfer.maths.cost import OF_UNITS, scale_with_ridge
+from dpinfer.maths.laws import deviation
 from dpinfer.maths.losses import Logistic, slope_kind
 from dpinfer.maths.moments import CURVATURE, Columns, Scales
-from dpinfer.maths.posterior import LEAST_EVENTS
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
@@ -28,7 +27,6 @@ BinaryLoss = Logistic | CappedLogistic
 TARGET_LOSS: dict[str, BinaryLoss] = {WEIGHTED: CappedLogistic(), UNWEIGHTED: Logistic()}
 """What the fit minimises: the unweighted target's point is the ordinary coefficient, whatever the model."""
 _STEPS = ("crude moments", "moments", "estimate", "matrices")
-_TYPICAL = 1 / 20  # the share of records with a typical level
 
 
 @dataclass(frozen=True)
@@ -67,10 +65,7 @@ class GeometryPlan:
 
         Guarantee [geometry_composition]: the four releases together are (ε, δ)-private for an (ε, δ) budget.
         """
-        approx = self.budget if isinstance(self.budget, ApproxDP) else None
-        factor = 1.0 if approx is None else _factor(self.loss, approx, self.shares)
-        shares = ZCDP(factor * self.budget.zcdp().rho).split(*self.shares)
-        return _releases(self.loss, shares, Neighbours(self.neighbours))
+        return _planned(self)
 
     @property
     def cost(self) -> ZCDP:
@@ -92,31 +87,21 @@ class GeometryPlan:
         box.  It takes N >= 3 h v² and N >= 2.33 hypot(σ v, h v²), and N >= 8.
         """
         scales, d = self.scales(), len(columns)
-        number = CURVATURE * n * _TYPICAL
-        length2 = columns.norm2 if self.target == UNWEIGHTED else max(1.0, scales.kappa(d, n) * d * _TYPICAL)
+        number = CURVATURE * n * TYPICAL
+        length2 = columns.norm2 if self.target == UNWEIGHTED else max(1.0, scales.kappa(d, n) * d * TYPICAL)
         noise = scales.hessian * length2
-        needed = (LEAST_EVENTS, LEAST_SIGNAL * noise, SURE_EVENTS * math.hypot(scales.gradient * length2**0.5, noise))
+        needed = (BINARY.events, BINARY.signal * noise, SURE_EVENTS * math.hypot(scales.gradient * length2**0.5, noise))
         return number / max(needed)
 
     def scales(self) -> Scales:
         """The noise of every release, from public facts."""
-        first, second, third, fourth = self.releases()
-        notion, nowhere = Neighbours(self.neighbours), np.zeros(1)
-        risk = risk_of(self.loss, third.share, notion)
-        stack = _deviation(fourth.noise(risk.stacked_sum(nowhere)))
-        return Scales(
-            crude=_deviation(first.noise(second_moment(notion))),
-            moments=_deviation(second.noise(moment_and_score(notion))),
-            ridge=risk.ridge,
-            gradient=_deviation(third.noise(risk)),
-            hessian=stack / risk.stack_weight,
-            score_cov=stack / risk.score_weight,
-        )
+        return _scales(self)
 
 
 def risk_of(loss: BinaryLoss, share: ZCDP, neighbours: Neighbours, n: float = 1.0, centre: Array | float = 0.0) -> Risk:
     """The weighted risk whose ridge is chosen together with the noise that the share buys."""
-    ridge = scale_with_ridge(share.rho, loss.curvature_bound, slope_kind(loss))
+    shape = slope_kind(loss) + (OF_UNITS if neighbours.units else "")
+    ridge = scale_with_ridge(share.rho, loss.curvature_bound, shape)
     return Risk(loss, ridge, n, neighbours, centre, in_ball=False)
 
 
@@ -132,16 +117,35 @@ def _releases(
     )
 
 
+@lru_cache(maxsize=256)
+def _planned(plan: GeometryPlan) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
+    approx, notion = (plan.budget if isinstance(plan.budget, ApproxDP) else None), Neighbours(plan.neighbours)
+    factor = 1.0 if approx is None else _factor(plan.loss, approx, plan.shares, notion)
+    shares = ZCDP(factor * plan.budget.zcdp().rho).split(*plan.shares)
+    return _releases(plan.loss, shares, notion)
+
+
+@lru_cache(maxsize=256)
+def _scales(plan: GeometryPlan) -> Scales:
+    first, second, third, fourth = plan.releases()
+    notion, nowhere = Neighbours(plan.neighbours), np.zeros(1)
+    risk = risk_of(plan.loss, third.share, notion)
+    stack = deviation(fourth.noise(risk.stacked_sum(nowhere)))
+    return Scales(
+        crude=deviation(first.noise(second_moment(notion))),
+        moments=deviation(second.noise(moment_and_score(notion))),
+        ridge=risk.ridge,
+        gradient=deviation(third.noise(risk)),
+        hessian=stack / risk.stack_weight,
+        score_cov=stack / risk.score_weight,
+    )
+
+
 @lru_cache(maxsize=1024)
-def _factor(loss: BinaryLoss, budget: ApproxDP, shares: tuple[float, ...]) -> float:
+def _factor(loss: BinaryLoss, budget: ApproxDP, shares: tuple[float, ...], neighbours: Neighbours) -> float:
     """By how much the zCDP shares may grow that every conversion allows: as the four releases cost together exactly."""
     rho = budget.zcdp().rho
-    return largest_factor(budget, lambda factor: _releases(loss, ZCDP(factor * rho).split(*shares), Neighbours.REPLACE))
-
-
-def _deviation(law: Law) -> float:
-    assert isinstance(law, Gaussian)
-    return law.scale
+    return largest_factor(budget, lambda factor: _releases(loss, ZCDP(factor * rho).split(*shares), neighbours))
 
 
 def spendable(budget: object) -> ZCDP | ApproxDP:

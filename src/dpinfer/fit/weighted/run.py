@@ -1,4 +1,10 @@
-"""The story of a fit in a private geometry: four releases, then post-processing only."""
+"""The story of a logistic fit in a private geometry: four releases, then post-processing only.
+
+1. crude moments   sum x xᵀ                            -> a crude geometry
+2. moments         sum w u uᵀ and the score there      -> the columns of the fit, its geometry, a centre for its ridge
+3. estimate        minimum of the perturbed risk       -> coefficients
+4. matrices        curvature and score covariance      -> what the intervals need
+"""
 
 import secrets
 from dataclasses import dataclass
@@ -7,39 +13,26 @@ import numpy as np
 
 from dpinfer.data.design import Design
 from dpinfer.data.source import Source
+from dpinfer.fit.geometry import Setting, crude_moments, in_units, overloaded, published, refined_moments
 from dpinfer.fit.recipe import privacy
-from dpinfer.fit.weighted.plan import WEIGHTED, GeometryPlan
-from dpinfer.fit.weighted.releases import Setting, crude_moments, estimate, refined_moments
+from dpinfer.fit.weighted.plan import WEIGHTED, GeometryPlan, risk_of
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.aside import Estimate, fitted
 from dpinfer.maths.conclude import Conclusion, conclude, nothing
-from dpinfer.maths.entering import Shape, shape_of
+from dpinfer.maths.entering import Shape, logistic_shape
 from dpinfer.maths.losses import describe
-from dpinfer.maths.moments import Indices, centre_of
+from dpinfer.maths.moments import centre_of
 from dpinfer.maths.posterior import Moments
-from dpinfer.maths.reading import Model as Reading
-from dpinfer.maths.reading import partners, twins
+from dpinfer.maths.reading import LOG_ODDS
+from dpinfer.maths.sums import moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
-from dpinfer.result import text
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import (
-    DROPPED,
-    FEW_EVENTS,
-    IN_MODEL,
-    IN_MODEL_FAR,
-    IN_MODEL_FEW,
-    LEFT_OUT,
-    REPORTED,
-    UNIDENTIFIED,
-    Geometry,
-    Model,
-    left_out,
-)
+from dpinfer.result.statements import Model
 
-_AMPLE = 2.0  # times what it takes to be reported: columns share what they say
+_NEVER = 40.0  # deviations: a normal number beyond has a chance of 10⁻³⁴⁹
 
 
 @dataclass(frozen=True)
@@ -65,14 +58,7 @@ class Weighted:
 
     def advice(self, n: int) -> str:
         """A warning where a typical column has less than twice what it takes to be reported."""
-        strength = self.plan.strength(self.design.columns, n)
-        if strength >= _AMPLE:
-            return ""
-        return (
-            f"{len(self.design.names)} coefficients are more than this budget carries at {n:,} records: a level with "
-            f"one record in twenty would have {strength:.1g} times what it takes to be reported, and twice is safe. "
-            f"Expect many to be set aside; {'; '.join(text.REMEDIES)}"
-        )
+        return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Four releases, then post-processing.
@@ -80,103 +66,72 @@ class Weighted:
         Guarantee [released_values_only]: columns, geometry, centre, statuses and intervals are functions of the four
         releases and of public facts: with the same releases, other records give the same result.
         """
-        at, design = Setting.of(self.design, self.plan), self.design
-        known = refined_moments(gate, source, at, crude_moments(gate, source, at))
-        shape = shape_of(known, design.columns, at.scales, self.plan.loss, weighted=self.plan.target == WEIGHTED)
-        found = estimate(gate, source, at, shape)
+        design, at = self.design, self.setting()
+        first, second, *_ = self.plan.releases()
+        crude = crude_moments(gate, first, source, at)
+        known = refined_moments(gate, second, source, at, crude, moment_and_score(self.neighbours))
+        shape = self.shape(known)
+        found = self.estimate(gate, source, shape)
         centre = centre_of(known.matrix, design.columns)
-        said = _conclude(known, shape, found, centre, at, secrets.randbits(63) if gate.seed is None else gate.seed)
+        seed = secrets.randbits(63) if gate.seed is None else gate.seed
+        said = self._conclude(known, shape, found, centre, seed)
         coef = np.zeros(len(design.names))
         coef[shape.kept], centre[shape.kept] = said.coef, said.centre
-        status, geometry = _published(known, shape, said, centre, design)
+        status, geometry = published(known, shape, said, centre, design, LOG_ODDS)
         return FitResult(
             names=design.names,
             estimate=coef / design.half,
             error=said.law.mapped(np.diag(1 / design.half[shape.kept[said.reported]])),
-            hessian=_in_units(found.hessian, shape, centre, design),
-            score_cov=_in_units(found.score_cov, shape, centre, design),
+            hessian=in_units(found.hessian, shape, centre, design),
+            score_cov=in_units(found.score_cov, shape, centre, design),
             model=self._model(source.n),
             privacy=privacy(gate, self.plan.promise),
             status=status,
             geometry=geometry,
         )
 
+    def setting(self) -> Setting:
+        """What is public about the fit."""
+        return Setting(self.design, self.neighbours, self.plan.scales())
+
+    def shape(self, known: Moments) -> Shape:
+        """Columns, geometry and centre of the fit."""
+        scales, weighted = self.plan.scales(), self.plan.target == WEIGHTED
+        return logistic_shape(known, self.design.columns, scales, self.plan.loss, weighted=weighted)
+
+    def estimate(self, gate: Gate, source: Source, shape: Shape) -> Estimate:
+        """Releases 3 and 4: the minimum of the perturbed risk, then curvature and score covariance there."""
+        _, _, third, fourth = self.plan.releases()
+        at, crude = self.setting(), self.plan.scales().crude
+        most = source.n if self.neighbours.counted else shape.n + _NEVER * crude * self.design.norm2
+        u = at.mapped(source, shape.kept, shape.preconditioner)
+        risk = risk_of(self.plan.loss, third.share, self.neighbours, most, shape.centre)
+        released = gate.release(third, u, risk)
+        stacked = gate.release(fourth, u, risk.stacked_sum(released.value)).value
+        hessian, score_cov = risk.unstack(stacked, len(shape.kept))
+        gradient = at.scales.ridge * (released.value - shape.centre)
+        return Estimate(
+            released.value,
+            hessian,
+            at.clusters(source.n if self.neighbours.counted else shape.n) * score_cov,
+            gradient,
+            released.mask,
+        )
+
+    def _conclude(self, known: Moments, shape: Shape, found: Estimate, centre: Array, seed: int) -> Conclusion:
+        """What is said of the columns of the fit; nothing at all where the fit as a whole is not identified."""
+        fit = fitted(found, shape, centre, self.design.columns, self.plan.scales())
+        if fit is None or not known.two_classes:
+            return nothing(found, shape, centre, seed)
+        return conclude(fit, self.plan.draws, seed)
+
     def _model(self, n: int) -> Model:
         return Model(
             loss=describe(self.plan.loss),
             penalty=0.0,
-            n=n if self.neighbours is Neighbours.REPLACE else None,
+            n=n if self.neighbours.counted else None,
             target=self.plan.target,
+            whom=self.design.unit,
             mechanism="Gaussian objective perturbation in a released geometry",
             recipe="geometry",
         )
-
-
-def _conclude(known: Moments, shape: Shape, found: Estimate, centre: Array, at: Setting, seed: int) -> Conclusion:
-    """What is said of the columns of the fit; nothing at all where the fit as a whole is not identified."""
-    fit = fitted(found, shape, centre, at.design.columns, at.scales)
-    if fit is None or not known.two_classes:
-        return nothing(found, shape, centre, seed)
-    return conclude(fit, at.plan.draws, seed)
-
-
-def _published(
-    known: Moments, shape: Shape, said: Conclusion, centre: Array, design: Design
-) -> tuple[tuple[str, ...], Geometry]:
-    """A status for each coefficient, and the geometry in original units."""
-    kept, names, reported = shape.kept, np.array(design.names), shape.kept[said.reported]
-    inside = np.sort(np.concatenate([reported, kept[said.silent]]))
-    errors = np.sqrt(np.diag(said.law.covariance()))
-    moments = known.matrix / known.matrix[0, 0]
-    model = Reading(moments, design.columns, reported, said.coef[said.reported], errors, inside)
-    few = kept[said.few]
-    whom, same = partners(model), {j: k for j, k in twins(model).items() if j not in few}
-    to_box = np.diag(1 / design.half[kept])
-    to_box[:, 0] -= design.middle[kept] / design.half[kept]  # (1, x) in original units to (1, x~)
-    geometry = Geometry(
-        columns=tuple(names[kept].tolist()),
-        preconditioner=shape.preconditioner @ to_box,
-        centre=(design.middle + design.half * centre)[1:],
-        records=shape.n,
-        in_model=tuple(names[inside].tolist()),
-        left_out=tuple(np.delete(names, inside).tolist()),
-        dropped=tuple(np.delete(names, kept).tolist()),
-        partners=tuple(tuple(names[some].tolist()) for some in whom),
-        full_model_reading=tuple(j in reported and not len(some) for j, some in enumerate(whom)),
-        twins=tuple(
-            (design.names[j], design.names[k], model.slope(j, k) * float(design.half[j] / design.half[k]))
-            for j, k in same.items()
-            if k in reported
-        ),
-    )
-    return _status(whom, same, kept, said, design.names), geometry
-
-
-def _status(
-    whom: list[Indices], same: dict[int, int], kept: Indices, said: Conclusion, names: tuple[str, ...]
-) -> tuple[str, ...]:
-    words = np.full(len(names), DROPPED, dtype=object)
-    words[kept] = LEFT_OUT
-    words[kept[said.few]] = FEW_EVENTS
-    inside = kept[np.concatenate([said.reported, said.silent])]
-    for j in np.setdiff1d(np.arange(1, len(names)), inside):
-        carriers = [names[k] for k, some in enumerate(whom) if j in some]
-        words[j] = left_out(words[j], names[same[j]] if j in same else None, carriers)
-    words[kept[said.silent]] = IN_MODEL
-    words[kept[np.intersect1d(said.silent, said.few)]] = IN_MODEL_FEW
-    words[kept[said.far]] = IN_MODEL_FAR
-    if not len(said.reported):
-        words[kept] = UNIDENTIFIED
-    words[kept[said.reported]] = REPORTED
-    return tuple(words.tolist())
-
-
-def _in_units(matrix: Array, shape: Shape, centre: Array, design: Design) -> Array:
-    """A released matrix a record, in original units at the released centre; NaN for columns not in the fit."""
-    kept, to_centre = shape.kept, np.eye(len(shape.kept))
-    to_centre[0] = centre[kept]
-    back = np.linalg.inv(to_centre @ shape.preconditioner.T) * design.half[kept]
-    whole = np.full((len(design.names),) * 2, np.nan)
-    inner = back.T @ matrix @ back / shape.n
-    whole[np.ix_(kept, kept)] = (inner + inner.T) / 2
-    return whole

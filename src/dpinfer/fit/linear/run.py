@@ -1,0 +1,262 @@
+"""The story of a least-squares fit: Gaussian sums, then post-processing only.
+
+1. crude moments   sum x xᵀ                              -> a crude geometry
+2. outcome range   three histograms of y, zooming in     -> a scale for y in the next release
+3. moments         sum w u uᵀ and the score there        -> the columns of the fit, its geometry, a crude line
+4. influence       a histogram of w‖u‖|r|                -> the clip
+5. estimate        score, curvature, score covariance    -> an exact step from the line, and its intervals
+
+Outcomes are in units of half their public range; `Linear._result` returns to those of the user.
+"""
+
+import secrets
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpinfer.data.design import Design
+from dpinfer.data.source import Source
+from dpinfer.fit.geometry import Setting, crude_moments, in_units, overloaded, published, refined_moments, to_box
+from dpinfer.fit.linear.plan import CAUTIOUS, ROBUST, LinearPlan
+from dpinfer.fit.recipe import privacy
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.aside import SQUARES, Estimate, fitted
+from dpinfer.maths.conclude import Conclusion, conclude, nothing
+from dpinfer.maths.entering import Shape, shape_of
+from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
+from dpinfer.maths.moments import SquaresScales, centre_of, preconditioner, raised
+from dpinfer.maths.posterior import Crude, Moments
+from dpinfer.maths.reading import Size
+from dpinfer.maths.squares import Stack, clipped_sums, crude_line
+from dpinfer.maths.sums import moment_and_score
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.budget import Budget
+from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.release import NoisySum, Release
+from dpinfer.result.band import Band
+from dpinfer.result.result import FitResult
+from dpinfer.result.statements import Model
+
+_RANGE = 2.0  # of a scaled outcome
+_KNEE = 0.1  # the share of records that the robust target clips
+_BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
+_CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
+_ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where the outcome is, by the histograms."""
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """Of the range."""
+        return (self.low + self.high) / 2
+
+    @property
+    def half(self) -> float:
+        """Of its width."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The clip of influences w‖u‖|r|, the mean of what it takes off, and a usual size of one, where it is known."""
+
+    size: float
+    excess: float
+    usual: float | None = None
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Least squares of a design with an intercept, without a penalty."""
+
+    design: Design
+    plan: LinearPlan
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Those of the plan."""
+        return Neighbours(self.plan.neighbours)
+
+    @property
+    def budget(self) -> Budget:
+        """That of the plan."""
+        return self.plan.promise
+
+    def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (their noise does not depend on n)
+        """Sums over records, all of them."""
+        return self.plan.releases().all
+
+    def advice(self, n: int) -> str:
+        """A warning where a typical column has less than twice what it takes to be reported."""
+        return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
+
+    def run(self, gate: Gate, source: Source) -> FitResult:
+        """All releases, then post-processing.
+
+        Guarantee [linear_released_values_only]: line, clip, columns, statuses and intervals are functions of the
+        releases and of public facts: with the same releases, other records give the same result.
+        """
+        at = self._at()
+        booked = self.plan.releases()
+        crude = crude_moments(gate, booked.crude, source, at)
+        where = self._range(gate, source, crude.n)
+        what = moment_and_score(self.neighbours, where.middle, where.half)
+        known = refined_moments(gate, booked.moments, source, at, crude, what)
+        shape = self._shape(known, crude, where)
+        u = at.mapped(source, shape.kept, shape.preconditioner)
+        clip = self._clip(gate, u, shape)
+        shape = self._stepped(gate, u, shape, clip)
+        found = self._step(gate, booked.steps[-1], u, shape, clip)
+        centre = centre_of(known.matrix, self.design.columns)
+        seed = secrets.randbits(63) if gate.seed is None else gate.seed
+        said = self._conclude(shape, found, centre, clip, seed)
+        return self._result(gate, source, (known, shape, found, said), centre, (where, clip))
+
+    def _at(self) -> Setting:
+        return Setting(self.design, self.neighbours, self.plan.scales())
+
+    def _range(self, gate: Gate, source: Source, n: float) -> Range:
+        """Three histograms, each inside what the last has left."""
+        low, high = -_RANGE / 2, _RANGE / 2
+        for booked in self.plan.releases().ranges:
+            counts = gate.release(booked, source, histogram(inner_edges(low, high), self.neighbours)).value
+            low, high = narrowed(counts, low, high, n, self.plan.counts(booked))
+        return Range(low, high)
+
+    def _shape(self, known: Moments, crude: Crude, where: Range) -> Shape:
+        """The columns of the fit, its geometry, and a crude line as its centre."""
+        scales, columns, n = self.plan.scales(), self.design.columns, known.n
+        back = np.linalg.inv(crude.preconditioner)
+
+        def guess(kept: Indices) -> Array:
+            kappa = scales.kappa(len(kept), n)
+            matrix = known.matrix[np.ix_(kept, kept)]
+            C = preconditioner(matrix, columns.take(kept), n, kappa) * np.sqrt(kappa * len(kept))
+            own = 2 * scales.moments * C @ back[kept]
+            line = where.half * C.T @ crude_line(C @ matrix @ C.T, 2 * C @ known.score[kept], own @ own.T, n)
+            line[0] += where.middle
+            return np.asarray(line)
+
+        return shape_of(known, columns, scales, guess, known.of)
+
+    def _clip(self, gate: Gate, u: Source, shape: Shape) -> Clip:
+        """The clip by the released tail of influences, or the largest one where nobody should be clipped."""
+        booked, plan, scales = self.plan.releases().influence, self.plan, self.plan.scales()
+        if booked is None:
+            return Clip(_RANGE, 0.0)
+        counts = gate.release(booked, u, influence_histogram(shape.centre, _RANGE, self.neighbours)).value
+        caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
+        tail = Tail(counts, shape.n, plan.counts(booked), _RANGE, caution)
+        if plan.target == ROBUST:
+            return Clip(tail.point(_KNEE), 0.0, tail.point(_BEYOND_ONE))
+        clip = tail.clip(np.sqrt(len(shape.kept)) * scales.gradient / shape.n)
+        return Clip(*clip, tail.point(_BEYOND_ONE))
+
+    def _step(self, gate: Gate, booked: NoisySum, u: Source, shape: Shape, clip: Clip) -> Estimate:
+        """Score, curvature and score covariance at the line."""
+        stack, robust = Stack.of(self.neighbours), self.plan.target == ROBUST
+        released = gate.release(booked, u, clipped_sums(shape.centre, clip.size, stack, robust=robust)).value
+        gradient, hessian, score_cov = stack.split(released, len(shape.kept), clip.size)
+        return Estimate(
+            shape.centre,
+            hessian,
+            self._at().clusters(u.n if self.neighbours.counted else shape.n) * score_cov,
+            gradient,
+        )
+
+    def _stepped(self, gate: Gate, u: Source, shape: Shape, clip: Clip) -> Shape:
+        """The line after all steps but the last: the robust target is not linear, so it takes one of its own."""
+        for k, booked in enumerate(self.plan.releases().steps[:-1]):
+            found, scales = self._step(gate, booked, u, shape, clip), self.plan.scales(k)
+            mean = float(np.trace(found.hessian)) / len(shape.kept)
+            if mean > 3 * scales.hessian:
+                step = np.linalg.solve(raised(found.hessian, _ONE_STEP * mean), found.gradient)
+                shape = replace(shape, centre=shape.centre + step)
+        return shape
+
+    def _at_clip(self, clip: Clip) -> SquaresScales:
+        scales = self.plan.scales()
+        return replace(scales, gradient=clip.size * scales.gradient, score_cov=clip.size**2 * scales.score_cov)
+
+    def _conclude(self, shape: Shape, found: Estimate, centre: Array, clip: Clip, seed: int) -> Conclusion:
+        """What is said of the columns of the fit; the level may be off by all that was clipped, on one side."""
+        fit = fitted(found, shape, centre, self.design.columns, self._at_clip(clip), SQUARES)
+        if fit is None:
+            return nothing(found, shape, centre, seed)
+        said = conclude(fit, self.plan.draws, seed)
+        if not len(said.reported) or said.reported[0] != 0:
+            return said
+        off = self._unit(shape) * clip.excess * (np.arange(len(said.reported)) == 0)
+        return replace(said, law=replace(said.law, below=said.law.below + off, above=said.law.above + off))
+
+    def _unit(self, shape: Shape) -> float:
+        """sqrt κ: an influence w‖u‖|r| times it is a residual, for a record of average influence."""
+        return float(np.sqrt(self.plan.scales().kappa(len(shape.kept), shape.n)))
+
+    def _result(
+        self,
+        gate: Gate,
+        source: Source,
+        made: tuple[Moments, Shape, Estimate, Conclusion],
+        centre: Array,
+        limits: tuple[Range, Clip],
+    ) -> FitResult:
+        (known, shape, found, said), (where, clip), design = made, limits, self.design
+        unit = design.outcome.half
+        coef = np.zeros(len(design.names))
+        coef[shape.kept], centre[shape.kept] = said.coef, said.centre
+        spread = self._spread(shape, found, clip)
+        status, geometry = published(known, shape, said, centre, design, Size(spread / 2, spread, 0.0))
+        return FitResult(
+            names=design.names,
+            estimate=unit * coef / design.half + design.shift,
+            error=said.law.mapped(np.diag(unit / design.half[shape.kept[said.reported]])),
+            hessian=in_units(found.hessian, shape, centre, design),
+            score_cov=unit**2 * in_units(found.score_cov, shape, centre, design),
+            model=self._model(source.n),
+            privacy=privacy(gate, self.plan.promise),
+            status=status,
+            geometry=geometry,
+            band=self._band(shape, where, clip),
+        )
+
+    def _spread(self, shape: Shape, found: Estimate, clip: Clip) -> float:
+        """A usual residual, for what effects are plausible: by the influences, or where there are none by V over H."""
+        if clip.usual is not None:
+            return self._unit(shape) * clip.usual
+        return float(np.sqrt(max(np.trace(found.score_cov), 0.0) / max(np.trace(found.hessian), 1.0)))
+
+    def _band(self, shape: Shape, where: Range, clip: Clip) -> Band:
+        """The line and the band around it, in the units of the user."""
+        outcome, kept = self.design.outcome, shape.kept
+        line = outcome.half * (shape.preconditioner.T @ shape.centre) @ to_box(self.design, kept)
+        line[0] += outcome.centre
+        size = self._unit(shape) * outcome.half
+        return Band(
+            line=np.asarray(line),
+            clip=outcome.half * clip.size,
+            width=size * clip.size,
+            excess=size * clip.excess,
+            low=outcome.centre + outcome.half * where.low,
+            high=outcome.centre + outcome.half * where.high,
+        )
+
+    def _model(self, n: int) -> Model:
+        return Model(
+            loss="Huber" if self.plan.target == ROBUST else "squared error",
+            penalty=0.0,
+            n=n if self.neighbours.counted else None,
+            target=self.plan.target,
+            whom=self.design.unit,
+            mechanism="Gaussian sums in a released geometry",
+            recipe="least squares",
+            of="residual",
+            centre=self.design.outcome.centre,
+            unit=self.design.outcome.half,
+        )

@@ -1,0 +1,268 @@
+"""The published numbers of a fit: coefficients with the law of their error, and linear combinations of them."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer.data.design import INTERCEPT
+from dpinfer.errors import InputError
+from dpinfer.maths import error as laws_of_error
+from dpinfer.maths.allowed import AllowedLaw
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.error import ErrorLaw, LawOfError
+from dpinfer.result.band import Band
+from dpinfer.result.question import Question
+from dpinfer.result.statements import REPORTED, Geometry, Model, Privacy, several
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AT_ZERO = "(Intercept at 0)"
+_BLOCK = 200  # combinations at once: each block has a square matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """Linear combinations of coefficients, one entry each.
+
+    Where a coefficient takes part that has no interval, the estimate is its value for predictions, the other numbers
+    are NaN and the interval is infinite; ``known`` is then False.
+    """
+
+    estimate: Array
+    std_error: Array
+    p_value: Array
+    low: Array
+    high: Array
+    known: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates:
+    """What `FitResult` is made of; see there."""
+
+    names: tuple[str, ...]
+    estimate: Array
+    error: LawOfError
+    hessian: Array
+    score_cov: Array
+    model: Model
+    privacy: Privacy
+    status: tuple[str, ...] = ()
+    geometry: Geometry | None = None
+    band: Band | None = None
+    question: Question | None = None
+
+    @property
+    def reported(self) -> npt.NDArray[np.bool_]:
+        """Whether each coefficient has a finite interval."""
+        return np.array([word == REPORTED for word in self.status or [REPORTED] * len(self.names)])
+
+    @property
+    def intercept(self) -> bool:
+        """Whether the first coefficient is an intercept."""
+        return INTERCEPT in self.names[:1]
+
+    @property
+    def silent(self) -> npt.NDArray[np.bool_]:
+        """Whether each coefficient takes part in predictions without having an interval."""
+        inside = () if self.geometry is None else self.geometry.in_model
+        named = np.array([name in inside for name in self.names], dtype=bool)
+        return np.asarray(~self.reported & (named | (self.estimate != 0)))
+
+    @property
+    def records(self) -> str:
+        """The number of records, or units, where it is public, else the released one; how many are usable, if fewer."""
+        if self.geometry is None:
+            return f"{self.model.n:,}"
+        if self.model.n is None:
+            full = "" if self.model.whom.whole else ", counted as full ones"
+            return f"about {self.geometry.records:,.0f} (noisy{full})"
+        fewer = self.model.whom.whole and self.geometry.records < self.model.n
+        return f"{self.model.n:,}" + (f", about {self.geometry.records:,.0f} of them usable (noisy)" if fewer else "")
+
+    @property
+    def size(self) -> dict[str, str]:
+        """The same under its name, for a list of facts."""
+        if not self.model.whom.many:
+            return {"Records": self.records}
+        return {"Units": f"{self.records}, {self.privacy.unit} each"}
+
+    @property
+    def usable(self) -> str:
+        """How many records could be encoded, as far as it was released, in a sentence."""
+        if self.geometry is None:
+            return "How many of the records could be encoded was not released; one that could not counts as a zero row."
+        n, found, whom = self.model.n, self.geometry.records, self.model.whom
+        if not whom.whole:
+            return f"All rows count together as about {found:,.0f} full {whom.word}, from the released moments."
+        words = whom.word.capitalize()
+        if n is not None and found >= n:
+            return f"{words} usable: all {n:,}, as far as the budget can see."
+        of = "" if n is None else f" of {n:,}"
+        return (
+            f"{words} usable: about {found:,.0f}{of}, from the released moments. A row with a missing value or one "
+            "that the schema does not know counts for nothing."
+        )
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the estimate, sampling and privacy noise together; NaN for what is set aside."""
+        kept = self.reported
+        matrix = np.full((len(kept), len(kept)), np.nan)
+        matrix[np.ix_(kept, kept)] = self.error.covariance()
+        return matrix
+
+    @property
+    def noise_share(self) -> Array:
+        """The part of each variance that is privacy noise, from 0 to 1; NaN for what is set aside."""
+        return self._whole(self.error.noise_share(), np.nan)
+
+    @property
+    def std_error(self) -> Array:
+        """Standard errors, sampling and privacy noise together; NaN for what is set aside."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def params(self) -> "pd.Series[float]":
+        """The estimates by name, as statsmodels calls them; NaN for what is set aside."""
+        return self._series(np.where(self.reported, self.estimate, np.nan), "params")
+
+    @property
+    def bse(self) -> "pd.Series[float]":
+        """The standard errors by name."""
+        return self._series(self.std_error, "bse")
+
+    @property
+    def tvalues(self) -> "pd.Series[float]":
+        """Estimates over standard errors, by name."""
+        return self._series(np.where(self.reported, self.estimate, np.nan) / self.std_error, "tvalues")
+
+    @property
+    def pvalues(self) -> "pd.Series[float]":
+        """Two-sided p-values of "this coefficient is 0", by name."""
+        return self._series(self._whole(self.error.p_values(self.estimate[self.reported]), np.nan), "pvalues")
+
+    def conf_int(self, level: float = 0.95, alpha: float | None = None) -> Array:
+        """Confidence intervals, one row (low, high) a coefficient; (-inf, inf) for what is set aside.
+
+        ``level`` lies between one half and 1; ``alpha``, as in statsmodels, is 1 - level and may be given instead.
+        """
+        kept = self.reported
+        found = self.error.interval(self.estimate[kept], checked(level, alpha))
+        return self._whole(found, [-np.inf, np.inf])
+
+    def simultaneous(self, level: float = 0.95) -> Array:
+        """Intervals that cover all reported coefficients together with probability ``level``."""
+        checked(level)
+        if not self.reported.any():
+            return self.conf_int(level)
+        estimate, law = self.estimate[self.reported], self.error
+        if isinstance(law, AllowedLaw):
+            return self._whole(law.band(estimate, level), [-np.inf, np.inf])
+        band = laws_of_error.simultaneous(estimate, law, level)
+        return self._whole(band, [-np.inf, np.inf])
+
+    def weights(self, rows: Array) -> Array:
+        """For each row of the design's columns, in original units, its combination of the coefficients."""
+        centred = rows if self.geometry is None else rows - self.geometry.centre
+        first = np.ones((len(rows), int(self.intercept)))
+        return np.column_stack([first, centred])
+
+    def combined(self, matrix: Array, level: float, of: Array | None = None) -> Combined:
+        """Combinations of the coefficients, one a row of ``matrix``; or functions of them whose gradients these are."""
+        kept, value = self.reported, matrix @ self.estimate if of is None else of
+        known = ~(matrix[:, self.silent] != 0).any(axis=1) & (matrix[:, kept] != 0).any(axis=1)
+        found = np.full((len(matrix), 4), [np.nan, np.nan, -np.inf, np.inf])
+        sampled = isinstance(self.error, ErrorLaw) and not self.error.closed_form
+        places = np.flatnonzero(known)
+        for start in range(0, len(places), size := 1 if sampled else _BLOCK):
+            some = places[start : start + size]
+            law = self.error.mapped(matrix[np.ix_(some, kept)])
+            own = np.sqrt(np.diag(law.covariance())), law.p_values(value[some])
+            found[some] = np.column_stack([*own, law.interval(value[some], level)])
+        error, p_value, low, high = found.T
+        return Combined(value, error, p_value, low, high, known)
+
+    def ordinary_intercept(self, level: float = 0.95) -> dict[str, Any] | None:
+        """The intercept where every column is 0, as a row of `table` of the given ``level``; None if there is no other.
+
+        A fit in a geometry reports the intercept at a released centre.  The ordinary one is that less the centre times
+        the slopes, so it has an interval where every slope in the model has one.
+        """
+        if self.geometry is None or not self.intercept:
+            return None
+        found = self.combined(self.weights(np.zeros((1, len(self.names) - 1))), checked(level))
+        known, value = bool(found.known[0]), float(found.estimate[0])
+        without = [name for name, silent in zip(self.names, self.silent, strict=True) if silent]
+        because = f"no interval: it needs those of {several(without)}, which have none" if without else REPORTED
+        return {
+            "name": AT_ZERO,
+            "estimate": value if known else math.nan,
+            "std_error": float(found.std_error[0]),
+            "z": value / float(found.std_error[0]) if known else math.nan,
+            "p_value": float(found.p_value[0]),
+            "low": float(found.low[0]),
+            "high": float(found.high[0]),
+            "noise_share": math.nan,
+            "status": because,
+            "partners": "",
+            "in_predictions": value,
+        }
+
+    def table(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """One row a coefficient: name, estimate, std_error, z, p_value, low, high, noise_share, status, partners.
+
+        Intervals have the given ``level``.  Every view is made from it.
+        What is set aside (by `text.set_aside`) has no number and an infinite interval.
+        ``partners`` names the columns left out that may matter for a coefficient; it is empty where there are none.
+        """
+        kept, intervals = self.reported, self.conf_int(level)
+        estimate = np.where(kept, self.estimate, np.nan)
+        columns = {
+            "estimate": estimate,
+            "std_error": self.std_error,
+            "z": estimate / self.std_error,
+            "p_value": self._whole(self.error.p_values(self.estimate[kept]), np.nan),
+            "low": intervals[:, 0],
+            "high": intervals[:, 1],
+            "noise_share": self.noise_share,
+        }
+        words = self.status or (REPORTED,) * len(self.names)
+        others = ((),) * len(self.names) if self.geometry is None else self.geometry.partners
+        return [
+            {"name": name, **{key: float(column[j]) for key, column in columns.items()}}
+            | {"status": words[j], "partners": ", ".join(others[j])}
+            for j, name in enumerate(self.names)
+        ]
+
+    def _series(self, values: Array, name: str) -> "pd.Series[float]":
+        import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
+
+        return pd.Series(values, index=list(self.names), name=name)
+
+    def _whole(self, values: Array, otherwise: npt.ArrayLike) -> Array:
+        """Numbers of the reported coefficients, with ``otherwise`` in the place of the others."""
+        whole = np.empty((len(self.names), *values.shape[1:]))
+        whole[:] = otherwise
+        whole[self.reported] = values
+        return whole
+
+
+def checked(level: float, alpha: float | None = None) -> float:
+    """A confidence level, given as such or by alpha = 1 - level."""
+    if alpha is not None:
+        if level != 0.95:
+            raise InputError("give level= or alpha=, not both: alpha is 1 - level")
+        level = 1 - alpha
+    if not 0 < level < 1:
+        raise InputError(f"a confidence level lies strictly between 0 and 1, not {level:g}: 0.95 is usual")
+    if level < 0.5:
+        raise InputError(
+            f"a confidence level of {level:g} is below one half: for intervals of level {1 - level:g} write "
+            f"level={1 - level:g} or alpha={level:g}"
+        )
+    return level

@@ -1,0 +1,177 @@
+"""Sensitivities of the sums of least squares by adversarial search, for both notions of neighbours."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import dpinfer as dp
+from dpinfer.maths import squares, sums
+from dpinfer.maths.histograms import histogram, influence_histogram, inner_edges
+from dpinfer.maths.squares import Stack, clipped_sums
+from dpinfer.maths.sums import Block, moment_and_score
+from dpinfer.neighbours import Neighbours
+
+NOTIONS = (Neighbours.REPLACE, Neighbours.ADD_REMOVE)  # units: test_unit_sensitivity.py
+DIM = 2
+LINE = np.array([0.3, -0.7])
+
+
+def record(flat):
+    """A mapped record from numbers without limits: a row and an outcome in [-1, 1]."""
+    return Block(flat[None, :DIM], np.tanh(flat[DIM:])).mapped(np.eye(DIM), Neighbours.REPLACE)
+
+
+def worst_change(bounded, neighbours, starts=400, polish=8):
+    """Largest change of a sum between neighbours, by random starts and local search of the best of them."""
+    rng = np.random.default_rng(0)
+
+    def change(flat):
+        first = bounded.of_block(record(flat[: DIM + 1]))
+        second = bounded.of_block(record(flat[DIM + 1 :])) if neighbours is Neighbours.REPLACE else 0.0
+        return float(np.linalg.norm(first - second))
+
+    points = rng.standard_normal((starts, 2 * DIM + 2)) * 10 ** rng.uniform(-1, 1.5, (starts, 1))
+    mirrored = np.concatenate([points[:, : DIM + 1], points[:, : DIM + 1] * [*[1] * DIM, -1]], axis=1)
+    points = sorted([*points, *mirrored], key=change)
+    found = [change(points[-1])]
+    for point in points[-polish:] if polish else ():
+        least = optimize.minimize(lambda z: -change(z), point, method="Nelder-Mead", options={"maxiter": 800})
+        found.append(-least.fun)
+    return max(found)
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("clip", [0.02, 0.3])
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_guarantee_clipped_stack_sensitivity(neighbours, clip, robust):
+    bounded = clipped_sums(LINE, clip, Stack.of(neighbours), robust=robust)
+    assert bounded.bound**2 == pytest.approx(neighbours.pick(4.5, 1.4), abs=1e-12)
+    worst = worst_change(bounded, neighbours)
+    assert worst <= bounded.bound * (1 + 1e-9)
+    if not (robust and neighbours is Neighbours.ADD_REMOVE):  # a clipped record has no curvature there
+        assert worst > 0.99 * bounded.bound
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_outcomes_move_the_second_release_as_labels_do(neighbours):
+    """(y - middle)/half is pulled into [-1, 1]: the bound of labels -1 and +1 holds, and is attained."""
+    bounded = moment_and_score(neighbours, 0.2, 0.05)
+    assert bounded.bound**2 == pytest.approx(neighbours.pick(2.53125, 1.25))
+    assert 0.99 * bounded.bound < worst_change(bounded, neighbours) <= bounded.bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_mutations_are_caught(neighbours, monkeypatch):
+    """A clip of the residual alone, none at all, or the bound of the score alone: all are exceeded."""
+    bounded = clipped_sums(LINE, 0.02, Stack.of(neighbours))
+    assert worst_change(bounded, neighbours) > neighbours.pick(2.0, 1.0) * 1.03
+    right = squares.influences
+    for mutant in (
+        lambda block, line: (np.full(len(block), 0.1), right(block, line)[1]),
+        lambda block, line: (np.zeros(len(block)), right(block, line)[1]),
+    ):
+        monkeypatch.setattr(squares, "influences", mutant)
+        assert worst_change(clipped_sums(LINE, 0.02, Stack.of(neighbours)), neighbours, polish=0) > 2 * bounded.bound
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+@pytest.mark.parametrize("weights", [(0.5, 0.45), (0.25, 0.15), (0.1, 0.5), (1.0, 0.5), (0.9, 0.1)])
+def test_the_bound_of_a_stack_is_the_maximum(neighbours, weights):
+    """Over the norms of the two records' parts and the cosine of their rows, on a fine grid."""
+    h, s = weights
+    cosine = np.linspace(-1, 1, 2001)
+    unit = [0.0, 0.5, 1.0]
+    found = [
+        g * g + k * k - 2 * g * k * cosine
+        + s * (g**4 + k**4 - 2 * g**2 * k**2 * cosine**2)
+        + h * (m * m + p * p - 2 * m * p * cosine**2)
+        for g in unit for k in (unit if neighbours is Neighbours.REPLACE else [0.0])
+        for m in unit for p in (unit if neighbours is Neighbours.REPLACE else [0.0])
+    ]  # fmt: skip
+    assert Stack(h, s, neighbours).bound ** 2 == pytest.approx(np.max(found), abs=1e-6)
+
+
+def test_the_proof_asks_for_a_small_weight_of_the_score_covariance():
+    with pytest.raises(dp.PrivacyError, match="at most 1/2"):
+        clipped_sums(LINE, 0.1, Stack(0.5, 0.51, Neighbours.REPLACE))
+
+
+@pytest.mark.parametrize(("line", "clip"), [(1e300 * LINE, 0.1), (np.nan * LINE, 0.1), (LINE, 0.0), (LINE, np.inf)])
+def test_numbers_that_floats_cannot_hold_are_refused(line, clip):
+    with pytest.raises(dp.PrivacyError, match="too large for floats"):
+        clipped_sums(line, clip, Stack.of(Neighbours.REPLACE))
+
+
+@pytest.mark.parametrize("d", [1, 3, 9, 40])
+def test_a_clipped_score_is_at_most_one_in_real_numbers(d, monkeypatch):
+    """The norm of w u ψ/b, with the floats as they are; without the factor for rounding it can be above 1."""
+    rng = np.random.default_rng(d)
+    rows = rng.standard_normal((400, d)) * 10 ** rng.uniform(-3, 3, (400, 1))
+    block = Block(rows, np.ones(400)).mapped(np.eye(d), Neighbours.REPLACE)
+    caught = []
+    for module in (squares, sums):
+        monkeypatch.setattr(module, "square", lambda rows, weights: caught.append(weights) or np.zeros((d, d)))
+
+    def largest():
+        caught.clear()
+        clipped_sums(np.zeros(d), 1e-6, Stack.of(Neighbours.REPLACE)).of_block(block)
+        size = [sum(Fraction(x) ** 2 for x in row) for row in block.rows.tolist()]
+        return max(Fraction(w) * s for w, s in zip(caught[1].tolist(), size, strict=True))
+
+    assert largest() <= 1
+    monkeypatch.setattr(squares, "shrunk", lambda dim: 1.0)
+    assert largest() > 1
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_guarantee_histogram_sensitivity(neighbours):
+    """A record is in one bin, or in none if it could not be encoded."""
+    for bounded in (histogram(inner_edges(-0.4, 0.9), neighbours), influence_histogram(LINE, 2.0, neighbours)):
+        assert bounded.bound == neighbours.pick(2**0.5, 1.0)
+        rng, seen = np.random.default_rng(0), []
+        for _ in range(300):
+            flat = rng.standard_normal(DIM + 1) * 10 ** rng.uniform(-6, 3)
+            seen.append(bounded.of_block(record(flat)))
+            assert sorted(seen[-1])[-2:] == [0.0, 1.0]
+        assert np.linalg.norm(seen[0] - np.array(seen), axis=1).max() == 2**0.5
+        assert not bounded.of_block(record(np.zeros(DIM + 1))).any()
+
+
+@pytest.mark.parametrize("d", [2, 13, 33, 40])
+def test_the_influence_of_a_record_does_not_depend_on_its_place(d):
+    """To the bit, wherever a block is cut; a product of the block with the line would tell where it can."""
+    rng = np.random.default_rng(d)
+    block = Block(rng.standard_normal((700, d)), rng.uniform(-1, 1, 700))
+    matrix, line = rng.standard_normal((d, d)), rng.standard_normal(d)
+    whole = block.mapped(matrix, Neighbours.ADD_REMOVE)
+    for k in (1, 2, 3, 5, 16, 255, 699):
+        left = block[k:].mapped(matrix, Neighbours.ADD_REMOVE)
+        for ours, same in zip(squares.influences(left, line), squares.influences(whole, line), strict=True):
+            assert np.array_equal(ours, same[k:])
+    products = [(whole.rows[k:] @ line != (whole.rows @ line)[k:]).any() for k in (1, 2, 3, 5, 16, 255, 699)]
+    assert any(products) or d == 2  # what the rule is for
+
+
+@pytest.mark.parametrize("name", ["log1p", "log", "sqrt", "exp", "log10"])
+def test_a_transformed_outcome_does_not_depend_on_its_place(name):
+    """Counts sit on the edges of bins by the thousands."""
+    y = np.random.default_rng(0).integers(1, 60, 5000).astype(float)
+    whole = getattr(np, name)(y)
+    for k in (1, 2, 3, 5, 7, 4999):
+        assert np.array_equal(getattr(np, name)(y[k:].copy()), whole[k:])
+
+
+def test_the_bin_of_a_record_does_not_depend_on_its_place():
+    """Where a record is added or removed, the others keep their bins, also at the edges."""
+    rng = np.random.default_rng(1)
+    block = Block(rng.standard_normal((3000, 9)), rng.uniform(-1, 1, 3000))
+    matrix, line = rng.standard_normal((9, 9)), rng.standard_normal(9)
+    mapped = block.mapped(matrix, Neighbours.ADD_REMOVE)
+    influence, residual = squares.influences(mapped, line)
+    sizes = influence * np.abs(residual)
+    bounded = influence_histogram(line, 2 * float(sizes[17]), Neighbours.ADD_REMOVE)  # record 17 is on an edge
+    for k in (1, 5, 16):
+        left = block[k:].mapped(matrix, Neighbours.ADD_REMOVE)
+        assert np.array_equal(bounded.of_block(left), bounded.of_block(mapped[k:]))

@@ -1,0 +1,103 @@
+"""Ranges and clips from noisy histograms."""
+
+import numpy as np
+import pytest
+
+from dpinfer.maths.histograms import BINS, Tail, histogram, inner_edges, narrowed
+from dpinfer.maths.sums import Block
+from dpinfer.neighbours import Neighbours
+
+
+def counts(y, low, high):
+    return histogram(inner_edges(low, high), Neighbours.REPLACE).of_block(Block(np.ones((len(y), 1)), y))
+
+
+def test_a_histogram_counts_everybody_once():
+    y = np.array([-5.0, -1.0, -0.99, 0.0, 0.9, 1.0, 7.0])
+    assert counts(y, -1, 1).tolist() == [3, *[0] * 7, 1, *[0] * 6, 3]
+    zero = Block(np.zeros((3, 1)), np.zeros(3))
+    assert histogram(inner_edges(-1, 1), Neighbours.REPLACE).of_block(zero).sum() == 0
+
+
+def zoomed(y, noise=0.0, seed=0):
+    rng, (low, high) = np.random.default_rng(seed), (-1.0, 1.0)
+    for _ in range(3):
+        low, high = narrowed(counts(y, low, high) + noise * rng.standard_normal(BINS), low, high, len(y), noise)
+    return low, high
+
+
+def test_a_range_closes_in_on_the_outcome():
+    y = np.random.default_rng(0).normal(0.3, 0.01, 20_000)
+    low, high = zoomed(y)
+    assert 0.26 < low < 0.29
+    assert 0.31 < high < 0.34
+    low, high = zoomed(y, noise=40)
+    assert -0.1 < low < 0.29
+    assert 0.31 < high < 0.6
+    assert zoomed(np.random.default_rng(0).uniform(-1, 1, 20_000)) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("y", [np.zeros(5000), np.ones(5000), -np.ones(5000)])
+def test_a_constant_outcome_keeps_a_range(y):
+    low, high = zoomed(y, noise=10)
+    assert low <= y[0] <= high
+    assert 1.9 / 16**3 < high - low <= 2
+
+
+def test_noise_alone_never_empties_a_range():
+    for seed in range(50):
+        low, high = zoomed(np.zeros(10), noise=1000, seed=seed)
+        assert -1 <= low < high <= 1
+        assert high - low > 1.9 / 16**3
+
+
+def tail_of(sizes, noise=0.0, seed=0, **options):
+    edges = 2.0 * 2.0 ** (-np.arange(26) / 2)
+    places = np.clip(np.searchsorted(-edges, -sizes, side="left") - 1, 0, 25)
+    drawn = np.bincount(places, minlength=26) + noise * np.random.default_rng(seed).standard_normal(26)
+    return Tail(drawn, float(len(sizes)), noise, 2.0, **options)
+
+
+SIZES = np.random.default_rng(5).exponential(0.05, 50_000)
+
+
+def test_shares_beyond_the_edges():
+    tail = tail_of(SIZES)
+    known = np.clip((SIZES[:, None] >= tail.edges).mean(axis=0), 1e-9, 0.999)
+    assert tail.beyond[:-1] == pytest.approx(known[:-1], abs=1e-12)  # the last bin takes everybody
+    assert (np.diff(tail.edges) < 0).all()
+    assert tail.point(0.1) == pytest.approx(np.quantile(SIZES, 0.9), rel=0.05)
+
+
+@pytest.mark.parametrize("cost", [1e-3, 1e-2, 0.1])
+def test_a_clip_balances_noise_and_what_it_cuts_off(cost):
+    """For exponential sizes of mean m, (cost b)² + (m e^(-b/m))² is least at a known b."""
+    clip, excess = tail_of(SIZES).clip(cost)
+    b = np.linspace(0.001, 2, 20_000)
+    best = b[np.argmin((cost * b) ** 2 + (0.05 * np.exp(-b / 0.05)) ** 2)]
+    assert clip == pytest.approx(best, rel=0.12)
+    assert excess == pytest.approx(np.maximum(SIZES - clip, 0).mean(), rel=0.25, abs=2e-5)
+
+
+def test_a_dearer_noise_clips_more_and_caution_less():
+    clips = [tail_of(SIZES, 30).clip(cost)[0] for cost in (1e-3, 1e-2, 0.1)]
+    assert clips == sorted(clips, reverse=True)
+    assert tail_of(SIZES, 30, caution=1.0).clip(1e-2)[0] > tail_of(SIZES, 30).clip(1e-2)[0]
+
+
+def test_noise_rarely_passes_for_a_tail():
+    """Nobody is in the upper bins; a clip of twice the usual size is one in fifty fits at most."""
+    sizes = np.minimum(SIZES[:20_000], 0.2)
+    clips = np.array([tail_of(sizes, 60, seed).clip(3e-3)[0] for seed in range(400)])
+    assert np.mean(clips > 2 * np.median(clips)) <= 0.02
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("sizes", [np.zeros(1000), np.full(1000, 2.0), SIZES[:200]])
+def test_a_clip_is_always_a_size(sizes, noise):
+    for seed in range(20):
+        tail = tail_of(sizes, noise, seed)
+        clip, excess = tail.clip(1e-2)
+        assert tail.edges[-1] <= clip <= 2.0
+        assert 0 <= excess <= 2.0
+        assert tail.edges[-1] <= tail.point(0.1) <= 2.0

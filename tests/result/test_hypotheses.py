@@ -1,0 +1,200 @@
+"""Contrasts and tests by name, against the vectors they stand for and against statsmodels."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import dpinfer as dp
+from dpinfer.maths.error import ErrorLaw
+from dpinfer.maths.laws import NO_NOISE
+from dpinfer.result.estimates import Estimates
+from dpinfer.result.hypotheses import Reader, Vocabulary
+from result.test_question import LOGISTIC, TABLE, logistic
+
+NAMES = ("(Intercept)", "age", "log(1 + mdvis)", "x1", "x10", "health[a - b, c=d]", "health[fair]", "age:health[fair]")
+
+
+def reader(text, zeros=("health[good]",)):
+    terms = {"health": ("health[a - b, c=d]", "health[fair]"), "age": ("age",)}
+    return Reader(Vocabulary(NAMES, frozenset(zeros), terms), text)
+
+
+def row(**places):
+    found = np.zeros(len(NAMES))
+    for place, value in places.items():
+        found[int(place[1:])] = value
+    return found.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("age", row(_1=1)),
+        ("x1 - x10", row(_3=1, _4=-1)),
+        ("2 * age + x1*3 - 4 * x10 / 2", row(_1=2, _3=3, _4=-2)),
+        ("-(age + x1) / 2", row(_1=-0.5, _3=-0.5)),
+        ("log(1 + mdvis)-(Intercept)", row(_2=1, _0=-1)),
+        ("health[a - b, c=d] - health[fair]", row(_5=1, _6=-1)),
+        ("health[fair] - health[good]", row(_6=1)),
+        ("age:health[fair] + 1.5e-1 * age", row(_7=1, _1=0.15)),
+        ("age + age", row(_1=2)),
+        ("+ age", row(_1=1)),
+    ],
+)
+def test_a_combination_is_read(text, expected):
+    assert reader(text).alone().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("agee", "did you mean 'age'"),
+        ("age +", "missing"),
+        ("age = x1", "wald"),
+        ("age, x1", "wald"),
+        ("age - 2", "no constant"),
+        ("health[good]", "reference level"),
+        ("age * x1", "linear"),
+        ("1 / age", "number other than 0"),
+        ("age / 0", "number other than 0"),
+        ("(age", "not closed"),
+        ("age x1", "cannot be read"),
+        ("", "missing"),
+        ("health - age", "whole term"),
+    ],
+)
+def test_what_cannot_be_read_says_why(text, message):
+    with pytest.raises(dp.InputError, match=message):
+        reader(text).alone()
+
+
+def test_equations_are_read():
+    reported = np.ones(len(NAMES), dtype=bool)
+    R, r, tested, _ = reader("age = x1 = 2, x10 = 0").equations(reported)
+    assert R.tolist() == [row(_1=1, _3=-1), row(_3=1), row(_4=1)]
+    assert r.tolist() == [0, 2, 0]
+    assert tested == ("age", "x1", "x10")
+    R, _, tested, left_out = reader("health, age").equations(reported)
+    assert tested == ("age", "health[a - b, c=d]", "health[fair]")
+    assert len(R) == 3
+    reported[6] = False
+    *_, tested, left_out = reader("health").equations(reported)
+    assert (tested, left_out) == (("health[a - b, c=d]",), ("health[fair]",))
+    reported[5] = False
+    with pytest.raises(dp.InputError, match="nothing is left to test"):
+        reader("health").equations(reported)
+    with pytest.raises(dp.InputError, match="names no coefficient"):
+        reader("1 = 1").equations(reported)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Our result with the law of statsmodels' fit in the place of its own: the same numbers, noise off."""
+    theirs = smf.logit(
+        "yes ~ age + np.log(income) + C(health, Treatment('good')) * insured",
+        TABLE.assign(yes=(TABLE["visit"] == "yes").astype(int), insured=TABLE["insured"].astype(float)),
+    ).fit(disp=0)
+    ours = logistic(budget=dp.PureDP(5.0)).result_
+    words = {"Intercept": "(Intercept)", "np.log(income)": "log(income)"}
+    names = [
+        words.get(name, name).replace("C(health, Treatment('good'))[T.", "health[") for name in theirs.params.index
+    ]
+    order = [names.index(name) for name in ours.names]
+    cov, d = theirs.cov_params().to_numpy()[np.ix_(order, order)], len(order)
+    law = ErrorLaw(cov, np.zeros((d, 1)), NO_NOISE, 1000, 0, False, np.zeros((d, d)), np.zeros((d, d)))
+    return dataclasses.replace(ours, estimate=theirs.params.to_numpy()[order], error=law), theirs, order
+
+
+def test_named_contrasts_and_tests_agree_with_statsmodels(pair):
+    ours, theirs, order = pair
+    for text, vector in (
+        ("health[fair] - health[poor]", {"health[fair]": 1, "health[poor]": -1}),
+        ("2 * age + log(income)", {"age": 2, "log(income)": 1}),
+    ):
+        weights = np.zeros(len(order))
+        for name, weight in vector.items():
+            weights[order[ours.names.index(name)]] = weight
+        found, expected = ours.contrast(text, 0.9), theirs.t_test(weights)
+        assert found.estimate == pytest.approx(float(expected.effect[0]))
+        assert found.std_error == pytest.approx(float(np.ravel(expected.sd)[0]))
+        assert [found.low, found.high] == pytest.approx(expected.conf_int(alpha=0.1)[0].tolist())
+        assert found.p_value == pytest.approx(float(expected.pvalue))
+    for text, rows in (
+        ("health", [{"health[fair]": 1}, {"health[poor]": 1}]),
+        ("age = insured = 0", [{"age": 1, "insured": -1}, {"insured": 1}]),
+        ("health:insured", [{"health[fair]:insured": 1}, {"health[poor]:insured": 1}]),
+    ):
+        matrix = np.zeros((len(rows), len(order)))
+        for k, vector in enumerate(rows):
+            for name, weight in vector.items():
+                matrix[k, order[ours.names.index(name)]] = weight
+        expected = theirs.wald_test(matrix, scalar=True)
+        found = ours.wald(text)
+        assert (found.statistic, found.df) == (pytest.approx(float(expected.statistic)), len(rows))
+        assert found.p_value == pytest.approx(float(expected.pvalue))
+        assert found.left_out == ()
+    assert ours.wald("age = 0.03").statistic == pytest.approx(
+        float(theirs.wald_test("age = 0.03", scalar=True).statistic)
+    )
+
+
+def test_the_names_of_statsmodels(pair):
+    ours, theirs, order = pair
+    for name in ("params", "bse", "tvalues", "pvalues"):
+        assert np.allclose(getattr(ours, name), getattr(theirs, name).iloc[order], rtol=1e-10)
+        assert list(getattr(ours, name).index) == list(ours.names)
+    assert np.allclose(ours.conf_int(alpha=0.1), theirs.conf_int(alpha=0.1).iloc[order])
+    assert np.array_equal(ours.conf_int(alpha=0.1), ours.conf_int(0.9))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 0.05}, "write level=0.95 or alpha=0.05"),
+        ({"alpha": 0.95}, "write level=0.95 or alpha=0.05"),
+        ({"level": 0.9, "alpha": 0.1}, "not both"),
+        ({"level": 95}, "strictly between"),
+        ({"alpha": 0}, "strictly between"),
+    ],
+)
+def test_a_level_below_a_half_asks_what_was_meant(pair, options, message):
+    with pytest.raises(dp.InputError, match=message):
+        pair[0].conf_int(**options)
+
+
+def test_a_factor_with_levels_left_out_tests_the_others():
+    result = logistic("visit ~ age + health", budget=dp.ZCDP(5.0)).result_
+    status = ("reported", "reported", "reported", "left out: not clear of the noise at this budget")
+    part = dataclasses.replace(
+        result, status=status, error=result.error.mapped(np.eye(4)[:3]), estimate=result.estimate * [1, 1, 1, 0]
+    )
+    found = part.wald("health")
+    assert (found.tested, found.left_out, found.df) == (("health[fair]",), ("health[poor]",), 1)
+    assert found.p_value == part.contrast("health[fair]").p_value == part.pvalues["health[fair]"]
+    with pytest.raises(dp.InputError, match="set aside"):
+        part.contrast("health[poor] - health[fair]")
+    with pytest.raises(dp.InputError, match="leave out r="):
+        part.wald("health", 1.0)
+
+
+@pytest.mark.parametrize("budget", [dp.PureDP(2.0), dp.ZCDP(0.5)])
+def test_p_values_agree_between_views(budget):
+    result = logistic(LOGISTIC, budget=budget).result_
+    for name, kept, row in zip(result.names, result.reported, result.table(), strict=True):
+        if kept:
+            assert row["p_value"] == result.pvalues[name]
+            assert result.wald(name).p_value == pytest.approx(row["p_value"], rel=1e-9)
+            assert result.contrast(name).p_value == pytest.approx(row["p_value"], rel=1e-9)
+
+
+def test_without_a_question_terms_are_names_without_their_levels():
+    result = logistic("visit ~ age + health").result_
+    bare = dataclasses.replace(result, question=None)
+    assert bare.wald("health") == result.wald("health")
+    with pytest.raises(dp.InputError, match="no coefficient"):
+        bare.contrast("health[fair] - health[good]")
+    assert isinstance(bare, Estimates)
+    assert isinstance(bare.params, pd.Series)

@@ -1,0 +1,104 @@
+"""Files of results: whole or not there, without a text in the place of a number; and the small views."""
+
+import dataclasses
+import json
+import os
+import re
+
+import numpy as np
+import pytest
+
+import dpinfer as dp
+from result.test_question import linear, logistic
+
+
+@pytest.fixture(scope="module")
+def part():
+    """A fit of which some coefficients were set aside."""
+    found = logistic(budget=dp.ZCDP(0.005)).result_
+    assert not found.reported.all()
+    assert found.reported.any()
+    return found
+
+
+def texts(value):
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in texts(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_no_number_is_a_text(part):
+    for result in (part, linear().result_, logistic(budget=dp.NoPrivacy()).result_):
+        saved = json.loads(result.to_json(), parse_constant=pytest.fail)
+        assert not {"nan", "inf", "-inf"} & set(texts(saved))
+        rows = saved["reading"]["coefficients"][: len(result.names)]
+        for row, shown, kept in zip(rows, saved["estimate"], result.reported, strict=True):
+            numbers = [row[key] for key in ("estimate", "std_error", "z", "p_value", "low", "high", "noise_share")]
+            assert all(number is not None for number in [*numbers, shown]) == kept
+            assert kept or {*numbers, shown} == {None}
+            assert (row["status"] == "reported") == kept
+
+
+def test_what_is_read_back_is_what_was_written(part, tmp_path):
+    path = tmp_path / "result.json"
+    part.save(path)
+    again = dp.FitResult.load(path)
+    assert again.to_json() == part.to_json()
+    assert os.listdir(tmp_path) == ["result.json"]
+    for field in ("estimate", "hessian", "score_cov"):
+        assert np.array_equal(getattr(again, field), getattr(part, field), equal_nan=True)
+    assert np.array_equal(again.conf_int(), part.conf_int())
+    assert again.summary() == part.summary()
+
+
+def test_files_that_cannot_be_used(part, tmp_path):
+    with pytest.raises(dp.InputError, match="check the folder"):
+        part.save(tmp_path / "none" / "result.json")
+    with pytest.raises(dp.InputError, match=r"result\.json of a fit"):
+        dp.FitResult.load(tmp_path / "none.json")
+    (tmp_path / "odd.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(dp.InputError, match=r"result\.json of a fit"):
+        dp.FitResult.load(tmp_path / "odd.json")
+    document = json.loads(part.to_json())
+    document["question"]["columns"]["age"]["low"] = 1000
+    with pytest.raises(dp.InputError, match="not a saved FitResult"):
+        dp.FitResult.from_json(json.dumps(document))
+
+
+def test_numbers_of_what_was_set_aside_are_nan_in_every_view(part):
+    gone = ~part.reported
+    frame = part.to_frame()
+    for values in (part.params, part.bse, part.tvalues, part.pvalues, part.noise_share, frame["z"], frame["p_value"]):
+        assert np.array_equal(np.isnan(values), gone)
+    assert np.array_equal(np.isinf(part.conf_int()).all(axis=1), gone)
+    assert np.array_equal(np.isinf(part.simultaneous()).all(axis=1), gone)
+
+
+def test_p_values_are_written_alike(part):
+    """ "< .001" wherever people read it."""
+    small = [row["name"] for row in part.table() if row["p_value"] < 0.001]
+    assert small
+    for name in small:
+        (line,) = [line for line in part.summary().splitlines() if line.startswith(f"{name} ")]
+        assert "< .001" in line
+        (line,) = [line for line in part.to_markdown().replace("\\", "").splitlines() if line.startswith(f"| {name} ")]
+        assert "< .001" in line
+
+
+def test_small_views_are_short_and_safe(part):
+    assert len(repr(part)) < 200
+    assert "NOT PRIVATE" in repr(part)
+    assert repr(part).startswith("<FitResult visit ~ age")
+    odd = dataclasses.replace(part, names=("(Intercept)", "<b>&|_{x}$", *part.names[2:]))
+    page = odd._repr_html_()
+    assert "<b>" not in page
+    assert "&lt;b&gt;&amp;" in page
+    assert "<script" not in page
+    assert page.count("<tr>") == len(part.names) + 2
+    assert [line for line in odd.to_latex().splitlines() if line.startswith(r"$<$b$>$\&|\_\{x\}\$")]
+    assert r"\begin{tabular}{lrrrrrr}" in part.to_latex()
+    rows = [line for line in odd.to_markdown().splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {8}
+    assert "NOT PRIVATE" in part.to_markdown()

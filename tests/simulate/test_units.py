@@ -1,0 +1,217 @@
+"""Studies of units: their rows are drawn together, and what is stated is what other software finds."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from statsmodels.api import GLM, WLS, families
+
+import dpinfer as dp
+import people
+from dpinfer.data.source import Rows
+from dpinfer.maths.sums import Block
+from dpinfer.simulate.draws import Population
+from dpinfer.simulate.stated import Plain, least_squares, minimum, stated
+from dpinfer.simulate.study import trial_of
+
+RNG = np.random.default_rng(0)
+UNITS = 1500
+SIZES = RNG.integers(1, 5, UNITS)
+IDS = RNG.permutation(np.repeat(np.arange(UNITS), SIZES))
+N = len(IDS)
+X = np.column_stack([RNG.standard_normal(UNITS)[IDS], RNG.standard_normal(N)]).clip(-3, 3)
+Y = (RNG.random(N) < expit(-0.3 + X @ [0.6, -0.4] + RNG.standard_normal(UNITS)[IDS])).astype(int)
+SCORE = X @ [0.6, -0.4] + RNG.standard_normal(UNITS)[IDS] + RNG.standard_normal(N)
+OMEGA = RNG.uniform(0.5, 2, N)
+BOUNDS = ([-3.0, -3.0], [3.0, 3.0])
+
+
+def model(budget=None, **options):
+    budget = dp.ZCDP(5.0) if budget is None else budget
+    return dp.LogisticRegression(bounds=BOUNDS, budget=budget, insecure_seed=1, **options)
+
+
+def population(rows=1.0, weights=None):
+    plain = Rows.of(X / 10, 2.0 * Y - 1)
+    return Population.of_records(plain.counted(rows, IDS, weights))
+
+
+def units_of(block):
+    ends = np.append(block.starts[1:], len(block))
+    return [block.rows[a:b].tobytes() + block.labels[a:b].tobytes() for a, b in zip(block.starts, ends, strict=True)]
+
+
+def test_a_replicate_has_whole_units():
+    people = population()
+    known = set(units_of(people.whole.block))
+    blocks = [people.sample(3, replicate).block for replicate in range(200)]
+    for block in blocks[:3]:
+        found = units_of(block)
+        assert len(found) == UNITS
+        assert set(found) <= known
+        assert len(set(found)) / UNITS == pytest.approx(1 - np.exp(-1), abs=0.04)  # drawn at all
+        assert np.allclose(np.add.reduceat(block.shares, block.starts), 1, atol=1e-5)
+    numbers = [len(block) for block in blocks]
+    assert abs(np.mean(numbers) - N) < 4 * np.std(SIZES) * np.sqrt(UNITS / 200)
+    assert np.std(numbers) == pytest.approx(np.std(SIZES) * np.sqrt(UNITS), rel=0.2)
+
+
+def test_a_replicate_of_weighted_rows():
+    rows = Rows.of(X / 10, 2.0 * Y - 1).counted(2.0, None, OMEGA)
+    people = Population.of_records(rows)
+    block = people.sample(0, 0).block
+    assert people.n == len(block) == N
+    assert not people.alike
+    of_row = {row.tobytes(): share for row, share in zip(people.rows, people.shares, strict=True)}
+    assert all(of_row[row.tobytes()] == share for row, share in zip(block.rows, block.shares, strict=True))
+
+
+@pytest.mark.parametrize("rows", ["average", 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_stated_estimand_is_that_of_statsmodels(rows, weighted):
+    """Unweighted target: the logistic fit with frequency weights; with its cluster-robust errors."""
+    options = {"most_weight": 4.0} if weighted else {"rows": rows}
+    asked = model(target="unweighted", **options)
+    data = (X, Y, IDS, OMEGA if weighted else None)
+    result = asked.fit(*data).result_
+    design, pending = asked.read(*data)
+    block = pending.read().block
+    people = Block(block.rows * np.sqrt(design.norm2), block.labels, block.shares, block.shares, block.starts)
+    about = stated(result, design, people)
+    omega = OMEGA if weighted else np.ones(N)
+    most = 4.0 if weighted else 1.0 if rows == "average" else 3.0
+    shares = omega / np.maximum(most, np.bincount(IDS, omega))[IDS]
+    raw = np.column_stack([np.ones(N), X])
+    plain = GLM(Y, raw, family=families.Binomial(), freq_weights=shares).fit()
+    assert np.allclose(about.target[1:], plain.params[1:], rtol=1e-4)
+    assert about.target[0] == pytest.approx(np.array([1.0, *result.geometry.centre]) @ plain.params, rel=1e-3, abs=1e-5)
+    errors = clustered(raw, shares * (Y - expit(raw @ plain.params)), plain)
+    assert np.allclose(about.std_error[1:], errors[1:], rtol=1e-3)
+
+
+def clustered(raw, factors, plain):
+    """CR1, written out."""
+    scores = np.column_stack([np.bincount(IDS, column * factors) for column in raw.T])
+    bread = plain.normalized_cov_params
+    return np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread) * UNITS / (UNITS - 1))
+
+
+def test_least_squares_of_units_is_that_of_statsmodels():
+    order = np.argsort(IDS, kind="stable")
+    starts = np.cumsum(SIZES) - SIZES
+    raw, shares = np.column_stack([np.ones(N), X]), 1 / SIZES[IDS]
+    plain = WLS(SCORE, raw, weights=shares).fit()
+    found = least_squares(raw[order], SCORE[order], shares[order], starts)
+    assert found.coef == pytest.approx(plain.params, rel=1e-4, abs=1e-5)
+    errors = clustered(raw, shares * (SCORE - raw @ plain.params), plain)
+    assert np.sqrt(np.diag(found.covariance)) == pytest.approx(errors, rel=1e-3)
+    by_row = np.sqrt(np.diag(least_squares(raw[order], SCORE[order], shares[order]).covariance))
+    assert by_row[1] < 0.9 * errors[1]  # the covariate of the unit
+
+
+def test_plain_fits_are_made_once(monkeypatch):
+    people = population().whole.block
+    known = Plain(people, squares=False)
+    first = known.of(np.array([0, 1]))
+    monkeypatch.setattr("dpinfer.simulate.stated.minimum", None)
+    assert known.of(np.array([0, 1])) is first
+    monkeypatch.undo()
+    again = minimum(people.rows, people.labels, np.zeros(2), people.shares, None, people.starts)
+    assert first.coef == pytest.approx(again.coef)
+
+
+def study(budget=None, replicates=96, **options):
+    data = {name: options.pop(name) for name in ("units", "weights", "workers") if name in options}
+    return dp.simulate.coverage(X, Y, model=model(budget, **options), replicates=replicates, **data)
+
+
+def test_intervals_of_units_cover():
+    found = study(units=IDS)
+    assert found.setting.startswith("1500 units")
+    assert np.all(found.reported > 0.9)
+    assert np.all(np.abs(found.coverage - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 96))
+    ratio = found.length / found.nonprivate_length
+    assert np.all((ratio > 0.97) & (ratio < 1.2))
+
+
+def test_rows_taken_for_independent_do_not_cover():
+    """The same bootstrap of units, and a fit that does not know of them: the covariate of the unit is missed."""
+    asked = model(dp.ZCDP(50.0))
+    design, pending = asked.read(X, Y)
+    people = population_of(pending)
+    trial = trial_of(asked.recipe(design, N), people, 0)
+    blind = trial.tally(range(64), 0.95, nonprivate=True)
+    seen = study(dp.ZCDP(50.0), 64, units=IDS)
+    assert blind.covered[1] / blind.reported[1] < 0.9 < seen.coverage[1]
+
+
+def population_of(pending):
+    """Units are drawn, but every row counts fully and on its own."""
+
+    class Blind(Population):
+        def sample(self, seed, replicate):
+            drawn = super().sample(seed, replicate).block
+            return Rows(Block(drawn.rows, drawn.labels))
+
+    block = pending.read().counted(1.0, IDS).block
+    return Blind(block.rows, block.labels, np.ones(len(block)), None, 1.0, block.starts)
+
+
+@pytest.mark.parametrize("target", ["penalised", "unpenalised"])
+@pytest.mark.parametrize("budget", [dp.PureDP(50.0), dp.ZCDP(50.0)], ids=["pure", "zcdp"])
+def test_penalised_fits_of_units_cover(budget, target):
+    """By the product itself, each against the minimum on the population."""
+    options = {"penalty": 0.01} if target == "penalised" else {}
+    found = study(budget, 48, units=IDS, target=target, **options)
+    assert "1500 units" in found.setting
+    assert np.all(found.coverage > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 48))
+    assert np.all(np.abs(found.length / found.nonprivate_length - 1) < 0.25)
+    if target == "unpenalised":
+        shares = 1 / SIZES[IDS]
+        plain = GLM(Y, np.column_stack([np.ones(N), X]), family=families.Binomial(), freq_weights=shares).fit()
+        assert found.target == pytest.approx(plain.params, rel=1e-3, abs=1e-4)
+
+
+def test_weights_alone_and_with_units():
+    rows = study(weights=OMEGA, most_weight=2.0, replicates=32)
+    both = study(weights=OMEGA, units=IDS, most_weight=8.0, replicates=32)
+    assert rows.setting.startswith(f"n = {N}")
+    assert np.all(rows.coverage > 0.8)
+    assert np.all(both.coverage > 0.8)
+    assert both.length[1] > rows.length[1]
+
+
+def test_numbers_depend_on_the_seed_alone_and_checkpoints_on_the_units():
+    once, again = study(units=IDS, replicates=16, workers=1), study(units=IDS, replicates=16, workers=2)
+    assert once.to_json() == again.to_json()
+    prints = set()
+    for rows, weights in ((1.0, None), (2.0, None), (1.0, OMEGA)):
+        asked = model()
+        design, _ = asked.read(X, Y, IDS)
+        prints.add(trial_of(asked.recipe(design, UNITS), population(rows, weights), 0).fingerprint())
+    moved = population()
+    other = Population(moved.rows, moved.labels, moved.weights, None, moved.shares, moved.starts + 1)
+    prints.add(trial_of(asked.recipe(design, UNITS), other, 0).fingerprint())
+    assert len(prints) == 4
+
+
+@pytest.mark.parametrize("options", [{"units": IDS}, {"weights": OMEGA}], ids=["units", "weights"])
+def test_units_come_with_a_model(options):
+    with pytest.raises(dp.InputError, match="give model="):
+        dp.simulate.coverage(X / 10, 2.0 * Y - 1, budget=dp.ZCDP(1.0), penalty=0.1, **options)
+
+
+def test_a_device_does_not_know_units():
+    asked = dp.LogisticRegression(bounds=BOUNDS, budget=dp.PureDP(1.0), penalty=0.1)
+    with pytest.raises(dp.InputError, match="without units or weights"):
+        dp.simulate.coverage(X, Y, units=IDS, model=asked, device="cpu")
+
+
+def test_a_study_of_a_table_takes_the_unit_from_its_schema():
+    """By schema and formula as by a model: persons are drawn, and the number of rows plays no part."""
+    asked = {"budget": dp.ZCDP(0.5), "replicates": 4, "seed": 2}
+    data, known = people.table(), people.schema()
+    study = dp.simulate.coverage(data, schema=known, formula="y ~ a + b", **asked)
+    model = dp.LogisticRegression("y ~ a + b", schema=known, budget=dp.ZCDP(0.5))
+    again = dp.simulate.coverage(data, model=model, replicates=4, seed=2)
+    assert np.array_equal(study.length, again.length)
+    assert study.setting.startswith(f"{people.PERSONS} units")

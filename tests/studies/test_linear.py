@@ -1,0 +1,148 @@
+"""The study of least squares: its committed results keep their limits, and it runs, resumes and counts as it says."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from studies.linear import __main__ as command
+from studies.linear.cell import Cell, replicate, sample, whole
+from studies.linear.designs import REAL, SYNTHETIC, load
+from studies.linear.report import name_of, page
+from studies.linear.rivals import Task, adaptive, contest, counted, exact, naive, ranged
+
+import dpinfer as dp
+from dpinfer.simulate.stated import in_units
+
+ROOT = Path(__file__).parents[2]
+RESULTS = json.loads((ROOT / "studies/linear/results/linear.json").read_text(encoding="utf-8"))
+BY_NAME = {name_of(cell): cell for cell in RESULTS["cells"]}
+USUAL = [
+    cell
+    for cell in RESULTS["cells"]
+    if cell["design"] in REAL and name_of(cell).endswith("-mean-balanced-replace") and cell["stated"] is not None
+]
+LENGTHS = {"rand_log": 1.30, "adult_s": 1.45, "acs_log": 1.52, "bank_age": 1.33, "br_hours": 1.38}
+RIVALS = [(one, name) for one in RESULTS["rivals"] for name in ("SSP counted", "SSP range")]
+
+
+@pytest.mark.parametrize("design", LENGTHS)
+def test_intervals_at_epsilon_1_are_short(design):
+    cell = BY_NAME[f"{design}-approx-mean-balanced-replace"]
+    assert cell["length"] <= LENGTHS[design]
+
+
+@pytest.mark.parametrize("cell", USUAL, ids=name_of)
+def test_the_stated_estimand_is_covered(cell):
+    assert 0.925 <= cell["stated"] <= 0.975
+
+
+def test_the_stated_estimand_is_covered_on_average():
+    assert {cell["design"] for cell in USUAL} == set(REAL)
+    assert 0.94 <= np.mean([cell["stated"] for cell in USUAL]) <= 0.96
+
+
+@pytest.mark.parametrize("cell", [c for c in USUAL if c["design"] in ("rand_log", "acs_log")], ids=name_of)
+def test_logarithms_may_be_read_as_least_squares(cell):
+    assert cell["ordinary"] >= 0.92
+
+
+@pytest.mark.parametrize(("rival", "name"), RIVALS, ids=lambda value: str(value)[:40])
+def test_rivals_that_cover_are_longer(rival, name):
+    ours, other = BY_NAME[f"{rival['design']}-{rival['budget']}-mean-balanced-replace"], rival["methods"][name]
+    covers = other["ordinary"] is not None and other["ordinary"] >= ours["ordinary"] - 0.02
+    assert not covers or ours["length"] < other["length"]
+
+
+def test_the_page_is_that_of_the_results():
+    assert (ROOT / "docs/linear-study.md").read_text(encoding="utf-8") == page(RESULTS)
+
+
+def run(monkeypatch, folder, *more):
+    asked = ["--data", str(folder), "--designs", "rand_log", "--budgets", "0.1875", "--workers", "1"]
+    asked += ["--work", str(folder), "--out", str(folder / "out"), "--docs", str(folder)]
+    monkeypatch.setattr(sys, "argv", ["studies.linear", *asked, *more])
+    command.main()
+    return json.loads((folder / "out/linear.json").read_text(encoding="utf-8"))
+
+
+def test_cells_from_the_command_line(monkeypatch, tmp_path, capsys):
+    found = run(monkeypatch, tmp_path, "--replicates", "6", "--fewer", "3")
+    (cell,), (rivals,) = found["cells"], found["rivals"]
+    assert (cell["n"], cell["d"], cell["replicates"], rivals["replicates"]) == (20190, 10, 6, 3)
+    assert 0.7 < cell["stated"] <= 1
+    assert 1 < cell["length"] < 1.2 < rivals["methods"]["SSP counted"]["length"]
+    assert rivals["methods"]["no noise"]["length"] == pytest.approx(1, abs=0.05)
+    assert cell["aside"] == rivals["methods"]["AdaSSP"]["failed"] == 0
+    assert (tmp_path / "linear-study.md").read_text(encoding="utf-8") == page(found)
+    assert capsys.readouterr().out.count("\n") == 2
+    assert run(monkeypatch, tmp_path, "--replicates", "4", "--fewer", "3") == found  # there are enough already
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("design", ["rand_log", "rand_mdvis"])
+def test_every_extra_cell_is_a_fit(design):
+    cells = list(command.extra(design))
+    assert {(c.target, c.tail, c.neighbours) for c in cells} == {
+        ("mean", "balanced", "add-remove"), ("robust", "balanced", "replace"),
+        ("mean", "cautious", "replace"), ("mean", "all", "replace"),
+    }  # fmt: skip
+    for cell in cells:
+        found = replicate(cell, Path(), 1)
+        assert np.nanmean(found["stated"]) > 0.5
+        assert (found["clipped"] == 0) == (cell.tail == "all")
+
+
+def test_replicates_are_repeatable_and_share_their_samples():
+    cell = Cell("rand_log", "approx")
+    first, second = replicate(cell, Path(), 1), replicate(cell, Path(), 2)
+    assert replicate(cell, Path(), 1) == first
+    assert first["ratio"] != second["ratio"]
+    assert contest(cell, Path(), 1) == contest(cell, Path(), 1)
+
+
+def test_rand_is_encoded_as_it_stands():
+    """The scaled fit of the study in original units, against least squares on the columns themselves."""
+    data, table = load("rand_log", Path()), dp.datasets.rand_hie().table
+    dummies = [table["health"] == level for level in ("fair", "good", "poor")]
+    plain = [table[name] for name in ("lncoins", "lpi", "fmde", "physlm")]
+    columns = [*plain, table["disea"].clip(0, 60), table["idp"] == 1, *dummies]
+    assert data.design.names[-4:] == ("idp[1]", "health[fair]", "health[good]", "health[poor]")
+    x = np.column_stack([np.ones(len(table)), *columns]).astype(float)
+    expected = np.linalg.lstsq(x, np.clip(np.log1p(table["mdvis"]), 0, np.log(101)), rcond=None)[0]
+    found = in_units(data.design, np.zeros(9))(whole("rand_log", Path())[0].coef)
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_rivals_without_noise_are_least_squares():
+    data = load("rand_log", Path())
+    block, population = sample(data, 3), whole("rand_log", Path())[0]
+    for answer in (counted, naive, adaptive, ranged, exact):
+        task = Task(data.x, data.labels, data.design.norm2, 1e12, np.random.default_rng(1))
+        coef, error = answer(task)
+        near = 0.02 if answer is ranged else 1e-4  # its range leaves out a part of the tail
+        assert coef[1:] == pytest.approx(population.coef[1:], abs=near)
+        assert error == pytest.approx(np.sqrt(np.diag(population.covariance)), rel=0.25)  # of equal variances
+    assert len(block) == len(data.labels)
+
+
+def test_noise_that_is_counted_covers():
+    """Rivals on the whole data set: only noise moves them, and the interval says how far, except the naive one's."""
+    data, coef = load("rand_log", Path()), whole("rand_log", Path())[0].coef
+
+    def covered(answer):
+        tasks = [Task(data.x, data.labels, data.design.norm2, 0.1, np.random.default_rng(k)) for k in range(40)]
+        return np.mean([np.abs(found - coef)[1:] <= 2 * error[1:] for found, error in map(answer, tasks)])
+
+    assert covered(counted) > 0.93
+    assert covered(naive) < 0.9
+
+
+@pytest.mark.parametrize("name", [name for name in SYNTHETIC if "100k" not in name])
+def test_synthetic_designs(name):
+    data, d = load(name, Path()), int(name.split("_")[2])
+    assert data.rows.shape[1] == d
+    assert np.linalg.norm(data.rows, axis=1).max() <= 1 + 1e-12
+    assert data.design.columns.dummy.sum() == (d - 1 - max(2, (d - 1) // 2) if "rare" in name else 0)
+    assert (np.abs(data.labels) == 1).mean() < 0.01  # next to nobody is beyond the public range
