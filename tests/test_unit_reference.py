@@ -6,6 +6,8 @@ import statsmodels.api as sm
 
 import dpinfer as dp
 from dpinfer.data.design import Design
+from dpinfer.data.source import Rows
+from dpinfer.fit.geometry import Setting
 from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.sums import Block, square
 from dpinfer.neighbours import Neighbours
@@ -93,12 +95,16 @@ def test_a_penalised_fit_of_units_is_its_formula():
     assert np.allclose(model.result_.std_error, np.sqrt(np.diag(covariance)), rtol=1e-6)
 
 
+FEW = Rows(Block(np.zeros((50, 2)), np.zeros(50)))
+
+
 def test_the_factor_of_few_clusters():
     """U/(U - 1) where units are protected, nothing where rows are."""
     design = Design.of_bounds(BOUNDS, ("a", "b", "c"))
     for notion, factor in ((Neighbours.REPLACE, 1.0), (Neighbours.REPLACE_UNIT, 50 / 49)):
         plan = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=notion)
-        assert Weighted(design, plan).setting().clusters(50) == pytest.approx(factor)
+        found = Weighted(design, plan).setting().clustered(np.eye(2), FEW, 50.0)
+        assert found == pytest.approx(factor * np.eye(2))
 
 
 HUGE = dp.ZCDP(1e5)
@@ -137,3 +143,21 @@ def test_a_geometry_with_a_huge_budget_is_the_weighted_fit_with_clusters(neighbo
     off, ratio = compared(model, X, y, ids, coef, covariance)
     assert np.abs(off).max() < 0.1
     assert np.abs(ratio - 1).max() < 0.03
+
+
+@pytest.mark.parametrize("model", [dp.LogisticRegression, dp.LinearRegression])
+def test_the_factor_of_clusters_reaches_the_interval(model, monkeypatch):
+    """With four times the covariance of the scores, the sampling part of the variance is four times as large."""
+    rng = np.random.default_rng(0)
+    ids, X = np.repeat(np.arange(2000), 2), rng.uniform(-1, 1, (4000, 2))
+    logistic = model is dp.LogisticRegression
+    y = (rng.random(4000) < 0.5).astype(int) if logistic else rng.uniform(-1, 1, 4000)
+    options = {} if logistic else {"outcome": (-1.0, 1.0)}
+
+    def sampling():
+        fitted = model(bounds=(-1, 1), budget=dp.ZCDP(50.0), insecure_seed=1, **options).fit(X, y, units=ids)
+        return np.diag(fitted.result_.error.sampling)
+
+    before, right = sampling(), Setting.clustered
+    monkeypatch.setattr(Setting, "clustered", lambda at, matrix, *others: 4 * right(at, matrix, *others))
+    assert sampling() == pytest.approx(4 * before, rel=0.05)

@@ -172,7 +172,9 @@ def test_nobody_has_an_id():
 
 @pytest.mark.parametrize("model", MODELS)
 def test_one_person_with_many_rows_can_be_fitted(model):
-    MODELS[model](schema=schema(), penalty=None).fit(SMALL.assign(person=1))
+    result = MODELS[model](schema=schema(), penalty=None).fit(SMALL.assign(person=1)).result_
+    assert result.model.n == 1
+    assert np.isfinite(result.estimate).all()
 
 
 def test_a_declared_number_is_believed_and_nothing_is_counted():

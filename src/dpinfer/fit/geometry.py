@@ -5,6 +5,7 @@
 """
 
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,12 +14,13 @@ from dpinfer.data.source import Source, mapped
 from dpinfer.maths.arrays import Array, Indices, unsvec
 from dpinfer.maths.conclude import Conclusion
 from dpinfer.maths.entering import Shape
-from dpinfer.maths.moments import Scales, preconditioner
+from dpinfer.maths.moments import Columns, Scales, preconditioner
 from dpinfer.maths.posterior import SURE, Crude, Moments, posterior, refined
 from dpinfer.maths.reading import Model as Reading
 from dpinfer.maths.reading import Size, partners, twins
 from dpinfer.maths.sums import BoundedSum, second_moment
 from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result import text
@@ -53,15 +55,67 @@ class Setting:
         """Whether the records add up to a public number: it is not private, and each counts fully."""
         return self.neighbours.counted and self.design.unit.whole
 
-    def clusters(self, n: float) -> float:
-        """n/(n - 1), the small-sample factor of a covariance over n units (CR1); 1 where a unit is a row."""
-        return n / max(n - 1, 1.0) if self.neighbours.units else 1.0
+    def clustered(self, score_cov: Array, source: Source, released: float) -> Array:
+        """A covariance over n units has the factor n/(n - 1) (CR1); n is public, or the one ``released``."""
+        n = source.n if self.neighbours.counted else released
+        return score_cov * (n / max(n - 1, 1.0)) if self.neighbours.units else score_cov
 
     def mapped(self, source: Source, kept: Indices, matrix: Array) -> Source:
         """The rows u = matrix (1, x~), of the columns kept."""
         whole = np.zeros((len(matrix), source.dim))
         whole[:, kept] = matrix * np.sqrt(self.design.norm2)
         return mapped(source, whole, self.neighbours)
+
+
+class Plan(Protocol):
+    """What is asked of a plan whatever is fitted."""
+
+    @property
+    def neighbours(self) -> str:
+        """The notion of neighbours."""
+        ...
+
+    @property
+    def promise(self) -> Budget:
+        """What the releases cost together, in the terms it was asked for."""
+        ...
+
+    def scales(self) -> Scales:
+        """The noise of every release."""
+        ...
+
+    def strength(self, columns: Columns, n: float, /) -> float:
+        """What a typical column would have over what it takes to be reported."""
+        ...
+
+
+P = TypeVar("P", bound=Plan)
+
+
+@dataclass(frozen=True)
+class InGeometry(Generic[P]):
+    """What the recipes have in common: a design with an intercept, a plan, no penalty."""
+
+    design: Design
+    plan: P
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Those of the plan."""
+        return Neighbours(self.plan.neighbours)
+
+    @property
+    def budget(self) -> Budget:
+        """That of the plan."""
+        return self.plan.promise
+
+    def advice(self, n: int) -> str:
+        """A warning where a typical column has less than twice what it takes to be reported."""
+        return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
+
+    def setting(self) -> Setting:
+        """What is public about the fit."""
+        return Setting(self.design, self.neighbours, self.plan.scales())
 
 
 def overloaded(strength: float, design: Design, n: int) -> str:

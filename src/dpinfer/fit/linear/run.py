@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpinfer.data.design import Design
 from dpinfer.data.source import Source
-from dpinfer.fit.geometry import Setting, crude_moments, in_units, overloaded, published, refined_moments, to_box
+from dpinfer.fit.geometry import InGeometry, crude_moments, in_units, published, refined_moments, to_box
 from dpinfer.fit.linear.plan import CAUTIOUS, ROBUST, LinearPlan
 from dpinfer.fit.recipe import privacy
 from dpinfer.maths.arrays import Array, Indices
@@ -29,8 +28,6 @@ from dpinfer.maths.posterior import Crude, Moments
 from dpinfer.maths.reading import Size
 from dpinfer.maths.squares import Stack, clipped_sums, crude_line
 from dpinfer.maths.sums import moment_and_score
-from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, Release
 from dpinfer.result.band import Band
@@ -72,29 +69,12 @@ class Clip:
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(InGeometry[LinearPlan]):
     """Least squares of a design with an intercept, without a penalty."""
-
-    design: Design
-    plan: LinearPlan
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Those of the plan."""
-        return Neighbours(self.plan.neighbours)
-
-    @property
-    def budget(self) -> Budget:
-        """That of the plan."""
-        return self.plan.promise
 
     def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (their noise does not depend on n)
         """Sums over records, all of them."""
         return self.plan.releases().all
-
-    def advice(self, n: int) -> str:
-        """A warning where a typical column has less than twice what it takes to be reported."""
-        return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """All releases, then post-processing.
@@ -102,7 +82,7 @@ class Linear:
         Guarantee [linear_released_values_only]: line, clip, columns, statuses and intervals are functions of the
         releases and of public facts: with the same releases, other records give the same result.
         """
-        at = self._at()
+        at = self.setting()
         booked = self.plan.releases()
         crude = crude_moments(gate, booked.crude, source, at)
         where = self._range(gate, source, crude.n)
@@ -117,9 +97,6 @@ class Linear:
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
         said = self._conclude(shape, found, centre, clip, seed)
         return self._result(gate, source, (known, shape, found, said), centre, (where, clip))
-
-    def _at(self) -> Setting:
-        return Setting(self.design, self.neighbours, self.plan.scales())
 
     def _range(self, gate: Gate, source: Source, n: float) -> Range:
         """Three histograms, each inside what the last has left."""
@@ -163,12 +140,7 @@ class Linear:
         stack, robust = Stack.of(self.neighbours), self.plan.target == ROBUST
         released = gate.release(booked, u, clipped_sums(shape.centre, clip.size, stack, robust=robust)).value
         gradient, hessian, score_cov = stack.split(released, len(shape.kept), clip.size)
-        return Estimate(
-            shape.centre,
-            hessian,
-            self._at().clusters(u.n if self.neighbours.counted else shape.n) * score_cov,
-            gradient,
-        )
+        return Estimate(shape.centre, hessian, self.setting().clustered(score_cov, u, shape.n), gradient)
 
     def _stepped(self, gate: Gate, u: Source, shape: Shape, clip: Clip) -> Shape:
         """The line after all steps but the last: the robust target is not linear, so it takes one of its own."""

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.data.design import Design
 from dpinfer.data.source import Source
-from dpinfer.fit.geometry import Setting, crude_moments, in_units, overloaded, published, refined_moments
+from dpinfer.fit.geometry import InGeometry, crude_moments, in_units, published, refined_moments
 from dpinfer.fit.recipe import privacy
 from dpinfer.fit.weighted.plan import WEIGHTED, GeometryPlan, risk_of
 from dpinfer.maths.arrays import Array
@@ -25,8 +24,6 @@ from dpinfer.maths.moments import centre_of
 from dpinfer.maths.posterior import Moments
 from dpinfer.maths.reading import LOG_ODDS
 from dpinfer.maths.sums import moment_and_score
-from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
 from dpinfer.result.result import FitResult
@@ -36,29 +33,12 @@ _NEVER = 40.0  # deviations: a normal number beyond has a chance of 10⁻³⁴�
 
 
 @dataclass(frozen=True)
-class Weighted:
+class Weighted(InGeometry[GeometryPlan]):
     """Logistic regression of a design with an intercept, without a penalty."""
-
-    design: Design
-    plan: GeometryPlan
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Those of the plan."""
-        return Neighbours(self.plan.neighbours)
-
-    @property
-    def budget(self) -> Budget:
-        """That of the plan."""
-        return self.plan.promise
 
     def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (their noise does not depend on n)
         """Two of moments, then the coefficients and the matrices at them."""
         return self.plan.releases()
-
-    def advice(self, n: int) -> str:
-        """A warning where a typical column has less than twice what it takes to be reported."""
-        return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Four releases, then post-processing.
@@ -90,10 +70,6 @@ class Weighted:
             geometry=geometry,
         )
 
-    def setting(self) -> Setting:
-        """What is public about the fit."""
-        return Setting(self.design, self.neighbours, self.plan.scales())
-
     def shape(self, known: Moments) -> Shape:
         """Columns, geometry and centre of the fit."""
         scales, weighted = self.plan.scales(), self.plan.target == WEIGHTED
@@ -110,13 +86,8 @@ class Weighted:
         stacked = gate.release(fourth, u, risk.stacked_sum(released.value)).value
         hessian, score_cov = risk.unstack(stacked, len(shape.kept))
         gradient = at.scales.ridge * (released.value - shape.centre)
-        return Estimate(
-            released.value,
-            hessian,
-            at.clusters(source.n if self.neighbours.counted else shape.n) * score_cov,
-            gradient,
-            released.mask,
-        )
+        score_cov = at.clustered(score_cov, source, shape.n)
+        return Estimate(released.value, hessian, score_cov, gradient, released.mask)
 
     def _conclude(self, known: Moments, shape: Shape, found: Estimate, centre: Array, seed: int) -> Conclusion:
         """What is said of the columns of the fit; nothing at all where the fit as a whole is not identified."""
