@@ -69,18 +69,18 @@ def epsilon_from_zcdp(rho: float, delta: float) -> float:
     ρ + 2 sqrt(ρ log 1/δ), which is valid too, is never exceeded.
     """
 
-    def epsilon(log_order: float) -> float:
-        beyond = math.exp(log_order)  # α - 1
-        return rho * (1 + beyond) - math.log1p(1 / beyond) - (math.log(delta) + math.log1p(beyond)) / beyond
+    def epsilon(log_order: Array | float) -> Array:
+        beyond = np.exp(log_order)  # α - 1
+        return epsilon_at(beyond, rho * (1 + beyond), delta)
 
-    middle = math.log(-math.log(delta) / rho) / 2
-    best = min((middle + step / 20 for step in range(-200, 201)), key=epsilon)
+    steps = math.log(-math.log(delta) / rho) / 2 + np.arange(-200, 201) / 20
+    best = float(steps[epsilon(steps).argmin()])
     low, high = best - 0.05, best + 0.05
     for _ in range(60):
         third = (high - low) / 3
         low, high = (low, high - third) if epsilon(low + third) < epsilon(high - third) else (low + third, high)
     classical = rho + 2 * math.sqrt(-rho * math.log(delta))
-    return max(_TINY, min(epsilon(low), classical))
+    return max(_TINY, min(float(epsilon(low)), classical))
 
 
 @lru_cache(maxsize=1024)
@@ -198,6 +198,21 @@ class PerturbedObjective:
             best = math.exp(_root(gap, low, high, 1e-9))
         return max(self.growing(best), self.falling(best))
 
+    def excess(self, rho: float) -> float:
+        """Below 0 where `cost` is below ρ, and 0 where it is ρ: with one look at the bound that takes time.
+
+        log(growing/ρ) at the least order at which the falling bound is at most ρ.
+        """
+        low, high = math.log(1e-6 / self.k), math.log((1 - 1e-9) / self.k)
+
+        def gap(log_beyond: float) -> float:
+            return self.falling(math.exp(log_beyond)) / rho - 1
+
+        if gap(high) > 0:
+            return math.log(max(self.growing(math.exp(high)), self.falling(math.exp(high))) / rho)
+        beyond = math.exp(low if gap(low) <= 0 else _root(gap, low, high, 1e-13))
+        return math.log(self.growing(beyond) / rho)
+
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
         """δ at ε of this release together with one Gaussian release of parameter μ.
 
@@ -248,21 +263,28 @@ def _profile(a: Array, scale: float, signs: int) -> Array:
     return np.asarray(np.where(a >= least, signs * gaussian_delta(np.maximum(a, least), 2 / scale), below))
 
 
+def _smallest(release: Callable[[float], PerturbedObjective], rho: float) -> float:
+    """The smallest scale, up to rounding, whose release costs at most ρ; infinite if no scale is large enough."""
+    least = math.sqrt(2 / rho)
+    if release(least).cost() <= rho:
+        return least
+    most = 2 * least
+    while release(most).excess(rho) > 0:
+        most *= 16
+        if most > _HUGE * least:
+            return math.inf
+    low = math.log(least * (1 + 1e-12))
+    found = _root(lambda log_scale: release(math.exp(log_scale)).excess(rho), low, math.log(most), 1e-11)
+    step = 1e-10
+    while release(math.exp(found)).cost() > rho:
+        found, step = found + step, 2 * step
+    return math.exp(found)
+
+
 @lru_cache(maxsize=1024)
 def perturbed_objective_scale(rho: float, k: float, shape: str) -> float:
     """The smallest scale whose cost is at most ρ; infinite if no scale is large enough."""
-    least = math.sqrt(2 / rho)
-
-    def excess(log_factor: float) -> float:
-        return math.log(PerturbedObjective(least * math.exp(log_factor), k, shape).cost() / rho)
-
-    if excess(math.log(_HUGE)) > 0:
-        return math.inf
-    log_factor = _root(excess, 0.0, math.log(_HUGE), 1e-13) if excess(0.0) > 0 else 0.0
-    step = 1e-12
-    while excess(log_factor) > 0:
-        log_factor, step = log_factor + step, 2 * step
-    return least * math.exp(log_factor)
+    return _smallest(lambda scale: PerturbedObjective(scale, k, shape), rho)
 
 
 @lru_cache(maxsize=1024)
@@ -275,12 +297,4 @@ def largest_curvature_ratio(rho: float, shape: str) -> float:
 @lru_cache(maxsize=1024)
 def scale_with_ridge(rho: float, curvature_bound: float, shape: str) -> float:
     """The s at which objective perturbation with σ = λ = s costs ρ: noise and ridge chosen together."""
-    least = math.sqrt(2 / rho)
-    most = 2 * least + 1
-
-    def affordable(s: float) -> bool:
-        return PerturbedObjective(s, curvature_bound / s, shape).cost() <= rho
-
-    while not affordable(most):
-        most *= 2
-    return boundary(affordable, most, least, 1e-11)[0]
+    return _smallest(lambda s: PerturbedObjective(s, curvature_bound / s, shape), rho)
