@@ -8,6 +8,7 @@ their largest absolute value too, the outcome likewise, and the row is x~/R with
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from dpinfer.maths.moments import Columns
 from dpinfer.maths.rounding import shrunk
 
 INTERCEPT = "(Intercept)"
+_CACHED = 2**14  # numbers in a tile
 
 
 @dataclass(frozen=True)
@@ -138,11 +140,15 @@ class Design:
 
         Guarantee [public_scaling]: every row has norm at most 1, in real numbers, whatever the table holds.
         """
-        known = np.isfinite(values).all(axis=1, keepdims=True)
-        values = np.column_stack([np.ones(len(values)), values]) if self.intercept else values
-        clipped = np.clip(np.where(known, values, self.middle), self.low, self.high)
-        encoded = (clipped - self.middle) / self.half / np.sqrt(self.norm2)
-        return np.where(known, encoded * shrunk(len(self.names) + 4), 0.0)
+        rows, first, facts = np.empty((len(values), len(self.names))), int(self.intercept), _tiles(self)
+        rows[:, :first] = shrunk(len(self.names) + 4) / np.sqrt(self.norm2)
+        tall = len(facts.low)
+        for start in range(0, len(values), tall):
+            some = slice(start, start + tall)
+            facts.encode(values[some], rows[some, first:])
+        if not np.isfinite(values.sum()):  # a sum of large numbers may overflow, which takes time and nothing else
+            rows[~np.isfinite(values).all(axis=1)] = 0.0
+        return rows
 
     def back(self) -> Array:
         """The matrix from coefficients of the bounded rows to coefficients in the units of the columns."""
@@ -160,6 +166,35 @@ class Design:
     def shift(self) -> Array:
         """What the centre of the outcome adds: all of it to the intercept."""
         return self.outcome.centre * np.array([float(name == INTERCEPT) for name in self.names])
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """The facts of the columns without the intercept, as many times below each other as fit a cache.
+
+    So every step of the encoding runs over plain memory.
+    """
+
+    low: Array
+    high: Array
+    middle: Array
+    factor: Array
+
+    def encode(self, values: Array, out: Array) -> None:
+        """(value - middle)·factor, with values clipped to [low, high]."""
+        m = len(values)
+        clipped = np.maximum(values, self.low[:m])
+        np.minimum(clipped, self.high[:m], out=clipped)
+        clipped -= self.middle[:m]
+        np.multiply(clipped, self.factor[:m], out=out)
+
+
+@lru_cache(maxsize=8)
+def _tiles(design: Design) -> _Tiles:
+    first, width = int(design.intercept), len(design.names)
+    factor = shrunk(width + 4) / np.sqrt(design.norm2) / design.half
+    tall = max(1, _CACHED // width)
+    return _Tiles(*(np.tile(fact[first:], (tall, 1)) for fact in (design.low, design.high, design.middle, factor)))
 
 
 def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, bool]:

@@ -1,13 +1,21 @@
-"""Where bounded rows live.  A backend is one method: the total of a function over blocks of rows."""
+"""Where bounded rows live.  A backend is one method: the total of a function over blocks of rows.
+
+Blocks are cut by the number of the record and have the same layout wherever the rows come from, so that sources with
+the same rows in the same order have the same totals, to the bit.
+"""
 
 import itertools
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.data import crew
+from dpinfer.data.unit import counted
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
@@ -15,8 +23,7 @@ from dpinfer.maths.sums import Block, OfBlock, clip_rows
 from dpinfer.neighbours import Neighbours
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
-_HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
-_LEAST = 2.0**-500  # of what a row counts: by less nothing can be divided safely
+_PIECE = 2**15  # rows that one worker takes at once, about
 
 
 class Source(Protocol):
@@ -38,11 +45,150 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Rows:
-    """Rows in memory.  ``number`` is that of the units, where it was declared: it is believed."""
+class Piece:
+    """Some blocks after each other, made by the worker that takes them; ``start`` is the number of the first row."""
+
+    start: int
+    blocks: Callable[[], Iterator[Block]]
+
+
+class Blocks(ABC):
+    """A source that hands its rows out in order."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of records or, with ids, of units."""
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Length of a row."""
+
+    @abstractmethod
+    def pieces(self) -> Iterator[Piece]:
+        """All rows; without any, one empty block."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows: private where it is not n, and for the use of memory only; 0 where it is not known."""
+        return self.n
+
+    @property
+    def number(self) -> int | None:
+        """That of the units, where it was declared."""
+        return None
+
+    @property
+    def starts(self) -> Indices | None:
+        """With ids the places of the first rows of units, where all rows are in memory."""
+        return None
+
+    @property
+    def height(self) -> int:
+        """Rows of a block."""
+        return step(self.dim)
+
+    @property
+    def piece_size(self) -> int:
+        """Rows of a piece: a whole number of blocks."""
+        return self.height * max(1, _PIECE // self.height)
+
+    @property
+    def room(self) -> float:
+        """Bytes that its rows may take when they are kept in memory."""
+        return np.inf
+
+    def total(self, of_block: OfBlock, /) -> Array:
+        """The sum over blocks, in a fixed order, with compensation."""
+
+
+        def part(piece: Piece) -> tuple[int, Sum]:
+            with np.errstate(all="ignore"):  # a warning would tell of a value
+                return piece.start, Sum.of(map(of_block, piece.blocks()))
+
+        total: Sum | None = None
+        for start, found in crew.in_order(part, self.pieces()):
+            crew.seen(start / max(self.size, 1))
+            total = found if total is None else total.plus(found)
+        crew.seen(1.0)
+        assert total is not None
+        return total.value
+
+    def gathered(self, changed: Callable[[Block], Block], dim: int) -> "Rows":
+        """All blocks, each changed, as rows in memory."""
+        n = self.size
+        rows, labels, weights, shares = np.empty((n, dim)), np.empty(n), np.empty(n), np.empty(n)
+
+        def copy(piece: Piece) -> tuple[bool, bool]:
+            at, plain = piece.start, (True, True)
+            with np.errstate(all="ignore"):  # a warning would tell of a value
+                for block in map(changed, piece.blocks()):
+                    some = slice(at, at + len(block))
+                    rows[some], labels[some], at = block.rows, block.labels, some.stop
+                    plain = isinstance(block.weights, float), isinstance(block.shares, float)
+                    if not plain[0]:
+                        weights[some] = block.weights
+                    if not plain[1]:
+                        shares[some] = block.shares
+            return plain
+
+        found = [list(which) for which in zip(*crew.in_order(copy, self.pieces()), strict=True)]
+        counts = [1.0 if all(plain) else array for plain, array in zip(found, (weights, shares), strict=True)]
+        return Rows(Block(rows, labels, *counts, self.starts), self.number, self.height)
+
+
+@dataclass(frozen=True, repr=False)
+class Sum:
+    """A sum of arrays, and what its additions lost."""
+
+    total: Array
+    lost: Array | float
+
+    @classmethod
+    def of(cls, parts: Iterator[Array]) -> "Sum":
+        """All parts, one after the other."""
+        first = next(parts)
+        return reduce(lambda sum_, part: sum_.plus(cls(part, 0.0)), parts, cls(first, np.zeros_like(first)))
+
+    def plus(self, other: "Sum") -> "Sum":
+        """Both; what the addition loses is known exactly."""
+        ahead = self.total + other.total
+        back = ahead - self.total
+        lost = other.total - back
+        np.subtract(ahead, back, out=back)
+        np.subtract(self.total, back, out=back)
+        lost += back
+        lost += self.lost
+        lost += other.lost
+        return Sum(ahead, lost)
+
+    @property
+    def value(self) -> Array:
+        """With what was lost."""
+        return np.asarray(self.total + self.lost)
+
+
+def step(dim: int) -> int:
+    """Rows of a block."""
+    return min(BLOCK, max(256, _BLOCK // max(dim, 1)))
+
+
+def cuts(size: int, step: int) -> Iterator[tuple[int, int]]:
+    """Where blocks of ``step`` rows begin and end; an empty one where there is no row."""
+    yield from ((start, min(start + step, size)) for start in range(0, max(size, 1), step))
+
+
+@dataclass(frozen=True, repr=False)
+class Rows(Blocks):
+    """Rows in memory.  ``number`` is that of the units, where it was declared: it is believed.
+
+    ``tall`` is the number of rows of a block, by default that of the length of a row.
+    """
 
     block: Block
-    number: int | None = None
+    number: int | None = None  # type: ignore[assignment]  # a field where the others have a property
+    tall: int | None = None
 
     @classmethod
     def of(cls, X: npt.ArrayLike, y: npt.ArrayLike, kind: str = "margin") -> "Rows":
@@ -88,26 +234,34 @@ class Rows:
         """Length of a row."""
         return int(self.block.rows.shape[1])
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
-    def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over blocks, in a fixed order, with compensation."""
-        cuts = self._cuts(min(BLOCK, max(256, _BLOCK // self.dim)))
-        total = of_block(self.block[: cuts[0]])
-        lost = np.zeros_like(total)
-        for start, end in itertools.pairwise(cuts):
-            part = of_block(self.block[start:end])
-            ahead = total + part
-            back = ahead - total
-            lost = lost + ((total - (ahead - back)) + (part - back))  # what the addition lost, exactly
-            total = ahead
-        return np.asarray(total + lost)
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.block)
 
-    def _cuts(self, step: int) -> list[int]:
-        """Where blocks of at most ``step`` rows end; with ids only where a unit does, be it longer than that."""
+    @property
+    def starts(self) -> Indices | None:
+        """The places of the first rows of units."""
+        return self.block.starts
+
+    @property
+    def height(self) -> int:
+        """Rows of a block; with ids the most, but for a unit that is longer."""
+        return self.tall or step(self.dim)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Blocks of rows, many at a time."""
+        ends, many = self._ends(self.height), self.piece_size // self.height
+        for first in range(0, len(ends) - 1, many):
+            some = ends[first : first + many + 1]
+            yield Piece(some[0], lambda some=some: (self.block[a:b] for a, b in itertools.pairwise(some)))
+
+    def _ends(self, step: int) -> list[int]:
+        """0 and where blocks of at most ``step`` rows end; with ids only where a unit does, be it longer than that."""
         n, starts = len(self.block), self.block.starts
         if starts is None or not n:
-            return [*range(step, n, step), n]
-        ends, cuts, last = np.append(starts[1:], n), [], 0
+            return [0, *range(step, n, step), n]
+        ends, cuts, last = np.append(starts[1:], n), [0], 0
         while last < n:
             fits = int(np.searchsorted(ends, last + step, side="right"))
             alone = int(np.searchsorted(ends, last, side="right"))  # a unit longer than a block
@@ -115,48 +269,18 @@ class Rows:
             cuts.append(last)
         return cuts
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
     def counted(
-        self,
-        most: float,
-        units: Indices | None = None,
-        weights: Array | None = None,
-        number: int | None = None,
+        self, most: float, units: Indices | None = None, weights: Array | None = None, number: int | None = None
     ) -> "Rows":
-        """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
-
-        ``units`` has a number a row, below 0 where the id is missing: such a row counts for nothing, and is no unit.
-        Without it each row is one.  ω are the ``weights``, 1 by default, and 0 for a row that could not be encoded: it
-        takes nothing from the other rows of its unit.  A row without a positive one is a zero row,
-        and so is one whose part of its unit is so small that floats would lose it.  ``number`` is that of the units,
-        where it was declared.
-
-        Guarantee [units_count_at_most_one]: what the rows of a unit count adds up to at most 1, in real numbers.
-        """
-        rows, labels = self.block.rows, self.block.labels
-        omega = np.ones(len(rows)) if weights is None else np.where(np.isfinite(weights), weights, 0.0)
-        omega = np.where(rows.any(axis=1), np.clip(omega / most, 0.0, _HEAVIEST), 0.0)  # of what can be used
-        starts, total = None, omega
-        if units is not None:
-            order = np.argsort(units, kind="stable")
-            order = order[units[order] >= 0]
-            rows, labels, omega = rows[order], labels[order], omega[order]
-            _, starts, sizes = np.unique(units[order], return_index=True, return_counts=True)
-            together = np.add.reduceat(omega, starts) if len(order) else omega
-            total = np.repeat(together, sizes)
-        shares = omega / np.maximum(1.0, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
-        counts = shares > _LEAST
-        rows, shares = np.where(counts[:, None], rows, 0.0), np.where(counts, shares, _LEAST)
-        return Rows(Block(rows, labels, shares, shares, starts), number)
+        """The rows of each unit together, each with what it counts (`dpinfer.data.unit.counted`)."""
+        return Rows(counted(self.block, most, units, weights), number)
 
 
 @dataclass(frozen=True, repr=False)
-class Mapped:
-    """A source whose rows are mapped by a released matrix, block by block."""
+class Changed:
+    """A source whose blocks are changed one by one."""
 
     source: Source
-    matrix: Array
-    neighbours: Neighbours
 
     @property
     def n(self) -> int:
@@ -165,12 +289,48 @@ class Mapped:
 
     @property
     def dim(self) -> int:
+        """Length of a changed row."""
+        raise NotImplementedError
+
+    def changed(self, block: Block) -> Block:
+        """What becomes of a block."""
+        raise NotImplementedError
+
+    def total(self, of_block: OfBlock, /) -> Array:
+        """The sum over changed blocks."""
+        changed = self.changed
+        return self.source.total(lambda block: of_block(changed(block)))
+
+
+@dataclass(frozen=True, repr=False)
+class Mapped(Changed):
+    """A source whose rows are mapped by a released matrix."""
+
+    matrix: Array
+    neighbours: Neighbours
+
+    @property
+    def dim(self) -> int:
         """Length of a mapped row."""
         return len(self.matrix)
 
-    def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over blocks of mapped rows."""
-        return self.source.total(lambda block: of_block(block.mapped(self.matrix, self.neighbours)))
+    def changed(self, block: Block) -> Block:
+        """The mapped rows, with their weights."""
+        return block.mapped(self.matrix, self.neighbours)
+
+
+@dataclass(frozen=True, repr=False)
+class Narrow(Changed):
+    """A source of outcomes, with the first column alone: it tells which rows are zero rows."""
+
+    @property
+    def dim(self) -> int:
+        """One column."""
+        return 1
+
+    def changed(self, block: Block) -> Block:
+        """The first column."""
+        return Block(block.rows[:, :1], block.labels, block.weights, block.shares, block.starts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,11 +338,14 @@ class Pending:
     """Records of which nothing was computed yet, and that are not read yet if they are in a table."""
 
     n: int
-    read: Callable[[], Rows]
+    read: Callable[[], Source]
 
 
-def mapped(source: Source, matrix: Array, neighbours: Neighbours) -> Source:
-    """The rows matrix @ x with their weights; rows in memory are mapped once."""
-    if isinstance(source, Rows):
-        return Rows(source.block.mapped(matrix, neighbours), source.number)
-    return Mapped(source, matrix, neighbours)
+def kept(source: Source) -> Source:
+    """The same rows in memory, made once, where there is room for them: for what passes over them many times."""
+    base = source.source if isinstance(source, Changed) else source
+    if not isinstance(base, Blocks) or (source is base and isinstance(base, Rows)):
+        return source
+    if not 0 < base.size * source.dim * 8 <= base.room:
+        return source
+    return base.gathered(source.changed if isinstance(source, Changed) else lambda block: block, source.dim)

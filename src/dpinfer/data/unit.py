@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from reprlib import repr as short
 from typing import Any
 
+import numpy as np
+
 from dpinfer.data.columns import TODO, Ids, Number, SchemaError, Wanted, near
 from dpinfer.errors import InputError
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.sums import Block
 
 AVERAGE = "average"
 _LARGEST = 1e100
+_HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
+_LEAST = 2.0**-500  # of what a row counts: by less nothing can be divided safely
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,34 @@ ROW = Unit()
 def rows_of(asked: str | float) -> float:
     """The number of a unit's rows that count alike: 1 for "average"."""
     return 1.0 if asked == AVERAGE else asked  # type: ignore[return-value]  # Unit refuses other words
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def counted(block: Block, most: float, units: Indices | None = None, weights: Array | None = None) -> Block:
+    """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
+
+    ``units`` has a number a row, below 0 where the id is missing: such a row counts for nothing, and is no unit.
+    Without it each row is one.  ω are the ``weights``, 1 by default, and 0 for a row that could not be encoded: it
+    takes nothing from the other rows of its unit.  A row without a positive one is a zero row, and so is one whose part
+    of its unit is so small that floats would lose it.
+
+    Guarantee [units_count_at_most_one]: what the rows of a unit count adds up to at most 1, in real numbers.
+    """
+    rows, labels = block.rows, block.labels
+    omega = np.ones(len(rows)) if weights is None else np.where(np.isfinite(weights), weights, 0.0)
+    omega = np.where(rows.any(axis=1), np.clip(omega / most, 0.0, _HEAVIEST), 0.0)  # of what can be used
+    starts, total = None, omega
+    if units is not None:
+        order = np.argsort(units, kind="stable")
+        order = order[units[order] >= 0]
+        rows, labels, omega = rows[order], labels[order], omega[order]
+        _, starts, sizes = np.unique(units[order], return_index=True, return_counts=True)
+        together = np.add.reduceat(omega, starts) if len(order) else omega
+        total = np.repeat(together, sizes)
+    shares = omega / np.maximum(1.0, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
+    counts = shares > _LEAST
+    rows, shares = np.where(counts[:, None], rows, 0.0), np.where(counts, shares, _LEAST)
+    return Block(rows, labels, shares, shares, starts)
 
 
 _UNIT = ("name", "column", "rows", "units")

@@ -72,7 +72,7 @@ def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
         plain = np.asarray(cells)
         if plain.dtype.kind == "O":
             return unmasked(cells, _floats(plain.flat, kinds).reshape(plain.shape), np.nan)
-        return unmasked(cells, plain.astype(np.float64), np.nan) if plain.dtype.kind in kinds else None
+        return unmasked(cells, plain.astype(np.float64, copy=False), np.nan) if plain.dtype.kind in kinds else None
     if all_null(cells):
         return np.full(len(cells), np.nan)
     dtype = type_of(cells)

@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from dpinfer.data import table as tables
 from dpinfer.data.columns import Level, Number
 from dpinfer.data.design import Design, Scale
+from dpinfer.data.encoded import Encoding, Raw, in_memory
 from dpinfer.data.formula import parse
 from dpinfer.data.ids import identities
 from dpinfer.data.response import Response
 from dpinfer.data.schema import Schema
-from dpinfer.data.source import Pending, Rows
+from dpinfer.data.source import Pending
 from dpinfer.data.unit import AVERAGE, ROW, Unit, rows_of
 from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
@@ -170,13 +171,19 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names), scale)
-        rows = Rows.encoded(design.rows(values), self._outcomes(y, scale), self.kind)
+        labels, n = self._outcomes(y, scale), len(values)
+        if labels.shape != (n,):
+            raise InputError("y must have one label a row of X, in one dimension")
         unit = self._unit(units is not None, weights is not None)
-        if unit.columns:
-            ids = None if units is None else identities("units", units, rows.n)
-            omega = None if weights is None else self._weights(weights, rows.n)
-            design, rows = replace(design, unit=unit), rows.counted(unit.most, ids, omega)
-        return design, Pending(rows.n, lambda: rows)
+        raw = Raw(
+            values,
+            labels,
+            None if units is None else identities("units", units, n),
+            None if weights is None else self._weights(weights, n),
+        )
+        design = replace(design, unit=unit) if unit.columns else design
+        source = in_memory(raw, Encoding(design, self.kind))
+        return design, Pending(source.n, lambda: source)
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
         """What arrays of ids and weights declare."""

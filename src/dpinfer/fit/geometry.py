@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from dpinfer.data.design import Design
-from dpinfer.data.source import Source, mapped
+from dpinfer.data.source import Mapped, Source
 from dpinfer.maths.arrays import Array, Indices, unsvec
 from dpinfer.maths.conclude import Conclusion
 from dpinfer.maths.entering import Shape
@@ -64,7 +64,7 @@ class Setting:
         """The rows u = matrix (1, x~), of the columns kept."""
         whole = np.zeros((len(matrix), source.dim))
         whole[:, kept] = matrix * np.sqrt(self.design.norm2)
-        return mapped(source, whole, self.neighbours)
+        return Mapped(source, whole, self.neighbours)
 
 
 class Plan(Protocol):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from dpinfer.data import crew
 from dpinfer.data.design import Design
 from dpinfer.data.source import Pending, Source
 from dpinfer.errors import InputError
@@ -83,7 +84,8 @@ def fit(
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
     gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
-    result = recipe.run(gate, source.read() if isinstance(source, Pending) else source)
+    with crew.at_work():
+        result = recipe.run(gate, source.read() if isinstance(source, Pending) else source)
     return result if subject.question is None else replace(result, question=subject.question)
 
 

@@ -1,5 +1,6 @@
 """The array type of the package, symmetric matrices as vectors, and the little randomness a formula may be handed."""
 
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,15 +33,25 @@ class Randomness(Protocol):
 
 def svec(matrix: Array) -> Array:
     """Upper triangle of a symmetric matrix or a stack, off-diagonals times sqrt 2: a vector of the same norm."""
-    rows, columns = np.triu_indices(matrix.shape[-1])
-    return np.asarray(matrix[..., rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2)))
+    dim = matrix.shape[-1]
+    places, factors = _triangle(dim)
+    flat = matrix.reshape(*matrix.shape[:-2], dim * dim)
+    return np.asarray(flat[..., places] * factors)
 
 
 def unsvec(vector: Array, dim: int) -> Array:
     """The inverse of `svec`."""
-    rows, columns = np.triu_indices(dim)
-    half = vector / np.where(rows == columns, 1.0, np.sqrt(2))
+    places, factors = _triangle(dim)
+    rows, columns = np.divmod(places, dim)
+    half = vector / factors
     matrix = np.empty((*vector.shape[:-1], dim, dim))
     matrix[..., rows, columns] = half
     matrix[..., columns, rows] = half
     return matrix
+
+
+@lru_cache(maxsize=32)
+def _triangle(dim: int) -> tuple[Indices, Array]:
+    """Where the upper triangle stands in a flat matrix, and 1 on the diagonal, sqrt 2 beside it."""
+    rows, columns = np.triu_indices(dim)
+    return rows * dim + columns, np.where(rows == columns, 1.0, np.sqrt(2))

@@ -203,6 +203,8 @@ class PerturbedObjective:
 
         log(growing/ρ) at the least order at which the falling bound is at most ρ.
         """
+        if self.k < 1e-12:
+            return math.log(self.cost() / rho)
         low, high = math.log(1e-6 / self.k), math.log((1 - 1e-9) / self.k)
 
         def gap(log_beyond: float) -> float:
@@ -266,7 +268,7 @@ def _profile(a: Array, scale: float, signs: int) -> Array:
 def _smallest(release: Callable[[float], PerturbedObjective], rho: float) -> float:
     """The smallest scale, up to rounding, whose release costs at most ρ; infinite if no scale is large enough."""
     least = math.sqrt(2 / rho)
-    if release(least).cost() <= rho:
+    if release(least).excess(rho) < 0:
         return least
     most = 2 * least
     while release(most).excess(rho) > 0:
@@ -274,8 +276,8 @@ def _smallest(release: Callable[[float], PerturbedObjective], rho: float) -> flo
         if most > _HUGE * least:
             return math.inf
     low = math.log(least * (1 + 1e-12))
-    found = _root(lambda log_scale: release(math.exp(log_scale)).excess(rho), low, math.log(most), 1e-11)
-    step = 1e-10
+    found = _root(lambda log_scale: release(math.exp(log_scale)).excess(rho), low, math.log(most), 1e-8)
+    step = 1e-8
     while release(math.exp(found)).cost() > rho:
         found, step = found + step, 2 * step
     return math.exp(found)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import expit
@@ -137,16 +138,22 @@ def brillinger(moments: Array, score: Array, n: float, floor: float) -> Array:
 
 def _length(spread: float, share: float) -> tuple[float, float]:
     """k and a such that η = a + k spread Z has mean success .5 + share and k E[σ'(η)] = 1, k spread capped."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(41)
-    weights = weights / weights.sum()
+    nodes, weights = _normal_nodes()
     k, a = 4.0, 0.0
     for _ in range(60):
         k = min(k, LARGEST_SPREAD / spread)
         for _ in range(8):
             p = expit(a + k * spread * nodes)
-            a = float(np.clip(a - (weights @ p - 0.5 - share) / max(weights @ (p * (1 - p)), 0.01), -8, 8))
+            a = min(max(a - float((weights @ p - 0.5 - share) / max(weights @ (p * (1 - p)), 0.01)), -8.0), 8.0)
         p = expit(a + k * spread * nodes)
         before, k = k, k / 2 + min(1 / (weights @ (p * (1 - p))), LARGEST_SPREAD / spread) / 2
         if abs(k - before) <= 1e-10 * k:
             break
     return float(k), a
+
+
+@lru_cache(maxsize=1)
+def _normal_nodes() -> tuple[Array, Array]:
+    """Nodes and weights of a mean over standard normal numbers."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(41)
+    return nodes, weights / weights.sum()

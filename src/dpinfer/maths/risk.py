@@ -90,6 +90,16 @@ class Risk:
 
         return of_block
 
+    def gradient_total(self, step: Array) -> OfBlock:
+        """The gradient of the loss at centre + step; exact and private too."""
+        coef = self.centre + step
+
+        def of_block(block: Block) -> Array:
+            sign, _ = line(self.loss, block.labels)
+            return np.asarray((block.weights * sign * self.loss.slope(self._z(coef, block))) @ block.rows)
+
+        return of_block
+
     def curvature_sum(self, coef: Array) -> BoundedSum:
         """sum w f'' x xᵀ, the data part of n H.
 

@@ -108,7 +108,7 @@ def clip_rows(rows: Array) -> Array:
 
 def square(rows: Array, weights: Array | float) -> Array:
     """sum_i w_i x_i x_iᵀ for weights >= 0, as one symmetric rank-k product."""
-    scaled = rows * np.sqrt(weights)[..., None]
+    scaled = rows if isinstance(weights, float) and weights == 1 else rows * np.sqrt(weights)[..., None]
     return scaled.T @ scaled
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpinfer.data.source import Source
+from dpinfer.data.source import Narrow, Source, kept
 from dpinfer.fit.geometry import InGeometry, crude_moments, in_units, published, refined_moments, to_box
 from dpinfer.fit.linear.plan import CAUTIOUS, ROBUST, LinearPlan
 from dpinfer.fit.recipe import privacy
@@ -85,11 +85,11 @@ class Linear(InGeometry[LinearPlan]):
         at = self.setting()
         booked = self.plan.releases()
         crude = crude_moments(gate, booked.crude, source, at)
-        where = self._range(gate, source, crude.n)
+        where = self._range(gate, kept(Narrow(source)), crude.n)
         what = moment_and_score(self.neighbours, where.middle, where.half)
         known = refined_moments(gate, booked.moments, source, at, crude, what)
         shape = self._shape(known, crude, where)
-        u = at.mapped(source, shape.kept, shape.preconditioner)
+        u = kept(at.mapped(source, shape.kept, shape.preconditioner))
         clip = self._clip(gate, u, shape)
         shape = self._stepped(gate, u, shape, clip)
         found = self._step(gate, booked.steps[-1], u, shape, clip)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.data.design import Design
-from dpinfer.data.source import Source
+from dpinfer.data.source import Source, kept
 from dpinfer.errors import BudgetError
 from dpinfer.fit.penalised.matrices import private_matrices
 from dpinfer.fit.penalised.plan import Mechanism, ObjectivePerturbation, Plan, default_penalty, hessian_noise
@@ -75,7 +75,7 @@ class Penalised:
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Estimate, matrices at the estimate, law of the error."""
-        risk, design, plan = self.risk(source.n), self.design, self.plan
+        source, risk, design, plan = kept(source), self.risk(source.n), self.design, self.plan
         first, *others = gate.entry.events
         assert isinstance(others[0], NoisySum)
         coef = gate.release(first, source, risk)

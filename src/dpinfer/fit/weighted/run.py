@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.data.source import Source
+from dpinfer.data.source import Source, kept
 from dpinfer.fit.geometry import InGeometry, crude_moments, in_units, published, refined_moments
 from dpinfer.fit.recipe import privacy
 from dpinfer.fit.weighted.plan import WEIGHTED, GeometryPlan, risk_of
@@ -80,7 +80,7 @@ class Weighted(InGeometry[GeometryPlan]):
         _, _, third, fourth = self.plan.releases()
         at, crude = self.setting(), self.plan.scales().crude
         most = source.n if self.neighbours.counted else shape.n + _NEVER * crude * self.design.norm2
-        u = at.mapped(source, shape.kept, shape.preconditioner)
+        u = kept(at.mapped(source, shape.kept, shape.preconditioner))
         risk = risk_of(self.plan.loss, third.share, self.neighbours, most, shape.centre)
         released = gate.release(third, u, risk)
         stacked = gate.release(fourth, u, risk.stacked_sum(released.value)).value

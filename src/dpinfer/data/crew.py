@@ -1,0 +1,151 @@
+"""Who works on blocks of rows: as many at once as there are cores, with results in order; and who watches.
+
+Within a block linear algebra has one thread, so that the same block gives the same bits on a machine with any number of
+cores.  What is watched is how far a pass is, never what it found.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+from dpinfer.errors import InputError
+
+T, R = TypeVar("T"), TypeVar("R")
+Watch = Callable[[str, float], None]
+
+_AHEAD = 3  # tasks a worker that wait or are done, at most
+
+_crew: ContextVar["_Crew | None"] = ContextVar("crew", default=None)
+_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+_step: ContextVar[str] = ContextVar("step", default="")
+
+
+def workers() -> int:
+    """How many blocks are worked on at once: ``DPINFER_THREADS``, or the cores that this process may use."""
+    asked = os.environ.get("DPINFER_THREADS", "")
+    if asked and not (asked.isascii() and asked.isdigit() and int(asked) > 0):
+        raise InputError("DPINFER_THREADS must be a whole number of at least 1: correct it, or unset it")
+    return int(asked) if asked else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+@contextmanager
+def at_work() -> Iterator[None]:
+    """Inside, blocks are worked on by all cores; linear algebra has one thread a block."""
+    crew = _Crew(workers())
+    token = _crew.set(crew)
+    try:
+        with _BLAS:
+            yield
+    finally:
+        _crew.reset(token)
+        crew.dismiss()
+
+
+@contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Inside, ``watch`` is told the step of a fit and which part of a pass over the rows is done."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """What the passes inside are for, in words that are public."""
+    token = _step.set(name)
+    try:
+        yield
+    finally:
+        _step.reset(token)
+
+
+def seen(done: float) -> None:
+    """Tell whoever watches which part of a pass is done."""
+    watch = _watch.get()
+    if watch is not None:
+        watch(_step.get(), min(done, 1.0))
+
+
+def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """What ``work`` makes of each item, in order; the items are taken as they are needed."""
+    crew = _crew.get()
+    if crew is None or crew.size == 1:
+        yield from map(work, items)
+        return
+    yield from crew.in_order(work, items)
+
+
+class _Crew:
+    """Threads that are there from the first pass with enough to do."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._pool: ThreadPoolExecutor | None = None
+
+    def in_order(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        items, begun = iter(items), []
+        for item in items:
+            begun.append(item)
+            if len(begun) > self.size:
+                break
+        else:
+            yield from map(work, begun)  # too little to share
+            return
+        self._pool = self._pool or ThreadPoolExecutor(self.size)
+        waiting: deque[Future[R]] = deque(self._pool.submit(work, item) for item in begun)
+        try:
+            for item in items:
+                waiting.append(self._pool.submit(work, item))
+                if len(waiting) > _AHEAD * self.size:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def dismiss(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+class _OneThread:
+    """One thread for linear algebra while anybody is inside; the setting is that of the whole process."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._limit = threading.Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limit.enter_context(_limit())
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.close()
+
+
+_BLAS = _OneThread()
+
+
+def _limit() -> AbstractContextManager[Any]:
+    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limit
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
