@@ -105,7 +105,7 @@ def test_a_cell_may_be_long(tmp_path):
 
 BROKEN = {
     "none.csv": (None, "there is no file .*none.csv': check the path"),
-    "t.xlsx": (b"x", "must end in .csv or .parquet"),
+    "t.docx": (b"x", "must end in .csv or .parquet"),
     "noend": (b"x", "must end in .csv or .parquet"),
     "empty.csv": (b"", "no readable CSV"),
     "head.csv": (b"\xff\xfe,age\n", "has no column 'ill'"),

@@ -130,7 +130,7 @@ BAD = {
     "not text": (3, "must be text such as"),
     "too long": ("ill ~ " + "age + " * 1000, "at most 5000 characters"),
     "high power": ("ill ~ (age + w)**99", "goes up to 9"),
-    "log of 0": ("ill ~ log(visits)", "visits goes from 0 to 50 in the schema: raise low in the schema, or use log1p"),
+    "log of 0": ("ill ~ log(visits)", "visits goes from 0 to 50 in the schema: raise low.*write log1p.visits"),
     "log of log": ("ill ~ log(log(`my column` + 1))", "needs values above 0"),
     "log1p": ("ill ~ log1p(w)", "raise low in the schema above -1"),
     "sqrt": ("ill ~ sqrt(w)", "raise low in the schema to 0 or more"),
@@ -150,7 +150,20 @@ BAD = {
     "attribute": ("ill ~ age.__class__()", "called by its name"),
     "np": ("ill ~ np.load(age)", "there is no function load"),
     "lambda": ("ill ~ I((lambda x: x)(age))", "called by its name"),
-    "comparison": ("ill ~ I(age > 3)", "is made of columns, numbers"),
+    "comparison": ("ill ~ I(age > 3)", 'add a column of true and false .* type = "boolean"'),
+    "comparison outside of I": ("ill ~ age > 3", "> compares.*add a column of true and false"),
+    "and": ("ill ~ I(age > 3 and w < 1)", "add a column of true and false"),
+    "everything": ("ill ~ .", r"name them, as in ill ~ age \+ w"),
+    "everything else": ("ill ~ . - age", r"name them, as in ill ~ age \+ w"),
+    "square": ("ill ~ age^2 + w", r"age\*\*2 stands for age alone, as in R: write I\(age \*\* 2\)"),
+    "square of a transform": ("ill ~ log(age)**2", r"write I\(log\(age\) \*\* 2\)"),
+    "scaled": ("ill ~ age/100", r"write I\(age / 100\)"),
+    "multiple": ("ill ~ 2*age", r"write I\(2 \* age\)"),
+    "left scaled": ("age/100 ~ w", r"exactly one outcome.*here I\(age / 100\)"),
+    "left squared": ("age^2 ~ w", r"exactly one outcome.*here I\(age \*\* 2\)"),
+    "equals": ("ill = age", "write ~ between"),
+    "factor of R": ("ill ~ factor(sex)", r"write C\(x\)"),
+    "log below 0": ("ill ~ log(age - 25)", r"write log\(age - 25 \+ 8\)"),
     "subscript": ("ill ~ I(age[0])", "abs, exp, log"),
     "walrus": ("ill ~ I((age := 3))", "abs, exp, log"),
     "two arguments": ("ill ~ log(age, 2)", "log takes one argument"),
@@ -242,3 +255,22 @@ def test_a_substitute_stands_for_what_is_missing():
 def test_large_powers_are_refused_at_once(formula):
     with pytest.raises(dp.InputError, match="up to 9"):
         parse(formula, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("as_in_r", "as_in_python"),
+    [
+        ("I(age^2)", "I(age**2)"),
+        ("I((age - 50)^2)", "I((age - 50)**2)"),
+        ("(age + w)^2", "(age + w)**2"),
+        ("I(`my column`^2)", "I(`my column`**2)"),
+    ],
+)
+def test_a_power_as_in_r(as_in_r, as_in_python):
+    ours, theirs = (parse(f"ill ~ {term}", SCHEMA)[1] for term in (as_in_r, as_in_python))
+    assert ours == theirs
+
+
+def test_a_hat_in_quotes_is_no_power():
+    schema = dp.Schema.parse(TEXT.replace('["f", "m"]', '["f", "m^2"]'))
+    assert [block.names for block in parse("ill ~ C(sex, 'm^2')", schema)[1].blocks] == [("sex[f]",)]

@@ -164,7 +164,7 @@ BAD = {
     "both sides, as a factor": ("I(k + age) ~ C(k)", "'k' stands on both sides"),
     "both sides, an outcome": ("log(cost + 11) ~ cost", "'cost' is an outcome.*cannot stand on the right of ~"),
     "another outcome on the right": ("age ~ cost", "'cost' is an outcome.*cannot stand on the right of ~"),
-    "log of 0": ("log(visits) ~ w", "visits goes from 0 to 50 in the schema: raise low in the schema, or use log1p"),
+    "log of 0": ("log(visits) ~ w", "visits goes from 0 to 50 in the schema: raise low.*write log1p.visits"),
     "log of a negative": ("log(cost) ~ w", "cost goes from -10 to 30 in the schema: raise low"),
     "sqrt": ("sqrt(cost) ~ w", "raise low in the schema to 0 or more"),
     "division": ("I(age / visits) ~ w", "leave 0 out"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import dpinfer as dp
 from dpinfer.data.columns import Category, Number, Outcome
 from dpinfer.data.formula import parse
+from dpinfer.data.spelling import tidy
 from dpinfer.data.table import open_table, read, read_labels
 from tables import SCHEMA, TEXT, table
 
@@ -139,6 +140,7 @@ def test_missing_schema(tmp_path):
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 names = words.filter(bool)
+levels = st.lists(words, min_size=2, unique_by=tidy)
 reals = st.floats(-1e9, 1e9)
 columns = st.one_of(
     st.builds(lambda n, x, s: Number(n, x, x + 1, s, unit=s, centre=x, scale=2.0, missing=x), names, reals, words),
@@ -146,7 +148,7 @@ columns = st.one_of(
         lambda n, k: Number(n, k, k + 3, kind="integer", levels=(k, k + 1), reference=k), names, st.integers(0, 9)
     ),
     st.builds(lambda n, m: Number(n, 0.0, 1.0, kind="boolean", missing=m), names, st.sampled_from([None, 0.0, 1.0])),
-    st.builds(lambda n, u: Category(n, tuple(u), u[0], missing=u[-1]), names, st.lists(words, min_size=2, unique=True)),
+    st.builds(lambda n, u: Category(n, tuple(u), u[0], missing=u[-1]), names, levels),
     st.builds(lambda n, s: Category(n, (True, False), False, s, s), names, words),
     st.builds(lambda n, x: Outcome(n, low=x, high=x + 2), names, reals),
     st.builds(lambda n: Outcome(n, (0, 1)), names),

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from reprlib import repr as short
 from typing import Any
 
+from dpinfer.data.spelling import tidied
 from dpinfer.errors import InputError
 
 Level = str | int | bool
@@ -77,6 +78,8 @@ class Category:
     missing: Level | None = None
 
     def __post_init__(self) -> None:
+        for key in ("levels", "reference", "missing"):
+            object.__setattr__(self, key, tidied(getattr(self, key)))
         require_levels(self.name, self.levels)
         require_member(self.name, "reference", self.reference, self.levels)
         if self.missing is not None:
@@ -99,6 +102,7 @@ class Outcome:
     unit: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tidied(self.levels))
         if self.low is None and self.high is None:
             require_levels(self.name, self.levels)
             if len(self.levels) != 2:
@@ -144,9 +148,9 @@ def require_levels(name: str, levels: tuple[Any, ...]) -> None:
     """Two or more different levels of one type."""
     kinds = {type(level) for level in levels}
     if not kinds <= {str, int, bool} or len(kinds) != 1 or len(set(levels)) != len(levels) or len(levels) < 2:
-        raise fault(
-            name, "levels", "levels must be two or more different levels, all text, all integers or all booleans"
-        )
+        same = " (white space around a text and how its accents are stored make no difference)" if str in kinds else ""
+        what = "levels must be two or more different levels, all text, all integers or all booleans"
+        raise fault(name, "levels", what + same)
 
 
 def require_member(name: str, key: str, value: Any, levels: tuple[Level, ...]) -> None:

@@ -65,7 +65,7 @@ def apply(operation: str, text: str, *arguments: Expression) -> Expression:
     except OverflowError:
         low, high = -math.inf, math.inf
     except _DomainError as fault:
-        raise InputError(f"{text} {fault}, but {_range(arguments[-1])}: {_REMEDIES[operation]}") from None
+        raise InputError(f"{text} {fault}, but {_range(arguments[-1])}: {_remedy(operation, arguments[-1])}") from None
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InputError(f"{text} is too large for double precision: tighten low and high of its column in the schema")
     return Expression(text, low, high, operation, arguments)
@@ -86,6 +86,14 @@ class _DomainError(Exception):
 def _range(argument: Expression) -> str:
     where = " in the schema" if argument.column is not None else ""
     return f"{argument.text} goes from {argument.low:g} to {argument.high:g}{where}"
+
+
+def _remedy(operation: str, argument: Expression) -> str:
+    """What to write where an operation is not defined on the whole range of its argument."""
+    if operation in _REMEDIES:
+        return _REMEDIES[operation]
+    enough = f"log1p({argument.text})" if argument.low > -1 else f"{operation}({argument.text} + {1 - argument.low:g})"
+    return f"raise low in the schema, or write {enough}"
 
 
 def _monotone(function: Callable[[float], float], above: float = -math.inf) -> OfIntervals:
@@ -144,11 +152,7 @@ _OPERATIONS: dict[str, tuple[Callable[..., Array], OfIntervals]] = {
 FUNCTIONS = frozenset({"I", "log", "log2", "log10", "log1p", "sqrt", "exp", "abs"})
 """What a formula may call with one argument."""
 
-_ABOVE = "raise low in the schema, or use log1p"
 _REMEDIES = {
-    "log": _ABOVE,
-    "log2": _ABOVE,
-    "log10": _ABOVE,
     "log1p": "raise low in the schema above -1",
     "sqrt": "raise low in the schema to 0 or more",
     "/": "divide by something whose bounds in the schema leave 0 out",

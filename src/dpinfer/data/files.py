@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from dpinfer.data import lines
+from dpinfer.data import formats, lines
 from dpinfer.data.columns import Ids, Number, Wanted, near
 from dpinfer.errors import InputError
 
@@ -71,7 +71,8 @@ def types(path: str | PathLike[str]) -> list[tuple[str, Any]]:
     """Names of the columns of a file with their Arrow types, or None in a CSV file, which has none."""
     path, kind = _file(path)
     if kind == "CSV":
-        return [(name, None) for name in _checked(path, kind, lambda: _first_line(path))]
+        names = formats.separated(path.name, _checked(path, kind, lambda: _first_line(path)))
+        return [(name, None) for name in names]
     fields = _checked(path, kind, lambda: list(_schema(path, kind)))
     return [(field.name, field.type) for field in fields]
 
@@ -88,9 +89,7 @@ def _file(path: str | PathLike[str]) -> tuple[Path, str]:
     path = Path(path)
     ends = [end for end in _KINDS if path.name.lower().endswith(end)]
     if not ends:
-        raise InputError(
-            f"the table {path.name!r} must end in .csv or .parquet, or in {', '.join(sorted(set(_KINDS) - _COMMON))}"
-        )
+        raise formats.refusal(path.name, _KINDS)
     try:
         found = path.is_file()
     except (OSError, ValueError):
@@ -98,9 +97,6 @@ def _file(path: str | PathLike[str]) -> tuple[Path, str]:
     if not found:
         raise InputError(f"there is no file {str(path)!r}: check the path")
     return path, _KINDS[ends[0]]
-
-
-_COMMON = {".csv", ".parquet"}
 
 
 def _checked(path: Path, kind: str, act: Callable[[], Any]) -> Any:
@@ -262,7 +258,11 @@ def _one_by_one(block: bytes, width: int, places: dict[int, Wanted]) -> "pa.Tabl
 
 
 def _cells(cells: "pa.ChunkedArray", column: Wanted) -> "pa.ChunkedArray":
-    """Text, booleans or numbers, as the schema says; null where a cell is none of them."""
+    """Text, booleans or numbers, as the schema says; null where a cell is none of them.  No id has blanks around it."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if isinstance(column, Ids):
+        return pc.utf8_trim_whitespace(cells)
     if _boolean(column):
         return _booleans(cells)
     return _numbers(cells) if _numeric(column) else cells

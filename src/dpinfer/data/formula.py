@@ -15,6 +15,8 @@ from dpinfer.data.columns import Category, Column, Number, Outcome, near
 from dpinfer.data.expressions import FUNCTIONS, Expression, apply, constant, of_column, require_spread
 from dpinfer.data.response import Response, explained
 from dpinfer.data.schema import Schema
+from dpinfer.data.spelling import tidied
+from dpinfer.data.syntax import INSTEAD, NO_COMPARISON, ONE_OUTCOME, check
 from dpinfer.data.terms import Factor, Part, Terms, plain_part
 from dpinfer.errors import InputError
 
@@ -29,7 +31,7 @@ def parse(formula: str, schema: Schema | None) -> tuple[Response, Terms]:
     """``response ~ terms``: every name a column of the schema, every transform public."""
     if not isinstance(schema, Schema):
         raise InputError("a formula needs schema=, for example dp.Schema.read('schema.toml')")
-    left, right = _sides(formula)
+    left, right = _sides(formula, schema)
     try:
         response = _response(left, schema)
         parts = [_term(factors, schema) for factors in right if factors != _ONE]
@@ -48,7 +50,7 @@ _Side = list[tuple[tuple[str, str], ...]]
 _ONE = (("1", "literal"),)
 
 
-def _sides(formula: str) -> tuple[_Side, _Side]:
+def _sides(formula: str, schema: Schema) -> tuple[_Side, _Side]:
     """Left and right side: terms, each a tuple of factors (text, how formulaic would evaluate it)."""
     from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415  (heavy: loaded when a formula is used)
 
@@ -56,24 +58,21 @@ def _sides(formula: str) -> tuple[_Side, _Side]:
         raise InputError(f"the formula must be text such as 'outcome ~ a + b', of at most {_LONGEST} characters")
     if _MANY.search(formula):
         raise InputError("the formula cannot be read: a power goes up to 9, as in (a + b + c)**2 or I(a**2)")
-    parser = DefaultFormulaParser()
+    parser, formula = DefaultFormulaParser(), _HAT.sub(lambda hat: "**" if hat[0] == "^" else hat[0], formula)
     try:
-        tokens = list(parser.get_tokens(formula))
+        check(formula, [(t.token, t.kind.value) for t in parser.get_tokens(formula)], _explainable(schema))
         parsed = parser.get_terms(formula)
+    except InputError:
+        raise
     except Exception as fault:  # of many types: the parser trips over odd tokens
         line = re.sub(r"\x1b\[[0-9;]*m", "", str(fault)).strip().partition("\n")[0]
         raise InputError(f"the formula cannot be read: {line or type(fault).__name__}") from None
     if not hasattr(parsed, "lhs"):
         raise InputError("the formula has no outcome: write 'outcome ~ terms'")
-    if next(token.token for token in tokens if token.kind.value == "operator") != "~":
-        raise InputError(_ONE_OUTCOME)  # the parser has an algebra of terms on the left, too: y - x is y
     return _factors(parsed.lhs), _factors(parsed.rhs)
 
 
-_ONE_OUTCOME = (
-    "the formula needs exactly one outcome on the left of ~: the name of a column, or a transform such as log(y) or "
-    "I(a - b)"
-)
+_HAT = re.compile(r"""`[^`]*`|"[^"]*"|'[^']*'|\^""")  # R's sign of a power; for Python it binds less than a sum
 _MANY = re.compile(r"(\*\*|\^)[\s(+]*[0-9]*[1-9][0-9]")
 
 
@@ -89,7 +88,7 @@ def _factors(side: Any) -> _Side:
 def _response(side: _Side, schema: Schema) -> Response:
     """The left side: an outcome with two levels, or a number within public bounds."""
     if len(side) != 1 or len(side[0]) != 1 or side[0][0][1] == "literal":
-        raise InputError(_ONE_OUTCOME)
+        raise InputError(ONE_OUTCOME)
     text, method = side[0][0]
     if method == "lookup":
         column = _column(schema, text)
@@ -120,6 +119,11 @@ def _column(schema: Schema, name: str) -> Column:
     if name and name in told:
         raise InputError(f"{name!r} {told[name]} in the schema and cannot stand in a formula: leave it out")
     return schema[name]
+
+
+def _explainable(schema: Schema) -> list[str]:
+    own = (schema.whom.column, schema.whom.weights)
+    return [name for name, column in schema.columns.items() if name not in own and not isinstance(column, Outcome)]
 
 
 def _explaining(schema: Schema, name: str) -> Number | Category:
@@ -181,14 +185,16 @@ class _Walk:
                 return apply(_OPERATORS[type(operator)], text, self._number(left), self._number(right))
             case ast.Call():
                 return self._call(node)
+            case ast.Compare() | ast.BoolOp() | ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
+                raise self._refused(f"it {NO_COMPARISON}")
         raise self._refused(f"a transform is made of columns, numbers, + - * / ** and {_CALLABLE}")
 
     def _call(self, node: ast.Call) -> Expression:
         name = self._called(node)
         if name in _LEARNED:
             raise self._refused(f"{name} learns from the values, which is not private: use a public transform")
-        if name == "Q":
-            raise self._refused("write a name with spaces in backticks, as in `my column`")
+        if name in INSTEAD:
+            raise self._refused(f"write {INSTEAD[name]}")
         if name == "C":
             raise self._refused("C makes a factor, and only a number can stand here")
         if name not in FUNCTIONS | {"scale"}:
@@ -230,9 +236,10 @@ class _Walk:
             node = next(iter([*node.args, *(keyword.value for keyword in node.keywords)]), node)
         if not isinstance(node, ast.Constant):
             raise self._refused("a reference level is written as it is in the schema, text in quotes")
-        if type(node.value) is not type(levels[0]) or node.value not in levels:
-            raise self._refused(f"{short(node.value)} is not a level: {near(node.value, levels)}")
-        return node.value
+        level = tidied(node.value)
+        if type(level) is not type(levels[0]) or level not in levels:
+            raise self._refused(f"{short(level)} is not a level: {near(level, levels)}")
+        return level
 
     def _numeric(self, node: ast.expr) -> Number:
         column = self.column(self._name(node))

@@ -61,10 +61,10 @@ def blocks(file: Readable) -> Iterator[bytes]:
 
 
 def names(line: bytes) -> list[str] | None:
-    """The cells of the first line, with what is no UTF-8 escaped; None if it is malformed."""
+    """The cells of the first line without blanks around them, what is no UTF-8 escaped; None if it is malformed."""
     line = line.removeprefix(MARK).removesuffix(b"\n").removesuffix(b"\r")
     found = None if b"\0" in line or b"\r" in line else split(line)
-    return None if found is None else [cell.decode("utf-8", errors="surrogateescape") for cell in found]
+    return None if found is None else [cell.decode("utf-8", errors="surrogateescape").strip() for cell in found]
 
 
 def split(line: bytes) -> list[bytes] | None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from narwhals import dependencies as libraries
 
 from dpinfer.data.columns import Level
+from dpinfer.data.spelling import tidied
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 
@@ -107,10 +108,15 @@ def to_places(cells: Cells, levels: Sequence[Level]) -> Codes | None:
 
 
 def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
-    """The place of each value of an array among the levels; their number for anything else."""
-    if values.dtype.kind == "O":
-        found, plain = {level: j for j, level in enumerate(levels)}, NUMBERS | BOOLEANS | TEXTS
-        each = [found.get(value, len(levels)) if type(value) in plain else len(levels) for value in values.flat]
+    """The place of each value of an array among the levels; their number for anything else.
+
+    Texts are the same up to white space around them and to how accents are stored.
+    """
+    text = isinstance(levels[0], str)
+    if text or values.dtype.kind == "O":
+        found, plain = {tidied(level): j for j, level in enumerate(levels)}, TEXTS if text else NUMBERS | BOOLEANS
+        cells = values.astype(object).flat
+        each = [found.get(tidied(cell), len(levels)) if type(cell) in plain else len(levels) for cell in cells]
         return np.array(each, dtype=np.intp).reshape(values.shape)
     codes = np.full(values.shape, len(levels))
     for j, level in enumerate(levels):
@@ -240,10 +246,14 @@ def _text_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | Non
         return None
     as_it_is = column.dtype == nw.String and str(arrow) != "string_view"  # which Arrow does not compare
     texts = column if as_it_is else column.cast(nw.String)
-    codes = np.full(len(column), len(levels))
-    for j, level in enumerate(levels):
-        codes[np.asarray((texts == level).fill_null(False).to_numpy(), dtype=bool)] = j
-    return codes
+    if getattr(getattr(native, "dtype", None), "storage", "") == "python":  # may hold what Arrow cannot
+        return match(objects(native.to_list()), levels)
+    stored = texts.to_native() if hasattr(texts.to_native(), "dictionary_encode") else texts.to_arrow()
+    coded = stored.dictionary_encode()
+    coded = coded.combine_chunks() if hasattr(coded, "chunks") else coded
+    known = [text.decode(errors="surrogateescape") for text in coded.dictionary.cast("large_binary").to_pylist()]
+    places = np.append(match(objects(known), levels), len(levels))
+    return np.asarray(places[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
 
 
 def type_of(column: nw.Series[Any]) -> nw.dtypes.DType:

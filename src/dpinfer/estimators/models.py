@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from dpinfer.data.columns import Level
 from dpinfer.data.design import UNSCALED, Design, Scale
 from dpinfer.data.response import Response
+from dpinfer.data.spelling import tidied
 from dpinfer.data.values import numbers, places
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import LinearModel, vector
@@ -41,7 +42,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     def _declare(self, response: Response | None) -> Scale:
         declared = np.asarray(self.classes if response is None else response.levels)
-        if declared.shape != (2,) or declared[0] == declared[1]:
+        if declared.shape != (2,) or len(set(tidied(tuple(declared.tolist())))) < 2:
             raise InputError("declare two different classes=(negative, positive)")
         self.classes_ = declared
         return UNSCALED
