@@ -37,7 +37,7 @@ def block(native, head=AVERAGE, formula="y ~ a + b", **options):
     """The rows that a fit would use, and the number that it would book."""
     model = dp.LogisticRegression(formula, schema=schema(head), budget=ZCDP, **options)
     source = model.read(native)[1]
-    return source.n, source.read().block
+    return source.n, source.rows().block
 
 
 def same(first, second):
@@ -133,7 +133,7 @@ def test_the_order_of_rows_does_not_matter(head):
     totals = []
     for frame in (SMALL, SMALL.sample(frac=1, random_state=1), SMALL.sort_values("person")):
         model = dp.LogisticRegression("y ~ a + b", schema=schema(head), budget=ZCDP)
-        source = model.read(frame)[1].read()
+        source = model.read(frame)[1].rows()
         outer = source.total(lambda some: some.outer(some.shares * some.labels).ravel())
         totals.append(np.concatenate([source.total(second_moment(Neighbours.REPLACE_UNIT).of_block), outer]))
     assert np.allclose(totals, totals[0], rtol=1e-12, atol=1e-12)

@@ -51,7 +51,7 @@ def load(name: str, folder: Path) -> Data:
         terms = [Number(column, *limits) for column, limits in bounds.items()]
         terms += [factor(table, column) for column in factors]
     design, pending = read(table, Response(Outcome("outcome", (False, True))), Terms.plain(terms), "margin")
-    source = pending.read()
+    source = pending.rows()
     return Data(source.block.rows, source.block.labels, design)
 
 

@@ -47,7 +47,7 @@ def load(name: str, folder: Path) -> Data:
     asked = _synthetic(name) if name.startswith("syn_") else _READERS[name.partition("_")[0]](name, folder)
     response = Response(of_column(Number("outcome", *asked.outcome)))
     design, pending = read(asked.table, response, Terms.plain(asked.terms()), "residual")
-    block = pending.read().block
+    block = pending.rows().block
     return Data(block.rows, block.labels, design)
 
 

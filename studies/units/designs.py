@@ -70,7 +70,7 @@ def load(name: str, folder: Path) -> People:
     else:
         response, kind = Response(of_column(Number("outcome", *asked.limits))), "residual"
     design, pending = read(asked.table, response, Terms.plain(asked.terms), kind)
-    return People(pending.read(), identities("ids", asked.ids, len(asked.table)), design)
+    return People(pending.rows(), identities("ids", asked.ids, len(asked.table)), design)
 
 
 def _numbers(limits: Mapping[str, tuple[float, float]]) -> list[Number | Category]:

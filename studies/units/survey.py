@@ -92,7 +92,7 @@ def survey(cell: Survey, index: int) -> dict[str, Any]:
         asked = (sample.x, sample.y, ids, sample.weights if weighted else None)
         result = model.fit(*asked).result_
         design, pending = model.read(*asked)
-        block = pending.read().block
+        block = pending.rows().block
         rows = Block(block.rows * np.sqrt(design.norm2), block.labels, block.shares, block.shares, block.starts)
         assert result.geometry is not None
         truth = TRUTH.copy()

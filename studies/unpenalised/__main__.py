@@ -28,7 +28,7 @@ TRUTH = np.array([2.0, -1.0, 0.5, 0.0, 1.0, -0.5])
 def populations() -> Iterator[tuple[str, dict[str, Any]]]:
     """Name and arguments of a study for each population."""
     demo = dp.datasets.rand_hie()
-    source = read(demo.table, *parse(demo.formula, demo.schema), "margin")[1].read()
+    source = read(demo.table, *parse(demo.formula, demo.schema), "margin")[1].rows()
     for times in (1, 5):
         rows, labels = np.tile(source.block.rows, (times, 1)), np.tile(source.block.labels, times)
         yield f"RAND HIE, n = {len(rows):,}", {"X": rows, "y": labels}

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpinfer.audit import grid_evidence, representable
-from dpinfer.data.source import mapped
+from dpinfer.data.changed import Mapped
 from dpinfer.maths.laws import NO_NOISE
 from dpinfer.maths.minimise import minimum
 from dpinfer.neighbours import Neighbours
@@ -136,6 +136,6 @@ class Transcript:
 
 def of_transcript(out, source):
     """The same for a fit in a private geometry: its last release, both matrices, at its own coefficients."""
-    noise = out.value - mapped(source, out.matrix, Neighbours.REPLACE).total(out.what.of_block)
+    noise = out.value - Mapped(source, out.matrix, Neighbours.REPLACE).total(out.what.of_block)
     scale = out.booked.noise(out.what).scale
     return grid_evidence(noise, scale, np.spacing(np.hypot(out.value, scale)))

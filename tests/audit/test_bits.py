@@ -28,7 +28,8 @@ from audit.attack import (
 )  # fmt: skip
 from dpinfer.audit import grid_evidence
 from dpinfer.data.design import Design
-from dpinfer.data.source import Rows, mapped
+from dpinfer.data.changed import Mapped
+from dpinfer.data.source import Rows
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import BoundedSum, moment_and_score
@@ -184,10 +185,10 @@ def fitted_score(runs, monkeypatch, gate, n=20_000, d=9):
 
     def through(source, matrix, neighbours):
         seen["matrix"] = matrix
-        return mapped(source, matrix, neighbours)
+        return Mapped(source, matrix, neighbours)
 
     monkeypatch.setattr(dpinfer.fit.recipe, "Gate", Open)
-    monkeypatch.setattr(dpinfer.fit.geometry, "mapped", through)
+    monkeypatch.setattr(dpinfer.fit.geometry, "Mapped", through)
 
     def release(truth, seed):
         dp.LogisticRegression(bounds=(-1, 1), budget=budget, insecure_seed=seed).fit(*pair[truth])

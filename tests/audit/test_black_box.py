@@ -14,7 +14,8 @@ from scipy.stats import beta
 import dpinfer as dp
 import dpinfer.privacy.gate
 from dpinfer.data.design import Design
-from dpinfer.data.source import Mapped, Rows
+from dpinfer.data.changed import Changed
+from dpinfer.data.source import Rows
 from dpinfer.fit.geometry import crude_moments, refined_moments
 from dpinfer.fit.linear.run import Linear
 from dpinfer.fit.penalised.matrices import private_matrices
@@ -66,7 +67,7 @@ class Twin:
 
 
 def neighbour(source):
-    return replace(source, source=source.source.other) if isinstance(source, Mapped) else source.other
+    return replace(source, source=source.source.other) if isinstance(source, Changed) else source.other
 
 
 class Suspicious(Gate):

@@ -1,5 +1,6 @@
 """A search for a record that moves a float sum by more than its bound, in exact rational arithmetic."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -45,7 +46,7 @@ def longest(rows):
 
 
 DIMENSIONS = (1, 2, 3, 9, 40)
-BARE = (2, 3, 9, 40)
+BARE = (2, 9, 40)
 """Where the root of the public scaling is rounded down, so that rows leave the ball without the shrinking factor."""
 
 
@@ -67,7 +68,7 @@ def test_encoded_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
     beyond = np.vstack([corners, np.nextafter(corners, HUGE), wild_rows(d, d)])
     assert longest(design.rows(beyond)) <= 1
     monkeypatch.setattr("dpinfer.data.design.shrunk", lambda dim: 1.0)
-    assert (longest(design.rows(beyond)) > 1) == (d in BARE)
+    assert (longest(replace(design).rows(beyond)) > 1) == (d in BARE)
 
 
 def wild_matrices(d, seed):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.data import files, lines
+from dpinfer.data import files, lines, texts
 
 SCHEMA = dp.Schema.parse("""
 [columns.y]
@@ -242,13 +242,13 @@ def test_should_arrow_have_a_rule_of_its_own(write, monkeypatch):
     """Then the lines are read one by one, with the same outcome."""
     path = write(HEADER + b"\n".join(at(RECORDS, 5, DEFECTS["stray quote"])))
     expected = rows(path)
-    monkeypatch.setattr(files, "_parsed", lambda *_: None)
+    monkeypatch.setattr(texts, "_parsed", lambda *_: None)
     assert rows(path) == expected == at(CLEAN, 5, GONE)
 
 
 def test_a_long_line_is_no_exception(write, monkeypatch):
     """It is longer than what a thread of the reader takes at once, and still read at once with the others."""
-    monkeypatch.setattr(files, "_one_by_one", None)
+    monkeypatch.setattr(texts, "_one_by_one", None)
     assert rows(write(HEADER + b'1,"' + b"x," * 2**20 + b'",p,1\n' + RECORDS[0])) == [
         {"y": True, "a": 1.0, "t": "p"},
         CLEAN[0],

@@ -80,8 +80,8 @@ def test_a_transform_is_the_column_transformed_beforehand(left, right):
     frame, schema = beforehand("z", *SAME[left])
     ours, theirs = (f"{side} ~ {right}" for side in (left, "z"))
     (here, mine), (there, other) = (read(frame, *parse(formula, schema), "residual") for formula in (ours, theirs))
-    assert np.array_equal(mine.read().block.rows, other.read().block.rows)
-    assert np.allclose(mine.read().block.labels, other.read().block.labels, rtol=0, atol=1e-12)
+    assert np.array_equal(mine.rows().block.rows, other.rows().block.rows)
+    assert np.allclose(mine.rows().block.labels, other.rows().block.labels, rtol=0, atol=1e-12)
     assert (here.outcome.centre, here.outcome.half) == pytest.approx((there.outcome.centre, there.outcome.half))
     for cls, budget in itertools.product((dp.HuberRegression, dp.QuantileRegression), (dp.NoPrivacy(), dp.ZCDP(0.5))):
         options = {"schema": schema, "budget": budget, "penalty": 0.05, "insecure_seed": 3}
@@ -105,12 +105,12 @@ def test_what_cannot_be_encoded_is_a_zero_row(make):
     text = TEXT.replace("high = 50", "high = 50\nmissing = 3").replace("high = 4", "high = 4\nmissing = 1")
     cells = {"visits": [1.0, None, 1.5, np.inf, 5.0, 2.0], "w": [0.0, 1.0, 1.0, 1.0, None, 2.0], "age": [30.0] * 6}
     for schema in (SCHEMA, dp.Schema.parse(text)):
-        source = read(make(cells), *parse("log1p(visits) ~ age", schema), "residual")[1].read()
+        source = read(make(cells), *parse("log1p(visits) ~ age", schema), "residual")[1].rows()
         assert (source.block.rows != 0).any(axis=1).tolist() == [True, False, False, False, True, True]
-        source = read(make(cells), *parse("I(visits + w) ~ age", schema), "residual")[1].read()
+        source = read(make(cells), *parse("I(visits + w) ~ age", schema), "residual")[1].rows()
         assert (source.block.rows != 0).any(axis=1).tolist() == [True, False, False, False, False, True]
         assert source.n == 6
-    right = read(make(cells), *parse("age ~ visits", dp.Schema.parse(text)), "residual")[1].read()
+    right = read(make(cells), *parse("age ~ visits", dp.Schema.parse(text)), "residual")[1].rows()
     assert (right.block.rows != 0).any(axis=1).all()
 
 
@@ -131,8 +131,8 @@ def test_files_give_the_records_of_the_table(name, formula, tmp_path):
     assert files.read(tmp_path / name, columns).column_names == [column.name for column in columns]
     (_, ours), (_, theirs) = (read(data, response, terms, "residual") for data in (tmp_path / name, TABLE))
     assert ours.n == theirs.n == 500
-    assert np.array_equal(ours.read().block.rows, theirs.read().block.rows)
-    assert np.array_equal(ours.read().block.labels, theirs.read().block.labels)
+    assert np.array_equal(ours.rows().block.rows, theirs.rows().block.rows)
+    assert np.array_equal(ours.rows().block.labels, theirs.rows().block.labels)
 
 
 def test_only_the_columns_of_the_formula_are_needed(tmp_path):
@@ -226,7 +226,7 @@ def test_no_value_raises_and_every_outcome_is_bounded(records):
         response, terms = parse(f"{left} ~ {right}", SCHEMA)
         with warnings.catch_warnings(), np.errstate(all="raise"):
             warnings.simplefilter("error")
-            block = read(frame, response, terms, "residual")[1].read().block
+            block = read(frame, response, terms, "residual")[1].rows().block
             labels = read_labels(open_table(frame, ()), response)
         known = np.isfinite(labels)
         assert (np.abs(block.labels) <= 1).all()

@@ -280,7 +280,7 @@ def test_numeric_outcomes_are_scaled():
     assert np.array_equal(raw, [-10.0, 10.0, 30.0, 30.0, np.nan, np.nan], equal_nan=True)
     for formula, known in (("cost ~ w", [-1.0, 0.0, 1.0, 1.0]), ("cost ~ w - 1", [-1 / 3, 1 / 3, 1.0, 1.0])):
         design, pending = read(values.assign(w=0.5), *parse(formula, SCHEMA), "residual")
-        source = pending.read()
+        source = pending.rows()
         assert np.allclose(source.block.labels, [*known, 0.0, 0.0])
         assert (source.block.rows[4:] == 0).all()
         assert (source.block.rows[:4] != 0).any(axis=1).all()

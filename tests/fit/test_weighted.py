@@ -17,7 +17,8 @@ import dpinfer as dp
 from dpinfer.cli.screen import coefficients
 from dpinfer.data.columns import Category, Number
 from dpinfer.data.design import Design
-from dpinfer.data.source import Mapped, Rows, mapped
+from dpinfer.data.changed import Mapped, kept
+from dpinfer.data.source import Rows
 from dpinfer.fit import recipe
 from dpinfer.fit.weighted.plan import TARGETS, risk_of
 from dpinfer.fit.weighted.run import Weighted
@@ -85,8 +86,9 @@ def test_rows_are_mapped_the_same_in_memory_and_block_by_block():
     total = lambda block: (block.weights * block.labels) @ block.rows  # noqa: E731
     lazy = Mapped(source, 9 * matrix, Neighbours.REPLACE)
     assert (lazy.n, lazy.dim) == (3000, 2)
-    assert np.allclose(lazy.total(total), mapped(source, 9 * matrix, Neighbours.REPLACE).total(total))
-    assert isinstance(mapped(lazy, np.eye(2), Neighbours.REPLACE), Mapped)
+    assert isinstance(kept(lazy), Rows)
+    assert np.array_equal(lazy.total(total), kept(lazy).total(total))
+    assert np.allclose(lazy.total(total), Rows(source.block.mapped(9 * matrix, Neighbours.REPLACE)).total(total))
 
 
 class Recorder(Gate):

@@ -32,7 +32,7 @@ levels = ["x", "y", "z"]
 """)
 FORMULA = "y ~ a + b"
 DESIGN, PENDING = read(TABLE, *parse(FORMULA, SCHEMA), "margin")
-SOURCE = PENDING.read()
+SOURCE = PENDING.rows()
 
 
 def study(budget=None, **options):

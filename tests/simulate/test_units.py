@@ -74,7 +74,7 @@ def test_the_stated_estimand_is_that_of_statsmodels(rows, weighted):
     data = (X, Y, IDS, OMEGA if weighted else None)
     result = asked.fit(*data).result_
     design, pending = asked.read(*data)
-    block = pending.read().block
+    block = pending.rows().block
     people = Block(block.rows * np.sqrt(design.norm2), block.labels, block.shares, block.shares, block.starts)
     about = stated(result, design, people)
     omega = OMEGA if weighted else np.ones(N)
@@ -152,7 +152,7 @@ def population_of(pending):
             drawn = super().sample(seed, replicate).block
             return Rows(Block(drawn.rows, drawn.labels))
 
-    block = pending.read().counted(1.0, IDS).block
+    block = pending.rows().counted(1.0, IDS).block
     return Blind(block.rows, block.labels, np.ones(len(block)), None, 1.0, block.starts)
 
 

@@ -18,7 +18,8 @@ from threadpoolctl import ThreadpoolController
 
 from dpinfer.errors import InputError
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 Watch = Callable[[str, float], None]
 
 _AHEAD = 3  # tasks a worker that wait or are done, at most

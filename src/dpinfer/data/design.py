@@ -145,7 +145,7 @@ class Design:
         tall = len(facts.low)
         for start in range(0, len(values), tall):
             some = slice(start, start + tall)
-            facts.encode(values[some], rows[some, first:])
+            facts.encode(np.ascontiguousarray(values[some]), rows[some, first:])
         if not np.isfinite(values.sum()):  # a sum of large numbers may overflow, which takes time and nothing else
             rows[~np.isfinite(values).all(axis=1)] = 0.0
         return rows

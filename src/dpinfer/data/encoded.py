@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -27,8 +28,8 @@ class Raw:
     weights: Array | None = None
 
     def __getitem__(self, some: slice) -> "Raw":
-        ids, weights = (part if part is None else part[some] for part in (self.ids, self.weights))
-        return Raw(self.values[some], self.labels[some], ids, weights)
+        ids = None if self.ids is None else self.ids[some]
+        return Raw(self.values[some], self.labels[some], ids, None if self.weights is None else self.weights[some])
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,19 +85,15 @@ class Encoded(Blocks):
         """As asked."""
         return self.memory
 
-    @property
-    def block(self) -> Block:
-        """All rows, in memory."""
-        return self.gathered(lambda block: block, self.dim).block
-
     def pieces(self) -> Iterator[Piece]:
         """Each as it is read."""
         start, size = 0, self.piece_size
         for read in self.read(size):
-            yield Piece(start, lambda read=read: self._blocks(read()))
+            yield Piece(start, partial(self._blocks, read))
             start += size
 
-    def _blocks(self, raw: Raw) -> Iterator[Block]:
+    def _blocks(self, read: Callable[[], Raw]) -> Iterator[Block]:
+        raw = read()
         for first, last in cuts(len(raw.values), self.height):
             yield self.encoding.block(raw[first:last])
 
@@ -108,7 +105,7 @@ def in_memory(raw: Raw, encoding: Encoding) -> Blocks:
         return Rows(encoding.block(raw), encoding.unit.number)
 
     def read(size: int) -> Iterator[Callable[[], Raw]]:
-        yield from (lambda some=slice(a, b): raw[some] for a, b in cuts(n, size))
+        yield from (partial(raw.__getitem__, slice(first, last)) for first, last in cuts(n, size))
 
     return Encoded(n, encoding, read)
 

@@ -1,22 +1,21 @@
-"""CSV, Parquet and Arrow files as Arrow tables: only the columns that are asked for are read.
+"""CSV, Parquet and Arrow files as Arrow tables, some rows at a time: only the columns that are asked for are read.
 
-A CSV file has no types, so its cells are read by the types of the schema: a cell that does not fit is a missing value.
-Of a line that is no row of the table (`dpinfer.data.lines`) all cells are missing.
-An error speaks of the file and its columns, never of a value.
+A table may be one file, a folder of files of one kind, or a pattern such as ``visits/*.parquet``; files are read in the
+order of their names.  Folders named ``year=2019`` add a column to the files inside.  An error speaks of files and
+columns, never of a value.
 """
 
-import gzip
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from dataclasses import dataclass
+from functools import partial
+from glob import glob, has_magic
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-import numpy as np
-
-from dpinfer.data import formats, lines
-from dpinfer.data.columns import Ids, Number, Wanted, near
+from dpinfer.data import formats, texts
+from dpinfer.data.columns import Category, Outcome, Wanted, near
 from dpinfer.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,51 +29,87 @@ _KINDS = {
     ".feather": "Arrow",
     ".ipc": "Arrow",
 }
+_ROWS = 2**15  # decoded at once
+_BUFFER = 2**20  # bytes of a column that are read at once
+_NOTHING = "__HIVE_DEFAULT_PARTITION__"  # what writers call a folder of missing values
+
+
+@dataclass(frozen=True)
+class Member:
+    """One file of a table, its kind, and the columns that its folders tell, each with a text or nothing."""
+
+    path: Path
+    kind: str
+    keys: tuple[tuple[str, str | None], ...] = ()
+
+
+def is_path(native: Any) -> bool:
+    """Whether a table is given by where it is."""
+    return isinstance(native, str | PathLike)
 
 
 def read(path: str | PathLike[str], columns: Sequence[Wanted]) -> "pa.Table":
-    """The given columns of a file."""
-    path, kind = _named(path, columns)
-    if kind == "CSV":
-        return _checked(path, kind, lambda: _csv(path, columns))
-    return _checked(path, kind, lambda: _typed(path, kind, [column.name for column in columns]))
+    """The given columns, with all rows."""
+    import pyarrow as pa  # noqa: PLC0415  (heavy: loaded when a file is read)
+
+    found = list(tables(path, columns))
+    return pa.concat_tables(found, promote_options="permissive") if found else blank(path, columns)
+
+
+def tables(path: str | PathLike[str], columns: Sequence[Wanted]) -> Iterator["pa.Table"]:
+    """The given columns, some rows after the other."""
+    members = _named(path, columns)
+    whole = _whole(members)
+    for member in members:
+        found = _tables(member, columns, whole)
+        while (part := _checked(member, partial(next, found, None))) is not None:
+            yield part
+
+
+def pieces(path: str | PathLike[str], columns: Sequence[Wanted], size: int) -> Iterator["pa.Table"]:
+    """The same in pieces of ``size`` rows, the last one excepted."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    left: list[pa.Table] = []
+    rows = 0
+    for table in tables(path, columns):
+        left.append(table)
+        rows += len(table)
+        while rows >= size:
+            whole = pa.concat_tables(left, promote_options="permissive")
+            yield whole.slice(0, size)
+            left, rows = [whole.slice(size)], rows - size
+    if rows:
+        yield pa.concat_tables(left, promote_options="permissive")
 
 
 def blank(path: str | PathLike[str], columns: Sequence[Wanted]) -> "pa.Table":
-    """The given columns of a file as `read` types them, without their rows."""
-    path, kind = _named(path, columns)
-    if kind == "CSV":
-        return _no_rows(columns)
-    names = [column.name for column in columns]
-    return _checked(path, kind, lambda: _schema(path, kind).empty_table().select(names))
+    """The given columns as `read` types them, without their rows; all files must agree."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    members, names = _named(path, columns), [column.name for column in columns]
+    whole = _whole(members)
+    found = [_checked(member, partial(_no_rows, member, columns, whole)) for member in members]
+    for member, other in zip(members, found, strict=True):
+        for name in names:
+            kinds = [_plain(table.schema.field(name).type) for table in (found[0], other)]
+            if kinds[0] != kinds[1] and pa.null() not in kinds:
+                raise InputError(
+                    f"column {name!r} is {kinds[0]} in {members[0].path.name!r} and {kinds[1]} in "
+                    f"{member.path.name!r}: write all files with the same types"
+                )
+    return found[0].select(names)
 
 
 def count(path: str | PathLike[str], columns: Sequence[Wanted]) -> int:
-    """The number of rows of a file that has the given columns; it is public."""
-    path, kind = _named(path, columns)
-    rows: int = _checked(path, kind, lambda: _count(path, kind))
-    return rows
-
-
-def _named(path: str | PathLike[str], columns: Sequence[Wanted]) -> tuple[Path, str]:
-    """A file that has all the columns, and its kind."""
-    path, kind = _file(path)
-    names = [name for name, _ in types(path)]
-    if not any(column.name in names for column in columns):  # the first line may hold values: it is not quoted
-        raise InputError(f"the file {path.name!r} names none of the columns of the formula: does it have a header?")
-    for column in columns:
-        require(column.name, names, f"the file {path.name!r}")
-    return path, kind
+    """The number of rows of a table that has the given columns; it is public."""
+    return sum(_checked(member, partial(_count, member)) for member in _named(path, columns))
 
 
 def types(path: str | PathLike[str]) -> list[tuple[str, Any]]:
-    """Names of the columns of a file with their Arrow types, or None in a CSV file, which has none."""
-    path, kind = _file(path)
-    if kind == "CSV":
-        names = formats.separated(path.name, _checked(path, kind, lambda: _first_line(path)))
-        return [(name, None) for name in names]
-    fields = _checked(path, kind, lambda: list(_schema(path, kind)))
-    return [(field.name, field.type) for field in fields]
+    """Names of the columns of a table with their Arrow types, or None in a CSV file, which has none."""
+    members = _members(path)
+    return _types(members[0]) + [(name, values.type) for name, values in _whole(members).items()]
 
 
 def require(name: str, names: Sequence[str], owner: str) -> None:
@@ -85,216 +120,175 @@ def require(name: str, names: Sequence[str], owner: str) -> None:
         raise InputError(f"{owner} has more than one column {name!r}: rename all but one")
 
 
-def _file(path: str | PathLike[str]) -> tuple[Path, str]:
+def _types(member: Member) -> list[tuple[str, Any]]:
+    if member.kind == "CSV":
+        names = _checked(member, lambda: texts.first_line(member.path))
+        return [(name, None) for name in formats.separated(member.path.name, names)]
+    return [(field.name, field.type) for field in _checked(member, lambda: list(_schema(member)))]
+
+
+def _named(path: str | PathLike[str], columns: Sequence[Wanted]) -> list[Member]:
+    """Files that all have the columns."""
+    members = _members(path)
+    for member in members:
+        names = [name for name, _ in _types(member)] + [key for key, _ in member.keys]
+        owner = f"the file {member.path.name!r}"
+        if not any(column.name in names for column in columns):  # the first line may hold values: it is not quoted
+            raise InputError(f"{owner} names none of the columns of the formula: does it have a header?")
+        for column in columns:
+            require(column.name, names, owner)
+    return members
+
+
+def _members(path: str | PathLike[str]) -> list[Member]:
+    """The files of a table, in the order of their names."""
     path = Path(path)
-    ends = [end for end in _KINDS if path.name.lower().endswith(end)]
-    if not ends:
-        raise formats.refusal(path.name, _KINDS)
     try:
-        found = path.is_file()
+        folder, there = path.is_dir(), path.is_file()
     except (OSError, ValueError):
-        found = False
-    if not found:
+        folder, there = False, False
+    if folder:
+        inside = sorted(file for file in path.rglob("*") if _visible(file.relative_to(path)) and _kind(file))
+        return _alike([_member(file, path) for file in inside if file.is_file()], f"the folder {str(path)!r}")
+    if not there and has_magic(str(path)):
+        found = sorted(map(Path, glob(str(path), recursive=True)))
+        members = [_member(file, Path(path.anchor)) for file in found if file.is_file() and _kind(file)]
+        return _alike(members, f"the pattern {str(path)!r}")
+    if not _kind(path):
+        raise formats.refusal(path.name, _KINDS)
+    if not there:
         raise InputError(f"there is no file {str(path)!r}: check the path")
-    return path, _KINDS[ends[0]]
+    return [Member(path, _kind(path))]
 
 
-def _checked(path: Path, kind: str, act: Callable[[], Any]) -> Any:
+def _member(file: Path, root: Path) -> Member:
+    folders = file.relative_to(root).parts[:-1] if file.is_relative_to(root) else file.parts[:-1]
+    keys = [part.partition("=") for part in folders if "=" in part]
+    told = tuple((unquote(key), None if value == _NOTHING else unquote(value)) for key, _, value in keys)
+    return Member(file, _kind(file), told)
+
+
+def _alike(members: list[Member], owner: str) -> list[Member]:
+    """Files of one kind, whose folders tell the same columns."""
+    if not members:
+        raise InputError(f"{owner} holds no file that is read: {', '.join(_KINDS)}")
+    if len({member.kind for member in members}) > 1:
+        raise InputError(f"{owner} holds files of different kinds: name one kind, such as *.parquet")
+    if len({tuple(key for key, _ in member.keys) for member in members}) > 1:
+        raise InputError(f"{owner} has folders such as key=value, but not the same ones for all files")
+    return members
+
+
+def _visible(path: Path) -> bool:
+    return not any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _kind(path: Path) -> str:
+    return next((kind for end, kind in _KINDS.items() if path.name.lower().endswith(end)), "")
+
+
+def _whole(members: list[Member]) -> dict[str, "pa.Array"]:
+    """The columns that folders tell, one value a file: integers if all are, else texts."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    found = {}
+    for j, (key, _) in enumerate(members[0].keys):
+        told = [member.keys[j][1] for member in members]
+        whole = all(text is None or text.removeprefix("-").isdecimal() for text in told)
+        found[key] = pa.array([None if t is None else int(t) for t in told], pa.int64()) if whole else pa.array(told)
+    return found
+
+
+def _checked(member: Member, act: Callable[[], Any]) -> Any:
     try:
         return act()
-    except MemoryError:
+    except (MemoryError, InputError):
         raise
     except Exception as error:  # the reader's own message may quote a value
         fault = type(error).__name__
-    remedy = "its first line must hold the names of the columns" if kind == "CSV" else "write it again"
-    raise InputError(f"check {path.name!r}, no readable {kind} file ({fault}): {remedy}")
+    remedy = "its first line must hold the names of the columns" if member.kind == "CSV" else "write it again"
+    raise InputError(f"check {member.path.name!r}, no readable {member.kind} file ({fault}): {remedy}")
 
 
-def _first_line(path: Path) -> list[str]:
-    with _bytes(path) as file:
-        return _records(file)[0]
+def _tables(member: Member, columns: Sequence[Wanted], whole: dict[str, "pa.Array"]) -> Iterator["pa.Table"]:
+    own = [column for column in columns if column.name not in whole]
+    for table in _own_tables(member, own):
+        yield _with_keys(table, member, whole).select([column.name for column in columns])
 
 
-def _bytes(path: Path) -> gzip.GzipFile | BinaryIO:
-    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+def _own_tables(member: Member, columns: Sequence[Wanted]) -> Iterator["pa.Table"]:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    names = [column.name for column in columns]
+    if member.kind == "CSV":
+        yield from texts.tables(member.path, columns)
+    elif member.kind == "Parquet":
+        coded = [c.name for c in columns if isinstance(c, Category | Outcome) and isinstance((*c.levels, 0)[0], str)]
+        with pq.ParquetFile(member.path, read_dictionary=coded, buffer_size=_BUFFER, pre_buffer=False) as file:
+            for batch in file.iter_batches(_ROWS, columns=names):
+                yield pa.table(batch).select(names) if names else pa.table(batch)
+    else:
+        for batch in _batches(member.path, names):
+            yield pa.table(batch).select(names)
 
 
-def _records(file: lines.Readable) -> tuple[list[str], Iterator[bytes]]:
-    """The names of the columns, and blocks of the lines that follow them."""
-    blocks = lines.blocks(file)
-    first, _, rest = next(blocks, lines.BROKEN).partition(b"\n")  # an empty file has no header
-    names = lines.names(first)
-    if names is None:
-        raise ValueError
-    return names, chain([rest] if rest else [], blocks)
-
-
-def _schema(path: Path, kind: str) -> Any:
-    import pyarrow.parquet  # noqa: PLC0415  (heavy: loaded when a file is read)
-
-    return pyarrow.parquet.read_schema(path) if kind == "Parquet" else _opened(path).schema
-
-
-def _typed(path: Path, kind: str, names: list[str]) -> "pa.Table":
-    import pyarrow.parquet  # noqa: PLC0415
-
-    if kind == "Parquet":
-        with pyarrow.parquet.ParquetFile(path) as file:
-            return file.read(columns=names)
-    return _opened(path).read_all().select(names)
-
-
-def _opened(path: Path) -> Any:
-    """An Arrow file or, where it is none, an Arrow stream."""
+def _with_keys(table: "pa.Table", member: Member, whole: dict[str, "pa.Array"]) -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415
 
+    for name, values in whole.items():
+        told = dict(member.keys)[name]
+        scalar = pa.scalar(told if told is None or pa.types.is_string(values.type) else int(told), values.type)
+        table = table.append_column(name, pa.repeat(scalar, len(table)))
+    return table
+
+
+def _no_rows(member: Member, columns: Sequence[Wanted], whole: dict[str, "pa.Array"]) -> "pa.Table":
+    own = [column for column in columns if column.name not in whole]
+    table = texts.no_rows(own) if member.kind == "CSV" else _schema(member).empty_table()
+    return _with_keys(table, member, whole)
+
+
+def _plain(kind: "pa.DataType") -> "pa.DataType":
+    """The type of the values where a column is stored as codes."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _schema(member: Member) -> Any:
+    import pyarrow.parquet  # noqa: PLC0415
+
+    return pyarrow.parquet.read_schema(member.path) if member.kind == "Parquet" else _opened(member.path).schema
+
+
+def _opened(path: Path, names: Sequence[str] | None = None) -> Any:
+    """An Arrow file or, where it is none, an Arrow stream, of which some columns are read, or without them all."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    def file() -> Any:  # mapped where nothing is read but sizes: what is read of a mapped file stays in memory
+        return pa.memory_map(str(path)) if names is None else pa.OSFile(str(path))
+
+    some = None if names is None else [_opened(path).schema.get_field_index(name) for name in names]
+    options = pa.ipc.IpcReadOptions(included_fields=some)
     try:
-        return pa.ipc.open_file(pa.memory_map(str(path)))
+        return pa.ipc.open_file(file(), options=options)
     except pa.ArrowInvalid:
-        return pa.ipc.open_stream(pa.memory_map(str(path)))
+        return pa.ipc.open_stream(file(), options=options)
 
 
-def _count(path: Path, kind: str) -> int:
+def _batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
+    opened = _opened(path, names)
+    if hasattr(opened, "get_batch"):
+        return map(opened.get_batch, range(opened.num_record_batches))
+    return iter(opened)
+
+
+def _count(member: Member) -> int:
     import pyarrow.parquet  # noqa: PLC0415
 
-    if kind == "Parquet":
-        return int(pyarrow.parquet.read_metadata(path).num_rows)
-    if kind == "Arrow":
-        return len(_opened(path).read_all())
-    with _bytes(path) as file:
-        return sum(lines.count(block) for block in _records(file)[1])
-
-
-def _csv(path: Path, columns: Sequence[Wanted]) -> "pa.Table":
-    import pyarrow as pa  # noqa: PLC0415
-
-    with _bytes(path) as file, ThreadPoolExecutor(1) as pool:
-        names, blocks = _records(file)
-        places = {names.index(column.name): column for column in columns}
-        rows = (_rows(block, plain, len(names), places) for block, plain in _judged(blocks, pool))
-        return pa.concat_tables([_no_rows(columns), *rows])
-
-
-def _judged(blocks: Iterator[bytes], pool: ThreadPoolExecutor) -> Iterator[tuple[bytes, bool]]:
-    """The blocks, and whether each is plain: the next one is read and judged while one is parsed."""
-
-    def judge() -> tuple[bytes, bool]:
-        block = next(blocks, b"")
-        return block, lines.plain(block)
-
-    ahead = pool.submit(judge)
-    while (found := ahead.result())[0]:
-        ahead = pool.submit(judge)
-        yield found
-
-
-def _no_rows(columns: Sequence[Wanted]) -> "pa.Table":
-    import pyarrow as pa  # noqa: PLC0415
-
-    nothing = pa.chunked_array([pa.array([], pa.string())])
-    return pa.table({column.name: _cells(nothing, column) for column in columns})
-
-
-def _rows(block: bytes, plain: bool, width: int, places: dict[int, Wanted]) -> "pa.Table":
-    """One row a line, with the given columns out of ``width``; missing values in the lines that are broken."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    found = _parsed(block, width, places) if plain else None
-    if found is not None:
-        return pa.table({column.name: _cells(found[str(place)], column) for place, column in places.items()})
-    good, broken = lines.sound(block, width)
-    found = _parsed(good, width, places)
-    if found is None:  # no line is left, or the reader has a rule of its own
-        found = _one_by_one(good, width, places)
-    at = pa.array(np.cumsum(~broken) - 1, mask=broken)
-    cells = {column.name: _cells(found[str(place)], column) for place, column in places.items()}
-    return pa.table({name: column.combine_chunks().take(at) for name, column in cells.items()})
-
-
-def _parsed(block: bytes, width: int, places: dict[int, Wanted]) -> "pa.Table | None":
-    """What Arrow's reader finds in a block: numbers where all cells fit, else texts; None unless it is one row a line.
-
-    The names of the columns are their places, as the header may hold a name twice.  The reader skips blank lines, so
-    that their number tells of them.
-    """
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import csv  # noqa: PLC0415
-
-    texts = {str(place): pa.string() for place in places}
-    kinds = {str(place): pa.float64() if _numeric(column) else pa.string() for place, column in places.items()}
-    for types, size in ((kinds, _PIECE), (texts, len(block))):
-        try:
-            found = csv.read_csv(
-                pa.BufferReader(lines.MARK + block if block.startswith(lines.MARK) else block),  # it drops one
-                read_options=csv.ReadOptions(column_names=[str(j) for j in range(width)], block_size=size),
-                convert_options=csv.ConvertOptions(
-                    include_columns=list(types), column_types=types, strings_can_be_null=False
-                ),
-            )
-        except pa.ArrowException:
-            continue
-        if len(found) == lines.count(block) and all(_finite(column) for column in found.columns):
-            return found
-    return None
-
-
-_PIECE = 2**20  # bytes that one thread of the reader takes at once
-
-
-def _finite(cells: "pa.ChunkedArray") -> bool:
-    """Whether there is no word for an infinity or for what is not a number."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    return cells.type != pa.float64() or pc.all(pc.is_finite(cells)).as_py() is not False
-
-
-def _one_by_one(block: bytes, width: int, places: dict[int, Wanted]) -> "pa.Table":
-    import pyarrow as pa  # noqa: PLC0415
-
-    rows = [lines.row(line, width) or [] for line in block.split(b"\n")[:-1]]
-    texts = {str(j): pa.array([row[j].decode() for row in rows], pa.string()) for j in places}
-    return pa.table({j: pa.chunked_array([cells]) for j, cells in texts.items()})
-
-
-def _cells(cells: "pa.ChunkedArray", column: Wanted) -> "pa.ChunkedArray":
-    """Text, booleans or numbers, as the schema says; null where a cell is none of them.  No id has blanks around it."""
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    if isinstance(column, Ids):
-        return pc.utf8_trim_whitespace(cells)
-    if _boolean(column):
-        return _booleans(cells)
-    return _numbers(cells) if _numeric(column) else cells
-
-
-def _boolean(column: Wanted) -> bool:
-    levels = () if isinstance(column, Ids) else column.levels
-    return (isinstance(column, Number) and column.kind == "boolean") or isinstance((*levels, "")[0], bool)
-
-
-def _numeric(column: Wanted) -> bool:
-    return not (_boolean(column) or isinstance(column, Ids) or isinstance((*column.levels, 0)[0], str))
-
-
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-
-
-def _numbers(cells: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    if cells.type == pa.float64():
-        return cells
-    trimmed = pc.utf8_trim_whitespace(cells)
-    fits = pc.match_substring_regex(trimmed, _NUMBER)
-    return pc.if_else(fits, trimmed, pa.scalar(None, pa.string())).cast(pa.float64())
-
-
-def _booleans(cells: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    words = pc.utf8_lower(pc.utf8_trim_whitespace(cells))
-    true, false = (pc.is_in(words, pa.array(words_of)) for words_of in (["true", "1", "1.0"], ["false", "0", "0.0"]))
-    return pc.if_else(pc.or_(true, false), true, pa.scalar(None, pa.bool_()))
+    if member.kind == "Parquet":
+        return int(pyarrow.parquet.read_metadata(member.path).num_rows)
+    if member.kind == "CSV":
+        return texts.count(member.path)
+    return sum(batch.num_rows for batch in _batches(member.path))

@@ -8,7 +8,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -19,8 +19,7 @@ from dpinfer.data.unit import counted
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
-from dpinfer.maths.sums import Block, OfBlock, clip_rows
-from dpinfer.neighbours import Neighbours
+from dpinfer.maths.sums import Block, OfBlock, Sum, clip_rows
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
 _PIECE = 2**15  # rows that one worker takes at once, about
@@ -102,7 +101,6 @@ class Blocks(ABC):
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over blocks, in a fixed order, with compensation."""
 
-
         def part(piece: Piece) -> tuple[int, Sum]:
             with np.errstate(all="ignore"):  # a warning would tell of a value
                 return piece.start, Sum.of(map(of_block, piece.blocks()))
@@ -133,40 +131,9 @@ class Blocks(ABC):
                         shares[some] = block.shares
             return plain
 
-        found = [list(which) for which in zip(*crew.in_order(copy, self.pieces()), strict=True)]
-        counts = [1.0 if all(plain) else array for plain, array in zip(found, (weights, shares), strict=True)]
+        plain = list(crew.in_order(copy, self.pieces()))
+        counts = 1.0 if all(first for first, _ in plain) else weights, 1.0 if all(last for _, last in plain) else shares
         return Rows(Block(rows, labels, *counts, self.starts), self.number, self.height)
-
-
-@dataclass(frozen=True, repr=False)
-class Sum:
-    """A sum of arrays, and what its additions lost."""
-
-    total: Array
-    lost: Array | float
-
-    @classmethod
-    def of(cls, parts: Iterator[Array]) -> "Sum":
-        """All parts, one after the other."""
-        first = next(parts)
-        return reduce(lambda sum_, part: sum_.plus(cls(part, 0.0)), parts, cls(first, np.zeros_like(first)))
-
-    def plus(self, other: "Sum") -> "Sum":
-        """Both; what the addition loses is known exactly."""
-        ahead = self.total + other.total
-        back = ahead - self.total
-        lost = other.total - back
-        np.subtract(ahead, back, out=back)
-        np.subtract(self.total, back, out=back)
-        lost += back
-        lost += self.lost
-        lost += other.lost
-        return Sum(ahead, lost)
-
-    @property
-    def value(self) -> Array:
-        """With what was lost."""
-        return np.asarray(self.total + self.lost)
 
 
 def step(dim: int) -> int:
@@ -187,7 +154,7 @@ class Rows(Blocks):
     """
 
     block: Block
-    number: int | None = None  # type: ignore[assignment]  # a field where the others have a property
+    number: int | None = None
     tall: int | None = None
 
     @classmethod
@@ -254,7 +221,10 @@ class Rows(Blocks):
         ends, many = self._ends(self.height), self.piece_size // self.height
         for first in range(0, len(ends) - 1, many):
             some = ends[first : first + many + 1]
-            yield Piece(some[0], lambda some=some: (self.block[a:b] for a, b in itertools.pairwise(some)))
+            yield Piece(some[0], partial(self._blocks, some))
+
+    def _blocks(self, ends: list[int]) -> Iterator[Block]:
+        yield from (self.block[first:last] for first, last in itertools.pairwise(ends))
 
     def _ends(self, step: int) -> list[int]:
         """0 and where blocks of at most ``step`` rows end; with ids only where a unit does, be it longer than that."""
@@ -277,75 +247,15 @@ class Rows(Blocks):
 
 
 @dataclass(frozen=True, repr=False)
-class Changed:
-    """A source whose blocks are changed one by one."""
-
-    source: Source
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return self.source.n
-
-    @property
-    def dim(self) -> int:
-        """Length of a changed row."""
-        raise NotImplementedError
-
-    def changed(self, block: Block) -> Block:
-        """What becomes of a block."""
-        raise NotImplementedError
-
-    def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over changed blocks."""
-        changed = self.changed
-        return self.source.total(lambda block: of_block(changed(block)))
-
-
-@dataclass(frozen=True, repr=False)
-class Mapped(Changed):
-    """A source whose rows are mapped by a released matrix."""
-
-    matrix: Array
-    neighbours: Neighbours
-
-    @property
-    def dim(self) -> int:
-        """Length of a mapped row."""
-        return len(self.matrix)
-
-    def changed(self, block: Block) -> Block:
-        """The mapped rows, with their weights."""
-        return block.mapped(self.matrix, self.neighbours)
-
-
-@dataclass(frozen=True, repr=False)
-class Narrow(Changed):
-    """A source of outcomes, with the first column alone: it tells which rows are zero rows."""
-
-    @property
-    def dim(self) -> int:
-        """One column."""
-        return 1
-
-    def changed(self, block: Block) -> Block:
-        """The first column."""
-        return Block(block.rows[:, :1], block.labels, block.weights, block.shares, block.starts)
-
-
-@dataclass(frozen=True, repr=False)
 class Pending:
     """Records of which nothing was computed yet, and that are not read yet if they are in a table."""
 
     n: int
     read: Callable[[], Source]
 
-
-def kept(source: Source) -> Source:
-    """The same rows in memory, made once, where there is room for them: for what passes over them many times."""
-    base = source.source if isinstance(source, Changed) else source
-    if not isinstance(base, Blocks) or (source is base and isinstance(base, Rows)):
-        return source
-    if not 0 < base.size * source.dim * 8 <= base.room:
-        return source
-    return base.gathered(source.changed if isinstance(source, Changed) else lambda block: block, source.dim)
+    def rows(self) -> Rows:
+        """All of them, in memory: for studies."""
+        source = self.read()
+        if not isinstance(source, Blocks):
+            raise InputError("the rows must be in memory or in files here, not on a cluster: collect a part of them")
+        return source if isinstance(source, Rows) else source.gathered(lambda block: block, source.dim)

@@ -3,8 +3,10 @@
 Errors speak of names and types, never of values.
 """
 
-from collections.abc import Iterable, Sequence
-from os import PathLike
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -13,9 +15,10 @@ import numpy as np
 from dpinfer.data import files
 from dpinfer.data.columns import Category, Ids, Number, Outcome, Wanted
 from dpinfer.data.design import Design
+from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory
 from dpinfer.data.ids import to_ids
 from dpinfer.data.response import Response
-from dpinfer.data.source import Pending, Rows
+from dpinfer.data.source import Pending, Source, cuts
 from dpinfer.data.terms import Factor, Terms
 from dpinfer.data.unit import ROW, Unit
 from dpinfer.data.values import Cells, Codes, cells_of, kind_of, match, to_numbers, to_places
@@ -25,7 +28,7 @@ from dpinfer.maths.arrays import Array
 
 def open_table(native: Any, columns: Iterable[Wanted]) -> nw.DataFrame[Any]:
     """Any table that narwhals knows, or a file, of which the given columns are read."""
-    if isinstance(native, str | PathLike):
+    if files.is_path(native):
         native = files.read(native, list(columns))
     try:
         return nw.from_native(native, eager_only=True)
@@ -38,7 +41,7 @@ def open_table(native: Any, columns: Iterable[Wanted]) -> nw.DataFrame[Any]:
 def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:
     """The design's columns in original units, with values clipped to the bounds of the schema.
 
-    NaN marks a row that cannot be encoded.
+    NaN marks a row that cannot be encoded.  Each column lies in one piece of memory.
     """
     known = {column.name: _known(table, column) for column in terms.columns if isinstance(column, Number)}
 
@@ -52,8 +55,11 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:
             found = np.where(found == len(factor.levels), factor.levels.index(column.missing), found)
         return found
 
-    parts = [block.values(numbers, codes) for block in terms.blocks]
-    return np.column_stack([np.empty((len(table), 0)), *parts])
+    values, at = np.empty((sum(len(block.names) for block in terms.blocks), len(table))), 0
+    for block in terms.blocks:
+        values[at : at + len(block.names)] = block.values(numbers, codes).T
+        at += len(block.names)
+    return values.T
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
@@ -64,6 +70,30 @@ def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
         return np.array([-1.0, 1.0, np.nan])[_codes(table, what)]
     values = what.values(lambda column: _bounded(_known(table, column), column))
     return np.asarray(np.clip(values, what.low, what.high))
+
+
+@dataclass(frozen=True, repr=False)
+class Reader:
+    """From some rows of a table to records; public, so that it may travel."""
+
+    response: Response
+    terms: Terms
+    encoding: Encoding
+
+    @property
+    def columns(self) -> list[Wanted]:
+        """What is read of a table."""
+        return [*self.response.columns, *self.terms.columns, *self.encoding.unit.columns]
+
+    def raw(self, table: nw.DataFrame[Any]) -> Raw:
+        """The records of some rows; with ids of all rows of each unit."""
+        unit, scale = self.encoding.unit, self.encoding.design.outcome
+        return Raw(
+            read_terms(table, self.terms),
+            scale.bounded(read_labels(table, self.response)),
+            _identities(table, unit.column) if unit.many else None,
+            _numbers(table, unit.weights) if unit.weights else None,
+        )
 
 
 def read(
@@ -77,21 +107,50 @@ def read(
     Where a unit has many rows, their number is not; instead the ids are, to count the units, and not even these where
     the schema states the number of units, or where it is private.
     """
-    design, columns = Design.of_formula(response, terms, kind, unit), [*response.columns, *terms.columns, *unit.columns]
+    design = Design.of_formula(response, terms, kind, unit)
+    reader = Reader(response, terms, Encoding(design, kind))
+    check(native, reader.columns)
+    n = _number(native, reader.columns, unit, counted)
+    return design, Pending(n, lambda: source(native, reader))
 
-    def rows() -> Rows:
-        table = open_table(native, columns)
-        labels = design.outcome.bounded(read_labels(table, response))
-        return _counted(Rows.encoded(design.rows(read_terms(table, terms)), labels, kind), table, unit)
 
-    check(native, columns)
-    return design, Pending(_number(native, columns, unit, counted), rows)
+def source(native: Any, reader: Reader) -> Source:
+    """The records of a table or of files; what is in files is read anew in every pass, unless it fits the memory."""
+    if reader.encoding.unit.many:
+        return in_memory(reader.raw(open_table(native, reader.columns)), reader.encoding)
+    if files.is_path(native):
+        rows = files.count(native, reader.columns)
+
+        def batches(size: int) -> Iterator[Callable[[], Raw]]:
+            for part in files.pieces(native, reader.columns, size):
+                yield partial(_raw, reader, part)
+            if not rows:
+                yield partial(_raw, reader, files.blank(native, reader.columns))
+
+        return Encoded(rows, reader.encoding, batches, room())
+    table = open_table(native, reader.columns)
+
+    def slices(size: int) -> Iterator[Callable[[], Raw]]:
+        yield from (partial(_raw, reader, table[first:last]) for first, last in cuts(len(table), size))
+
+    return Encoded(len(table), reader.encoding, slices)
+
+
+def _raw(reader: Reader, native: Any) -> Raw:
+    return reader.raw(open_table(native, ()))
+
+
+def room() -> float:
+    """Bytes that the rows of files may take in memory: ``DPINFER_MEMORY`` megabytes, 256 by default."""
+    asked = os.environ.get("DPINFER_MEMORY", "") or "256"
+    if not (asked.isascii() and asked.isdigit()):
+        raise InputError("DPINFER_MEMORY must be a whole number of megabytes: correct it, or unset it")
+    return int(asked) * 1e6
 
 
 def check(native: Any, columns: Sequence[Wanted]) -> None:
     """Refuse a table or file whose names or types do not fit; no value is looked at, and no row counted."""
-    path = native if isinstance(native, str | PathLike) else None
-    table = open_table(native if path is None else files.blank(path, columns), ())
+    table = open_table(files.blank(native, columns) if files.is_path(native) else native, ())
     for column in columns:
         fault = misfit(table.head(0), column)
         if fault:
@@ -105,15 +164,7 @@ def _number(native: Any, columns: Sequence[Wanted], unit: Unit, counted: bool) -
         return int(found.max(initial=-1)) + 1
     if unit.many:
         return unit.number or 0
-    return files.count(native, columns) if isinstance(native, str | PathLike) else len(open_table(native, ()))
-
-
-def _counted(rows: Rows, table: nw.DataFrame[Any], unit: Unit) -> Rows:
-    """The rows of each unit together, each with what it counts."""
-    if not unit.columns:
-        return rows
-    ids = _identities(table, unit.column) if unit.many else None
-    return rows.counted(unit.most, ids, _numbers(table, unit.weights) if unit.weights else None, unit.number)
+    return files.count(native, columns) if files.is_path(native) else len(open_table(native, ()))
 
 
 def _identities(table: nw.DataFrame[Any], name: str) -> Codes:
@@ -142,17 +193,21 @@ def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
 def _known(table: nw.DataFrame[Any], column: Number) -> Array:
     """The values of a column, NaN where a value is not of its kind."""
     values = _numbers(table, column.name)
+    if column.kind == "number" and np.isfinite(values.sum()):  # all are; this takes less time
+        return values
     known = np.isfinite(values)
     if column.kind == "integer":
-        known &= values % 1 == 0
+        known &= values == np.rint(values)
     if column.kind == "boolean":
         known &= (values == 0) | (values == 1)
     return np.where(known, values, np.nan)
 
 
 def _bounded(known: Array, column: Number) -> Array:
-    substitute = np.nan if column.missing is None else column.missing
-    return np.where(np.isnan(known), substitute, np.clip(known, column.low, column.high))
+    clipped = np.clip(known, column.low, column.high)
+    if column.missing is None:
+        return clipped
+    return np.where(np.isnan(known), column.missing, clipped)
 
 
 def _numbers(table: nw.DataFrame[Any], name: str) -> Array:
@@ -205,7 +260,7 @@ def _get(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
 
 def kinds(table: Any) -> list[tuple[str, str]]:
     """Names of the columns of a table or file, and what the types say: number, integer, boolean, category, nothing."""
-    if isinstance(table, str | PathLike):
+    if files.is_path(table):
         return [(name, "" if arrow is None else _type_word(_of_arrow(arrow))) for name, arrow in files.types(table)]
     columns = open_table(table, ()).iter_columns()
     return [(column.name, "" if holds_objects(column) else _type_word(column.dtype)) for column in columns]

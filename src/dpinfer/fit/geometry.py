@@ -9,8 +9,9 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from dpinfer.data.changed import Mapped
 from dpinfer.data.design import Design
-from dpinfer.data.source import Mapped, Source
+from dpinfer.data.source import Source
 from dpinfer.maths.arrays import Array, Indices, unsvec
 from dpinfer.maths.conclude import Conclusion
 from dpinfer.maths.entering import Shape

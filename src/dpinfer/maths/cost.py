@@ -205,15 +205,12 @@ class PerturbedObjective:
         """
         if self.k < 1e-12:
             return math.log(self.cost() / rho)
-        low, high = math.log(1e-6 / self.k), math.log((1 - 1e-9) / self.k)
-
-        def gap(log_beyond: float) -> float:
-            return self.falling(math.exp(log_beyond)) / rho - 1
-
-        if gap(high) > 0:
-            return math.log(max(self.growing(math.exp(high)), self.falling(math.exp(high))) / rho)
-        beyond = math.exp(low if gap(low) <= 0 else _root(gap, low, high, 1e-13))
-        return math.log(self.growing(beyond) / rho)
+        low, high = 1e-6 / self.k, (1 - 1e-9) / self.k
+        if self.falling(high) > rho:
+            return math.log(max(self.growing(high), self.falling(high)) / rho)
+        if self.falling(low) > rho:
+            low = math.exp(_root(lambda x: self.falling(math.exp(x)) - rho, math.log(low), math.log(high), 1e-13))
+        return math.log(self.growing(low) / rho)
 
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
         """δ at ε of this release together with one Gaussian release of parameter μ.

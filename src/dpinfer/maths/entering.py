@@ -144,9 +144,9 @@ def _length(spread: float, share: float) -> tuple[float, float]:
         k = min(k, LARGEST_SPREAD / spread)
         for _ in range(8):
             p = expit(a + k * spread * nodes)
-            a = min(max(a - float((weights @ p - 0.5 - share) / max(weights @ (p * (1 - p)), 0.01)), -8.0), 8.0)
+            a = min(max(a - float(weights @ p - 0.5 - share) / max(float(weights @ (p * (1 - p))), 0.01), -8.0), 8.0)
         p = expit(a + k * spread * nodes)
-        before, k = k, k / 2 + min(1 / (weights @ (p * (1 - p))), LARGEST_SPREAD / spread) / 2
+        before, k = k, k / 2 + min(1 / float(weights @ (p * (1 - p))), LARGEST_SPREAD / spread) / 2
         if abs(k - before) <= 1e-10 * k:
             break
     return float(k), a
@@ -155,5 +155,5 @@ def _length(spread: float, share: float) -> tuple[float, float]:
 @lru_cache(maxsize=1)
 def _normal_nodes() -> tuple[Array, Array]:
     """Nodes and weights of a mean over standard normal numbers."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(41)
+    nodes, weights = (np.asarray(part, dtype=float) for part in np.polynomial.hermite_e.hermegauss(41))
     return nodes, weights / weights.sum()

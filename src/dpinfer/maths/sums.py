@@ -8,8 +8,9 @@
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -84,6 +85,37 @@ class BoundedSum:
 
     of_block: OfBlock
     bound: float
+
+
+@dataclass(frozen=True, repr=False)
+class Sum:
+    """A sum of arrays, and what its additions lost."""
+
+    total: Array
+    lost: Array | float
+
+    @classmethod
+    def of(cls, parts: Iterator[Array]) -> "Sum":
+        """All parts, one after the other."""
+        first = next(parts)
+        return reduce(lambda sum_, part: sum_.plus(cls(part, 0.0)), parts, cls(first, np.zeros_like(first)))
+
+    def plus(self, other: "Sum") -> "Sum":
+        """Both; what the addition loses is known exactly."""
+        ahead = self.total + other.total
+        back = ahead - self.total
+        lost = other.total - back
+        np.subtract(ahead, back, out=back)
+        np.subtract(self.total, back, out=back)
+        lost += back
+        lost += self.lost
+        lost += other.lost
+        return Sum(ahead, lost)
+
+    @property
+    def value(self) -> Array:
+        """With what was lost."""
+        return np.asarray(self.total + self.lost)
 
 
 def row_weights(rows: Array) -> Array:

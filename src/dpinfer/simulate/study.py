@@ -216,7 +216,7 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
 def _of_source(source: Pending) -> Population:
     if source.n < 1:
         raise InputError("a study needs at least one record")
-    return Population.of_records(source.read())
+    return Population.of_records(source.rows())
 
 
 def trial_of(recipe: Recipe, population: Population, seed: int, device: str | None = None) -> Trial:

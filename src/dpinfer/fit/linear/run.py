@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpinfer.data.source import Narrow, Source, kept
+from dpinfer.data.changed import Narrow, kept
+from dpinfer.data.source import Source
 from dpinfer.fit.geometry import InGeometry, crude_moments, in_units, published, refined_moments, to_box
 from dpinfer.fit.linear.plan import CAUTIOUS, ROBUST, LinearPlan
 from dpinfer.fit.recipe import privacy

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpinfer.data.changed import kept
 from dpinfer.data.design import Design
-from dpinfer.data.source import Source, kept
+from dpinfer.data.source import Source
 from dpinfer.errors import BudgetError
 from dpinfer.fit.penalised.matrices import private_matrices
 from dpinfer.fit.penalised.plan import Mechanism, ObjectivePerturbation, Plan, default_penalty, hessian_noise

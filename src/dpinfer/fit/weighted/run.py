@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.data.source import Source, kept
+from dpinfer.data.changed import kept
+from dpinfer.data.source import Source
 from dpinfer.fit.geometry import InGeometry, crude_moments, in_units, published, refined_moments
 from dpinfer.fit.recipe import privacy
 from dpinfer.fit.weighted.plan import WEIGHTED, GeometryPlan, risk_of
