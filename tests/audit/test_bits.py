@@ -27,8 +27,8 @@ from audit.attack import (
     rounding,
 )  # fmt: skip
 from dpinfer.audit import grid_evidence
-from dpinfer.data.design import Design
 from dpinfer.data.changed import Mapped
+from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk

@@ -13,8 +13,8 @@ from scipy.stats import beta
 
 import dpinfer as dp
 import dpinfer.privacy.gate
-from dpinfer.data.design import Design
 from dpinfer.data.changed import Changed
+from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
 from dpinfer.fit.geometry import crude_moments, refined_moments
 from dpinfer.fit.linear.run import Linear

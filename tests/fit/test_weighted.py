@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
 from dpinfer.cli.screen import coefficients
+from dpinfer.data.changed import Mapped, kept
 from dpinfer.data.columns import Category, Number
 from dpinfer.data.design import Design
-from dpinfer.data.changed import Mapped, kept
 from dpinfer.data.source import Rows
 from dpinfer.fit import recipe
 from dpinfer.fit.weighted.plan import TARGETS, risk_of
