@@ -17,6 +17,7 @@ from dpinfer.data.columns import Category, Ids, Number, Outcome, Wanted
 from dpinfer.data.design import Design
 from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory
 from dpinfer.data.ids import to_ids
+from dpinfer.data.parts import Parted, Parts, count_ids, number_of_parts
 from dpinfer.data.response import Response
 from dpinfer.data.source import Pending, Source, cuts
 from dpinfer.data.terms import Factor, Terms
@@ -111,13 +112,13 @@ def read(
     reader = Reader(response, terms, Encoding(design, kind))
     check(native, reader.columns)
     n = _number(native, reader.columns, unit, counted)
-    return design, Pending(n, lambda: source(native, reader))
+    return design, Pending(n, lambda: source(native, reader, n))
 
 
-def source(native: Any, reader: Reader) -> Source:
+def source(native: Any, reader: Reader, n: int) -> Source:
     """The records of a table or of files; what is in files is read anew in every pass, unless it fits the memory."""
     if reader.encoding.unit.many:
-        return in_memory(reader.raw(open_table(native, reader.columns)), reader.encoding)
+        return _units(native, reader, n)
     if files.is_path(native):
         rows = files.count(native, reader.columns)
 
@@ -134,6 +135,15 @@ def source(native: Any, reader: Reader) -> Source:
         yield from (partial(_raw, reader, table[first:last]) for first, last in cuts(len(table), size))
 
     return Encoded(len(table), reader.encoding, slices)
+
+
+def _units(native: Any, reader: Reader, n: int) -> Source:
+    """All rows of each unit together: in memory or, where that is too small for what files hold, in parts."""
+    columns, unit, wide = reader.columns, reader.encoding.unit, len(reader.encoding.design.names)
+    parts = number_of_parts(files.count(native, columns), wide, room()) if files.is_path(native) else 1
+    if parts == 1:
+        return in_memory(reader.raw(open_table(native, columns)), reader.encoding)
+    return Parted(n, reader.encoding, Parts(files.tables(native, columns), unit.column, parts), partial(_raw, reader))
 
 
 def _raw(reader: Reader, native: Any) -> Raw:
@@ -160,11 +170,19 @@ def check(native: Any, columns: Sequence[Wanted]) -> None:
 def _number(native: Any, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
     """The public number of records or units; 0 for a private number of units, which nobody asks for."""
     if unit.many and unit.number is None and counted:
-        found = _identities(open_table(native, [Ids(unit.column)]), unit.column)
-        return int(found.max(initial=-1)) + 1
+        ids: list[Wanted] = [Ids(unit.column)]
+        parts = number_of_parts(files.count(native, ids), 1, room()) if files.is_path(native) else 1
+        if parts > 1:
+            of = partial(_ids_of, name=unit.column)
+            return count_ids(files.tables(native, ids), unit.column, parts, of)
+        return int(_ids_of(open_table(native, ids), unit.column).max(initial=-1)) + 1
     if unit.many:
         return unit.number or 0
     return files.count(native, columns) if files.is_path(native) else len(open_table(native, ()))
+
+
+def _ids_of(native: Any, name: str) -> Codes:
+    return _identities(open_table(native, ()), name)
 
 
 def _identities(table: nw.DataFrame[Any], name: str) -> Codes:
