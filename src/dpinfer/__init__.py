@@ -59,6 +59,7 @@ __all__ = [
     "plot",
     "report",
     "simulate",
+    "watching",
 ]
 
 # These load scikit-learn, pandas or matplotlib, so they wait until they are asked for.
@@ -73,6 +74,7 @@ _LATE = {
     "plot": "dpinfer.views.plot",
     "report": "dpinfer.views.report",
     "simulate": "dpinfer.simulate",
+    "watching": "dpinfer.data.crew",
 }
 
 

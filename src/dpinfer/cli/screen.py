@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpinfer import codec
+from dpinfer.data.crew import watching
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
 
@@ -55,12 +56,17 @@ class Screen:
 
     @contextmanager
     def work(self, words: str) -> Iterator[None]:
-        """A sign of life on a terminal while something takes its time."""
+        """A sign of life on a terminal while something takes its time: the step, and how far a pass over the rows is."""
         if not self.live:
             yield
             return
-        with _console(stderr=True).status(words):
-            yield
+        with _console(stderr=True).status(words) as status:
+
+            def tell(step: str, done: float) -> None:
+                status.update(f"{words}: {step or 'reading'}, {done:.0%} of a pass over the rows")
+
+            with watching(tell):
+                yield
 
 
 class _Console(Console):

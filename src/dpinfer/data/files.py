@@ -29,8 +29,8 @@ _KINDS = {
     ".feather": "Arrow",
     ".ipc": "Arrow",
 }
-_ROWS = 2**15  # decoded at once
-_BUFFER = 2**20  # bytes of a column that are read at once
+_CELLS = 2**20  # decoded at once
+_BUFFER = 2**18  # bytes of a column that are read at once
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"  # what writers call a folder of missing values
 
 
@@ -226,7 +226,7 @@ def _own_tables(member: Member, columns: Sequence[Wanted]) -> Iterator["pa.Table
     elif member.kind == "Parquet":
         coded = [c.name for c in columns if isinstance(c, Category | Outcome) and isinstance((*c.levels, 0)[0], str)]
         with pq.ParquetFile(member.path, read_dictionary=coded, buffer_size=_BUFFER, pre_buffer=False) as file:
-            for batch in file.iter_batches(_ROWS, columns=names):
+            for batch in file.iter_batches(max(1024, _CELLS // max(len(names), 32)), columns=names):
                 yield pa.table(batch).select(names) if names else pa.table(batch)
     else:
         for batch in _batches(member.path, names):

@@ -4,13 +4,15 @@ Each temporary file holds whole units and is small enough for memory, so it is r
 folder of their own, which nobody else may enter, and are gone when the source is.
 """
 
+import shutil
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,8 +39,9 @@ class Parts:
     """Rows of a table in temporary files, by their ids."""
 
     def __init__(self, tables: Iterable["pa.Table"], ids: str, number: int) -> None:
-        self._folder = TemporaryDirectory(prefix="dpinfer-")
-        self.paths = [Path(self._folder.name) / str(j) for j in range(number)]
+        folder = Path(mkdtemp(prefix="dpinfer-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.paths = [folder / str(j) for j in range(number)]
         try:
             self._write(tables, ids)
         except InputError:
@@ -120,7 +123,11 @@ def _text(ids: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 @dataclass(frozen=True, repr=False)
 class Parted(Blocks):
-    """Units of which each lies in one part; ``raw`` makes records of its table."""
+    """Units of which each lies in one part; ``raw`` makes records of its table.
+
+    Guarantee [units_in_parts]: all rows of a unit are in one part, wherever they stood, so totals are those of the rows
+    in memory, up to the order of the units.
+    """
 
     units: int
     encoding: Encoding

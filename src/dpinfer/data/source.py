@@ -22,7 +22,7 @@ from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
 from dpinfer.maths.sums import Block, OfBlock, Sum, clip_rows
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
-_PIECE = 2**15  # rows that one worker takes at once, about
+_PIECE = 2**20, 2**15  # numbers, and rows, that one worker takes at once, about
 
 
 class Source(Protocol):
@@ -91,7 +91,8 @@ class Blocks(ABC):
     @property
     def piece_size(self) -> int:
         """Rows of a piece: a whole number of blocks."""
-        return self.height * max(1, _PIECE // self.height)
+        numbers, rows = _PIECE
+        return self.height * max(1, min(numbers // max(self.dim, 1), rows) // self.height)
 
     @property
     def room(self) -> float:
@@ -99,7 +100,11 @@ class Blocks(ABC):
         return np.inf
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over blocks, in a fixed order, with compensation."""
+        """The sum over blocks, in a fixed order, with compensation.
+
+        Guarantee [same_totals]: the same rows in the same order give the same bits, from memory or files of any kind,
+        kept or read anew, on any number of cores.
+        """
 
         def part(piece: Piece) -> tuple[int, Sum]:
             with np.errstate(all="ignore"):  # a warning would tell of a value

@@ -15,7 +15,7 @@ import numpy as np
 from dpinfer.data import files
 from dpinfer.data.columns import Category, Ids, Number, Outcome, Wanted
 from dpinfer.data.design import Design
-from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory
+from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory, most_records
 from dpinfer.data.ids import to_ids
 from dpinfer.data.parts import Parted, Parts, count_ids, number_of_parts
 from dpinfer.data.response import Response
@@ -140,7 +140,9 @@ def source(native: Any, reader: Reader, n: int) -> Source:
 def _units(native: Any, reader: Reader, n: int) -> Source:
     """All rows of each unit together: in memory or, where that is too small for what files hold, in parts."""
     columns, unit, wide = reader.columns, reader.encoding.unit, len(reader.encoding.design.names)
-    parts = number_of_parts(files.count(native, columns), wide, room()) if files.is_path(native) else 1
+    rows = files.count(native, columns) if files.is_path(native) else 0
+    most_records(rows)
+    parts = number_of_parts(rows, wide, room())
     if parts == 1:
         return in_memory(reader.raw(open_table(native, columns)), reader.encoding)
     return Parted(n, reader.encoding, Parts(files.tables(native, columns), unit.column, parts), partial(_raw, reader))

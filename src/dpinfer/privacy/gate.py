@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpinfer.data import crew
 from dpinfer.data.source import Source
 from dpinfer.errors import LedgerError, PrivacyError
 from dpinfer.maths.arrays import Array
@@ -62,6 +63,10 @@ class Gate:
         if booked not in self._left:
             raise PrivacyError(f"nothing like this is booked, or left, for the step {booked.step!r}")
         self._left.remove(booked)
+        with crew.step(booked.step):
+            return self._carried_out(booked, source, what)
+
+    def _carried_out(self, booked: Release, source: Source, what: BoundedSum | Risk) -> Released:
         if isinstance(booked, NoisySum) and isinstance(what, BoundedSum):
             noise = booked.noise(what)
             exact = source.total(what.of_block)
