@@ -46,7 +46,10 @@ class CappedLogistic:
 
     def slope_and_curvature(self, z: Array) -> tuple[Array, Array]:
         """Both from one exponential."""
-        odds = np.exp(-np.clip(z, -EDGE, None))
-        steep = np.where(z > EDGE, odds, odds / (CAP * (1 + odds)))
-        bend = np.where(z > EDGE, odds, steep * (1 - CAP * steep))
-        return -np.minimum(steep, 1.0), np.where(z < -EDGE, 0.0, bend)
+        odds, far = np.exp(-np.maximum(z, -EDGE)), z > EDGE
+        steep = odds / (CAP * (1 + odds))
+        bend = steep * (1 - CAP * steep)
+        for part in (steep, bend):
+            np.copyto(part, odds, where=far)
+        np.copyto(bend, 0.0, where=z < -EDGE)
+        return -np.minimum(steep, 1.0), bend

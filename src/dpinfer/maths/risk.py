@@ -284,8 +284,9 @@ class Risk:
     def _z(self, coef: Array, block: Block) -> Array:
         """The margins or residuals of a block.
 
-        Row by row: a matrix product rounds the last rows of a block in another way, so that a record's number would
-        depend on its place, which an added or removed record changes.
+        A matrix product rounds the last rows of a block in another way, so that a record's number depends on its place.
+        Where others may lose theirs, as one is added or removed, they are taken row by row.
         """
         sign, offset = line(self.loss, block.labels)
-        return np.asarray(offset + sign * np.einsum("ij,j->i", block.rows, coef))
+        each = block.rows @ coef if self.neighbours.in_place else np.einsum("ij,j->i", block.rows, coef)
+        return np.asarray(offset + sign * each)
