@@ -45,7 +45,7 @@ def test_guarantee_certified_minimum(loss, penalty, size, separated):
     rng = np.random.default_rng(4)
     y = np.sign(X @ np.ones(d) + (0 if separated else 0.3 * rng.standard_normal(n)))
     totals = objective(loss, X, y, penalty, size * rng.standard_normal(d))
-    found = minimise(totals, d, tolerance=1e-9)
+    found = minimise(totals, np.zeros(d), tolerance=1e-9)
     assert found.gradient_norm <= 1e-9
     assert np.linalg.norm(totals(found.coef)[1]) == found.gradient_norm
 
@@ -57,12 +57,12 @@ def test_agrees_with_scipy(loss):
     reference = optimize.minimize(
         lambda t: totals(t)[:2], np.zeros(4), jac=True, method="L-BFGS-B", options={"gtol": 1e-10, "ftol": 1e-15}
     )
-    assert np.allclose(minimise(totals, 4, 1e-10).coef, reference.x, atol=1e-6)
+    assert np.allclose(minimise(totals, np.zeros(4), 1e-10).coef, reference.x, atol=1e-6)
 
 
 def test_it_says_where_rounding_stopped_it():
     X, y = labelled(400, 4)
-    found = minimise(objective(dp.Logistic(), X, y, 0.01, np.zeros(4)), 4, tolerance=0.0)
+    found = minimise(objective(dp.Logistic(), X, y, 0.01, np.zeros(4)), np.zeros(4), tolerance=0.0)
     assert 0 < found.gradient_norm < 1e-11
 
 

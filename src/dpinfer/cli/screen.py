@@ -56,7 +56,7 @@ class Screen:
 
     @contextmanager
     def work(self, words: str) -> Iterator[None]:
-        """A sign of life on a terminal while something takes its time: the step, and how far a pass over the rows is."""
+        """A sign of life on a terminal while something takes its time: the step, and how far a pass over rows is."""
         if not self.live:
             yield
             return

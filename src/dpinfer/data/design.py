@@ -24,7 +24,7 @@ from dpinfer.maths.moments import Columns
 from dpinfer.maths.rounding import shrunk
 
 INTERCEPT = "(Intercept)"
-_CACHED = 2**14  # numbers in a tile
+_CACHED = 2**16  # numbers in a tile: as many as in a block
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ Gradient = Callable[[Array], Array]
 _IDLE = 20  # steps without any gain after which rounding has the last word
 _NEAR = 0.05  # what a Newton step leaves of the gradient where a Hessian serves for more than one step
 _GAIN = 0.3  # what a step with an old Hessian must leave at most
+_ROUGH = 1e-3  # gradient a record that is small for a sample
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,12 @@ class _Point:
 
 
 def minimise(
-    totals: Totals, dim: int, tolerance: float, *, gradient: Gradient | None = None, strongly_convex: bool = True
+    totals: Totals,
+    start: Array,
+    tolerance: float,
+    *,
+    gradient: Gradient | None = None,
+    strongly_convex: bool = True,
 ) -> Minimum:
     """Newton steps with a line search, until the gradient norm is at most ``tolerance``.
 
@@ -54,7 +60,7 @@ def minimise(
     With m the modulus of strong convexity the minimiser is within gradient_norm/m of ``coef``.  An objective that
     is only convex must show curvature where the search ends, or it has no single minimum and `InputError` is raised.
     """
-    point = best = _at(totals, np.zeros(dim))
+    point = best = _at(totals, start)
     idle = 0
     while best.gradient_norm > tolerance and idle < _IDLE:
         ahead = _line_search(totals, point, _newton_step(point))
@@ -85,21 +91,37 @@ def _chords(gradient: Gradient, point: _Point, tolerance: float) -> _Point:
     return point
 
 
+Total = Callable[[OfBlock], Array]
+"""The sum over the records."""
+
+
 @np.errstate(all="ignore")  # a warning would tell of a value
-def minimum(risk: Risk, total: Callable[[OfBlock], Array], b: Array) -> Minimum:
-    """argmin of the risk plus b·θ, as a step from the centre, where ``total`` sums over the records."""
-    d = len(b)
-    ridge = risk.ridge * np.eye(d)
+def minimum(risk: Risk, total: Total, b: Array, sample: Total | None = None) -> Minimum:
+    """argmin of the risk plus b·θ, as a step from the centre.
+
+    With the total of a ``sample``, scaled up, the search begins where that has its minimum.  Where it ends does not
+    depend on that, up to the tolerance.
+    """
+    start = np.zeros(len(b))
+    if sample is not None and risk.ridge > 0:
+        start = minimise(_totals(risk, sample, b), start, _ROUGH * risk.n).coef
+
+    def gradient(step: Array) -> Array:
+        return total(risk.gradient_total(step)) + risk.ridge * step + b
+
+    totals, convex = _totals(risk, total, b), risk.ridge > 0
+    return minimise(totals, start, risk.tolerance, gradient=gradient, strongly_convex=convex)
+
+
+def _totals(risk: Risk, total: Total, b: Array) -> Totals:
+    d, ridge = len(b), risk.ridge * np.eye(len(b))
 
     def totals(step: Array) -> tuple[float, Array, Array]:
         sums = total(risk.totals(step))
         value = float(sums[0] + risk.ridge / 2 * step @ step + b @ step)
         return value, sums[1 : d + 1] + risk.ridge * step + b, sums[d + 1 :].reshape(d, d) + ridge
 
-    def gradient(step: Array) -> Array:
-        return total(risk.gradient_total(step)) + risk.ridge * step + b
-
-    return minimise(totals, d, risk.tolerance, gradient=gradient, strongly_convex=risk.ridge > 0)
+    return totals
 
 
 def _at(totals: Totals, coef: Array) -> _Point:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.data import crew
+from dpinfer.data.changed import sample
 from dpinfer.data.source import Source
 from dpinfer.errors import LedgerError, PrivacyError
 from dpinfer.maths.arrays import Array
@@ -79,7 +80,7 @@ class Gate:
         """The minimum of a risk plus noise (Algorithm 4), or of the risk plus b·θ, masked (Algorithm 1)."""
         noise, d = booked.noise(risk), source.dim
         if isinstance(booked, NoisyMinimum):
-            found = _reached(risk, minimum(risk, source.total, np.zeros(d)))
+            found = _reached(risk, minimum(risk, source.total, np.zeros(d), sample(source)))
             if noise == NO_NOISE:
                 return Released(risk.centre + found, noise)
             moved = risk.minimiser_sensitivity()
@@ -88,7 +89,7 @@ class Gate:
             return Released(risk.centre + self._added(found, noise, moved), noise)
         step = 2.0 ** (math.frexp(_size(noise))[1] - 40)
         b = from_grid(rounded(noise, step, d, self._bits), step)
-        found = _reached(risk, minimum(risk, source.total, b))
+        found = _reached(risk, minimum(risk, source.total, b, sample(source)))
         moved = 2 * risk.minimum_error(d, step * math.sqrt(d)) * (1 + SLACK)
         least = 2.0**-7 * _size(noise) / (risk.ridge + risk.n * risk.loss.curvature_bound / d)
         size = max(least, moved / booked.mask)

@@ -51,7 +51,7 @@ def minimum(
         value = w @ f.value(margins) + ridge @ coef**2 / 2
         return float(value), ridge * coef + (w * slope * y) @ x, hessian
 
-    coef = start + minimise(totals, len(start), _TOLERANCE).coef
+    coef = start + minimise(totals, np.zeros(len(start)), _TOLERANCE).coef
     inverse = np.linalg.inv(totals(coef - start)[2])
     return Minimum(coef, inverse @ _of_scores(x, w * y * f.slope(y * (x @ coef)), starts) @ inverse)
 
