@@ -177,7 +177,7 @@ class Schema:
         except (OSError, ValueError) as fault:
             raise InputError(
                 f"the schema {str(path)!r} cannot be read ({type(fault).__name__}): check the path; "
-                "`Schema.draft(table)` writes a first one"
+                "`dpinfer schema init TABLE` or Schema.draft(table) writes a first one"
             ) from None
         return cls._parse(text, Path(path).name)
 

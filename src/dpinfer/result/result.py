@@ -13,6 +13,7 @@ from dpinfer.errors import InputError
 from dpinfer.result import hypotheses, prediction, saved, tables, text
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
+from dpinfer.result.statements import penalty_note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +75,10 @@ class FitResult(Estimates):
         """
         return _framed(prediction.margins(self, at, level), "name")
 
+    def warnings(self) -> list[str]:
+        """What to know before a number is read: that few records were usable, that the budget changed the model."""
+        return [words for words in (self.too_few, penalty_note(self.model, self.privacy.budget)) if words]
+
     def notes(self, most: int = 1000) -> list[str]:
         """What the sign † means, by the names of what was left out; at most so many names in a sentence."""
         return [] if self.geometry is None else self.geometry.notes(self.names, most)
@@ -116,6 +121,7 @@ class FitResult(Estimates):
         }
         table = self.table(level)
         statements = [
+            *self.warnings(),
             *self.notes(),
             *text.no_estimates(table),
             *self.intercepts(level),
