@@ -12,6 +12,7 @@ import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli import screen, spec
 from dpinfer.cli.budget import Account
+from dpinfer.cli.complain import remark
 from dpinfer.cli.job import Job, numbered, preview
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import DpinferError, InputError
@@ -128,6 +129,7 @@ def release(job: Job, talk: Screen, force: bool) -> None:
     import_module("dpinfer.views.report")  # whatever is wrong with its packages shows before anything is spent
     counter = None if job.ledger is None else _Counter(job.ledger)
     design, source = job.model.read(job.data.table)
+    job.model.entry(source.n)  # raises what is wrong with it, before anything is said of it
     if advice := job.advice(design, source.n):
         talk.note(f"note: {advice}")
     try:
@@ -135,7 +137,7 @@ def release(job: Job, talk: Screen, force: bool) -> None:
             result = job.model.set_params(ledger=counter).fit_read(design, source).result_
     except BaseException:
         if counter and counter.releases:
-            Screen().note(f"note: the spend was booked as release {counter.releases[0]} before this happened")
+            remark(f"the spend was booked as release {counter.releases[0]} before this happened")
         raise
     _keep(job.folder, result)
     with talk.work("writing the report"):
@@ -167,7 +169,7 @@ def _report(job: Job, result: FitResult) -> list[Path]:
             f"the report cannot be written, but the result is safe in {kept}: make room, then dpinfer report {kept}"
         ) from None
     except Exception:
-        Screen().note(f"note: the result is safe in {kept}")
+        remark(f"the result is safe in {kept}")
         raise
 
 

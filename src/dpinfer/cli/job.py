@@ -85,6 +85,7 @@ def preview(job: Job, talk: Screen) -> None:
 
 
 def numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
+    """The public number of records or units, under its name."""
     return {"records": None, "units": None, unit.word: n}
 
 

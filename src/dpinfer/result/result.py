@@ -62,7 +62,8 @@ class FitResult(Estimates):
         original units; values beyond their bounds count as the bound, as in the fit.  Intervals have the given
         ``level`` and are about the probability or mean, not about a single outcome.  A column that is in the model
         without an interval makes them infinite, (0, 1) for a probability; one that is left out counts as in the stated
-        model: not at all.
+        model: not at all.  ``target`` says of what: those of a "penalised" fit are pulled
+        towards the middle, as its coefficients are pulled towards 0.
         """
         return _framed(prediction.predictions(self, rows, level))
 
