@@ -122,8 +122,8 @@ class Estimates:
         return (
             f"WARNING: only about {found:,.0f} of {n:,} {whom.word} ({100 * found / n:.0f} %) could be used. In the "
             "others a value is missing or is not as the schema says: a level that is spelled in another way, a text "
-            "where a number should be. The result is about the usable ones. Look for the reason with `dpinfer schema "
-            "check SCHEMA --data TABLE --peek` before anything else is spent."
+            "where a number should be. The result is about the usable ones. Look for the reason with the command "
+            "dpinfer schema check SCHEMA --data TABLE --peek before anything else is spent."
         )
 
     @property

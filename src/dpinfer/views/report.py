@@ -48,7 +48,8 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
         facts=_facts(result),
         heads=tables.heads(level),
         rows=_rows(result, level),
-        notes=[*result.warnings(), *result.notes(), MAY_NOT],
+        careful=result.warnings(),
+        notes=[*result.notes(), MAY_NOT],
         drawings=[drawing(result, level, layout) for layout in (WIDE, NARROW)],
         sections=list(sections(result, heading, level)),
     )
