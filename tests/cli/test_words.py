@@ -128,3 +128,12 @@ def test_few_usable_records_are_said(folder):
     told = json.loads(succeeds(run_here(*FIT, "--rho", "50", "--out", "p", "--json", cwd=folder)))
     assert told["usable"] == pytest.approx(133, abs=25)
     assert told["warnings"][0].startswith("WARNING: only about")
+
+
+@pytest.mark.parametrize(("budget", "words"), [("none = true", "Without noise"), ("epsilon = 1.0", "Without a delta")])
+def test_a_study_of_another_estimand_says_so(budget, words, folder):
+    data = '[data]\npath = "table.csv"\nschema = "schema.toml"\nformula = "y ~ a"\n'
+    (folder / "s.toml").write_text(f"{data}[privacy]\n{budget}\n[study]\nreplicates = 2\n", encoding="utf-8")
+    done = run_here("coverage", "s.toml", cwd=folder)
+    assert done.stderr.startswith(f"note: {words} {PENALTY}")
+    assert run_here("coverage", "s.toml", "--json", "-q", cwd=folder).stderr == ""

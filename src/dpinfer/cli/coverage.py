@@ -63,6 +63,9 @@ def coverage(
     arguments = _arguments(given)
     if out is not None:
         disk.prepare(out)
+    design, records = arguments["model"].read(arguments["X"])
+    if (advice := arguments["model"].recipe(design, records.n).advice(records.n)) and not as_json:
+        talk.note(f"note: {advice}")
     study = dp.simulate.coverage(**arguments, progress=talk.live)
     if out is not None:
         for name, content in _files(study).items():
