@@ -286,6 +286,18 @@ def test_a_study_without_nonprivate_lengths_is_strict_json():
     text = found.to_json()
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert np.isnan(dp.simulate.Study.from_json(text).nonprivate_length).all()
+    assert '"nan"' not in text
+    assert json.loads(text)["nonprivate_length"] == [None] * len(found.names)
+
+
+def test_studies_of_earlier_versions_are_read():
+    """They have texts where there is no number."""
+    found = study(replicates=20, nonprivate=False)
+    old = found.to_json().replace("null", '"nan"')
+    assert old.count('"nan"') == len(found.names)
+    again = dp.simulate.Study.from_json(old)
+    assert np.isnan(again.nonprivate_length).all()
+    assert again.to_json() == found.to_json()
 
 
 def test_a_progress_bar(capsys, monkeypatch):

@@ -1,7 +1,7 @@
 """All commands, and what becomes of an error.
 
-An error is one line on stderr that starts with ``error:`` and names a remedy.  It speaks of files, keys and columns,
-never of a value of the data.  The exit codes are in `CODES`.
+An error is one line on stderr that starts with ``error:`` and names a remedy; with ``--json`` it is one JSON object on
+stderr.  It speaks of files, keys and columns, never of a value of the data.  The exit codes are in `CODES`.
 """
 
 import os
@@ -14,8 +14,8 @@ import typer
 
 import dpinfer as dp
 from dpinfer.cli import audit, budget, coverage, demo, fit, report, schema
+from dpinfer.cli.complain import complain
 from dpinfer.errors import DpinferError, LedgerError, PrivacyError
-from dpinfer.result.text import harmless
 
 DONE, FAULT, INPUT, REFUSED, INTERRUPTED, NO_READER = 0, 1, 2, 3, 130, 141
 CODES = {
@@ -74,7 +74,7 @@ def _run() -> int:
     except Exception as fault:
         return _failed(fault)
     if code == INTERRUPTED:  # typer may have turned the interrupt into its code
-        print("interrupted", file=sys.stderr)
+        complain("interrupted", INTERRUPTED, sign="")
     return code if isinstance(code, int) else DONE
 
 
@@ -97,5 +97,5 @@ def _failed(fault: Exception) -> int:
 
 
 def _fail(message: str, code: int = INPUT) -> int:
-    print("error:", harmless(" ".join(message.split())), file=sys.stderr)
+    complain(message, code)
     return code

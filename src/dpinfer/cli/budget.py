@@ -1,5 +1,6 @@
 """`dpinfer budget`: make, show and check a ledger."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -100,22 +101,40 @@ def verify(
 ) -> None:
     """Check that a ledger is whole, and that it holds the releases of published results."""
     opened = open_ledger(ledger)
-    found, booked = opened.verify(), {entry.release for entry in opened.entries()}
+    found, booked = opened.verify(), {entry.release: entry for entry in opened.entries()}
     if not found.ok:
         raise LedgerError(found.fault)
-    for path in results or []:
-        if read_result(path).privacy.release not in booked:
-            raise LedgerError(
-                f"the release of {str(path)!r} is not in this ledger: it belongs to another one, or an old copy of "
-                "the ledger was put back; find the right copy before anything else is booked"
-            )
+    judged = [_judged(path, booked) for path in results or []]
     talk = Screen(quiet, as_json)
     words = "1 entry" if found.entries == 1 else f"{found.entries} entries"
     talk.show(screen.facts({"Whole": f"{ledger}, {words}", "Head": found.head}))
+    if judged:
+        rows = [[one["path"], (one["release"] or "none")[:8], one["fault"] or "matches"] for one in judged]
+        talk.show("", screen.sheet(("Result", "Id", "In this ledger"), rows, left=3))
     talk.show(
         "", Text("Keep the number of entries and the head elsewhere: they tell whether an old copy was put back.")
     )
-    talk.give({"ok": True, "path": str(ledger), "entries": found.entries, "head": found.head})
+    faults = [f"{one['path']!r} {one['fault']}" for one in judged if one["fault"]]
+    told = {"ok": not faults, "path": str(ledger), "entries": found.entries, "head": found.head}
+    talk.give(told | {"results": judged})
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise LedgerError(
+            f"the result {faults[0]}{more}: it belongs to another ledger, or was changed, or an old copy of the ledger "
+            "was put back; find the right copy before anything else is booked"
+        )
+
+
+def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
+    """Whether a result is in the ledger with the releases that it names; its fault is empty where it is."""
+    privacy = read_result(path).privacy
+    entry = booked.get(privacy.release or "")
+    fault = "is not in this ledger"
+    if entry is not None:
+        said = (privacy.events, privacy.unit, privacy.neighbours)
+        same = said == (entry.events, entry.unit, entry.neighbours)
+        fault = "" if same else "names other releases than those booked under its id"
+    return {"path": str(path), "release": privacy.release, "matches": not fault, "fault": fault or None}
 
 
 def open_ledger(path: Path) -> dp.Ledger:

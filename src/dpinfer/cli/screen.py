@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+import dpinfer as dp
 from dpinfer import codec
 from dpinfer.data.crew import watching
 from dpinfer.result import text
@@ -119,6 +120,12 @@ def _harmless(part: RenderableType, keep: str = "\n") -> RenderableType:
     if not isinstance(part, Text) or text.harmless(part.plain, keep) == part.plain:
         return part
     return Text(text.harmless(part.plain, keep), style=part.style)
+
+
+def sketch(result: FitResult, level: float) -> str:
+    """The forest plot in letters that this terminal has."""
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
+    return dp.plot.forest_text(result, level, max(60, _console().width - 1), ascii=not encoding.startswith("utf"))
 
 
 def coefficients(result: FitResult, level: float) -> Table:

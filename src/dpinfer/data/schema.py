@@ -110,8 +110,11 @@ _FACTS = ("title", "source")
 _KNOWN = ("title", "unit", "source", "weights", "columns")
 
 
+READ_NOTHING = "from the names and types of the columns; no value was read"
+"""What a draft says of itself."""
+
 _HEAD = f"""\
-# A draft from the names and types of the columns; no value was read.  Replace every "{TODO}" by something that is known
+# A draft {READ_NOTHING}.  Replace every "{TODO}" by something that is known
 # without the table: a rule, a code book, the answers of a questionnaire.  A bound or a level taken from the table would
 # leak what single records hold.  Delete the columns that no formula needs.  Two classes to be explained need
 # type = "outcome" and two levels, the second one the positive one; a number to be explained stays a number.
@@ -131,12 +134,17 @@ _LOW = f'low = "{TODO}"  # a public lower bound: smaller values are clipped'
 _HIGH = f'high = "{TODO}"  # a public upper bound: larger values are clipped'
 _LEVELS = f'levels = "{TODO}"  # the public list, such as ["no", "yes"]: other values count as missing'
 _TYPE = f'type = "{TODO}"  # number, integer, boolean, category or outcome: the table does not tell'
+_STUBS = [
+    "# low =     # of a number or an integer: a public lower bound",
+    "# high =    # of a number or an integer: a public upper bound",
+    '# levels =  # of a category or an outcome of two classes: the public list, such as ["no", "yes"]',
+]
 _LINES = {
     "number": ['type = "number"', _LOW, _HIGH],
     "integer": ['type = "integer"', _LOW, _HIGH],
     "boolean": ['type = "boolean"'],
     "category": ['type = "category"', _LEVELS],
-    "": [_TYPE],
+    "": [_TYPE, *_STUBS],
 }
 
 
@@ -169,7 +177,7 @@ class Schema:
         except (OSError, ValueError) as fault:
             raise InputError(
                 f"the schema {str(path)!r} cannot be read ({type(fault).__name__}): check the path; "
-                "`Schema.draft(table)` writes a first one"
+                "`dpinfer schema init TABLE` or Schema.draft(table) writes a first one"
             ) from None
         return cls._parse(text, Path(path).name)
 

@@ -96,7 +96,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         -------
         The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and ``penalty_``.
         """
-        design, source = self.read(X, y, units, weights)
+        return self.fit_read(*self.read(X, y, units, weights))
+
+    def fit_read(self, design: Design, source: Pending) -> Self:
+        """Fit what `read` gave."""
         recipe = self.recipe(design, source.n)
         self.result_ = fit(recipe, source, self._subject(design), self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty

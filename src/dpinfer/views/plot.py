@@ -1,4 +1,4 @@
-"""Pictures of results and studies.  Each function gives a matplotlib figure and touches no global state."""
+"""Pictures of results and studies: matplotlib figures and, of results, text.  No function touches global state."""
 
 import textwrap
 from dataclasses import dataclass, replace
@@ -20,6 +20,9 @@ from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.result import FitResult
 from dpinfer.simulate import Study
 from dpinfer.views.bars import BLUE, FRAME, GREY, INK, LINE, ORANGE, WIDTH, Bar, bars, limits, panels, rows, short
+from dpinfer.views.sketch import forest_text
+
+__all__ = ["coverage", "forest", "forest_text"]
 
 _STATUS = 105  # letters of a status
 _POINT, _INNER = "estimate", "part of it from sampling error alone"
