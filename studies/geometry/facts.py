@@ -1,4 +1,4 @@
-"""What a forecast is told of three designs, and what it is held against: ``python -m studies.geometry.facts --data FOLDER``.
+"""What a forecast of three designs is told and held against: ``python -m studies.geometry.facts --data FOLDER``.
 
 Means, deviations and shares of the columns, the share of the outcome, and standard errors without noise.  Not private.
 """
@@ -28,7 +28,11 @@ def facts(design: str, folder: Path) -> dict[str, Any]:
             levels[name] = _digits(means[j])
             continue
         middle, half = public.middle[j], public.half[j]
-        numbers[name] = [float(middle - half), float(middle + half), *map(_digits, (middle + half * means[j], half * deviations[j]))]
+        numbers[name] = [
+            float(middle - half),
+            float(middle + half),
+            *map(_digits, (middle + half * means[j], half * deviations[j])),
+        ]
     matrix = to_units(public, (public.middle + public.half * means)[1:])
     errors = np.sqrt(np.diag(matrix @ full.covariance @ matrix.T))
     return {

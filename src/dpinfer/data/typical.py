@@ -37,7 +37,7 @@ Typical = Spread | Shares
 
 
 def levels_of(column: Column) -> tuple[Level, ...]:
-    """The levels of a category, an outcome, a boolean or an integer that may be a factor; empty where there are none."""
+    """The levels of a category, outcome, boolean or integer that may be a factor; empty where there are none."""
     if isinstance(column, Number) and column.kind == "boolean":
         return (False, True)
     return column.levels
@@ -118,7 +118,7 @@ def level_text(level: Level) -> str:
 
 def _example(column: Column) -> str:
     levels = levels_of(column)
-    if isinstance(column, Number) and column.kind == "integer" or not levels:
+    if not levels or (isinstance(column, Number) and column.kind == "integer"):
         return "{mean = ..., sd = ...}"
     return "shares of levels, {" + ", ".join(f"{level_text(level)} = ..." for level in levels[:2]) + "}"
 
@@ -127,5 +127,3 @@ def _fault(column: Column, message: str, key: str = "") -> SchemaError:
     error = SchemaError(f"column {column.name!r}: {message}")
     error.path = ("columns", column.name, "typical", key)
     return error
-
-

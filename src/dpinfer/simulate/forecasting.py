@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from dpinfer.data.design import UNSCALED, Design
+from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
 from dpinfer.data.schema import Schema
 from dpinfer.data.source import Rows
@@ -23,20 +23,15 @@ from dpinfer.fit.recipe import Recipe, fit
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.rounding import MOST_RECORDS
-from dpinfer.maths.search import boundary
-from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy
-from dpinfer.result import text
+from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy
 from dpinfer.result.result import FitResult
 from dpinfer.simulate.alike import Alike, OfGuesses, OfTable, counted
 from dpinfer.simulate.draws import Population
-from dpinfer.simulate.foreseen import Forecast, label
+from dpinfer.simulate.foreseen import Forecast
 from dpinfer.simulate.runner import batches_of, check, run_batches, workers_of
+from dpinfer.simulate.searching import Search, Wanted
 from dpinfer.simulate.single import noise_seed
 from dpinfer.simulate.stated import least_squares, minimum, to_units
-
-_LEAST, _MOST = 1e-3, 1e3  # ε and ρ that are searched
-_STEP = 4.0
-_CLOSE = 0.05  # how closely a budget is found
 
 
 def forecast(  # noqa: PLR0913  (the public face)
@@ -100,7 +95,12 @@ def forecast(  # noqa: PLR0913  (the public face)
         if coefficient is not None:
             raise InputError("coefficient= goes with half_width=: give both, or none")
         return ahead.forecast(asked.budgets(budgets))
-    return _search(ahead, float(half_width), coefficient, (budgets or [ApproxDP(1.0, 1e-6)])[0])
+    start = (budgets or [ApproxDP(1.0, 1e-6)])[0]
+    if isinstance(start, NoPrivacy):
+        raise BudgetError(
+            "a budget is searched among those of a kind: give one, such as budgets=[dp.ApproxDP(1, 1e-6)]"
+        )
+    return _search(ahead, half_width, coefficient, start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +130,18 @@ class _Asked:
         if self.model is not None:
             kind = self.model.kind
         design = Design.of_formula(response, terms, kind, self.schema.whom)
-        alike: Alike = OfGuesses(response, terms, design, self.schema.typical, effects)
-        if like is not None:
+        alike: Alike
+        if like is None:
+            alike = OfGuesses(response, terms, design, self.schema.typical, effects)
+        else:
             if effects is not None:
                 raise InputError("effects= is for records that are made up: leave it out, or like=")
-            alike = OfTable(Population.of_records(read(like, response, terms, kind, self.schema.whom)[1].read()), design.unit.word)
-            records = alike.population.n if records is None else records
+            population = Population.of_records(read(like, response, terms, kind, self.schema.whom)[1].read())
+            alike = OfTable(population, design.unit.word)
+            records = population.n if records is None else records
         if isinstance(records, bool) or not isinstance(records, int) or not 1 <= records <= MOST_RECORDS:
             raise InputError(f"records= is the public number of {design.unit.word}, from 1 to {MOST_RECORDS:,}")
-        return _Ahead(self, design, alike, records, how)
+        return _Ahead(self, design, kind, alike, records, how)
 
     def budgets(self, given: Sequence[Budget] | None) -> list[Budget | None]:
         """Those asked for; None stands for the model's own."""
@@ -147,19 +150,6 @@ class _Asked:
         if self.model is None:
             raise BudgetError("a forecast needs budgets=, for example [dp.ApproxDP(1, 1e-6)]")
         return [None]
-
-    def recipe(self, design: Design, n: int, budget: Budget | None) -> Recipe:
-        """What a fit with this budget runs."""
-        if self.model is not None:
-            model = copy.copy(self.model)
-            if budget is not None:
-                if model.plan is not None:
-                    raise BudgetError("the model has a plan, which has its budget: leave out budgets=")
-                model.budget = budget
-            recipe: Recipe = model.recipe(design, n)
-            return recipe
-        loss = Logistic() if design.outcome == UNSCALED else LeastSquares()
-        return choose(design, replace(self.options, loss=loss, budget=budget))
 
 
 @dataclass(frozen=True)
@@ -175,13 +165,14 @@ class _Ahead:
 
     asked: _Asked
     design: Design
+    kind: str
     alike: Alike
     n: int
     how: _Run
 
     def forecast(self, budgets: Sequence[Budget | None]) -> Forecast:
         """Run every budget on the same records with the same seeds of noise."""
-        recipes = [self.asked.recipe(self.design, self.n, budget) for budget in budgets]
+        recipes = [self.recipe(budget) for budget in budgets]
 
         def work(batch: range) -> Array:
             source = self.alike.sample(self.n, np.random.default_rng([self.how.seed, batch.start]))
@@ -208,6 +199,19 @@ class _Ahead:
             assumed=self.alike.assumed,
         )
 
+    def recipe(self, budget: Budget | None) -> Recipe:
+        """What a fit with this budget runs; None stands for the model's own."""
+        if self.asked.model is None:
+            loss = Logistic() if self.kind == "margin" else LeastSquares()
+            return choose(self.design, replace(self.asked.options, loss=loss, budget=budget))
+        model = copy.copy(self.asked.model)
+        if budget is not None:
+            if model.plan is not None:
+                raise BudgetError("the model has a plan, which has its budget: leave out budgets=")
+            model.budget = budget
+        recipe: Recipe = model.recipe(self.design, self.n)
+        return recipe
+
 
 def _half(result: FitResult, level: float) -> Array:
     """Half the length of each interval, infinite where none is reported."""
@@ -233,54 +237,3 @@ def _nonprivate(recipe: Recipe, rows: Rows, n: int, level: float) -> Array:
     half = np.full(len(design.names), np.nan)
     half[some] = -ndtri((1 - level) / 2) * np.sqrt(np.diag(matrix @ found.covariance @ matrix.T) * rows.n / n)
     return half
-
-
-def _search(ahead: _Ahead, want: float, coefficient: str | None, start: Budget) -> Forecast:
-    """The forecast of the least budget that keeps within ``want`` in half of the replicates."""
-    names = ahead.design.names
-    if coefficient is not None and coefficient not in names:
-        raise InputError(f"there is no coefficient {coefficient!r}: there are {', '.join(names)}")
-    if not 0 < want < np.inf:
-        raise InputError(f"half_width must be a positive number, not {want!r}")
-    some = [names.index(coefficient)] if coefficient else list(range(min(1, len(names) - 1), len(names)))
-    seen: dict[float, Forecast] = {}
-
-    def within(amount: float) -> bool:
-        seen[amount] = ahead.forecast([_of(start, amount)])
-        return bool(np.median(seen[amount].reached[0, some]) <= want)
-
-    enough = amount = _amount(start)
-    if within(amount):
-        while (little := enough / _STEP) >= _LEAST and within(little):
-            enough = little
-        return seen[boundary(within, enough, little, _CLOSE, by_ratio=True)[0] if little in seen else enough]
-    _possible(seen[amount], some, want)
-    while not within(enough := enough * _STEP):
-        amount = enough
-        if enough > _MOST:
-            raise InputError(
-                f"no budget up to {label(seen[enough].budgets[0])} is expected to give ±{want:g}: "
-                f"{'; '.join(text.REMEDIES[:2])}, or take more records"
-            )
-    return seen[boundary(within, enough, amount, _CLOSE, by_ratio=True)[0]]
-
-
-def _possible(seen: Forecast, some: list[int], want: float) -> None:
-    plain = float(np.median(np.nan_to_num(seen.nonprivate[0, some], nan=np.inf)))
-    if plain >= want:
-        needed = f"about {seen.records * (plain / want) ** 2:,.3g} would do without privacy"
-        raise InputError(
-            f"no budget gives ±{want:g}: without privacy {seen.records:,} records give ±{plain:.3g}; widen half_width, "
-            f"or take more records" + (f" ({needed})" if np.isfinite(plain) else "")
-        )
-
-
-def _amount(budget: Budget) -> float:
-    if isinstance(budget, NoPrivacy):
-        raise BudgetError("a budget is searched among those of one kind: give budgets=[dp.ApproxDP(1, 1e-6)]")
-    return float(budget.rho if isinstance(budget, ZCDP) else budget.epsilon)
-
-
-def _of(start: Budget, amount: float) -> Budget:
-    """A budget of the same kind."""
-    return replace(start, **{"rho" if isinstance(start, ZCDP) else "epsilon": amount})

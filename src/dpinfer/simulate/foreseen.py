@@ -96,9 +96,7 @@ class Forecast:
         ]
         rule = max(_WIDTH, len(lines[0]))
         wrapped = [textwrap.fill(words, _WIDTH, subsequent_indent="  ") for words in self.statements()]
-        return text.harmless(
-            "\n".join(["=" * rule, lines[0], "-" * rule, *lines[1:], "=" * rule, *wrapped]), keep="\n"
-        )
+        return text.harmless("\n".join(["=" * rule, lines[0], "-" * rule, *lines[1:], "=" * rule, *wrapped]), keep="\n")
 
     def statements(self) -> list[str]:
         """What the numbers are, and what they rest on."""
