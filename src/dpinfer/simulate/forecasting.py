@@ -96,11 +96,8 @@ def forecast(  # noqa: PLR0913  (the public face)
             raise InputError("coefficient= goes with half_width=: give both, or none")
         return ahead.forecast(asked.budgets(budgets))
     start = (budgets or [ApproxDP(1.0, 1e-6)])[0]
-    if isinstance(start, NoPrivacy):
-        raise BudgetError(
-            "a budget is searched among those of a kind: give one, such as budgets=[dp.ApproxDP(1, 1e-6)]"
-        )
-    return _search(ahead, half_width, coefficient, start)
+    wanted = Wanted(half_width, coefficient, ahead.design.names)
+    return Search(wanted, start, lambda budget: ahead.forecast([budget])).least()
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,13 @@
 """Which budget makes an interval short enough?"""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.search import boundary
-from dpinfer.privacy.budget import ZCDP, Budget, NoPrivacy, PureDP
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.result import text
 from dpinfer.simulate.foreseen import Forecast, label
 
@@ -93,9 +93,9 @@ class Search:
         return float(self.start.rho if isinstance(self.start, ZCDP) else self.start.epsilon)
 
     def _budget(self, amount: float) -> Budget:
-        if isinstance(self.start, ZCDP):
-            return ZCDP(amount)
-        return PureDP(amount) if isinstance(self.start, PureDP) else replace(self.start, epsilon=amount)  # type: ignore[call-arg]
+        if isinstance(self.start, ApproxDP):
+            return ApproxDP(amount, self.start.delta)
+        return ZCDP(amount) if isinstance(self.start, ZCDP) else PureDP(amount)
 
     def _none(self, amount: float) -> InputError:
         most, remedies = label(self._budget(amount)), "; ".join(text.REMEDIES[:2])
