@@ -90,7 +90,7 @@ def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any])
     """Shares as they are given; levels that are left out share the rest alike."""
     places = {level_text(level): j for j, level in enumerate(levels)}
     found: dict[int, float] = {}
-    for key, share in entry.items():
+    for key, share in ((key if isinstance(key, str) else level_text(key), share) for key, share in entry.items()):
         if key not in places:
             raise _fault(column, f"typical has a share of {short(key)}, which is no level: {near(key, places)}", key)
         if type(share) not in (int, float) or not 0 <= share <= 1:

@@ -170,6 +170,8 @@ class _Ahead:
     def forecast(self, budgets: Sequence[Budget | None]) -> Forecast:
         """Run every budget on the same records with the same seeds of noise."""
         recipes = [self.recipe(budget) for budget in budgets]
+        for recipe in recipes:
+            recipe.releases(self.n)  # refuses what a fit refuses; and noise is sized once, not in every thread
 
         def work(batch: range) -> Array:
             source = self.alike.sample(self.n, np.random.default_rng([self.how.seed, batch.start]))
@@ -184,7 +186,7 @@ class _Ahead:
         typical = self.alike.typical(self.n)
         return Forecast(
             names=self.design.names,
-            budgets=tuple(recipe.budget for recipe in recipes),
+            budgets=tuple(recipe.budget if b is None else b for b, recipe in zip(budgets, recipes, strict=True)),
             half_width=half_width,
             reported=reported.mean(axis=0),
             nonprivate=np.array([_nonprivate(recipe, typical, self.n, self.how.level) for recipe in recipes]),

@@ -105,7 +105,7 @@ class Forecast:
             f"{self.seed}); in brackets how many report the coefficient, where not all do.",
             f"{self.setting}.",
             f"Assumed: {'; '.join(self.assumed)}.",
-            "A forecast, not a promise: no record was read, nothing was booked.",
+            "A forecast, not a promise: no record of the fit to come was read, nothing was booked.",
         ]
 
     def to_json(self) -> str:
