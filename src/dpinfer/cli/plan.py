@@ -44,7 +44,11 @@ def plan(  # noqa: PLR0913  (the public face)
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how long the intervals of a fit will be."""
+    """Tell how long the intervals of a fit will be.
+
+    Guarantee [plans_read_no_value]: without a look-alike table, what is told depends on the spec and the schema, and on
+    names, types and number of rows of the table; with ids, of units; with --records on no table at all.
+    """
     given, talk = spec.of_file(source), Screen(quiet, as_json)
     asked = _budgets(given, budgets)
     data = _data(given, need_table=records is None and like is None)
