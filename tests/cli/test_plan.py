@@ -72,7 +72,7 @@ def test_the_least_budget(folder):
     found = expected(folder, 3000, half_width=0.08, coefficient="a", budgets=[dp.ZCDP(0.5)])
     assert shown.startswith(f"±0.08 for a is expected from {found.budgets[0]}.\n")
     assert found.summary() in shown
-    assert found.reached[0, 1] <= 0.08
+    assert found.within[0, 1] <= 0.08
 
 
 def test_a_public_table_that_is_alike(folder):

@@ -188,6 +188,7 @@ class _Ahead:
             names=self.design.names,
             budgets=tuple(recipe.budget if b is None else b for b, recipe in zip(budgets, recipes, strict=True)),
             half_width=half_width,
+            within=np.median(found, axis=0),
             reported=reported.mean(axis=0),
             nonprivate=np.array([_nonprivate(recipe, typical, self.n, self.how.level) for recipe in recipes]),
             records=self.n,

@@ -23,15 +23,18 @@ _KINDS: dict[str, type] = {kind.__name__: kind for kind in (PureDP, ZCDP, Approx
 class Forecast:
     """How long the intervals of a fit to come will be, one number a budget and coefficient.
 
-    ``half_width`` is the median over the replicates that report a coefficient (NaN where none does), and ``reported``
-    is their share; ``nonprivate`` is the half-width of the same model without noise, which depends on the budget only
-    where its penalty does.  ``records`` is the number of records, or of units; ``level``, ``replicates`` and ``seed``
-    are those asked for.  ``setting`` and ``assumed`` say of what.
+    ``names`` are the coefficients, ``budgets`` those asked for, or the one that was found.  ``half_width`` is the
+    median over the replicates that report a coefficient (NaN where none does), and ``reported`` is their share;
+    ``within`` is what half of all replicates keep within, infinite where fewer than half report it.  ``nonprivate`` is
+    the half-width of the same model without noise; it depends on the budget only where its penalty does.  ``records``
+    is the number of records, or of units; ``level``, ``replicates`` and ``seed`` are those asked for.  ``setting`` and
+    ``assumed`` say of what.
     """
 
     names: tuple[str, ...]
     budgets: tuple[Budget, ...]
     half_width: Array
+    within: Array
     reported: Array
     nonprivate: Array
     records: int
@@ -41,13 +44,8 @@ class Forecast:
     setting: str
     assumed: tuple[str, ...]
 
-    @property
-    def reached(self) -> Array:
-        """The half-width that half of all replicates keep within, one a budget and coefficient; infinite if none."""
-        return np.where(self.reported > 0.5, self.half_width, np.inf)
-
     def median(self, which: int = 0) -> tuple[float, float]:
-        """The median half-width over coefficients but the intercept, at a budget by its number, and without noise.
+        """The median half-width over coefficients but the intercept, and without noise; ``which`` numbers the budget.
 
         Both are of the coefficients that are reported at all; NaN where there are none.
         """

@@ -37,7 +37,7 @@ class Wanted:
         first = min(1, len(self.names) - 1)
         some = [self.names.index(self.coefficient)] if self.coefficient else range(first, len(self.names))
         plain = np.nan_to_num(seen.nonprivate[0], nan=np.inf)
-        return float(np.median(seen.reached[0, some])), float(np.median(plain[some]))
+        return float(np.median(seen.within[0, some])), float(np.median(plain[some]))
 
 
 @dataclass
