@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import audit, budget, coverage, demo, fit, report, schema
+from dpinfer.cli import audit, budget, coverage, demo, fit, plan, report, schema
 from dpinfer.cli.complain import complain
 from dpinfer.errors import DpinferError, LedgerError, PrivacyError
 
@@ -32,6 +32,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 app.add_typer(schema.app, name="schema")
 app.add_typer(budget.app, name="budget")
 app.command(help=demo.HELP)(demo.demo)
+app.command(help=plan.HELP)(plan.plan)
 app.command(help=fit.HELP)(fit.fit)
 app.command(help=report.HELP)(report.report)
 app.command(help=coverage.HELP)(coverage.coverage)

@@ -13,11 +13,14 @@ from dpinfer.cli.screen import Screen
 from dpinfer.cli.spec import Data, data_of
 from dpinfer.data.design import Design
 from dpinfer.data.unit import Unit
+from dpinfer.errors import DpinferError
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.budget import weak_delta
 
 if TYPE_CHECKING:
     from dpinfer.estimators.base import LinearModel
+
+_REPLICATES = 10  # of the forecast of a dry run
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ def preview(job: Job, talk: Screen) -> None:
     """The cost and what the ledger would have left; raises what the fit would raise.
 
     Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the ledger, and on names,
-    types and, where it is public, number of rows of the table; with ids, of units.
+    types and, where it is public, number of rows of the table; with ids, of units.  So does the forecast.
     """
     design, source = job.model.read(job.data.table)
     n, unit, entry = source.n, design.unit, job.model.entry(source.n)
@@ -68,6 +71,8 @@ def preview(job: Job, talk: Screen) -> None:
         facts["Warning"] = advice
     if weak := weak_delta(job.model.budget, n if public else None):
         facts["Note"] = weak
+    foreseen, words = _foreseen(job, n, talk) if public else (None, "none: the number of " + unit.word + " is private")
+    facts["Forecast"] = words
     account, after, told = _after(job.ledger, entry)
     facts |= told
     facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
@@ -79,14 +84,35 @@ def preview(job: Job, talk: Screen) -> None:
     talk.give(
         {"dry_run": True, **numbered(n if public else None, unit), "coefficients": names, "warning": advice or None}
         | {"entry": _listed(entry), "ledger": account and account.state(), "after": after}
+        | {"forecast": foreseen and foreseen.table()}
     )
     if after["allowed"] is False:
         raise dp.LedgerError(after["reason"])
 
 
 def numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
-    """The public number of records or units, under its name."""
+    """The number of records or of units, under its name; the other is None, as is a private one."""
     return {"records": None, "units": None, unit.word: n}
+
+
+def _foreseen(job: Job, n: int, talk: Screen) -> tuple["dp.simulate.Forecast | None", str]:
+    """What the fit's own budget is expected to give, from public facts, and in words."""
+    try:
+        with talk.work("simulating"):
+            found = dp.simulate.forecast(model=job.model, records=n, level=job.level, replicates=_REPLICATES)
+    except DpinferError as fault:
+        return None, f"none: {fault}"
+    private, plain = found.median()
+    seldom = [name for name, share in zip(found.names, found.reported[0], strict=True) if share < 0.5]
+    words = f"{100 * job.level:.4g}% intervals of ±{private:.2g} in the middle, ±{plain:.2g} without privacy"
+    if len(seldom) == len(found.names):
+        words = "no coefficient is likely to be reported at this budget"
+    elif seldom:
+        words += f"; likely to be set aside: {', '.join(seldom)}"
+    guesses = (
+        "what the schema says is typical" if job.data.schema.typical else "usual values, as the schema has no typical"
+    )
+    return found, f"{words} (from {guesses}; see dpinfer plan)"
 
 
 def _after(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:

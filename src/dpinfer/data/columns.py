@@ -169,7 +169,7 @@ def near(name: Any, known: Iterable[Any]) -> str:
 TODO = "?"
 """What a draft holds where a person has to decide."""
 
-_WORDS = {"type", "description", "source", "missing"}
+_WORDS = {"type", "description", "source", "missing", "typical"}
 _KEYS = {
     "number": {"low", "high", "unit", "centre", "scale"} | _WORDS,
     "integer": {"low", "high", "unit", "centre", "scale", "levels", "reference"} | _WORDS,
@@ -184,7 +184,7 @@ _REMEDIES = BOUND | {
 
 
 def column_of(name: str, entry: Any) -> Column:
-    """The column that an entry ``[columns.NAME]`` declares."""
+    """The column that an entry ``[columns.NAME]`` declares; what is ``typical`` of it is read elsewhere."""
     if not name or not isinstance(entry, dict):
         raise fault(name, "", "a column is a table with a name: write [columns.NAME] and its keys below")
     for key, value in entry.items():

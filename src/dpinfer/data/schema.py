@@ -7,6 +7,7 @@
     type = "number"            # or "integer", "boolean", "category", "outcome"
     low = 0
     high = 120
+    typical = { mean = 40, sd = 20 }   # a public guess, for forecasts only
 
 Nothing here is ever taken from the data.
 """
@@ -15,13 +16,14 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
 
 from dpinfer import disk
 from dpinfer.data.columns import TODO, Column, SchemaError, column_of, entry_of, near
+from dpinfer.data.typical import Typical, typical_entry, typical_of
 from dpinfer.data.unit import ROW, Unit, entries_of, unit_of
 from dpinfer.errors import InputError
 
@@ -99,6 +101,8 @@ def _key_text(name: str) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(_value(item) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key_text(key)} = {_value(item)}' for key, item in value.items())} }}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):  # the escapes of JSON are escapes of TOML, which wants one more
@@ -152,7 +156,8 @@ _LINES = {
 class Schema:
     """The public side of a table: its ``columns`` by name, the ``unit`` of privacy, a ``title`` and a ``source``.
 
-    ``whom`` says which rows are one unit and what a row counts; its name is the ``unit``.
+    ``whom`` says which rows are one unit and what a row counts; its name is the ``unit``.  ``typical`` holds public
+    guesses of what columns are like, for forecasts.
     """
 
     columns: Mapping[str, Column]
@@ -160,6 +165,7 @@ class Schema:
     title: str = ""
     source: str = ""
     whom: Unit = ROW
+    typical: Mapping[str, Typical] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "whom", replace(self.whom, name=self.unit))
@@ -197,7 +203,8 @@ class Schema:
         try:
             facts = _facts(document)
             whom = unit_of(document.get("unit", ROW.name), document.get("weights"))
-            return cls(_columns(document), whom.name, **facts, whom=whom)
+            columns = _columns(document)
+            return cls(columns, whom.name, **facts, whom=whom, typical=_typical(columns, document.get("columns", {})))
         except SchemaError as fault:
             message, path = str(fault), fault.path
         line = _line_of(text, path)
@@ -226,13 +233,26 @@ class Schema:
             ) from None
 
     def digest(self) -> str:
-        """SHA-256 of the content as hex digits: equal schemas have the same, in whatever order they are written."""
-        canonical = json.dumps(self._document(), sort_keys=True, ensure_ascii=True)
+        """SHA-256 of the content as hex digits: equal schemas have the same, in whatever order they are written.
+
+        What is ``typical`` does not count: a guess changes no release.
+        """
+        canonical = json.dumps(replace(self, typical={})._document(), sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def guess(self, typical: Mapping[str, Any]) -> "Schema":
+        """The same schema with public guesses for forecasts, beside those it has.
+
+        ``typical`` has an entry a column, as in a file: ``{"age": {"mean": 40, "sd": 15}, "sex": {"f": 0.5}}``.
+        """
+        new = _typical({name: self[name] for name in typical}, {name: {"typical": typical[name]} for name in typical})
+        return replace(self, typical={**self.typical, **new})
 
     def _document(self) -> dict[str, Any]:
         facts = {key: getattr(self, key) for key in _FACTS if getattr(self, key)}
         columns = {name: entry_of(column) for name, column in self.columns.items()}
+        for name, guess in self.typical.items():
+            columns[name]["typical"] = typical_entry(self[name], guess)
         return facts | entries_of(self.whom) | {"columns": columns}
 
     def __getitem__(self, name: str) -> Column:
@@ -264,3 +284,8 @@ def _columns(document: dict[str, Any]) -> dict[str, Column]:
     if not isinstance(columns, dict):
         raise _fault("columns", "columns is a table: write [columns.NAME] for each column")
     return {name: column_of(name, entry) for name, entry in columns.items()}
+
+
+def _typical(columns: Mapping[str, Column], entries: Mapping[str, Any]) -> dict[str, Typical]:
+    given = {name: entry["typical"] for name, entry in entries.items() if "typical" in entry}
+    return {name: typical_of(columns[name], guess) for name, guess in given.items()}

@@ -18,12 +18,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 from dpinfer.maths.arrays import Array
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.result import FitResult
-from dpinfer.simulate import Study
+from dpinfer.simulate import Forecast, Study
+from dpinfer.simulate.foreseen import label as named
 from dpinfer.views.bars import BLUE, FRAME, GREY, INK, LINE, ORANGE, WIDTH, Bar, bars, limits, panels, rows, short
 from dpinfer.views.sketch import forest_text
 
 __all__ = ["coverage", "forest", "forest_text"]
 
+_MARKS = (("o", BLUE), ("s", ORANGE), ("D", "#009E73"), ("^", "#CC79A7"), ("v", "#56B4E9"))
 _STATUS = 105  # letters of a status
 _POINT, _INNER = "estimate", "part of it from sampling error alone"
 _WHOLE = "whole interval: sampling error and privacy noise"
@@ -190,6 +192,40 @@ def coverage(study: Study) -> Figure:
     return figure
 
 
+def forecast(found: Forecast) -> Figure:
+    """One row a coefficient: how many times as long the intervals of ``found`` are as those without privacy.
+
+    One mark a budget, hollow where fewer than half of the simulated fits report the coefficient.  The half-width of the
+    last budget stands at the right.  Save it with ``forecast(found).savefig("forecast.png")``.
+    """
+    figure = Figure(figsize=(WIDTH, FRAME + LINE * max(4, len(found.names))), dpi=150, layout="constrained")
+    panel, places = figure.subplots(), np.arange(len(found.names))
+    rows(panel, found.names)
+    panel.axvline(1, color=INK, linewidth=1)
+    with np.errstate(invalid="ignore"):
+        times = found.half_width / found.nonprivate
+    for b, budget in enumerate(found.budgets):
+        shade = _MARKS[b % len(_MARKS)]
+        for often in (True, False):
+            some = np.isfinite(times[b]) & ((found.reported[b] >= 0.5) == often)
+            panel.plot(times[b][some], places[some], shade[0], color=shade[1] if often else "white", markersize=6,
+                       markeredgecolor=shade[1], label=named(budget) if often else None)  # fmt: skip
+    for place, (half, share) in enumerate(zip(found.half_width[-1], found.reported[-1], strict=True)):
+        _beyond(panel, place, f"{100 * share:.0f}%", f"±{half:.3g}" if np.isfinite(half) else "not reported")
+    _beyond(panel, -0.85, "reported", named(found.budgets[-1]))
+    _log_axis(panel, (1.0, 2.0, 5.0))
+    panel.set_xlabel("half-width, times that without privacy (log scale)", fontsize=9, color=INK)
+    figure.legend(
+        loc="outside upper center", ncols=5, frameon=False, fontsize=8.5, labelcolor=INK,
+        title=f"Forecast of {100 * found.level:.4g} % confidence intervals",
+        title_fontproperties={"size": 13, "weight": "bold"},
+    )  # fmt: skip
+    hollow = "Hollow marks: fewer than half of the simulated fits report the coefficient."
+    note = "\n".join(textwrap.fill(words, 165) for words in (hollow, *found.statements()[1:]))
+    figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False)
+    return figure
+
+
 def _coverage_panel(panel: Axes, study: Study) -> None:
     low, high = _whiskers(study.coverage, study.replicates)
     places, short = np.arange(len(study.names)), high < study.level
@@ -231,9 +267,9 @@ def _length_panel(panel: Axes, study: Study) -> None:
     panel.set_xlabel(label, fontsize=9, color=INK)
 
 
-def _log_axis(panel: Axes) -> None:
+def _log_axis(panel: Axes, ticks: tuple[float, ...] = (1.0, 3.0)) -> None:
     panel.set_xscale("log")
-    panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=12))
+    panel.xaxis.set_major_locator(LogLocator(subs=ticks, numticks=12))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     panel.xaxis.set_minor_formatter(FuncFormatter(lambda _x, _: ""))
     panel.margins(x=0.06)
