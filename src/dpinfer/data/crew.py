@@ -14,8 +14,6 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from threadpoolctl import ThreadpoolController
-
 from dpinfer.errors import InputError
 
 T = TypeVar("T")
@@ -148,5 +146,7 @@ def _limit() -> AbstractContextManager[Any]:
 
 
 @lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415  (loads ctypes)
+
     return ThreadpoolController()
