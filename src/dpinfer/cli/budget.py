@@ -1,6 +1,6 @@
 """`dpinfer budget`: make, show and check a ledger."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,7 +76,7 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
             "not be the total less what was spent; dpinfer fit --dry-run tells what fits"
         )
     rows = [
-        [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]
+        [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.amount]
         for j, (entry, rule) in enumerate(zip(account.entries, account.rules, strict=True))
     ]
     table = screen.sheet(("#", "Release", "Judged by", "Id", "Booked (UTC)", "Cost"), rows, left=3)
@@ -179,6 +179,40 @@ class Account:
             "left": self.left,
             "entries": len(self.entries),
         }
+
+
+def after_booking(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
+    """The ledger now, what would be left and by which rule; for a program and in words."""
+    if ledger is None:
+        return None, {"allowed": None}, {"Ledger": "none: nothing would be booked (--ledger names one)"}
+    account, seen = Account.of(ledger), ledger.preview(entry)
+    after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason, "rule": seen.rule}
+    told = {
+        "Ledger now": account.statement(),
+        "After this": account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}",
+        "Judged by": seen.rule,
+    }
+    return account, after, told
+
+
+def listed(entry: Entry) -> dict[str, Any]:
+    """What an entry books, for a program."""
+    events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
+    facts = {key: getattr(entry, key) for key in ("purpose", "unit", "neighbours", "schema")}
+    return facts | {"events": events}
+
+
+@dataclass
+class Counter:
+    """A ledger that tells afterwards whether something was booked."""
+
+    ledger: dp.Ledger
+    releases: list[str] = field(default_factory=list)
+
+    def book(self, entry: Entry) -> str:
+        """Book in the ledger, and remember the release id."""
+        self.releases.append(self.ledger.book(entry))
+        return self.releases[-1]
 
 
 def _bar(share: float, words: str, width: int = 24) -> Text:

@@ -1,7 +1,7 @@
 """`dpinfer fit`: check, price, book, fit, keep the result, write the report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +12,11 @@ import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli import screen, spec
 from dpinfer.cli.asked import model_of
-from dpinfer.cli.budget import Account, open_ledger
+from dpinfer.cli.budget import Account, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.cli.spec import Data, data_of
 from dpinfer.data.unit import Unit
 from dpinfer.errors import DpinferError, InputError
-from dpinfer.privacy.book import Entry
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
@@ -152,7 +151,7 @@ def preview(job: Job, talk: Screen) -> None:
         facts["Warning"] = advice
     if weak := weak_delta(job.model.budget, n if public else None):
         facts["Note"] = weak
-    account, after, told = _after(job.ledger, entry)
+    account, after, told = after_booking(job.ledger, entry)
     facts |= told
     facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
     if job.folder is not None and (job.folder / disk.RESULT).exists():
@@ -162,7 +161,7 @@ def preview(job: Job, talk: Screen) -> None:
     talk.show(screen.title(f"Dry run: nothing was read but {seen}"), screen.facts(facts))
     talk.give(
         {"dry_run": True, **_numbered(n if public else None, unit), "coefficients": names, "warning": advice or None}
-        | {"entry": _listed(entry), "ledger": account and account.state(), "after": after}
+        | {"entry": listed(entry), "ledger": account and account.state(), "after": after}
     )
     if after["allowed"] is False:
         raise dp.LedgerError(after["reason"])
@@ -170,38 +169,6 @@ def preview(job: Job, talk: Screen) -> None:
 
 def _numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
     return {"records": None, "units": None, unit.word: n}
-
-
-def _after(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
-    """The ledger now, what would be left and by which rule; for a program and in words."""
-    if ledger is None:
-        return None, {"allowed": None}, {"Ledger": "none: nothing would be booked (--ledger names one)"}
-    account, seen = Account.of(ledger), ledger.preview(entry)
-    after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason, "rule": seen.rule}
-    told = {
-        "Ledger now": account.statement(),
-        "After this": account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}",
-        "Judged by": seen.rule,
-    }
-    return account, after, told
-
-
-def _listed(entry: Entry) -> dict[str, Any]:
-    events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
-    facts = {key: getattr(entry, key) for key in ("purpose", "unit", "neighbours", "schema")}
-    return facts | {"events": events}
-
-
-@dataclass
-class _Counter:
-    """A ledger that tells afterwards whether something was booked."""
-
-    ledger: dp.Ledger
-    releases: list[str] = field(default_factory=list)
-
-    def book(self, entry: Entry) -> str:
-        self.releases.append(self.ledger.book(entry))
-        return self.releases[-1]
 
 
 def release(job: Job, talk: Screen, force: bool) -> None:
@@ -215,7 +182,7 @@ def release(job: Job, talk: Screen, force: bool) -> None:
     disk.vacant(job.folder / disk.RESULT, force, "name another folder, or give --force to replace the result")
     disk.prepare(job.folder)
     import_module("dpinfer.views.report")  # whatever is wrong with its packages shows before anything is spent
-    counter = None if job.ledger is None else _Counter(job.ledger)
+    counter = None if job.ledger is None else Counter(job.ledger)
     try:
         with talk.work(f"fitting {job.data.name}"):
             result = job.model.set_params(ledger=counter).fit(job.data.table).result_

@@ -14,16 +14,18 @@ Nothing here is ever taken from the data.
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as short
-from typing import Any
+from typing import Any, TypeVar
 
 from dpinfer import disk
 from dpinfer.data.columns import TODO, Column, SchemaError, column_of, entry_of, near
 from dpinfer.data.unit import ROW, Unit, entries_of, unit_of
 from dpinfer.errors import InputError
+
+_Made = TypeVar("_Made")
 
 
 def _read_toml(text: str) -> dict[str, Any]:
@@ -80,14 +82,23 @@ def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             yield from ((key, *rest) for rest in _keys(inner))
 
 
-def _dump(document: Mapping[str, Any]) -> str:
-    """Plain keys first, then the tables ``[unit]`` and ``[weights]``, then one ``[columns.NAME]`` a column."""
+def dump(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
+    """Plain keys first, then the tables ``[unit]`` and ``[weights]``, then one ``[columns.NAME]`` a column.
+
+    ``remarks`` has comments, of one line each, that stand above columns.
+    """
     lines = [f"{key} = {_value(value)}" for key, value in document.items() if not isinstance(value, dict)]
     tables = {key: value for key, value in document.items() if isinstance(value, dict) and key != "columns"}
-    tables |= {f"columns.{_key_text(name)}": entry for name, entry in document["columns"].items()}
     for name, entry in tables.items():
-        lines += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
+        lines += ["", f"[{name}]", *_entries(entry)]
+    for name, entry in document["columns"].items():
+        above = [f"# {remarks[name]}"] if remarks and name in remarks else []
+        lines += ["", *above, f"[columns.{_key_text(name)}]", *_entries(entry)]
     return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _entries(entry: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_value(value)}" for key, value in entry.items()]
 
 
 def _key_text(name: str) -> str:
@@ -171,30 +182,23 @@ class Schema:
                 f"the schema {str(path)!r} cannot be read ({type(fault).__name__}): check the path; "
                 "`Schema.draft(table)` writes a first one"
             ) from None
-        return cls._parse(text, Path(path).name)
+        return cls._of_text(text, Path(path).name)
 
     @classmethod
     def parse(cls, text: str) -> "Schema":
         """Read TOML text.  Errors name the line."""
         if not isinstance(text, str):
             raise InputError(f"Schema.parse takes TOML text, not {type(text).__name__}; Schema.read takes a path")
-        return cls._parse(text, "")
+        return cls._of_text(text, "")
 
     @classmethod
-    def _parse(cls, text: str, file: str) -> "Schema":
-        try:
-            document = _read_toml(text)
-        except InputError as fault:
-            raise InputError(f"{file}: {fault}" if file else str(fault)) from None
-        try:
-            facts = _facts(document)
-            whom = unit_of(document.get("unit", ROW.name), document.get("weights"))
-            return cls(_columns(document), whom.name, **facts, whom=whom)
-        except SchemaError as fault:
-            message, path = str(fault), fault.path
-        line = _line_of(text, path)
-        places = [place for place in (file, f"line {line}" if line else "") if place]
-        raise InputError(f"{', '.join(places)}: {message}" if places else message)
+    def _of_text(cls, text: str, file: str) -> "Schema":
+        def schema(document: dict[str, Any]) -> Schema:
+            facts, whom = head_of(document)
+            found = {name: column_of(name, entry) for name, entry in entries(document).items()}
+            return cls(found, whom.name, **facts, whom=whom)
+
+        return located(text, file, schema)
 
     @classmethod
     def draft(cls, table: Any) -> str:
@@ -211,7 +215,7 @@ class Schema:
     def write(self, path: str | Path) -> None:
         """Write a TOML file at ``path`` that reads back as an equal schema; a reader never sees half of it."""
         try:
-            disk.write(Path(path), _dump(self._document()).encode())
+            disk.write(Path(path), dump(self.document()).encode())
         except (OSError, ValueError) as fault:
             raise InputError(
                 f"the schema {str(path)!r} cannot be written ({type(fault).__name__}): check the folder and its rights"
@@ -219,10 +223,11 @@ class Schema:
 
     def digest(self) -> str:
         """SHA-256 of the content as hex digits: equal schemas have the same, in whatever order they are written."""
-        canonical = json.dumps(self._document(), sort_keys=True, ensure_ascii=True)
+        canonical = json.dumps(self.document(), sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
-    def _document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
+        """The content as TOML has it: what `write` writes."""
         facts = {key: getattr(self, key) for key in _FACTS if getattr(self, key)}
         columns = {name: entry_of(column) for name, column in self.columns.items()}
         return facts | entries_of(self.whom) | {"columns": columns}
@@ -240,7 +245,23 @@ def _fault(key: str, message: str) -> SchemaError:
     return error
 
 
-def _facts(document: dict[str, Any]) -> dict[str, str]:
+def located(text: str, file: str, make: Callable[[dict[str, Any]], _Made]) -> _Made:
+    """What is made of the document of a TOML text; an error of it names the file and the line."""
+    try:
+        document = _read_toml(text)
+    except InputError as fault:
+        raise InputError(f"{file}: {fault}" if file else str(fault)) from None
+    try:
+        return make(document)
+    except SchemaError as fault:
+        message, path = str(fault), fault.path
+    line = _line_of(text, path)
+    places = [place for place in (file, f"line {line}" if line else "") if place]
+    raise InputError(f"{', '.join(places)}: {message}" if places else message)
+
+
+def head_of(document: dict[str, Any]) -> tuple[dict[str, str], Unit]:
+    """What stands outside of the columns: title and source, and the unit."""
     for key, value in document.items():
         if key not in _KNOWN:
             raise _fault(key, f"the schema has no key {short(key)}: {near(key, _KNOWN)}")
@@ -248,11 +269,13 @@ def _facts(document: dict[str, Any]) -> dict[str, str]:
             raise _fault(key, f"{key} is not filled in: say what one row stands for, such as 'one person'")
         if key in _FACTS and not isinstance(value, str):
             raise _fault(key, f"{key} must be text in quotes, not {short(value)}")
-    return {key: document[key] for key in _FACTS if key in document}
+    facts = {key: document[key] for key in _FACTS if key in document}
+    return facts, unit_of(document.get("unit", ROW.name), document.get("weights"))
 
 
-def _columns(document: dict[str, Any]) -> dict[str, Column]:
+def entries(document: dict[str, Any]) -> dict[str, Any]:
+    """The entries of the columns, by name."""
     columns = document.get("columns", {})
     if not isinstance(columns, dict):
         raise _fault("columns", "columns is a table: write [columns.NAME] for each column")
-    return {name: column_of(name, entry) for name, entry in columns.items()}
+    return dict(columns)

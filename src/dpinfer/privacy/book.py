@@ -14,7 +14,17 @@ from dpinfer.neighbours import Neighbours, of_sentence
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
 from dpinfer.privacy.filters import renyi_orders
-from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PastRelease, PerturbedMinimum, Release
+from dpinfer.privacy.release import (
+    LaplaceMinimum,
+    NoisyCounts,
+    NoisyMinimum,
+    NoisySum,
+    PastRelease,
+    PerturbedMinimum,
+    Release,
+    ShownLevels,
+    delta_of,
+)
 from dpinfer.privacy.store import RESTORE
 
 FORMAT, VERSION = "dpinfer.Ledger", 2
@@ -24,7 +34,7 @@ KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         PureDP, ZCDP, ApproxDP, PerturbedObjective,
-        NoisySum, NoisyMinimum, PerturbedMinimum, LaplaceMinimum, PastRelease,
+        NoisySum, NoisyCounts, ShownLevels, NoisyMinimum, PerturbedMinimum, LaplaceMinimum, PastRelease,
     )
 }  # fmt: skip
 """The values that a ledger stores inside its header and its events."""
@@ -46,6 +56,12 @@ class Entry:
     def cost(self) -> Share:
         """The composed cost of the events."""
         return compose(event.share for event in self.events)
+
+    @property
+    def amount(self) -> str:
+        """The cost in numbers, with what levels take of δ."""
+        delta = delta_of(self.events)
+        return self.cost.amount + (f", levels delta = {delta:.6g}" if delta else "")
 
 
 class Book(Protocol):
