@@ -16,6 +16,7 @@ from dpinfer.errors import InputError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.book import Entry
+from dpinfer.privacy.release import delta_of
 
 app = typer.Typer(help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich")
 
@@ -75,8 +76,11 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
             "what is left is by the rule that judges the next fit, which holds whatever was seen before, so it need "
             "not be the total less what was spent; dpinfer fit --dry-run tells what fits"
         )
+    taken = delta_of(event for entry in account.entries for event in entry.events)
+    if taken:
+        facts["Levels"] = f"took delta = {taken:.6g} of the total; everything else is judged at the rest"
     rows = [
-        [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.amount]
+        [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]
         for j, (entry, rule) in enumerate(zip(account.entries, account.rules, strict=True))
     ]
     table = screen.sheet(("#", "Release", "Judged by", "Id", "Booked (UTC)", "Cost"), rows, left=3)
@@ -86,7 +90,7 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
         {"release": e.release, "time": e.time, "purpose": e.purpose, "schema": e.schema, "cost": e.cost, "rule": rule}
         for e, rule in zip(account.entries, account.rules, strict=True)
     ]
-    talk.give(account.state() | {"releases": listed})
+    talk.give(account.state() | {"levels_delta": taken, "releases": listed})
 
 
 @app.command()

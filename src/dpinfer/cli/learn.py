@@ -58,9 +58,10 @@ def learn(  # noqa: PLR0913  (the public face)
 
 def _preview(what: Learning, ledger: "dp.Ledger | None", out: Path, talk: Screen) -> None:
     """The cost, what would show, and what the ledger would have left; raises what `learn` would raise."""
-    entry, booked = what.entry, what.plan.releases()
+    entry, booked, whom = what.entry, what.plan.releases(), what.draft.whom
+    counted = what.n is not None or not what.neighbours.counted
     facts = {
-        "Table": f"{what.table}, {what.draft.whom.size(what.n)}",
+        "Table": f"{what.table}, {whom.size(what.n) if counted else 'whose units are not counted'}",
         "Ranges": ", ".join(what.plan.ranges) or "none",
         "Levels": ", ".join(what.plan.levels) or "none",
         "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
@@ -132,7 +133,7 @@ def _shown(what: Learning, found: LearnedBounds, account: Account | None, out: P
     rows += [[name, "?", "levels need --delta"] for name in what.skipped]
     facts = {"Privacy": f"{found.budget}; protects {found.entry.unit}", "Ledger": booked, "Written": str(out)}
     if found.gaps:
-        facts["To do"] = f'{found.gaps} places hold "?": replace them by what is known without the table'
+        facts["To do"] = f'{found.gaps} times "?": replace it by what is known without the table, or delete the column'
     sheet = screen.sheet(("Column", "Learnt", "How well"), rows, left=3)
     last = Text(f"Then: dpinfer schema check {out} --data {what.table}")
     return [screen.title("Bounds by a private release"), sheet, "", screen.facts(facts), "", last]
@@ -145,7 +146,7 @@ def _told(keys: Any) -> str:
 
 
 def _receipt(what: Learning, found: LearnedBounds, account: Account | None, out: Path) -> dict[str, Any]:
-    listed = [
+    told = [
         {"name": one.name, **one.keys, "words": one.words, "clipped": one.clipped, "least": one.least}
         | {"counts": None if one.counts is None else dict(one.counts)}
         for one in found.columns
@@ -155,7 +156,7 @@ def _receipt(what: Learning, found: LearnedBounds, account: Account | None, out:
         "release": found.release,
         "budget": found.budget,
         "unit": found.entry.unit,
-        "columns": listed,
+        "columns": told,
         "skipped": list(what.skipped),
         "gaps": found.gaps,
         "path": str(out),

@@ -13,8 +13,8 @@ from dpinfer.data.schema import Schema, dump, entries, head_of, located
 from dpinfer.data.unit import Unit
 from dpinfer.errors import InputError
 
-TYPES = ("number", "integer", "category")
-"""Of columns that have something to learn, beside outcomes."""
+TYPES = ("number", "integer", "category", "outcome")
+"""Of columns that have something to learn; an outcome of which nothing is known has two levels."""
 _RANGE, _LEVELS = ("low", "high"), ("levels",)
 
 
@@ -66,14 +66,16 @@ class Draft:
         gaps = {name: _gap(name, entry) for name, entry in entries(document).items()}
         return cls(document, whom, {name: gap for name, gap in gaps.items() if gap is not None})
 
-    def asked(self, columns: Mapping[str, str], kinds: Mapping[str, str]) -> "Draft":
+    def asked(self, columns: Mapping[str, str], kinds: Mapping[str, str], *, alone: bool) -> "Draft":
         """The same with gaps in the given columns alone; a column that is complete is learnt anew.
 
         ``columns`` has a name and a type, or an empty text where the draft or ``kinds``, the types of the table, know
-        it.
+        it.  With ``alone`` other columns are left out, unless they have nothing to learn.
         """
         own = {column.name for column in self.whom.columns}
         there = entries(dict(self.document))
+        if alone:
+            there = {name: entry for name, entry in there.items() if entry["type"] == "boolean"}
         for name, kind in columns.items():
             if name in own:
                 raise InputError(f"column {name!r} holds the ids or the weights: it has no bounds to learn")
@@ -157,6 +159,8 @@ def _opened(name: str, entry: Any, kind: str) -> Any:
     if (kind or entry.get("type")) == TODO:
         raise InputError(f"column {name!r} has no type yet: write {name}:TYPE, TYPE one of {', '.join(TYPES)}")
     opened = entry | ({"type": kind} if kind else {})
+    if kind == "outcome" and not any(key in entry for key in (*_RANGE, *_LEVELS)):
+        opened |= {"levels": TODO}
     if _unknown(opened) or opened["type"] == "boolean":
         return opened
     return {key: TODO if key in (*_RANGE, *_LEVELS) else value for key, value in opened.items() if key != "learned"}

@@ -24,8 +24,7 @@ OUTSIDE = 0.004
 _LARGEST = 400  # of the powers of two that are told apart; beyond, double precision cannot square
 _CHANCE = 0.002  # that noise alone passes for a magnitude of a column
 _USUAL = 16  # powers of two beyond which a magnitude is less and less plausible: noise must pass for it less often
-_SEEN = 1.5  # deviations of the noise by which counts at an end are told from nothing
-_SURE = 2.0  # deviations that a count is raised by to be an upper bound
+_SEEN = 2.0  # deviations of the noise by which counts at an end are told from nothing, or raised to an upper bound
 _STEPS = 40  # rounding moves an end by at most this part of the range
 _ZERO = 2 * _LARGEST + 1  # the place of the bin around 0
 
@@ -96,7 +95,7 @@ def zoomed(counts: Array, known: Range, law: Law) -> Range:
     if first >= last:
         first, last = 0, BINS
     below, above = counts[: first + 1], counts[last + 1 :]
-    beyond = (max(0.0, float(side.sum())) + _SURE * float(several[len(side) - 1]) for side in (below, above))
+    beyond = (max(0.0, float(side.sum())) + _SEEN * float(several[len(side) - 1]) for side in (below, above))
     return Range(float(edges[first]), float(edges[last]), known.n, tuple(beyond))  # type: ignore[arg-type]
 
 

@@ -23,7 +23,6 @@ from dpinfer.privacy.release import (
     PerturbedMinimum,
     Release,
     ShownLevels,
-    delta_of,
 )
 from dpinfer.privacy.store import RESTORE
 
@@ -56,12 +55,6 @@ class Entry:
     def cost(self) -> Share:
         """The composed cost of the events."""
         return compose(event.share for event in self.events)
-
-    @property
-    def amount(self) -> str:
-        """The cost in numbers, with what levels take of δ."""
-        delta = delta_of(self.events)
-        return self.cost.amount + (f", levels delta = {delta:.6g}" if delta else "")
 
 
 class Book(Protocol):

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dpinfer.errors import BudgetError
 from dpinfer.maths.ranges import ZOOMS
 from dpinfer.privacy.accountant import largest_factor
-from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, Share
+from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share
 from dpinfer.privacy.release import NoisyCounts, NoisySum, ShownLevels
 
 Histogram = NoisyCounts | NoisySum
@@ -37,15 +38,10 @@ class BoundsPlan:
         Guarantee [bounds_composition]: all of them together keep the budget; an (ε, δ) budget is spent to the last
         digit, half of its δ by levels, in equal parts, where there are any.
         """
-        if not isinstance(self.budget, ApproxDP):
-            return self._releases(self.budget, 0.0)
-        budget, taken = self.budget, _OF_LEVELS * self.budget.delta if self.levels else 0.0
-        each = taken / max(1, len(self.levels))
-        rho = ApproxDP(budget.epsilon, budget.delta - taken).zcdp().rho * (1 - 1e-9)  # deltas of levels are rounded
-        factor = largest_factor(budget, lambda f: self._releases(ZCDP(f * rho), each).all)
-        return self._releases(ZCDP(factor * rho), each)
+        return _planned(self)
 
-    def _releases(self, share: PureDP | ZCDP, delta: float) -> "Releases":
+    def scaled(self, share: PureDP | ZCDP, delta: float) -> "Releases":
+        """The releases for a share of all together, and a δ for the levels of each column."""
         parts: Sequence[PureDP | ZCDP] = share.split(*[1.0] * len(self.ranges + self.levels))
         ranges, levels = parts[: len(self.ranges)], parts[len(self.ranges) :]
         return Releases(
@@ -56,11 +52,6 @@ class BoundsPlan:
                 if isinstance(part, ZCDP)
             },
         )
-
-    @property
-    def promise(self) -> Budget:
-        """What the releases cost together, in the terms it was asked for."""
-        return self.budget
 
 
 @dataclass(frozen=True)
@@ -74,6 +65,18 @@ class Releases:
     def all(self) -> tuple[Histogram | ShownLevels, ...]:
         """In the order in which they are carried out."""
         return (*(one for several in self.ranges.values() for one in several), *self.levels.values())
+
+
+@lru_cache(maxsize=256)
+def _planned(plan: BoundsPlan) -> Releases:
+    budget = plan.budget
+    if not isinstance(budget, ApproxDP):
+        return plan.scaled(budget, 0.0)
+    taken = _OF_LEVELS * budget.delta if plan.levels else 0.0
+    each = taken / max(1, len(plan.levels))
+    rho = ApproxDP(budget.epsilon, budget.delta - taken).zcdp().rho * (1 - 1e-9)  # deltas of levels are rounded
+    factor = largest_factor(budget, lambda f: plan.scaled(ZCDP(f * rho), each).all)
+    return plan.scaled(ZCDP(factor * rho), each)
 
 
 def _histograms(name: str, share: PureDP | ZCDP) -> tuple[Histogram, ...]:

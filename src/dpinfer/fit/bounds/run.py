@@ -18,10 +18,11 @@ from dpinfer.data.schema import Schema
 from dpinfer.data.single import count, rows_of, tally_of
 from dpinfer.data.source import Source
 from dpinfer.data.table import check, kinds, open_table
-from dpinfer.errors import InputError
+from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.bounds.plan import BoundsPlan, Histogram
 from dpinfer.maths.histograms import histogram
 from dpinfer.maths.ranges import MAGNITUDES, Range, clear_of, friendly, magnitude, zoomed
+from dpinfer.maths.rounding import MOST_RECORDS
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import ApproxDP, Budget, require_promise
@@ -60,6 +61,15 @@ class Learning:
             return booked.threshold(self.neighbours.pick(np.sqrt(2), 1.0))
         return float(clear_of(booked.noise(histogram(MAGNITUDES, self.neighbours))).min())
 
+    def require_enough(self) -> None:
+        """Refuse a budget with which nothing can show, by the noise and the public number of rows."""
+        least, most = self.least(self.plan.releases().all[0]), MOST_RECORDS if self.n is None else self.n
+        if not least < most:
+            raise BudgetError(
+                f"the budget is too small to show anything: clear of the noise would be what {least:.3g} units have in "
+                f"common, and there are at most {most:,}: spend more, or name fewer columns"
+            )
+
     def run(self, ledger: Book | None = None, insecure_seed: int | None = None) -> LearnedBounds:
         """Book, then read, then release.
 
@@ -83,8 +93,9 @@ class Learning:
         first, *zooms = steps
         seen = gate.release(first, source, histogram(MAGNITUDES, self.neighbours))
         known = magnitude(seen.value, seen.noise)
-        for booked in zooms if known else ():
-            assert known is not None
+        for booked in zooms:
+            if known is None:
+                break
             seen = gate.release(booked, source, histogram(known.edges, self.neighbours))
             known = zoomed(seen.value, known, seen.noise)
         return known
@@ -101,7 +112,7 @@ class Learning:
         remarks |= dict.fromkeys(self.skipped, _NO_DELTA)
         head = f"# Columns with a key learned: bounds and levels by a private release, {self.plan.budget}.\n\n"
         text = head + self.draft.filled(filled, release, remarks)
-        return LearnedBounds(found, text, self.plan.promise, gate.entry, gate.release_id, private)
+        return LearnedBounds(found, text, self.plan.budget, gate.entry, gate.release_id, private)
 
 
 _MOST_CLIPPED = 0.2
@@ -122,7 +133,7 @@ def learning(
     types, asked = dict(kinds(table)), named(columns)
     draft = Draft.of(schema, table, unit)
     if columns is not None:
-        draft = draft.asked(asked, types)
+        draft = draft.asked(asked, types, alone=schema is None)
     own = {column.name for column in draft.whom.columns}
     gaps = {name: gap for name, gap in draft.gaps.items() if name not in own}
     skipped = () if asked or isinstance(budget, ApproxDP) else tuple(n for n, gap in gaps.items() if gap.levels)
@@ -140,7 +151,9 @@ def learning(
     n = count(table, wanted, draft.whom, notion)
     if n == 0:
         raise InputError("the table has no rows: there is nothing to learn from")
-    return Learning(table, Draft(draft.document, draft.whom, gaps), plan, notion, n, skipped)
+    made = Learning(table, Draft(draft.document, draft.whom, gaps), plan, notion, n, skipped)
+    made.require_enough()
+    return made
 
 
 def _nothing(skipped: tuple[str, ...]) -> str:
@@ -182,6 +195,8 @@ def _of_levels(gap: Gap, entry: Mapping[str, Any], counts: Mapping[str, float], 
     if len(levels) < 2:
         words = f"fewer than two levels are clear of the noise: state them ({rare})"
         return Found(gap.column.name, {}, words, least, counts=counts)
+    if isinstance(gap.column, Outcome):
+        levels.sort()  # the second one is the positive one: not by how many have it
     return Found(gap.column.name, {"levels": levels}, f"{len(levels)} levels; {rare}", least, counts=counts)
 
 
@@ -207,7 +222,8 @@ def learn_bounds(
     budget : PureDP, ZCDP or ApproxDP
         What it may cost, shared alike among the columns.  Levels take an ApproxDP.
     columns : list of names, or dict of names and types, optional
-        What to learn: "age" or "age:integer"; by default every column with a gap.
+        What to learn: "age" or "age:integer"; by default every column with a gap.  Without a schema other columns
+        are left out of the one that is made.
     neighbours : "replace" or "add-remove", optional
         What may differ between two data sets.
     ledger : Ledger, optional
