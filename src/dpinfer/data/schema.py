@@ -123,10 +123,9 @@ _KNOWN = ("title", "unit", "source", "weights", "columns")
 
 _HEAD = f"""\
 # A draft from the names and types of the columns; no value was read.  Replace every "{TODO}" by something that is known
-# without the table: a rule, a code book, the answers of a questionnaire.  A bound or a level taken from the table would
-# leak what single records hold; what nobody knows can be learnt privately, by `dpinfer schema learn`.  Delete the
-# columns that no formula needs.  Two classes to be explained need type = "outcome" and two levels, the second one the
-# positive one; a number to be explained stays a number.
+# without the table: a rule, a code book, a questionnaire; what nobody knows, `dpinfer schema learn` learns privately.
+# A bound or a level taken from the table would leak what records hold.  Delete the columns that no formula needs.  Two
+# classes to be explained need type = "outcome" and two levels, the second one positive; a number stays a number.
 
 unit = "{TODO}"  # what one row stands for and is protected: "one person", "one visit"
 
