@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LogisticRegression,
         QuantileRegression,
     )
+    from dpinfer.fit.bounds.run import learn_bounds
     from dpinfer.views import plot, report
 
 __version__ = "0.1.0"
@@ -56,6 +57,7 @@ __all__ = [
     "SmoothedQuantile",
     "datasets",
     "infer",
+    "learn_bounds",
     "plot",
     "report",
     "simulate",
@@ -71,6 +73,7 @@ _LATE = {
     "QuantileRegression": "dpinfer.estimators.models",
     "Schema": "dpinfer.data.schema",
     "datasets": "dpinfer.datasets",
+    "learn_bounds": "dpinfer.fit.bounds.run",
     "plot": "dpinfer.views.plot",
     "report": "dpinfer.views.report",
     "simulate": "dpinfer.simulate",

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import audit, budget, coverage, demo, fit, plan, report, schema
+from dpinfer.cli import audit, budget, coverage, demo, fit, learn, plan, report, schema
 from dpinfer.cli.complain import complain
 from dpinfer.errors import DpinferError, LedgerError, PrivacyError
 
@@ -29,6 +29,7 @@ CODES = {
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in CODES.items()) + "."
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+schema.app.command(help=learn.HELP)(learn.learn)
 app.add_typer(schema.app, name="schema")
 app.add_typer(budget.app, name="budget")
 app.command(help=demo.HELP)(demo.demo)

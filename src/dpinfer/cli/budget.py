@@ -1,7 +1,7 @@
 """`dpinfer budget`: make, show and check a ledger."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from dpinfer.errors import InputError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.book import Entry
+from dpinfer.privacy.release import delta_of
 
 app = typer.Typer(help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich")
 
@@ -76,6 +77,9 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
             "what is left is by the rule that judges the next fit, which holds whatever was seen before, so it need "
             "not be the total less what was spent; dpinfer fit --dry-run tells what fits"
         )
+    taken = delta_of(event for entry in account.entries for event in entry.events)
+    if taken:
+        facts["Levels"] = f"took delta = {taken:.6g} of the total; everything else is judged at the rest"
     rows = [
         [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]
         for j, (entry, rule) in enumerate(zip(account.entries, account.rules, strict=True))
@@ -87,7 +91,7 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
         {"release": e.release, "time": e.time, "purpose": e.purpose, "schema": e.schema, "cost": e.cost, "rule": rule}
         for e, rule in zip(account.entries, account.rules, strict=True)
     ]
-    talk.give(account.state() | {"releases": listed})
+    talk.give(account.state() | {"levels_delta": taken, "releases": listed})
 
 
 @app.command()
@@ -198,6 +202,40 @@ class Account:
             "left": self.left,
             "entries": len(self.entries),
         }
+
+
+def after_booking(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
+    """The ledger now, what would be left and by which rule; for a program and in words."""
+    if ledger is None:
+        return None, {"allowed": None}, {"Ledger": "none: nothing would be booked (--ledger names one)"}
+    account, seen = Account.of(ledger), ledger.preview(entry)
+    after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason, "rule": seen.rule}
+    told = {
+        "Ledger now": account.statement(),
+        "After this": account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}",
+        "Judged by": seen.rule,
+    }
+    return account, after, told
+
+
+def listed(entry: Entry) -> dict[str, Any]:
+    """What an entry books, for a program."""
+    events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
+    facts = {key: getattr(entry, key) for key in ("purpose", "unit", "neighbours", "schema")}
+    return facts | {"events": events}
+
+
+@dataclass
+class Counter:
+    """A ledger that tells afterwards whether something was booked."""
+
+    ledger: dp.Ledger
+    releases: list[str] = field(default_factory=list)
+
+    def book(self, entry: Entry) -> str:
+        """Book in the ledger, and remember the release id."""
+        self.releases.append(self.ledger.book(entry))
+        return self.releases[-1]
 
 
 def _bar(share: float, words: str, width: int = 24) -> Text:

@@ -1,7 +1,6 @@
 """`dpinfer fit`: check, price, book, fit, keep the result, write the report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +10,11 @@ import typer
 import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli import screen, spec
-from dpinfer.cli.budget import Account
+from dpinfer.cli.budget import Account, Counter
 from dpinfer.cli.complain import remark
 from dpinfer.cli.job import Job, numbered, preview
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import DpinferError, InputError
-from dpinfer.privacy.book import Entry
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
 
@@ -104,18 +102,6 @@ def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]]) -> spec.Spec:
     return spec.of_options({("data", "path"): str(source)} | options)
 
 
-@dataclass
-class _Counter:
-    """A ledger that tells afterwards whether something was booked."""
-
-    ledger: dp.Ledger
-    releases: list[str] = field(default_factory=list)
-
-    def book(self, entry: Entry) -> str:
-        self.releases.append(self.ledger.book(entry))
-        return self.releases[-1]
-
-
 def release(job: Job, talk: Screen, force: bool) -> None:
     """Fit, keep the result, write the report, show the table.
 
@@ -127,7 +113,7 @@ def release(job: Job, talk: Screen, force: bool) -> None:
     disk.vacant(job.folder / disk.RESULT, force, "name another folder, or give --force to replace the result")
     disk.prepare(job.folder)
     import_module("dpinfer.views.report")  # whatever is wrong with its packages shows before anything is spent
-    counter = None if job.ledger is None else _Counter(job.ledger)
+    counter = None if job.ledger is None else Counter(job.ledger)
     design, source = job.model.read(job.data.table)
     job.model.entry(source.n)  # raises what is wrong with it, before anything is said of it
     if advice := job.advice(design, source.n):

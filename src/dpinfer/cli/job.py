@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli import screen, spec
 from dpinfer.cli.asked import model_of
-from dpinfer.cli.budget import Account, open_ledger
+from dpinfer.cli.budget import after_booking, listed, open_ledger
 from dpinfer.cli.screen import Screen
 from dpinfer.cli.spec import Data, data_of
 from dpinfer.data.design import Design
@@ -73,7 +73,7 @@ def preview(job: Job, talk: Screen) -> None:
         facts["Note"] = weak
     foreseen, words = _foreseen(job, n, talk) if public else (None, "none: the number of " + unit.word + " is private")
     facts["Forecast"] = words
-    account, after, told = _after(job.ledger, entry)
+    account, after, told = after_booking(job.ledger, entry)
     facts |= told
     facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
     if job.folder is not None and (job.folder / disk.RESULT).exists():
@@ -83,7 +83,7 @@ def preview(job: Job, talk: Screen) -> None:
     talk.show(screen.title(f"Dry run: nothing was read but {seen}"), screen.facts(facts))
     talk.give(
         {"dry_run": True, **numbered(n if public else None, unit), "coefficients": names, "warning": advice or None}
-        | {"entry": _listed(entry), "ledger": account and account.state(), "after": after}
+        | {"entry": listed(entry), "ledger": account and account.state(), "after": after}
         | {"forecast": foreseen and foreseen.table()}
     )
     if after["allowed"] is False:
@@ -115,29 +115,9 @@ def _foreseen(job: Job, n: int, talk: Screen) -> tuple["dp.simulate.Forecast | N
     return found, f"{words} (from {guesses}; see dpinfer plan)"
 
 
-def _after(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
-    """The ledger now, what would be left and by which rule; for a program and in words."""
-    if ledger is None:
-        return None, {"allowed": None}, {"Ledger": "none: nothing would be booked (--ledger names one)"}
-    account, seen = Account.of(ledger), ledger.preview(entry)
-    after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason, "rule": seen.rule}
-    told = {
-        "Ledger now": account.statement(),
-        "After this": account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}",
-        "Judged by": seen.rule,
-    }
-    return account, after, told
-
-
 def _spent(entry: Entry) -> list[str]:
     """What each release costs, a line for each way in which the noise gets in."""
     ways: dict[str, list[str]] = {}
     for event in entry.events:
         ways.setdefault(event.mechanism, []).append(f"{event.step} {event.share.amount}")
     return [f"{'; '.join(steps)} ({way})" for way, steps in ways.items()]
-
-
-def _listed(entry: Entry) -> dict[str, Any]:
-    events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
-    facts = {key: getattr(entry, key) for key in ("purpose", "unit", "neighbours", "schema")}
-    return facts | {"events": events}

@@ -1,4 +1,4 @@
-"""`dpinfer schema`: draft a schema, and check one."""
+"""`dpinfer schema`: draft a schema, and check one; `dpinfer.cli.learn` fills one in."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +22,7 @@ from dpinfer.data.table import misfit, open_table
 from dpinfer.data.unit import Unit
 from dpinfer.errors import InputError
 
-app = typer.Typer(help="What is public about a table: draft it, check it.", rich_markup_mode="rich")
+app = typer.Typer(help="What is public about a table: draft it, learn it, check it.", rich_markup_mode="rich")
 
 
 @app.command()
@@ -172,6 +172,12 @@ def _type(known: "dp.Schema", column: Wanted) -> str:
 
 
 def _facts(known: "dp.Schema", column: Wanted) -> str:
+    if not isinstance(column, Ids) and column.learned:
+        return f"{_stated(known, column)} (learned, release {column.learned[:8]})"
+    return _stated(known, column)
+
+
+def _stated(known: "dp.Schema", column: Wanted) -> str:
     if isinstance(column, Ids):
         return "any"
     if column.name == known.whom.weights:

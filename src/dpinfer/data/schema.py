@@ -15,17 +15,19 @@ Nothing here is ever taken from the data.
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from reprlib import repr as short
-from typing import Any
+from typing import Any, TypeVar
 
 from dpinfer import disk
 from dpinfer.data.columns import TODO, Column, SchemaError, column_of, entry_of, near
 from dpinfer.data.typical import Typical, typical_entry, typical_of
 from dpinfer.data.unit import ROW, Unit, entries_of, unit_of
 from dpinfer.errors import InputError
+
+_Made = TypeVar("_Made")
 
 
 def _read_toml(text: str) -> dict[str, Any]:
@@ -82,14 +84,23 @@ def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             yield from ((key, *rest) for rest in _keys(inner))
 
 
-def _dump(document: Mapping[str, Any]) -> str:
-    """Plain keys first, then the tables ``[unit]`` and ``[weights]``, then one ``[columns.NAME]`` a column."""
+def dump(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
+    """Plain keys first, then the tables ``[unit]`` and ``[weights]``, then one ``[columns.NAME]`` a column.
+
+    ``remarks`` has comments, of one line each, that stand above columns.
+    """
     lines = [f"{key} = {_value(value)}" for key, value in document.items() if not isinstance(value, dict)]
     tables = {key: value for key, value in document.items() if isinstance(value, dict) and key != "columns"}
-    tables |= {f"columns.{_key_text(name)}": entry for name, entry in document["columns"].items()}
     for name, entry in tables.items():
-        lines += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
+        lines += ["", f"[{name}]", *_entries(entry)]
+    for name, entry in document["columns"].items():
+        above = [f"# {remarks[name]}"] if remarks and name in remarks else []
+        lines += ["", *above, f"[columns.{_key_text(name)}]", *_entries(entry)]
     return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _entries(entry: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_value(value)}" for key, value in entry.items()]
 
 
 def _key_text(name: str) -> str:
@@ -119,9 +130,9 @@ READ_NOTHING = "from the names and types of the columns; no value was read"
 
 _HEAD = f"""\
 # A draft {READ_NOTHING}.  Replace every "{TODO}" by something that is known
-# without the table: a rule, a code book, the answers of a questionnaire.  A bound or a level taken from the table would
-# leak what single records hold.  Delete the columns that no formula needs.  Two classes to be explained need
-# type = "outcome" and two levels, the second one the positive one; a number to be explained stays a number.
+# without the table: a rule, a code book, a questionnaire; what nobody knows, `dpinfer schema learn` learns privately.
+# A bound or a level taken from the table would leak what records hold.  Delete the columns that no formula needs.  Two
+# classes to be explained need type = "outcome" and two levels, the second one positive; a number stays a number.
 
 unit = "{TODO}"  # what one row stands for and is protected: "one person", "one visit"
 
@@ -185,31 +196,23 @@ class Schema:
                 f"the schema {str(path)!r} cannot be read ({type(fault).__name__}): check the path; "
                 "`dpinfer schema init TABLE` or Schema.draft(table) writes a first one"
             ) from None
-        return cls._parse(text, Path(path).name)
+        return cls._of_text(text, Path(path).name)
 
     @classmethod
     def parse(cls, text: str) -> "Schema":
         """Read TOML text.  Errors name the line."""
         if not isinstance(text, str):
             raise InputError(f"Schema.parse takes TOML text, not {type(text).__name__}; Schema.read takes a path")
-        return cls._parse(text, "")
+        return cls._of_text(text, "")
 
     @classmethod
-    def _parse(cls, text: str, file: str) -> "Schema":
-        try:
-            document = _read_toml(text)
-        except InputError as fault:
-            raise InputError(f"{file}: {fault}" if file else str(fault)) from None
-        try:
-            facts = _facts(document)
-            whom = unit_of(document.get("unit", ROW.name), document.get("weights"))
-            columns = _columns(document)
-            return cls(columns, whom.name, **facts, whom=whom, typical=_typical(columns, document.get("columns", {})))
-        except SchemaError as fault:
-            message, path = str(fault), fault.path
-        line = _line_of(text, path)
-        places = [place for place in (file, f"line {line}" if line else "") if place]
-        raise InputError(f"{', '.join(places)}: {message}" if places else message)
+    def _of_text(cls, text: str, file: str) -> "Schema":
+        def schema(document: dict[str, Any]) -> Schema:
+            (facts, whom), given = head_of(document), entries(document)
+            found = {name: column_of(name, entry) for name, entry in given.items()}
+            return cls(found, whom.name, **facts, whom=whom, typical=_typical(found, given))
+
+        return located(text, file, schema)
 
     @classmethod
     def draft(cls, table: Any) -> str:
@@ -226,7 +229,7 @@ class Schema:
     def write(self, path: str | Path) -> None:
         """Write a TOML file at ``path`` that reads back as an equal schema; a reader never sees half of it."""
         try:
-            disk.write(Path(path), _dump(self._document()).encode())
+            disk.write(Path(path), dump(self.document()).encode())
         except (OSError, ValueError) as fault:
             raise InputError(
                 f"the schema {str(path)!r} cannot be written ({type(fault).__name__}): check the folder and its rights"
@@ -237,7 +240,7 @@ class Schema:
 
         What is ``typical`` does not count: a guess changes no release.
         """
-        canonical = json.dumps(replace(self, typical={})._document(), sort_keys=True, ensure_ascii=True)
+        canonical = json.dumps(replace(self, typical={}).document(), sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def guess(self, typical: Mapping[str, Any]) -> "Schema":
@@ -248,7 +251,8 @@ class Schema:
         new = _typical({name: self[name] for name in typical}, {name: {"typical": typical[name]} for name in typical})
         return replace(self, typical={**self.typical, **new})
 
-    def _document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
+        """The content as TOML has it: what `write` writes."""
         facts = {key: getattr(self, key) for key in _FACTS if getattr(self, key)}
         columns = {name: entry_of(column) for name, column in self.columns.items()}
         for name, guess in self.typical.items():
@@ -268,7 +272,23 @@ def _fault(key: str, message: str) -> SchemaError:
     return error
 
 
-def _facts(document: dict[str, Any]) -> dict[str, str]:
+def located(text: str, file: str, make: Callable[[dict[str, Any]], _Made]) -> _Made:
+    """What is made of the document of a TOML text; an error of it names the file and the line."""
+    try:
+        document = _read_toml(text)
+    except InputError as fault:
+        raise InputError(f"{file}: {fault}" if file else str(fault)) from None
+    try:
+        return make(document)
+    except SchemaError as fault:
+        message, path = str(fault), fault.path
+    line = _line_of(text, path)
+    places = [place for place in (file, f"line {line}" if line else "") if place]
+    raise InputError(f"{', '.join(places)}: {message}" if places else message)
+
+
+def head_of(document: dict[str, Any]) -> tuple[dict[str, str], Unit]:
+    """What stands outside of the columns: title and source, and the unit."""
     for key, value in document.items():
         if key not in _KNOWN:
             raise _fault(key, f"the schema has no key {short(key)}: {near(key, _KNOWN)}")
@@ -276,14 +296,16 @@ def _facts(document: dict[str, Any]) -> dict[str, str]:
             raise _fault(key, f"{key} is not filled in: say what one row stands for, such as 'one person'")
         if key in _FACTS and not isinstance(value, str):
             raise _fault(key, f"{key} must be text in quotes, not {short(value)}")
-    return {key: document[key] for key in _FACTS if key in document}
+    facts = {key: document[key] for key in _FACTS if key in document}
+    return facts, unit_of(document.get("unit", ROW.name), document.get("weights"))
 
 
-def _columns(document: dict[str, Any]) -> dict[str, Column]:
+def entries(document: dict[str, Any]) -> dict[str, Any]:
+    """The entries of the columns, by name."""
     columns = document.get("columns", {})
     if not isinstance(columns, dict):
         raise _fault("columns", "columns is a table: write [columns.NAME] for each column")
-    return {name: column_of(name, entry) for name, entry in columns.items()}
+    return dict(columns)
 
 
 def _typical(columns: Mapping[str, Column], entries: Mapping[str, Any]) -> dict[str, Typical]:

@@ -245,6 +245,11 @@ class Ledger:
 
     def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
         """Why the total does not pay for the entry."""
+        if self._count([*booked, entry]).late:
+            return (
+                "levels come first: how much of an (epsilon, delta) total's delta they take is fixed by its first "
+                "entry, and this ledger has one; learn ranges alone, and state the levels in the schema"
+            )
         at = f" at delta = {self.total.delta:.6g}" if isinstance(self.total, ApproxDP) else ""
         limit, left = accountant.limit(self.total), self._count(booked).left()
         return (
