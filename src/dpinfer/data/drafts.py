@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dpinfer.data.columns import TODO, Column, Number, column_of, fault, near
-from dpinfer.data.schema import Schema, dump, entries, head_of, located
+from dpinfer.data.schema import Schema, entries, head_of
+from dpinfer.data.toml import dump, located
 from dpinfer.data.unit import Unit
 from dpinfer.errors import InputError
 
