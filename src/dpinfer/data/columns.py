@@ -270,7 +270,7 @@ def _outcome(given: _Given) -> Outcome:
         raise fault(given.name, "missing", "an outcome has no substitute: a row without one counts as the zero row")
     bounds: dict[str, Any] = {key: given.number(key) for key in ("low", "high") if key in given}
     if not bounds and "levels" not in given:
-        raise fault(given.name, "", "levels is missing: list two, or add low and high of a numeric outcome")
+        raise fault(given.name, "", "levels is missing: list two public levels, or add low and high of a number")
     levels = given.levels() if "levels" in given else ()
     return Outcome(given.name, levels, **_words(given), **bounds, unit=given.text("unit"))
 
