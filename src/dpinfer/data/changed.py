@@ -86,7 +86,8 @@ def sample(source: Source) -> Callable[[OfBlock], Array] | None:
     """
     if not isinstance(source, Rows) or source.size < _MANY * source.height:
         return None
-    return lambda of_block: _APART * Every(source).total(of_block)
+    blocks = -(-source.size // source.height)
+    return lambda of_block: blocks / -(-blocks // _APART) * Every(source).total(of_block)
 
 
 @dataclass(frozen=True, repr=False)
