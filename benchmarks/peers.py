@@ -3,10 +3,10 @@
     python -m benchmarks.peers [--records 30000 500000 2000000 5000000] [--columns 11 40 100] [--threads 1 all]
 
 All numbers of a case are measured in one run after each other, on the same arrays, and repeated; the shortest counts.
-With one thread the time is that of the processor, so that a busy machine does not spoil the ratios.  Peers: scikit-learn
-(logistic regression by lbfgs and newton-cholesky, least squares), statsmodels with robust errors (HC0), and glum with its
-robust errors, where it is installed (pip install glum).  A case that would take a peer too long or too much memory is
-left out for that peer.  Writes benchmarks/results/peers.json and docs/figures/peers.png.
+With one thread the time is that of the processor, so that a busy machine does not spoil the ratios.  Peers:
+scikit-learn (logistic regression by lbfgs and newton-cholesky, least squares), statsmodels with robust errors (HC0),
+and glum with its robust errors, where it is installed (pip install glum).  A case that would take a peer too long or
+too much memory is left out for that peer.  Writes benchmarks/results/peers.json and docs/figures/peers.png.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def fits(X: Any, y: Any, numeric: Any) -> dict[str, dict[str, Callable[[], objec
 
     common = {"bounds": (-1.0, 1.0), "budget": dp.ApproxDP(1.0, 1e-6)}
     logistic: dict[str, Callable[[], object]] = {
-        "dpinfer": lambda: dp.LogisticRegression(**common).fit(X, y).result_.conf_int(),
+        "dpinfer": lambda: dp.LogisticRegression(**common).fit(X, y).result_.table(0.95),
         "scikit-learn newton-cholesky": lambda: LogisticRegression(solver="newton-cholesky", C=np.inf).fit(X, y),
         "scikit-learn lbfgs": lambda: LogisticRegression(C=np.inf, max_iter=1000).fit(X, y),
         "statsmodels HC0": lambda: sm.Logit(y, sm.add_constant(X)).fit(disp=0, cov_type="HC0").conf_int(),
@@ -56,7 +56,7 @@ def fits(X: Any, y: Any, numeric: Any) -> dict[str, dict[str, Callable[[], objec
     else:
         logistic["glum"] = lambda: _glum(GeneralizedLinearRegressor(family="binomial", alpha=0), X, y)
     linear: dict[str, Callable[[], object]] = {
-        "dpinfer": lambda: dp.LinearRegression(outcome=(-20.0, 20.0), **common).fit(X, numeric).result_.conf_int(),
+        "dpinfer": lambda: dp.LinearRegression(outcome=(-20.0, 20.0), **common).fit(X, numeric).result_.table(0.95),
         "scikit-learn": lambda: LinearRegression().fit(X, numeric),
         "statsmodels HC0": lambda: sm.OLS(numeric, sm.add_constant(X)).fit(cov_type="HC0").conf_int(),
     }
@@ -162,7 +162,7 @@ def main() -> None:
     able = machine()
     for row in rows:
         if row["model"] == "logistic" and row["threads"] == "1":
-            row |= _shares(row, able)
+            row.update(_shares(row, able))
     RESULTS.write_text(json.dumps({"machine": able, "cases": rows}, indent=1) + "\n", encoding="utf-8")
     draw(rows)
 

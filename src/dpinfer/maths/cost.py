@@ -273,8 +273,8 @@ def _smallest(release: Callable[[float], PerturbedObjective], rho: float) -> flo
         if most > _HUGE * least:
             return math.inf
     low = math.log(least * (1 + 1e-12))
-    found = _root(lambda log_scale: release(math.exp(log_scale)).excess(rho), low, math.log(most), 1e-8)
-    step = 1e-8
+    found = _root(lambda log_scale: release(math.exp(log_scale)).excess(rho), low, math.log(most), 1e-11)
+    step = 1e-10
     while release(math.exp(found)).cost() > rho:
         found, step = found + step, 2 * step
     return math.exp(found)

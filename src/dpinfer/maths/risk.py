@@ -105,13 +105,11 @@ class Risk:
 
         Guarantee [curvature_sensitivity]: replacing one record moves it by at most 2t in Frobenius norm.
         """
-        largest = self.loss.curvature_bound
 
         def of_block(block: Block) -> Array:
-            curvature = self.loss.curvature(self._z(coef, block))
-            return square(block.rows, block.weights * np.clip(curvature, 0.0, largest))
+            return self._bent(block, self.loss.curvature(self._z(coef, block)))
 
-        return BoundedSum(of_block, 2 * largest)
+        return BoundedSum(of_block, 2 * self.loss.curvature_bound)
 
     def score_sum(self, coef: Array) -> BoundedSum:
         """sum w² f'² x xᵀ, or over units sum s sᵀ, s the sum of w f' y x over the rows of one; the data part of n Σ.
@@ -120,14 +118,22 @@ class Risk:
         the supremum is over margins up to ‖coef‖, or residuals up to ‖coef‖ + 1: 2 S(‖coef‖)² for the logistic loss, at
         the released coefficients.
         """
-        largest = slope_within(self.loss, reach(self.loss, coef)) if self.in_ball else self.loss.slope_bound
+        largest = self._steepest(coef)
 
         def of_block(block: Block) -> Array:
-            sign, _ = line(self.loss, block.labels)
-            slope = np.clip(self.loss.slope(self._z(coef, block)), -largest, largest)
-            return block.outer(np.asarray(block.weights * sign * slope))
+            return self._steep(block, self.loss.slope(self._z(coef, block)), largest)
 
         return BoundedSum(of_block, 2 * largest**2)
+
+    def _bent(self, block: Block, curvature: Array) -> Array:
+        return square(block.rows, block.weights * np.clip(curvature, 0.0, self.loss.curvature_bound))
+
+    def _steep(self, block: Block, slope: Array, largest: float) -> Array:
+        sign, _ = line(self.loss, block.labels)
+        return block.outer(np.asarray(block.weights * sign * np.clip(slope, -largest, largest)))
+
+    def _steepest(self, coef: Array) -> float:
+        return slope_within(self.loss, reach(self.loss, coef)) if self.in_ball else self.loss.slope_bound
 
     @property
     def stack_weight(self) -> float:
@@ -148,12 +154,13 @@ class Risk:
         quantile) or 1.0441 L² (capped logistic loss, a = .7): for the price of one matrix, two.
         Guarantee [weighted_stack_sensitivity]: the same holds with weights: w f'' ‖x‖² <= f'' and (w f')² ‖x‖² <= f'².
         """
-        curvature, score = self.curvature_sum(coef), self.score_sum(coef)
+        steepest = self._steepest(coef)
 
         def of_block(block: Block) -> Array:
-            return self.stack(curvature.of_block(block), score.of_block(block))
+            slope, curvature = slope_and_curvature(self.loss, self._z(coef, block))
+            return self.stack(self._bent(block, curvature), self._steep(block, slope, steepest))
 
-        both = np.hypot(self.stack_weight * self.loss.curvature_bound, score.bound / 2)
+        both = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
         apart = _STACKS.get(type(self.loss))
         largest = both if apart is None else apart[1] * self.loss.slope_bound**2
         return BoundedSum(of_block, float(self.neighbours.pick(np.sqrt(2), 1.0) * largest))
