@@ -195,7 +195,7 @@ class PerturbedObjective:
         if gap(high) <= 0 or gap(low) >= 0:  # they do not meet
             best = math.exp(high if gap(high) <= 0 else low)
         else:
-            best = math.exp(_root(gap, low, high, 1e-9))
+            best = math.exp(_root(gap, low, high, 1e-12))
         return max(self.growing(best), self.falling(best))
 
     def excess(self, rho: float) -> float:
