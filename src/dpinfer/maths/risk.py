@@ -295,5 +295,6 @@ class Risk:
         Where others may lose theirs, as one is added or removed, they are taken row by row.
         """
         sign, offset = line(self.loss, block.labels)
-        each = block.rows @ coef if self.neighbours.in_place else np.einsum("ij,j->i", block.rows, coef)
+        placed = self.neighbours.in_place and block.fixed
+        each = block.rows @ coef if placed else np.einsum("ij,j->i", block.rows, coef)
         return np.asarray(offset + sign * each)
