@@ -71,6 +71,15 @@ def test_encoded_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
     assert (longest(replace(design).rows(beyond)) > 1) == (d in BARE)
 
 
+@pytest.mark.parametrize(("low", "high"), [(2.0**53, 2.0**53 + 2), (1.6e9 + 0.1, 1.6e9 + 0.7), (1e9 + 0.1, 1e9 + 1.3)])
+def test_narrow_ranges_far_from_0_are_in_the_ball_too(low, high):
+    """Their middle is rounded, by much of their width."""
+    design = Design.of_bounds((low, high), ("x", "y", "z"))
+    ends = np.array([[low] * 3, [high] * 3, [low, high, low], [-HUGE, HUGE, 0.0]])
+    assert longest(design.rows(ends)) <= 1
+    assert longest(replace(design, half=np.full(4, (high - low) / 2)).rows(ends)) > 1
+
+
 def wild_matrices(d, seed):
     rng = np.random.default_rng(seed)
     square = rng.standard_normal((d, d))

@@ -101,14 +101,14 @@ def test_errors_name_the_line(old, new, message):
 
 def test_what_was_found_is_written_and_reads_back():
     text = draft().filled(
-        {"age": {"high": 99}, "pay": {"low": 0.5, "high": 1e6}, "job": {"levels": ["a", 'b"\n', "[x]"]},
+        {"age": {"high": 99}, "pay": {"low": 0.5, "high": 1e6}, "job": {"levels": ["a", 'b"\nc', "[x]"]},
          "ill": {"levels": ["no", "yes"]}, "cost": {"low": -1.0, "high": 2.0}},
         "abc", {"age": "about"},
     )  # fmt: skip
     assert "# about\n[columns.age]" in text
     schema = dp.Schema.parse(text.replace('[columns.odd]\ntype = "?"\n', ""))
     assert (schema["age"].low, schema["age"].high) == (0, 99)
-    assert schema["job"].levels == ("a", 'b"\n', "[x]")
+    assert schema["job"].levels == ("a", 'b"\nc', "[x]")
     assert [schema[name].learned for name in ("age", "pay", "sex", "job", "ill", "cost")] == ["abc"] * 2 + [""] + [
         "abc"
     ] * 3

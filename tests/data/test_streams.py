@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import dpinfer as dp
 from dpinfer.data import crew, files, parts
@@ -384,7 +385,7 @@ def test_no_room_for_temporary_files_is_told(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, f"No space left on device {SECRET}")
 
-    monkeypatch.setattr(parts, "_decoded", full)
+    monkeypatch.setattr(parts, "hashed", full)
     with pytest.raises(dp.InputError, match="TMPDIR") as caught:
         source_of(tmp_path / "t.parquet", PERSONS)
     assert str(SECRET) not in str(caught.value)
@@ -432,3 +433,89 @@ def test_a_fit_can_be_watched(tmp_path):
     assert steps == ["crude moments", "moments", "estimate", "matrices"]
     assert all(0 <= done <= 1 for _, done in seen)
     assert {done for _, done in seen} > {0.0, 1.0}
+
+
+# What a file may hold or become
+
+
+def test_an_id_that_is_no_text_does_not_raise(tmp_path, monkeypatch):
+    """Parquet does not look at the bytes of its texts."""
+    ids = pa.array([text.encode() for text in TABLE["id"]], pa.binary())
+    broken = pa.concat_arrays([pa.array([b"\xff\xfe"], pa.binary()), ids[1:]])
+    text = pa.StringArray.from_buffers(len(broken), *broken.buffers()[1:])
+    table = pa.Table.from_pandas(TABLE.drop(columns="id")).append_column("id", text)
+    pq.write_table(table, tmp_path / "t.parquet")
+    whole = source_of(tmp_path / "t.parquet", PERSONS)
+    monkeypatch.setenv("DPINFER_MEMORY", "2")
+    source = source_of(tmp_path / "t.parquet", PERSONS)
+    assert isinstance(source, Parted)
+    assert source.n == whole.n
+    assert near([source.total(of_block) for of_block in sums()], [whole.total(of_block) for of_block in sums()])
+
+
+@pytest.mark.parametrize("end", [".csv", ".parquet"])
+@pytest.mark.parametrize("rows", [N - 5_000, N + 5_000])
+def test_a_file_that_changes_while_it_is_read_is_refused(end, rows, tmp_path):
+    def write(table):
+        table.to_csv(tmp_path / "t.csv", index=False) if end == ".csv" else table.to_parquet(tmp_path / "t.parquet")
+
+    write(TABLE)
+    source = source_of(tmp_path / f"t{end}")
+    write(pd.concat([TABLE, TABLE])[:rows])
+    of_block = second_moment(Neighbours.REPLACE).of_block
+    for act in (lambda: source.total(of_block), lambda: kept(source)):
+        with pytest.raises(dp.InputError, match="changed while they were read") as caught:
+            act()
+        assert not any(letter.isdigit() for letter in str(caught.value))
+
+
+def test_a_column_of_missing_values_fits_those_of_other_files(tmp_path, monkeypatch):
+    """Libraries give such a column a type of its own, or write the same texts as codes."""
+    first = pa.Table.from_pandas(TABLE[:9_000])
+    nothing = {name: pa.nulls(100) for name in ("age", "region", "id")}
+    empty = pa.table({**nothing, "visits": pa.array([3] * 100), "ill": pa.array(["yes"] * 100)})
+    coded = first.set_column(2, "region", first["region"].dictionary_encode())
+    together = pd.concat([empty.to_pandas(), TABLE[:9_000], TABLE[:9_000]], ignore_index=True)
+    of_block = second_moment(Neighbours.REPLACE).of_block
+    for end, write in ((".parquet", pq.write_table), (".feather", feather.write_feather)):
+        folder = tmp_path / end[1:]
+        folder.mkdir()
+        for j, table in enumerate((empty, first, coded)):
+            write(table, str(folder / f"{j}{end}"))
+        expected = source_of(together.astype({"age": float})).total(of_block)
+        assert np.array_equal(source_of(folder).total(of_block), expected)
+        monkeypatch.setenv("DPINFER_MEMORY", "1")
+        assert isinstance(source_of(folder, PERSONS), Parted)
+        monkeypatch.delenv("DPINFER_MEMORY")
+        write(first.set_column(0, "age", first["age"].cast(pa.string())), str(folder / f"3{end}"))
+        assert refused(folder, "column 'age' is double in '1") == 0
+
+
+def test_folders_may_tell_a_number_that_is_too_long(tmp_path):
+    (tmp_path / "t" / "region=99999999999999999999").mkdir(parents=True)
+    TABLE[:10].drop(columns="region").to_parquet(tmp_path / "t" / "region=99999999999999999999" / "t.parquet")
+    assert files.read(tmp_path / "t", [SCHEMA["region"]])["region"].to_pylist() == ["9" * 20] * 10
+
+
+def test_a_study_of_units_that_do_not_fit_is_refused(tmp_path, monkeypatch):
+    TABLE.to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setenv("DPINFER_MEMORY", "2")
+    with pytest.raises(dp.InputError, match="DPINFER_MEMORY"):
+        read(tmp_path / "t.parquet", *parse(FORMULA, PERSONS), "margin", PERSONS.whom)[1].rows()
+
+
+def test_what_is_watched_does_not_tell_the_number_of_rows():
+    def told(n):
+        seen = []
+        with dp.watching(lambda step, done: seen.append((step, done))):
+            source_of(TABLE[:n]).total(second_moment(Neighbours.REPLACE).of_block)
+        return seen
+
+    assert told(30) == told(9_000) == told(N)
+
+
+def test_too_many_records_are_refused_for_units_too(monkeypatch):
+    monkeypatch.setattr("dpinfer.data.encoded.MOST_RECORDS", 100)
+    for schema in (SCHEMA, PERSONS):
+        with pytest.raises(dp.InputError, match="more than 100 records"):
+            source_of(TABLE[:200], schema)

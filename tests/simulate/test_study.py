@@ -327,7 +327,7 @@ def test_a_progress_bar(capsys, monkeypatch):
         (lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), replicates=0), "replicates must be"),
         (lambda: dp.simulate.coverage(X, Y, formula="y ~ a", schema=TINY, budget=PureDP(1.0)), "without y or truth"),
         (lambda: dp.simulate.coverage(X, Y, schema=TINY, budget=PureDP(1.0)), "schema= and formula="),
-        (lambda: study(target="true"), "target must be"),
+        (lambda: study(target="true"), "there is no target"),
         (lambda: study(device="cuda"), "needs torch"),
         (lambda: dp.simulate.coverage(X, budget=PureDP(1.0)), "labels y or a known truth"),
         (lambda: dp.simulate.coverage(X, Y, truth=Y, budget=PureDP(1.0)), "labels y or a known truth"),

@@ -7,6 +7,7 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.data.spelling import tidy
 from dpinfer.data.values import TEXTS, Cells, Codes, all_null, categories_of, objects
 from dpinfer.maths.histograms import Tally
 from dpinfer.neighbours import Neighbours
@@ -47,7 +48,8 @@ def _coded(cells: Cells) -> tuple[Codes, list[str]]:
         cells = objects(cells.to_list())
     plain = np.asarray(cells)
     seen: dict[str, int] = {}
-    found = [seen.setdefault(str(cell), len(seen)) if _is_level(cell) else -1 for cell in plain.astype(object).tolist()]
+    tidied = [tidy(cell) if type(cell) in TEXTS else None for cell in plain.astype(object).tolist()]
+    found = [seen.setdefault(cell, len(seen)) if cell is not None and _is_level(cell) else -1 for cell in tidied]
     missing = np.ma.getmaskarray(cells) if isinstance(cells, np.ma.MaskedArray) else False
     return np.where(missing, -1, np.array(found, dtype=np.intp)), list(seen)
 
@@ -74,8 +76,8 @@ def _decoded(value: bytes | None) -> str | None:
         return None
 
 
-def _is_level(cell: Any) -> bool:
-    """Whether an object is a plain text that a schema file can hold as a level."""
-    if type(cell) not in TEXTS or not 0 < len(cell) <= LONGEST or cell == _RULE:
+def _is_level(cell: str) -> bool:
+    """Whether a schema file can hold a text as a level."""
+    if not 0 < len(cell) <= LONGEST or cell == _RULE:
         return False
     return not any("\ud800" <= letter <= "\udfff" for letter in cell)  # half of a pair, which UTF-8 has no bytes for

@@ -69,7 +69,6 @@ class Parts:
         with ExitStack() as opened:
             writers: list[Any] = []
             for table in tables:
-                table = _decoded(table)  # noqa: PLW2901
                 if not writers:
                     files = [opened.enter_context(pa.OSFile(str(path), "wb")) for path in self.paths]
                     writers = [opened.enter_context(pa.ipc.new_stream(file, table.schema)) for file in files]
@@ -79,16 +78,6 @@ class Parts:
                 for writer, start, end in zip(writers, np.append(0, ends[:-1]), ends, strict=True):
                     if start < end:
                         writer.write_table(sorted_.slice(start, end - start))
-
-
-def _decoded(table: "pa.Table") -> "pa.Table":
-    """The table with values instead of codes: each batch of a file may have codes of its own."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    for j, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(j, field.name, table.column(j).cast(field.type.value_type))
-    return table
 
 
 def hashed(ids: "pa.ChunkedArray", key: str) -> Indices:
@@ -110,15 +99,14 @@ def hashed(ids: "pa.ChunkedArray", key: str) -> Indices:
 
 
 def _text(ids: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Texts, bytes, dates and decimals as something that has a hash."""
+    """Texts, bytes, dates and decimals as something that has a hash; bytes of a text need not be UTF-8."""
     import pyarrow as pa  # noqa: PLC0415
 
     if pa.types.is_temporal(ids.type):
         return ids.cast(pa.int32() if ids.type.bit_width == 32 else pa.int64()).cast(pa.string())
     if pa.types.is_decimal(ids.type) or pa.types.is_null(ids.type):
         return ids.cast(pa.string())
-    views = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-    return ids.cast(views[str(ids.type)]) if str(ids.type) in views else ids
+    return ids.cast(pa.large_binary())
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,6 +141,13 @@ class Parted(Blocks):
     def room(self) -> float:
         """None: what is here does not fit the memory."""
         return 0.0
+
+    def gathered(self, changed: Callable[[Block], Block], dim: int) -> Rows:  # noqa: ARG002
+        """Refused."""
+        raise InputError(
+            "there are too many rows of units for memory here: raise DPINFER_MEMORY, a number of megabytes, or take a "
+            "part of the units"
+        )
 
     def pieces(self) -> Iterator[Piece]:
         """One a part."""

@@ -22,7 +22,7 @@ from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
 from dpinfer.maths.sums import Block, OfBlock, Sum, clip_rows
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
-_PIECE = 2**20, 2**15  # numbers, and rows, that one worker takes at once, about
+_PIECE = 16  # blocks that one worker takes at once
 
 
 class Source(Protocol):
@@ -90,9 +90,8 @@ class Blocks(ABC):
 
     @property
     def piece_size(self) -> int:
-        """Rows of a piece: a whole number of blocks."""
-        numbers, rows = _PIECE
-        return self.height * max(1, min(numbers // max(self.dim, 1), rows) // self.height)
+        """Rows of a piece: a fixed number of blocks, so that sums are the same wherever the rows are."""
+        return self.height * _PIECE
 
     @property
     def room(self) -> float:
@@ -111,10 +110,11 @@ class Blocks(ABC):
                 return piece.start, Sum.of(map(of_block, piece.blocks()))
 
         total: Sum | None = None
+        watched = crew.Pass()
         for start, found in crew.in_order(part, self.pieces()):
-            crew.seen(start / max(self.size, 1))
+            watched.seen(start / max(self.size, 1))
             total = found if total is None else total.plus(found)
-        crew.seen(1.0)
+        watched.seen(1.0)
         assert total is not None
         return total.value
 

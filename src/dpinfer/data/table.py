@@ -123,8 +123,14 @@ def source(native: Any, reader: Reader, n: int) -> Source:
         rows = files.count(native, reader.columns)
 
         def batches(size: int) -> Iterator[Callable[[], Raw]]:
+            left = rows
             for part in files.pieces(native, reader.columns, size):
+                left -= len(part)
+                if left < 0:
+                    break
                 yield partial(_raw, reader, part)
+            if left:
+                raise InputError("the files were changed while they were read: fit again when nobody writes to them")
             if not rows:
                 yield partial(_raw, reader, files.blank(native, reader.columns))
 

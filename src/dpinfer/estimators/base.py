@@ -185,8 +185,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             None if weights is None else self._weights(weights, n),
         )
         design = replace(design, unit=unit) if unit.columns else design
-        source = in_memory(raw, Encoding(design, self.kind))
-        return design, Pending(source.n, lambda: source)
+        number = n if raw.ids is None else int(raw.ids.max(initial=-1)) + 1
+        return design, Pending(number, lambda: in_memory(raw, Encoding(design, self.kind)))
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
         """What arrays of ids and weights declare."""

@@ -77,7 +77,7 @@ def magnitude(counts: Array, law: Law) -> Range | None:
         return None
     first, last = int(clear[0]), int(clear[-1])
     low = 0.0 if first == _ZERO else float(_ENDS[max(first - 1, 0)])
-    high = 0.0 if last == _ZERO else float(_ENDS[min(last + 2, len(_ENDS) - 1)])
+    high = float(_ENDS[last + 1 if last == _ZERO else min(last + 2, len(_ENDS) - 1)])  # a range ends before its end
     return Range(low, high, float(counts[clear].sum()))
 
 

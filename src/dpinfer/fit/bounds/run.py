@@ -17,6 +17,7 @@ from dpinfer.data.drafts import Draft, Gap, known_levels, named
 from dpinfer.data.schema import Schema
 from dpinfer.data.single import count, rows_of, tally_of
 from dpinfer.data.source import Source
+from dpinfer.data.spelling import tidy
 from dpinfer.data.table import check, kinds, open_table
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.bounds.plan import BoundsPlan, Histogram
@@ -187,7 +188,7 @@ def _agreeing(ends: tuple[float, float], gap: Gap, entry: Mapping[str, Any]) -> 
 
 
 def _of_levels(gap: Gap, entry: Mapping[str, Any], counts: Mapping[str, float], least: float) -> Found:
-    levels = [*counts, *(level for level in known_levels(entry) if level not in counts)]
+    levels = [*counts, *(level for level in map(tidy, known_levels(entry)) if level not in counts)]
     rare = f"what fewer than about {least:.3g} units have does not show"
     if isinstance(gap.column, Outcome) and len(levels) != 2:
         words = f"{len(levels)} levels are clear of the noise, and an outcome has two: state them ({rare})"
