@@ -335,3 +335,20 @@ def test_an_empty_table():
         dp.learn_bounds(empty, budget=APPROX)
     found = dp.learn_bounds(empty, budget=APPROX, neighbours="add-remove", insecure_seed=0)  # their number is private
     assert [one.keys for one in found.columns] == [{}, {}, {}]
+
+
+def test_levels_that_look_the_same_are_one():
+    """As in a fit: white space around a text and the way accents are stored do not count."""
+    rng = np.random.default_rng(0)
+    words = rng.choice(["café", "cafe\u0301", "tea", "tea ", " "], 20_000)
+    found = dp.learn_bounds(pd.DataFrame({"drink": words}), budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=1)
+    assert set(found.schema["drink"].levels) == {"café", "tea"}
+
+
+def test_values_that_end_at_0_from_below():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"k": rng.integers(-5, 1, 30_000), "x": -np.maximum(rng.normal(1, 2, 30_000), 0)})
+    found = dp.learn_bounds(table, budget=dp.ZCDP(1.0), insecure_seed=1)
+    assert (found.schema["k"].low, found.schema["k"].high) == (-5, 0)
+    assert found.schema["x"].low < -4
+    assert 0 <= found.schema["x"].high < 0.5
