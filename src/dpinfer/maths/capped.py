@@ -38,7 +38,10 @@ class CappedLogistic:
 
     def slope(self, z: Array) -> Array:
         """-min(1, S(-z)/c) up to L, -exp(-z) above."""
-        return self.slope_and_curvature(z)[0]
+        odds = np.exp(-np.maximum(z, -EDGE))
+        steep = odds / (CAP * (1 + odds))
+        np.copyto(steep, odds, where=z > EDGE)
+        return -np.minimum(steep, 1.0)
 
     def curvature(self, z: Array) -> Array:
         """0 below -L, S(z) S(-z)/c in the middle, exp(-z) above."""

@@ -73,20 +73,20 @@ class Risk:
         """c = λ/(2n)."""
         return float(self.ridge / (2 * self.n))
 
-    def totals(self, step: Array) -> OfBlock:
-        """Value, gradient and Hessian of the loss at centre + step, one flat array of 1 + d + d² sums.
+    def totals(self, step: Array, *, value: bool = True) -> OfBlock:
+        """Value, if asked for, gradient and Hessian of the loss at centre + step, one flat array of 1 + d + d² sums.
 
         Exact and private: for the minimiser behind the gate only.
         """
         coef = self.centre + step
 
         def of_block(block: Block) -> Array:
-            sign, _ = line(self.loss, block.labels)
-            z = self._z(coef, block)
+            sign, z = line(self.loss, block.labels)[0], self._z(coef, block)
             slope, curvature = slope_and_curvature(self.loss, z)
             gradient = (block.weights * sign * slope) @ block.rows
             hessian = square(block.rows, block.weights * curvature)
-            return np.concatenate([[np.sum(block.weights * self.loss.value(z))], gradient, hessian.ravel()])
+            level = np.sum(block.weights * self.loss.value(z)) if value else 0.0
+            return np.concatenate([[level], gradient, hessian.ravel()])
 
         return of_block
 
