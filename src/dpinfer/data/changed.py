@@ -1,11 +1,14 @@
 """Sources whose blocks are changed one by one, and rows that are kept so that they are made once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpinfer.data.source import Blocks, Rows, Source
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block, OfBlock
 from dpinfer.neighbours import Neighbours
+
+Change = Callable[[Block], Block]
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,13 +27,14 @@ class Changed:
         """Length of a changed row."""
         raise NotImplementedError
 
-    def changed(self, block: Block) -> Block:
-        """What becomes of a block."""
+    @property
+    def change(self) -> Change:
+        """What becomes of a block.  It may travel: it holds public and released numbers, and not the source."""
         raise NotImplementedError
 
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over changed blocks."""
-        changed = self.changed
+        changed = self.change
         return self.source.total(lambda block: of_block(changed(block)))
 
 
@@ -46,9 +50,11 @@ class Mapped(Changed):
         """Length of a mapped row."""
         return len(self.matrix)
 
-    def changed(self, block: Block) -> Block:
-        """The mapped rows, with their weights."""
-        return block.mapped(self.matrix, self.neighbours)
+    @property
+    def change(self) -> Change:
+        """The mapped rows, with their weights; on a cluster none has a place that it keeps."""
+        matrix, neighbours, ordered = self.matrix, self.neighbours, isinstance(self.source, Blocks)
+        return lambda block: block.mapped(matrix, neighbours, ordered=ordered)
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,9 +66,14 @@ class Narrow(Changed):
         """One column."""
         return 1
 
-    def changed(self, block: Block) -> Block:
+    @property
+    def change(self) -> Change:
         """The first column."""
-        return Block(block.rows[:, :1], block.labels, block.weights, block.shares, block.starts)
+        return _first_column
+
+
+def _first_column(block: Block) -> Block:
+    return Block(block.rows[:, :1], block.labels, block.weights, block.shares, block.starts)
 
 
 def kept(source: Source) -> Source:
@@ -72,4 +83,4 @@ def kept(source: Source) -> Source:
         return source
     if not 0 < base.size * source.dim * 8 <= base.room:
         return source
-    return base.gathered(source.changed if isinstance(source, Changed) else lambda block: block, source.dim)
+    return base.gathered(source.change if isinstance(source, Changed) else lambda block: block, source.dim)

@@ -1,9 +1,8 @@
-"""Columns of a pandas, polars or pyarrow table, or of a file, as arrays.
+"""Columns of a pandas, polars or pyarrow table, of a file, or of a part of a cluster's table, as arrays.
 
 Errors speak of names and types, never of values.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,16 +14,18 @@ import numpy as np
 from dpinfer.data import files
 from dpinfer.data.columns import Category, Ids, Number, Outcome, Wanted
 from dpinfer.data.design import Design
-from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory
+from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory, most_records
+from dpinfer.data.engines import engine_of
 from dpinfer.data.ids import to_ids
-from dpinfer.data.parts import Parted, Parts, count_ids, number_of_parts
+from dpinfer.data.parts import Parted, Parts, count_ids, number_of_parts, room
 from dpinfer.data.response import Response
-from dpinfer.data.source import Pending, Source, cuts
+from dpinfer.data.source import Blocks, Pending, Source, cuts
 from dpinfer.data.terms import Factor, Terms
 from dpinfer.data.unit import ROW, Unit
 from dpinfer.data.values import Cells, Codes, cells_of, kind_of, match, to_numbers, to_places
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.sums import Block
 
 
 def open_table(native: Any, columns: Iterable[Wanted]) -> nw.DataFrame[Any]:
@@ -34,8 +35,10 @@ def open_table(native: Any, columns: Iterable[Wanted]) -> nw.DataFrame[Any]:
     try:
         return nw.from_native(native, eager_only=True)
     except TypeError:
+        remedy = ": collect it" if engine_of(native) else ""
         raise InputError(
-            f"a formula needs a pandas, polars or pyarrow table, or the path of a file, not {type(native).__name__}"
+            "a formula needs a pandas, polars or pyarrow table, or the path of a file, not "
+            f"{type(native).__module__.partition('.')[0]}'s {type(native).__name__}{remedy}"
         ) from None
 
 
@@ -86,6 +89,11 @@ class Reader:
         """What is read of a table."""
         return [*self.response.columns, *self.terms.columns, *self.encoding.unit.columns]
 
+    def blocks(self, native: Any) -> Iterator[Block]:
+        """The rows of a table in memory, encoded."""
+        for piece in _in_memory(native, self).pieces():
+            yield from piece.blocks()
+
     def raw(self, table: nw.DataFrame[Any]) -> Raw:
         """The records of some rows; with ids of all rows of each unit."""
         unit, scale = self.encoding.unit, self.encoding.design.outcome
@@ -112,11 +120,15 @@ def read(
     reader = Reader(response, terms, Encoding(design, kind))
     check(native, reader.columns)
     n = _number(native, reader.columns, unit, counted)
+    most_records(n)
     return design, Pending(n, lambda: source(native, reader, n))
 
 
 def source(native: Any, reader: Reader, n: int) -> Source:
     """The records of a table or of files; what is in files is read anew in every pass, unless it fits the memory."""
+    engine = engine_of(native)
+    if engine is not None:
+        return engine.source(native, reader, n)
     if reader.encoding.unit.many:
         return _units(native, reader, n)
     if files.is_path(native):
@@ -129,7 +141,14 @@ def source(native: Any, reader: Reader, n: int) -> Source:
                 yield partial(_raw, reader, files.blank(native, reader.columns))
 
         return Encoded(rows, reader.encoding, batches, room())
+    return _in_memory(native, reader)
+
+
+def _in_memory(native: Any, reader: Reader) -> Blocks:
+    """The records of a table; those of units are encoded once, others in every pass."""
     table = open_table(native, reader.columns)
+    if reader.encoding.unit.many:
+        return in_memory(reader.raw(table), reader.encoding)
 
     def slices(size: int) -> Iterator[Callable[[], Raw]]:
         yield from (partial(_raw, reader, table[first:last]) for first, last in cuts(len(table), size))
@@ -142,7 +161,7 @@ def _units(native: Any, reader: Reader, n: int) -> Source:
     columns, unit, wide = reader.columns, reader.encoding.unit, len(reader.encoding.design.names)
     parts = number_of_parts(files.count(native, columns), wide, room()) if files.is_path(native) else 1
     if parts == 1:
-        return in_memory(reader.raw(open_table(native, columns)), reader.encoding)
+        return _in_memory(native, reader)
     return Parted(n, reader.encoding, Parts(files.tables(native, columns), unit.column, parts), partial(_raw, reader))
 
 
@@ -150,35 +169,44 @@ def _raw(reader: Reader, native: Any) -> Raw:
     return reader.raw(open_table(native, ()))
 
 
-def room() -> float:
-    """Bytes that the rows of files may take in memory: ``DPINFER_MEMORY`` megabytes, 256 by default."""
-    asked = os.environ.get("DPINFER_MEMORY", "") or "256"
-    if not (asked.isascii() and asked.isdigit()):
-        raise InputError("DPINFER_MEMORY must be a whole number of megabytes: correct it, or unset it")
-    return int(asked) * 1e6
-
-
 def check(native: Any, columns: Sequence[Wanted]) -> None:
     """Refuse a table or file whose names or types do not fit; no value is looked at, and no row counted."""
-    table = open_table(files.blank(native, columns) if files.is_path(native) else native, ())
+    table = open_table(blank(native, columns), ())
     for column in columns:
         fault = misfit(table.head(0), column)
         if fault:
             raise InputError(fault)
 
 
+def blank(native: Any, columns: Sequence[Wanted] | None) -> Any:
+    """A table with these columns, by default all, of which the rows do not count; one in memory is taken as it is."""
+    engine = engine_of(native)
+    if engine is not None:
+        return engine.blank(native, columns)
+    return files.blank(native, columns or ()) if files.is_path(native) else native
+
+
 def _number(native: Any, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
     """The public number of records or units; 0 for a private number of units, which nobody asks for."""
+    engine = engine_of(native)
     if unit.many and unit.number is None and counted:
+        if engine is not None:
+            return engine.count_units(native, unit.column, partial(_units_of, unit.column))
         ids: list[Wanted] = [Ids(unit.column)]
         parts = number_of_parts(files.count(native, ids), 1, room()) if files.is_path(native) else 1
         if parts > 1:
             of = partial(_ids_of, name=unit.column)
             return count_ids(files.tables(native, ids), unit.column, parts, of)
-        return int(_ids_of(open_table(native, ids), unit.column).max(initial=-1)) + 1
+        return _units_of(unit.column, open_table(native, ids))
     if unit.many:
         return unit.number or 0
+    if engine is not None:
+        return engine.count(native)
     return files.count(native, columns) if files.is_path(native) else len(open_table(native, ()))
+
+
+def _units_of(name: str, native: Any) -> int:
+    return int(_ids_of(native, name).max(initial=-1)) + 1
 
 
 def _ids_of(native: Any, name: str) -> Codes:
@@ -266,37 +294,6 @@ def _fits(cells: Cells, kind: type) -> bool:
     return kind_of(cells).startswith(("Null", *of[kind]))
 
 
-def holds_objects(column: nw.Series[Any]) -> bool:
-    """By the type of the array, not by what narwhals finds in it: the values must not decide how a column is read."""
-    return getattr(column.to_native(), "dtype", None) == np.dtype(object) or column.dtype == nw.Object
-
-
 def _get(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
     files.require(name, table.columns, "the table")
     return table.get_column(name)
-
-
-def kinds(table: Any) -> list[tuple[str, str]]:
-    """Names of the columns of a table or file, and what the types say: number, integer, boolean, category, nothing."""
-    if files.is_path(table):
-        return [(name, "" if arrow is None else _type_word(_of_arrow(arrow))) for name, arrow in files.types(table)]
-    columns = open_table(table, ()).iter_columns()
-    return [(column.name, "" if holds_objects(column) else _type_word(column.dtype)) for column in columns]
-
-
-def _of_arrow(arrow: Any) -> nw.dtypes.DType:
-    import pyarrow as pa  # noqa: PLC0415  (heavy: loaded when a file is read)
-
-    empty = nw.from_native(pa.table({"column": pa.array([], arrow)}), eager_only=True)
-    dtype: nw.dtypes.DType = empty["column"].dtype
-    return dtype
-
-
-def _type_word(dtype: nw.dtypes.DType) -> str:
-    if dtype == nw.Boolean:
-        return "boolean"
-    if dtype in (nw.String, nw.Categorical, nw.Enum):
-        return "category"
-    if dtype.is_numeric():
-        return "integer" if dtype.is_integer() else "number"
-    return ""

@@ -53,17 +53,18 @@ class Block:
         scores = np.add.reduceat(self.rows * factors[:, None], self.starts, axis=0)
         return np.asarray(scores.T @ scores)
 
-    def mapped(self, matrix: Array, neighbours: Neighbours) -> "Block":
+    def mapped(self, matrix: Array, neighbours: Neighbours, *, ordered: bool = True) -> "Block":
         """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is.
 
         A matrix product rounds a row by its place in the block.  Where the others may lose theirs, as one is added or
-        removed, the rows are mapped one by one.
+        removed or rows are not ``ordered`` anyway, they are mapped one by one.
 
         A matrix so large that a square could overflow is refused: it is public or released, so that tells nothing.
         """
         if not np.abs(matrix).max(initial=0.0) < LARGEST:
             raise PrivacyError("a released matrix is too large for floats: nothing can be released through it")
-        rows = self.rows @ matrix.T if neighbours.in_place else np.einsum("ij,kj->ik", self.rows, matrix)
+        in_place = neighbours.in_place and ordered
+        rows = self.rows @ matrix.T if in_place else np.einsum("ij,kj->ik", self.rows, matrix)
         return Block(rows, self.labels, self.shares * row_weights(rows), self.shares, self.starts)
 
 
