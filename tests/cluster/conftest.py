@@ -4,14 +4,19 @@ import os
 import re
 import subprocess
 import sys
+import time
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from dpinfer.errors import installed
 
-collect_ignore_glob = [] if installed("dask", "distributed", "pyspark") else ["test_*.py"]
+if installed("dask", "distributed", "pyspark"):
+    import psutil  # comes with them
+else:
+    collect_ignore_glob = ["test_*.py"]
 
 
 def java_home():
@@ -79,6 +84,10 @@ class OnDask:
         """A table whose partitions pass a function of nothing on their way."""
         return frame.map_partitions(lambda part: (act(), part)[1], meta=frame._meta)
 
+    def workers(self):
+        """The processes of the workers."""
+        return list(self.client.run(os.getpid).values())
+
     def held(self):
         """How many partitions the cluster keeps."""
         return self.client.run_on_scheduler(
@@ -101,6 +110,18 @@ class OnSpark:
 
     def through(self, frame, act):
         return frame.mapInArrow(lambda batches: (act(), batches)[1], frame.schema)
+
+    def workers(self):
+        """The executors: what Python's processes on them are started by."""
+
+        def above(batches):
+            list(batches)
+            time.sleep(0.5)  # so that no executor takes all partitions
+            parent = next(one.pid for one in psutil.Process().parents() if "java" in one.name())
+            yield pa.record_batch({"pid": [parent]})
+
+        found = self.session.range(8).repartition(4).mapInArrow(above, "pid long").collect()
+        return sorted({row.pid for row in found})
 
     def held(self):
         return self.session.sparkContext._jsc.getPersistentRDDs().size()

@@ -15,7 +15,7 @@ from dpinfer.data.cluster import Partitions, Task
 from dpinfer.data.formula import parse
 from dpinfer.data.table import read
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 
 VALUE = "71836.25"
 
@@ -140,8 +140,7 @@ def test_what_travels(engine, monkeypatch):
         real(self, reader, of_block)
         sizes.append(len(cloudpickle.dumps(self)))
 
-    frame = people.table(rows=20_000, persons=5000)
-    native = engine.spread(frame, parts=2)
+    native = engine.spread(people.table(rows=20_000, persons=5000), parts=2)
     with monkeypatch.context() as patch:
         patch.setattr(Task, "__init__", recorded)
         by_person().fit(native)
@@ -165,7 +164,8 @@ def test_nothing_stays_behind(engine):
             assert engine.held()
             raise RuntimeError
 
-    pytest.raises(RuntimeError, broken)
+    with pytest.raises(RuntimeError):
+        broken()
     for _ in range(100):
         if not engine.held():
             break

@@ -29,7 +29,7 @@ Hashes = npt.NDArray[np.int64]
 
 _NUMBERS = NUMBERS | BOOLEANS | {Decimal}
 _TEXTS = TEXTS | {bytes, np.bytes_}
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplication by it loses nothing
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: multiples are far apart
 
 
 def hashes(column: Any) -> Hashes:
@@ -60,7 +60,7 @@ def _of_cells(cells: Cells) -> Hashes:
 def _of_numbers(values: Array) -> Hashes:
     """Equal numbers are equal as floats; -0 is 0."""
     bits = (values + 0.0).view(np.uint64)
-    return np.asarray((bits ^ (bits >> np.uint64(32))) * _ODD >> np.uint64(1), dtype=np.int64)
+    return np.asarray((bits ^ (bits >> np.uint64(32))) * _ODD >> np.uint64(20), dtype=np.int64)  # the last are often 0
 
 
 def _of_objects(cells: npt.NDArray[Any]) -> Hashes:

@@ -62,7 +62,7 @@ class OnSpark(Partitions):
         super().__init__(reader, n, blank(native, reader.columns))
         frame, ids = native.select(*map(_quoted, names(reader))), reader.encoding.unit.column
         self._sorted = answered(lambda: _together(frame, ids).persist()) if ids else None
-        self._frame = self._sorted or frame
+        self._frame = frame if self._sorted is None else self._sorted
 
     def sums(self, task: Task) -> list[Sum | Fault]:
         """One a partition."""
