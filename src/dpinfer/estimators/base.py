@@ -83,8 +83,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array of shape (n, d), or a table
-            With ``bounds``, numbers; with ``formula`` and ``schema``, a pandas, polars or pyarrow table or the path of
-            a file.
+            With ``bounds``, numbers; with ``formula`` and ``schema``, a pandas, polars or pyarrow table, the path of a
+            file, or a Dask or Spark DataFrame, whose rows stay where they are.
         y : array of shape (n,), optional
             The outcomes, with arrays only.
         units : array of shape (n,), optional
