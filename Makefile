@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format reproduce tight split geometry linear units unpenalised lock clean
+.PHONY: demo test test-cluster lint format reproduce tight split geometry linear units unpenalised lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -15,6 +15,12 @@ MONITORED := $(shell $(PYTHON) -c "import sys; print(*['--cov=dpinfer', '--cov-r
 COVERAGE ?= $(MONITORED)
 test: lint
 	$(BIN)/python -m pytest $(COVERAGE)
+
+# The same fits on real clusters: two Dask workers and two Spark executors, each a process; one is killed in mid-pass.
+# Spark needs Java 17 or 21; where there is none this says so, and the rest runs.
+CLUSTER := .venv-cluster
+test-cluster: $(CLUSTER)/.ready
+	$(CLUSTER)/bin/python -m pytest -n 0 -rs tests/cluster
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -30,6 +36,12 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+$(CLUSTER)/.ready: requirements-cluster.lock pyproject.toml
+	$(PYTHON) -m venv $(CLUSTER)
+	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-cluster.lock
+	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
 
 # The paper's tables and figures, then docs/reproduction.md.  Goes on where it stopped; FLAGS="--device cuda" for a GPU.
 OUT ?= studies/paper/results
@@ -54,9 +66,11 @@ unpenalised: $(READY)
 	$(BIN)/python -m studies.unpenalised $(FLAGS)
 
 # Re-resolve the pinned versions (needs uv on the path): the library, all extras but gpu, and the tools.
+LOCK := uv pip compile pyproject.toml --extra all --extra dev --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-header --upgrade --quiet
 lock:
-	uv pip compile pyproject.toml --extra all --extra dev --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-header --upgrade --quiet --output-file requirements.lock
+	$(LOCK) --output-file requirements.lock
+	$(LOCK) --extra dask --extra spark --constraints requirements.lock --output-file requirements-cluster.lock
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	rm -rf .venv .venv-cluster .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

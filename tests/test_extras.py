@@ -17,10 +17,22 @@ from terminal import files_in, run
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(dp.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = {"cli": {"typer", "rich"}, "report": {"jinja2", "matplotlib"}, "gpu": {"torch"}}
+EXTRAS = {
+    "cli": {"typer", "rich"},
+    "report": {"jinja2", "matplotlib"},
+    "gpu": {"torch"},
+    "dask": {"dask"},
+    "spark": {"pyspark"},
+}
 
 # Which extras a part of the library may import.
-ALLOWED = {"cli": {"cli", "gpu"}, "views": {"report"}, "simulate/runner.py": {"cli"}}
+ALLOWED = {
+    "cli": {"cli", "gpu"},
+    "views": {"report"},
+    "simulate/runner.py": {"cli"},
+    "data/on_dask.py": {"dask"},
+    "data/on_spark.py": {"spark"},
+}
 
 BLOCKED = """
 import sys
@@ -115,6 +127,19 @@ def test_no_figures_no_reports(absent, module, message):
     assert succeeds(without([absent], program)) == 3 * f"{MissingError.__name__}: {message}\n"
 
 
+@pytest.mark.parametrize(
+    ("package", "module", "message"),
+    [
+        ("dask", "on_dask", "a Dask DataFrame needs dask: pip install 'dpinfer[dask]'"),
+        ("pyspark", "on_spark", "a Spark DataFrame needs pyspark: pip install 'dpinfer[spark]'"),
+    ],
+)
+def test_no_cluster(package, module, message):
+    lines = ["try:", f"    import dpinfer.data.{module}", "except ImportError as fault:"]
+    program = "\n".join([*lines, "    print(type(fault).__name__, fault)"])
+    assert succeeds(without([package], program)) == f"{MissingError.__name__} {message}\n"
+
+
 def test_figures_need_no_jinja2():
     succeeds(without(["jinja2"], "import dpinfer as dp; dp.plot.forest"))
 
@@ -161,7 +186,7 @@ def test_extras_hold_what_the_messages_say():
     extras = {name: named(lines) for name, lines in PROJECT["optional-dependencies"].items()}
     assert extras["report"] == EXTRAS["report"]
     assert extras["cli"] == EXTRAS["cli"] | EXTRAS["report"]
-    assert extras["gpu"] == EXTRAS["gpu"]
+    assert [extras[name] for name in ("gpu", "dask", "spark")] == [EXTRAS[name] for name in ("gpu", "dask", "spark")]
     assert extras["all"] == extras["cli"] | extras["report"]
     assert extras["dev"] > extras["all"]
     for extra, packages in EXTRAS.items():

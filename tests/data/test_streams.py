@@ -19,8 +19,8 @@ from dpinfer.data.changed import Mapped, Narrow, kept
 from dpinfer.data.encoded import Encoded
 from dpinfer.data.formula import parse
 from dpinfer.data.parts import Parted
+from dpinfer.data.reading import read
 from dpinfer.data.source import Rows
-from dpinfer.data.table import read
 from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.rounding import sum_error

@@ -8,7 +8,7 @@ from statsmodels.api import GLM, families
 
 import dpinfer as dp
 from dpinfer.data.formula import parse
-from dpinfer.data.table import read
+from dpinfer.data.reading import read
 from dpinfer.maths.sums import Block
 from dpinfer.simulate.single import SingleTrial
 from dpinfer.simulate.stated import stated

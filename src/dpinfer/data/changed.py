@@ -9,6 +9,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block, OfBlock
 from dpinfer.neighbours import Neighbours
 
+Change = Callable[[Block], Block]
 _MANY, _APART = 64, 16  # blocks of which a sample is taken, and how far apart they are
 
 
@@ -28,13 +29,14 @@ class Changed:
         """Length of a changed row."""
         raise NotImplementedError
 
-    def changed(self, block: Block) -> Block:
-        """What becomes of a block."""
+    @property
+    def change(self) -> Change:
+        """What becomes of a block.  It may travel: it holds public and released numbers, and not the source."""
         raise NotImplementedError
 
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over changed blocks."""
-        changed = self.changed
+        changed = self.change
         return self.source.total(lambda block: of_block(changed(block)))
 
 
@@ -50,9 +52,11 @@ class Mapped(Changed):
         """Length of a mapped row."""
         return len(self.matrix)
 
-    def changed(self, block: Block) -> Block:
+    @property
+    def change(self) -> Change:
         """The mapped rows, with their weights."""
-        return block.mapped(self.matrix, self.neighbours)
+        matrix, neighbours = self.matrix, self.neighbours
+        return lambda block: block.mapped(matrix, neighbours)
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,9 +68,14 @@ class Narrow(Changed):
         """One column."""
         return 1
 
-    def changed(self, block: Block) -> Block:
+    @property
+    def change(self) -> Change:
         """The first column."""
-        return Block(block.rows[:, :1], block.labels, block.weights, block.shares, block.starts)
+        return _first_column
+
+
+def _first_column(block: Block) -> Block:
+    return Block(block.rows[:, :1], block.labels, block.weights, block.shares, block.starts)
 
 
 def kept(source: Source) -> Source:
@@ -76,7 +85,7 @@ def kept(source: Source) -> Source:
         return source
     if not 0 < base.size * source.dim * 8 <= base.room:
         return source
-    return base.gathered(source.changed if isinstance(source, Changed) else lambda block: block, source.dim)
+    return base.gathered(source.change if isinstance(source, Changed) else lambda block: block, source.dim)
 
 
 def sample(source: Source) -> Callable[[OfBlock], Array] | None:

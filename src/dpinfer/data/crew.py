@@ -42,11 +42,16 @@ def at_work() -> Iterator[None]:
     crew = _Crew(workers())
     token = _crew.set(crew)
     try:
-        with _BLAS:
+        with one_thread():
             yield
     finally:
         _crew.reset(token)
         crew.dismiss()
+
+
+def one_thread() -> AbstractContextManager[None]:
+    """Inside, linear algebra has one thread, in the whole process."""
+    return _BLAS
 
 
 @contextmanager

@@ -7,6 +7,7 @@ the same rows in the same order have the same totals, to the bit.
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -257,6 +258,15 @@ class Pending:
 
     n: int
     read: Callable[[], Source]
+
+    @contextmanager
+    def opened(self) -> Iterator[Source]:
+        """The records for one fit; what a cluster holds for it alone is let go after it."""
+        source = self.read()
+        try:
+            yield source
+        finally:
+            getattr(source, "release", lambda: None)()
 
     def rows(self) -> Rows:
         """All of them, in memory: for studies."""

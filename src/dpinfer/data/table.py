@@ -1,12 +1,9 @@
-"""Columns of a pandas, polars or pyarrow table, or of a file, as arrays.
+"""Columns of a pandas, polars or pyarrow table, of a file, or of a part of a cluster's table, as arrays.
 
 Errors speak of names and types, never of values.
 """
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -14,14 +11,10 @@ import numpy as np
 
 from dpinfer.data import files
 from dpinfer.data.columns import Category, Ids, Number, Outcome, Wanted
-from dpinfer.data.design import Design
-from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory, most_records
+from dpinfer.data.engines import engine_of
 from dpinfer.data.ids import to_ids
-from dpinfer.data.parts import Parted, Parts, count_ids, number_of_parts
 from dpinfer.data.response import Response
-from dpinfer.data.source import Pending, Source, cuts
 from dpinfer.data.terms import Factor, Terms
-from dpinfer.data.unit import ROW, Unit
 from dpinfer.data.values import Cells, Codes, cells_of, kind_of, match, to_numbers, to_places
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
@@ -34,8 +27,10 @@ def open_table(native: Any, columns: Iterable[Wanted]) -> nw.DataFrame[Any]:
     try:
         return nw.from_native(native, eager_only=True)
     except TypeError:
+        remedy = ": collect it" if engine_of(native) else ""
         raise InputError(
-            f"a formula needs a pandas, polars or pyarrow table, or the path of a file, not {type(native).__name__}"
+            "a formula needs a pandas, polars or pyarrow table, or the path of a file, not "
+            f"{type(native).__module__.partition('.')[0]}'s {type(native).__name__}{remedy}"
         ) from None
 
 
@@ -73,127 +68,25 @@ def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
     return np.asarray(np.clip(values, what.low, what.high))
 
 
-@dataclass(frozen=True, repr=False)
-class Reader:
-    """From some rows of a table to records; public, so that it may travel."""
-
-    response: Response
-    terms: Terms
-    encoding: Encoding
-
-    @property
-    def columns(self) -> list[Wanted]:
-        """What is read of a table."""
-        return [*self.response.columns, *self.terms.columns, *self.encoding.unit.columns]
-
-    def raw(self, table: nw.DataFrame[Any]) -> Raw:
-        """The records of some rows; with ids of all rows of each unit."""
-        unit, scale = self.encoding.unit, self.encoding.design.outcome
-        return Raw(
-            read_terms(table, self.terms),
-            scale.bounded(read_labels(table, self.response)),
-            _identities(table, unit.column) if unit.many else None,
-            _numbers(table, unit.weights) if unit.weights else None,
-        )
-
-
-def read(
-    native: Any, response: Response, terms: Terms, kind: str, unit: Unit = ROW, *, counted: bool = True
-) -> tuple[Design, Pending]:
-    """The encoding of a formula and the records of a table; ``kind`` is what the loss is a function of.
-
-    ``unit`` says whose rows they are, and ``counted`` whether their number is public.
-
-    Guarantee [types_first]: names, types and the number of rows are looked at now, values when the records are read.
-    Where a unit has many rows, their number is not; instead the ids are, to count the units, and not even these where
-    the schema states the number of units, or where it is private.
-    """
-    design = Design.of_formula(response, terms, kind, unit)
-    reader = Reader(response, terms, Encoding(design, kind))
-    check(native, reader.columns)
-    n = _number(native, reader.columns, unit, counted)
-    return design, Pending(n, lambda: source(native, reader, n))
-
-
-def source(native: Any, reader: Reader, n: int) -> Source:
-    """The records of a table or of files; what is in files is read anew in every pass, unless it fits the memory."""
-    if reader.encoding.unit.many:
-        return _units(native, reader, n)
-    if files.is_path(native):
-        rows = files.count(native, reader.columns)
-
-        def batches(size: int) -> Iterator[Callable[[], Raw]]:
-            left = rows
-            for part in files.pieces(native, reader.columns, size):
-                left -= len(part)
-                if left < 0:
-                    break
-                yield partial(_raw, reader, part)
-            if left:
-                raise InputError("the files were changed while they were read: fit again when nobody writes to them")
-            if not rows:
-                yield partial(_raw, reader, files.blank(native, reader.columns))
-
-        return Encoded(rows, reader.encoding, batches, room())
-    table = open_table(native, reader.columns)
-
-    def slices(size: int) -> Iterator[Callable[[], Raw]]:
-        yield from (partial(_raw, reader, table[first:last]) for first, last in cuts(len(table), size))
-
-    return Encoded(len(table), reader.encoding, slices)
-
-
-def _units(native: Any, reader: Reader, n: int) -> Source:
-    """All rows of each unit together: in memory or, where that is too small for what files hold, in parts."""
-    columns, unit, wide = reader.columns, reader.encoding.unit, len(reader.encoding.design.names)
-    rows = files.count(native, columns) if files.is_path(native) else 0
-    most_records(rows)
-    parts = number_of_parts(rows, wide, room())
-    if parts == 1:
-        return in_memory(reader.raw(open_table(native, columns)), reader.encoding)
-    return Parted(n, reader.encoding, Parts(files.tables(native, columns), unit.column, parts), partial(_raw, reader))
-
-
-def _raw(reader: Reader, native: Any) -> Raw:
-    return reader.raw(open_table(native, ()))
-
-
-def room() -> float:
-    """Bytes that the rows of files may take in memory: ``DPINFER_MEMORY`` megabytes, 256 by default."""
-    asked = os.environ.get("DPINFER_MEMORY", "") or "256"
-    if not (asked.isascii() and asked.isdigit()):
-        raise InputError("DPINFER_MEMORY must be a whole number of megabytes: correct it, or unset it")
-    return int(asked) * 1e6
-
-
 def check(native: Any, columns: Sequence[Wanted]) -> None:
     """Refuse a table or file whose names or types do not fit; no value is looked at, and no row counted."""
-    table = open_table(files.blank(native, columns) if files.is_path(native) else native, ())
+    table = open_table(blank(native, columns), ())
     for column in columns:
         fault = misfit(table.head(0), column)
         if fault:
             raise InputError(fault)
 
 
-def _number(native: Any, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
-    """The public number of records or units; 0 for a private number of units, which nobody asks for."""
-    if unit.many and unit.number is None and counted:
-        ids: list[Wanted] = [Ids(unit.column)]
-        parts = number_of_parts(files.count(native, ids), 1, room()) if files.is_path(native) else 1
-        if parts > 1:
-            of = partial(_ids_of, name=unit.column)
-            return count_ids(files.tables(native, ids), unit.column, parts, of)
-        return int(_ids_of(open_table(native, ids), unit.column).max(initial=-1)) + 1
-    if unit.many:
-        return unit.number or 0
-    return files.count(native, columns) if files.is_path(native) else len(open_table(native, ()))
+def blank(native: Any, columns: Sequence[Wanted] | None) -> Any:
+    """A table with these columns, by default all, of which the rows do not count; one in memory is taken as it is."""
+    engine = engine_of(native)
+    if engine is not None:
+        return engine.blank(native, columns)
+    return files.blank(native, columns or ()) if files.is_path(native) else native
 
 
-def _ids_of(native: Any, name: str) -> Codes:
-    return _identities(open_table(native, ()), name)
-
-
-def _identities(table: nw.DataFrame[Any], name: str) -> Codes:
+def identities_of(table: nw.DataFrame[Any], name: str) -> Codes:
+    """The ids of a column as numbers, -1 for a missing one; refused by its type."""
     cells = cells_of(_get(table, name))
     found = to_ids(cells)
     if found is None:
@@ -205,9 +98,9 @@ def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
     """Why a table's column cannot be read as the schema says, by its name and type; empty if it can."""
     try:
         if isinstance(column, Ids):
-            _identities(table, column.name)
+            identities_of(table, column.name)
         elif isinstance(column, Number) or not column.levels:
-            _numbers(table, column.name)
+            numbers_of(table, column.name)
         else:
             _codes(table, column)
     except InputError as fault:
@@ -218,7 +111,7 @@ def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
 @np.errstate(all="ignore")  # a warning would tell of a value
 def _known(table: nw.DataFrame[Any], column: Number) -> Array:
     """The values of a column, NaN where a value is not of its kind."""
-    values = _numbers(table, column.name)
+    values = numbers_of(table, column.name)
     if column.kind == "number" and np.isfinite(values.sum()):  # all are; this takes less time
         return values
     known = np.isfinite(values)
@@ -236,7 +129,8 @@ def _bounded(known: Array, column: Number) -> Array:
     return np.where(np.isnan(known), column.missing, clipped)
 
 
-def _numbers(table: nw.DataFrame[Any], name: str) -> Array:
+def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
+    """The numbers of a column, NaN where a cell is none; refused by its type."""
     cells = cells_of(_get(table, name))
     kind = kind_of(cells)
     if kind in ("Int128", "UInt128"):
@@ -274,37 +168,6 @@ def _fits(cells: Cells, kind: type) -> bool:
     return kind_of(cells).startswith(("Null", *of[kind]))
 
 
-def holds_objects(column: nw.Series[Any]) -> bool:
-    """By the type of the array, not by what narwhals finds in it: the values must not decide how a column is read."""
-    return getattr(column.to_native(), "dtype", None) == np.dtype(object) or column.dtype == nw.Object
-
-
 def _get(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
     files.require(name, table.columns, "the table")
     return table.get_column(name)
-
-
-def kinds(table: Any) -> list[tuple[str, str]]:
-    """Names of the columns of a table or file, and what the types say: number, integer, boolean, category, nothing."""
-    if files.is_path(table):
-        return [(name, "" if arrow is None else _type_word(_of_arrow(arrow))) for name, arrow in files.types(table)]
-    columns = open_table(table, ()).iter_columns()
-    return [(column.name, "" if holds_objects(column) else _type_word(column.dtype)) for column in columns]
-
-
-def _of_arrow(arrow: Any) -> nw.dtypes.DType:
-    import pyarrow as pa  # noqa: PLC0415  (heavy: loaded when a file is read)
-
-    empty = nw.from_native(pa.table({"column": pa.array([], arrow)}), eager_only=True)
-    dtype: nw.dtypes.DType = empty["column"].dtype
-    return dtype
-
-
-def _type_word(dtype: nw.dtypes.DType) -> str:
-    if dtype == nw.Boolean:
-        return "boolean"
-    if dtype in (nw.String, nw.Categorical, nw.Enum):
-        return "category"
-    if dtype.is_numeric():
-        return "integer" if dtype.is_integer() else "number"
-    return ""

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from dpinfer.data import reading
 from dpinfer.data import table as tables
 from dpinfer.data.columns import Level, Number
 from dpinfer.data.design import Design, Scale
@@ -83,8 +84,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array of shape (n, d), or a table
-            With ``bounds``, numbers; with ``formula`` and ``schema``, a pandas, polars or pyarrow table or the path of
-            a file.
+            With ``bounds``, numbers; with ``formula`` and ``schema``, a pandas, polars or pyarrow table, the path of a
+            file, or a Dask or Spark DataFrame, whose rows stay where they are.
         y : array of shape (n,), optional
             The outcomes, with arrays only.
         units : array of shape (n,), optional
@@ -222,7 +223,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         response, self.terms_ = parse(self.formula, self.schema)
         assert self.schema is not None
         unit, counted = self.schema.whom, not self._number_is_private
-        design, source = tables.read(X, response, self.terms_, self.kind, unit, counted=counted)
+        design, source = reading.read(X, response, self.terms_, self.kind, unit, counted=counted)
         self._declare(response)
         self.n_features_in_ = len(self.terms_)
         return design, source

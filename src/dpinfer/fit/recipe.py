@@ -1,5 +1,6 @@
 """A recipe: which releases, and what is made of them.  Every fit is one, and every fit goes through `fit`."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -84,8 +85,8 @@ def fit(
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
     gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
-    with crew.at_work():
-        result = recipe.run(gate, source.read() if isinstance(source, Pending) else source)
+    with crew.at_work(), source.opened() if isinstance(source, Pending) else nullcontext(source) as rows:
+        result = recipe.run(gate, rows)
     return result if subject.question is None else replace(result, question=subject.question)
 
 

@@ -264,8 +264,7 @@ def _profile(a: Array, scale: float, signs: int) -> Array:
 
 def _smallest(release: Callable[[float], PerturbedObjective], rho: float) -> float:
     """The smallest scale, up to rounding, whose release costs at most ρ; infinite if no scale is large enough."""
-    least = math.sqrt(2 / rho)
-    most = 2 * least
+    least, most = math.sqrt(2 / rho), 2 * math.sqrt(2 / rho)
     while release(most).excess(rho) > 0:
         most *= 16
         if most > _HUGE * least:

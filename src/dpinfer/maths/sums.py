@@ -59,7 +59,7 @@ class Block:
         """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is.
 
         A matrix product rounds a row by its place in the block.  Where the others may lose theirs, as one is added or
-        removed, the rows are mapped one by one.
+        removed or a cluster places them, rows are mapped one by one.
 
         A matrix so large that a square could overflow is refused: it is public or released, so that tells nothing.
         """

@@ -11,9 +11,9 @@ from scipy.special import ndtri
 
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
+from dpinfer.data.reading import read
 from dpinfer.data.schema import Schema
 from dpinfer.data.source import Rows
-from dpinfer.data.table import read
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.choose import LeastSquares, Options, choose
 from dpinfer.fit.linear.run import Linear

@@ -14,11 +14,12 @@ import numpy as np
 
 from dpinfer.data.columns import Outcome
 from dpinfer.data.drafts import Draft, Gap, known_levels, named
+from dpinfer.data.kinds import kinds
 from dpinfer.data.schema import Schema
 from dpinfer.data.single import count, rows_of, tally_of
 from dpinfer.data.source import Source
 from dpinfer.data.spelling import tidy
-from dpinfer.data.table import check, kinds, open_table
+from dpinfer.data.table import check, open_table
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.bounds.plan import BoundsPlan, Histogram
 from dpinfer.maths.histograms import histogram

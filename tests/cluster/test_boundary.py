@@ -1,0 +1,189 @@
+"""What is looked at before a fit is booked, what travels, what is told of an error, what stays behind."""
+
+import time
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpinfer as dp
+import people
+import tables
+from dpinfer.data.cluster import Partitions, Task
+from dpinfer.data.formula import parse
+from dpinfer.data.reading import read
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
+
+VALUE = "71836.25"
+
+
+def logistic(schema=tables.SCHEMA, formula="ill ~ age + sex", **options):
+    return dp.LogisticRegression(formula, schema=schema, **({"budget": dp.ZCDP(0.5)} | options))
+
+
+def by_person(units=""):
+    return logistic(people.schema(people.AVERAGE + units), "y ~ a + b")
+
+
+def refused(model, native, ledger):
+    with pytest.raises(dp.DpinferError) as caught:
+        model.set_params(ledger=ledger).fit(native)
+    return str(caught.value)
+
+
+def test_types_come_first(engine):
+    """By the types of the cluster's table, with the words for one in memory; nothing is booked, no task runs."""
+    frame, ledger = tables.table(60), dp.Ledger(dp.ZCDP(1), unit="one person")
+    frame["age"] = frame["age"].astype(str)
+    native = engine.through(engine.spread(frame), lambda: 1 / 0)
+    message = refused(logistic(), native, ledger)
+    assert message.startswith("column 'age' must hold numbers, as the schema says, not String")
+    assert message == refused(logistic(), frame, ledger)
+    assert refused(logistic(), frame[["sex"]], ledger) == refused(logistic(), engine.spread(frame[["sex"]]), ledger)
+    assert not ledger.entries()
+
+
+def test_nothing_but_numbers_before_booking(engine, tmp_path):
+    """The ledger refuses: rows were counted for it, ids where the number of units is public and not declared."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    folder = str(marks)
+
+    def mark():
+        Path(folder, str(time.time_ns())).touch()
+
+    native = engine.through(engine.spread(people.table(rows=300, persons=100)), mark)
+    poor = dp.Ledger(dp.ZCDP(1e-9), unit="one person", neighbours="replace-unit")
+    refused(by_person("units = 100\n"), native, poor)
+    refused(by_person().set_params(neighbours="add-remove"), native, poor)
+    assert not list(marks.iterdir())
+    assert "left" in refused(by_person(), native, poor)
+    assert list(marks.iterdir())
+
+
+def told(error):
+    """All that Python shows of an error, and what it holds on to."""
+    assert error.__context__ is None
+    assert error.__cause__ is None
+    return "".join(traceback.format_exception(error))
+
+
+def source_of(engine, **columns):
+    frame = tables.table(200).assign(**columns)
+    response, terms = parse("ill ~ age + sex", tables.SCHEMA)
+    return read(engine.spread(frame), response, terms, "margin")[1].read()
+
+
+def test_errors_of_a_task(engine):
+    """Its text, its notes and the frames that it went through stay where they are."""
+    source = source_of(engine)
+
+    def of_block(block):
+        if len(block) > 0:
+            raise ValueError(f"could not convert {float(VALUE) * np.ceil(block.rows[0, 0])}")
+        return np.zeros(1)
+
+    with pytest.raises(dp.InputError, match="the cluster could not read or sum its rows \\(ValueError; ") as caught:
+        source.total(of_block)
+    assert VALUE not in told(caught.value)
+
+
+def test_errors_before_a_task(engine):
+    """A table whose own steps fail, in the count of its rows or after it."""
+    frame = tables.table(200)
+    if engine.name == "dask":
+
+        def to_number(part):
+            return part.assign(age=part["age"].astype(float))
+
+        texts = frame.assign(age=pd.Series(["30", VALUE + "x"] * 100, dtype=object))
+        native = engine.spread(texts).map_partitions(to_number, meta=engine.spread(frame)._meta)
+    else:
+        texts = frame.assign(age=pd.Series(["30", VALUE + "x"] * 100))
+        native = engine.spread(texts).selectExpr("ill", "sex", "cast(age as double) as age")
+    ledger = dp.Ledger(dp.ZCDP(1), unit="one person")
+    with pytest.raises(dp.InputError, match="the cluster could not read or sum its rows") as caught:
+        logistic(ledger=ledger).fit(native)
+    assert VALUE not in told(caught.value)
+
+
+def test_a_partition_of_another_type(client):
+    """The types of the whole table are believed; the message does not say what was found."""
+    import dask.dataframe as dd  # noqa: PLC0415
+
+    frame = tables.table(200)
+    native = dd.from_pandas(frame, npartitions=2).map_partitions(
+        lambda part: part.assign(age=VALUE), meta=dd.from_pandas(frame, npartitions=1)._meta
+    )
+    with pytest.raises(dp.InputError, match="could not read or sum its rows \\(InputError; ") as caught:
+        logistic().fit(native)
+    assert VALUE not in told(caught.value)
+    assert "String" not in str(caught.value)
+
+
+def test_released_numbers_that_are_wrong_fail_here(engine):
+    """What is no fault of the rows keeps its own words."""
+    with pytest.raises(dp.PrivacyError, match="nothing can be released"):
+        source_of(engine).total(lambda block: (_ for _ in ()).throw(dp.PrivacyError("nothing can be released")))
+
+
+def test_what_travels(engine, monkeypatch):
+    """Kilobytes: an encoding, d² numbers; no table, no source, no row."""
+    import cloudpickle  # noqa: PLC0415
+
+    sizes, real = [], Task.__init__
+
+    def recorded(self, reader, of_block):
+        real(self, reader, of_block)
+        sizes.append(len(cloudpickle.dumps(self)))
+
+    native = engine.spread(people.table(rows=20_000, persons=5000), parts=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Task, "__init__", recorded)
+        by_person().fit(native)
+        logistic(people.schema("unit = 'one visit'\n"), "y ~ a + b").fit(native)
+    assert len(sizes) > 10
+    assert max(sizes) < 20_000
+
+
+def test_nothing_stays_behind(engine):
+    """The rows that were sorted by their ids leave the cluster, also after an error."""
+    native = engine.spread(people.table(rows=900, persons=300))
+    by_person().fit(native)
+    fit = by_person()
+    response, terms = parse(fit.formula, fit.schema)
+    _, pending = read(native, response, terms, fit.kind, fit.schema.whom)
+
+    def broken():
+        with pending.opened() as source:
+            assert isinstance(source, Partitions)
+            source.total(lambda block: np.zeros(1))
+            assert engine.held()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        broken()
+    for _ in range(100):
+        if not engine.held():
+            break
+        time.sleep(0.1)
+    assert not engine.held()
+
+
+def test_drafts_and_predictions(engine):
+    """A draft needs types alone; predictions are for tables that are here."""
+    frame = tables.table(50)[["age", "sex", "k", "smoker"]]
+    native = engine.through(engine.spread(frame), lambda: 1 / 0)
+    assert dp.Schema.draft(native) == dp.Schema.draft(frame)
+    fitted = logistic(insecure_seed=1).fit(tables.table(500))
+    with pytest.raises(dp.InputError, match=f"not {'dask' if engine.name == 'dask' else 'pyspark'}'s DataFrame: coll"):
+        fitted.predict(native)
+
+
+def test_studies_want_rows_that_are_here(engine):
+    frame = tables.table(100)
+    with pytest.raises(dp.InputError, match="not on a cluster: collect a part of them"):
+        dp.simulate.coverage(engine.spread(frame), model=logistic(), replicates=2)
