@@ -84,7 +84,7 @@ def test_sums(engine, name):
     frame, fit = FITS[name][0](), model(name)
     response, terms = parse(fit.formula, fit.schema)
     unit, notion = fit.schema.whom, Neighbours.of(fit.neighbours or "replace", units=fit.schema.whom.many)
-    pair = [read(native, response, terms, fit.kind, unit)[1] for native in (frame, engine.spread(frame))]
+    pair = [read(native, response, terms, fit.kind, unit)[1] for native in (frame, engine.spread(frame, parts=20))]
     assert pair[0].n == pair[1].n
     error = 2 * sum_error(private_number=True, units=notion.units)
     with pair[0].opened() as here, pair[1].opened() as there:
