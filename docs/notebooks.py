@@ -1,7 +1,7 @@
 """The gallery: sources in examples/gallery, executed notebooks in docs/gallery, pages of the site.
 
-``python docs/notebooks.py`` (``make gallery``) runs the sources and writes the notebooks, with their output.  As a hook of
-mkdocs this module turns them into pages without running anything, and lets the README and its neighbours be pages, too.
+``python docs/notebooks.py`` (``make gallery``) runs the sources and writes the notebooks, with their output.  As a hook
+of mkdocs this module turns them into pages without running anything, and lets the README and its neighbours be pages.
 """
 
 import json
@@ -27,7 +27,7 @@ def cells(source: str) -> list[tuple[str, str]]:
 
 
 def execute(source: Path) -> None:
-    """Run a source and write its notebook.  Ids of cells are their places, so that the same source gives the same file."""
+    """Run a source and write its notebook; ids of cells are their places, so the same source gives the same file."""
     import nbformat.v4 as form  # noqa: PLC0415 - of the environment of the documentation
     from nbclient import NotebookClient  # noqa: PLC0415
 
@@ -43,13 +43,12 @@ def execute(source: Path) -> None:
 
 def page(notebook: dict[str, Any], name: str) -> str:
     """A notebook in Markdown, with its output."""
-    parts = [f"[Download the notebook]({name}){{ .md-button download }}"]
+    parts = []
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
         parts += [shown(output) for output in cell.get("outputs", ())]
-    first, title, *others = parts
-    return "\n\n".join([title, first, *others])
+    return "\n\n".join([*parts, f"[Download this notebook]({name}){{ download }}"])
 
 
 def shown(output: dict[str, Any]) -> str:
@@ -68,7 +67,7 @@ def on_files(files: Any, config: Any) -> Any:
     """A hook of mkdocs: notebooks and the files beside docs/ become pages."""
     from mkdocs.structure.files import File  # noqa: PLC0415
 
-    made = {name: (ROOT / name).read_text("utf-8").replace("](docs/", "](") for name in BORROWED}
+    made = {name: (ROOT / name).read_text("utf-8").replace("](docs/", "](").replace("[docs/", "[") for name in BORROWED}
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         made[f"gallery/{path.stem}.md"] = page(json.loads(path.read_text("utf-8")), path.name)
     for name, text in made.items():
