@@ -56,7 +56,7 @@ def shown(output: dict[str, Any]) -> str:
     data = output.get("data", {"text/plain": output.get("text", "")})
     if "text/html" in data:
         table = re.sub(r"<style.*?</style>\n*|^\s+", "", "".join(data["text/html"]), flags=re.DOTALL | re.MULTILINE)
-        return table.replace('border="1" ', "")
+        return table.replace('<table border="1" class="dataframe">', "<table>")
     if "image/png" in data:
         picture = "".join(data["image/png"]).replace("\n", "")
         return f'<img alt="The figure that the cell above draws" src="data:image/png;base64,{picture}">'

@@ -212,5 +212,6 @@ def test_the_site_asks_nobody():
     """Fonts, addresses of repositories and other scripts would be fetched when a page is read."""
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "font: false" in site
+    assert "polyfills: [iframe-worker.js]" in site  # else the plugin "offline" takes one from elsewhere
     assert not re.search(r"https?:|repo_url|extra_javascript|analytics", site)
     assert not re.search(r"url\(|@import", (ROOT / "docs/site.css").read_text(encoding="utf-8"))

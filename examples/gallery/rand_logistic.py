@@ -66,10 +66,9 @@ dp.plot.forest(result)
 
 # %%
 print(result.odds_ratios().round(3))
-print()
-print(result.contrast("health[fair] - health[good]"))
-print()
-print(result.wald("health"))
+fair = result.contrast("health[fair] - health[good]")
+print(f"fair against good health: {fair.estimate:.3f}, from {fair.low:.3f} to {fair.high:.3f}")
+print(f"health as a whole: p = {result.wald('health').p_value:.4f}")
 
 # %%
 person = {"lncoins": [0.0, 4.6], "idp": 0, "lpi": 6, "fmde": 0, "physlm": 0, "disea": 10, "health": "good"}
