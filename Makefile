@@ -39,7 +39,7 @@ docs: .venv-docs/.ready
 gallery: .venv-docs/.ready
 	$(DOCS)/python docs/notebooks.py
 
-.venv-docs/.ready: requirements-docs.lock pyproject.toml
+.venv-docs/.ready: requirements-docs.lock
 	$(PYTHON) -m venv .venv-docs
 	$(DOCS)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
 	echo "$(CURDIR)/src" > "$$($(DOCS)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dpinfer.pth"
