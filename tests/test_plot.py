@@ -279,3 +279,9 @@ def test_a_forecast():
     never = foreseen(2, budgets[:1], half_width=np.full((1, 2), np.nan), reported=np.zeros((1, 2)))
     assert "not reported" in " ".join(text.get_text() for text in plot.forecast(never).axes[0].texts)
     assert drawn(plot.forecast(never))
+
+
+def test_notebooks_show_pictures_without_pyplot():
+    picture = plot.forest(fit())
+    assert picture._repr_png_().startswith(b"\x89PNG")
+    assert picture.canvas.manager is None

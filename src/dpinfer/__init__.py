@@ -14,6 +14,7 @@ from dpinfer.result.result import FitResult
 
 if TYPE_CHECKING:
     from dpinfer import datasets, simulate
+    from dpinfer.data.crew import watching
     from dpinfer.data.schema import Schema
     from dpinfer.estimators.models import (
         HuberRegression,

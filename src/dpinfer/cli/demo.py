@@ -79,7 +79,7 @@ def demo(
         str(out / "release" / "report.html"): "the report: open it in a browser",
         str(out / "release" / "forest.png"): "the forest plot, as above and finer",
         at["fit.toml"]: "the question: change it, and fit again with another --out",
-        "dpinfer schema init TABLE": "a table of your own; docs/guide.md walks through it",
+        "dpinfer schema init TABLE": "a table of your own; docs/tutorial.md walks through it",
     }
     talk.show(title("Where to look next"), facts(following))
 

@@ -1,5 +1,6 @@
 """Pictures of results and studies: matplotlib figures and, of results, text.  No function touches global state."""
 
+import io
 import textwrap
 from dataclasses import dataclass, replace
 
@@ -23,13 +24,21 @@ from dpinfer.simulate.foreseen import label as named
 from dpinfer.views.bars import BLUE, FRAME, GREY, INK, LINE, ORANGE, WIDTH, Bar, bars, limits, panels, rows, short
 from dpinfer.views.sketch import forest_text
 
-__all__ = ["coverage", "forest", "forest_text"]
+__all__ = ["coverage", "forecast", "forest", "forest_text"]
 
 _MARKS = (("o", BLUE), ("s", ORANGE), ("D", "#009E73"), ("^", "#CC79A7"), ("v", "#56B4E9"))
 _STATUS = 105  # letters of a status
 _POINT, _INNER = "estimate", "part of it from sampling error alone"
 _WHOLE = "whole interval: sampling error and privacy noise"
 Reference = FitResult | tuple[npt.ArrayLike, npt.ArrayLike]
+
+
+class _Picture(Figure):
+    """Notebooks show it without pyplot, which would be global state."""
+
+    def _repr_png_(self) -> bytes:
+        self.savefig(buffer := io.BytesIO(), format="png", dpi=100)
+        return buffer.getvalue()
 
 
 def forest(result: FitResult, level: float = 0.95, reference: Reference | None = None) -> Figure:
@@ -49,7 +58,7 @@ def forest(result: FitResult, level: float = 0.95, reference: Reference | None =
     groups = panels(drawn)
     counts = [len(group) for group in groups]
     height = FRAME + (1.3 if beside else 1.0) * LINE * max(4, sum(counts)) + 0.45 * (len(groups) - 1)
-    figure = Figure(figsize=(WIDTH, height), dpi=150, layout="constrained")
+    figure = _Picture(figsize=(WIDTH, height), dpi=150, layout="constrained")
     column = figure.subplots(len(groups), 1, squeeze=False, height_ratios=counts)[:, 0]
     for axes, group in zip(column, groups, strict=True):
         _panel(axes, [drawn[j] for j in group], beside.rows(group) if beside else None)
@@ -173,7 +182,7 @@ def coverage(study: Study) -> Figure:
     Whiskers are Wilson's: every coverage that lies within two of its Monte Carlo standard errors of what was found.
     Save it with ``coverage(study).savefig("coverage.png")``.
     """
-    figure = Figure(figsize=(WIDTH, FRAME + LINE * max(4, len(study.names))), dpi=150, layout="constrained")
+    figure = _Picture(figsize=(WIDTH, FRAME + LINE * max(4, len(study.names))), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.1))
     for panel, title in ((left, "Coverage"), (right, "Length")):
         rows(panel, study.names)
@@ -198,7 +207,7 @@ def forecast(found: Forecast) -> Figure:
     One mark a budget, hollow where fewer than half of the simulated fits report the coefficient.  The half-width of the
     last budget stands at the right.  Save it with ``forecast(found).savefig("forecast.png")``.
     """
-    figure = Figure(figsize=(WIDTH, FRAME + LINE * max(4, len(found.names))), dpi=150, layout="constrained")
+    figure = _Picture(figsize=(WIDTH, FRAME + LINE * max(4, len(found.names))), dpi=150, layout="constrained")
     panel, places = figure.subplots(), np.arange(len(found.names))
     rows(panel, found.names)
     panel.axvline(1, color=INK, linewidth=1)
