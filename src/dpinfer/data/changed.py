@@ -78,14 +78,21 @@ def _first_column(block: Block) -> Block:
     return Block(block.rows[:, :1], block.labels, block.weights, block.shares, block.starts)
 
 
-def kept(source: Source) -> Source:
-    """The same rows in memory, made once, where there is room for them: for what passes over them many times."""
+def kept(source: Source, *, last: bool = False) -> Source:
+    """The same rows in memory, made once, where there is room for them: for what passes over them many times.
+
+    With ``last`` nobody needs the rows any more that are changed.  If they were made for this fit, the changed ones
+    take their memory, and they are gone.
+    """
     base = source.source if isinstance(source, Changed) else source
     if not isinstance(base, Blocks) or (source is base and isinstance(base, Rows)):
         return source
-    if not 0 < base.size * source.dim * 8 <= base.room:
-        return source
-    return base.gathered(source.change if isinstance(source, Changed) else lambda block: block, source.dim)
+    change = source.change if isinstance(source, Changed) else lambda block: block
+    if last and isinstance(base, Rows) and base.own and base.dim == source.dim:
+        found = base.gathered(change, source.dim, base.block.rows)
+        object.__setattr__(base, "block", None)  # a later use fails
+        return found
+    return base.gathered(change, source.dim) if 0 < base.size * source.dim * 8 <= base.room else source
 
 
 def sample(source: Source) -> Callable[[OfBlock], Array] | None:

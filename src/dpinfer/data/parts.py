@@ -21,7 +21,7 @@ import numpy as np
 from dpinfer.data.encoded import Encoding, Raw
 from dpinfer.data.source import Blocks, Piece, Rows
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Indices
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import Block
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Parted(Blocks):
         """None: what is here does not fit the memory."""
         return 0.0
 
-    def gathered(self, changed: Callable[[Block], Block], dim: int) -> Rows:  # noqa: ARG002
+    def gathered(self, changed: Callable[[Block], Block], dim: int, into: Array | None = None) -> Rows:  # noqa: ARG002
         """Refused."""
         raise InputError(
             "there are too many rows of units for memory here: raise DPINFER_MEMORY, a number of megabytes, or take a "

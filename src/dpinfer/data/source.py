@@ -119,10 +119,11 @@ class Blocks(ABC):
         assert total is not None
         return total.value
 
-    def gathered(self, changed: Callable[[Block], Block], dim: int) -> "Rows":
-        """All blocks, each changed, as rows in memory."""
+    def gathered(self, changed: Callable[[Block], Block], dim: int, into: Array | None = None) -> "Rows":
+        """All blocks, each changed, as rows in memory: in that of ``into``, which may be the rows that are changed."""
         n = self.size
-        rows, labels, weights, shares = np.empty((n, dim)), np.empty(n), np.empty(n), np.empty(n)
+        rows = np.empty((n, dim)) if into is None else into
+        labels, weights, shares = np.empty(n), np.empty(n), np.empty(n)
 
         def copy(piece: Piece) -> tuple[bool, bool]:
             at, plain = piece.start, (True, True)
@@ -139,7 +140,7 @@ class Blocks(ABC):
 
         plain = list(crew.in_order(copy, self.pieces()))
         counts = 1.0 if all(first for first, _ in plain) else weights, 1.0 if all(last for _, last in plain) else shares
-        return Rows(Block(rows, labels, *counts, self.starts), self.number, self.height)
+        return Rows(Block(rows, labels, *counts, self.starts), self.number, self.height, own=True)
 
 
 def step(dim: int) -> int:
@@ -156,12 +157,14 @@ def cuts(size: int, step: int) -> Iterator[tuple[int, int]]:
 class Rows(Blocks):
     """Rows in memory.  ``number`` is that of the units, where it was declared: it is believed.
 
-    ``tall`` is the number of rows of a block, by default that of the length of a row.
+    ``tall`` is the number of rows of a block, by default that of the length of a row.  ``own`` says that the rows were
+    made for one fit, and are nobody else's.
     """
 
     block: Block
     number: int | None = None
     tall: int | None = None
+    own: bool = False
 
     @classmethod
     def of(cls, X: npt.ArrayLike, y: npt.ArrayLike, kind: str = "margin") -> "Rows":

@@ -68,10 +68,10 @@ def minimise(
     point = best = _at(totals, start)
     idle = 0
     while best.gradient_norm > tolerance and idle < _IDLE:
-        ahead = _line_search(totals, point, _newton_step(point))
+        ahead = _line_search(totals, point, _newton_step(point), best.gradient_norm)
         gained = ahead.gradient_norm < best.gradient_norm or ahead.value < point.value - _rounding(point)
         idle = 0 if gained else idle + 1
-        near = ahead.gradient_norm < _NEAR * point.gradient_norm
+        near = ahead.gradient_norm < min(_NEAR * point.gradient_norm, 0.5 * best.gradient_norm)
         point = ahead
         if gradient is not None and near:
             point = _chords(gradient, ahead, tolerance)
@@ -148,16 +148,18 @@ def _newton_step(point: _Point) -> Array:
             raise_by = max(10 * raise_by, 1e-14 * size)
 
 
-def _line_search(totals: Totals, point: _Point, step: Array) -> _Point:
-    """The first of 1, 1/2, 1/4, … that halves the gradient, is not past the minimum of the line, or decreases enough.
+def _line_search(totals: Totals, point: _Point, step: Array, least: float) -> _Point:
+    """The first of 1, 1/2, 1/4, … that is not past the minimum of the line, or decreases the value enough.
 
-    The first two need no value, and no difference of two nearly equal ones, so rounding does not stop them early.
+    Or that halves the ``least`` gradient norm so far, which can happen so often only: so no search goes round in
+    circles.  The first and the last test need no value, and no difference of two nearly equal ones, so rounding does
+    not stop them early.
     """
     descent = float(point.gradient @ step)
     length = 1.0
     while True:
         ahead = _at(totals, point.coef + length * step)
-        near = ahead.gradient_norm <= 0.5 * point.gradient_norm or float(ahead.gradient @ step) <= 0
+        near = ahead.gradient_norm <= 0.5 * least or float(ahead.gradient @ step) <= 0
         if near or length < 1e-18 or ahead.value <= point.value + 1e-4 * length * descent:
             return ahead
         length /= 2

@@ -49,10 +49,11 @@ class Weighted(InGeometry[GeometryPlan]):
         """
         design, at = self.design, self.setting()
         first, second, *_ = self.plan.releases()
-        crude = crude_moments(gate, first, source, at)
-        known = refined_moments(gate, second, source, at, crude, moment_and_score(self.neighbours))
+        rows = kept(source)
+        crude = crude_moments(gate, first, rows, at)
+        known = refined_moments(gate, second, rows, at, crude, moment_and_score(self.neighbours))
         shape = self.shape(known)
-        found = self.estimate(gate, source, shape)
+        found = self.estimate(gate, rows, shape)
         centre = centre_of(known.matrix, design.columns)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
         said = self._conclude(known, shape, found, centre, seed)
@@ -81,13 +82,13 @@ class Weighted(InGeometry[GeometryPlan]):
         _, _, third, fourth = self.plan.releases()
         at, crude = self.setting(), self.plan.scales().crude
         most = source.n if self.neighbours.counted else shape.n + _NEVER * crude * self.design.norm2
-        u = kept(at.mapped(source, shape.kept, shape.preconditioner))
+        u = kept(at.mapped(source, shape.kept, shape.preconditioner), last=True)
         risk = risk_of(self.plan.loss, third.share, self.neighbours, most, shape.centre)
         released = gate.release(third, u, risk)
         stacked = gate.release(fourth, u, risk.stacked_sum(released.value)).value
         hessian, score_cov = risk.unstack(stacked, len(shape.kept))
         gradient = at.scales.ridge * (released.value - shape.centre)
-        score_cov = at.clustered(score_cov, source, shape.n)
+        score_cov = at.clustered(score_cov, u, shape.n)
         return Estimate(released.value, hessian, score_cov, gradient, released.mask)
 
     def _conclude(self, known: Moments, shape: Shape, found: Estimate, centre: Array, seed: int) -> Conclusion:
