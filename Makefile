@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-cluster lint format reproduce tight split geometry linear units unpenalised lock clean
+.PHONY: demo test test-cluster docs gallery lint format reproduce tight split geometry linear units unpenalised lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -43,6 +43,20 @@ $(CLUSTER)/.ready: requirements-cluster.lock pyproject.toml
 	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
+# The documentation as a site, site/index.html, in an environment of its own; `make gallery` runs the notebooks anew.
+DOCS := .venv-docs/bin
+docs: .venv-docs/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/mkdocs build
+
+gallery: .venv-docs/.ready
+	$(DOCS)/python docs/notebooks.py
+
+.venv-docs/.ready: requirements-docs.lock
+	$(PYTHON) -m venv .venv-docs
+	$(DOCS)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	echo "$(CURDIR)/src" > "$$($(DOCS)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dpinfer.pth"
+	touch $@
+
 # The paper's tables and figures, then docs/reproduction.md.  Goes on where it stopped; FLAGS="--device cuda" for a GPU.
 OUT ?= studies/paper/results
 reproduce: $(READY)
@@ -65,12 +79,15 @@ split geometry linear units: $(READY)
 unpenalised: $(READY)
 	$(BIN)/python -m studies.unpenalised $(FLAGS)
 
-# Re-resolve the pinned versions (needs uv on the path): the library, all extras but gpu, and the tools.
-LOCK := uv pip compile pyproject.toml --extra all --extra dev --universal --python-version 3.11 \
-	--generate-hashes --no-emit-index-url --no-header --upgrade --quiet
+# Re-resolve the pinned versions (needs uv on the path): the library, all extras but gpu, and the tools; then those of
+# the cluster tests and of the documentation, with the same versions of what they share.
+COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-header --upgrade --quiet
 lock:
-	$(LOCK) --output-file requirements.lock
-	$(LOCK) --extra dask --extra spark --constraints requirements.lock --output-file requirements-cluster.lock
+	$(COMPILE) --extra all --extra dev --output-file requirements.lock
+	$(COMPILE) --extra all --extra dev --extra dask --extra spark --constraints requirements.lock \
+		--output-file requirements-cluster.lock
+	$(COMPILE) --extra docs --constraints requirements.lock --output-file requirements-docs.lock
 
 clean:
-	rm -rf .venv .venv-cluster .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	rm -rf .venv .venv-cluster .venv-docs site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

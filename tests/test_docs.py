@@ -1,20 +1,31 @@
-"""Every Python block of the documents runs, and so do the commands."""
+"""Every Python block of the documents runs, and so do the commands; links, navigation and notebooks hold together."""
 
+import contextlib
+import io
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from docs import notebooks
+
+import dpinfer as dp
+from terminal import run_here
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-GUIDE = ROOT / "docs/guide.md"  # one story: its blocks run in order, in one folder
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TUTORIAL = ROOT / "docs/tutorial.md"
+# Stories: their blocks run in order, in one folder, and Python remembers.  In other documents every block stands alone.
+STORIES = [TUTORIAL, ROOT / "docs/from-statsmodels-and-r.md", *sorted((ROOT / "docs/howto").glob("*.md"))]
 BLOCKS = [
     pytest.param(code, id=f"{path.name}-{j}")
     for path in DOCUMENTS
-    if path != GUIDE
+    if path not in STORIES
     for j, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
 ]
 
@@ -27,7 +38,7 @@ def test_code_blocks_run(code, capsys):
 
 def blocks(path):
     """Language and text of each block."""
-    return re.findall(r"```(\w+)\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    return re.findall(r"^```(\w+)\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
 def typed(text):
@@ -42,33 +53,54 @@ def shell(command, folder):
     assert (done.returncode, done.stderr) == (0, ""), command
 
 
-def follow(story, folder):
+def here(command, folder):
+    """The same program in this process, which is quicker."""
+    program, *arguments = shlex.split(command)
+    assert program == "dpinfer"
+    done = run_here(*arguments, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, ""), command
+
+
+def follow(story, folder, run=shell):
     """Files are written, code and commands are run, in the order of a document."""
+    names = {}
     for language, text in story:
         if language == "toml":
             (folder / re.match(r"# (\S+\.toml)\n", text)[1]).write_text(text, encoding="utf-8")
         elif language == "python":
-            exec(compile(text, "guide", "exec"), {})
+            exec(compile(text, "story", "exec"), names)
         elif language == "console":
+            assert typed(text)
             for command in typed(text):
-                shell(command, folder)
+                run(command, folder)
+        else:
+            assert language in ("text", "r"), "a block that nobody tries"
 
 
-def test_the_guide_can_be_followed(tmp_path, monkeypatch):
+WRITTEN = {
+    "tutorial": ("release", "release-health", "release-age", "release-90"),
+    "several-rows": ("release-people",),
+    "publish": ("demo/release", "demo/ninety"),
+}
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_stories_can_be_followed(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    follow(blocks(GUIDE), tmp_path)
-    for folder in ("release", "release-health", "release-age", "release-90", "release-people"):
+    assert blocks(path)
+    follow(blocks(path), tmp_path, shell if path == TUTORIAL else here)
+    for folder in WRITTEN.get(path.stem, ()):
         assert (tmp_path / folder / "report.html").exists()
 
 
 def test_the_commands_of_the_readme(tmp_path, monkeypatch):
-    """On the guide's file; after the draft comes the guide's schema."""
+    """On the tutorial's file; after the draft comes the tutorial's schema."""
     monkeypatch.chdir(tmp_path)
-    follow(blocks(GUIDE)[:1], tmp_path)
+    follow(blocks(TUTORIAL)[:1], tmp_path)
     (console,) = [text for language, text in blocks(ROOT / "README.md") if language == "console"]
     draft, *others = typed(console)
     shell(draft, tmp_path)
-    follow([block for block in blocks(GUIDE) if block[1].startswith("# schema.toml")], tmp_path)
+    follow([block for block in blocks(TUTORIAL) if block[1].startswith("# schema.toml")], tmp_path)
     for command in others:
         shell(command, tmp_path)
     assert (tmp_path / "release/report.html").exists()
@@ -82,7 +114,104 @@ def test_the_demo_runs(capsys):
         assert words in shown
 
 
-def test_links_lead_somewhere():
-    for path in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
-            assert (path.parent / target).exists(), f"{path.name}: {target}"
+def prose(path):
+    return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(path):
+    """As code hosts and the site make them of headings."""
+    headings = re.findall(r"^#+ (.*)$", prose(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "path", [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=lambda path: path.name
+)
+def test_links_lead_somewhere(path):
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose(path)):
+        assert (path.parent / target).exists(), target
+        if anchor:
+            assert anchor in anchors(path.parent / target if target else path), f"{target}#{anchor}"
+
+
+def test_the_navigation_is_the_pages():
+    """Each page has one place on the site, and each place a page; notebooks and the README are pages, too."""
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    listed = re.findall(r"^ +- .*: (\S+)$", site, re.MULTILINE)
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    pages += [path.relative_to(ROOT / "docs").with_suffix(".md").as_posix() for path in NOTEBOOKS]
+    assert sorted(listed) == sorted([*pages, *notebooks.BORROWED])
+
+
+def test_the_reference_has_every_public_name():
+    found = [
+        name
+        for path in (ROOT / "docs/reference").glob("*.md")
+        for name in re.findall(r"^::: dpinfer\.(\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert sorted(found) == sorted(dp.__all__)
+
+
+NOTEBOOKS = sorted((ROOT / "docs/gallery").glob("*.ipynb"))
+
+
+def test_every_source_has_its_notebook():
+    assert [path.stem for path in NOTEBOOKS] == sorted(path.stem for path in notebooks.SOURCES.glob("*.py"))
+    assert NOTEBOOKS
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_say_what_their_code_says(path):
+    """The cells are those of the source, and what they print is printed again: else `make gallery`."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    source = notebooks.cells((notebooks.SOURCES / f"{path.stem}.py").read_text(encoding="utf-8"))
+    assert [(cell["cell_type"], cell["source"]) for cell in notebook["cells"]] == source
+    assert path.stat().st_size < 300_000
+    names, outputs = {"__name__": path.stem}, 0
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert {output["output_type"] for output in cell["outputs"]} <= {"stream", "execute_result"}
+            with contextlib.redirect_stdout(io.StringIO()) as shown:
+                exec(compile(cell["source"], path.name, "exec"), names)
+            kept = "".join(output.get("text", "") for output in cell["outputs"])
+            assert alike(shown.getvalue(), kept), cell["source"]
+            outputs += len(cell["outputs"])
+    assert outputs > 2
+
+
+NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+
+
+def alike(text, other):
+    """The same words and, but for the last digits, the same numbers; columns may be a blank wider."""
+    numbers = [np.array(re.findall(NUMBER, one), dtype=float) for one in (text, other)]
+    words = [re.sub(NUMBER, "", one).split() for one in (text, other)]
+    return words[0] == words[1] and np.allclose(*numbers, rtol=0.01, atol=1e-6)
+
+
+def test_alike_can_tell():
+    assert alike("a 1.000 b", "a  1.001 b")
+    assert not alike("a 1.0", "a 1.1")
+    assert not alike("a 1.0", "b 1.0")
+
+
+def test_pages_of_the_site():
+    """What the site makes of a notebook: text, code, tables and pictures, none from elsewhere."""
+    (logistic,) = [path for path in NOTEBOOKS if path.stem == "rand_logistic"]
+    page = notebooks.page(json.loads(logistic.read_text(encoding="utf-8")), logistic.name)
+    assert page.startswith("# Logistic regression")
+    for part in ("```python\n", '<pre class="output"', "<table", '<img alt="', "](rand_logistic.ipynb)"):
+        assert part in page
+    assert "http" not in page
+    assert "&lt;b&gt;" in notebooks.shown({"text": "<b>"})
+    moved = notebooks.on_page_markdown("[a](../SECURITY.md) [b](../gallery/persons.ipynb) [c](CITATION.cff)")
+    assert moved.startswith("[a](SECURITY.md) [b](../gallery/persons.md) [c](https://")
+
+
+def test_the_site_asks_nobody():
+    """Fonts, addresses of repositories and other scripts would be fetched when a page is read."""
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "font: false" in site
+    assert "polyfills: [iframe-worker.js]" in site  # else the plugin "offline" takes one from elsewhere
+    assert not re.search(r"https?:|repo_url|extra_javascript|analytics", site)
+    assert not re.search(r"url\(|@import", (ROOT / "docs/site.css").read_text(encoding="utf-8"))

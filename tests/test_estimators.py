@@ -289,9 +289,9 @@ def test_what_a_geometry_refuses():
         ("pure", {"budget": dp.PureDP(1.0), "target": "weighted"}),
         ("unpenalised", {"budget": dp.NoPrivacy(), "target": "weighted"}),
         ("penalty", {"budget": dp.ZCDP(1.0), "target": "weighted", "penalty": 0.1}),
-        ("budget=", {"target": "unweighted"}),
+        ("takes a budget", {"target": "unweighted"}),
         ("GeometryPlan", {"plan": plan, "budget": dp.ZCDP(1.0)}),
-        ("target must be", {"budget": dp.ZCDP(1.0), "target": "median"}),
+        ("there is no target 'median'", {"budget": dp.ZCDP(1.0), "target": "median"}),
     ):
         with pytest.raises(dp.DpinferError, match=fault):
             in_geometry(200, **options)

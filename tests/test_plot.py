@@ -236,3 +236,52 @@ def test_odd_forests_render():
         dataclasses.replace(fit(), estimate=np.zeros(3)),
     ):
         drawn(plot.forest(result))
+
+
+def foreseen(d, budgets, **facts):
+    plain = np.random.default_rng(d).uniform(0.1, 0.2, d)
+    values = {
+        "names": tuple(f"occupation[level {j}]" for j in range(d)),
+        "budgets": budgets,
+        "half_width": plain * np.linspace(3, 1.2, len(budgets))[:, None],
+        "within": np.ones((len(budgets), d)),
+        "reported": np.ones((len(budgets), d)),
+        "nonprivate": np.tile(plain, (len(budgets), 1)),
+        "records": 1000,
+        "level": 0.9,
+        "replicates": 20,
+        "seed": 0,
+        "setting": "y ~ occupation, 1,000 records",
+        "assumed": ("columns that are independent",),
+    }
+    return dp.simulate.Forecast(**(values | facts))
+
+
+def test_a_forecast():
+    """Marks at the length over the plain one; hollow where it is seldom reported, and none where it never is."""
+    budgets = (dp.ApproxDP(1.0, 1e-6), dp.ZCDP(0.5))
+    found = foreseen(3, budgets)
+    found.reported[0] = (1.0, 0.4, 0.0)
+    found.half_width[0, 2] = np.nan
+    figure = plot.forecast(found)
+    panel = figure.axes[0]
+    marks = [line for line in panel.get_lines() if line.get_linestyle() == "None"]
+    assert [len(line.get_xdata()) for line in marks] == [1, 1, 3, 0]
+    assert np.allclose(marks[0].get_xdata(), 3)
+    assert np.allclose(marks[2].get_xdata(), 1.2)
+    assert [to_hex(line.get_markerfacecolor()) == "#ffffff" for line in marks[:3]] == [False, True, False]
+    assert legend(figure) == ["(1, 1e-06)", "rho 0.5"]
+    shown = " ".join(text.get_text() for text in panel.texts)
+    assert f"±{found.half_width[1, 0]:.3g}" in shown
+    assert "not a promise" in figure._supxlabel.get_text()
+    for d in (1, 40):
+        assert drawn(plot.forecast(foreseen(d, budgets * 4)))
+    never = foreseen(2, budgets[:1], half_width=np.full((1, 2), np.nan), reported=np.zeros((1, 2)))
+    assert "not reported" in " ".join(text.get_text() for text in plot.forecast(never).axes[0].texts)
+    assert drawn(plot.forecast(never))
+
+
+def test_notebooks_show_pictures_without_pyplot():
+    picture = plot.forest(fit())
+    assert picture._repr_png_().startswith(b"\x89PNG")
+    assert picture.canvas.manager is None

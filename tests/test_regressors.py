@@ -108,7 +108,7 @@ def test_the_estimand_is_the_minimiser_of_what_is_printed():
         words = result.model.estimand()
         size = "c‖θ‖², c = 0.02" if divisor == 1 else "c‖θ‖²/80, c = 0.02"
         assert f"E[f(y - θ·x)] with f = {loss} plus {size}, x the bounded row, y the outcome less 60" in words
-        assert words.endswith("for the coefficients of ordinary least squares use LinearRegression")
+        assert words.endswith("for the coefficients of ordinary least squares use the model linear (LinearRegression)")
 
         def objective(theta, loss=loss, divisor=divisor):
             return loss.value(Y - 60 - rows @ theta).mean() + 0.02 * theta @ theta / divisor

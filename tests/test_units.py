@@ -377,3 +377,14 @@ def test_a_row_that_cannot_be_used_takes_nothing_from_the_others_of_its_unit():
     assert sorted(found[0][found[0] > 0.5]) == pytest.approx(sorted(found[1]))
     assert found[0].max() <= 1
     assert len(found[0]) == PERSONS
+
+
+def test_few_usable_units_are_told():
+    """A unit is lost where none of its rows can be used."""
+    broken = TABLE.copy()
+    broken.loc[broken["person"] % 3 == 0, "b"] = "P"
+    model = dp.LogisticRegression("y ~ a + b", schema=schema(), budget=dp.ZCDP(5.0), insecure_seed=1)
+    (said,) = model.fit(broken).result_.warnings()
+    assert said.startswith("WARNING: only about ")
+    assert "of 3,001 units (67 %) could be used" in said
+    assert model.fit(TABLE).result_.warnings() == []

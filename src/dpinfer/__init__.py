@@ -14,6 +14,7 @@ from dpinfer.result.result import FitResult
 
 if TYPE_CHECKING:
     from dpinfer import datasets, simulate
+    from dpinfer.data.crew import watching
     from dpinfer.data.schema import Schema
     from dpinfer.estimators.models import (
         HuberRegression,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         LogisticRegression,
         QuantileRegression,
     )
+    from dpinfer.fit.bounds.run import learn_bounds
     from dpinfer.views import plot, report
 
 __version__ = "0.1.0"
@@ -56,9 +58,11 @@ __all__ = [
     "SmoothedQuantile",
     "datasets",
     "infer",
+    "learn_bounds",
     "plot",
     "report",
     "simulate",
+    "watching",
 ]
 
 # These load scikit-learn, pandas or matplotlib, so they wait until they are asked for.
@@ -70,9 +74,11 @@ _LATE = {
     "QuantileRegression": "dpinfer.estimators.models",
     "Schema": "dpinfer.data.schema",
     "datasets": "dpinfer.datasets",
+    "learn_bounds": "dpinfer.fit.bounds.run",
     "plot": "dpinfer.views.plot",
     "report": "dpinfer.views.report",
     "simulate": "dpinfer.simulate",
+    "watching": "dpinfer.data.crew",
 }
 
 

@@ -13,8 +13,8 @@ from scipy.special import expit
 import dpinfer as dp
 from dpinfer.data.columns import Category, Number, Outcome
 from dpinfer.data.design import Design
+from dpinfer.data.reading import read
 from dpinfer.data.response import Response
-from dpinfer.data.table import read
 from dpinfer.data.terms import Terms
 from dpinfer.maths.arrays import Array
 

@@ -46,7 +46,7 @@ def lengths(design: str, folder: Path, rho: float, loss: dp.Loss) -> tuple[Array
         hessian = (u * (w * loss.curvature(z))[:, None]).T @ u + 1e-6 * np.eye(d)
         return float(w @ loss.value(z)), (w * y * loss.slope(z)) @ u, hessian
 
-    coef = minimise(totals, d, 1e-3).coef
+    coef = minimise(totals, np.zeros(d), 1e-3).coef
     scores = u * (w * loss.slope(y * (u @ coef)))[:, None]
     hessian = totals(coef)[2]
     inverse = A.T @ np.linalg.inv(hessian)

@@ -11,8 +11,8 @@ import pandas as pd
 import dpinfer as dp
 from dpinfer.data.columns import Category, Number
 from dpinfer.data.expressions import of_column
+from dpinfer.data.reading import read
 from dpinfer.data.response import Response
-from dpinfer.data.table import read
 from dpinfer.data.terms import Terms
 from dpinfer.maths.arrays import Array
 from studies.geometry.designs import Data, factor, synthetic_rows

@@ -15,9 +15,9 @@ from dpinfer.data.columns import Category, Number, Outcome
 from dpinfer.data.design import Design
 from dpinfer.data.expressions import of_column
 from dpinfer.data.ids import identities
+from dpinfer.data.reading import read
 from dpinfer.data.response import Response
 from dpinfer.data.source import Rows
-from dpinfer.data.table import read
 from dpinfer.data.terms import Terms
 from dpinfer.data.unit import Unit
 from dpinfer.maths.arrays import Indices

@@ -13,7 +13,7 @@ import numpy as np
 
 import dpinfer as dp
 from dpinfer.data.formula import parse
-from dpinfer.data.table import read
+from dpinfer.data.reading import read
 from studies.common import write
 
 BUDGETS = {

@@ -71,6 +71,15 @@ def test_encoded_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
     assert (longest(replace(design).rows(beyond)) > 1) == (d in BARE)
 
 
+@pytest.mark.parametrize(("low", "high"), [(2.0**53, 2.0**53 + 2), (1.6e9 + 0.1, 1.6e9 + 0.7), (1e9 + 0.1, 1e9 + 1.3)])
+def test_narrow_ranges_far_from_0_are_in_the_ball_too(low, high):
+    """Their middle is rounded, by much of their width."""
+    design = Design.of_bounds((low, high), ("x", "y", "z"))
+    ends = np.array([[low] * 3, [high] * 3, [low, high, low], [-HUGE, HUGE, 0.0]])
+    assert longest(design.rows(ends)) <= 1
+    assert longest(replace(design, half=np.full(4, (high - low) / 2)).rows(ends)) > 1
+
+
 def wild_matrices(d, seed):
     rng = np.random.default_rng(seed)
     square = rng.standard_normal((d, d))
@@ -212,9 +221,15 @@ def test_a_record_has_the_same_numbers_at_every_place(d):
     """Under add-remove the others move up by one: their margins, and so their terms, keep every bit."""
     rng = np.random.default_rng(d)
     rows = Rows.of(rng.standard_normal((20_011, d)), np.ones(20_011)).block
-    risk, coef, seen = Risk.penalised(dp.Logistic(), 0.01, 20_011), 5 * rng.standard_normal(d), []
-    for start in (0, 1):
-        found = []
-        Rows(rows[start:]).total(lambda block, found=found: found.append(risk._z(coef, block)) or np.zeros(1))
-        seen.append(np.concatenate(found))
-    assert np.array_equal(seen[0][1:], seen[1])
+    coef, same = 5 * rng.standard_normal(d), {}
+    for notion in Neighbours:
+        risk, seen = Risk.penalised(dp.Logistic(), 0.01, 20_011, notion), []
+        for start in (0, 1):
+            found = []
+            Rows(rows[start:]).total(
+                lambda block, found=found, risk=risk: found.append(risk._z(coef, block)) or np.zeros(1)
+            )
+            seen.append(np.concatenate(found))
+        same[notion] = np.array_equal(seen[0][1:], seen[1])
+    assert all(same[notion] for notion in Neighbours if not notion.in_place)
+    assert not same[Neighbours.REPLACE] or d < 33  # where every other row keeps its place, it may count

@@ -8,7 +8,7 @@ from scipy import optimize
 
 import dpinfer as dp
 from dpinfer.maths import squares, sums
-from dpinfer.maths.histograms import histogram, influence_histogram, inner_edges
+from dpinfer.maths.histograms import Counts, histogram, influence_histogram, inner_edges
 from dpinfer.maths.squares import Stack, clipped_sums
 from dpinfer.maths.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
@@ -137,6 +137,10 @@ def test_guarantee_histogram_sensitivity(neighbours):
             assert sorted(seen[-1])[-2:] == [0.0, 1.0]
         assert np.linalg.norm(seen[0] - np.array(seen), axis=1).max() == 2**0.5
         assert not bounded.of_block(record(np.zeros(DIM + 1))).any()
+        if isinstance(bounded, Counts):
+            assert np.abs(seen[0] - np.array(seen)).sum(axis=1).max() == 2.0
+            assert np.abs(seen).sum(axis=1).max() == 1.0
+            assert bounded.added == neighbours.pick(2.0, 1.0)
 
 
 @pytest.mark.parametrize("d", [2, 13, 33, 40])

@@ -1,6 +1,7 @@
 """`dpinfer budget`."""
 
 import json
+import re
 import sqlite3
 
 import pytest
@@ -66,9 +67,24 @@ def test_verify_looks_for_published_results(booked, tmp_path):
     given = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a", "--rho", "0.5", "-q"]
     succeeds(run_here(*given, "--ledger", "ledger.db", "--out", "in", cwd=tmp_path))
     succeeds(run_here(*given, "--out", "out", cwd=tmp_path))
-    succeeds(run_here("budget", "verify", booked.path, tmp_path / "in/result.json"))
-    both = [tmp_path / "in/result.json", tmp_path / "out/result.json"]
-    fails(run_here("budget", "verify", booked.path, *both), "out/result.json", "not in this ledger", code=3)
+    assert re.search(
+        r"in/result.json\s+\w{8}\s+matches",
+        succeeds(run_here("budget", "verify", "ledger.db", "in/result.json", cwd=tmp_path)),
+    )
+    changed = json.loads((tmp_path / "in/result.json").read_text(encoding="utf-8"))
+    changed["privacy"]["events"][0]["share"]["rho"] /= 2
+    (tmp_path / "changed.json").write_text(json.dumps(changed), encoding="utf-8")
+    given = ["budget", "verify", "ledger.db", "in/result.json", "out/result.json", "changed.json"]
+    done = run_here(*given, cwd=tmp_path)
+    assert done.returncode == 3
+    assert re.search(r"in/result.json\s+\w{8}\s+matches\s+out/result.json\s+none\s+is not in this ledger", done.stdout)
+    assert "changed.json" in done.stdout
+    assert "names other releases" in done.stdout
+    assert done.stderr.startswith("error: the result 'out/result.json' is not in this ledger (and 1 more)")
+    assert "find the right copy" in done.stderr
+    told = json.loads(run_here(*given, "--json", cwd=tmp_path).stdout)
+    assert told["ok"] is False
+    assert [one["matches"] for one in told["results"]] == [True, False, False]
 
 
 def test_a_changed_ledger_is_refused(booked):

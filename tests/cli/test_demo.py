@@ -27,6 +27,17 @@ def test_the_whole_path(shown):
         assert words in text
 
 
+def test_it_ends_with_the_picture(shown):
+    _, _, end = shown[1].partition("# The result as a picture")
+    result = dp.FitResult.load(shown[0] / "try/release/result.json")
+    bars = [line for line in end.splitlines() if "●" in line]
+    assert len(bars) == result.reported.sum() > 0
+    assert all(any(line.startswith(name) for name in result.names) for line in bars)
+    for name in ("report.html", "forest.png"):
+        assert f"try/release/{name}" in end
+        assert (shown[0] / "try/release" / name).exists()
+
+
 def test_its_commands_can_be_typed(shown, tmp_path):
     """The same files again, by hand."""
     for name in ("visits.parquet", "schema.toml", "fit.toml"):

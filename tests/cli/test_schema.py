@@ -1,6 +1,7 @@
 """`dpinfer schema`."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -93,3 +94,42 @@ def test_a_check_tells_the_range_of_what_is_explained(folder):
     assert "y, two levels: for a classifier" in succeeds(run_here(*two, "y ~ a", cwd=folder))
     fails(run_here(*two, "log(a) ~ b", cwd=folder), "raise low")
     fails(run_here(*two, "I(a + 1) ~ a", cwd=folder), "both sides")
+
+
+NOT_PRIVATE = "NOT PRIVATE: single values were looked at, without noise."
+
+
+def test_a_peek_counts_what_does_not_fit_and_says_that_it_is_not_private(folder):
+    lines = ["a,b,y", "5,p,0", f"{SECRET},P,na", f"-1,{SECRET},NA", ",q,0 "]
+    (folder / "odd.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    given = ["schema", "check", "schema.toml", "--data", "odd.csv", "--peek"]
+    shown = succeeds(run_here(*given, cwd=folder))
+    assert NOT_PRIVATE in shown
+    assert str(SECRET) not in shown
+    for words in (r"a\s+1\s+0\s+0\s+1\s+1\n", r"b\s+0\s+2\s+1\s+0\s+0\n", r"y\s+0\s+1\s+1\s+0\s+0\n", "1 of 4 rows"):
+        assert re.search(words, shown), words
+    assert "large and small letters are told apart" in shown
+    told = json.loads(succeeds(run_here(*given, "--json", cwd=folder)))
+    assert told["peek"]["not_private"].startswith(NOT_PRIVATE)
+    assert (told["peek"]["rows"], told["peek"]["usable"]) == (4, 1)
+    assert "peek" not in json.loads(succeeds(run_here(*given[:-1], "--json", cwd=folder)))
+    assert NOT_PRIVATE not in succeeds(run_here(*given[:-1], cwd=folder))
+    fails(run_here("schema", "check", "schema.toml", "--peek", cwd=folder), "--data TABLE")
+
+
+def test_a_draft_of_a_csv_file_has_stubs_and_with_a_peek_types(folder):
+    succeeds(run_here("schema", "init", "table.csv", "-o", "draft.toml", cwd=folder))
+    draft = (folder / "draft.toml").read_text(encoding="utf-8")
+    assert draft.count('type = "?"') == draft.count("# low =") == draft.count("# levels =") == 3
+    assert "no value was read" in draft
+    shown = succeeds(run_here("schema", "init", "table.csv", "-o", "guess.toml", "--peek", cwd=folder))
+    guess = (folder / "guess.toml").read_text(encoding="utf-8")
+    assert NOT_PRIVATE in shown
+    assert "NOT PRIVATE" in guess
+    assert "no value was read" not in guess
+    typed = dp.Schema.draft(folder / "table.parquet")
+    ours, theirs = (text.partition("[columns.a]")[2].partition("[columns.y]")[0] for text in (guess, typed))
+    assert ours == theirs
+    assert '[columns.y]\ntype = "integer"' in guess  # NA is taken for a missing number
+    told = run_here("schema", "init", "table.csv", "-o", "guess.toml", "--peek", "--force", "--json", cwd=folder)
+    assert json.loads(succeeds(told))["not_private"].startswith(NOT_PRIVATE)

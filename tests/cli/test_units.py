@@ -85,7 +85,7 @@ def test_a_ledger_for_rows_refuses_units_and_the_other_way_round(folder):
 
 def test_neighbours_of_a_fit_without_ids(folder):
     (folder / "schema.toml").write_text(COLUMNS, encoding="utf-8")
-    fails(run_here(*FIT, "--neighbours", "replace-unit", "--out", "o", cwd=folder), "needs ids")
+    fails(run_here(*FIT, "--neighbours", "replace-unit", "--out", "o", cwd=folder), "need ids")
 
 
 @pytest.mark.parametrize("file", ["table.csv", "table.parquet"])

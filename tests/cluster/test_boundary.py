@@ -13,7 +13,7 @@ import people
 import tables
 from dpinfer.data.cluster import Partitions, Task
 from dpinfer.data.formula import parse
-from dpinfer.data.table import read
+from dpinfer.data.reading import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 

@@ -16,7 +16,7 @@ import people
 import tables
 from dpinfer.data import crew
 from dpinfer.data.formula import parse
-from dpinfer.data.table import read
+from dpinfer.data.reading import read
 from dpinfer.maths.sums import second_moment
 from dpinfer.neighbours import Neighbours
 

@@ -7,7 +7,7 @@ import dpinfer as dp
 import people
 import tables
 from dpinfer.data.formula import parse
-from dpinfer.data.table import read
+from dpinfer.data.reading import read
 from dpinfer.maths.histograms import histogram, inner_edges
 from dpinfer.maths.rounding import sum_error
 from dpinfer.maths.sums import moment_and_score, second_moment

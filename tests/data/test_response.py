@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import dpinfer as dp
 from dpinfer.data import files
 from dpinfer.data.formula import parse
-from dpinfer.data.table import open_table, read, read_labels
+from dpinfer.data.reading import read
+from dpinfer.data.table import open_table, read_labels
 from tables import SCHEMA, TEXT, table
 
 TABLE = table(500)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import dpinfer as dp
 from dpinfer.data.columns import Category, Number, Outcome
 from dpinfer.data.formula import parse
+from dpinfer.data.reading import read
 from dpinfer.data.spelling import tidy
-from dpinfer.data.table import open_table, read, read_labels
+from dpinfer.data.table import open_table, read_labels
 from tables import SCHEMA, TEXT, table
 
 GOOD = """

@@ -1,5 +1,7 @@
 """One place chooses: the faces, the laboratory, the command line and the dry run agree on what is run."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -49,8 +51,14 @@ def test_least_squares():
     ("options", "message"),
     [
         ({}, "budget="),
-        ({"budget": APPROX, "target": "mean"}, "'weighted', 'unweighted', 'penalised', 'unpenalised'"),
-        ({"budget": dp.PureDP(1.0), "target": "weighted"}, "target='penalised'"),
+        (
+            {"budget": APPROX, "target": "mean"},
+            "'weighted' or 'unweighted'.*'penalised' or 'unpenalised'.*'mean' or 'robust'",
+        ),
+        (
+            {"budget": dp.PureDP(1.0), "target": "weighted"},
+            "give a delta beside epsilon, or rho; or ask for the target 'penalised'",
+        ),
         ({"budget": APPROX, "target": "weighted", "penalty": 0.1}, "no penalty"),
         ({"budget": APPROX, "plan": dp.GeometryPlan(APPROX)}, "leave out budget="),
         ({"plan": dp.GeometryPlan(APPROX), "target": "unweighted"}, "leave out budget="),
@@ -110,3 +118,21 @@ def test_a_study_of_a_model_takes_nothing_else():
             dp.simulate.coverage([[0.0]], [1], model=dp.LinearSVC(bounds=(-1, 1), budget=APPROX), **extra)
     with pytest.raises(dp.InputError, match="takes a dpinfer model"):
         dp.simulate.coverage([[0.0]], [1], model="linear")
+
+
+def test_a_penalty_that_nobody_asked_for_is_said_with_its_alternative():
+    lacks = {
+        "Without a delta.*give a delta beside epsilon": chosen(budget=dp.PureDP(1.0)),
+        "Without noise.*the target 'unpenalised'": chosen(budget=dp.NoPrivacy()),
+        "Without an intercept.*drop the -1 or 0": chosen(design=Design.of_rows(3), budget=APPROX),
+    }
+    for words, recipe in lacks.items():
+        assert re.match(words, recipe.advice(1000))
+        assert "not what the usual fit estimates" in recipe.advice(1000)
+    for options in (
+        {"budget": dp.PureDP(1.0), "target": "penalised"},
+        {"budget": dp.PureDP(1.0), "penalty": 0.1},
+        {"budget": APPROX, "target": "penalised"},
+        {"budget": dp.PureDP(1.0), "loss": dp.HuberHinge()},
+    ):
+        assert chosen(**options).advice(1000) == ""

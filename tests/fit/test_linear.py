@@ -287,9 +287,9 @@ BAD = {
     "two neighbours": (
         lambda: model(plan=dp.LinearPlan(dp.ZCDP(1.0)), neighbours="add-remove"), dp.InputError, "its neighbours"
     ),
-    "target": (lambda: model(target="median"), dp.InputError, "'mean', 'robust'"),
+    "target": (lambda: model(target="median"), dp.InputError, "'penalised' or 'unpenalised'.*'mean' or 'robust'"),
     "tail": (lambda: model(tail="long"), dp.InputError, "'balanced', 'cautious', 'all'"),
-    "robust tail": (lambda: model(target="robust", tail="all"), dp.InputError, "belongs to target='mean'"),
+    "robust tail": (lambda: model(target="robust", tail="all"), dp.InputError, "belongs to the target 'mean'"),
     "penalty": (lambda: model(penalty=0.1), dp.InputError, "no penalty"),
     "neighbours": (lambda: model(neighbours="both"), dp.InputError, "neighbours must be"),
     "no range": (lambda: dp.LinearRegression(bounds=BOUNDS, budget=dp.ZCDP(1.0)), dp.InputError, "public range"),

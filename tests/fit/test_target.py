@@ -99,7 +99,7 @@ def test_coverage_with_known_truth():
 
 
 def test_bad_target():
-    with pytest.raises(dp.InputError, match="target must be"):
+    with pytest.raises(dp.InputError, match="there is no target 'true'"):
         dp.infer(X, Y, loss=dp.Logistic(), penalty=0.1, budget=dp.ZCDP(1.0), target="true")
-    with pytest.raises(dp.InputError, match="target must be"):
+    with pytest.raises(dp.InputError, match="there is no target 'true'"):
         dp.simulate.coverage(X, Y, budget=dp.ZCDP(1.0), target="true")

@@ -433,7 +433,7 @@ def test_plans():
     assert halves[1].gradient == pytest.approx(halves[0].gradient / 2)
     assert halves[1].ridge == halves[0].ridge
     for budget in (dp.PureDP(1.0), dp.NoPrivacy(), 1.0):
-        with pytest.raises(dp.BudgetError, match="ZCDP"):
+        with pytest.raises(dp.BudgetError, match="rho"):
             dp.GeometryPlan(budget)
     for wrong in ({"target": "x"}, {"neighbours": "x"}, {"draws": 1.5}, {"shares": (1, 2)}):
         with pytest.raises((dp.InputError, dp.BudgetError)):

@@ -45,3 +45,16 @@ def test_conversion_covers_the_gaussian_mechanism(rho, delta):
     exact = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
     assert exact <= delta
     assert a.gaussian_delta(epsilon, mu) == pytest.approx(exact)
+
+
+@pytest.mark.parametrize("shape", ["two-sided", "one-sided", "logistic", "capped", "capped of units"])
+@pytest.mark.parametrize("rho", [1e-4, 0.5, 10.0])
+def test_the_smallest_scale_is_found_for_every_curvature(rho, shape):
+    """Also where curvature costs next to nothing, and the scale is that without it up to the last bits."""
+    for k in 10.0 ** np.array([-14, -12, -11, -9, -7, -6, -5, -4, -3, -2, -1.5, -0.75]):
+        scale = a.perturbed_objective_scale(rho, k, shape)
+        if np.isinf(scale):
+            continue
+        assert a.PerturbedObjective(scale, k, shape).cost() <= rho
+        least = scale * (1 - 1e-9)
+        assert least < np.sqrt(2 / rho) or a.PerturbedObjective(least, k, shape).cost() > rho

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.cost import ORDERS, PerturbedObjective, epsilon_from_renyi
+from dpinfer.maths.cost import ORDERS, PerturbedObjective, epsilon_at, epsilon_from_renyi
 from dpinfer.privacy import accountant, filters
 from dpinfer.privacy.book import Entry, Terms, header_text, terms_of
 from dpinfer.privacy.filters import BRANCH, Count, renyi_orders
@@ -312,6 +312,24 @@ def test_mutation_going_from_one_filter_to_another_for_nothing_is_overspent():
     assert full._filter.delta + filters._Filter(BRANCH * 1e-6, full.orders[1]).delta <= full.total.delta * (1 + 1e-12)
     mixed = count([gaussian(1e-4)], [opaque(1e-4)], total=full.total)._filter
     assert mixed.delta + full._filter.delta <= full.total.delta * (1 + 1e-12) < whole.delta + full._filter.delta
+
+
+def test_mutation_levels_whenever_they_fit_would_be_overspent():
+    """After a surprise the adversary asks for more noise-paid releases, else for levels: each alone fits into δ.
+
+    The surprise weighs little for δ of levels and much for divergences, so both together are far beyond δ.
+    """
+    total, order = dp.ApproxDP(8.0, 1e-6), 24.0
+    first = Spike(0.5, 1e-2)
+    after = Spike(8.0 + math.log(24 / 23) - 0.5, 0.85 * 24 * 1e-6 / 1e-2)
+    beyond = np.array(order - 1)
+    divergence = first.renyi(order - 1) + after.renyi(order - 1)
+    assert epsilon_at(beyond, np.array(divergence), total.delta) <= total.epsilon
+    left = total.delta - math.exp((order - 1) * (first.renyi(order - 1) - total.epsilon))  # nearly all of it
+    assert left > 0.999 * total.delta
+    nothing = Spike(1e-9, 1e-9)
+    found = adaptive_delta(first, (after, nothing), total.epsilon) + (1 - first.chance) * left
+    assert found > 1.5 * total.delta
 
 
 @pytest.mark.parametrize("recipe", ["paper", "tight"])

@@ -16,10 +16,10 @@ from scipy import stats
 from scipy.special import ndtri
 
 from dpinfer.errors import InputError
-from dpinfer.maths.laws import Gaussian, SphericalLaplace
+from dpinfer.maths.laws import Gaussian, Laplace, SphericalLaplace
 from dpinfer.privacy import balls
 from dpinfer.privacy import noise as rounded
-from dpinfer.privacy.noise import SeededBits, SystemBits, rounded_gaussian, rounded_laplace
+from dpinfer.privacy.noise import SeededBits, SystemBits, rounded_gaussian, rounded_laplace, rounded_laplaces
 from forking import in_a_child
 from support import SIGNIFICANCE, directions_uniform, follows
 
@@ -208,9 +208,9 @@ def test_remainders_of_sums():
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**61, 2.0**-61, Fraction(10**400)])
 def test_scales_out_of_range(scale):
-    for draw in (lambda: rounded_gaussian(scale, 3), lambda: rounded_laplace(scale, 3)):
+    for draw in (rounded_gaussian, rounded_laplace, rounded_laplaces):
         with pytest.raises(InputError, match="scale"):
-            draw()
+            draw(scale, 3)
 
 
 def test_how_many_words_are_drawn():
@@ -305,6 +305,27 @@ def test_laplace_with_few_values():
     counts = np.histogram(draws, edges)[0]
     assert stats.chisquare(counts, 15_000 * np.diff(law.cdf(edges))).pvalue > SIGNIFICANCE
     assert stats.chisquare(counts, 15_000 * np.diff(law.cdf(edges / 1.08))).pvalue < SIGNIFICANCE
+
+
+def test_independent_laplace_has_its_law():
+    draws = rounded_laplaces(2.0**30, 60_000, SeededBits(3)) * 2.0**-30
+    assert follows(draws, stats.laplace())
+    assert not follows(draws, stats.laplace(scale=1.06))
+    assert abs(np.corrcoef(draws[:-1], draws[1:])[0, 1]) < 0.03
+    assert rounded_laplaces(1.0, 0, SeededBits(0)).shape == (0,)
+
+
+def test_independent_laplace_is_one_dimension_many_times(monkeypatch):
+    """The same bits give the same numbers, by floats, by balls, and where both are needed."""
+    for scale in (1.0, 2.0**18, 2.0**33):
+        words = SeededBits(8).words(400)
+        fast = rounded_laplaces(scale, 200, Forged(words))
+        alone = [rounded_laplace(scale, 1, Forged([words[i], words[200 + i]]))[0] for i in range(200)]
+        with monkeypatch.context() as patch:
+            by_balls_alone(patch)
+            slow = rounded_laplaces(scale, 200, Forged(words))
+        assert np.array_equal(fast, slow)
+        assert np.array_equal(fast, alone)
 
 
 @pytest.mark.parametrize("m", DIMENSIONS)
@@ -475,6 +496,7 @@ def test_guarantee_exactly_rounded():
     for law, draw in (
         (Gaussian(3.7), rounded_gaussian(3.7 / 2**-9, 5, SeededBits(1))),
         (SphericalLaplace(0.25), rounded_laplace(4.0 / 2**-9, 5, SeededBits(1))),
+        (Laplace(0.25), rounded_laplaces(4.0 / 2**-9, 5, SeededBits(1))),
     ):
         assert np.array_equal(rounded.rounded(law, 2**-9, 5, SeededBits(1)), draw)
     values = rounded.rounded(Gaussian(1.5), 2**-20, 200_000, SeededBits(2)) * 2.0**-20

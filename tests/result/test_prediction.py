@@ -43,6 +43,9 @@ def test_probabilities_agree_with_statsmodels(logit):
     for ours_at, theirs_at in (("low", "ci_lower"), ("high", "ci_upper")):  # the ends of the linear predictor's
         assert np.allclose(found[ours_at], 1 / (1 + np.exp(-line[theirs_at])), rtol=1e-8)
     assert set(found["status"]) == {"reported"}
+    assert set(found["target"]) == {"penalised"}  # of a pure budget
+    free = logistic("visit ~ age + health + insured", budget=dp.ZCDP(5.0)).result_
+    assert set(free.predict(ROWS)["target"]) == {"weighted"}
 
 
 def test_means_agree_with_statsmodels():

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -212,12 +213,25 @@ def test_a_penalised_fit_has_one_intercept_and_says_nothing_of_usable_records():
 
 def test_fewer_usable_records_are_told():
     broken = TABLE.copy()
-    broken.loc[: len(broken) // 2, "health"] = "good "
+    broken.loc[: len(broken) // 2, "health"] = "Good"
     model = dp.LogisticRegression("visit ~ age + health", schema=SCHEMA, budget=dp.ZCDP(5.0), insecure_seed=1)
     result = model.fit(broken).result_
     assert result.geometry.records == pytest.approx(3000, abs=30)
     assert "usable (noisy)" in result.records
     assert "of 6,000, from the released moments" in result.usable
+    for shown in (result.summary(), dp.report.markdown(result).replace("\\", "")):
+        plain = " ".join(shown.split())
+        assert re.search(r"WARNING: only about [23],\d{3} of 6,000 records \(5\d %\) could be used", plain)
+        assert "dpinfer schema check SCHEMA --data TABLE --peek" in plain
+    assert result.warnings() == [result.too_few]
+    whole = model.fit(TABLE).result_
+    assert whole.warnings() == []
+    assert "WARNING" not in whole.summary()
+    few = TABLE.copy()
+    few.loc[: len(few) // 30, "health"] = "Good"  # one in thirty
+    found = model.fit(few).result_
+    assert found.geometry.records < 6000
+    assert found.warnings() == []
     assert json.loads(result.to_json())["reading"]["records_usable"] == result.geometry.records
 
 

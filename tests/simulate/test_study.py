@@ -286,6 +286,18 @@ def test_a_study_without_nonprivate_lengths_is_strict_json():
     text = found.to_json()
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert np.isnan(dp.simulate.Study.from_json(text).nonprivate_length).all()
+    assert '"nan"' not in text
+    assert json.loads(text)["nonprivate_length"] == [None] * len(found.names)
+
+
+def test_studies_of_earlier_versions_are_read():
+    """They have texts where there is no number."""
+    found = study(replicates=20, nonprivate=False)
+    old = found.to_json().replace("null", '"nan"')
+    assert old.count('"nan"') == len(found.names)
+    again = dp.simulate.Study.from_json(old)
+    assert np.isnan(again.nonprivate_length).all()
+    assert again.to_json() == found.to_json()
 
 
 def test_a_progress_bar(capsys, monkeypatch):
@@ -315,7 +327,7 @@ def test_a_progress_bar(capsys, monkeypatch):
         (lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), replicates=0), "replicates must be"),
         (lambda: dp.simulate.coverage(X, Y, formula="y ~ a", schema=TINY, budget=PureDP(1.0)), "without y or truth"),
         (lambda: dp.simulate.coverage(X, Y, schema=TINY, budget=PureDP(1.0)), "schema= and formula="),
-        (lambda: study(target="true"), "target must be"),
+        (lambda: study(target="true"), "there is no target"),
         (lambda: study(device="cuda"), "needs torch"),
         (lambda: dp.simulate.coverage(X, budget=PureDP(1.0)), "labels y or a known truth"),
         (lambda: dp.simulate.coverage(X, Y, truth=Y, budget=PureDP(1.0)), "labels y or a known truth"),

@@ -2,6 +2,7 @@
 
 import sys
 
+from dpinfer.cli.complain import complain
 from dpinfer.errors import installed, missing
 
 __all__ = ["main"]
@@ -14,7 +15,7 @@ def main() -> None:
     """
     for packages in (("typer", "rich"), ("jinja2", "matplotlib")):
         if not installed(*packages):
-            print("error:", missing("the command line", "cli", *packages), file=sys.stderr)
+            complain(str(missing("the command line", "cli", *packages)), 2)
             sys.exit(2)  # bad input or usage, as in app.py, which cannot be loaded yet
     from dpinfer.cli.app import main as run  # noqa: PLC0415  (loads typer and rich)
 

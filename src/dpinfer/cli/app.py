@@ -1,7 +1,7 @@
 """All commands, and what becomes of an error.
 
-An error is one line on stderr that starts with ``error:`` and names a remedy.  It speaks of files, keys and columns,
-never of a value of the data.  The exit codes are in `CODES`.
+An error is one line on stderr that starts with ``error:`` and names a remedy; with ``--json`` it is one JSON object on
+stderr.  It speaks of files, keys and columns, never of a value of the data.  The exit codes are in `CODES`.
 """
 
 import os
@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import audit, budget, coverage, demo, fit, report, schema
+from dpinfer.cli import audit, budget, coverage, demo, fit, learn, plan, report, schema
+from dpinfer.cli.complain import complain
 from dpinfer.errors import DpinferError, LedgerError, PrivacyError
-from dpinfer.result.text import harmless
 
 DONE, FAULT, INPUT, REFUSED, INTERRUPTED, NO_READER = 0, 1, 2, 3, 130, 141
 CODES = {
@@ -29,9 +29,11 @@ CODES = {
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in CODES.items()) + "."
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+schema.app.command(help=learn.HELP)(learn.learn)
 app.add_typer(schema.app, name="schema")
 app.add_typer(budget.app, name="budget")
 app.command(help=demo.HELP)(demo.demo)
+app.command(help=plan.HELP)(plan.plan)
 app.command(help=fit.HELP)(fit.fit)
 app.command(help=report.HELP)(report.report)
 app.command(help=coverage.HELP)(coverage.coverage)
@@ -74,7 +76,7 @@ def _run() -> int:
     except Exception as fault:
         return _failed(fault)
     if code == INTERRUPTED:  # typer may have turned the interrupt into its code
-        print("interrupted", file=sys.stderr)
+        complain("interrupted", INTERRUPTED, sign="")
     return code if isinstance(code, int) else DONE
 
 
@@ -97,5 +99,5 @@ def _failed(fault: Exception) -> int:
 
 
 def _fail(message: str, code: int = INPUT) -> int:
-    print("error:", harmless(" ".join(message.split())), file=sys.stderr)
+    complain(message, code)
     return code

@@ -1,6 +1,7 @@
 """`dpinfer budget`: make, show and check a ledger."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from dpinfer.errors import InputError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.book import Entry
+from dpinfer.privacy.release import delta_of
 
 app = typer.Typer(help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich")
 
@@ -75,6 +77,9 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
             "what is left is by the rule that judges the next fit, which holds whatever was seen before, so it need "
             "not be the total less what was spent; dpinfer fit --dry-run tells what fits"
         )
+    taken = delta_of(event for entry in account.entries for event in entry.events)
+    if taken:
+        facts["Levels"] = f"took delta = {taken:.6g} of the total; everything else is judged at the rest"
     rows = [
         [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]
         for j, (entry, rule) in enumerate(zip(account.entries, account.rules, strict=True))
@@ -86,7 +91,7 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
         {"release": e.release, "time": e.time, "purpose": e.purpose, "schema": e.schema, "cost": e.cost, "rule": rule}
         for e, rule in zip(account.entries, account.rules, strict=True)
     ]
-    talk.give(account.state() | {"releases": listed})
+    talk.give(account.state() | {"levels_delta": taken, "releases": listed})
 
 
 @app.command()
@@ -100,22 +105,40 @@ def verify(
 ) -> None:
     """Check that a ledger is whole, and that it holds the releases of published results."""
     opened = open_ledger(ledger)
-    found, booked = opened.verify(), {entry.release for entry in opened.entries()}
+    found, booked = opened.verify(), {entry.release: entry for entry in opened.entries()}
     if not found.ok:
         raise LedgerError(found.fault)
-    for path in results or []:
-        if read_result(path).privacy.release not in booked:
-            raise LedgerError(
-                f"the release of {str(path)!r} is not in this ledger: it belongs to another one, or an old copy of "
-                "the ledger was put back; find the right copy before anything else is booked"
-            )
+    judged = [_judged(path, booked) for path in results or []]
     talk = Screen(quiet, as_json)
     words = "1 entry" if found.entries == 1 else f"{found.entries} entries"
     talk.show(screen.facts({"Whole": f"{ledger}, {words}", "Head": found.head}))
+    if judged:
+        rows = [[one["path"], (one["release"] or "none")[:8], one["fault"] or "matches"] for one in judged]
+        talk.show("", screen.sheet(("Result", "Id", "In this ledger"), rows, left=3))
     talk.show(
         "", Text("Keep the number of entries and the head elsewhere: they tell whether an old copy was put back.")
     )
-    talk.give({"ok": True, "path": str(ledger), "entries": found.entries, "head": found.head})
+    faults = [f"{one['path']!r} {one['fault']}" for one in judged if one["fault"]]
+    told = {"ok": not faults, "path": str(ledger), "entries": found.entries, "head": found.head}
+    talk.give(told | {"results": judged})
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise LedgerError(
+            f"the result {faults[0]}{more}: it belongs to another ledger, or was changed, or an old copy of the ledger "
+            "was put back; find the right copy before anything else is booked"
+        )
+
+
+def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
+    """Whether a result is in the ledger with the releases that it names; its fault is empty where it is."""
+    privacy = read_result(path).privacy
+    entry = booked.get(privacy.release or "")
+    fault = "is not in this ledger"
+    if entry is not None:
+        said = (privacy.events, privacy.unit, privacy.neighbours)
+        same = said == (entry.events, entry.unit, entry.neighbours)
+        fault = "" if same else "names other releases than those booked under its id"
+    return {"path": str(path), "release": privacy.release, "matches": not fault, "fault": fault or None}
 
 
 def open_ledger(path: Path) -> dp.Ledger:
@@ -179,6 +202,40 @@ class Account:
             "left": self.left,
             "entries": len(self.entries),
         }
+
+
+def after_booking(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
+    """The ledger now, what would be left and by which rule; for a program and in words."""
+    if ledger is None:
+        return None, {"allowed": None}, {"Ledger": "none: nothing would be booked (--ledger names one)"}
+    account, seen = Account.of(ledger), ledger.preview(entry)
+    after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason, "rule": seen.rule}
+    told = {
+        "Ledger now": account.statement(),
+        "After this": account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}",
+        "Judged by": seen.rule,
+    }
+    return account, after, told
+
+
+def listed(entry: Entry) -> dict[str, Any]:
+    """What an entry books, for a program."""
+    events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
+    facts = {key: getattr(entry, key) for key in ("purpose", "unit", "neighbours", "schema")}
+    return facts | {"events": events}
+
+
+@dataclass
+class Counter:
+    """A ledger that tells afterwards whether something was booked."""
+
+    ledger: dp.Ledger
+    releases: list[str] = field(default_factory=list)
+
+    def book(self, entry: Entry) -> str:
+        """Book in the ledger, and remember the release id."""
+        self.releases.append(self.ledger.book(entry))
+        return self.releases[-1]
 
 
 def _bar(share: float, words: str, width: int = 24) -> Text:

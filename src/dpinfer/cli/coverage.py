@@ -16,7 +16,7 @@ from dpinfer.cli.asked import model_of
 from dpinfer.cli.screen import Screen
 from dpinfer.cli.spec import data_of
 from dpinfer.data import files
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, missing
 
 HELP = """Do the intervals of a fit cover, and how long are they?  A study on bootstrap replicates of a table.
 
@@ -63,6 +63,9 @@ def coverage(
     arguments = _arguments(given)
     if out is not None:
         disk.prepare(out)
+    design, records = arguments["model"].read(arguments["X"])
+    if (advice := arguments["model"].recipe(design, records.n).advice(records.n)) and not as_json:
+        talk.note(f"note: {advice}")
     study = dp.simulate.coverage(**arguments, progress=talk.live)
     if out is not None:
         for name, content in _files(study).items():
@@ -88,13 +91,13 @@ def _arguments(given: spec.Spec) -> dict[str, Any]:
 
 
 def _check_device(device: str) -> None:
-    """Refuse a device that torch does not have; without torch, the study itself says so."""
+    """Refuse a device that torch does not have."""
     try:
         import torch  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  (an optional extra)
 
         torch.empty(1, dtype=torch.float64, device=device)
     except ImportError:
-        return
+        raise missing("[study] device", "gpu", "torch", otherwise="drop the key to run on numpy") from None
     except Exception:
         raise InputError(f"[study] device {short(device)} is not here or lacks float64: drop the key") from None
 

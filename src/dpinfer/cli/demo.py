@@ -10,7 +10,7 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import disk
-from dpinfer.cli.screen import Screen, facts, title
+from dpinfer.cli.screen import Screen, facts, sketch, title
 from dpinfer.errors import InputError
 
 HELP = """The whole path on the bundled RAND Health Insurance Experiment: schema, ledger, dry run, fit, report.
@@ -73,10 +73,13 @@ def demo(
     for words, arguments in steps.items():
         talk.show(Text(f"\n# {words}", style="dim"), f"$ dpinfer {shlex.join(arguments)}")
         context.find_root().command.main(arguments, prog_name="dpinfer", standalone_mode=False)
+    result = dp.FitResult.load(out / "release" / "result.json")
+    talk.show(Text("\n# The result as a picture", style="dim"), *sketch(result, 0.95).splitlines())
     following = {
         str(out / "release" / "report.html"): "the report: open it in a browser",
+        str(out / "release" / "forest.png"): "the forest plot, as above and finer",
         at["fit.toml"]: "the question: change it, and fit again with another --out",
-        "dpinfer schema init TABLE": "a table of your own; docs/guide.md walks through it",
+        "dpinfer schema init TABLE": "a table of your own; docs/tutorial.md walks through it",
     }
     talk.show(title("Where to look next"), facts(following))
 

@@ -1,29 +1,22 @@
 """`dpinfer fit`: check, price, book, fit, keep the result, write the report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli import screen, spec
-from dpinfer.cli.asked import model_of
-from dpinfer.cli.budget import Account, open_ledger
+from dpinfer.cli.budget import Account, Counter
+from dpinfer.cli.complain import remark
+from dpinfer.cli.job import Job, numbered, preview
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import Data, data_of
-from dpinfer.data.unit import Unit
 from dpinfer.errors import DpinferError, InputError
-from dpinfer.privacy.book import Entry
-from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
-
-if TYPE_CHECKING:
-    from dpinfer.estimators.base import LinearModel
 
 HELP = """A private regression with confidence intervals, booked in a ledger, written to a folder.
 
@@ -109,101 +102,6 @@ def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]]) -> spec.Spec:
     return spec.of_options({("data", "path"): str(source)} | options)
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """A fit that was checked as far as possible without reading a record."""
-
-    data: Data
-    model: "LinearModel"
-    ledger: dp.Ledger | None
-    folder: Path | None
-    title: str | None
-    level: float
-
-    @classmethod
-    def of(cls, given: spec.Spec) -> "Job":
-        """Everything that a spec asks for.  A ledger that is not there is an error, not a new ledger."""
-        data = data_of(given)
-        ledger = open_ledger(given.path("privacy", "ledger")) if "ledger" in given["privacy"] else None
-        folder = given.path("output", "folder") if "folder" in given["output"] else None
-        title = given["output"].get("title") or data.schema.title or None
-        return cls(data, model_of(given, data), ledger, folder, title, given["output"].get("level", 0.95))
-
-
-def preview(job: Job, talk: Screen) -> None:
-    """The cost and what the ledger would have left; raises what the fit would raise.
-
-    Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the ledger, and on names,
-    types and, where it is public, number of rows of the table; with ids, of units.
-    """
-    design, source = job.model.read(job.data.table)
-    n, unit, entry = source.n, design.unit, job.model.entry(source.n)
-    public = entry.neighbours.counted
-    names, advice = design.names, job.model.recipe(design, n).advice(n) if public else ""
-    facts = {
-        "Table": f"{job.data.name}, {unit.size(n if public else None)}",
-        "Model": entry.purpose,
-        "Estimates": f"{len(names)} coefficients: {', '.join(names)}",
-        "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
-        "Cost": str(job.model.budget or job.model.plan.budget),  # type: ignore[union-attr]
-        "Spent on": "; ".join(f"{event.step} ({event.mechanism}): {event.share.amount}" for event in entry.events),
-    }
-    if advice:
-        facts["Warning"] = advice
-    if weak := weak_delta(job.model.budget, n if public else None):
-        facts["Note"] = weak
-    account, after, told = _after(job.ledger, entry)
-    facts |= told
-    facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
-    if job.folder is not None and (job.folder / disk.RESULT).exists():
-        facts["Output"] += " holds a result: name another folder, or give --force"
-    ids = ", and the ids, to count the units" if public and unit.number is None else ""
-    seen = f"the names and types of the columns{ids}" if unit.many else "the shape of the table"
-    talk.show(screen.title(f"Dry run: nothing was read but {seen}"), screen.facts(facts))
-    talk.give(
-        {"dry_run": True, **_numbered(n if public else None, unit), "coefficients": names, "warning": advice or None}
-        | {"entry": _listed(entry), "ledger": account and account.state(), "after": after}
-    )
-    if after["allowed"] is False:
-        raise dp.LedgerError(after["reason"])
-
-
-def _numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
-    return {"records": None, "units": None, unit.word: n}
-
-
-def _after(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
-    """The ledger now, what would be left and by which rule; for a program and in words."""
-    if ledger is None:
-        return None, {"allowed": None}, {"Ledger": "none: nothing would be booked (--ledger names one)"}
-    account, seen = Account.of(ledger), ledger.preview(entry)
-    after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason, "rule": seen.rule}
-    told = {
-        "Ledger now": account.statement(),
-        "After this": account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}",
-        "Judged by": seen.rule,
-    }
-    return account, after, told
-
-
-def _listed(entry: Entry) -> dict[str, Any]:
-    events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
-    facts = {key: getattr(entry, key) for key in ("purpose", "unit", "neighbours", "schema")}
-    return facts | {"events": events}
-
-
-@dataclass
-class _Counter:
-    """A ledger that tells afterwards whether something was booked."""
-
-    ledger: dp.Ledger
-    releases: list[str] = field(default_factory=list)
-
-    def book(self, entry: Entry) -> str:
-        self.releases.append(self.ledger.book(entry))
-        return self.releases[-1]
-
-
 def release(job: Job, talk: Screen, force: bool) -> None:
     """Fit, keep the result, write the report, show the table.
 
@@ -215,13 +113,17 @@ def release(job: Job, talk: Screen, force: bool) -> None:
     disk.vacant(job.folder / disk.RESULT, force, "name another folder, or give --force to replace the result")
     disk.prepare(job.folder)
     import_module("dpinfer.views.report")  # whatever is wrong with its packages shows before anything is spent
-    counter = None if job.ledger is None else _Counter(job.ledger)
+    counter = None if job.ledger is None else Counter(job.ledger)
+    design, source = job.model.read(job.data.table)
+    job.model.entry(source.n)  # raises what is wrong with it, before anything is said of it
+    if advice := job.advice(design, source.n):
+        talk.note(f"note: {advice}")
     try:
         with talk.work(f"fitting {job.data.name}"):
-            result = job.model.set_params(ledger=counter).fit(job.data.table).result_
+            result = job.model.set_params(ledger=counter).fit_read(design, source).result_
     except BaseException:
         if counter and counter.releases:
-            Screen().note(f"note: the spend was booked as release {counter.releases[0]} before this happened")
+            remark(f"the spend was booked as release {counter.releases[0]} before this happened")
         raise
     _keep(job.folder, result)
     with talk.work("writing the report"):
@@ -253,7 +155,7 @@ def _report(job: Job, result: FitResult) -> list[Path]:
             f"the report cannot be written, but the result is safe in {kept}: make room, then dpinfer report {kept}"
         ) from None
     except Exception:
-        Screen().note(f"note: the result is safe in {kept}")
+        remark(f"the result is safe in {kept}")
         raise
 
 
@@ -270,6 +172,8 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
         "the variance",
         "Written": ", ".join(str(path) for path in paths),
     }
+    if result.warnings():
+        facts = {"Warning": "\n".join(result.warnings())} | facts
     if result.notes():
         facts["Notes"] = "\n".join(result.notes())
     reasons: dict[str, list[str]] = {}
@@ -288,7 +192,9 @@ def _receipt(job: Job, result: FitResult, account: Account | None, paths: list[P
     return {
         **{key: getattr(result.privacy, key) for key in ("booked", "release", "budget", "unit")},
         "question": result.question and result.question.asked,
-        **_numbered(result.model.n, result.model.whom),
+        **numbered(result.model.n, result.model.whom),
+        "usable": result.geometry.records if result.geometry and result.model.whom.whole else None,
+        "warnings": result.warnings(),
         "level": job.level,
         "coefficients": result.table(job.level),
         "intercept_at_0": result.ordinary_intercept(job.level),

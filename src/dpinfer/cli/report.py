@@ -8,7 +8,7 @@ import typer
 import dpinfer as dp
 from dpinfer import disk
 from dpinfer.cli.budget import read_result
-from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.screen import AsJson, Quiet, Screen, sketch
 from dpinfer.errors import InputError
 
 HELP = """Write the report of a saved result again: page, table and picture.  Costs nothing.
@@ -22,6 +22,7 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the files.", metavar="DIR")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    text: Annotated[bool, typer.Option("--text", help="Show the forest plot in letters, and write nothing.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -29,6 +30,10 @@ def report(
     if not 0.5 <= level < 1:
         raise InputError("--level must be a number between 0 and 1, at least 0.5")
     saved, folder, talk = read_result(result), out or result.parent, Screen(quiet, as_json)
+    if text:
+        talk.show(*sketch(saved, level).splitlines())
+        talk.give({"release": saved.privacy.release, "text": dp.plot.forest_text(saved, level)})
+        return
     disk.prepare(folder)
     with talk.work("writing the report"):
         paths = dp.report.write(saved, folder, title=title, level=level)

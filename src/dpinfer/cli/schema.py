@@ -1,5 +1,6 @@
-"""`dpinfer schema`: draft a schema, and check one."""
+"""`dpinfer schema`: draft a schema, and check one; `dpinfer.cli.learn` fills one in."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,15 +12,17 @@ from dpinfer import disk
 from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.data import files
+from dpinfer.data import peek as peeks
 from dpinfer.data.columns import Category, Ids, Number, Outcome, Wanted
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
 from dpinfer.data.response import Response
+from dpinfer.data.schema import READ_NOTHING
 from dpinfer.data.table import misfit, open_table
 from dpinfer.data.unit import Unit
 from dpinfer.errors import InputError
 
-app = typer.Typer(help="What is public about a table: draft it, check it.", rich_markup_mode="rich")
+app = typer.Typer(help="What is public about a table: draft it, learn it, check it.", rich_markup_mode="rich")
 
 
 @app.command()
@@ -27,15 +30,24 @@ def init(
     table: Annotated[Path, typer.Argument(help="A .csv, .parquet or .arrow file.", metavar="TABLE")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the draft goes.")] = Path("schema.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    peek: Annotated[
+        bool, typer.Option("--peek", help="Guess types of a CSV file from its values: not private.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draft a schema from the names and types of the columns.  No value is read: bounds and levels are for you."""
+    """Draft a schema from the names and types of the columns.
+
+    No value is read, unless --peek asks for a guess of the types of a CSV file: bounds and levels are for you.
+    """
     disk.vacant(out, force, "name another file with -o, or give --force to replace it")
-    text = dp.Schema.draft(table)
+    text = dp.Schema.draft(peeks.typed(table) if peek else table)
+    if peek:
+        text = text.replace(READ_NOTHING, f"from the names of the columns and a guess of their types. {_GUESSED}")
     disk.write(out, text.encode())
     talk = Screen(quiet, as_json)
     gaps = text.count('= "?"')
+    talk.show(*([Text(peeks.NOT_PRIVATE, style="bold red")] if peek else []))
     talk.show(
         Text(
             f'Wrote {out}. Replace every "?" ({gaps} of them) by what is known without the table, delete the columns '
@@ -43,7 +55,11 @@ def init(
         ),
         f"  dpinfer schema check {out} --data {table}",
     )
-    talk.give({"path": str(out), "gaps": gaps, "columns": [name for name, _ in files.types(table)]})
+    told = {"path": str(out), "gaps": gaps, "columns": [name for name, _ in files.types(table)]}
+    talk.give(told | ({"not_private": peeks.NOT_PRIVATE} if peek else {}))
+
+
+_GUESSED = f"The guess is from values\n# of the first {peeks.FIRST:,} records, which is NOT PRIVATE: check each type"
 
 
 @app.command()
@@ -51,12 +67,15 @@ def check(
     schema: Annotated[Path, typer.Argument(help="The schema.", metavar="SCHEMA")],
     data: Annotated[Path | None, typer.Option(help="Check names and types of this table as well.")] = None,
     formula: Annotated[str | None, typer.Option(help="Check this formula, and only its columns.")] = None,
+    peek: Annotated[bool, typer.Option("--peek", help="Count the values that do not fit: not private.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read a schema, and tell whether a table and a formula fit it.  Values are never looked at."""
+    """Read a schema, and tell whether a table and a formula fit it.  Without --peek values are never looked at."""
     if not schema.exists():
         raise InputError(f"there is no file {str(schema)!r}: draft one with `dpinfer schema init TABLE -o {schema}`")
+    if peek and data is None:
+        raise InputError("--peek counts values of a table: name it with --data TABLE")
     known = dp.Schema.read(schema)
     whom, own = known.whom, {column.name for column in known.whom.columns}
     columns: list[Wanted] = [column for column in known.columns.values() if column.name not in own]
@@ -73,10 +92,29 @@ def check(
     counts = {"ids": whom.column or None, "rows": whom.rows if whom.many and not whom.weights else None}
     counts |= {"units": whom.number, "weights": whom.weights or None}
     counts |= {"most_weight": whom.most_weight if whom.weights else None}
-    talk.give({"unit": known.unit} | counts | {"digest": known.digest(), "columns": listed, "coefficients": names})
+    told: dict[str, Any] = (
+        {"unit": known.unit} | counts | {"digest": known.digest(), "columns": listed, "coefficients": names}
+    )
+    if peek and not any(faults.values()):
+        told |= {"peek": _peeked(peeks.peek(data, columns), talk)}
+    talk.give(told)
     if any(faults.values()):
         wrong = [fault for fault in faults.values() if fault]
         raise InputError(wrong[0] + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""))
+
+
+def _peeked(found: peeks.Peek, talk: Screen) -> dict[str, Any]:
+    """What does not fit, by columns, on the screen and for a program."""
+    heads = ("Column", "missing", "no level or number", "of these by case", "below low", "above high")
+    rows = [[c.name, *(f"{k:,}" for k in (c.missing, c.unread, c.near, c.below, c.above))] for c in found.columns]
+    usable = f"{found.usable:,} of {found.rows:,} rows have a value that fits, or a substitute, in every column above"
+    broken = f"; broken lines, which count as missing in every column: {found.broken:,}" if found.broken else ""
+    talk.show(
+        "", Text(peeks.NOT_PRIVATE, style="bold red"), "", screen.sheet(heads, rows), "", Text(f"{usable}{broken}.")
+    )  # fmt: skip
+    if any(column.near for column in found.columns):
+        talk.show(Text("By case: large and small letters are told apart. Write levels as they are in the table."))
+    return {"not_private": peeks.NOT_PRIVATE, **asdict(found)}
 
 
 def _rows_of(whom: Unit) -> dict[str, str]:
@@ -134,6 +172,12 @@ def _type(known: "dp.Schema", column: Wanted) -> str:
 
 
 def _facts(known: "dp.Schema", column: Wanted) -> str:
+    if not isinstance(column, Ids) and column.learned:
+        return f"{_stated(known, column)} (learned, release {column.learned[:8]})"
+    return _stated(known, column)
+
+
+def _stated(known: "dp.Schema", column: Wanted) -> str:
     if isinstance(column, Ids):
         return "any"
     if column.name == known.whom.weights:

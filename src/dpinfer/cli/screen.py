@@ -13,7 +13,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+import dpinfer as dp
 from dpinfer import codec
+from dpinfer.data.crew import watching
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
 
@@ -55,12 +57,17 @@ class Screen:
 
     @contextmanager
     def work(self, words: str) -> Iterator[None]:
-        """A sign of life on a terminal while something takes its time."""
+        """A sign of life on a terminal while something takes its time: the step, and how far a pass over rows is."""
         if not self.live:
             yield
             return
-        with _console(stderr=True).status(words):
-            yield
+        with _console(stderr=True).status(words) as status:
+
+            def tell(step: str, done: float) -> None:
+                status.update(f"{words}: {step or 'reading'}, {done:.0%} of a pass over the rows")
+
+            with watching(tell):
+                yield
 
 
 class _Console(Console):
@@ -113,6 +120,12 @@ def _harmless(part: RenderableType, keep: str = "\n") -> RenderableType:
     if not isinstance(part, Text) or text.harmless(part.plain, keep) == part.plain:
         return part
     return Text(text.harmless(part.plain, keep), style=part.style)
+
+
+def sketch(result: FitResult, level: float) -> str:
+    """The forest plot in letters that this terminal has."""
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
+    return dp.plot.forest_text(result, level, max(60, _console().width - 1), ascii=not encoding.startswith("utf"))
 
 
 def coefficients(result: FitResult, level: float) -> Table:

@@ -1,14 +1,16 @@
 """Sources whose blocks are changed one by one, and rows that are kept so that they are made once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
-from dpinfer.data.source import Blocks, Rows, Source
+from dpinfer.data.source import Blocks, Piece, Rows, Source
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block, OfBlock
 from dpinfer.neighbours import Neighbours
 
 Change = Callable[[Block], Block]
+_MANY, _APART = 64, 16  # blocks of which a sample is taken, and how far apart they are
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,9 +54,9 @@ class Mapped(Changed):
 
     @property
     def change(self) -> Change:
-        """The mapped rows, with their weights; on a cluster none has a place that it keeps."""
-        matrix, neighbours, ordered = self.matrix, self.neighbours, isinstance(self.source, Blocks)
-        return lambda block: block.mapped(matrix, neighbours, ordered=ordered)
+        """The mapped rows, with their weights."""
+        matrix, neighbours = self.matrix, self.neighbours
+        return lambda block: block.mapped(matrix, neighbours)
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,3 +86,36 @@ def kept(source: Source) -> Source:
     if not 0 < base.size * source.dim * 8 <= base.room:
         return source
     return base.gathered(source.change if isinstance(source, Changed) else lambda block: block, source.dim)
+
+
+def sample(source: Source) -> Callable[[OfBlock], Array] | None:
+    """The total of a small part of the rows, scaled up, where they are in memory and many.
+
+    It is for a search to begin with, and never released.
+    """
+    if not isinstance(source, Rows) or source.size < _MANY * source.height:
+        return None
+    blocks = -(-source.size // source.height)
+    return lambda of_block: blocks / -(-blocks // _APART) * Every(source).total(of_block)
+
+
+@dataclass(frozen=True, repr=False)
+class Every(Blocks):
+    """Some blocks of rows in memory, all over them."""
+
+    rows: Rows
+
+    @property
+    def n(self) -> int:
+        """Number of records of all blocks."""
+        return self.rows.n
+
+    @property
+    def dim(self) -> int:
+        """Length of a row."""
+        return self.rows.dim
+
+    def pieces(self) -> Iterator[Piece]:
+        """One piece."""
+        blocks = (block for piece in self.rows.pieces() for block in piece.blocks())
+        yield Piece(0, lambda: islice(blocks, 0, None, _APART))

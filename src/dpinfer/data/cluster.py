@@ -7,7 +7,7 @@ additions lost.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Protocol, TypeVar
 
@@ -57,7 +57,12 @@ class Task:
 
     def __call__(self, tables: Iterable[Any]) -> Sum | Fault:
         """The sum over their rows; there must be a table."""
-        return mute(lambda: Sum.of(self.of_block(block) for table in tables for block in self.reader.blocks(table)))
+        return mute(lambda: Sum.of(self.of_block(unplaced(b)) for table in tables for b in self.reader.blocks(table)))
+
+
+def unplaced(block: Block) -> Block:
+    """A block whose rows have no place that they keep: where an engine puts one may depend on the others."""
+    return replace(block, fixed=False)
 
 
 def mute(act: Callable[[], T]) -> T | Fault:
@@ -124,10 +129,13 @@ class Partitions(ABC):
 
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over partitions, in their order, with compensation."""
-        nothing = Sum.of(map(of_block, self._reader.blocks(self._blank)))  # what public facts make fail fails here
-        crew.seen(0.0)
+        nothing = Sum.of(
+            of_block(unplaced(block)) for block in self._reader.blocks(self._blank)
+        )  # what public facts make fail fails here
+        watched = crew.Pass()
+        watched.seen(0.0)
         parts = answered(lambda: self.sums(Task(self._reader, of_block)))
-        crew.seen(1.0)
+        watched.seen(1.0)
         return added(parts, Sum.plus, nothing).value
 
     @abstractmethod

@@ -33,6 +33,7 @@ class Number:
     ``kind`` is "number", "integer" (other values cannot be encoded) or "boolean" (0 and 1).  ``centre`` and ``scale``
     are the constants of ``scale(x)``; an integer with ``levels`` may be a factor.  ``missing`` stands for every value
     that cannot be encoded, on the right of ~; without it, and on the left, such a row counts as the zero row.
+    ``learned`` names the private release that bounds or levels come from; empty where they are stated.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Number:
     levels: tuple[Level, ...] = ()
     reference: Level | None = None
     missing: float | None = None
+    learned: str = ""
 
     def __post_init__(self) -> None:
         require_range(self.name, self.low, self.high)
@@ -76,6 +78,7 @@ class Category:
     description: str = ""
     source: str = ""
     missing: Level | None = None
+    learned: str = ""
 
     def __post_init__(self) -> None:
         for key in ("levels", "reference", "missing"):
@@ -100,6 +103,7 @@ class Outcome:
     low: float | None = None
     high: float | None = None
     unit: str = ""
+    learned: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tidied(self.levels))
@@ -169,22 +173,22 @@ def near(name: Any, known: Iterable[Any]) -> str:
 TODO = "?"
 """What a draft holds where a person has to decide."""
 
-_WORDS = {"type", "description", "source", "missing"}
+_WORDS = {"type", "description", "source", "learned", "missing", "typical"}
 _KEYS = {
     "number": {"low", "high", "unit", "centre", "scale"} | _WORDS,
     "integer": {"low", "high", "unit", "centre", "scale", "levels", "reference"} | _WORDS,
-    "boolean": _WORDS,
+    "boolean": _WORDS - {"learned"},
     "category": {"levels", "reference"} | _WORDS,
     "outcome": {"levels", "low", "high", "unit"} | _WORDS,
 }
-_REMEDIES = BOUND | {
-    "levels": "list the public levels",
-    "type": f"write one of {', '.join(_KEYS)}",
-}
+_REMEDIES = BOUND | {"levels": "list the public levels", "type": f"write one of {', '.join(_KEYS)}"}
+_ORDER = (
+    "low", "high", "unit", "centre", "scale", "levels", "reference", "missing", "description", "source", "learned"
+)  # fmt: skip
 
 
 def column_of(name: str, entry: Any) -> Column:
-    """The column that an entry ``[columns.NAME]`` declares."""
+    """The column that an entry ``[columns.NAME]`` declares; what is ``typical`` of it is read elsewhere."""
     if not name or not isinstance(entry, dict):
         raise fault(name, "", "a column is a table with a name: write [columns.NAME] and its keys below")
     for key, value in entry.items():
@@ -266,24 +270,22 @@ def _outcome(given: _Given) -> Outcome:
         raise fault(given.name, "missing", "an outcome has no substitute: a row without one counts as the zero row")
     bounds: dict[str, Any] = {key: given.number(key) for key in ("low", "high") if key in given}
     if not bounds and "levels" not in given:
-        raise fault(
-            given.name, "", "levels is missing: list two public levels, or add low and high of a numeric outcome"
-        )
+        raise fault(given.name, "", "levels is missing: list two public levels, or add low and high of a number")
     levels = given.levels() if "levels" in given else ()
     return Outcome(given.name, levels, **_words(given), **bounds, unit=given.text("unit"))
 
 
 def _words(given: _Given) -> dict[str, Any]:
-    return {"description": given.text("description"), "source": given.text("source")}
+    return {key: given.text(key) for key in ("description", "source", "learned")}
 
 
 def entry_of(column: Column) -> dict[str, Any]:
     """The inverse of `column_of`: what is at its default is left out."""
     kind = column.kind if isinstance(column, Number) else type(column).__name__.lower()
     entry: dict[str, Any] = {"type": kind}
-    for key in ("low", "high", "unit", "centre", "scale", "levels", "reference", "missing", "description", "source"):
+    for key in _ORDER:
         value = getattr(column, key, None)
-        absent = value is None or value == () or (value == "" and key in ("unit", "description", "source"))
+        absent = value is None or value == () or (value == "" and key in ("unit", "description", "source", "learned"))
         if key in _KEYS[kind] and not absent:
             entry[key] = _plain(value, key, kind)
     return entry

@@ -14,8 +14,6 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from threadpoolctl import ThreadpoolController
-
 from dpinfer.errors import InputError
 
 T = TypeVar("T")
@@ -23,6 +21,7 @@ R = TypeVar("R")
 Watch = Callable[[str, float], None]
 
 _AHEAD = 3  # tasks a worker that wait or are done, at most
+_MARKS = 20  # of a pass, at which whoever watches is told
 
 _crew: ContextVar["_Crew | None"] = ContextVar("crew", default=None)
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
@@ -57,7 +56,10 @@ def one_thread() -> AbstractContextManager[None]:
 
 @contextmanager
 def watching(watch: Watch) -> Iterator[None]:
-    """Inside, ``watch`` is told the step of a fit and which part of a pass over the rows is done."""
+    """Inside, ``watch`` is told the step of a fit and which part of a pass over the rows is done.
+
+    How many passes a search makes depends on the data: what is told is for the holder of the data alone.
+    """
     token = _watch.set(watch)
     try:
         yield
@@ -75,11 +77,19 @@ def step(name: str) -> Iterator[None]:
         _step.reset(token)
 
 
-def seen(done: float) -> None:
-    """Tell whoever watches which part of a pass is done."""
-    watch = _watch.get()
-    if watch is not None:
-        watch(_step.get(), min(done, 1.0))
+class Pass:
+    """One pass over the rows, for whoever watches: told at fixed marks, so that their number tells nothing."""
+
+    def __init__(self) -> None:
+        self._watch, self._last = _watch.get(), -1
+
+    def seen(self, done: float) -> None:
+        """So much of the pass is done."""
+        mark = int(min(max(done, 0.0), 1.0) * _MARKS)
+        if self._watch is not None and mark > self._last:
+            for passed in range(self._last + 1, mark + 1):
+                self._watch(_step.get(), passed / _MARKS)
+            self._last = mark
 
 
 def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
@@ -153,5 +163,7 @@ def _limit() -> AbstractContextManager[Any]:
 
 
 @lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415  (loads ctypes)
+
     return ThreadpoolController()

@@ -24,7 +24,7 @@ from dpinfer.maths.moments import Columns
 from dpinfer.maths.rounding import shrunk
 
 INTERCEPT = "(Intercept)"
-_CACHED = 2**14  # numbers in a tile
+_CACHED = 2**16  # numbers in a tile: as many as in a block
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,8 @@ def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, b
     low, high = number.low, number.high
     require_spread(number, "drop it from the formula, or change its bounds in the schema")
     if intercept and not block.factors:
-        return low, high, (low + high) / 2, (high - low) / 2, False
+        middle = (low + high) / 2
+        return low, high, middle, max(high - middle, middle - low), False  # so that no rounding takes a value beyond 1
     largest = max(abs(low), abs(high))
     if block.factors:  # a row of another level holds 0
         low, high = min(low, 0.0), max(high, 0.0)

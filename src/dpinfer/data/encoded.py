@@ -101,6 +101,7 @@ class Encoded(Blocks):
 def in_memory(raw: Raw, encoding: Encoding) -> Blocks:
     """Records that are in memory already."""
     n = len(raw.values)
+    most_records(n)
     if encoding.unit.many:
         return Rows(encoding.block(raw), encoding.unit.number)
 

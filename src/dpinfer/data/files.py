@@ -6,41 +6,21 @@ columns, never of a value.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from glob import glob, has_magic
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from dpinfer.data import formats, texts
 from dpinfer.data.columns import Category, Outcome, Wanted, near
+from dpinfer.data.members import Member, members_of, told_by_folders, with_told
 from dpinfer.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_KINDS = {
-    ".csv": "CSV",
-    ".csv.gz": "CSV",
-    ".parquet": "Parquet",
-    ".arrow": "Arrow",
-    ".feather": "Arrow",
-    ".ipc": "Arrow",
-}
-_ROWS = 2**15  # decoded at once
-_BUFFER = 2**20  # bytes of a column that are read at once
-_NOTHING = "__HIVE_DEFAULT_PARTITION__"  # what writers call a folder of missing values
-
-
-@dataclass(frozen=True)
-class Member:
-    """One file of a table, its kind, and the columns that its folders tell, each with a text or nothing."""
-
-    path: Path
-    kind: str
-    keys: tuple[tuple[str, str | None], ...] = ()
+_CELLS = 2**20  # decoded at once
+_BUFFER = 2**18  # bytes of a column that are read at once
 
 
 def is_path(native: Any) -> bool:
@@ -52,17 +32,16 @@ def read(path: str | PathLike[str], columns: Sequence[Wanted]) -> "pa.Table":
     """The given columns, with all rows."""
     import pyarrow as pa  # noqa: PLC0415  (heavy: loaded when a file is read)
 
-    found = list(tables(path, columns))
-    return pa.concat_tables(found, promote_options="permissive") if found else blank(path, columns)
+    return pa.concat_tables([blank(path, columns), *tables(path, columns)])
 
 
 def tables(path: str | PathLike[str], columns: Sequence[Wanted]) -> Iterator["pa.Table"]:
-    """The given columns, some rows after the other."""
-    members = _named(path, columns)
-    whole = _whole(members)
+    """The given columns, some rows after the other, all of them of the types of `blank`."""
+    members, schema = _named(path, columns), blank(path, columns).schema
+    whole = told_by_folders(members)
     for member in members:
         found = _tables(member, columns, whole)
-        while (part := _checked(member, partial(next, found, None))) is not None:
+        while (part := _checked(member, partial(_next, found, schema))) is not None:
             yield part
 
 
@@ -76,29 +55,65 @@ def pieces(path: str | PathLike[str], columns: Sequence[Wanted], size: int) -> I
         left.append(table)
         rows += len(table)
         while rows >= size:
-            whole = pa.concat_tables(left, promote_options="permissive")
+            whole = pa.concat_tables(left)
             yield whole.slice(0, size)
             left, rows = [whole.slice(size)], rows - size
     if rows:
-        yield pa.concat_tables(left, promote_options="permissive")
+        yield pa.concat_tables(left)
 
 
 def blank(path: str | PathLike[str], columns: Sequence[Wanted]) -> "pa.Table":
-    """The given columns as `read` types them, without their rows; all files must agree."""
+    """The given columns as `read` types them, without their rows.
+
+    All files must agree; one that has nothing but missing values in a column fits all others.  Texts that are levels
+    come as codes.
+    """
     import pyarrow as pa  # noqa: PLC0415
 
-    members, names = _named(path, columns), [column.name for column in columns]
-    whole = _whole(members)
-    found = [_checked(member, partial(_no_rows, member, columns, whole)) for member in members]
-    for member, other in zip(members, found, strict=True):
-        for name in names:
-            kinds = [_plain(table.schema.field(name).type) for table in (found[0], other)]
-            if kinds[0] != kinds[1] and pa.null() not in kinds:
+    members = _named(path, columns)
+    whole, coded, fields = told_by_folders(members), _coded(columns), []
+    found = [_checked(member, partial(_no_rows, member, columns, whole)).schema for member in members]
+    for name in dict.fromkeys(column.name for column in columns):
+        kinds = [(_plain(schema.field(name).type), member) for schema, member in zip(found, members, strict=True)]
+        kind, first = next((pair for pair in kinds if not pa.types.is_null(pair[0])), kinds[0])
+        for other, member in kinds:
+            if other != kind and not pa.types.is_null(other):
                 raise InputError(
-                    f"column {name!r} is {kinds[0]} in {members[0].path.name!r} and {kinds[1]} in "
-                    f"{member.path.name!r}: write all files with the same types"
+                    f"column {name!r} is {kind} in {first.path.name!r} and {other} in {member.path.name!r}: write all "
+                    "files with the same types"
                 )
-    return found[0].select(names)
+        text = pa.types.is_large_string(kind) and name in coded
+        fields.append(pa.field(name, pa.dictionary(pa.int32(), pa.string()) if text else kind))
+    return pa.schema(fields).empty_table()
+
+
+def _coded(columns: Sequence[Wanted]) -> list[str]:
+    """The columns whose texts are levels."""
+    return [c.name for c in columns if isinstance(c, Category | Outcome) and isinstance((*c.levels, 0)[0], str)]
+
+
+def _next(found: Iterator["pa.Table"], schema: "pa.Schema") -> "pa.Table | None":
+    import pyarrow as pa  # noqa: PLC0415
+
+    table = next(found, None)
+    if table is None:
+        return None
+    return pa.table([_as(table[field.name], field.type) for field in schema], schema=schema)
+
+
+def _as(cells: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
+    """Cells with values, or with codes of 32 bits, whichever is asked for."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if cells.type == kind:
+        return cells
+    if pa.types.is_null(cells.type):
+        return pa.chunked_array([pa.nulls(len(cells), kind)])
+    if not pa.types.is_dictionary(kind):
+        return cells.cast(kind)
+    coded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
+    chunks = [(chunk.indices.cast(pa.int32()), chunk.dictionary.cast(kind.value_type)) for chunk in coded.chunks]
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(*chunk) for chunk in chunks], kind)
 
 
 def count(path: str | PathLike[str], columns: Sequence[Wanted]) -> int:
@@ -108,8 +123,8 @@ def count(path: str | PathLike[str], columns: Sequence[Wanted]) -> int:
 
 def types(path: str | PathLike[str]) -> list[tuple[str, Any]]:
     """Names of the columns of a table with their Arrow types, or None in a CSV file, which has none."""
-    members = _members(path)
-    return _types(members[0]) + [(name, values.type) for name, values in _whole(members).items()]
+    members = members_of(path)
+    return _types(members[0]) + [(name, values.type) for name, values in told_by_folders(members).items()]
 
 
 def require(name: str, names: Sequence[str], owner: str) -> None:
@@ -129,7 +144,7 @@ def _types(member: Member) -> list[tuple[str, Any]]:
 
 def _named(path: str | PathLike[str], columns: Sequence[Wanted]) -> list[Member]:
     """Files that all have the columns."""
-    members = _members(path)
+    members = members_of(path)
     for member in members:
         names = [name for name, _ in _types(member)] + [key for key, _ in member.keys]
         owner = f"the file {member.path.name!r}"
@@ -138,65 +153,6 @@ def _named(path: str | PathLike[str], columns: Sequence[Wanted]) -> list[Member]
         for column in columns:
             require(column.name, names, owner)
     return members
-
-
-def _members(path: str | PathLike[str]) -> list[Member]:
-    """The files of a table, in the order of their names."""
-    path = Path(path)
-    try:
-        folder, there = path.is_dir(), path.is_file()
-    except (OSError, ValueError):
-        folder, there = False, False
-    if folder:
-        inside = sorted(file for file in path.rglob("*") if _visible(file.relative_to(path)) and _kind(file))
-        return _alike([_member(file, path) for file in inside if file.is_file()], f"the folder {str(path)!r}")
-    if not there and has_magic(str(path)):
-        found = sorted(map(Path, glob(str(path), recursive=True)))
-        members = [_member(file, Path(path.anchor)) for file in found if file.is_file() and _kind(file)]
-        return _alike(members, f"the pattern {str(path)!r}")
-    if not _kind(path):
-        raise formats.refusal(path.name, _KINDS)
-    if not there:
-        raise InputError(f"there is no file {str(path)!r}: check the path")
-    return [Member(path, _kind(path))]
-
-
-def _member(file: Path, root: Path) -> Member:
-    folders = file.relative_to(root).parts[:-1] if file.is_relative_to(root) else file.parts[:-1]
-    keys = [part.partition("=") for part in folders if "=" in part]
-    told = tuple((unquote(key), None if value == _NOTHING else unquote(value)) for key, _, value in keys)
-    return Member(file, _kind(file), told)
-
-
-def _alike(members: list[Member], owner: str) -> list[Member]:
-    """Files of one kind, whose folders tell the same columns."""
-    if not members:
-        raise InputError(f"{owner} holds no file that is read: {', '.join(_KINDS)}")
-    if len({member.kind for member in members}) > 1:
-        raise InputError(f"{owner} holds files of different kinds: name one kind, such as *.parquet")
-    if len({tuple(key for key, _ in member.keys) for member in members}) > 1:
-        raise InputError(f"{owner} has folders such as key=value, but not the same ones for all files")
-    return members
-
-
-def _visible(path: Path) -> bool:
-    return not any(part.startswith((".", "_")) for part in path.parts)
-
-
-def _kind(path: Path) -> str:
-    return next((kind for end, kind in _KINDS.items() if path.name.lower().endswith(end)), "")
-
-
-def _whole(members: list[Member]) -> dict[str, "pa.Array"]:
-    """The columns that folders tell, one value a file: integers if all are, else texts."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    found = {}
-    for j, (key, _) in enumerate(members[0].keys):
-        told = [member.keys[j][1] for member in members]
-        whole = all(text is None or text.removeprefix("-").isdecimal() for text in told)
-        found[key] = pa.array([None if t is None else int(t) for t in told], pa.int64()) if whole else pa.array(told)
-    return found
 
 
 def _checked(member: Member, act: Callable[[], Any]) -> Any:
@@ -213,7 +169,7 @@ def _checked(member: Member, act: Callable[[], Any]) -> Any:
 def _tables(member: Member, columns: Sequence[Wanted], whole: dict[str, "pa.Array"]) -> Iterator["pa.Table"]:
     own = [column for column in columns if column.name not in whole]
     for table in _own_tables(member, own):
-        yield _with_keys(table, member, whole).select([column.name for column in columns])
+        yield with_told(table, member, whole).select([column.name for column in columns])
 
 
 def _own_tables(member: Member, columns: Sequence[Wanted]) -> Iterator["pa.Table"]:
@@ -224,36 +180,28 @@ def _own_tables(member: Member, columns: Sequence[Wanted]) -> Iterator["pa.Table
     if member.kind == "CSV":
         yield from texts.tables(member.path, columns)
     elif member.kind == "Parquet":
-        coded = [c.name for c in columns if isinstance(c, Category | Outcome) and isinstance((*c.levels, 0)[0], str)]
-        with pq.ParquetFile(member.path, read_dictionary=coded, buffer_size=_BUFFER, pre_buffer=False) as file:
-            for batch in file.iter_batches(_ROWS, columns=names):
+        with pq.ParquetFile(
+            member.path, read_dictionary=_coded(columns), buffer_size=_BUFFER, pre_buffer=False
+        ) as file:
+            for batch in file.iter_batches(max(1024, _CELLS // max(len(names), 32)), columns=names):
                 yield pa.table(batch).select(names) if names else pa.table(batch)
     else:
         for batch in _batches(member.path, names):
             yield pa.table(batch).select(names)
 
 
-def _with_keys(table: "pa.Table", member: Member, whole: dict[str, "pa.Array"]) -> "pa.Table":
-    import pyarrow as pa  # noqa: PLC0415
-
-    for name, values in whole.items():
-        told = dict(member.keys)[name]
-        scalar = pa.scalar(told if told is None or pa.types.is_string(values.type) else int(told), values.type)
-        table = table.append_column(name, pa.repeat(scalar, len(table)))
-    return table
-
-
 def _no_rows(member: Member, columns: Sequence[Wanted], whole: dict[str, "pa.Array"]) -> "pa.Table":
     own = [column for column in columns if column.name not in whole]
     table = texts.no_rows(own) if member.kind == "CSV" else _schema(member).empty_table()
-    return _with_keys(table, member, whole)
+    return with_told(table, member, whole)
 
 
 def _plain(kind: "pa.DataType") -> "pa.DataType":
-    """The type of the values where a column is stored as codes."""
+    """The type of the values where a column is stored as codes; texts of any kind have one type."""
     import pyarrow as pa  # noqa: PLC0415
 
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.large_string() if str(kind) in ("string", "large_string", "string_view") else kind
 
 
 def _schema(member: Member) -> Any:

@@ -5,13 +5,15 @@ folder of their own, which nobody else may enter, and are gone when the source i
 """
 
 import os
+import shutil
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,8 +48,9 @@ class Parts:
     """Rows of a table in temporary files, by their ids."""
 
     def __init__(self, tables: Iterable["pa.Table"], ids: str, number: int) -> None:
-        self._folder = TemporaryDirectory(prefix="dpinfer-")
-        self.paths = [Path(self._folder.name) / str(j) for j in range(number)]
+        folder = Path(mkdtemp(prefix="dpinfer-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.paths = [folder / str(j) for j in range(number)]
         try:
             self._write(tables, ids)
         except InputError:
@@ -75,7 +78,6 @@ class Parts:
         with ExitStack() as opened:
             writers: list[Any] = []
             for table in tables:
-                table = _decoded(table)  # noqa: PLW2901
                 if not writers:
                     files = [opened.enter_context(pa.OSFile(str(path), "wb")) for path in self.paths]
                     writers = [opened.enter_context(pa.ipc.new_stream(file, table.schema)) for file in files]
@@ -85,16 +87,6 @@ class Parts:
                 for writer, start, end in zip(writers, np.append(0, ends[:-1]), ends, strict=True):
                     if start < end:
                         writer.write_table(sorted_.slice(start, end - start))
-
-
-def _decoded(table: "pa.Table") -> "pa.Table":
-    """The table with values instead of codes: each batch of a file may have codes of its own."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    for j, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(j, field.name, table.column(j).cast(field.type.value_type))
-    return table
 
 
 def hashed(ids: "pa.ChunkedArray", key: str) -> Indices:
@@ -116,20 +108,23 @@ def hashed(ids: "pa.ChunkedArray", key: str) -> Indices:
 
 
 def _text(ids: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Texts, bytes, dates and decimals as something that has a hash."""
+    """Texts, bytes, dates and decimals as something that has a hash; bytes of a text need not be UTF-8."""
     import pyarrow as pa  # noqa: PLC0415
 
     if pa.types.is_temporal(ids.type):
         return ids.cast(pa.int32() if ids.type.bit_width == 32 else pa.int64()).cast(pa.string())
     if pa.types.is_decimal(ids.type) or pa.types.is_null(ids.type):
         return ids.cast(pa.string())
-    views = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-    return ids.cast(views[str(ids.type)]) if str(ids.type) in views else ids
+    return ids.cast(pa.large_binary())
 
 
 @dataclass(frozen=True, repr=False)
 class Parted(Blocks):
-    """Units of which each lies in one part; ``raw`` makes records of its table."""
+    """Units of which each lies in one part; ``raw`` makes records of its table.
+
+    Guarantee [units_in_parts]: all rows of a unit are in one part, wherever they stood, so totals are those of the rows
+    in memory, up to the order of the units.
+    """
 
     units: int
     encoding: Encoding
@@ -155,6 +150,13 @@ class Parted(Blocks):
     def room(self) -> float:
         """None: what is here does not fit the memory."""
         return 0.0
+
+    def gathered(self, changed: Callable[[Block], Block], dim: int) -> Rows:  # noqa: ARG002
+        """Refused."""
+        raise InputError(
+            "there are too many rows of units for memory here: raise DPINFER_MEMORY, a number of megabytes, or take a "
+            "part of the units"
+        )
 
     def pieces(self) -> Iterator[Piece]:
         """One a part."""

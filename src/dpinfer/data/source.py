@@ -23,7 +23,7 @@ from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
 from dpinfer.maths.sums import Block, OfBlock, Sum, clip_rows
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
-_PIECE = 2**15  # rows that one worker takes at once, about
+_PIECE = 16  # blocks that one worker takes at once
 
 
 class Source(Protocol):
@@ -91,8 +91,8 @@ class Blocks(ABC):
 
     @property
     def piece_size(self) -> int:
-        """Rows of a piece: a whole number of blocks."""
-        return self.height * max(1, _PIECE // self.height)
+        """Rows of a piece: a fixed number of blocks, so that sums are the same wherever the rows are."""
+        return self.height * _PIECE
 
     @property
     def room(self) -> float:
@@ -100,17 +100,22 @@ class Blocks(ABC):
         return np.inf
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over blocks, in a fixed order, with compensation."""
+        """The sum over blocks, in a fixed order, with compensation.
+
+        Guarantee [same_totals]: the same rows in the same order give the same bits, from memory or files of any kind,
+        kept or read anew, on any number of cores.
+        """
 
         def part(piece: Piece) -> tuple[int, Sum]:
             with np.errstate(all="ignore"):  # a warning would tell of a value
                 return piece.start, Sum.of(map(of_block, piece.blocks()))
 
         total: Sum | None = None
+        watched = crew.Pass()
         for start, found in crew.in_order(part, self.pieces()):
-            crew.seen(start / max(self.size, 1))
+            watched.seen(start / max(self.size, 1))
             total = found if total is None else total.plus(found)
-        crew.seen(1.0)
+        watched.seen(1.0)
         assert total is not None
         return total.value
 

@@ -114,14 +114,29 @@ def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
     """
     text = isinstance(levels[0], str)
     if text or values.dtype.kind == "O":
-        found, plain = {tidied(level): j for j, level in enumerate(levels)}, TEXTS if text else NUMBERS | BOOLEANS
-        cells = values.astype(object).flat
-        each = [found.get(tidied(cell), len(levels)) if type(cell) in plain else len(levels) for cell in cells]
+        found, plain = _Places({tidied(level): j for j, level in enumerate(levels)}), NUMBERS | BOOLEANS
+        cells = values.astype(object, copy=False).flat
+        if text:
+            each = [found[cell] if type(cell) in TEXTS else len(levels) for cell in cells]
+        else:
+            each = [found.get(cell, len(levels)) if type(cell) in plain else len(levels) for cell in cells]
         return np.array(each, dtype=np.intp).reshape(values.shape)
     codes = np.full(values.shape, len(levels))
     for j, level in enumerate(levels):
         codes[values == level] = j
     return codes
+
+
+class _Places(dict[Any, int]):
+    """The place of a text among levels; what a text is like once tidied is found out once."""
+
+    def __init__(self, levels: dict[Any, int]) -> None:
+        super().__init__(levels)
+        self._levels = levels
+
+    def __missing__(self, text: str) -> int:
+        self[text] = self._levels.get(tidied(text), len(self._levels))
+        return self[text]
 
 
 def kind_of(cells: Cells) -> str:
@@ -244,16 +259,25 @@ def _text_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | Non
         return None
     if "string" not in str(getattr(arrow, "value_type", "string")):  # Arrow's dictionaries hold anything
         return None
-    as_it_is = column.dtype == nw.String and str(arrow) != "string_view"  # which Arrow does not compare
-    texts = column if as_it_is else column.cast(nw.String)
     if getattr(getattr(native, "dtype", None), "storage", "") == "python":  # may hold what Arrow cannot
         return match(objects(native.to_list()), levels)
-    stored = texts.to_native() if hasattr(texts.to_native(), "dictionary_encode") else texts.to_arrow()
-    coded = stored.dictionary_encode()
-    coded = coded.combine_chunks() if hasattr(coded, "chunks") else coded
+    coded = _coded(column, arrow)
     known = [text.decode(errors="surrogateescape") for text in coded.dictionary.cast("large_binary").to_pylist()]
     places = np.append(match(objects(known), levels), len(levels))
     return np.asarray(places[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+
+
+def _coded(column: nw.Series[Any], arrow: Any) -> Any:
+    """A column of texts as Arrow's codes and their dictionary."""
+    native = column.to_native()
+    if hasattr(native, "unify_dictionaries") and hasattr(arrow, "value_type"):
+        coded = native.unify_dictionaries()
+    else:
+        as_it_is = column.dtype == nw.String and str(arrow) != "string_view"  # which Arrow does not compare
+        texts = column if as_it_is else column.cast(nw.String)
+        stored = texts.to_native() if hasattr(texts.to_native(), "dictionary_encode") else texts.to_arrow()
+        coded = stored.dictionary_encode()
+    return coded.combine_chunks() if hasattr(coded, "chunks") else coded
 
 
 def type_of(column: nw.Series[Any]) -> nw.dtypes.DType:

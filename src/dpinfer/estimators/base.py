@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from dpinfer.data import reading
 from dpinfer.data import table as tables
 from dpinfer.data.columns import Level, Number
 from dpinfer.data.design import Design, Scale
@@ -96,7 +97,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         -------
         The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and ``penalty_``.
         """
-        design, source = self.read(X, y, units, weights)
+        return self.fit_read(*self.read(X, y, units, weights))
+
+    def fit_read(self, design: Design, source: Pending) -> Self:
+        """Fit what `read` gave."""
         recipe = self.recipe(design, source.n)
         self.result_ = fit(recipe, source, self._subject(design), self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
@@ -182,8 +186,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             None if weights is None else self._weights(weights, n),
         )
         design = replace(design, unit=unit) if unit.columns else design
-        source = in_memory(raw, Encoding(design, self.kind))
-        return design, Pending(source.n, lambda: source)
+        number = n if raw.ids is None else int(raw.ids.max(initial=-1)) + 1
+        return design, Pending(number, lambda: in_memory(raw, Encoding(design, self.kind)))
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
         """What arrays of ids and weights declare."""
@@ -219,7 +223,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         response, self.terms_ = parse(self.formula, self.schema)
         assert self.schema is not None
         unit, counted = self.schema.whom, not self._number_is_private
-        design, source = tables.read(X, response, self.terms_, self.kind, unit, counted=counted)
+        design, source = reading.read(X, response, self.terms_, self.kind, unit, counted=counted)
         self._declare(response)
         self.n_features_in_ = len(self.terms_)
         return design, source

@@ -21,8 +21,11 @@ from dpinfer.maths.check import check_loss
 from dpinfer.maths.losses import Logistic, Loss, kind
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Book
-from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.result.result import FitResult
+from dpinfer.result.statements import ADD_DELTA, WITHOUT_NOISE, unasked
+
+WITH_PENALTY = ("penalised", "unpenalised")
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,35 @@ def choose(design: Design, options: Options) -> Recipe:
     target = _usual(design, options) if options.target is None else options.target
     if isinstance(options.plan, GeometryPlan) or target in TARGETS:
         return _weighted(design, options, target)
-    if target not in ("penalised", "unpenalised"):
-        known = ", ".join(f"'{name}'" for name in (*TARGETS, "penalised", "unpenalised"))
-        raise InputError(f"target must be one of {known}, not {target!r}")
+    if target not in WITH_PENALTY:
+        raise _no_target(target)
     if options.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
         raise InputError(
-            f"neighbours='add-remove' keeps the number of records private, and the target {target!r} needs it: use "
-            "target='weighted' of logistic regression, least squares, or neighbours='replace'"
+            f"the neighbours add-remove keep the number of records private, and the target {target!r} needs it: use "
+            "logistic regression with a delta or rho, target 'weighted', least squares, or the neighbours replace"
         )
-    return Penalised(design, options.loss, _plan(options.budget, options.plan), target, options.penalty)
+    plan = _plan(options.budget, options.plan)
+    return Penalised(design, options.loss, plan, target, options.penalty, _instead(design, options))
+
+
+def _no_target(target: object) -> InputError:
+    """All targets there are, with the models that have them."""
+    free, penalised, squares = (" or ".join(map(repr, some)) for some in (TARGETS, WITH_PENALTY, OF_SQUARES))
+    return InputError(
+        f"there is no target {target!r}: logistic regression has {free}, without a penalty, and {penalised}, as other "
+        f"models with a penalty have; least squares has {squares}"
+    )
+
+
+def _instead(design: Design, options: Options) -> str:
+    """What to say of a penalty that nobody asked for: it changes the estimand, why it is there, how to avoid it."""
+    if not isinstance(options.loss, Logistic) or (options.target, options.plan, options.penalty) != (None, None, None):
+        return ""
+    if not design.intercept:
+        return unasked("an intercept", "keep the intercept: drop the -1 or 0 from the formula")
+    if isinstance(options.budget, PureDP):
+        return unasked("a delta", ADD_DELTA)
+    return unasked("noise", WITHOUT_NOISE) if isinstance(options.budget, NoPrivacy) else ""
 
 
 def _usual(design: Design, options: Options) -> str:
@@ -84,9 +107,11 @@ def _linear(design: Design, options: Options, tail: str) -> Linear:
         raise BudgetError("least squares takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a LinearPlan")
     else:
         target = OF_SQUARES[0] if options.target is None else options.target
+        if target not in OF_SQUARES:
+            raise _no_target(target)
         plan = LinearPlan(of_squares(options.budget), target, tail, _notion(design, options))
     if options.penalty is not None:
-        raise InputError("least squares has no penalty: leave out penalty=")
+        raise InputError("least squares has no penalty: leave it out")
     if not design.intercept:
         raise InputError("least squares needs an intercept: drop the -1 or 0 from the formula")
     return Linear(design, plan)
@@ -96,7 +121,9 @@ def _of_units(design: Design, options: Options) -> None:
     """Neighbours, asked for or in a plan, must be those of the unit that is protected."""
     for code in (options.neighbours, getattr(options.plan, "neighbours", None)):
         if code is not None and Neighbours.of(code).units and not design.unit.many:
-            raise InputError(f"neighbours={str(code)!r} needs ids: give fit the units=, or the schema a [unit] column")
+            raise InputError(
+                f"the neighbours {code!s} need ids: give the schema a [unit] with a column, or arrays their units"
+            )
     planned = getattr(options.plan, "neighbours", None)
     if design.unit.many and planned is not None and not Neighbours(planned).units:
         raise InputError("the plan protects one row and the data have ids: give it neighbours='replace-unit'")
@@ -119,17 +146,20 @@ def _weighted(design: Design, options: Options, target: str) -> Weighted:
     plan = options.plan
     if not isinstance(options.loss, Logistic):
         raise InputError(
-            "the targets 'weighted' and 'unweighted' are for logistic regression only: use budget= or a Plan as plan=, "
-            "and target='penalised' or 'unpenalised'"
+            "the targets 'weighted' and 'unweighted' are for logistic regression only: ask for 'penalised' or "
+            "'unpenalised', with a budget or a Plan"
         )
     if isinstance(plan, GeometryPlan):
         _alone(plan, options)
     elif plan is not None or options.budget is None:
-        raise BudgetError(f"target={target!r} takes budget=, or a GeometryPlan as plan=")
+        raise BudgetError(
+            f"the target {target!r} takes a budget, or a GeometryPlan, and no other plan, mechanism or shares: leave "
+            "these out"
+        )
     else:
         plan = GeometryPlan(spendable(options.budget), target, _notion(design, options))
     if options.penalty is not None:
-        raise InputError(f"the target {plan.target!r} has no penalty: leave out penalty=")
+        raise InputError(f"the target {plan.target!r} has no penalty: leave it out")
     if not design.intercept:
         raise InputError(f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula")
     return Weighted(design, plan)

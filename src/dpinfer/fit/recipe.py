@@ -69,7 +69,7 @@ def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
     """
     require_promise(recipe.budget)
     if n < 1 and recipe.neighbours.counted:
-        raise InputError("a fit needs at least one record, unless neighbours='add-remove' keeps their number private")
+        raise InputError("a fit needs at least one record, unless the neighbours add-remove keep their number private")
     return Entry(subject.purpose, subject.unit, recipe.releases(n), recipe.neighbours, subject.schema)
 
 

@@ -38,7 +38,10 @@ class CappedLogistic:
 
     def slope(self, z: Array) -> Array:
         """-min(1, S(-z)/c) up to L, -exp(-z) above."""
-        return self.slope_and_curvature(z)[0]
+        odds = np.exp(-np.maximum(z, -EDGE))
+        steep = odds / (CAP * (1 + odds))
+        np.copyto(steep, odds, where=z > EDGE)
+        return -np.minimum(steep, 1.0)
 
     def curvature(self, z: Array) -> Array:
         """0 below -L, S(z) S(-z)/c in the middle, exp(-z) above."""
@@ -46,7 +49,10 @@ class CappedLogistic:
 
     def slope_and_curvature(self, z: Array) -> tuple[Array, Array]:
         """Both from one exponential."""
-        odds = np.exp(-np.clip(z, -EDGE, None))
-        steep = np.where(z > EDGE, odds, odds / (CAP * (1 + odds)))
-        bend = np.where(z > EDGE, odds, steep * (1 - CAP * steep))
-        return -np.minimum(steep, 1.0), np.where(z < -EDGE, 0.0, bend)
+        odds, far = np.exp(-np.maximum(z, -EDGE)), z > EDGE
+        steep = odds / (CAP * (1 + odds))
+        bend = steep * (1 - CAP * steep)
+        for part in (steep, bend):
+            np.copyto(part, odds, where=far)
+        np.copyto(bend, 0.0, where=z < -EDGE)
+        return -np.minimum(steep, 1.0), bend

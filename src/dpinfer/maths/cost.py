@@ -195,7 +195,7 @@ class PerturbedObjective:
         if gap(high) <= 0 or gap(low) >= 0:  # they do not meet
             best = math.exp(high if gap(high) <= 0 else low)
         else:
-            best = math.exp(_root(gap, low, high, 1e-9))
+            best = math.exp(_root(gap, low, high, 1e-12))
         return max(self.growing(best), self.falling(best))
 
     def excess(self, rho: float) -> float:
@@ -264,17 +264,18 @@ def _profile(a: Array, scale: float, signs: int) -> Array:
 
 def _smallest(release: Callable[[float], PerturbedObjective], rho: float) -> float:
     """The smallest scale, up to rounding, whose release costs at most ρ; infinite if no scale is large enough."""
-    least = math.sqrt(2 / rho)
-    if release(least).excess(rho) < 0:
-        return least
-    most = 2 * least
+    least, most = math.sqrt(2 / rho), 2 * math.sqrt(2 / rho)
     while release(most).excess(rho) > 0:
         most *= 16
         if most > _HUGE * least:
             return math.inf
-    low = math.log(least * (1 + 1e-12))
-    found = _root(lambda log_scale: release(math.exp(log_scale)).excess(rho), low, math.log(most), 1e-8)
-    step = 1e-8
+
+    def excess(log_scale: float) -> float:
+        return release(math.exp(log_scale)).excess(rho)
+
+    found, step = math.log(least), 1e-12
+    if excess(found) > 0:
+        found = _root(excess, found, math.log(most), 1e-12)
     while release(math.exp(found)).cost() > rho:
         found, step = found + step, 2 * step
     return math.exp(found)

@@ -27,17 +27,34 @@ _SHAPES = 0.4, 2.2  # of a Weibull tail
 _GRID = 400
 
 
-def histogram(edges: Array, neighbours: Neighbours) -> BoundedSum:
+@dataclass(frozen=True)
+class Counts(BoundedSum):
+    """A histogram, and the most that the sizes of the changes of its counts add up to between neighbours."""
+
+    added: float
+
+
+@dataclass(frozen=True, repr=False)
+class Tally:
+    """The levels that occur in a column, how many units have each, and how far these counts move between neighbours."""
+
+    levels: tuple[str, ...]
+    counts: Array
+    bound: float
+
+
+def histogram(edges: Array, neighbours: Neighbours) -> Counts:
     """Counts of outcomes between inner edges; what lies beyond goes to the end bins, a zero row to none.
 
-    Guarantee [histogram_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1 (add-remove).
+    Guarantee [histogram_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1 (add-remove), and
+    the changes of its counts add up to at most 2 or 1.
     """
 
     def of_block(block: Block) -> Array:
         present = np.where(block.rows[:, 0] != 0, block.shares, 0.0)
         return _counts(np.searchsorted(edges, block.labels, side="right"), len(edges) + 1, present)
 
-    return BoundedSum(of_block, neighbours.pick(math.sqrt(2), 1.0))
+    return Counts(of_block, neighbours.pick(math.sqrt(2), 1.0), neighbours.pick(2.0, 1.0))
 
 
 def inner_edges(low: float, high: float) -> Array:

@@ -1,4 +1,4 @@
-"""The two laws of privacy noise, as values: what was added is public, so it can be printed and integrated over."""
+"""The laws of privacy noise, as values: what was added is public, so it can be printed and integrated over."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Gaussian:
         """Draw vectors along the last axis of ``shape``."""
         return self.scale * rng.standard_normal(shape)
 
-    def variance(self, dim: int) -> float:  # noqa: ARG002  (one signature for both laws)
+    def variance(self, dim: int) -> float:  # noqa: ARG002  (one signature for all laws)
         """Variance of one coordinate."""
         return self.scale**2
 
@@ -40,7 +40,22 @@ class SphericalLaplace:
         return (dim + 1) / self.rate**2
 
 
-Law = Gaussian | SphericalLaplace
+@dataclass(frozen=True)
+class Laplace:
+    """Independent numbers, each of density rate/2 exp(-rate |b|)."""
+
+    rate: float
+
+    def sample(self, rng: Randomness, shape: tuple[int, ...]) -> Array:
+        """Draw numbers."""
+        return np.asarray((rng.standard_exponential(shape) - rng.standard_exponential(shape)) / self.rate)
+
+    def variance(self, dim: int) -> float:  # noqa: ARG002  (one signature for all laws)
+        """Variance of one number."""
+        return 2 / self.rate**2
+
+
+Law = Gaussian | SphericalLaplace | Laplace
 NO_NOISE = Gaussian(0.0)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -11,8 +12,8 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import OfBlock
 
-Totals = Callable[[Array], tuple[float, Array, Array]]
-"""From coefficients to value, gradient and Hessian of the whole objective."""
+Totals = Callable[[Array], tuple[float | Callable[[], float], Array, Array]]
+"""From coefficients to value, or a way to it that is seldom gone, gradient and Hessian of the whole objective."""
 
 Gradient = Callable[[Array], Array]
 """From coefficients to the gradient alone, which takes less time."""
@@ -20,6 +21,7 @@ Gradient = Callable[[Array], Array]
 _IDLE = 20  # steps without any gain after which rounding has the last word
 _NEAR = 0.05  # what a Newton step leaves of the gradient where a Hessian serves for more than one step
 _GAIN = 0.3  # what a step with an old Hessian must leave at most
+_ROUGH = 1e-3  # gradient a record that is small for a sample
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,13 @@ class Minimum:
 @dataclass(frozen=True)
 class _Point:
     coef: Array
-    value: float
+    level: float | Callable[[], float]
     gradient: Array
     hessian: Array
+
+    @cached_property
+    def value(self) -> float:
+        return self.level() if callable(self.level) else self.level
 
     @property
     def gradient_norm(self) -> float:
@@ -43,7 +49,12 @@ class _Point:
 
 
 def minimise(
-    totals: Totals, dim: int, tolerance: float, *, gradient: Gradient | None = None, strongly_convex: bool = True
+    totals: Totals,
+    start: Array,
+    tolerance: float,
+    *,
+    gradient: Gradient | None = None,
+    strongly_convex: bool = True,
 ) -> Minimum:
     """Newton steps with a line search, until the gradient norm is at most ``tolerance``.
 
@@ -54,11 +65,11 @@ def minimise(
     With m the modulus of strong convexity the minimiser is within gradient_norm/m of ``coef``.  An objective that
     is only convex must show curvature where the search ends, or it has no single minimum and `InputError` is raised.
     """
-    point = best = _at(totals, np.zeros(dim))
+    point = best = _at(totals, start)
     idle = 0
     while best.gradient_norm > tolerance and idle < _IDLE:
         ahead = _line_search(totals, point, _newton_step(point))
-        gained = ahead.value < point.value - _rounding(point) or ahead.gradient_norm < best.gradient_norm
+        gained = ahead.gradient_norm < best.gradient_norm or ahead.value < point.value - _rounding(point)
         idle = 0 if gained else idle + 1
         near = ahead.gradient_norm < _NEAR * point.gradient_norm
         point = ahead
@@ -85,21 +96,40 @@ def _chords(gradient: Gradient, point: _Point, tolerance: float) -> _Point:
     return point
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
-def minimum(risk: Risk, total: Callable[[OfBlock], Array], b: Array) -> Minimum:
-    """argmin of the risk plus b·θ, as a step from the centre, where ``total`` sums over the records."""
-    d = len(b)
-    ridge = risk.ridge * np.eye(d)
+Total = Callable[[OfBlock], Array]
+"""The sum over the records."""
 
-    def totals(step: Array) -> tuple[float, Array, Array]:
-        sums = total(risk.totals(step))
-        value = float(sums[0] + risk.ridge / 2 * step @ step + b @ step)
-        return value, sums[1 : d + 1] + risk.ridge * step + b, sums[d + 1 :].reshape(d, d) + ridge
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def minimum(risk: Risk, total: Total, b: Array, sample: Total | None = None) -> Minimum:
+    """argmin of the risk plus b·θ, as a step from the centre.
+
+    With the total of a ``sample``, scaled up, the search begins where that has its minimum.  Where it ends does not
+    depend on that, up to the tolerance.
+    """
+    start = np.zeros(len(b))
+    if sample is not None and risk.ridge > 0:
+        start = minimise(_totals(risk, sample, b), start, _ROUGH * risk.n).coef
 
     def gradient(step: Array) -> Array:
         return total(risk.gradient_total(step)) + risk.ridge * step + b
 
-    return minimise(totals, d, risk.tolerance, gradient=gradient, strongly_convex=risk.ridge > 0)
+    totals, convex = _totals(risk, total, b), risk.ridge > 0
+    return minimise(totals, start, risk.tolerance, gradient=gradient, strongly_convex=convex)
+
+
+def _totals(risk: Risk, total: Total, b: Array) -> Totals:
+    d, ridge = len(b), risk.ridge * np.eye(len(b))
+
+    def totals(step: Array) -> tuple[Callable[[], float], Array, Array]:
+        sums = total(risk.totals(step, value=False))
+
+        def value() -> float:
+            return float(total(risk.totals(step))[0] + risk.ridge / 2 * step @ step + b @ step)
+
+        return value, sums[1 : d + 1] + risk.ridge * step + b, sums[d + 1 :].reshape(d, d) + ridge
+
+    return totals
 
 
 def _at(totals: Totals, coef: Array) -> _Point:
@@ -119,16 +149,16 @@ def _newton_step(point: _Point) -> Array:
 
 
 def _line_search(totals: Totals, point: _Point, step: Array) -> _Point:
-    """The first of 1, 1/2, 1/4, … that decreases the value enough, or that is not yet past the minimum of the line.
+    """The first of 1, 1/2, 1/4, … that halves the gradient, is not past the minimum of the line, or decreases enough.
 
-    The second test needs no difference of two nearly equal values, so rounding does not stop it early.
+    The first two need no value, and no difference of two nearly equal ones, so rounding does not stop them early.
     """
     descent = float(point.gradient @ step)
     length = 1.0
     while True:
         ahead = _at(totals, point.coef + length * step)
-        lower = ahead.value <= point.value + 1e-4 * length * descent
-        if lower or float(ahead.gradient @ step) <= 0 or length < 1e-18:
+        near = ahead.gradient_norm <= 0.5 * point.gradient_norm or float(ahead.gradient @ step) <= 0
+        if near or length < 1e-18 or ahead.value <= point.value + 1e-4 * length * descent:
             return ahead
         length /= 2
 

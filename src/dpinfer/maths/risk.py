@@ -73,20 +73,20 @@ class Risk:
         """c = λ/(2n)."""
         return float(self.ridge / (2 * self.n))
 
-    def totals(self, step: Array) -> OfBlock:
-        """Value, gradient and Hessian of the loss at centre + step, one flat array of 1 + d + d² sums.
+    def totals(self, step: Array, *, value: bool = True) -> OfBlock:
+        """Value, if asked for, gradient and Hessian of the loss at centre + step, one flat array of 1 + d + d² sums.
 
         Exact and private: for the minimiser behind the gate only.
         """
         coef = self.centre + step
 
         def of_block(block: Block) -> Array:
-            sign, _ = line(self.loss, block.labels)
-            z = self._z(coef, block)
+            sign, z = line(self.loss, block.labels)[0], self._z(coef, block)
             slope, curvature = slope_and_curvature(self.loss, z)
             gradient = (block.weights * sign * slope) @ block.rows
             hessian = square(block.rows, block.weights * curvature)
-            return np.concatenate([[np.sum(block.weights * self.loss.value(z))], gradient, hessian.ravel()])
+            level = np.sum(block.weights * self.loss.value(z)) if value else 0.0
+            return np.concatenate([[level], gradient, hessian.ravel()])
 
         return of_block
 
@@ -105,13 +105,11 @@ class Risk:
 
         Guarantee [curvature_sensitivity]: replacing one record moves it by at most 2t in Frobenius norm.
         """
-        largest = self.loss.curvature_bound
 
         def of_block(block: Block) -> Array:
-            curvature = self.loss.curvature(self._z(coef, block))
-            return square(block.rows, block.weights * np.clip(curvature, 0.0, largest))
+            return self._bent(block, self.loss.curvature(self._z(coef, block)))
 
-        return BoundedSum(of_block, 2 * largest)
+        return BoundedSum(of_block, 2 * self.loss.curvature_bound)
 
     def score_sum(self, coef: Array) -> BoundedSum:
         """sum w² f'² x xᵀ, or over units sum s sᵀ, s the sum of w f' y x over the rows of one; the data part of n Σ.
@@ -120,14 +118,22 @@ class Risk:
         the supremum is over margins up to ‖coef‖, or residuals up to ‖coef‖ + 1: 2 S(‖coef‖)² for the logistic loss, at
         the released coefficients.
         """
-        largest = slope_within(self.loss, reach(self.loss, coef)) if self.in_ball else self.loss.slope_bound
+        largest = self._steepest(coef)
 
         def of_block(block: Block) -> Array:
-            sign, _ = line(self.loss, block.labels)
-            slope = np.clip(self.loss.slope(self._z(coef, block)), -largest, largest)
-            return block.outer(np.asarray(block.weights * sign * slope))
+            return self._steep(block, self.loss.slope(self._z(coef, block)), largest)
 
         return BoundedSum(of_block, 2 * largest**2)
+
+    def _bent(self, block: Block, curvature: Array) -> Array:
+        return square(block.rows, block.weights * np.clip(curvature, 0.0, self.loss.curvature_bound))
+
+    def _steep(self, block: Block, slope: Array, largest: float) -> Array:
+        sign, _ = line(self.loss, block.labels)
+        return block.outer(np.asarray(block.weights * sign * np.clip(slope, -largest, largest)))
+
+    def _steepest(self, coef: Array) -> float:
+        return slope_within(self.loss, reach(self.loss, coef)) if self.in_ball else self.loss.slope_bound
 
     @property
     def stack_weight(self) -> float:
@@ -148,12 +154,13 @@ class Risk:
         quantile) or 1.0441 L² (capped logistic loss, a = .7): for the price of one matrix, two.
         Guarantee [weighted_stack_sensitivity]: the same holds with weights: w f'' ‖x‖² <= f'' and (w f')² ‖x‖² <= f'².
         """
-        curvature, score = self.curvature_sum(coef), self.score_sum(coef)
+        steepest = self._steepest(coef)
 
         def of_block(block: Block) -> Array:
-            return self.stack(curvature.of_block(block), score.of_block(block))
+            slope, curvature = slope_and_curvature(self.loss, self._z(coef, block))
+            return self.stack(self._bent(block, curvature), self._steep(block, slope, steepest))
 
-        both = np.hypot(self.stack_weight * self.loss.curvature_bound, score.bound / 2)
+        both = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
         apart = _STACKS.get(type(self.loss))
         largest = both if apart is None else apart[1] * self.loss.slope_bound**2
         return BoundedSum(of_block, float(self.neighbours.pick(np.sqrt(2), 1.0) * largest))
@@ -284,8 +291,10 @@ class Risk:
     def _z(self, coef: Array, block: Block) -> Array:
         """The margins or residuals of a block.
 
-        Row by row: a matrix product rounds the last rows of a block in another way, so that a record's number would
-        depend on its place, which an added or removed record changes.
+        A matrix product rounds the last rows of a block in another way, so that a record's number depends on its place.
+        Where others may lose theirs, as one is added or removed, they are taken row by row.
         """
         sign, offset = line(self.loss, block.labels)
-        return np.asarray(offset + sign * np.einsum("ij,j->i", block.rows, coef))
+        placed = self.neighbours.in_place and block.fixed
+        each = block.rows @ coef if placed else np.einsum("ij,j->i", block.rows, coef)
+        return np.asarray(offset + sign * each)

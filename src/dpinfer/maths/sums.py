@@ -25,7 +25,8 @@ class Block:
     """Some records: rows (m, d), labels (m,), and weights (m,) or one number for all.
 
     With ids the rows of a unit follow each other, all of them in one block, ``starts`` are the places of the first, and
-    a row counts ``shares`` of a unit, which its weight contains.
+    a row counts ``shares`` of a unit, which its weight contains.  ``fixed`` says that a row keeps its place whatever
+    the others hold, as it does unless a cluster has placed it.
     """
 
     rows: Array
@@ -33,6 +34,7 @@ class Block:
     weights: Array | float = 1.0
     shares: Array | float = 1.0
     starts: Indices | None = None
+    fixed: bool = True
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -44,7 +46,7 @@ class Block:
         if starts is not None:
             first, last, _ = some.indices(len(self))
             starts = starts[np.searchsorted(starts, first) : np.searchsorted(starts, last)] - first
-        return Block(self.rows[some], self.labels[some], weights, shares, starts)
+        return Block(self.rows[some], self.labels[some], weights, shares, starts, self.fixed)
 
     def outer(self, factors: Array) -> Array:
         """sum_u s_u s_uᵀ over units, s_u = sum_i factor_i x_i over the rows of one; without ids every row is one."""
@@ -53,19 +55,19 @@ class Block:
         scores = np.add.reduceat(self.rows * factors[:, None], self.starts, axis=0)
         return np.asarray(scores.T @ scores)
 
-    def mapped(self, matrix: Array, neighbours: Neighbours, *, ordered: bool = True) -> "Block":
+    def mapped(self, matrix: Array, neighbours: Neighbours) -> "Block":
         """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is.
 
         A matrix product rounds a row by its place in the block.  Where the others may lose theirs, as one is added or
-        removed or rows are not ``ordered`` anyway, they are mapped one by one.
+        removed or a cluster places them, rows are mapped one by one.
 
         A matrix so large that a square could overflow is refused: it is public or released, so that tells nothing.
         """
         if not np.abs(matrix).max(initial=0.0) < LARGEST:
             raise PrivacyError("a released matrix is too large for floats: nothing can be released through it")
-        in_place = neighbours.in_place and ordered
-        rows = self.rows @ matrix.T if in_place else np.einsum("ij,kj->ik", self.rows, matrix)
-        return Block(rows, self.labels, self.shares * row_weights(rows), self.shares, self.starts)
+        placed = neighbours.in_place and self.fixed
+        rows = self.rows @ matrix.T if placed else np.einsum("ij,kj->ik", self.rows, matrix)
+        return Block(rows, self.labels, self.shares * row_weights(rows), self.shares, self.starts, self.fixed)
 
 
 LARGEST = 1e152

@@ -4,6 +4,7 @@ PureDP total     ε adds
 ZCDP total       ρ adds; a pure release counts ε²/2
 ApproxDP total   ε at the total's δ: the smallest of what zCDP says, what Rényi divergences say, what the privacy losses
                  say where all are known, and the sum of ε where all are pure
+                 where levels are shown, at what they leave of δ; other totals cannot pay for them
 
 These are releases of one fit, whose sizes are fixed beforehand.  The entries of a ledger, whose sizes may depend on
 earlier results, are judged by `filters`.
@@ -22,7 +23,7 @@ from dpinfer.errors import LedgerError
 from dpinfer.maths.cost import ORDERS, PerturbedObjective, epsilon_from_renyi, epsilon_from_zcdp, gaussian_delta
 from dpinfer.maths.search import boundary
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
-from dpinfer.privacy.release import NoisyMinimum, NoisySum, PerturbedMinimum, Release
+from dpinfer.privacy.release import Additive, PerturbedMinimum, Release, ShownLevels, delta_of
 
 Total = PureDP | ZCDP | ApproxDP
 """A budget that releases are counted against."""
@@ -50,13 +51,15 @@ def affordable(total: Total, releases: Sequence[Release]) -> bool:
     """Whether the total pays for all releases together, up to rounding."""
     if not isinstance(total, ApproxDP):
         return spent(total, releases) <= limit(total) * (1 + ROUNDING)
-    most = total.epsilon * (1 + SEARCHED)
-    if zcdp_epsilon(releases, total.delta) <= most:
+    most, delta = total.epsilon * (1 + SEARCHED), total.delta - delta_of(releases)
+    if delta <= 0:
+        return False
+    if zcdp_epsilon(releases, delta) <= most:
         return True
     known = _known(releases)
     profile = None if known is None else known.profile()
     if profile is not None:  # asking at one ε is quicker than searching for the smallest
-        return profile(most) <= total.delta or _renyi_epsilon(releases, total.delta) <= most
+        return profile(most) <= delta or _renyi_epsilon(releases, delta) <= most
     return spent(total, releases) <= most
 
 
@@ -66,7 +69,7 @@ def largest_factor(total: ApproxDP, scaled: Callable[[float], Sequence[Release]]
     ``scaled`` gives the releases for a factor.  Found to within a ten-thousandth, or exactly where the noise of a
     factor needs no search of its own.
     """
-    quick = all(isinstance(release, NoisySum | NoisyMinimum) for release in scaled(1.0))
+    quick = all(isinstance(release, Additive) for release in scaled(1.0))
     relative = 1e-12 if quick else 1e-4
     return boundary(lambda factor: affordable(total, scaled(factor)), 1.0, 16.0, relative, by_ratio=True)[0]
 
@@ -75,18 +78,26 @@ def spent(total: Total, releases: Sequence[Release]) -> float:
     """The cost of releases together; what each releases may depend on the others, their sizes may not, for ApproxDP.
 
     Guarantee [derived_totals]: never below the privacy loss of the releases: ε adds for a PureDP total, ρ for a ZCDP
-    total; for an ApproxDP total it is an ε at which all of them together are (ε, δ)-private.
+    total; for an ApproxDP total it is an ε at which all of them together are (ε, δ)-private, δ less what levels take.
     """
     if not releases:
         return 0.0
+    if not isinstance(total, ApproxDP) and any(isinstance(r, ShownLevels) for r in releases):
+        raise LedgerError(
+            f"levels take a delta, and this ledger, which counts {measure(total)}, has none: state them in the schema, "
+            "or use a ledger with an (epsilon, delta) total"
+        )
     if isinstance(total, PureDP):
         if not all(isinstance(r.share, PureDP) for r in releases):
             raise LedgerError("this ledger counts pure epsilon and cannot pay for zCDP: use a ZCDP or ApproxDP total")
         return math.fsum(r.share.epsilon for r in releases if isinstance(r.share, PureDP))
     if isinstance(total, ZCDP):
         return math.fsum(rho_of(r) for r in releases)
-    by_order = min(zcdp_epsilon(releases, total.delta), _renyi_epsilon(releases, total.delta))
-    return min(by_order, _exact_epsilon(releases, total.delta, by_order))
+    delta = total.delta - delta_of(releases)
+    if delta <= 0:
+        return math.inf
+    by_order = min(zcdp_epsilon(releases, delta), _renyi_epsilon(releases, delta))
+    return min(by_order, _exact_epsilon(releases, delta, by_order))
 
 
 def rho_of(release: Release) -> float:
@@ -133,7 +144,7 @@ def _known(releases: Sequence[Release]) -> _Known | None:
     for release in releases:
         if isinstance(release.share, PureDP):
             pure.append(release.share.epsilon)
-        elif isinstance(release, NoisySum | NoisyMinimum):
+        elif isinstance(release, Additive):
             rhos.append(rho_of(release))
         elif isinstance(release, PerturbedMinimum):
             perturbed.append(release.objective)

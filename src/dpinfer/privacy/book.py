@@ -14,7 +14,16 @@ from dpinfer.neighbours import Neighbours, of_sentence
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
 from dpinfer.privacy.filters import renyi_orders
-from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PastRelease, PerturbedMinimum, Release
+from dpinfer.privacy.release import (
+    LaplaceMinimum,
+    NoisyCounts,
+    NoisyMinimum,
+    NoisySum,
+    PastRelease,
+    PerturbedMinimum,
+    Release,
+    ShownLevels,
+)
 from dpinfer.privacy.store import RESTORE
 
 FORMAT, VERSION = "dpinfer.Ledger", 2
@@ -24,7 +33,7 @@ KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         PureDP, ZCDP, ApproxDP, PerturbedObjective,
-        NoisySum, NoisyMinimum, PerturbedMinimum, LaplaceMinimum, PastRelease,
+        NoisySum, NoisyCounts, ShownLevels, NoisyMinimum, PerturbedMinimum, LaplaceMinimum, PastRelease,
     )
 }  # fmt: skip
 """The values that a ledger stores inside its header and its events."""

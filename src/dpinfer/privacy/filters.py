@@ -5,6 +5,7 @@ ZCDP total       the sum of ρ (Feldman and Zrnic, 2021, at every order; Whiteho
 ApproxDP total   a first entry alone: exact composition, because nothing was seen before it
                  entries that are all Gaussian: the sum of μ² (Smith and Thakurta, 2022; Koskela et al., 2022)
                  others: the sum of Rényi divergences of one order, fixed beforehand (Feldman and Zrnic, 2021)
+                 levels are shown by the first entry or never, so that their part of δ is fixed beforehand, too
 
 How one rule goes over into another is proved in docs/ledger.md.
 """
@@ -30,7 +31,7 @@ from dpinfer.privacy.accountant import (
     zcdp_epsilon,
 )
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
-from dpinfer.privacy.release import NoisyMinimum, NoisySum, PerturbedMinimum, Release
+from dpinfer.privacy.release import Additive, PerturbedMinimum, Release, delta_of
 
 BRANCH = 0.1
 """The part of δ that pays for other releases where the first entry is Gaussian; the rest is for Gaussian ones."""
@@ -48,6 +49,8 @@ class Count:
 
     Guarantee [adaptive_totals]: if every entry was paid for when it came, all of them together keep the total, also
     where later fits and their sizes were chosen by the results of earlier ones.
+    Guarantee [levels_first]: under an (ε, δ) total an entry that shows levels is paid for if it is the first one, and
+    everything else, whenever it comes, is judged at the δ that those levels leave.
     """
 
     total: Total
@@ -70,21 +73,37 @@ class Count:
 
     def spent(self) -> float:
         """ε, ρ, or ε at δ: at most the total exactly if everything is paid for."""
+        if self.late or self._delta <= 0:
+            return math.inf
         if isinstance(self.total, ApproxDP) and len(self.entries) > 1:
             return self._filter.epsilon(self._releases)
         return spent(self.total, self._releases)
 
     def left(self) -> float:
         """The total less what its sum, or the filter that would judge a further entry, has counted so far."""
+        if self.late or self._delta <= 0:
+            return 0.0
         if isinstance(self.total, ApproxDP) and self.entries:
             return max(0.0, self.total.epsilon - self._filter.epsilon(self._releases))
         return max(0.0, limit(self.total) - spent(self.total, self._releases))
 
     def paid(self) -> bool:
         """Whether the total pays for everything."""
+        if self.late or self._delta <= 0:
+            return False
         if isinstance(self.total, ApproxDP) and len(self.entries) > 1:
             return self._filter.admits(self._releases, self.total.epsilon)
         return affordable(self.total, self._releases)
+
+    @property
+    def late(self) -> bool:
+        """Whether an (ε, δ) total is asked for levels after its first entry, when their part of δ is fixed."""
+        return isinstance(self.total, ApproxDP) and any(delta_of(entry) > 0 for entry in self.entries[1:])
+
+    @property
+    def _delta(self) -> float:
+        """What the levels of the first entry leave of δ; 1 where there is none."""
+        return self.total.delta - delta_of(*self.entries[:1] or [()]) if isinstance(self.total, ApproxDP) else 1.0
 
     @property
     def _releases(self) -> list[Release]:
@@ -96,10 +115,10 @@ class Count:
         assert isinstance(self.total, ApproxDP)
         whole, branch = self.orders
         if not _gaussian(self.entries[0]):
-            return _Filter(self.total.delta, whole)
+            return _Filter(self._delta, whole)
         if all(map(_gaussian, self.entries)):
-            return _Filter((1 - BRANCH) * self.total.delta, None)
-        return _Filter(BRANCH * self.total.delta, branch)
+            return _Filter((1 - BRANCH) * self._delta, None)
+        return _Filter(BRANCH * self._delta, branch)
 
 
 @dataclass(frozen=True)
@@ -161,7 +180,7 @@ def _order(epsilon: float, delta: float) -> float:
 
 
 def _gaussian(releases: Sequence[Release]) -> bool:
-    return all(isinstance(r, NoisySum | NoisyMinimum) and isinstance(r.share, ZCDP) for r in releases)
+    return all(isinstance(r, Additive) and isinstance(r.share, ZCDP) for r in releases)
 
 
 def _divergence(release: Release, order: float) -> float:

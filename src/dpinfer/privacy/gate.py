@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpinfer.data import crew
+from dpinfer.data.changed import sample
 from dpinfer.data.source import Source
 from dpinfer.errors import LedgerError, PrivacyError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+from dpinfer.maths.histograms import Counts, Tally
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.maths.minimise import Minimum as Found
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
@@ -21,7 +24,15 @@ from dpinfer.maths.sums import BoundedSum
 from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.grid import from_grid, grid, to_grid
 from dpinfer.privacy.noise import bits_of, rounded
-from dpinfer.privacy.release import Minimum, NoisyMinimum, NoisySum, PerturbedMinimum, Release
+from dpinfer.privacy.release import (
+    Minimum,
+    NoisyCounts,
+    NoisyMinimum,
+    NoisySum,
+    PerturbedMinimum,
+    Release,
+    ShownLevels,
+)
 
 
 @dataclass(frozen=True)
@@ -59,22 +70,47 @@ class Gate:
 
     def release(self, booked: Release, source: Source, what: BoundedSum | Risk) -> Released:
         """Carry out one booked release: of a bounded sum, or of the minimum of a risk."""
-        if booked not in self._left:
-            raise PrivacyError(f"nothing like this is booked, or left, for the step {booked.step!r}")
-        self._left.remove(booked)
+        self._take(booked)
+        with crew.step(booked.step):
+            return self._carried_out(booked, source, what)
+
+    def _carried_out(self, booked: Release, source: Source, what: BoundedSum | Risk) -> Released:
         if isinstance(booked, NoisySum) and isinstance(what, BoundedSum):
             noise = booked.noise(what)
             exact = source.total(what.of_block)
             return Released(self._added(exact, noise, what.bound), noise)
+        if isinstance(booked, NoisyCounts) and isinstance(what, Counts):
+            law = booked.noise(what)
+            return Released(self._added(source.total(what.of_block), law, what.added), law)
         if isinstance(booked, Minimum) and isinstance(what, Risk):
             return self._minimum(booked, source, what)
-        raise PrivacyError(f"the step {booked.step!r} was booked as {booked.mechanism}, and that is not its release")
+        raise _other(booked)
+
+    def levels(self, booked: Release, tally: Tally) -> dict[str, float]:
+        """Carry out one booked release of levels: those that clear the threshold, with noisy counts, largest first.
+
+        What else occurs, or how much, leaves no trace: every level has noise of its own, and the order is that of what
+        is shown.
+        """
+        self._take(booked)
+        if not isinstance(booked, ShownLevels):
+            raise _other(booked)
+        step = grid(tally.bound, 1)  # the number of levels is private; whole numbers are on this grid as they are
+        noise, least = booked.noise(tally.bound), math.ceil(booked.threshold(tally.bound) / step)
+        found = to_grid(tally.counts, step) + rounded(noise, step, len(tally.counts), self._bits)
+        shown = [(tally.levels[j], float(from_grid(found[j : j + 1], step)[0])) for j in np.flatnonzero(found > least)]
+        return dict(sorted(shown, key=lambda pair: (-pair[1], pair[0])))
+
+    def _take(self, booked: Release) -> None:
+        if booked not in self._left:
+            raise PrivacyError(f"nothing like this is booked, or left, for the step {booked.step!r}")
+        self._left.remove(booked)
 
     def _minimum(self, booked: Minimum, source: Source, risk: Risk) -> Released:
         """The minimum of a risk plus noise (Algorithm 4), or of the risk plus b·θ, masked (Algorithm 1)."""
         noise, d = booked.noise(risk), source.dim
         if isinstance(booked, NoisyMinimum):
-            found = _reached(risk, minimum(risk, source.total, np.zeros(d)))
+            found = _reached(risk, minimum(risk, source.total, np.zeros(d), sample(source)))
             if noise == NO_NOISE:
                 return Released(risk.centre + found, noise)
             moved = risk.minimiser_sensitivity()
@@ -83,7 +119,7 @@ class Gate:
             return Released(risk.centre + self._added(found, noise, moved), noise)
         step = 2.0 ** (math.frexp(_size(noise))[1] - 40)
         b = from_grid(rounded(noise, step, d, self._bits), step)
-        found = _reached(risk, minimum(risk, source.total, b))
+        found = _reached(risk, minimum(risk, source.total, b, sample(source)))
         moved = 2 * risk.minimum_error(d, step * math.sqrt(d)) * (1 + SLACK)
         least = 2.0**-7 * _size(noise) / (risk.ridge + risk.n * risk.loss.curvature_bound / d)
         size = max(least, moved / booked.mask)
@@ -94,9 +130,14 @@ class Gate:
         """The array on a grid plus exactly rounded noise: that is round(exact + noise), so privacy loses nothing."""
         if noise == NO_NOISE:
             return exact
-        step = grid(bound, exact.size)
+        # one step a number moves a vector by sqrt m steps, and the sum of its entries by m
+        step = grid(bound / math.sqrt(exact.size) if isinstance(noise, Laplace) else bound, exact.size)
         integers = to_grid(exact, step).ravel() + rounded(noise, step, exact.size, self._bits)
         return from_grid(integers, step).reshape(exact.shape)
+
+
+def _other(booked: Release) -> PrivacyError:
+    return PrivacyError(f"the step {booked.step!r} was booked as {booked.mechanism}, and that is not its release")
 
 
 def _size(law: Law) -> float:

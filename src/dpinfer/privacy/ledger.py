@@ -49,6 +49,16 @@ class Ledger:
 
     `Ledger.create` and `Ledger.open` keep it in a file; ``Ledger(total)`` keeps it in the memory of this process.
 
+    Guarantee [never_overspent]: an entry that would exceed the total is refused and not written, also when several
+    threads or processes book at once.
+    Guarantee [no_charge_lost]: `book` returns after the entry is on the disk, so a process killed at any moment leaves
+    no release without its entry.
+    Guarantee [refused_unless_written]: a full disk, no right to write, or another process that keeps the file locked
+    raises `LedgerError` before anything is computed.
+    Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or header that was changed
+    or removed by other means, the last entries excepted, is found when the ledger is next opened, read or booked in.
+    Guarantee [no_way_back]: a ledger that is open refuses its file once that lacks an entry the ledger has seen.
+
     Parameters
     ----------
     total : PureDP, ZCDP or ApproxDP
@@ -59,16 +69,6 @@ class Ledger:
         What may differ between two data sets, one row or all rows of a unit; fits with another notion are refused.
     title : str
         What the data are.
-
-    Guarantee [never_overspent]: an entry that would exceed the total is refused and not written, also when several
-    threads or processes book at once.
-    Guarantee [no_charge_lost]: `book` returns after the entry is on the disk, so a process killed at any moment leaves
-    no release without its entry.
-    Guarantee [refused_unless_written]: a full disk, no right to write, or another process that keeps the file locked
-    raises `LedgerError` before anything is computed.
-    Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or header that was changed
-    or removed by other means, the last entries excepted, is found when the ledger is next opened, read or booked in.
-    Guarantee [no_way_back]: a ledger that is open refuses its file once that lacks an entry the ledger has seen.
     """
 
     def __init__(
@@ -245,6 +245,11 @@ class Ledger:
 
     def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
         """Why the total does not pay for the entry."""
+        if self._count([*booked, entry]).late:
+            return (
+                "levels come first: how much of an (epsilon, delta) total's delta they take is fixed by its first "
+                "entry, and this ledger has one; learn ranges alone, and state the levels in the schema"
+            )
         at = f" at delta = {self.total.delta:.6g}" if isinstance(self.total, ApproxDP) else ""
         limit, left = accountant.limit(self.total), self._count(booked).left()
         return (

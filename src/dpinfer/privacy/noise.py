@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import Gaussian, Law
+from dpinfer.maths.laws import Gaussian, Laplace, Law
 from dpinfer.privacy.grid import Integers
 
 Words = npt.NDArray[np.uint64]
@@ -92,7 +92,8 @@ def rounded(law: Law, step: float, size: int, bits: Bits) -> Integers:
     """
     if isinstance(law, Gaussian):
         return rounded_gaussian(Fraction(law.scale) / Fraction(step), size, bits)
-    return rounded_laplace(1 / (Fraction(law.rate) * Fraction(step)), size, bits)
+    scale = 1 / (Fraction(law.rate) * Fraction(step))
+    return rounded_laplaces(scale, size, bits) if isinstance(law, Laplace) else rounded_laplace(scale, size, bits)
 
 
 def rounded_gaussian(scale: Fraction | float, size: int, bits: Bits = SYSTEM) -> Integers:
@@ -136,6 +137,24 @@ def rounded_laplace(scale: Fraction | float, m: int, bits: Bits = SYSTEM) -> Int
 
         # what floats decided holds for every real number in the cells: more bits cannot change it
         found[doubtful] = settled(ratio, own[doubtful], exponentials, squared, bits.more)
+    return _signed(found, own)
+
+
+def rounded_laplaces(scale: Fraction | float, size: int, bits: Bits = SYSTEM) -> Integers:
+    """``size`` copies of round(b), b independent with density ~ exp(-|b|/scale), modulo 2⁶⁴.
+
+    Each is `rounded_laplace` in one dimension: b = scale sqrt(2E) Z, E exponential.
+    """
+    ratio = _ratio(scale)
+    words = bits.words(2 * size)
+    exponentials, own = words[:size], words[size:]
+    bounds = zip(_exponential_bounds(exponentials), _normal_bounds(own), strict=True)
+    found, doubtful = _decided(*(float(ratio) * np.sqrt(2 * e) * z for e, z in bounds))
+    if doubtful.size:
+        from dpinfer.privacy.balls import settled  # noqa: PLC0415  (python-flint is slow to load)
+
+        for i in doubtful:
+            found[i] = settled(ratio, own[i : i + 1], exponentials[i : i + 1], words[:0], bits.more)[0]
     return _signed(found, own)
 
 

@@ -3,6 +3,8 @@
 | class              | what is released                                                         |
 | ------------------ | ------------------------------------------------------------------------ |
 | `NoisySum`         | a bounded sum over records plus noise                                    |
+| `NoisyCounts`      | a histogram of records plus Laplace noise in each count                  |
+| `ShownLevels`      | the levels that occur whose count plus Gaussian noise clears a threshold |
 | `NoisyMinimum`     | the minimum of a risk plus noise (Algorithm 4)                           |
 | `PerturbedMinimum` | the minimum of a risk plus b·θ, b Gaussian (Algorithm 1)                 |
 | `LaplaceMinimum`   | the minimum of a risk plus b·θ, b spherical Laplace (Algorithm 1)        |
@@ -13,11 +15,15 @@ noise is derived once: from the share when it is made, or for sums from share an
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dpinfer.errors import PrivacyError
+from scipy.special import ndtri
+
+from dpinfer.errors import BudgetError, PrivacyError
 from dpinfer.maths.cost import PerturbedObjective
-from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+from dpinfer.maths.histograms import Counts
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.rounding import SLACK
@@ -26,6 +32,7 @@ from dpinfer.privacy.budget import ZCDP, NoPrivacy, PureDP, Share
 
 MASK = 1e-3
 """The part of a share that hides how far a float minimum is from the real one."""
+_NDTRI = 2.0**-37  # what floats may be off in a normal quantile: see `dpinfer.privacy.noise`
 _NOISE = {PureDP: "spherical Laplace noise", ZCDP: "Gaussian noise", NoPrivacy: "no noise"}
 
 
@@ -44,6 +51,67 @@ class NoisySum:
     def noise(self, bounded: BoundedSum) -> Law:
         """The law of what is added; the bound is raised by what rounding may add to it."""
         return self.share.noise(bounded.bound * (1 + SLACK))
+
+
+@dataclass(frozen=True)
+class NoisyCounts:
+    """A histogram of records plus independent Laplace noise in each count.
+
+    For pure shares, where it is less than the spherical noise of a sum; Gaussian noise is the same for both.
+    """
+
+    step: str
+    share: PureDP
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.share, PureDP):
+            raise BudgetError("counts with Laplace noise take a pure share: for another one book a NoisySum")
+
+    @property
+    def mechanism(self) -> str:
+        """What is done, in words."""
+        return "counts of records plus Laplace noise"
+
+    def noise(self, counts: Counts) -> Law:
+        """The law of what is added to each count.
+
+        Guarantee [laplace_counts]: rate ε over what the changes of the counts add up to, so that it is ε-private.
+        """
+        return Laplace(self.share.epsilon / (counts.added * (1 + SLACK)))
+
+
+@dataclass(frozen=True)
+class ShownLevels:
+    """The levels that occur in a column whose number of units plus Gaussian noise exceeds a threshold.
+
+    The noise is paid by the share.  ``delta`` pays for the threshold: which levels occur at all depends on the records.
+    """
+
+    step: str
+    share: ZCDP
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.share, ZCDP) or not (isinstance(self.delta, float) and 0 < self.delta < 1):
+            raise BudgetError("levels are paid by a zCDP share and a delta strictly between 0 and 1")
+
+    @property
+    def mechanism(self) -> str:
+        """What is done, in words."""
+        return f"levels whose count plus Gaussian noise clears a threshold, delta = {self.delta:.6g}"
+
+    def noise(self, bound: float) -> Gaussian:
+        """The law of what is added to the count of each level that occurs; ``bound`` is how far the counts move."""
+        return Gaussian(bound * (1 + SLACK) / math.sqrt(2 * self.share.rho))
+
+    def threshold(self, bound: float) -> float:
+        """What a noisy count must exceed.
+
+        Guarantee [rare_levels]: a level of one unit exceeds it with chance at most δ; so all that is shown is δ-nearly
+        a Gaussian release of the share (docs/method.md, section 9).
+        """
+        quantile = -float(ndtri(self.delta))
+        return 1.0 + self.noise(bound).scale * (quantile + _NDTRI * (1 + abs(quantile)))
 
 
 @dataclass(frozen=True)
@@ -154,7 +222,14 @@ class PastRelease:
 
 
 Minimum = NoisyMinimum | PerturbedMinimum | LaplaceMinimum
-Release = NoisySum | Minimum | PastRelease
+Additive = NoisySum | NoisyMinimum | ShownLevels
+"""Releases whose loss is that of the noise of their share, those of levels but for their δ."""
+Release = NoisySum | NoisyCounts | ShownLevels | Minimum | PastRelease
+
+
+def delta_of(releases: Iterable[Release]) -> float:
+    """What the levels among the releases take of a total's δ."""
+    return math.fsum(release.delta for release in releases if isinstance(release, ShownLevels))
 
 
 def _as_booked(k: float, risk: Risk, step: str) -> None:

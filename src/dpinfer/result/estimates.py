@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AT_ZERO = "(Intercept at 0)"
+_FEWER = 0.05  # a part of the records that is worth a warning where it cannot be used
 _BLOCK = 200  # combinations at once: each block has a square matrix
 
 
@@ -106,6 +107,23 @@ class Estimates:
         return (
             f"{words} usable: about {found:,.0f}{of}, from the released moments. A row with a missing value or one "
             "that the schema does not know counts for nothing."
+        )
+
+    @property
+    def too_few(self) -> str:
+        """A warning where clearly fewer records were usable than there are; empty otherwise, and where none is told.
+
+        A released number below the public one is below it by more than its noise.
+        """
+        n, whom = self.model.n, self.model.whom
+        if self.geometry is None or n is None or not whom.whole or self.geometry.records > (1 - _FEWER) * n:
+            return ""
+        found = self.geometry.records
+        return (
+            f"WARNING: only about {found:,.0f} of {n:,} {whom.word} ({100 * found / n:.0f} %) could be used. In the "
+            "others a value is missing or is not as the schema says: a level that is spelled in another way, a text "
+            "where a number should be. The result is about the usable ones. Look for the reason with the command "
+            "dpinfer schema check SCHEMA --data TABLE --peek before anything else is spent."
         )
 
     @property

@@ -67,7 +67,7 @@ def question_of(fit: Estimates) -> Question:
 
 
 def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
-    """One entry a row: prediction, standard error, interval, and why there is none."""
+    """One entry a row: prediction, standard error, interval, why there is none, and which target it is of."""
     level, scale = checked(level), scale_of(fit)
     weights = fit.weights(question_of(fit).rows(rows))
     found = fit.combined(weights, level)
@@ -81,7 +81,8 @@ def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
         "high": scale.of(found.high),
     }
     return [
-        {key: float(column[j]) for key, column in columns.items()} | {"status": REPORTED if known else because}
+        {key: float(column[j]) for key, column in columns.items()}
+        | {"status": REPORTED if known else because, "target": fit.model.target}
         for j, known in enumerate(found.known)
     ]
 

@@ -13,6 +13,7 @@ from dpinfer.errors import InputError
 from dpinfer.result import hypotheses, prediction, saved, tables, text
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
+from dpinfer.result.statements import penalty_note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +62,8 @@ class FitResult(Estimates):
         original units; values beyond their bounds count as the bound, as in the fit.  Intervals have the given
         ``level`` and are about the probability or mean, not about a single outcome.  A column that is in the model
         without an interval makes them infinite, (0, 1) for a probability; one that is left out counts as in the stated
-        model: not at all.
+        model: not at all.  ``target`` says of what: those of a "penalised" fit are pulled
+        towards the middle, as its coefficients are pulled towards 0.
         """
         return _framed(prediction.predictions(self, rows, level))
 
@@ -73,6 +75,10 @@ class FitResult(Estimates):
         the records of the fit would be another release, and is refused.
         """
         return _framed(prediction.margins(self, at, level), "name")
+
+    def warnings(self) -> list[str]:
+        """What to know before a number is read: that few records were usable, that the budget changed the model."""
+        return [words for words in (self.too_few, penalty_note(self.model, self.privacy.budget)) if words]
 
     def notes(self, most: int = 1000) -> list[str]:
         """What the sign † means, by the names of what was left out; at most so many names in a sentence."""
@@ -116,6 +122,7 @@ class FitResult(Estimates):
         }
         table = self.table(level)
         statements = [
+            *self.warnings(),
             *self.notes(),
             *text.no_estimates(table),
             *self.intercepts(level),

@@ -9,7 +9,7 @@ from dpinfer.data.unit import ROW, Unit
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import row_weights
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import Budget, weak_delta
+from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, weak_delta
 from dpinfer.privacy.release import Release
 
 REPORTED = "reported"
@@ -26,6 +26,8 @@ DROPPED = "left out before the fit: too little information at this budget"
 UNIDENTIFIED = "set aside: the fit as a whole is not identified at this budget"
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
+ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
+WITHOUT_NOISE = "ask for the target 'unpenalised'"
 SIGN = "†"
 """Beside the name of a coefficient whose meaning depends on what was left out."""
 _SHOWN = 3  # names in one sentence
@@ -79,11 +81,32 @@ class Model:
         size = "c‖θ‖²" + (f"/{self.unit:.6g}" if self.unit != 1 else "")
         if not self.whom.whole:
             risk += ", E the mean over units of what their rows add, so that c weighs the more the less a row counts,"
-        other = "" if self.of == "margin" else "; for the coefficients of ordinary least squares use LinearRegression"
+        other = (
+            ""
+            if self.of == "margin"
+            else "; for the coefficients of ordinary least squares use the model linear (LinearRegression)"
+        )
         return (
             f"the minimiser of the penalised population risk {risk} plus {size}, c = {self.penalty:.6g}, {where}; "
             f"a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient{other}"
         )
+
+
+def unasked(lack: str, remedy: str) -> str:
+    """What a fit says that has a penalty which nobody asked for, because of what was not given."""
+    return (
+        f"Without {lack} logistic regression is fitted with a penalty, which pulls coefficients towards 0: what is "
+        f"estimated is not what the usual fit estimates. For a fit without a penalty {remedy}."
+    )
+
+
+def penalty_note(model: Model, budget: Budget) -> str:
+    """The same of a result, from what it says of itself; empty where a penalty is not due to the budget."""
+    if not model.logistic or model.target != "penalised":
+        return ""
+    if isinstance(budget, NoPrivacy):
+        return unasked("noise", WITHOUT_NOISE)
+    return unasked("a delta", ADD_DELTA) if isinstance(budget, PureDP) else ""
 
 
 def counting(whom: Unit) -> list[str]:

@@ -116,7 +116,11 @@ class Population:
     def sample(self, seed: int, replicate: int) -> Rows:
         """The records of one replicate; a unit that is drawn twice is two units."""
         counts = self.counts(np, seed, range(replicate, replicate + 1), None)[0]
-        drawn, starts = np.repeat(np.arange(len(counts)), counts), None
+        return self.of(np.repeat(np.arange(len(counts)), counts))
+
+    def of(self, drawn: Indices) -> Rows:
+        """Some records or units, by their places; one that is named twice is there twice."""
+        starts = None
         if self.starts is not None:
             sizes = np.diff(self.starts, append=len(self.rows))[drawn]
             starts = np.cumsum(sizes) - sizes

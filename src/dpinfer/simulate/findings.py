@@ -68,12 +68,12 @@ class Study:
         )
 
     def to_json(self) -> str:
-        """The study as a JSON object."""
-        return json.dumps(codec.encode(self), ensure_ascii=False, indent=1, allow_nan=False)
+        """The study as a JSON object.  No number is a text: null stands where there is none."""
+        return json.dumps(codec.encode(self, null=True), ensure_ascii=False, indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, document: str) -> "Study":
-        """The inverse of `to_json`; ``document`` is the text."""
+        """The inverse of `to_json`; ``document`` is the text, of earlier versions, too, which wrote "nan" for null."""
         study: Study = codec.decode(json.loads(document), {"Study": Study})
         return study
 

@@ -1,6 +1,7 @@
 """What a study runs: replicates by number, counted against a target; in threads, with a bar, resumed from a file."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -87,6 +88,23 @@ def run_batches(
             running += [(after, pool.submit(work, after)) for _, after in zip(range(1), waiting, strict=False)]
             advance(len(batch), sum(len(b) for b in batches))
             yield batch, result
+
+
+def check(level: float, replicates: int, seed: int, workers: int | None = None) -> None:
+    """Refuse what no study can be made of."""
+    if not 0 < level < 1:
+        raise InputError(f"a study needs a level strictly between 0 and 1, not {level!r}")
+    limits = {"replicates": (replicates, 1, 10**9), "seed": (seed, 0, 2**32 - 1), "workers": (workers or 1, 1, 1024)}
+    for name, (value, least, most) in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise InputError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
+
+
+def workers_of(asked: int | None = None, device: str | None = None) -> int:
+    """As many as asked for, else the cores; a device is kept busy by one."""
+    if asked is not None or device is not None:
+        return asked or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def batches_of(replicates: int, size: int) -> list[range]:

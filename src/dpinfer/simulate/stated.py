@@ -51,7 +51,7 @@ def minimum(
         value = w @ f.value(margins) + ridge @ coef**2 / 2
         return float(value), ridge * coef + (w * slope * y) @ x, hessian
 
-    coef = start + minimise(totals, len(start), _TOLERANCE).coef
+    coef = start + minimise(totals, np.zeros(len(start)), _TOLERANCE).coef
     inverse = np.linalg.inv(totals(coef - start)[2])
     return Minimum(coef, inverse @ _of_scores(x, w * y * f.slope(y * (x @ coef)), starts) @ inverse)
 
@@ -109,11 +109,12 @@ def full_model(people: Block, *, squares: bool) -> Array:
 
 def in_units(design: Design, centre: Array) -> Callable[[Array], Array]:
     """From coefficients of (1, x~) and a scaled outcome to original units, the intercept at ``centre``."""
-    matrix = _to_units(design, centre)
+    matrix = to_units(design, centre)
     return lambda coef: matrix @ coef + design.shift
 
 
-def _to_units(design: Design, centre: Array) -> Array:
+def to_units(design: Design, centre: Array) -> Array:
+    """The matrix of `in_units`, without the shift."""
     matrix = np.diag(1 / design.half)
     matrix[0] = np.concatenate([[1.0], (centre - design.middle[1:]) / design.half[1:]])
     return np.asarray(design.outcome.half * matrix)
@@ -142,9 +143,9 @@ class Plain:
         """Coefficients and standard errors of a result's model in its units, NaN where it reports none."""
         assert result.geometry is not None
         inside, kept = _inside(result, design), result.reported
-        to_units, found = _to_units(design, result.geometry.centre)[:, inside], self.of(inside)
-        errors = np.sqrt(np.diag(to_units @ found.covariance @ to_units.T))
-        return np.where(kept, to_units @ found.coef + design.shift, np.nan), np.where(kept, errors, np.nan)
+        matrix, found = to_units(design, result.geometry.centre)[:, inside], self.of(inside)
+        errors = np.sqrt(np.diag(matrix @ found.covariance @ matrix.T))
+        return np.where(kept, matrix @ found.coef + design.shift, np.nan), np.where(kept, errors, np.nan)
 
 
 def _inside(result: FitResult, design: Design) -> Indices:
@@ -164,7 +165,7 @@ def stated(
     inside = _inside(result, design)
     kept = np.flatnonzero(np.isin(design.names, geometry.columns))[1:]
     rows = design.middle[kept] + design.half[kept] * x[:, kept]
-    weights, to_units = geometry.row_weights(rows), _to_units(design, geometry.centre)
+    weights, matrix = geometry.row_weights(rows), to_units(design, geometry.centre)
     squares = result.band is not None
     inner = replace(people, rows=x[:, inside], weights=weights * people.shares)
     plain = Plain(people, squares=squares) if plain is None else plain
@@ -172,7 +173,7 @@ def stated(
     full = full_model(people, squares=squares) if full is None else full
 
     def whole(values: Array, some: Indices) -> Array:
-        return np.where(result.reported, to_units[:, some] @ values + design.shift, np.nan)
+        return np.where(result.reported, matrix[:, some] @ values + design.shift, np.nan)
 
     ordinary, std_error = plain.said(result, design)
     return Stated(

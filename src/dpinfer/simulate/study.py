@@ -1,7 +1,6 @@
 """Coverage and length of the intervals, and variability intervals, over thousands of replicates of a data set."""
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from dpinfer.data.design import Design
 from dpinfer.data.formula import parse
+from dpinfer.data.reading import read
 from dpinfer.data.schema import Schema
 from dpinfer.data.source import Pending, Rows
-from dpinfer.data.table import read
 from dpinfer.errors import InputError, installed, missing
 from dpinfer.fit.choose import LeastSquares, Options, choose
 from dpinfer.fit.linear.run import Linear
@@ -31,7 +30,7 @@ from dpinfer.simulate.batched import BatchedTrial
 from dpinfer.simulate.draws import Population
 from dpinfer.simulate.engine import Engine
 from dpinfer.simulate.findings import Study
-from dpinfer.simulate.runner import Checkpoint, Tally, Trial, batches_of, run_batches
+from dpinfer.simulate.runner import Checkpoint, Tally, Trial, batches_of, check, run_batches, workers_of
 from dpinfer.simulate.single import PenalisedTrial, SingleTrial
 
 
@@ -111,7 +110,7 @@ def coverage(  # noqa: PLR0913  (the public face)
     Memory: about 8 (d(d+1)/2 + 8 d) bytes a record, and 256 bytes a record and worker for the counts; twice that with
     ``truth``.
     """
-    _check(level, replicates, seed, workers)
+    check(level, replicates, seed, workers)
     options = Options(loss or Logistic(), budget, plan, target, penalty, neighbours)
     trial = _trial(X, y, truth, _Asked(options, seed, device, schema, formula, model, units, weights))
     batches = batches_of(replicates, trial.batch)
@@ -122,7 +121,7 @@ def coverage(  # noqa: PLR0913  (the public face)
         return trial.tally(batch, level, nonprivate=nonprivate)
 
     try:
-        for batch, tally in run_batches(work, todo, _workers(workers, device), progress):
+        for batch, tally in run_batches(work, todo, workers_of(workers, device), progress):
             book.add(batch.start, tally)
     finally:
         book.save()
@@ -162,11 +161,11 @@ def variability(  # noqa: PLR0913  (the public face)
     low, high : arrays of shape (d,)
         The two quantiles of each coefficient.
     """
-    _check(level, replicates, seed, workers)
+    check(level, replicates, seed, workers)
     trial = _trial(X, y, truth, _Asked(Options(loss or Logistic(), budget, plan, "penalised", penalty), seed, device))
     assert isinstance(trial, BatchedTrial)
     batches = batches_of(replicates, trial.batch)
-    coef = np.concatenate([c for _, c in run_batches(trial.estimates, batches, _workers(workers, device), progress)])
+    coef = np.concatenate([c for _, c in run_batches(trial.estimates, batches, workers_of(workers, device), progress)])
     low, high = np.quantile(coef, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 
@@ -278,20 +277,3 @@ def _study(total: Tally, trial: Trial, level: float, nonprivate: bool) -> Study:
         seed=trial.seed,
         setting=trial.describe(),
     )
-
-
-def _check(level: float, replicates: int, seed: int, workers: int | None) -> None:
-    """Refuse what no study can be made of."""
-    if not 0 < level < 1:
-        raise InputError(f"a study needs a level strictly between 0 and 1, not {level!r}")
-    limits = {"replicates": (replicates, 1, 10**9), "seed": (seed, 0, 2**32 - 1), "workers": (workers or 1, 1, 1024)}
-    for name, (value, least, most) in limits.items():
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise InputError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
-
-
-def _workers(asked: int | None, device: str | None) -> int:
-    """As many as asked for, else the cores; a device is kept busy by one."""
-    if asked is not None or device is not None:
-        return asked or 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

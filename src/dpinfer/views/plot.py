@@ -1,5 +1,6 @@
-"""Pictures of results and studies.  Each function gives a matplotlib figure and touches no global state."""
+"""Pictures of results and studies: matplotlib figures and, of results, text.  No function touches global state."""
 
+import io
 import textwrap
 from dataclasses import dataclass, replace
 
@@ -18,13 +19,26 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 from dpinfer.maths.arrays import Array
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.result import FitResult
-from dpinfer.simulate import Study
+from dpinfer.simulate import Forecast, Study
+from dpinfer.simulate.foreseen import label as named
 from dpinfer.views.bars import BLUE, FRAME, GREY, INK, LINE, ORANGE, WIDTH, Bar, bars, limits, panels, rows, short
+from dpinfer.views.sketch import forest_text
 
+__all__ = ["coverage", "forecast", "forest", "forest_text"]
+
+_MARKS = (("o", BLUE), ("s", ORANGE), ("D", "#009E73"), ("^", "#CC79A7"), ("v", "#56B4E9"))
 _STATUS = 105  # letters of a status
 _POINT, _INNER = "estimate", "part of it from sampling error alone"
 _WHOLE = "whole interval: sampling error and privacy noise"
 Reference = FitResult | tuple[npt.ArrayLike, npt.ArrayLike]
+
+
+class _Picture(Figure):
+    """Notebooks show it without pyplot, which would be global state."""
+
+    def _repr_png_(self) -> bytes:
+        self.savefig(buffer := io.BytesIO(), format="png", dpi=100)
+        return buffer.getvalue()
 
 
 def forest(result: FitResult, level: float = 0.95, reference: Reference | None = None) -> Figure:
@@ -44,7 +58,7 @@ def forest(result: FitResult, level: float = 0.95, reference: Reference | None =
     groups = panels(drawn)
     counts = [len(group) for group in groups]
     height = FRAME + (1.3 if beside else 1.0) * LINE * max(4, sum(counts)) + 0.45 * (len(groups) - 1)
-    figure = Figure(figsize=(WIDTH, height), dpi=150, layout="constrained")
+    figure = _Picture(figsize=(WIDTH, height), dpi=150, layout="constrained")
     column = figure.subplots(len(groups), 1, squeeze=False, height_ratios=counts)[:, 0]
     for axes, group in zip(column, groups, strict=True):
         _panel(axes, [drawn[j] for j in group], beside.rows(group) if beside else None)
@@ -168,7 +182,7 @@ def coverage(study: Study) -> Figure:
     Whiskers are Wilson's: every coverage that lies within two of its Monte Carlo standard errors of what was found.
     Save it with ``coverage(study).savefig("coverage.png")``.
     """
-    figure = Figure(figsize=(WIDTH, FRAME + LINE * max(4, len(study.names))), dpi=150, layout="constrained")
+    figure = _Picture(figsize=(WIDTH, FRAME + LINE * max(4, len(study.names))), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.1))
     for panel, title in ((left, "Coverage"), (right, "Length")):
         rows(panel, study.names)
@@ -184,6 +198,40 @@ def coverage(study: Study) -> Figure:
     note = "NOT PRIVATE: a study reads the records without noise. Do not publish it from sensitive data."
     text = textwrap.fill(facts, 165) + "\n" + note
     figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False)
+    return figure
+
+
+def forecast(found: Forecast) -> Figure:
+    """One row a coefficient: how many times as long the intervals of ``found`` are as those without privacy.
+
+    One mark a budget, hollow where fewer than half of the simulated fits report the coefficient.  The half-width of the
+    last budget stands at the right.  Save it with ``forecast(found).savefig("forecast.png")``.
+    """
+    figure = _Picture(figsize=(WIDTH, FRAME + LINE * max(4, len(found.names))), dpi=150, layout="constrained")
+    panel, places = figure.subplots(), np.arange(len(found.names))
+    rows(panel, found.names)
+    panel.axvline(1, color=INK, linewidth=1)
+    with np.errstate(invalid="ignore"):
+        times = found.half_width / found.nonprivate
+    for b, budget in enumerate(found.budgets):
+        shade = _MARKS[b % len(_MARKS)]
+        for often in (True, False):
+            some = np.isfinite(times[b]) & ((found.reported[b] >= 0.5) == often)
+            panel.plot(times[b][some], places[some], shade[0], color=shade[1] if often else "white", markersize=6,
+                       markeredgecolor=shade[1], label=named(budget) if often else None)  # fmt: skip
+    for place, (half, share) in enumerate(zip(found.half_width[-1], found.reported[-1], strict=True)):
+        _beyond(panel, place, f"{100 * share:.0f}%", f"±{half:.3g}" if np.isfinite(half) else "not reported")
+    _beyond(panel, -0.85, "reported", named(found.budgets[-1]))
+    _log_axis(panel, (1.0, 2.0, 5.0))
+    panel.set_xlabel("half-width, times that without privacy (log scale)", fontsize=9, color=INK)
+    figure.legend(
+        loc="outside upper center", ncols=5, frameon=False, fontsize=8.5, labelcolor=INK,
+        title=f"Forecast of {100 * found.level:.4g} % confidence intervals",
+        title_fontproperties={"size": 13, "weight": "bold"},
+    )  # fmt: skip
+    hollow = "Hollow marks: fewer than half of the simulated fits report the coefficient."
+    note = "\n".join(textwrap.fill(words, 165) for words in (hollow, *found.statements()[1:]))
+    figure.supxlabel(note, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False)
     return figure
 
 
@@ -228,9 +276,9 @@ def _length_panel(panel: Axes, study: Study) -> None:
     panel.set_xlabel(label, fontsize=9, color=INK)
 
 
-def _log_axis(panel: Axes) -> None:
+def _log_axis(panel: Axes, ticks: tuple[float, ...] = (1.0, 3.0)) -> None:
     panel.set_xscale("log")
-    panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=12))
+    panel.xaxis.set_major_locator(LogLocator(subs=ticks, numticks=12))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     panel.xaxis.set_minor_formatter(FuncFormatter(lambda _x, _: ""))
     panel.margins(x=0.06)

@@ -48,6 +48,7 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
         facts=_facts(result),
         heads=tables.heads(level),
         rows=_rows(result, level),
+        careful=result.warnings(),
         notes=[*result.notes(), MAY_NOT],
         drawings=[drawing(result, level, layout) for layout in (WIDE, NARROW)],
         sections=list(sections(result, heading, level)),
@@ -64,7 +65,7 @@ def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95
     lines += ["", "| " + " | ".join(tables.heads(level)) + " |", "| --- |" + " ---: |" * (len(tables.HEADS) - 1)]
     for row in _rows(result, level):
         lines.append("| " + " | ".join([tables.plain(row["name"]), *row["cells"]]) + " |")
-    lines += [line for note in (*result.notes(), MAY_NOT) for line in ("", tables.plain(note))]
+    lines += [line for note in (*result.warnings(), *result.notes(), MAY_NOT) for line in ("", tables.plain(note))]
     for section in sections(result, heading, level):
         lines += ["", f"## {section.title}"]
         lines += [line for paragraph in section.paragraphs for line in ("", tables.plain(paragraph))]

@@ -143,7 +143,9 @@ def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
     if not privacy.private:
         return Section("Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent)
     spend = compose(event.share for event in privacy.events)
-    told = math.ceil(100 * min(detection(privacy.budget), detection(spend)))
+    promised = math.ceil(100 * detection(privacy.budget))
+    told = min(promised, math.ceil(100 * detection(spend)))
+    less = f" By the promise alone it would be {promised}; the noise of these releases allows less."
     booked = (
         "was booked in a ledger before anything was computed from the data"
         if privacy.booked
@@ -159,7 +161,8 @@ def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
             f"What that means for {privacy.unit}: suppose that somebody knows {others} and uses this "
             f"release to decide between two possibilities for this one. A rule that errs in {100 * _ALARM:.0f} of 100 "
             f"cases when the first is true is right in at most {told} of 100 when the second is true. Without the "
-            f"release it would be {100 * _ALARM:.0f} of 100. This holds whatever else is known, now or later.",
+            f"release it would be {100 * _ALARM:.0f} of 100.{less if told < promised else ''} This holds "
+            "whatever else is known, now or later.",
             f"The spend {booked}." + (f" Its release id is {release}." if release else ""),
             "The budget was spent on:",
         ),

@@ -53,7 +53,9 @@ class LinearPlan:
             if value not in known:
                 raise InputError(f"{name} of least squares must be one of {', '.join(map(repr, known))}, not {value!r}")
         if self.target == ROBUST and self.tail != BALANCED:
-            raise InputError("tail= belongs to target='mean': the robust target clips at a tenth of the records")
+            raise InputError(
+                "a tail belongs to the target 'mean': leave it out, the robust target clips at a tenth of the records"
+            )
         object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
         usual = _SHARES[ALL if self.tail == ALL else self.target]
         if not isinstance(self.shares, tuple | list) or len(self.shares) not in (0, len(usual)):

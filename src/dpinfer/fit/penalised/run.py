@@ -30,6 +30,7 @@ class Penalised:
     """Estimate, matrices at the estimate, law of the error: the recipes "paper" and "tight".
 
     Without a ``penalty`` one is chosen that is valid for the plan.  ``target`` is "penalised" or "unpenalised".
+    ``because`` is what to say of a penalty that nobody asked for.
     """
 
     design: Design
@@ -37,6 +38,7 @@ class Penalised:
     plan: Plan
     target: str = "penalised"
     penalty: float | None = None
+    because: str = ""
 
     @property
     def neighbours(self) -> Neighbours:
@@ -71,8 +73,8 @@ class Penalised:
         return first, *others
 
     def advice(self, n: int) -> str:  # noqa: ARG002  (a penalised fit reports every coefficient)
-        """Nothing."""
-        return ""
+        """That the penalty changes the estimand, where nobody asked for one."""
+        return self.because
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Estimate, matrices at the estimate, law of the error."""

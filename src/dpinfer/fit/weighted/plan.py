@@ -152,12 +152,12 @@ def spendable(budget: object) -> ZCDP | ApproxDP:
     """A budget that can pay for Gaussian noise, or an error with the remedy."""
     if isinstance(budget, PureDP):
         raise BudgetError(
-            "the weighted and unweighted targets need Gaussian noise, which gives no pure privacy: use dp.ZCDP or "
-            "dp.ApproxDP, or target='penalised' with this budget"
+            "the weighted and unweighted targets need Gaussian noise, which gives no pure privacy: give a delta "
+            "beside epsilon, or rho; or ask for the target 'penalised'"
         )
     if not isinstance(budget, ZCDP | ApproxDP):
         raise BudgetError(
-            "the weighted and unweighted targets need a budget dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta); without "
-            "privacy use target='unpenalised'"
+            "the weighted and unweighted targets need a budget in rho, or in epsilon and delta; without privacy ask "
+            "for the target 'unpenalised'"
         )
     return budget

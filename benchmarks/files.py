@@ -1,0 +1,91 @@
+"""Time and memory of fits from files, beside plain decoding: a process of its own for each file.
+
+    python -m benchmarks.files FOLDER [--sizes 3000000x20 5000000x90]
+
+Writes Parquet files of random numbers into FOLDER (kept for the next run) and benchmarks/results/files.json.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+RESULTS = Path("benchmarks/results/files.json")
+GROUP = 2**20
+CHILD = """
+import json, resource, sys, time
+import pyarrow.parquet as pq
+import dpinfer as dp
+from dpinfer.data.source import Blocks
+path, d = sys.argv[1], int(sys.argv[2])
+text = "unit = 'one record'\\n[columns.y]\\ntype = 'outcome'\\nlevels = ['no', 'yes']\\n"
+text += "".join(f"[columns.x{j}]\\ntype = 'number'\\nlow = -1\\nhigh = 1\\n" for j in range(d))
+formula = "y ~ " + " + ".join(f"x{j}" for j in range(d))
+model = dp.LogisticRegression(formula, schema=dp.Schema.parse(text), budget=dp.ApproxDP(1.0, 1e-6))
+passes, total, gathered = [0], Blocks.total, Blocks.gathered
+def counted(act):
+    def wrapped(self, *arguments):
+        passes[0] += type(self).__name__ == "Encoded"
+        return act(self, *arguments)
+    return wrapped
+Blocks.total, Blocks.gathered = counted(total), counted(gathered)
+began = time.perf_counter()
+model.fit(path)
+taken = time.perf_counter() - began
+memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+began = time.perf_counter()
+for _ in pq.ParquetFile(path, pre_buffer=False, buffer_size=2**18).iter_batches(2**15):
+    pass
+decoding = time.perf_counter() - began
+print(json.dumps({"seconds": taken, "megabytes": memory, "passes": passes[0], "decoding": decoding}))
+"""
+
+
+def write(path: Path, n: int, d: int) -> None:
+    """Random numbers and labels, in row groups of a million."""
+    rng, writer = np.random.default_rng(0), None
+    for start in range(0, n, GROUP):
+        m = min(GROUP, n - start)
+        X = rng.uniform(-1, 1, (m, d))
+        y = np.where(rng.random(m) < 1 / (1 + np.exp(-X[:, :5].sum(axis=1))), "yes", "no")
+        table = pa.table({f"x{j}": X[:, j] for j in range(d)} | {"y": pa.array(y)})
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table, row_group_size=GROUP)
+    assert writer is not None
+    writer.close()
+
+
+def measured(path: Path, n: int, d: int) -> dict[str, Any]:
+    """One fit, and one decoding, in a process of its own."""
+    command = [sys.executable, "-c", CHILD, str(path), str(d)]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    ratio = found["seconds"] / found["passes"] / found["decoding"]
+    return {"n": n, "d": d, **found, "time of a pass over decoding": ratio}
+
+
+def main() -> None:
+    """Measure, print, store."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sizes", nargs="+", default=["500000x20", "3000000x20", "5000000x90"])
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for size in options.sizes:
+        n, d = map(int, size.split("x"))
+        path = options.folder / f"{size}.parquet"
+        if not path.exists():
+            write(path, n, d)
+        rows.append(measured(path, n, d))
+        print(json.dumps(rows[-1]), flush=True)
+    RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""One column of a table: its numbers with what each counts of a unit, or how many units have each of its levels."""
+
+from os import PathLike
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from dpinfer.data import files
+from dpinfer.data.columns import Wanted
+from dpinfer.data.drafts import Gap
+from dpinfer.data.ids import to_ids
+from dpinfer.data.levels import tally
+from dpinfer.data.source import Rows
+from dpinfer.data.table import open_table
+from dpinfer.data.unit import Unit
+from dpinfer.data.values import Codes, cells_of, to_numbers
+from dpinfer.errors import InputError
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.histograms import Tally
+from dpinfer.maths.rounding import MOST_RECORDS
+from dpinfer.maths.sums import Block
+from dpinfer.neighbours import Neighbours
+
+
+def count(native: Any, columns: list[Wanted], unit: Unit, neighbours: Neighbours) -> int | None:
+    """The number of rows where it is public: one row is a unit, and neighbours have as many."""
+    if unit.many or not neighbours.counted:
+        return None
+    return files.count(native, columns) if isinstance(native, str | PathLike) else len(open_table(native, ()))
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def rows_of(table: nw.DataFrame[Any], gap: Gap, unit: Unit) -> Rows:
+    """The numbers of a column as labels; a row without one, or with a fraction among integers, is the zero row.
+
+    What the rows of a unit count adds up to at most 1.
+    """
+    values = _numbers(table, gap.column.name)
+    if len(values) > MOST_RECORDS:
+        raise InputError(f"there are more than {MOST_RECORDS:,} records, for which sums are not proved exact enough")
+    known = np.isfinite(values)
+    if gap.whole:
+        known &= values % 1 == 0
+    rows = Rows(Block(known[:, None].astype(np.float64), np.where(known, values, 0.0)))
+    if not unit.columns:
+        return rows
+    weights = _numbers(table, unit.weights) if unit.weights else None
+    return rows.counted(unit.most, _ids(table, unit), weights, unit.number)
+
+
+def tally_of(table: nw.DataFrame[Any], gap: Gap, unit: Unit, neighbours: Neighbours) -> Tally:
+    """How many units have each level of a column."""
+    return tally(cells_of(table.get_column(gap.column.name)), _ids(table, unit), neighbours)
+
+
+def _ids(table: nw.DataFrame[Any], unit: Unit) -> Codes | None:
+    return to_ids(cells_of(table.get_column(unit.column))) if unit.many else None
+
+
+def _numbers(table: nw.DataFrame[Any], name: str) -> Array:
+    found = to_numbers(cells_of(table.get_column(name)))
+    assert found is not None  # its type was checked
+    return found

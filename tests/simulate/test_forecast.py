@@ -1,0 +1,374 @@
+"""Forecasts: records like the guesses, many from few exactly, and half-widths that fits then have."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpinfer as dp
+from dpinfer.data.design import Design
+from dpinfer.data.formula import parse
+from dpinfer.data.source import Rows
+from dpinfer.fit.choose import LeastSquares, Options, choose
+from dpinfer.fit.recipe import fit
+from dpinfer.maths.losses import Logistic
+from dpinfer.maths.sums import Block
+from dpinfer.simulate import Forecast, alike, searching
+from dpinfer.simulate.alike import OfGuesses, Times, most_of
+
+SCHEMA = dp.Schema.parse(
+    """
+[columns.age]
+type = "number"
+low = 0
+high = 100
+typical = { mean = 30, sd = 12 }
+[columns.gain]
+type = "number"
+low = 0
+high = 1000
+typical = { mean = 20, sd = 90 }
+[columns.region]
+type = "category"
+levels = ["a", "b", "c"]
+typical = { a = 0.6, b = 0.3, c = 0.1 }
+[columns.grade]
+type = "integer"
+low = 1
+high = 3
+levels = [1, 2, 3]
+typical = { 1 = 0.5, 2 = 0.3, 3 = 0.2 }
+[columns.flag]
+type = "boolean"
+typical = { true = 0.2 }
+[columns.ill]
+type = "outcome"
+levels = ["no", "yes"]
+typical = { yes = 0.3 }
+[columns.cost]
+type = "outcome"
+low = 0
+high = 50
+typical = { mean = 12, sd = 6 }
+"""
+)
+FORMULA = "ill ~ age + region + flag"
+BUDGET = dp.ZCDP(0.1)
+
+
+def guesses(formula, effects=None):
+    response, terms = parse(formula, SCHEMA)
+    kind = "margin" if response.levels else "residual"
+    design = Design.of_formula(response, terms, kind, SCHEMA.whom)
+    return design, OfGuesses(response, terms, design, SCHEMA.typical, effects)
+
+
+def in_units(design, rows):
+    return design.middle + design.half * rows.block.rows * np.sqrt(design.norm2)
+
+
+def test_records_are_like_the_guesses():
+    """Means, deviations and shares; of transforms, factors and both kinds of draws."""
+    formula = "ill ~ age + gain + log1p(gain) + region + C(grade) + flag"
+    design, made = guesses(formula, {})
+    for rows, off in ((made.typical(8192), 0.002), (made.sample(40_000, np.random.default_rng(1)), 0.02)):
+        x = dict(zip(design.names, in_units(design, rows).T, strict=True))
+        assert x["age"].mean() == pytest.approx(30, rel=off)
+        assert x["age"].std() == pytest.approx(12, rel=off)
+        assert x["gain"].mean() == pytest.approx(20, rel=3 * off)
+        assert x["gain"].std() == pytest.approx(90, rel=3 * off)
+        assert np.allclose(x["log1p(gain)"], np.log1p(x["gain"]), atol=1e-6)
+        shares = [x[name].mean() for name in ("region[b]", "region[c]", "grade[2]", "grade[3]", "flag")]
+        assert np.allclose(shares, (0.3, 0.1, 0.3, 0.2, 0.2), atol=0.01)
+        assert (rows.block.labels > 0).mean() == pytest.approx(0.3, abs=off)
+        assert abs(np.corrcoef(x["age"], x["gain"])[0, 1]) < 0.04
+
+
+def test_a_deviation_as_large_as_can_be_has_two_values():
+    schema = SCHEMA.guess({"age": {"mean": 20, "sd": 40}})
+    response, terms = parse("ill ~ age", schema)
+    design = Design.of_formula(response, terms, "margin")
+    ages = in_units(design, OfGuesses(response, terms, design, schema.typical, {}).typical(1000))[:, 1]
+    assert np.unique(np.round(ages, 3)).tolist() == [0, 100]
+    assert ages.mean() == pytest.approx(20, abs=0.01)
+
+
+def test_effects_are_those_given():
+    design, made = guesses("ill ~ age + region", {"age": 0.05, "region[b]": -1.0})
+    rows = made.typical(40_000)
+    risk = dp.LogisticRegression("ill ~ age + region", schema=SCHEMA, budget=dp.NoPrivacy(), target="unpenalised")
+    found = fit(risk.recipe(design, rows.n), rows, insecure_seed=0)
+    assert np.allclose(found.estimate[1:], (0.05, -1.0, 0.0), atol=4 * found.std_error[1:])
+    assert (rows.block.labels > 0).mean() == pytest.approx(0.3, abs=0.01)
+    _, made = guesses("cost ~ age", {"age": 0.3})
+    rows = made.typical(8192)
+    age, cost = rows.block.rows[:, 1], rows.block.labels
+    assert np.corrcoef(age, cost)[0, 1] == pytest.approx(0.3 * 12 / 6, abs=0.02)
+    assert 25 * cost.std() == pytest.approx(6, rel=0.05)
+    with pytest.raises(dp.InputError, match="explain more than the outcome varies"):
+        guesses("cost ~ age", {"age": 1.0})[1].typical(100)
+    with pytest.raises(dp.InputError, match="effects names 'agee'"):
+        guesses("cost ~ age", {"agee": 1.0})
+
+
+@pytest.mark.parametrize("formula", ["ill ~ age + region", "cost ~ age + region"])
+def test_a_record_that_counts_four_times_is_four_records(formula):
+    """The same releases, but for the rounding of sums: intervals agree to many digits."""
+    design, made = guesses(formula)
+    rows = made.typical(3000)
+    block = rows.block
+    copies = Rows(Block(np.repeat(block.rows, 4, axis=0), np.repeat(block.labels, 4)))
+    loss = Logistic() if formula.startswith("ill") else LeastSquares()
+    recipe = choose(design, Options(loss, BUDGET))
+    few, many = (fit(recipe, source, insecure_seed=3) for source in (Times(rows, 12_000), copies))
+    assert many.reported.all()
+    assert np.allclose(few.estimate, many.estimate, rtol=1e-6)
+    assert np.allclose(few.conf_int(), many.conf_int(), rtol=1e-6)
+    wrong = fit(recipe, Times(rows, 6000), insecure_seed=3)
+    assert (np.diff(wrong.conf_int()) > 1.2 * np.diff(many.conf_int())).all()
+
+
+def test_many_records_take_no_more_than_some(monkeypatch):
+    """A forecast of more records than are made agrees with one that makes them all."""
+    whole = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9)
+    assert most_of(5) == 50_000
+    monkeypatch.setattr(alike, "_MOST", 2000)
+    few = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9)
+    assert np.allclose(few.half_width, whole.half_width, rtol=0.15)
+    assert np.allclose(few.nonprivate, whole.nonprivate, rtol=0.1)
+    monkeypatch.undo()
+    most = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=5_000_000, budgets=[BUDGET], replicates=3)
+    assert np.allclose(most.nonprivate * np.sqrt(5_000_000 / 12_000), whole.nonprivate, rtol=0.1)
+
+
+def test_a_forecast_is_what_a_study_then_finds():
+    """Of a look-alike table: lengths and shares reported are those of `coverage` on it."""
+    demo = dp.datasets.rand_hie()
+    table = demo.table.iloc[:4000]
+    for formula, model in (
+        (demo.formula, dp.LogisticRegression),
+        ("mdvis ~ lncoins + idp + health", dp.LinearRegression),
+    ):
+        asked = model(formula, schema=demo.schema, budget=dp.ZCDP(0.5))
+        found = dp.simulate.forecast(model=asked, like=table, replicates=12)
+        study = dp.simulate.coverage(table, model=asked, replicates=12, nonprivate=True)
+        often = (study.reported > 0.5) & (found.reported[0] > 0.5)
+        assert often.sum() >= 5
+        assert np.allclose((2 * found.half_width[0] / study.length)[often], 1, atol=0.2)
+        assert np.allclose((2 * found.nonprivate[0] / study.nonprivate_length)[often], 1, atol=0.2)
+        assert np.abs(found.reported[0] - study.reported).mean() < 0.15
+        assert found.records == 4000
+        more = dp.simulate.forecast(model=asked, like=table, records=16_000, replicates=3)
+        assert np.allclose(more.nonprivate, found.nonprivate / 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "formula", "budget", "options"),
+    [
+        (dp.LogisticRegression, FORMULA, dp.PureDP(5.0), {}),
+        (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"target": "unweighted"}),
+        (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"neighbours": "add-remove"}),
+        (dp.LinearSVC, FORMULA, dp.ZCDP(0.5), {"target": "unpenalised"}),
+        (dp.LinearRegression, "cost ~ age + region", dp.ZCDP(0.5), {"target": "robust"}),
+        (dp.HuberRegression, "cost ~ age + region", dp.PureDP(5.0), {}),
+        (dp.QuantileRegression, "log1p(cost) ~ age", dp.ApproxDP(2.0, 1e-6), {}),
+    ],
+)
+def test_every_recipe_is_forecast(model, formula, budget, options):
+    asked = model(formula, schema=SCHEMA, budget=budget, **options)
+    found = dp.simulate.forecast(model=asked, records=5000, replicates=4)
+    assert found.budgets == (budget,)
+    assert np.isfinite(found.half_width).all()
+    assert (found.half_width > 0.7 * found.nonprivate).all()
+    assert (found.nonprivate > 0).all()
+    assert asked.budget == budget  # nothing was set on the model
+    assert not hasattr(asked, "result_")
+
+
+@pytest.mark.parametrize("target", ["penalised", "unpenalised"])
+def test_without_noise_the_two_half_widths_agree(target):
+    asked = {"records": 5000, "budgets": [dp.NoPrivacy()], "penalty": 1e-3, "target": target}
+    found = dp.simulate.forecast(FORMULA, schema=SCHEMA, **asked, replicates=5)
+    assert np.allclose(found.half_width, found.nonprivate, rtol=0.05)
+    assert found.reported.all()
+
+
+def test_a_numeric_outcome_in_any_range_has_least_squares():
+    """Also where its scale is that of labels."""
+    schema = SCHEMA.guess({}).columns | {"z": dataclasses.replace(SCHEMA["cost"], name="z", low=-1.0, high=1.0)}
+    schema = dp.Schema(schema)
+    found = dp.simulate.forecast("z ~ age", schema=schema, records=4000, budgets=[BUDGET], replicates=2)
+    model = dp.LinearRegression("z ~ age", schema=schema, budget=BUDGET)
+    assert np.array_equal(
+        found.half_width, dp.simulate.forecast(model=model, records=4000, replicates=2).half_width, equal_nan=True
+    )
+
+
+def test_more_budget_or_records_give_shorter_intervals():
+    budgets = [dp.ZCDP(rho) for rho in (0.01, 0.1, 1.0)]
+    found = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=8000, budgets=budgets, replicates=7)
+    assert (np.diff(found.within, axis=0)[1:] < 0).all()
+    assert (found.within[0] > found.within[1]).all()
+    assert np.array_equal(found.nonprivate[0], found.nonprivate[2])
+    assert np.allclose(found.half_width[2], found.nonprivate[2], rtol=0.15)
+    more = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=32_000, budgets=budgets, replicates=7)
+    assert (more.half_width[1] < found.half_width[1] / 1.8).all()
+
+
+def test_the_seed_decides_everything():
+    asked = {"schema": SCHEMA, "records": 3000, "budgets": [BUDGET], "replicates": 3}
+    first, again = (dp.simulate.forecast(FORMULA, **asked) for _ in range(2))
+    assert first.to_json() == again.to_json()
+    assert first.to_json() != dp.simulate.forecast(FORMULA, **asked, seed=1).to_json()
+
+
+def test_a_level_that_nobody_has():
+    schema = SCHEMA.guess({"region": {"a": 0.7, "b": 0.3, "c": 0.0}})
+    found = dp.simulate.forecast("ill ~ age + region", schema=schema, records=3000, budgets=[BUDGET], replicates=2)
+    assert np.isnan(found.half_width[0, -1])
+    assert np.isnan(found.nonprivate[0, -1])
+    assert found.reported[0].tolist() == [1, 1, 1, 0]
+    assert "– (0%)" in found.summary()
+
+
+def test_within_counts_fits_that_do_not_report():
+    """Twenty fits: with 13 that report, half of all keep within a longer interval than half of those."""
+    budgets = [dp.ZCDP(rho) for rho in (0.004, 0.006, 0.008, 0.01)]
+    found = dp.simulate.forecast("ill ~ age + region", schema=SCHEMA, records=5000, budgets=budgets)
+    some = (found.reported > 0.5) & (found.reported < 0.8)
+    assert some.any()
+    assert (found.within[some] > found.half_width[some]).all()
+    assert np.array_equal(found.within[found.reported == 1], found.half_width[found.reported == 1])
+    assert np.isinf(found.within[found.reported < 0.5]).all()
+    again = Forecast.from_json(found.to_json())
+    assert np.array_equal(again.within, found.within)
+
+
+def test_what_it_says():
+    budgets = [dp.ApproxDP(1.0, 1e-6), dp.PureDP(2.0)]
+    model = dp.LogisticRegression("ill ~ age + region", schema=dp.Schema(SCHEMA.columns))
+    found = dp.simulate.forecast(model=model, records=2000, budgets=budgets, replicates=2)
+    words = " ".join(found.summary().split())
+    for part in ("(1, 1e-06)", "epsilon = 2", "2,000 records", "levels equally frequent: ill, region", "sixth"):
+        assert part in words
+    assert words.count("no noise") == 2  # the penalised fit has a penalty of its own
+    rows = found.table()
+    assert len(rows) == 8
+    assert rows[1]["name"] == "age"
+    assert rows[1]["half_width"] == found.half_width[0, 1]
+    assert found.to_frame().loc[("(1, 1e-06)", "age"), "nonprivate"] == found.nonprivate[0, 1]
+    again = Forecast.from_json(found.to_json())
+    assert again.summary() == found.summary()
+    assert again.budgets == found.budgets
+    json.loads(found.to_json())
+
+
+WANTED = {"schema": SCHEMA, "records": 8000, "replicates": 5}
+
+
+@pytest.mark.parametrize("start", [dp.ZCDP(1.0), dp.ZCDP(0.004), dp.ApproxDP(1.0, 1e-6)])
+def test_the_least_budget(start):
+    found = dp.simulate.forecast(FORMULA, **WANTED, half_width=0.2, coefficient="region[b]", budgets=[start])
+    (budget,), j = found.budgets, found.names.index("region[b]")
+    assert type(budget) is type(start)
+    assert found.within[0, j] <= 0.2
+    amount = "rho" if isinstance(start, dp.ZCDP) else "epsilon"
+    less = dataclasses.replace(budget, **{amount: 0.93 * getattr(budget, amount)})
+    assert dp.simulate.forecast(FORMULA, **WANTED, budgets=[less]).within[0, j] > 0.2
+
+
+def test_the_least_budget_for_the_median():
+    found = dp.simulate.forecast(FORMULA, **WANTED, half_width=0.2, budgets=[dp.ZCDP(1.0)])
+    assert 0.17 < np.median(found.within[0, 1:]) <= 0.2
+
+
+def test_no_budget_is_enough(monkeypatch):
+    with pytest.raises(dp.InputError, match="without privacy 8,000 records give"):
+        dp.simulate.forecast(FORMULA, **WANTED, half_width=0.01)
+    monkeypatch.setattr(searching, "_MOST", 0.02)
+    with pytest.raises(dp.InputError, match="no budget up to rho"):
+        dp.simulate.forecast(FORMULA, **WANTED, half_width=0.17, coefficient="region[b]", budgets=[dp.ZCDP(0.01)])
+    monkeypatch.undo()
+    plenty = dp.simulate.forecast("ill ~ age", **WANTED | {"records": 10**8}, half_width=50.0, budgets=[dp.ZCDP(0.1)])
+    assert plenty.budgets[0].rho < searching._LEAST
+
+
+PEOPLE = """
+[unit]
+name = "one person"
+column = "id"
+rows = {rows}
+[columns.age]
+type = "number"
+low = 0
+high = 100
+[columns.ill]
+type = "outcome"
+levels = ["no", "yes"]
+"""
+
+
+def test_units():
+    """One row a unit where units count alike, else as many as may count; ids of a look-alike table."""
+    plain = dp.Schema(dp.Schema.parse(PEOPLE.format(rows='"average"')).columns)
+    asked = {"records": 4000, "budgets": [dp.ZCDP(1.0)], "replicates": 3}
+    rows = dp.simulate.forecast("ill ~ age", schema=plain, **asked)
+    average, three = (
+        dp.simulate.forecast("ill ~ age", schema=dp.Schema.parse(PEOPLE.format(rows=rows)), **asked)
+        for rows in ('"average"', "3")
+    )
+    assert np.allclose(average.nonprivate, rows.nonprivate, rtol=0.01)
+    assert np.allclose(three.nonprivate * np.sqrt(3), rows.nonprivate, rtol=0.1)
+    assert "4,000 units" in three.summary()
+    assert "3 unrelated rows a unit" in " ".join(three.summary().split())
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"id": rng.integers(0, 500, 2000), "age": rng.uniform(0, 100, 2000)})
+    table["ill"] = np.where(rng.random(2000) < 0.5, "yes", "no")
+    schema = dp.Schema.parse(PEOPLE.format(rows='"average"'))
+    found = dp.simulate.forecast("ill ~ age", schema=schema, like=table, budgets=[dp.ZCDP(1.0)], replicates=2)
+    assert found.records == table["id"].nunique()
+
+
+def test_weights_need_a_table():
+    schema = dp.Schema.parse('[weights]\ncolumn = "w"\nmost = 5.0\n' + PEOPLE.split("rows = {rows}\n")[1])
+    with pytest.raises(dp.InputError, match="nothing is guessed about sampling weights"):
+        dp.simulate.forecast("ill ~ age", schema=schema, records=1000, budgets=[BUDGET])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"formula": None}, "needs a formula and schema=, or model="),
+        ({"schema": None}, "a formula needs schema="),
+        ({"records": None}, "records= is the public number of records"),
+        ({"records": 0}, "records= is the public number of records"),
+        ({"records": True}, "records= is the public number of records"),
+        ({"budgets": None}, "needs budgets="),
+        ({"budgets": []}, "needs budgets="),
+        ({"replicates": 0}, "replicates must be a whole number"),
+        ({"level": 1.0}, "level strictly between 0 and 1"),
+        ({"coefficient": "age"}, "goes with half_width="),
+        ({"half_width": -1.0}, "half_width must be a positive number"),
+        ({"half_width": 0.1, "coefficient": "agee"}, "there is no coefficient 'agee'"),
+        ({"half_width": 0.1, "budgets": [dp.NoPrivacy()]}, "searched among those of a kind"),
+        ({"model": dp.LogisticRegression(FORMULA, schema=SCHEMA)}, "leave out all others"),
+        ({"formula": None, "schema": None, "model": dp.LogisticRegression(bounds=(0, 1))}, "with a formula"),
+        ({"formula": None, "schema": None, "model": 3}, "takes a dpinfer model"),
+        ({"like": pd.DataFrame(), "effects": {"age": 1.0}}, "is for records that are made up"),
+        ({"formula": "ill ~ age - 1", "target": "weighted"}, "needs an intercept"),
+    ],
+)
+def test_bad_requests(options, words):
+    asked = {"formula": FORMULA, "schema": SCHEMA, "records": 1000, "budgets": [BUDGET], "replicates": 2} | options
+    with pytest.raises((dp.InputError, dp.BudgetError), match=words):
+        dp.simulate.forecast(**asked)
+
+
+def test_a_plan_has_its_budget():
+    model = dp.LogisticRegression(FORMULA, schema=SCHEMA, plan=dp.GeometryPlan(dp.ZCDP(0.5)))
+    found = dp.simulate.forecast(model=model, records=3000, replicates=2)
+    assert found.budgets[0].rho == pytest.approx(0.5)
+    with pytest.raises(dp.BudgetError, match="leave out budgets="):
+        dp.simulate.forecast(model=model, records=3000, replicates=2, budgets=[BUDGET])
