@@ -6,7 +6,8 @@ All numbers of a case are measured in one run after each other, on the same arra
 With one thread the time is that of the processor, so that a busy machine does not spoil the ratios.  Peers:
 scikit-learn (logistic regression by lbfgs and newton-cholesky, least squares), statsmodels with robust errors (HC0),
 and glum with its robust errors, where it is installed (pip install glum).  A case that would take a peer too long or
-too much memory is left out for that peer.  Writes benchmarks/results/peers.json and docs/figures/peers.png.
+too much memory is left out for that peer.  Writes benchmarks/results/peers.json, where cases that were not measured
+stay as they were, and docs/figures/peers.png.
 """
 
 import argparse
@@ -69,9 +70,9 @@ def _glum(model: Any, X: Any, y: Any) -> object:
 
 
 def seconds(work: Callable[[], object], clock: Callable[[], float], most: float) -> float:
-    """The shortest of up to five runs that take ``most`` seconds together."""
+    """The shortest of two to five runs, of those beyond two as long as they take ``most`` seconds together."""
     found: list[float] = []
-    while not found or (len(found) < 5 and sum(found) < most):
+    while len(found) < 2 or (len(found) < 5 and sum(found) < most):
         began = clock()
         work()
         found.append(clock() - began)
@@ -163,8 +164,10 @@ def main() -> None:
     for row in rows:
         if row["model"] == "logistic" and row["threads"] == "1":
             row.update(_shares(row, able))
-    RESULTS.write_text(json.dumps({"machine": able, "cases": rows}, indent=1) + "\n", encoding="utf-8")
-    draw(rows)
+    old = json.loads(RESULTS.read_text(encoding="utf-8"))["cases"] if RESULTS.exists() else []
+    cases = {tuple(row[key] for key in ("threads", "model", "n", "d")): row for row in [*old, *rows]}
+    RESULTS.write_text(json.dumps({"machine": able, "cases": list(cases.values())}, indent=1) + "\n", encoding="utf-8")
+    draw(list(cases.values()))
 
 
 def _shares(row: dict[str, Any], able: dict[str, float]) -> dict[str, float]:
