@@ -292,3 +292,19 @@ def test_what_is_set_aside_is_said_and_kept(folder):
     assert result.status[1] in " ".join(shown.split())
     assert "not identified" in (folder / "out/report.html").read_text(encoding="utf-8")
     assert succeeds(run_here("report", "out/result.json", "-o", "again", cwd=folder))
+
+
+@pytest.mark.parametrize("path", ["tables", "tables/*.csv"])
+def test_a_spec_may_name_a_folder_or_a_pattern(path, folder):
+    (folder / "tables").mkdir()
+    shutil.move(folder / "table.csv", folder / "tables" / "1.csv")
+    shutil.copy(folder / "tables" / "1.csv", folder / "tables" / "2.csv")
+    (folder / "fit.toml").write_text(SPEC.replace("table.csv", path), encoding="utf-8")
+    succeeds(run_here("fit", folder / "fit.toml"))
+    assert saved(folder).model.n == 2 * len(table())
+
+
+def test_a_pattern_of_nothing_is_told_before_anything_is_booked(folder):
+    (folder / "fit.toml").write_text(SPEC.replace("table.csv", "no*.csv"), encoding="utf-8")
+    fails(run_here("fit", folder / "fit.toml"), "holds no file that is read")
+    assert not entries(folder)

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from glob import has_magic
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
@@ -95,10 +96,10 @@ class Spec:
         return Path(name) if self.folder is None or (section, key) in self.options else self.folder / name
 
     def file(self, section: str, key: str, remedy: str = "check the path") -> Path:
-        """The same, of a file that is there."""
+        """The same, of a file that is there; a table may be a folder of files, or a pattern."""
         path = self.path(section, key)
         try:
-            found = path.is_file()
+            found = path.is_file() or (section == "data" and key == "path" and (path.is_dir() or has_magic(str(path))))
         except (OSError, ValueError):
             found = False
         if not found:
