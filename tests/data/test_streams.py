@@ -515,7 +515,7 @@ def test_what_is_watched_does_not_tell_the_number_of_rows():
 
 
 def test_too_many_records_are_refused_for_units_too(monkeypatch):
-    monkeypatch.setattr("dpinfer.data.encoded.MOST_RECORDS", 100)
+    monkeypatch.setattr("dpinfer.data.source.MOST_RECORDS", 100)
     for schema in (SCHEMA, PERSONS):
         with pytest.raises(dp.InputError, match="more than 100 records"):
             source_of(TABLE[:200], schema)

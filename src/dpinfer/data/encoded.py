@@ -7,11 +7,9 @@ from functools import partial
 import numpy as np
 
 from dpinfer.data.design import Design
-from dpinfer.data.source import Blocks, Piece, Rows, cuts
+from dpinfer.data.source import Blocks, Piece, Rows, cuts, most_records
 from dpinfer.data.unit import Unit, counted
-from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.rounding import MOST_RECORDS
 from dpinfer.maths.sums import Block
 
 
@@ -109,9 +107,3 @@ def in_memory(raw: Raw, encoding: Encoding) -> Blocks:
         yield from (partial(raw.__getitem__, slice(first, last)) for first, last in cuts(n, size))
 
     return Encoded(n, encoding, read)
-
-
-def most_records(n: int) -> None:
-    """Refuse more records than sums are proved for."""
-    if n > MOST_RECORDS:
-        raise InputError(f"there are more than {MOST_RECORDS:,} records, for which sums are not proved exact enough")

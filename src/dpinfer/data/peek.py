@@ -77,7 +77,7 @@ def peek(native: Any, columns: Sequence[Wanted]) -> Peek:
 
 
 def _is_csv(native: Any) -> bool:
-    return isinstance(native, str | PathLike) and Path(native).name.lower().endswith((".csv", ".csv.gz"))
+    return files.is_path(native) and Path(native).name.lower().endswith((".csv", ".csv.gz"))
 
 
 def _fits(table: nw.DataFrame[Any], column: Wanted) -> npt.NDArray[np.bool_]:

@@ -10,11 +10,11 @@ import narwhals as nw
 from dpinfer.data import files
 from dpinfer.data.columns import Ids, Wanted
 from dpinfer.data.design import Design
-from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory, most_records
+from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory
 from dpinfer.data.engines import engine_of
 from dpinfer.data.parts import Parted, Parts, count_ids, number_of_parts, room
 from dpinfer.data.response import Response
-from dpinfer.data.source import Blocks, Pending, Source, cuts
+from dpinfer.data.source import Blocks, Pending, Source, cuts, most_records
 from dpinfer.data.table import check, identities_of, numbers_of, open_table, read_labels, read_terms
 from dpinfer.data.terms import Terms
 from dpinfer.data.unit import ROW, Unit

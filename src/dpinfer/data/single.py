@@ -1,6 +1,5 @@
 """One column of a table: its numbers with what each counts of a unit, or how many units have each of its levels."""
 
-from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -9,16 +8,12 @@ import numpy as np
 from dpinfer.data import files
 from dpinfer.data.columns import Wanted
 from dpinfer.data.drafts import Gap
-from dpinfer.data.ids import to_ids
 from dpinfer.data.levels import tally
-from dpinfer.data.source import Rows
-from dpinfer.data.table import open_table
+from dpinfer.data.source import Rows, most_records
+from dpinfer.data.table import identities_of, numbers_of, open_table
 from dpinfer.data.unit import Unit
-from dpinfer.data.values import Codes, cells_of, to_numbers
-from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
+from dpinfer.data.values import Codes, cells_of
 from dpinfer.maths.histograms import Tally
-from dpinfer.maths.rounding import MOST_RECORDS
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 
@@ -27,7 +22,7 @@ def count(native: Any, columns: list[Wanted], unit: Unit, neighbours: Neighbours
     """The number of rows where it is public: one row is a unit, and neighbours have as many."""
     if unit.many or not neighbours.counted:
         return None
-    return files.count(native, columns) if isinstance(native, str | PathLike) else len(open_table(native, ()))
+    return files.count(native, columns) if files.is_path(native) else len(open_table(native, ()))
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
@@ -36,16 +31,15 @@ def rows_of(table: nw.DataFrame[Any], gap: Gap, unit: Unit) -> Rows:
 
     What the rows of a unit count adds up to at most 1.
     """
-    values = _numbers(table, gap.column.name)
-    if len(values) > MOST_RECORDS:
-        raise InputError(f"there are more than {MOST_RECORDS:,} records, for which sums are not proved exact enough")
+    values = numbers_of(table, gap.column.name)
+    most_records(len(values))
     known = np.isfinite(values)
     if gap.whole:
         known &= values % 1 == 0
     rows = Rows(Block(known[:, None].astype(np.float64), np.where(known, values, 0.0)))
     if not unit.columns:
         return rows
-    weights = _numbers(table, unit.weights) if unit.weights else None
+    weights = numbers_of(table, unit.weights) if unit.weights else None
     return rows.counted(unit.most, _ids(table, unit), weights, unit.number)
 
 
@@ -55,10 +49,4 @@ def tally_of(table: nw.DataFrame[Any], gap: Gap, unit: Unit, neighbours: Neighbo
 
 
 def _ids(table: nw.DataFrame[Any], unit: Unit) -> Codes | None:
-    return to_ids(cells_of(table.get_column(unit.column))) if unit.many else None
-
-
-def _numbers(table: nw.DataFrame[Any], name: str) -> Array:
-    found = to_numbers(cells_of(table.get_column(name)))
-    assert found is not None  # its type was checked
-    return found
+    return identities_of(table, unit.column) if unit.many else None

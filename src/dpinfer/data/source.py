@@ -143,6 +143,12 @@ class Blocks(ABC):
         return Rows(Block(rows, labels, *counts, self.starts), self.number, self.height, own=True)
 
 
+def most_records(n: int) -> None:
+    """Refuse more records than sums are proved for."""
+    if n > MOST_RECORDS:
+        raise InputError(f"there are more than {MOST_RECORDS:,} records, for which sums are not proved exact enough")
+
+
 def step(dim: int) -> int:
     """Rows of a block."""
     return min(BLOCK, max(256, _BLOCK // max(dim, 1)))
@@ -190,10 +196,7 @@ class Rows(Blocks):
             raise InputError("y must have one label a row of X, in one dimension")
         if rows.shape[1] == 0:
             raise InputError(f"X must have at least one column, not shape {rows.shape}")
-        if len(rows) > MOST_RECORDS:
-            raise InputError(
-                f"there are more than {MOST_RECORDS:,} records, for which sums are not proved exact enough"
-            )
+        most_records(len(rows))
         known = np.abs(labels) == 1 if kind == "margin" else np.isfinite(labels)
         bounded = np.where(known, np.clip(labels, -1.0, 1.0), 1.0 if kind == "margin" else 0.0)
         return cls(Block(np.where(known[:, None], rows, 0.0), bounded))
