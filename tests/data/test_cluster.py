@@ -148,7 +148,7 @@ def test_what_a_cluster_holds_is_let_go():
 def test_too_many_records_are_refused_before_booking(monkeypatch):
     ledger = dp.Ledger(dp.ZCDP(1), unit="one person")
     model = dp.LogisticRegression("ill ~ age", schema=tables.SCHEMA, budget=dp.ZCDP(0.5), ledger=ledger)
-    monkeypatch.setattr("dpinfer.data.encoded.MOST_RECORDS", 49)
+    monkeypatch.setattr("dpinfer.data.source.MOST_RECORDS", 49)
     with pytest.raises(dp.InputError, match="more than 49 records"):
         model.fit(pd.DataFrame(tables.table(50)))
     assert not ledger.entries()
