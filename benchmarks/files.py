@@ -22,27 +22,35 @@ CHILD = """
 import json, resource, sys, time
 import pyarrow.parquet as pq
 import dpinfer as dp
+from dpinfer.data import changed
 from dpinfer.data.source import Blocks
+from dpinfer.data.spool import Spooled
 path, d = sys.argv[1], int(sys.argv[2])
 text = "unit = 'one record'\\n[columns.y]\\ntype = 'outcome'\\nlevels = ['no', 'yes']\\n"
 text += "".join(f"[columns.x{j}]\\ntype = 'number'\\nlow = -1\\nhigh = 1\\n" for j in range(d))
 formula = "y ~ " + " + ".join(f"x{j}" for j in range(d))
 model = dp.LogisticRegression(formula, schema=dp.Schema.parse(text), budget=dp.ApproxDP(1.0, 1e-6))
-passes, total, gathered = [0], Blocks.total, Blocks.gathered
-def counted(act):
-    def wrapped(self, *arguments):
-        passes[0] += type(self).__name__ == "Encoded"
+passes = [0]
+def count(owner, name, *kinds):
+    act = getattr(owner, name)
+    def counted(self, *arguments):
+        passes[0] += type(self).__name__ in kinds
         return act(self, *arguments)
-    return wrapped
-Blocks.total, Blocks.gathered = counted(total), counted(gathered)
+    setattr(owner, name, counted)
+count(Blocks, "total", "Encoded", "Spooled")
+count(Blocks, "gathered", "Encoded", "Spooled")
+count(Spooled, "over", "Spooled")
+count(changed, "spooled", "Encoded")
 began = time.perf_counter()
 model.fit(path)
 taken = time.perf_counter() - began
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-began = time.perf_counter()
-for _ in pq.ParquetFile(path, pre_buffer=False, buffer_size=2**18).iter_batches(2**15):
-    pass
-decoding = time.perf_counter() - began
+def decode():
+    began = time.perf_counter()
+    for _ in pq.ParquetFile(path, pre_buffer=False, buffer_size=2**18).iter_batches(2**15):
+        pass
+    return time.perf_counter() - began
+decoding = min(decode(), decode())
 print(json.dumps({"seconds": taken, "megabytes": memory, "passes": passes[0], "decoding": decoding}))
 """
 

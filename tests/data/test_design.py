@@ -121,6 +121,17 @@ def test_every_formula_maps_back(formula):
     assert np.allclose(design.rows(values) @ coef, raw @ original, atol=1e-9)
 
 
+@pytest.mark.parametrize("formula", FORMULAS)
+@given(records=st.lists(records, min_size=1, max_size=6))
+@settings(max_examples=15, deadline=None)
+def test_values_beyond_their_bounds_are_clipped_once(formula, records):
+    """Rows are the same, to the bit, whether columns are clipped as they are read or as they are encoded."""
+    _, terms = parse("ill ~ " + formula, SCHEMA)
+    table, design = open_table(pd.DataFrame(records).astype({"k": int}), ()), Design.of_terms(terms)
+    before, after = (design.rows(read_terms(table, terms, clipped=clipped)) for clipped in (True, False))
+    assert np.array_equal(before, after)
+
+
 def test_bounds_for_arrays():
     design = Design.of_bounds(([0, 1], 5), ("u", "v"))
     assert np.allclose(

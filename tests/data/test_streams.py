@@ -14,13 +14,14 @@ import pytest
 from pyarrow import feather
 
 import dpinfer as dp
-from dpinfer.data import crew, files, parts
+from dpinfer.data import crew, files, limits, parts
 from dpinfer.data.changed import Mapped, Narrow, kept
 from dpinfer.data.encoded import Encoded
 from dpinfer.data.formula import parse
 from dpinfer.data.parts import Parted
 from dpinfer.data.reading import read
 from dpinfer.data.source import Rows
+from dpinfer.data.spool import Spooled
 from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.rounding import sum_error
@@ -162,6 +163,13 @@ def test_guarantee_same_totals(place, tmp_path, expected, monkeypatch):
     through = kept(Mapped(source, matrix, Neighbours.REPLACE))
     assert isinstance(through, Rows)
     assert same([through.total(of_block) for of_block in sums()], expected[5:10])
+    monkeypatch.setenv("DPINFER_MEMORY", "0")
+    with crew.at_work():
+        on_disk = kept(source_of(native))
+        assert isinstance(on_disk, Spooled if files.is_path(native) else Rows)
+        assert same(totals(on_disk), expected)
+        through = kept(Mapped(on_disk, matrix, Neighbours.REPLACE), last=True)
+        assert same([through.total(of_block) for of_block in sums()], expected[5:10])
 
 
 def test_rows_in_another_order_or_block_are_told_apart(expected):
@@ -178,11 +186,12 @@ def test_the_number_of_cores_does_not_matter(threads, monkeypatch, expected):
         assert same(totals(source_of(TABLE)), expected)
 
 
-@pytest.mark.parametrize("memory", ["0", "256"])
+@pytest.mark.parametrize(("memory", "disk"), [("256", "0"), ("0", "500"), ("0", "0")])
 @pytest.mark.parametrize("model", [dp.LogisticRegression, dp.LinearRegression])
-def test_whole_fits_are_equal(model, memory, tmp_path, monkeypatch):
-    """Rows that are kept and rows that are read anew in every pass, logistic regression and least squares."""
+def test_whole_fits_are_equal(model, memory, disk, tmp_path, monkeypatch):
+    """Rows that are kept in memory or on disk, or read anew in every pass; logistic regression and least squares."""
     monkeypatch.setenv("DPINFER_MEMORY", memory)
+    monkeypatch.setenv("DPINFER_DISK", disk)
     formula = FORMULA if model is dp.LogisticRegression else "visits ~ age + region"
     asked = {"schema": SCHEMA, "budget": dp.ZCDP(0.5), "insecure_seed": 3}
     results = [
@@ -197,12 +206,21 @@ def test_what_fits_the_memory_is_kept(tmp_path, monkeypatch):
     assert isinstance(kept(source_of(path)), Rows)
     monkeypatch.setenv("DPINFER_MEMORY", "1")
     source = source_of(path)
-    assert kept(source) is source
+    assert isinstance(kept(source), Spooled)
     assert isinstance(kept(Narrow(source)), Rows)
-    for wrong in ("-1", "1e3", "much"):
-        monkeypatch.setenv("DPINFER_MEMORY", wrong)
-        with pytest.raises(dp.InputError, match="whole number of megabytes"):
-            source_of(path)
+    monkeypatch.setenv("DPINFER_DISK", "1")
+    assert kept(source) is source
+
+
+@pytest.mark.parametrize("name", ["DPINFER_MEMORY", "DPINFER_DISK", "DPINFER_THREADS"])
+@pytest.mark.parametrize("wrong", ["-1", "1e3", "much", "²"])
+def test_a_wrong_limit_is_refused_before_booking(name, wrong, tmp_path, monkeypatch):
+    ledger = dp.Ledger(dp.ZCDP(1.0))
+    monkeypatch.setenv(name, wrong)
+    model = dp.LogisticRegression(FORMULA, schema=SCHEMA, budget=dp.ZCDP(0.5), ledger=ledger)
+    with pytest.raises(dp.InputError, match=f"{name} must be a whole number"):
+        model.fit(PLACES["one row group"](tmp_path))
+    assert not ledger.entries()
 
 
 MEASURE = """
@@ -220,14 +238,14 @@ for path in sys.argv[1:]:
 def test_memory_does_not_grow_with_the_number_of_records(tmp_path):
     """The second file would take 190 megabytes more than the first."""
     rng = np.random.default_rng(0)
-    for name, groups in (("small", 2), ("large", 14)):
+    for name, groups in (("small", 8), ("large", 20)):
         with pq.ParquetWriter(tmp_path / f"{name}.parquet", table_of(rng, 1).schema) as writer:
             for _ in range(groups):
                 writer.write_table(table_of(rng, 100_000))
     command = [sys.executable, "-c", MEASURE, str(tmp_path / "small.parquet"), str(tmp_path / "large.parquet")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"DPINFER_MEMORY": "4"})
     small, large = map(int, done.stdout.split())
-    assert large < small + 80
+    assert large < small + 60
 
 
 def table_of(rng, n):
@@ -410,7 +428,7 @@ def test_results_come_in_order_and_errors_come_through(monkeypatch):
     for wrong in ("0", "two", "-1"):
         monkeypatch.setenv("DPINFER_THREADS", wrong)
         with pytest.raises(dp.InputError, match="DPINFER_THREADS"):
-            crew.workers()
+            limits.check()
 
 
 def test_linear_algebra_has_one_thread_at_work_and_its_own_number_after():

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
-from dpinfer.data.source import Blocks, Piece, Rows, Source
+from dpinfer.data.source import PIECE, Blocks, Piece, Rows, Source
+from dpinfer.data.spool import Spooled, spooled
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block, OfBlock
 from dpinfer.neighbours import Neighbours
 
 Change = Callable[[Block], Block]
-_MANY, _APART = 64, 16  # blocks of which a sample is taken, and how far apart they are
+_MANY = 64  # blocks of which a sample is taken
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,38 +79,42 @@ def _first_column(block: Block) -> Block:
 
 
 def kept(source: Source, *, last: bool = False) -> Source:
-    """The same rows in memory, made once, where there is room for them: for what passes over them many times.
+    """The same rows made once, in memory or, if there is no room, on disk: for what passes over them many times.
 
     With ``last`` nobody needs the rows any more that are changed.  If they were made for this fit, the changed ones
-    take their memory, and they are gone.
+    take their place, and they are gone.
     """
     base = source.source if isinstance(source, Changed) else source
-    if not isinstance(base, Blocks) or (source is base and isinstance(base, Rows)):
+    if not isinstance(base, Blocks) or (source is base and isinstance(base, Rows | Spooled)):
         return source
     change = source.change if isinstance(source, Changed) else lambda block: block
     if last and isinstance(base, Rows) and base.own and base.dim == source.dim:
         found = base.gathered(change, source.dim, base.block.rows)
         object.__setattr__(base, "block", None)  # a later use fails
         return found
-    return base.gathered(change, source.dim) if 0 < base.size * source.dim * 8 <= base.room else source
+    if last and isinstance(base, Spooled) and base.dim >= source.dim:
+        return base.over(change, source.dim)
+    if 0 < base.size * source.dim * 8 <= base.room:
+        return base.gathered(change, source.dim)
+    return spooled(base, change, source.dim) or source
 
 
 def sample(source: Source) -> Callable[[OfBlock], Array] | None:
-    """The total of a small part of the rows, scaled up, where they are in memory and many.
+    """The total of a small part of the rows, scaled up, where they are kept and many.
 
     It is for a search to begin with, and never released.
     """
-    if not isinstance(source, Rows) or source.size < _MANY * source.height:
+    if not isinstance(source, Rows | Spooled) or source.size < _MANY * source.height:
         return None
     blocks = -(-source.size // source.height)
-    return lambda of_block: blocks / -(-blocks // _APART) * Every(source).total(of_block)
+    return lambda of_block: blocks / -(-blocks // PIECE) * Every(source).total(of_block)
 
 
 @dataclass(frozen=True, repr=False)
 class Every(Blocks):
-    """Some blocks of rows in memory, all over them."""
+    """The first block of each piece."""
 
-    rows: Rows
+    rows: Rows | Spooled
 
     @property
     def n(self) -> int:
@@ -124,5 +128,4 @@ class Every(Blocks):
 
     def pieces(self) -> Iterator[Piece]:
         """One piece."""
-        blocks = (block for piece in self.rows.pieces() for block in piece.blocks())
-        yield Piece(0, lambda: islice(blocks, 0, None, _APART))
+        yield Piece(0, lambda: (next(piece.blocks()) for piece in self.rows.pieces()))

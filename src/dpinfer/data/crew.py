@@ -4,7 +4,6 @@ Within a block linear algebra has one thread, so that the same block gives the s
 cores.  What is watched is how far a pass is, never what it found.
 """
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,13 +13,13 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from dpinfer.errors import InputError
+from dpinfer.data import limits
 
 T = TypeVar("T")
 R = TypeVar("R")
 Watch = Callable[[str, float], None]
 
-_AHEAD = 3  # tasks a worker that wait or are done, at most
+_AHEAD = 2  # tasks a worker that wait or are done, at most
 _MARKS = 20  # of a pass, at which whoever watches is told
 
 _crew: ContextVar["_Crew | None"] = ContextVar("crew", default=None)
@@ -28,18 +27,10 @@ _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 _step: ContextVar[str] = ContextVar("step", default="")
 
 
-def workers() -> int:
-    """How many blocks are worked on at once: ``DPINFER_THREADS``, or the cores that this process may use."""
-    asked = os.environ.get("DPINFER_THREADS", "")
-    if asked and not (asked.isascii() and asked.isdigit() and int(asked) > 0):
-        raise InputError("DPINFER_THREADS must be a whole number of at least 1: correct it, or unset it")
-    return int(asked) if asked else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-
-
 @contextmanager
 def at_work() -> Iterator[None]:
     """Inside, blocks are worked on by all cores; linear algebra has one thread a block."""
-    crew = _Crew(workers())
+    crew = _Crew(limits.threads())
     token = _crew.set(crew)
     try:
         with one_thread():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _CELLS = 2**20  # decoded at once
+_PIECES = 4  # of a pass, decoded at once
 _BUFFER = 2**18  # bytes of a column that are read at once
 
 
@@ -35,12 +36,15 @@ def read(path: str | PathLike[str], columns: Sequence[Wanted]) -> "pa.Table":
     return pa.concat_tables([blank(path, columns), *tables(path, columns)])
 
 
-def tables(path: str | PathLike[str], columns: Sequence[Wanted]) -> Iterator["pa.Table"]:
-    """The given columns, some rows after the other, all of them of the types of `blank`."""
+def tables(path: str | PathLike[str], columns: Sequence[Wanted], rows: int = 0) -> Iterator["pa.Table"]:
+    """The given columns, some rows after the other, all of them of the types of `blank`.
+
+    ``rows`` is how many are decoded at once, by default as many as make a table of a fixed size.
+    """
     members, schema = _named(path, columns), blank(path, columns).schema
     whole = told_by_folders(members)
     for member in members:
-        found = _tables(member, columns, whole)
+        found = _tables(member, columns, whole, rows)
         while (part := _checked(member, partial(_next, found, schema))) is not None:
             yield part
 
@@ -51,7 +55,7 @@ def pieces(path: str | PathLike[str], columns: Sequence[Wanted], size: int) -> I
 
     left: list[pa.Table] = []
     rows = 0
-    for table in tables(path, columns):
+    for table in tables(path, columns, _PIECES * size):
         left.append(table)
         rows += len(table)
         while rows >= size:
@@ -166,13 +170,13 @@ def _checked(member: Member, act: Callable[[], Any]) -> Any:
     raise InputError(f"check {member.path.name!r}, no readable {member.kind} file ({fault}): {remedy}")
 
 
-def _tables(member: Member, columns: Sequence[Wanted], whole: dict[str, "pa.Array"]) -> Iterator["pa.Table"]:
+def _tables(member: Member, columns: Sequence[Wanted], whole: dict[str, "pa.Array"], rows: int) -> Iterator["pa.Table"]:
     own = [column for column in columns if column.name not in whole]
-    for table in _own_tables(member, own):
+    for table in _own_tables(member, own, rows or max(1024, _CELLS // max(len(own), 32))):
         yield with_told(table, member, whole).select([column.name for column in columns])
 
 
-def _own_tables(member: Member, columns: Sequence[Wanted]) -> Iterator["pa.Table"]:
+def _own_tables(member: Member, columns: Sequence[Wanted], rows: int) -> Iterator["pa.Table"]:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -183,7 +187,7 @@ def _own_tables(member: Member, columns: Sequence[Wanted]) -> Iterator["pa.Table
         with pq.ParquetFile(
             member.path, read_dictionary=_coded(columns), buffer_size=_BUFFER, pre_buffer=False
         ) as file:
-            for batch in file.iter_batches(max(1024, _CELLS // max(len(names), 32)), columns=names):
+            for batch in file.iter_batches(rows, columns=names):
                 yield pa.table(batch).select(names) if names else pa.table(batch)
     else:
         for batch in _batches(member.path, names):

@@ -4,7 +4,6 @@ Each temporary file holds whole units and is small enough for memory, so it is r
 folder of their own, which nobody else may enter, and are gone when the source is.
 """
 
-import os
 import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -29,14 +28,6 @@ if TYPE_CHECKING:
 
 _MOST = 500  # files that are open at once
 _COPIES = 16  # of a row in memory, for all workers together, while a part is sorted by its ids
-
-
-def room() -> float:
-    """Bytes that the rows of files may take in memory: ``DPINFER_MEMORY`` megabytes, 256 by default."""
-    asked = os.environ.get("DPINFER_MEMORY", "") or "256"
-    if not (asked.isascii() and asked.isdigit()):
-        raise InputError("DPINFER_MEMORY must be a whole number of megabytes: correct it, or unset it")
-    return int(asked) * 1e6
 
 
 def number_of_parts(rows: int, width: int, room: float) -> int:

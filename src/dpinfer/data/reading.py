@@ -7,12 +7,12 @@ from typing import Any
 
 import narwhals as nw
 
-from dpinfer.data import files
+from dpinfer.data import files, limits
 from dpinfer.data.columns import Ids, Wanted
 from dpinfer.data.design import Design
 from dpinfer.data.encoded import Encoded, Encoding, Raw, in_memory
 from dpinfer.data.engines import engine_of
-from dpinfer.data.parts import Parted, Parts, count_ids, number_of_parts, room
+from dpinfer.data.parts import Parted, Parts, count_ids, number_of_parts
 from dpinfer.data.response import Response
 from dpinfer.data.source import Blocks, Pending, Source, cuts, most_records
 from dpinfer.data.table import check, identities_of, numbers_of, open_table, read_labels, read_terms
@@ -45,7 +45,7 @@ class Reader:
         """The records of some rows; with ids of all rows of each unit."""
         unit, scale = self.encoding.unit, self.encoding.design.outcome
         return Raw(
-            read_terms(table, self.terms),
+            read_terms(table, self.terms, clipped=False),
             scale.bounded(read_labels(table, self.response)),
             identities_of(table, unit.column) if unit.many else None,
             numbers_of(table, unit.weights) if unit.weights else None,
@@ -63,6 +63,7 @@ def read(
     Where a unit has many rows, their number is not; instead the ids are, to count the units, and not even these where
     the schema states the number of units, or where it is private.
     """
+    limits.check()
     design = Design.of_formula(response, terms, kind, unit)
     reader = Reader(response, terms, Encoding(design, kind))
     check(native, reader.columns)
@@ -93,7 +94,7 @@ def source(native: Any, reader: Reader, n: int) -> Source:
             if not rows:
                 yield partial(_raw, reader, files.blank(native, reader.columns))
 
-        return Encoded(rows, reader.encoding, batches, room())
+        return Encoded(rows, reader.encoding, batches, limits.memory())
     return _in_memory(native, reader)
 
 
@@ -114,7 +115,7 @@ def _units(native: Any, reader: Reader, n: int) -> Source:
     columns, unit, wide = reader.columns, reader.encoding.unit, len(reader.encoding.design.names)
     rows = files.count(native, columns) if files.is_path(native) else 0
     most_records(rows)
-    parts = number_of_parts(rows, wide, room())
+    parts = number_of_parts(rows, wide, limits.memory())
     if parts == 1:
         return _in_memory(native, reader)
     return Parted(n, reader.encoding, Parts(files.tables(native, columns), unit.column, parts), partial(_raw, reader))
@@ -131,7 +132,7 @@ def _number(native: Any, columns: Sequence[Wanted], unit: Unit, counted: bool) -
         if engine is not None:
             return engine.count_units(native, unit.column, partial(_units_of, unit.column))
         ids: list[Wanted] = [Ids(unit.column)]
-        parts = number_of_parts(files.count(native, ids), 1, room()) if files.is_path(native) else 1
+        parts = number_of_parts(files.count(native, ids), 1, limits.memory()) if files.is_path(native) else 1
         if parts > 1:
             of = partial(_ids_of, name=unit.column)
             return count_ids(files.tables(native, ids), unit.column, parts, of)

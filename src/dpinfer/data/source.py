@@ -23,7 +23,8 @@ from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
 from dpinfer.maths.sums import Block, OfBlock, Sum, clip_rows
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
-_PIECE = 16  # blocks that one worker takes at once
+PIECE = 16  # blocks that one worker takes at once
+SHORT = 25  # columns below which the workers of rows that are encoded wait for each other more than they work
 
 
 class Source(Protocol):
@@ -92,18 +93,23 @@ class Blocks(ABC):
     @property
     def piece_size(self) -> int:
         """Rows of a piece: a fixed number of blocks, so that sums are the same wherever the rows are."""
-        return self.height * _PIECE
+        return self.height * PIECE
 
     @property
     def room(self) -> float:
         """Bytes that its rows may take when they are kept in memory."""
         return np.inf
 
+    @property
+    def shared(self) -> bool:
+        """Whether several workers are faster than one, who need not wait for each other where blocks take no time."""
+        return True
+
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over blocks, in a fixed order, with compensation.
 
         Guarantee [same_totals]: the same rows in the same order give the same bits, from memory or files of any kind,
-        kept or read anew, on any number of cores.
+        kept in memory or on disk or read anew, on any number of cores.
         """
 
         def part(piece: Piece) -> tuple[int, Sum]:
@@ -112,7 +118,8 @@ class Blocks(ABC):
 
         total: Sum | None = None
         watched = crew.Pass()
-        for start, found in crew.in_order(part, self.pieces()):
+        shared = crew.in_order if self.shared else map
+        for start, found in shared(part, self.pieces()):
             watched.seen(start / max(self.size, 1))
             total = found if total is None else total.plus(found)
         watched.seen(1.0)
@@ -222,6 +229,11 @@ class Rows(Blocks):
     def starts(self) -> Indices | None:
         """The places of the first rows of units."""
         return self.block.starts
+
+    @property
+    def shared(self) -> bool:
+        """Unless rows are short."""
+        return self.dim >= SHORT
 
     @property
     def height(self) -> int:

@@ -4,6 +4,7 @@ Errors speak of names and types, never of values.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import narwhals as nw
@@ -34,28 +35,35 @@ def open_table(native: Any, columns: Iterable[Wanted]) -> nw.DataFrame[Any]:
         ) from None
 
 
-def read_terms(table: nw.DataFrame[Any], terms: Terms) -> Array:
+def read_terms(table: nw.DataFrame[Any], terms: Terms, *, clipped: bool = True) -> Array:
     """The design's columns in original units, with values clipped to the bounds of the schema.
 
-    NaN marks a row that cannot be encoded.  Each column lies in one piece of memory.
+    NaN marks a row that cannot be encoded.  Each column lies in one piece of memory.  Without ``clipped`` a column that
+    is a number of the table may hold any: `Design.rows` clips it, and a row with an infinity counts as with a NaN.
     """
-    known = {column.name: _known(table, column) for column in terms.columns if isinstance(column, Number)}
+    known = cache(partial(_known, table))
 
     def numbers(column: Number) -> Array:
-        return _bounded(known[column.name], column)
+        return _bounded(known(column), column)
 
     def codes(factor: Factor) -> Codes:
         column = factor.column
-        found = match(known[factor.text], factor.levels) if isinstance(column, Number) else _codes(table, column)
+        found = match(known(column), factor.levels) if isinstance(column, Number) else _codes(table, column)
         if column.missing in factor.levels:
             found = np.where(found == len(factor.levels), factor.levels.index(column.missing), found)
         return found
 
-    values, at = np.empty((sum(len(block.names) for block in terms.blocks), len(table))), 0
+    values, at = _tall(terms.width, len(table)), 0
     for block in terms.blocks:
-        values[at : at + len(block.names)] = block.values(numbers, codes).T
-        at += len(block.names)
+        some, at = values[at : at + len(block.names)], at + len(block.names)
+        as_is = None if clipped else block.as_is
+        some[:] = block.values(numbers, codes).T if as_is is None else numbers_of(table, as_is.name)
     return values.T
+
+
+def _tall(width: int, rows: int) -> Array:
+    """Columns that do not begin at the same place of a page of memory: rows are then read out of them faster."""
+    return np.empty((width, rows // 16 * 16 + 24))[:, :rows]
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value

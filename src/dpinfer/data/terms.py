@@ -6,7 +6,7 @@ reference level where the term without it is in the model, and keeps all its lev
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import combinations, product
 
 import numpy as np
@@ -49,7 +49,7 @@ class Block:
     parts: tuple[Part, ...]
     full: frozenset[str] = frozenset()
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the columns, such as ``age:sex[f]``."""
         labels = [
@@ -60,11 +60,17 @@ class Block:
         ]
         return tuple(":".join(combination) for combination in product(*labels))
 
-    @property
+    @cached_property
     def number(self) -> Expression | None:
         """The product of the numeric parts with its range, or None if there is none."""
         numbers = [part for part in self.parts if isinstance(part, Expression)]
         return reduce(lambda x, y: apply("*", f"{x.text}:{y.text}", x, y), numbers) if numbers else None
+
+    @cached_property
+    def as_is(self) -> Number | None:
+        """The column of the table that the block is, if it is one whose numbers need no look."""
+        column = self.parts[0].column if len(self.parts) == 1 and isinstance(self.parts[0], Expression) else None
+        return column if column is not None and column.kind == "number" and column.missing is None else None
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -125,6 +131,11 @@ class Terms:
     def columns(self) -> tuple[Number | Category, ...]:
         """The columns of the table that are needed, each once."""
         return tuple({column.name: column for block in self.blocks for column in block.columns}.values())
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the design, without the intercept."""
+        return sum(len(block.names) for block in self.blocks)
 
     def __len__(self) -> int:
         return len(self.blocks)
