@@ -224,7 +224,7 @@ class PerturbedObjective:
         if mu == 0:
             return float(_profile(np.array([epsilon - self.kappa]), self.scale, self.signs)[0])
         h = _profile(epsilon - self.kappa - mu * _NORMAL[1:] - mu**2 / 2, self.scale, self.signs)
-        return float(min(1.0, h @ _MASS + 2 * ndtr(_NORMAL[0])))
+        return float(min(1.0, (h * _MASS).sum() + 2 * ndtr(_NORMAL[0])))
 
     def epsilon(self, delta: float, mu: float = 0.0) -> float:
         """The ε at δ of this release together with one Gaussian release of parameter μ.
@@ -242,6 +242,11 @@ class PerturbedObjective:
     def divergences(self) -> Array:
         """`renyi` at the `ORDERS`."""
         return _divergences(self)
+
+    @property
+    def least(self) -> float:
+        """2/s²: neither bound of D_α/α is ever below it."""
+        return 2 / self.scale / self.scale
 
 
 @lru_cache(maxsize=1024)

@@ -59,7 +59,7 @@ def affordable(total: Total, releases: Sequence[Release]) -> bool:
     known = _known(releases)
     profile = None if known is None else known.profile()
     if profile is not None:  # asking at one ε is quicker than searching for the smallest
-        return profile(most) <= delta or _renyi_epsilon(releases, delta) <= most
+        return profile(most) <= delta or _renyi_epsilon(releases, delta, most) <= most
     return spent(total, releases) <= most
 
 
@@ -111,13 +111,15 @@ def zcdp_epsilon(releases: Sequence[Release], delta: float) -> float:
     return epsilon_from_zcdp(math.fsum(rho_of(r) for r in releases), delta)
 
 
-def _renyi_epsilon(releases: Sequence[Release], delta: float) -> float:
-    """The best order of the divergences added up; infinite if zCDP knows as much."""
-    curves = [release.objective.divergences() for release in releases if isinstance(release, PerturbedMinimum)]
-    if not curves:
-        return math.inf
+def _renyi_epsilon(releases: Sequence[Release], delta: float, most: float = math.inf) -> float:
+    """The best order of the divergences added up; infinite if zCDP knows as much, or if it is clearly above `most`."""
+    minima = [release.objective for release in releases if isinstance(release, PerturbedMinimum)]
     rest = math.fsum(r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else rho_of(r) for r in releases)
-    return epsilon_from_renyi(np.sum(curves, axis=0) + rest * (1 + ORDERS), delta)
+    least = rest + math.fsum(objective.least for objective in minima)
+    if not minima or epsilon_from_renyi(least * (1 + ORDERS), delta) > most:
+        return math.inf
+    curves = np.sum([objective.divergences() for objective in minima], axis=0)
+    return epsilon_from_renyi(curves + rest * (1 + ORDERS), delta)
 
 
 @dataclass(frozen=True)
