@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpinfer.maths.aside import block
-from dpinfer.maths.conclude import conclude, split, stay_or_leave
+from dpinfer.maths.conclude import Ground, conclude, estimates, rests, split, stay_or_leave
 from dpinfer.maths.moments import Indices
 from handmade import SCALES, STRONG
 
@@ -31,12 +31,42 @@ def restricted(fit, best, model):
     return np.linalg.solve(K[np.ix_(model, model)], K[model] @ best)
 
 
+def chosen(fit, S, N):
+    ground, out = Ground.of(fit, S), np.setdiff1d(np.arange(len(fit)), np.concatenate([S, N]))
+    return split(ground, N, rests(ground, N, out)[0])
+
+
+def estimate(fit, S, N):
+    return estimates(Ground.of(fit, S), chosen(fit, S, N))[0]
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_what_is_left_is_beyond_the_columns_of_the_model(twin):
+    """As least squares finds it, for every column that may stay; also where one is the twin of another."""
+    rng = np.random.default_rng(3)
+    E = rng.standard_normal((9, 9))
+    if twin:
+        E[:, 7] = E[:, 2]
+    coef, S, N = rng.standard_normal(9), np.array([0, 2, 5]), np.array([4])
+    out = np.array([1, 3, 6, 7, 8])
+    ground = replace(Ground.of(quadratic()[0], np.array([0, 1])), fit=replace(STRONG, back=E, coef=coef), S=S)
+
+    def least_squares(model):
+        Z = np.setdiff1d(np.arange(9), model)
+        r = E[:, Z] @ coef[Z]
+        return r - E[:, model] @ np.linalg.lstsq(E[:, model], r, rcond=None)[0]
+
+    rest, after = rests(ground, N, out)
+    assert rest == pytest.approx(least_squares(np.append(S, N)))
+    for j, beyond in zip(out, after, strict=True):
+        assert beyond == pytest.approx(least_squares(np.concatenate([S, N, [j]])))
+
+
 @pytest.mark.parametrize("S", [[0, 1, 2, 3], [0, 2], [0, 1, 3]])
 def test_leaving_columns_out_is_exact_for_a_quadratic_risk(S):
     fit, best = quadratic()
     kept = np.array(S)
-    found = split(fit, kept, NONE, block(fit, kept))
-    assert found.coef == pytest.approx(restricted(fit, best, kept), rel=1e-6)
+    assert estimate(fit, kept, NONE) == pytest.approx(restricted(fit, best, kept), rel=1e-6)
 
 
 def test_a_twin_hands_its_effect_over_at_no_cost():
@@ -45,9 +75,8 @@ def test_a_twin_hands_its_effect_over_at_no_cost():
     E[:, 3] = E[:, 1]
     twin = replace(fit, back=E, scales=replace(SCALES, hessian=5.0), gradient=np.zeros(4))
     kept = np.array([0, 1, 2])
-    found = split(twin, kept, NONE, block(twin, kept))
-    assert found.start == pytest.approx(fit.coef[:3] + np.array([0, fit.coef[3], 0]))
-    assert found.step == pytest.approx(0, abs=1e-9)
+    assert estimate(twin, kept, NONE) == pytest.approx(fit.coef[:3] + np.array([0, fit.coef[3], 0]))
+    assert chosen(twin, kept, NONE).step == pytest.approx(0, abs=1e-9)
 
 
 def test_the_noise_of_the_hessian_is_that_of_the_move():
@@ -56,12 +85,12 @@ def test_the_noise_of_the_hessian_is_that_of_the_move():
     fit = replace(fit, score_cov=np.zeros((4, 4)), gradient=np.array([90.0, -60.0, 40.0, 50.0]))
     fit = replace(fit, scales=replace(fit.scales, gradient=1e-9))
     kept, rng = np.array([0, 1, 2]), np.random.default_rng(1)
-    claimed = split(fit, kept, NONE, block(fit, kept)).noise
+    claimed = chosen(fit, kept, NONE).noise
     drawn = []
     for _ in range(4000):
         Z = rng.standard_normal((4, 4)) / np.sqrt(2)
         noisy = replace(fit, hessian=fit.hessian + 8.0 * (Z + Z.T) / np.sqrt(2))
-        drawn.append(split(noisy, kept, NONE, block(noisy, kept)).coef)
+        drawn.append(estimate(noisy, kept, NONE))
     assert np.diag(np.cov(np.array(drawn).T)) == pytest.approx(np.diag(claimed), rel=0.15)
 
 
@@ -70,7 +99,7 @@ def test_the_error_of_a_column_that_stays_reaches_the_others():
     fit, best = quadratic()
     kept, stays = np.array([0, 1, 2]), np.array([3])
     some = block(fit, kept)
-    found = split(fit, kept, stays, some)
+    found = chosen(fit, kept, stays)
     K = fit.back.T @ fit.hessian @ fit.back
     coupling = some.inverse @ K[kept][:, stays]
     own = np.linalg.inv(np.linalg.inv(K)[np.ix_(stays, stays)])
@@ -78,7 +107,7 @@ def test_the_error_of_a_column_that_stays_reaches_the_others():
     assert slope == pytest.approx(own @ (best - fit.coef)[stays])  # what N would still step
     coupling[0] += fit.centre[3]  # the intercept is at the reference of N
     assert (np.diag(found.moved) >= ((coupling @ (best - fit.coef)[stays]) ** 2) * 0.99).all()
-    assert found.start[0] == pytest.approx(fit.coef[0] - 0.2 * fit.coef[3])
+    assert estimate(fit, kept, stays)[0] - found.step[0] == pytest.approx(fit.coef[0] - 0.2 * fit.coef[3])
     assert found.shift.tolist() == [-0.2]
 
 
@@ -92,7 +121,7 @@ def coupled(correlation, hessian):
 
 def move_of_1(fit):
     kept, stays = np.array([0, 1, 2]), np.array([3])
-    return split(fit, kept, stays, block(fit, kept)).moved[1, 1]
+    return chosen(fit, kept, stays).moved[1, 1]
 
 
 def test_a_column_that_stays_is_never_believed_to_be_unrelated():
@@ -107,9 +136,9 @@ def test_a_number_that_stays_is_far_if_its_step_is_long_and_no_noise(slope, nois
     fit = replace(coupled(0.0, 1.0), gradient=np.array([0.0, 0.0, 0.0, slope]))
     fit = replace(fit, scales=replace(fit.scales, gradient=noise))
     kept, stays = np.array([0, 1, 2]), np.array([3])
-    assert split(fit, kept, stays, block(fit, kept)).far.tolist() == far
+    assert chosen(fit, kept, stays).far.tolist() == far
     dummy = replace(fit, ends=np.array([[-0.2, 0.8]] * 4))
-    assert split(dummy, kept, stays, block(dummy, kept)).far.tolist() == []
+    assert chosen(dummy, kept, stays).far.tolist() == []
 
 
 def test_a_strong_unrelated_column_stays_and_a_twin_leaves():
@@ -119,11 +148,11 @@ def test_a_strong_unrelated_column_stays_and_a_twin_leaves():
     H[0, 3] = H[3, 0] = 20.0
     unrelated = replace(STRONG, hessian=H, released=H, back=back, coef=np.array([0.5, 1.0, 1.0, 6.0]), scales=h)
     unrelated = replace(unrelated, gradient=np.array([1.0, 1.0, 1.0, 1.0]))
-    assert stay_or_leave(unrelated, np.array([0, 1, 2])).stays.tolist() == [3]
+    assert stay_or_leave(Ground.of(unrelated, np.array([0, 1, 2]))).stays.tolist() == [3]
     twin = back.copy()
     twin[:, 3] = back[:, 1]
     twin[3, 3] = 0.02
-    assert stay_or_leave(replace(unrelated, back=twin), np.array([0, 1, 2])).stays.tolist() == []
+    assert stay_or_leave(Ground.of(replace(unrelated, back=twin), np.array([0, 1, 2]))).stays.tolist() == []
 
 
 def test_a_conclusion_is_whole():

@@ -27,20 +27,49 @@ _TWO_SIDED = 1.96  # lengths are compared at the usual level
 
 
 @dataclass(frozen=True, eq=False)
+class Ground:
+    """What does not depend on N: S and its block, E_S H_SS⁻¹, the Γ of every column, and what b and sampling cause."""
+
+    fit: Fitted
+    S: Indices
+    some: Block
+    total: Array
+    influence: Array
+    coupling: Array
+    length: Array
+    sampling: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, fit: Fitted, S: Indices) -> "Ground":
+        """That of the columns S."""
+        some, total = block(fit, S), fit.total
+        influence = some.back @ some.inverse
+        return cls(
+            fit=fit,
+            S=S,
+            some=some,
+            total=total,
+            influence=influence,
+            coupling=some.inverse @ (some.back.T @ fit.hessian @ fit.back),
+            length=influence.T @ influence,
+            sampling=influence.T @ fit.score_cov @ influence,
+            noise=influence.T @ (total - fit.score_cov) @ influence,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Split:
     """A choice of N, and what it makes of the fit of S.
 
-    The estimate is ``coef``, ``start`` plus the debiasing ``step``; ``beside`` are the working values of N, and
-    ``shift`` moves the centre of N.  The variance of the estimate has three parts: ``sampling``, ``noise`` (b, and the
-    noise of H in the step and in H r'), and ``moved``, the second moment of what the error of N adds.  ``bent`` is the
-    second-order allowance; ``vague`` says that N leaves the intercept open; ``far`` are the numbers of N that are
-    surely too far from fitted for a quadratic.
+    ``step`` is the debiasing step of θ_S, and ``shift`` moves the centre of N.  The variance of the estimate has three
+    parts: ``sampling``, ``noise`` (b, and the noise of H in the step and in H r'), and ``moved``, the second moment of
+    what the error of N adds.  ``bent`` is the second-order allowance; ``vague`` says that N leaves the intercept open;
+    ``far`` are the numbers of N that are surely too far from fitted for a quadratic.
     """
 
     stays: Indices
-    beside: Array
     shift: Array
-    start: Array
     step: Array
     sampling: Array
     noise: Array
@@ -50,28 +79,23 @@ class Split:
     far: Indices
 
     @property
-    def coef(self) -> Array:
-        """θ_S after the debiasing step."""
-        return np.asarray(self.start + self.step)
-
-    @property
     def size(self) -> float:
         """Mean logarithm of the half lengths of the intervals of S."""
         variance = np.diag(self.sampling + self.noise) + np.maximum(np.diag(self.moved), 0.0)
         return float(np.log(_TWO_SIDED * np.sqrt(variance) + self.bent).mean())
 
 
-def stay_or_leave(fit: Fitted, reported: Indices) -> Split:
+def stay_or_leave(ground: Ground) -> Split:
     """All others are left out, but for those whose staying makes the intervals of S shorter on average.
 
     A twin or a rare level is left out at no cost: the others take over its effect.  A strong column that is little
     related to S stays: without it a large r' would have to be undone.
     """
-    some = block(fit, reported)
-    out, stays = np.setdiff1d(np.arange(len(fit)), reported), reported[:0]
-    best = split(fit, reported, stays, some)
+    stays, out = ground.S[:0], np.setdiff1d(np.arange(len(ground.fit)), ground.S)
+    best = split(ground, stays, rests(ground, stays, out)[0])
     while len(out):
-        tries = [split(fit, reported, np.append(stays, j), some) for j in out]
+        after = rests(ground, stays, out)[1]
+        tries = [split(ground, np.append(stays, j), beyond) for j, beyond in zip(out, after, strict=True)]
         j = int(np.argmin([one.size for one in tries]))
         if tries[j].size >= best.size:
             break
@@ -79,62 +103,79 @@ def stay_or_leave(fit: Fitted, reported: Indices) -> Split:
     return best
 
 
-def split(fit: Fitted, S: Indices, N: Indices, some: Block) -> Split:
-    """The fit of S with N in the model and the rest moved to 0; ``some`` is the block of S.
+def rests(ground: Ground, N: Indices, out: Indices) -> tuple[Array, Array]:
+    """r' where N stays and ``out`` is left out; and as rows, where one more stays, each of ``out`` in its turn.
+
+    One more column in the model takes away its own direction, beyond those of the others.
+    """
+    E = ground.fit.back
+    basis, sizes, _ = np.linalg.svd(E[:, np.concatenate([ground.S, N])], full_matrices=False)
+    basis = basis[:, sizes > np.finfo(float).eps * len(E) * sizes[0]]
+    own = E[:, out] - basis @ (basis.T @ E[:, out])
+    rest = own @ ground.fit.coef[out]
+    length2 = (own**2).sum(axis=0)
+    new = length2 > (np.finfo(float).eps * len(E)) ** 2 * (E[:, out] ** 2).sum(axis=0)
+    share = np.where(new, rest @ own / np.where(new, length2, 1.0), 0.0)
+    return rest, rest - (own * share).T
+
+
+def split(ground: Ground, N: Indices, beyond: Array) -> Split:
+    """The fit of S with N in the model and the rest moved to 0, which leaves ``beyond``, r'.
 
     H (E_S step - r') = g + noise is exact for a quadratic risk.  The noise Z of H is that of Z(E_S step - r') there, to
     first order: its covariance is h²/2 (‖s‖² + ‖r'‖²) I + h²/2 s sᵀ on E_S, s = E_S step, as r' is orthogonal to E_S.
     """
-    k, E, h = len(fit), some.back, fit.scales.hessian
-    model = np.concatenate([S, N])
-    Z = np.setdiff1d(np.arange(k), model)
-    taken, beyond = np.zeros(len(model)), np.zeros(k)
-    if len(Z):
-        r = fit.back[:, Z] @ fit.coef[Z]
-        taken = np.linalg.lstsq(fit.back[:, model], r, rcond=None)[0]
-        beyond = r - fit.back[:, model] @ taken
-    gradient = fit.gradient + fit.hessian @ beyond
-    total = fit.total + h**2 / 2 * float(beyond @ beyond) * np.eye(k)
-    step, influence = some.inverse @ (E.T @ gradient), E @ some.inverse
-    s = E @ step * _known_part(fit, some, step, influence.T @ total @ influence)
-    noise = total - fit.score_cov + h**2 / 2 * (float(s @ s) * np.eye(k) + np.outer(s, s))
+    fit, some, h2 = ground.fit, ground.some, ground.fit.scales.hessian**2 / 2
+    gradient, left = fit.gradient + fit.hessian @ beyond, h2 * float(beyond @ beyond)
+    variance = ground.sampling + ground.noise + left * ground.length
+    step = some.inverse @ (some.back.T @ gradient)
+    s = some.back @ step * _known_part(ground, step, variance)
+    along = ground.influence.T @ s
     shift = np.where(fit.dummy[N], -fit.centre[N], 0.0)  # the intercept: at the reference level of N
-    start, beside = fit.coef[S] + taken[: len(S)], fit.coef[N] + taken[len(S) :]
-    start[0] += shift @ beside
-    moved, vague, far = _moved(fit, N, some, (gradient, total, shift))
+    moved, vague, far = _moved(ground, N, shift, (gradient, left))
     return Split(
         stays=N,
-        beside=beside,
         shift=shift,
-        start=start,
         step=step,
-        sampling=influence.T @ fit.score_cov @ influence,
-        noise=influence.T @ noise @ influence,
+        sampling=ground.sampling,
+        noise=ground.noise + (left + h2 * float(s @ s)) * ground.length + h2 * np.outer(along, along),
         moved=moved,
-        bent=step**2 * np.where(fit.dummy[S], 1.0, fit.spread[S]) / 2 * (not fit.rules.quadratic),
-        vague=bool(vague > influence[:, 0] @ total @ influence[:, 0]),
+        bent=step**2 * np.where(fit.dummy[ground.S], 1.0, fit.spread[ground.S]) / 2 * (not fit.rules.quadratic),
+        vague=bool(vague > variance[0, 0]),
         far=far,
     )
 
 
-def _known_part(fit: Fitted, some: Block, step: Array, variance: Array) -> float:
+def estimates(ground: Ground, found: Split) -> tuple[Array, Array]:
+    """θ_S after the debiasing step, and the working values of N: both with what they take over of the rest."""
+    fit, S, N = ground.fit, ground.S, found.stays
+    model = np.concatenate([S, N])
+    Z = np.setdiff1d(np.arange(len(fit)), model)
+    taken = np.linalg.lstsq(fit.back[:, model], fit.back[:, Z] @ fit.coef[Z], rcond=None)[0]
+    start, beside = fit.coef[S] + taken[: len(S)], fit.coef[N] + taken[len(S) :]
+    start[0] += found.shift @ beside
+    return start + found.step, beside
+
+
+def _known_part(ground: Ground, step: Array, variance: Array) -> float:
     """The length of the true step over that of its estimate.
 
     The gradient of a logistic fit is known, and with it the step that the noise of H multiplies.  That of least squares
     has noise, and so has its step, from g and from H.  Both are in its squared length on average,
     ‖s‖² (1 + h²/2 (tr P² + ‖Ps‖²/‖s‖²)) + tr E var Eᵀ with P = E H_SS⁻¹ Eᵀ, and are taken off.
     """
-    s = some.back @ step
+    E = ground.some.back
+    s = E @ step
     length2 = float(s @ s)
-    if not fit.rules.quadratic or length2 == 0:
+    if not ground.fit.rules.quadratic or length2 == 0:
         return 1.0
-    P = some.back @ some.inverse @ some.back.T
-    by_hessian = fit.scales.hessian**2 / 2 * ((P**2).sum() + ((P @ s) ** 2).sum() / length2)
-    by_gradient = np.trace(some.back @ variance @ some.back.T) / length2
+    P = ground.influence @ E.T
+    by_hessian = ground.fit.scales.hessian**2 / 2 * ((P**2).sum() + ((P @ s) ** 2).sum() / length2)
+    by_gradient = np.trace(E @ variance @ E.T) / length2
     return float(np.sqrt(max(0.0, 1 - by_gradient) / (1 + by_hessian)))
 
 
-def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Array]) -> tuple[Array, float, Indices]:
+def _moved(ground: Ground, N: Indices, shift: Array, at: tuple[Array, float]) -> tuple[Array, float, Indices]:
     """Second moment of the move of θ_S by the error of θ_N, that of the intercept with the noise of Γ, and what is far.
 
     θ_N is held at its released value in the equation of S, so its error δ moves θ_S by -Γδ.  Γ is not used in the
@@ -143,21 +184,20 @@ def _moved(fit: Fitted, N: Indices, some: Block, known: tuple[Array, Array, Arra
     metric of the information.  The information on N is lowered by one deviation of its noise, for N is what was found
     weak.
     """
+    fit, some, (gradient, left) = ground.fit, ground.some, at
     if not len(N):
         return np.zeros(some.inverse.shape), 0.0, N
-    gradient, total, shift = known
-    h, E, EN = fit.scales.hessian, some.back, fit.back[:, N]
-    coupling = some.inverse @ (E.T @ fit.hessian @ EN)
-    own = EN - E @ coupling  # directions of N given S
-    unit = np.sqrt(h) * np.linalg.norm(own, axis=0)
+    h, coupling = fit.scales.hessian, ground.coupling[:, N]
+    own = fit.back[:, N] - some.back @ coupling  # directions of N given S
+    length = own.T @ own
+    unit = np.sqrt(h) * np.sqrt(np.diag(length))
     information = raised(own.T @ fit.hessian @ own / np.outer(unit, unit) - np.eye(len(N)), _KNOWN)
     inner, slope = np.linalg.inv(information) / np.outer(unit, unit), own.T @ gradient
-    step, spread = inner @ slope, inner @ (own.T @ total @ own) @ inner
+    step, spread = inner @ slope, inner @ (own.T @ ground.total @ own + left * length) @ inner
     error = spread + np.outer(step, step)
     coupling[0] -= shift
     whole = coupling @ error @ coupling.T
-    a = E @ some.inverse
-    known_move = whole - h**2 / 2 * np.trace(error @ (own.T @ own)) * (a.T @ a)
+    known_move = whole - h**2 / 2 * np.trace(error @ length) * ground.length
     least = _RELATED**2 * np.trace(np.linalg.solve(inner, error)) / some.information
     moved = known_move + np.diag(np.maximum(least - np.diag(known_move), 0.0))
     return moved, float(whole[0, 0]), N[_far(fit, N, step, np.sqrt(np.diag(spread)))]
@@ -195,11 +235,12 @@ def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
     ``draws`` and ``seed`` are those of the law's sample.
     """
     seen, kept, rules = events(fit), reportable(fit), fit.rules
-    some, best = block(fit, kept), stay_or_leave(fit, kept)
+    ground = Ground.of(fit, kept)
+    some, best = ground.some, stay_or_leave(ground)
     clear = np.ones(len(kept), dtype=bool)
     clear[0] = not best.vague and some.information[0] >= rules.events and some.signal[0] >= rules.signal
     coef, centre = np.zeros(len(fit)), fit.centre.copy()
-    coef[kept], coef[best.stays] = best.coef, best.beside
+    coef[kept], coef[best.stays] = estimates(ground, best)
     centre[best.stays] += best.shift
     few = seen.allowance[kept]
     law = AllowedLaw(
