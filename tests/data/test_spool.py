@@ -138,11 +138,10 @@ def test_a_file_that_grows_too_large_is_given_up(monkeypatch):
     assert spooled(rows(), same_block, D) is None
 
 
-def test_without_a_folder_for_temporary_files_nothing_is_kept(monkeypatch):
-    def none():
-        raise FileNotFoundError
-
-    monkeypatch.setattr("dpinfer.data.limits.gettempdir", none)
+def test_without_a_folder_for_temporary_files_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    assert spooled(rows(), same_block, D) is None
+    monkeypatch.setenv("DPINFER_DISK", "1000")
     assert spooled(rows(), same_block, D) is None
 
 
@@ -168,7 +167,7 @@ def test_a_broken_file_is_told_without_a_value():
 
 
 def test_the_file_has_no_name_and_goes_with_the_source(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     disk = in_a_file(rows())
     assert not list(tmp_path.iterdir())
     number = disk.file._file

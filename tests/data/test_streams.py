@@ -385,7 +385,7 @@ def test_units_in_a_csv_file(tmp_path, monkeypatch):
 
 
 def test_temporary_files_are_private_and_go(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     TABLE.to_parquet(tmp_path / "t.parquet")
     monkeypatch.setenv("DPINFER_MEMORY", "2")
@@ -403,10 +403,14 @@ def test_no_room_for_temporary_files_is_told(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, f"No space left on device {SECRET}")
 
-    monkeypatch.setattr(parts, "hashed", full)
-    with pytest.raises(dp.InputError, match="TMPDIR") as caught:
-        source_of(tmp_path / "t.parquet", PERSONS)
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "hashed", full)
+        with pytest.raises(dp.InputError, match="TMPDIR") as caught:
+            source_of(tmp_path / "t.parquet", PERSONS)
     assert str(SECRET) not in str(caught.value)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    with pytest.raises(dp.InputError, match="TMPDIR"):
+        source_of(tmp_path / "t.parquet", PERSONS)
 
 
 # Who works, and who watches

@@ -32,9 +32,15 @@ def disk() -> float:
     if not hasattr(os, "posix_fallocate"):  # nor is there a read at a place
         return 0.0
     try:
-        return shutil.disk_usage(gettempdir()).free / 2 if asked is None else asked * 1e6
-    except OSError:  # there is no folder for temporary files
+        return shutil.disk_usage(scratch()).free / 2 if asked is None else asked * 1e6
+    except OSError:  # there is no such folder
         return 0.0
+
+
+def scratch() -> str:
+    """The folder for large temporary files: ``TMPDIR`` or, as ``/tmp`` may be memory, ``/var/tmp``."""
+    asked = os.environ.get("TMPDIR", "")
+    return asked or ("/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else gettempdir())
 
 
 def _whole(name: str, words: str, least: int = 0) -> int | None:

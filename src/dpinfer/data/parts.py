@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpinfer.data import limits
 from dpinfer.data.encoded import Encoding, Raw
 from dpinfer.data.source import Blocks, Piece, Rows
 from dpinfer.errors import InputError
@@ -39,10 +40,10 @@ class Parts:
     """Rows of a table in temporary files, by their ids."""
 
     def __init__(self, tables: Iterable["pa.Table"], ids: str, number: int) -> None:
-        folder = Path(mkdtemp(prefix="dpinfer-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self.paths = [folder / str(j) for j in range(number)]
         try:
+            folder = Path(mkdtemp(prefix="dpinfer-", dir=limits.scratch()))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self.paths = [folder / str(j) for j in range(number)]
             self._write(tables, ids)
         except InputError:
             raise

@@ -26,7 +26,7 @@ class File:
     """Numbers in a temporary file, at places that are given out once."""
 
     def __init__(self) -> None:
-        self._file, name = mkstemp(prefix="dpinfer-")
+        self._file, name = mkstemp(prefix="dpinfer-", dir=limits.scratch())
         os.unlink(name)
         weakref.finalize(self, _close, self._file).atexit = False  # the system closes what is open then
         self._lock, self._end, self._most = Lock(), 0, limits.disk()
