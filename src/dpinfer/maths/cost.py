@@ -164,7 +164,7 @@ class PerturbedObjective:
 
         The divergence of the loss of which `delta` is the profile.
         """
-        alpha, base = 1 + beyond, 2 / self.scale / self.scale
+        alpha, base = 1 + beyond, self.least
         if self.signs == 2:
             extra = math.log1p(math.erf(math.sqrt(2) * beyond / self.scale))
         else:
@@ -185,17 +185,15 @@ class PerturbedObjective:
         Guarantee [gaussian_objective_perturbation]: the release is zCDP at this cost.
         """
         if self.k < 1e-12:
-            return 2 / self.scale / self.scale + 3 * self.k**2  # above both limits, 2 k² and 1.6 k²
+            return self.least + 3 * self.k**2  # above both limits, 2 k² and 1.6 k²
 
         def gap(log_beyond: float) -> float:
             beyond = math.exp(log_beyond)
             return math.log(self.growing(beyond) / self.falling(beyond))
 
         low, high = math.log(1e-6 / self.k), math.log((1 - 1e-9) / self.k)
-        if gap(high) <= 0 or gap(low) >= 0:  # they do not meet
-            best = math.exp(high if gap(high) <= 0 else low)
-        else:
-            best = math.exp(_root(gap, low, high, 1e-12))
+        meet = gap(low) < 0 < gap(high)
+        best = math.exp(_root(gap, low, high, 1e-12) if meet else high if gap(high) <= 0 else low)
         return max(self.growing(best), self.falling(best))
 
     def excess(self, rho: float) -> float:
@@ -231,13 +229,10 @@ class PerturbedObjective:
 
         The smaller of two valid ones: from the privacy profile, and from the best Rényi order.
         """
-        most = self._epsilon_by_renyi(delta, mu)
+        most = epsilon_from_renyi(self.divergences() + (1 + ORDERS) * mu**2 / 2, delta)
         if self.delta(most, mu) > delta:
             return most
         return boundary(lambda epsilon: self.delta(epsilon, mu) <= delta, most, 0.0, 1e-9)[0]
-
-    def _epsilon_by_renyi(self, delta: float, mu: float) -> float:
-        return epsilon_from_renyi(self.divergences() + (1 + ORDERS) * mu**2 / 2, delta)
 
     def divergences(self) -> Array:
         """`renyi` at the `ORDERS`."""
@@ -279,8 +274,7 @@ def _smallest(release: Callable[[float], PerturbedObjective], rho: float) -> flo
         return release(math.exp(log_scale)).excess(rho)
 
     found, step = math.log(least), 1e-12
-    if excess(found) > 0:
-        found = _root(excess, found, math.log(most), 1e-12)
+    found = _root(excess, found, math.log(most), 1e-12) if excess(found) > 0 else found
     while release(math.exp(found)).cost() > rho:
         found, step = found + step, 2 * step
     return math.exp(found)
