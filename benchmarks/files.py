@@ -37,8 +37,8 @@ def count(owner, name, *kinds):
         passes[0] += type(self).__name__ in kinds
         return act(self, *arguments)
     setattr(owner, name, counted)
-count(Blocks, "total", "Encoded", "Spooled")
-count(Blocks, "gathered", "Encoded", "Spooled")
+count(Blocks, "total", "Encoded", "Rows", "Spooled")
+count(Blocks, "gathered", "Encoded", "Rows")
 count(Spooled, "over", "Spooled")
 count(changed, "spooled", "Encoded")
 began = time.perf_counter()

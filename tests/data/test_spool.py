@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.data import crew, spool
+from dpinfer.data import crew, limits, spool
 from dpinfer.data.changed import Mapped, Narrow, kept, sample
 from dpinfer.data.source import PIECE, Rows
 from dpinfer.data.spool import File, Spooled, spooled
@@ -31,8 +32,8 @@ def same_block(block):
     return block
 
 
-def in_a_file(source, changed=same_block, dim=D):
-    found = spooled(source, changed, dim)
+def in_a_file(source):
+    found = spooled(source, same_block, source)
     assert isinstance(found, Spooled)
     return found
 
@@ -41,9 +42,9 @@ def equal(left, right):
     return all(np.array_equal(left.total(of_block), right.total(of_block)) for of_block in SUMS)
 
 
-def with_units(n):
+def with_units(n, chance=0.3):
     share = RNG.uniform(0.1, 1, n)
-    starts = np.flatnonzero(np.append(True, RNG.random(n - 1) < 0.3))
+    starts = np.flatnonzero(np.append(True, RNG.random(n - 1) < chance))
     return rows(n, weights=share * 0.9, shares=share, starts=starts)
 
 
@@ -52,6 +53,7 @@ CASES = {
     "weights": lambda: rows(weights=RNG.uniform(0, 1, 150_000)),
     "shares": lambda: rows(weights=RNG.uniform(0, 0.5, 150_000), shares=RNG.uniform(0.5, 1, 150_000)),
     "units": lambda: with_units(150_000),
+    "units longer than a block": lambda: with_units(150_000, 1e-4),
     "few": lambda: rows(7),
     "none": lambda: rows(0),
 }
@@ -63,7 +65,8 @@ def test_the_same_blocks(case):
     memory = CASES[case]()
     with crew.at_work():
         disk = in_a_file(memory)
-    assert (disk.n, disk.dim, disk.size, disk.height) == (memory.n, memory.dim, memory.size, memory.height)
+    for name in ("n", "dim", "size", "bulk", "height", "number"):
+        assert getattr(disk, name) == getattr(memory, name)
     found, expected = ([b for piece in s.pieces() for b in map(copied, piece.blocks())] for s in (disk, memory))
     assert len(found) == len(expected)
     for left, right in zip(found, expected, strict=True):
@@ -91,6 +94,9 @@ def test_rows_are_mapped_in_their_place(case, dim):
     assert isinstance(found, Spooled)
     assert found.file is disk.file
     assert equal(found, through)
+    assert equal(found.origin, through)
+    with pytest.raises(TypeError):  # the rows before are gone
+        disk.total(SUMS[0])
     again = kept(Mapped(found, np.eye(dim)[::-1], Neighbours.REPLACE), last=True)
     assert equal(again, Mapped(kept(through), np.eye(dim)[::-1], Neighbours.REPLACE))
 
@@ -121,49 +127,113 @@ def test_a_sample_is_that_of_rows_in_memory():
 def test_no_room_leaves_the_source_as_it_is(monkeypatch):
     memory = rows()
     monkeypatch.setenv("DPINFER_DISK", "1")
-    assert spooled(memory, same_block, D) is None
+    assert spooled(memory, same_block, memory) is None
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.delenv("DPINFER_DISK")
     monkeypatch.setattr(os, "posix_fallocate", full)
-    assert spooled(memory, same_block, D) is None
+    assert spooled(memory, same_block, memory) is None
 
 
 def test_a_file_that_grows_too_large_is_given_up(monkeypatch):
-    """The rows of units are not counted before: the limit shows when it is reached."""
-    monkeypatch.setattr(Rows, "size", 1)
+    """Should there be more rows than were counted, the limit shows when it is reached."""
+    source = rows()
+    monkeypatch.setattr(Rows, "bulk", 1)
     monkeypatch.setenv("DPINFER_DISK", "2")
-    assert spooled(rows(), same_block, D) is None
+    assert spooled(source, same_block, source) is None
 
 
-def test_without_a_folder_for_temporary_files_nothing_is_kept(tmp_path, monkeypatch):
+def test_the_default_is_half_of_a_disk_and_nothing_of_memory(tmp_path, monkeypatch):
+    free = shutil.disk_usage(tmp_path).free
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(limits, "_memory", lambda folder: False)
+    assert limits.disk() == pytest.approx(free / 2, rel=0.2)
+    monkeypatch.setattr(limits, "_memory", lambda folder: folder == str(tmp_path))
+    assert limits.disk() == 0
+    assert spooled(rows(), same_block, rows()) is None
+    monkeypatch.setenv("DPINFER_DISK", "7")
+    assert limits.disk() == 7e6
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no folder that is memory")
+def test_a_folder_that_is_memory_is_known():
+    assert limits._memory("/dev/shm")
+    assert not limits._memory("/proc")
+
+
+def test_a_folder_that_is_none_is_not_taken(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
-    assert spooled(rows(), same_block, D) is None
+    assert limits.scratch() != str(tmp_path / "none")
+    assert isinstance(spooled(source := rows(), same_block, source), Spooled)
+    monkeypatch.setattr(limits, "scratch", lambda: str(tmp_path / "none"))
+    assert limits.disk() == 0
     monkeypatch.setenv("DPINFER_DISK", "1000")
-    assert spooled(rows(), same_block, D) is None
+    assert spooled(source, same_block, source) is None
 
 
-def test_a_broken_file_is_told_without_a_value():
+def failing(act, after, error):
+    """``act``, and after some calls an error or, instead of it, one byte less than there was."""
+    calls = []
+
+    def acting(*given):
+        calls.append(given)
+        if len(calls) > after and error is not None:
+            raise error
+        return act(*given) - (len(calls) > after)
+
+    return acting
+
+
+def test_a_file_that_cannot_be_read_is_told_without_a_value(monkeypatch):
     disk = in_a_file(rows())
-    os.ftruncate(disk.file._file, 10_000)
-    with pytest.raises(dp.InputError, match="temporary file"):
+    for error in (None, OSError(5, "Input/output error 4815162342")):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "preadv", failing(os.preadv, 3, error))
+            with pytest.raises(dp.InputError, match="temporary file") as caught:
+                disk.total(SUMS[0])
+        assert "4815162342" not in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [None, OSError(28, "No space left on device")])
+def test_a_disk_that_fails_costs_time_only(error, monkeypatch):
+    """The first time that rows are written, and when they are written over: they are made anew in every pass then."""
+    memory, through = rows(), None
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwritev", failing(os.pwritev, 20, error))
+        assert spooled(memory, same_block, memory) is None
+    disk = in_a_file(memory)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwritev", failing(os.pwritev, 20, error))
+        through = kept(Mapped(disk, MATRIX, Neighbours.REPLACE), last=True)
+    assert isinstance(through, Mapped)
+    assert equal(through, Mapped(memory, MATRIX, Neighbours.REPLACE))
+    with pytest.raises(TypeError):
         disk.total(SUMS[0])
-    whole = in_a_file(rows())
-    other, write = os.pwritev, []
 
-    def failing(*given):
-        write.append(given)
-        if len(write) > 3:
-            raise OSError(5, "Input/output error 4815162342")
-        return other(*given)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "pwritev", failing)
-        with pytest.raises(dp.InputError, match="temporary file") as caught:
-            whole.over(same_block, D)
-    assert "4815162342" not in str(caught.value)
+def test_a_file_is_closed_also_where_no_thread_can_start(monkeypatch):
+    disk = in_a_file(rows(10))
+    number = disk.file._file
+
+    def none(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    del disk
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+
+
+def test_units_are_not_gathered_in_memory():
+    """Where one begins is known block by block."""
+    memory = with_units(150_000)
+    found = kept(Narrow(in_a_file(memory)))
+    assert isinstance(found, Spooled)
+    assert [len(b.starts) for p in found.pieces() for b in p.blocks()]
+    assert found.n == memory.n
 
 
 def test_the_file_has_no_name_and_goes_with_the_source(tmp_path, monkeypatch):

@@ -213,13 +213,16 @@ def test_what_fits_the_memory_is_kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["DPINFER_MEMORY", "DPINFER_DISK", "DPINFER_THREADS"])
-@pytest.mark.parametrize("wrong", ["-1", "1e3", "much", "²"])
+@pytest.mark.parametrize("wrong", ["-1", "1e3", "much", "²", "9" * 400])
 def test_a_wrong_limit_is_refused_before_booking(name, wrong, tmp_path, monkeypatch):
     ledger = dp.Ledger(dp.ZCDP(1.0))
     monkeypatch.setenv(name, wrong)
     model = dp.LogisticRegression(FORMULA, schema=SCHEMA, budget=dp.ZCDP(0.5), ledger=ledger)
+    arrays = dp.LogisticRegression(bounds=(0, 1), budget=dp.ZCDP(0.5), ledger=ledger)
     with pytest.raises(dp.InputError, match=f"{name} must be a whole number"):
         model.fit(PLACES["one row group"](tmp_path))
+    with pytest.raises(dp.InputError, match=f"{name} must be a whole number"):
+        arrays.fit(np.ones((9, 2)), np.ones(9))
     assert not ledger.entries()
 
 
@@ -408,7 +411,7 @@ def test_no_room_for_temporary_files_is_told(tmp_path, monkeypatch):
         with pytest.raises(dp.InputError, match="TMPDIR") as caught:
             source_of(tmp_path / "t.parquet", PERSONS)
     assert str(SECRET) not in str(caught.value)
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    monkeypatch.setattr(limits, "scratch", lambda: str(tmp_path / "none"))
     with pytest.raises(dp.InputError, match="TMPDIR"):
         source_of(tmp_path / "t.parquet", PERSONS)
 

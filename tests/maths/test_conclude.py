@@ -7,7 +7,7 @@ import pytest
 
 from dpinfer.maths.aside import block
 from dpinfer.maths.conclude import Ground, conclude, estimates, rests, split, stay_or_leave
-from dpinfer.maths.moments import Indices
+from dpinfer.maths.moments import Indices, raised
 from handmade import SCALES, STRONG
 
 EXACT = replace(SCALES, hessian=1e-6)
@@ -109,6 +109,80 @@ def test_the_error_of_a_column_that_stays_reaches_the_others():
     assert (np.diag(found.moved) >= ((coupling @ (best - fit.coef)[stays]) ** 2) * 0.99).all()
     assert estimate(fit, kept, stays)[0] - found.step[0] == pytest.approx(fit.coef[0] - 0.2 * fit.coef[3])
     assert found.shift.tolist() == [-0.2]
+
+
+def plainly(fit, S, N):
+    """The variance of S as the formulas say, with every matrix written out; and whether N leaves the intercept open."""
+    k, E, EN, h, model = len(fit), fit.back[:, S], fit.back[:, N], fit.scales.hessian, np.concatenate([S, N])
+    Z = np.setdiff1d(np.arange(k), model)
+    r = fit.back[:, Z] @ fit.coef[Z]
+    rest = r - fit.back[:, model] @ np.linalg.lstsq(fit.back[:, model], r, rcond=None)[0]
+    inverse = np.linalg.inv(E.T @ fit.hessian @ E)
+    W = fit.total + h**2 / 2 * (rest @ rest) * np.eye(k)
+    g = fit.gradient + fit.hessian @ rest
+    s = E @ inverse @ E.T @ g
+    noise = W - fit.score_cov + h**2 / 2 * ((s @ s) * np.eye(k) + np.outer(s, s))
+    a = E @ inverse
+    variance = np.diag(a.T @ (fit.score_cov + noise) @ a)
+    if not len(N):
+        return variance, False
+    coupling = inverse @ E.T @ fit.hessian @ EN
+    own = EN - E @ coupling
+    unit = np.sqrt(h) * np.linalg.norm(own, axis=0)
+    scaled = raised(own.T @ fit.hessian @ own / np.outer(unit, unit) - np.eye(len(N)), 0.5)
+    inner = np.linalg.inv(scaled) / np.outer(unit, unit)
+    step = inner @ own.T @ g
+    error = inner @ own.T @ W @ own @ inner + np.outer(step, step)
+    coupling[0] += np.where(fit.dummy[N], fit.centre[N], 0.0)
+    whole = coupling @ error @ coupling.T
+    known = np.diag(whole - h**2 / 2 * np.trace(error @ own.T @ own) * (a.T @ a))
+    least = 0.02**2 * np.trace(np.linalg.inv(inner) @ error) * np.diag(inverse)
+    return variance + np.maximum(np.maximum(known, least), 0.0), whole[0, 0] > a[:, 0] @ W @ a[:, 0]
+
+
+def random_fit(rng, k=7):
+    root = rng.standard_normal((k, 3 * k)) * np.exp(rng.uniform(0, 2, (k, 1)))
+    other = rng.standard_normal((k, 2 * k))
+    back = np.eye(k) + 0.4 * rng.standard_normal((k, k))
+    drawn = {"coef": 2 * rng.standard_normal(k), "gradient": 4 * rng.standard_normal(k), "back": back}
+    centre = {"centre": 0.3 * rng.standard_normal(k), "dummy": rng.random(k) < 0.5, "spread": rng.uniform(0.2, 1, k)}
+    scales = replace(SCALES, hessian=float(rng.uniform(0.1, 3)), gradient=float(rng.uniform(0.1, 5)))
+    H = root @ root.T
+    rest = {"hessian": H, "released": H, "score_cov": other @ other.T, "ends": np.full((k, 2), np.nan)}
+    return replace(STRONG, **rest, **drawn, **centre, scales=scales, mask=0.01)
+
+
+def test_a_choice_is_worth_what_the_formulas_say():
+    rng, S, seen = np.random.default_rng(8), np.array([0, 2, 5]), set()
+    for _ in range(200):
+        fit = random_fit(rng)
+        for N in (NONE, np.array([1]), np.array([3, 6, 1])):
+            found, (variance, vague) = chosen(fit, S, N), plainly(fit, S, N)
+            said = np.diag(found.sampling + found.noise) + np.maximum(np.diag(found.moved), 0.0)
+            assert said == pytest.approx(variance, rel=1e-6)
+            assert found.vague == vague
+            seen.add(bool(vague))
+    assert seen == {False, True}
+
+
+def test_columns_stay_one_after_the_other_while_intervals_become_shorter():
+    rng, S, most = np.random.default_rng(9), np.array([0, 2, 5]), 0
+    for _ in range(100):
+        fit = random_fit(rng)
+        found = stay_or_leave(Ground.of(fit, S))
+
+        def size(N, fit=fit):
+            return chosen(fit, S, N).size
+
+        for more in range(len(found.stays)):
+            others = np.setdiff1d(np.arange(len(fit)), np.concatenate([S, found.stays[:more]]))
+            sizes = [size(np.append(found.stays[:more], j)) for j in others]
+            assert others[np.argmin(sizes)] == found.stays[more]
+            assert min(sizes) < size(found.stays[:more])
+        left = np.setdiff1d(np.arange(len(fit)), np.concatenate([S, found.stays]))
+        assert all(size(np.append(found.stays, j)) >= found.size for j in left)
+        most = max(most, len(found.stays))
+    assert most >= 2
 
 
 def coupled(correlation, hessian):

@@ -1,7 +1,7 @@
 """Sources whose blocks are changed one by one, and rows that are kept so that they are made once."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpinfer.data.source import PIECE, Blocks, Piece, Rows, Source
 from dpinfer.data.spool import Spooled, spooled
@@ -93,10 +93,15 @@ def kept(source: Source, *, last: bool = False) -> Source:
         object.__setattr__(base, "block", None)  # a later use fails
         return found
     if last and isinstance(base, Spooled) and base.dim >= source.dim:
-        return base.over(change, source.dim)
+        assert isinstance(source, Changed)
+        anew = replace(source, source=base.origin)
+        try:
+            return base.over(change, anew)
+        except OSError:
+            return anew
     if 0 < base.size * source.dim * 8 <= base.room:
         return base.gathered(change, source.dim)
-    return spooled(base, change, source.dim) or source
+    return spooled(base, change, source) or source
 
 
 def sample(source: Source) -> Callable[[OfBlock], Array] | None:

@@ -112,13 +112,14 @@ def _text(ids: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 @dataclass(frozen=True, repr=False)
 class Parted(Blocks):
-    """Units of which each lies in one part; ``raw`` makes records of its table.
+    """Units of which each lies in one part; ``raw`` makes records of its table, ``rows`` is the number of all.
 
     Guarantee [units_in_parts]: all rows of a unit are in one part, wherever they stood, so totals are those of the rows
     in memory, up to the order of the units.
     """
 
     units: int
+    rows: int
     encoding: Encoding
     parts: Parts
     raw: Callable[["pa.Table"], Raw]
@@ -135,8 +136,13 @@ class Parted(Blocks):
 
     @property
     def size(self) -> int:
-        """Parts: the number of rows is not known."""
+        """Parts: in which of them a pass is, and not how many rows it has seen."""
         return len(self.parts.paths)
+
+    @property
+    def bulk(self) -> int:
+        """Number of rows."""
+        return self.rows
 
     @property
     def room(self) -> float:

@@ -63,7 +63,6 @@ def read(
     Where a unit has many rows, their number is not; instead the ids are, to count the units, and not even these where
     the schema states the number of units, or where it is private.
     """
-    limits.check()
     design = Design.of_formula(response, terms, kind, unit)
     reader = Reader(response, terms, Encoding(design, kind))
     check(native, reader.columns)
@@ -118,7 +117,8 @@ def _units(native: Any, reader: Reader, n: int) -> Source:
     parts = number_of_parts(rows, wide, limits.memory())
     if parts == 1:
         return _in_memory(native, reader)
-    return Parted(n, reader.encoding, Parts(files.tables(native, columns), unit.column, parts), partial(_raw, reader))
+    sorted_ = Parts(files.tables(native, columns), unit.column, parts)
+    return Parted(n, rows, reader.encoding, sorted_, partial(_raw, reader))
 
 
 def _raw(reader: Reader, native: Any) -> Raw:

@@ -24,7 +24,7 @@ from dpinfer.maths.sums import Block, OfBlock, Sum, clip_rows
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
 PIECE = 16  # blocks that one worker takes at once
-SHORT = 25  # columns below which the workers of rows that are encoded wait for each other more than they work
+SHORT = 25  # columns below which workers on encoded rows wait for each other longer than they work: seen on two cores
 
 
 class Source(Protocol):
@@ -76,6 +76,11 @@ class Blocks(ABC):
         return self.n
 
     @property
+    def bulk(self) -> int:
+        """The same, also where ``size`` is that of something else that a pass goes through."""
+        return self.size
+
+    @property
     def number(self) -> int | None:
         """That of the units, where it was declared."""
         return None
@@ -102,7 +107,7 @@ class Blocks(ABC):
 
     @property
     def shared(self) -> bool:
-        """Whether several workers are faster than one, who need not wait for each other where blocks take no time."""
+        """Whether more workers than one are faster: not where a block takes less time than handing over to another."""
         return True
 
     def total(self, of_block: OfBlock, /) -> Array:

@@ -14,12 +14,13 @@ from threading import Lock, Thread
 import numpy as np
 
 from dpinfer.data import crew, limits
-from dpinfer.data.source import SHORT, Blocks, Piece
+from dpinfer.data.source import SHORT, Blocks, Piece, Source
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
 
 _BESIDE = 4  # numbers of a row beside its columns: label, weight, share, and where a unit starts
+Change = Callable[[Block], Block]
 
 
 class File:
@@ -27,8 +28,8 @@ class File:
 
     def __init__(self) -> None:
         self._file, name = mkstemp(prefix="dpinfer-", dir=limits.scratch())
-        os.unlink(name)
         weakref.finalize(self, _close, self._file).atexit = False  # the system closes what is open then
+        os.unlink(name)
         self._lock, self._end, self._most = Lock(), 0, limits.disk()
 
     def reserve(self, numbers: int) -> int:
@@ -43,7 +44,7 @@ class File:
 
     def write(self, at: int, parts: list[Array]) -> None:
         """Arrays of numbers, one after the other."""
-        whole = [np.ascontiguousarray(part).data for part in parts if part.size]
+        whole = [np.ascontiguousarray(part, dtype=np.float64).data for part in parts if part.size]
         if whole and os.pwritev(self._file, whole, at) != sum(part.nbytes for part in whole):
             raise OSError("the temporary file was not written in full")
 
@@ -54,16 +55,15 @@ class File:
         except OSError:
             whole = False
         if not whole:
-            raise _broken()
+            raise InputError("the temporary file of a fit is not as it was written: look after the disk, and fit again")
 
 
 def _close(file: int) -> None:
-    """In a thread of its own, as a system takes its time to free a large file."""
-    Thread(target=os.close, args=(file,), daemon=True).start()
-
-
-def _broken() -> InputError:
-    return InputError("the temporary file of a fit is not as it was written: look after the disk, and fit again")
+    """In a thread of its own, if there can be one, as a system takes its time to free a large file."""
+    try:
+        Thread(target=os.close, args=(file,), daemon=True).start()
+    except RuntimeError:
+        os.close(file)
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,24 @@ class Place:
     starts: int | None
 
 
+Written = list[tuple[int, list[Place]]]
+"""The places of the blocks of each piece, with its start."""
+
+
 @dataclass(frozen=True, repr=False)
 class Spooled(Blocks):
-    """Rows in a temporary file, in the pieces and blocks of the source that they were made of; ``facts`` are its."""
+    """Rows in a temporary file, in the pieces and blocks of ``base``; ``origin`` gives the same rows, made anew."""
 
-    facts: "_Facts"
-    width: int
+    base: Blocks
+    origin: Source
     file: File
-    written: list[tuple[int, list[Place]]]
+    written: Written
+    width: int
 
     @property
     def n(self) -> int:
         """Number of records or, with ids, of units."""
-        return self.facts.n
+        return self.base.n
 
     @property
     def dim(self) -> int:
@@ -99,22 +104,27 @@ class Spooled(Blocks):
     @property
     def size(self) -> int:
         """As of the other source."""
-        return self.facts.size
+        return self.base.size
+
+    @property
+    def bulk(self) -> int:
+        """As of the other source."""
+        return self.base.bulk
 
     @property
     def number(self) -> int | None:
         """That of the units, where it was declared."""
-        return self.facts.number
+        return self.base.number
 
     @property
     def height(self) -> int:
         """Rows of a block, as of the other source."""
-        return self.facts.height
+        return self.base.height
 
     @property
     def room(self) -> float:
-        """As of the other source."""
-        return self.facts.room
+        """As of the other source; none for units, as nobody knows where in memory each would be."""
+        return self.base.room if self.written[0][1][0].starts is None else 0.0
 
     @property
     def shared(self) -> bool:
@@ -126,19 +136,22 @@ class Spooled(Blocks):
         for start, places in self.written:
             yield Piece(start, partial(self._blocks, places))
 
-    def over(self, changed: Callable[[Block], Block], dim: int) -> "Spooled":
-        """All blocks, each changed, written over these, which are gone; their rows must not be longer."""
+    def over(self, changed: Change, origin: Source) -> "Spooled":
+        """All blocks, each changed as in ``origin``, written over these; their rows must not be longer.
+
+        These are gone from the beginning on: a later use fails, also where the disk has failed.
+        """
+        now = replace(self)
+        object.__setattr__(self, "written", None)
 
         def write(piece: tuple[int, list[Place]]) -> tuple[int, list[Place]]:
             start, places = piece
-            blocks = map(changed, self._blocks(places))
+            blocks = map(changed, now._blocks(places))
             with np.errstate(all="ignore"):  # a warning would tell of a value
-                return start, [_write(self.file, place.at, block) for place, block in zip(places, blocks, strict=True)]
+                return start, [_write(now.file, place.at, block) for place, block in zip(places, blocks, strict=True)]
 
-        try:
-            return replace(self, width=dim, written=_watched(crew.in_order(write, self.written), self.size))
-        except OSError:
-            raise _broken() from None
+        written = _watched(crew.in_order(write, now.written), now.size)
+        return replace(now, origin=origin, written=written, width=origin.dim)
 
     def _blocks(self, places: list[Place]) -> Iterator[Block]:
         """One after the other, in the same memory."""
@@ -160,46 +173,37 @@ class Spooled(Blocks):
         return Block(rows, labels, weights, shares, None if starts is None else starts.astype(np.intp))
 
 
-@dataclass(frozen=True)
-class _Facts:
-    n: int
-    size: int
-    number: int | None
-    height: int
-    room: float
-
-
-def spooled(source: Blocks, changed: Callable[[Block], Block], dim: int) -> Spooled | None:
-    """All blocks, each changed, in a temporary file; None where there is no room for it."""
-    if source.size * dim * 8 > limits.disk():
+def spooled(base: Blocks, changed: Change, origin: Source) -> Spooled | None:
+    """All blocks, each changed as in ``origin``, in a temporary file; None where there is no room for it."""
+    dim = origin.dim
+    if base.bulk * (dim + _BESIDE) * 8 > limits.disk():
         return None
-    facts = _Facts(source.n, source.size, source.number, source.height, source.room)
     try:
         file = File()
-        copied = crew.in_order(partial(_copy, file, changed, dim), source.pieces())
-        return Spooled(facts, dim, file, _watched(copied, source.size))
+        copied = crew.in_order(partial(_copy, file, changed, dim), base.pieces())
+        return Spooled(base, origin, file, _watched(copied, base.size), dim)
     except OSError:
         return None
 
 
-def _copy(file: File, changed: Callable[[Block], Block], dim: int, piece: Piece) -> tuple[int, list[Place]]:
+def _copy(file: File, changed: Change, dim: int, piece: Piece) -> tuple[int, list[Place]]:
     blocks = map(changed, piece.blocks())
     with np.errstate(all="ignore"):  # a warning would tell of a value
         return piece.start, [_write(file, file.reserve(len(b) * (dim + _BESIDE)), b) for b in blocks]
 
 
-def _watched(found: Iterator[tuple[int, list[Place]]], size: int) -> list[tuple[int, list[Place]]]:
-    watched, all_ = crew.Pass(), []
+def _watched(found: Iterator[tuple[int, list[Place]]], size: int) -> Written:
+    watched, written = crew.Pass(), []
     for start, places in found:
         watched.seen(start / max(size, 1))
-        all_.append((start, places))
+        written.append((start, places))
     watched.seen(1.0)
-    return all_
+    return written
 
 
 def _write(file: File, at: int, block: Block) -> Place:
     counts = [w for w in (block.weights, block.shares) if not isinstance(w, float)]
-    starts = [] if block.starts is None else [block.starts.astype(float)]
+    starts = [] if block.starts is None else [block.starts.astype(np.float64)]
     file.write(at, [block.rows.reshape(-1), block.labels, *counts, *starts])
     differ = not isinstance(block.weights, float), not isinstance(block.shares, float)
     return Place(at, len(block), *differ, None if block.starts is None else len(block.starts))

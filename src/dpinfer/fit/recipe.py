@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dpinfer.data import crew
+from dpinfer.data import crew, limits
 from dpinfer.data.design import Design
 from dpinfer.data.source import Pending, Source
 from dpinfer.errors import InputError
@@ -84,6 +84,7 @@ def fit(
 
     Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
     """
+    limits.check()
     gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
     with crew.at_work(), source.opened() if isinstance(source, Pending) else nullcontext(source) as rows:
         result = recipe.run(gate, rows)
