@@ -1,4 +1,4 @@
-"""Time and memory of fits from files, beside plain decoding: a process of its own for each file.
+"""Time and memory of fits from files, beside plain decoding: a process for each file, of both the faster of two runs.
 
     python -m benchmarks.files FOLDER [--sizes 3000000x20 5000000x90]
 
@@ -41,9 +41,13 @@ count(Blocks, "total", "Encoded", "Rows", "Spooled")
 count(Blocks, "gathered", "Encoded", "Rows")
 count(Spooled, "over", "Spooled")
 count(changed, "spooled", "Encoded")
-began = time.perf_counter()
-model.fit(path)
-taken = time.perf_counter() - began
+def fit():
+    passes[0] = 0
+    began = time.perf_counter()
+    model.fit(path)
+    return time.perf_counter() - began
+first = fit()
+taken = min(first, fit())
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 def decode():
     began = time.perf_counter()
@@ -51,7 +55,7 @@ def decode():
         pass
     return time.perf_counter() - began
 decoding = min(decode(), decode())
-print(json.dumps({"seconds": taken, "megabytes": memory, "passes": passes[0], "decoding": decoding}))
+print(json.dumps({"seconds": taken, "first": first, "megabytes": memory, "passes": passes[0], "decoding": decoding}))
 """
 
 
