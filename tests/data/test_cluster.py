@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import dpinfer as dp
 import people
 import tables
+from dpinfer.data.changed import Mapped, Narrow
 from dpinfer.data.cluster import Fault, Partitions, Task, added, answered, mute
 from dpinfer.data.design import Design
 from dpinfer.data.encoded import Encoding
@@ -39,6 +40,20 @@ class Here(Partitions):
 def reader(formula="ill ~ age + sex", schema=tables.SCHEMA, kind="margin"):
     response, terms = parse(formula, schema)
     return Reader(response, terms, Encoding(Design.of_formula(response, terms, kind, schema.whom), kind))
+
+
+def test_rows_without_a_place_have_none_after_a_change():
+    frame, seen = tables.table(50), []
+
+    def looked_at(block):
+        seen.append(block.fixed)
+        return np.zeros(1)
+
+    source = Here([frame[:20], frame[20:]], reader(), 50)
+    for changed in (source, Narrow(source), Mapped(source, np.eye(source.dim), Neighbours.REPLACE)):
+        changed.total(looked_at)
+    assert len(seen) == 9  # with the empty part that is looked at first
+    assert not any(seen)
 
 
 def test_partitions_add_up():

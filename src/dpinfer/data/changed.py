@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from dpinfer.data.source import PIECE, Blocks, Piece, Rows, Source
 from dpinfer.data.spool import Spooled, spooled
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import Block, OfBlock
+from dpinfer.maths.sums import Block, Change, OfBlock
 from dpinfer.neighbours import Neighbours
 
-Change = Callable[[Block], Block]
 _MANY = 64  # blocks of which a sample is taken
 
 
@@ -75,7 +74,7 @@ class Narrow(Changed):
 
 
 def _first_column(block: Block) -> Block:
-    return Block(block.rows[:, :1], block.labels, block.weights, block.shares, block.starts)
+    return replace(block, rows=block.rows[:, :1])
 
 
 def kept(source: Source, *, last: bool = False) -> Source:

@@ -22,7 +22,7 @@ from dpinfer.data.encoded import Encoding, Raw
 from dpinfer.data.source import Blocks, Piece, Rows
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.sums import Block
+from dpinfer.maths.sums import Block, Change
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,7 +149,7 @@ class Parted(Blocks):
         """None: what is here does not fit the memory."""
         return 0.0
 
-    def gathered(self, changed: Callable[[Block], Block], dim: int, into: Array | None = None) -> Rows:  # noqa: ARG002
+    def gathered(self, changed: Change, dim: int, into: Array | None = None) -> Rows:  # noqa: ARG002
         """Refused."""
         raise InputError(
             "there are too many rows of units for memory here: raise DPINFER_MEMORY, a number of megabytes, or take a "

@@ -72,7 +72,7 @@ def read(
 
 
 def source(native: Any, reader: Reader, n: int) -> Source:
-    """The records of a table or of files; what is in files is read anew in every pass, unless it fits the memory."""
+    """The records of a table or of files; what is in files is read anew in every pass, unless it is kept."""
     engine = engine_of(native)
     if engine is not None:
         return engine.source(native, reader, n)

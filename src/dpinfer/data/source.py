@@ -20,7 +20,7 @@ from dpinfer.data.unit import counted
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.rounding import BLOCK, MOST_RECORDS
-from dpinfer.maths.sums import Block, OfBlock, Sum, clip_rows
+from dpinfer.maths.sums import Block, Change, OfBlock, Sum, clip_rows
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
 PIECE = 16  # blocks that one worker takes at once
@@ -131,7 +131,7 @@ class Blocks(ABC):
         assert total is not None
         return total.value
 
-    def gathered(self, changed: Callable[[Block], Block], dim: int, into: Array | None = None) -> "Rows":
+    def gathered(self, changed: Change, dim: int, into: Array | None = None) -> "Rows":
         """All blocks, each changed, as rows in memory: in that of ``into``, which may be the rows that are changed."""
         n = self.size
         rows = np.empty((n, dim)) if into is None else into

@@ -5,7 +5,7 @@ The file has no name, is this user's alone, and is gone when the source is, or t
 
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import mkstemp
@@ -17,10 +17,9 @@ from dpinfer.data import crew, limits
 from dpinfer.data.source import SHORT, Blocks, Piece, Source
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import Block
+from dpinfer.maths.sums import Block, Change
 
 _BESIDE = 4  # numbers of a row beside its columns: label, weight, share, and where a unit starts
-Change = Callable[[Block], Block]
 
 
 class File:

@@ -76,6 +76,9 @@ LARGEST = 1e152
 OfBlock = Callable[[Block], Array]
 """From a block to its share of a sum."""
 
+Change = Callable[[Block], Block]
+"""From a block to what becomes of it."""
+
 
 @dataclass(frozen=True)
 class BoundedSum:
