@@ -13,12 +13,10 @@ from dpinfer.data.changed import Mapped
 from dpinfer.data.design import Design
 from dpinfer.data.source import Source
 from dpinfer.maths.arrays import Array, Indices, unsvec
-from dpinfer.maths.conclude import Conclusion
+from dpinfer.maths.asked import FEW, LEVEL_OPEN, REFERENCE, TAIL, TOGETHER, WEAK, Against, Conclusion
 from dpinfer.maths.entering import Shape
 from dpinfer.maths.moments import Columns, Scales, preconditioner
 from dpinfer.maths.posterior import SURE, Crude, Moments, posterior, refined
-from dpinfer.maths.reading import Model as Reading
-from dpinfer.maths.reading import Size, partners, twins
 from dpinfer.maths.sums import BoundedSum, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
@@ -26,16 +24,15 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result import text
 from dpinfer.result.statements import (
-    DROPPED,
-    FEW_EVENTS,
-    IN_MODEL,
-    IN_MODEL_FAR,
-    IN_MODEL_FEW,
-    LEFT_OUT,
+    OPEN,
+    OPEN_FEW,
+    OPEN_LEVEL,
+    OPEN_REFERENCE,
+    OPEN_TAIL,
+    OPEN_TOGETHER,
     REPORTED,
     UNIDENTIFIED,
     Geometry,
-    left_out,
 )
 
 _FEWEST = 50.0  # a private number of records is taken to be at least this
@@ -144,7 +141,7 @@ def crude_moments(gate: Gate, booked: NoisySum, source: Source, at: Setting) -> 
     if at.known_number and n >= source.n - SURE * noise:
         n = float(source.n)
     known = posterior(moments, at.design.columns, n, noise)
-    return Crude(known, n, preconditioner(known, at.design.columns, n, at.scales.kappa(d, n, _WHOLE)))
+    return Crude(known, n, preconditioner(known, at.design.columns, n, at.scales.kappa(d, n, _WHOLE), n / at.scales.moments))
 
 
 def refined_moments(
@@ -157,34 +154,53 @@ def refined_moments(
     return refined(unsvec(released[:-d], d), released[-d:], at.scales.moments, crude, at.design.columns)
 
 
-def published(
-    known: Moments, shape: Shape, said: Conclusion, centre: Array, design: Design, size: Size
-) -> tuple[tuple[str, ...], Geometry]:
+def published(shape: Shape, said: Conclusion, centre: Array, design: Design) -> tuple[tuple[str, ...], Geometry]:
     """A status for each coefficient, and the geometry in original units."""
-    kept, names, reported = shape.kept, np.array(design.names), shape.kept[said.reported]
-    inside = np.sort(np.concatenate([reported, kept[said.silent]]))
-    errors = np.sqrt(np.diag(said.law.covariance()))
-    moments = known.matrix / known.matrix[0, 0]
-    model = Reading(moments, design.columns, reported, said.coef[said.reported], errors, inside)
-    few = kept[said.few]
-    whom, same = partners(model, size), {j: k for j, k in twins(model).items() if j not in few}
+    names = design.names
+    printed = np.isin(np.arange(len(names)), said.reported)
     geometry = Geometry(
-        columns=tuple(names[kept].tolist()),
-        preconditioner=shape.preconditioner @ to_box(design, kept),
+        columns=names,
+        preconditioner=shape.preconditioner @ to_box(design, shape.kept),
         centre=(design.middle + design.half * centre)[1:],
         records=shape.n,
-        in_model=tuple(names[inside].tolist()),
-        left_out=tuple(np.delete(names, inside).tolist()),
-        dropped=tuple(np.delete(names, kept).tolist()),
-        partners=tuple(tuple(names[some].tolist()) for some in whom),
-        full_model_reading=tuple(j in reported and not len(some) for j, some in enumerate(whom)),
-        twins=tuple(
-            (design.names[j], design.names[k], model.slope(j, k) * float(design.half[j] / design.half[k]))
-            for j, k in same.items()
-            if k in reported
-        ),
+        in_model=names,
+        left_out=(),
+        dropped=(),
+        partners=((),) * len(names),
+        full_model_reading=tuple(printed.tolist()),
+        against=tuple(line for one in said.against for line in _lines(one, design)),
+        clipped=_clipped(said, design),
+        short=tuple(design.names[j] for j in np.flatnonzero(shape.short)),
+        released_range=tuple((float(a), float(b)) for a, b in zip(design.middle - design.half, design.middle + design.half)),
     )
-    return _status(whom, same, kept, said, design.names), geometry
+    return tuple(_status(j, said, design) for j in range(len(names))), geometry
+
+
+def _clipped(said: Conclusion, design: Design) -> tuple[tuple[str, float, float, float, float], ...]:
+    """Name, estimate, standard error and interval of numbers clipped to their released range."""
+    if said.clipped is None or not len(said.clipped):
+        return ()
+    unit, j = getattr(design.outcome, "half", 1.0) / design.half[said.clipped], said.clipped
+    error = np.sqrt(np.diag(said.clipped_law.covariance())) * unit
+    ends = said.clipped_law.interval(said.coef[j], 0.95) * unit[:, None]
+    name = [
+        f"{design.names[k]} clipped to {design.middle[k] - design.half[k]:.4g}..{design.middle[k] + design.half[k]:.4g}"
+        for k in j
+    ]
+    return tuple(
+        (a, float(b), float(c), float(low), float(high))
+        for a, b, c, (low, high) in zip(name, said.coef[j] * unit, error, ends, strict=True)
+    )
+
+
+def _lines(one: Against, design: Design) -> list[tuple[str, float, float, float, float]]:
+    """Name, estimate, standard error and 95 % interval of levels against another level than the declared one."""
+    error = np.sqrt(np.diag(one.law.covariance()))
+    ends = one.law.interval(one.coef, 0.95)
+    return [
+        (f"{design.names[j]} - {design.names[one.base]}", float(coef), float(se), float(low), float(high))
+        for j, coef, se, (low, high) in zip(one.levels, one.coef, error, ends, strict=True)
+    ]
 
 
 def to_box(design: Design, kept: Indices) -> Array:
@@ -194,23 +210,21 @@ def to_box(design: Design, kept: Indices) -> Array:
     return np.asarray(matrix)
 
 
-def _status(
-    whom: list[Indices], same: dict[int, int], kept: Indices, said: Conclusion, names: tuple[str, ...]
-) -> tuple[str, ...]:
-    words = np.full(len(names), DROPPED, dtype=object)
-    words[kept] = LEFT_OUT
-    words[kept[said.few]] = FEW_EVENTS
-    inside = kept[np.concatenate([said.reported, said.silent])]
-    for j in np.setdiff1d(np.arange(1, len(names)), inside):
-        carriers = [names[k] for k, some in enumerate(whom) if j in some]
-        words[j] = left_out(words[j], names[same[j]] if j in same else None, carriers)
-    words[kept[said.silent]] = IN_MODEL
-    words[kept[np.intersect1d(said.silent, said.few)]] = IN_MODEL_FEW
-    words[kept[said.far]] = IN_MODEL_FAR
+def _status(j: int, said: Conclusion, design: Design) -> str:
+    if j not in said.why:
+        return REPORTED
     if not len(said.reported):
-        words[kept] = UNIDENTIFIED
-    words[kept[said.reported]] = REPORTED
-    return tuple(words.tolist())
+        return UNIDENTIFIED
+    why, other = said.why[j]
+    low, high = design.middle[j] - design.half[j], design.middle[j] + design.half[j]
+    return {
+        WEAK: OPEN,
+        FEW: OPEN_FEW,
+        REFERENCE: OPEN_REFERENCE,
+        TAIL: OPEN_TAIL.format(low=low, high=high),
+        TOGETHER: OPEN_TOGETHER.format(other=design.names[other]),
+        LEVEL_OPEN: OPEN_LEVEL,
+    }[why]
 
 
 def in_units(matrix: Array, shape: Shape, centre: Array, design: Design) -> Array:

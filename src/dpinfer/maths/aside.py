@@ -1,4 +1,4 @@
-"""A fit in its geometry as the inference sees it, and which of its coefficients can be reported.
+"""A fit in its geometry as the inference sees it, and whether its levels have enough events.
 
 Post-processing of released values only.
 
@@ -17,16 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.arrays import Array
 from dpinfer.maths.entering import Shape
 from dpinfer.maths.moments import Columns, Scales, deviations, raised, shrink, two_values, undispersed
 from dpinfer.maths.posterior import LEAST_EVENTS, SURE
 
 SURE_EVENTS = 2.33
 """Deviations of its noise that a number of events must reach: noise alone does so once in a hundred times."""
-FARTHEST = 3.0
-"""The largest debiasing step of a number times its reach: beyond, a quadratic around the estimate is of no use."""
-
 TYPICAL = 1 / 20
 """The share of records with a typical level."""
 
@@ -79,6 +76,8 @@ class Fitted:
     spread: Array
     ends: Array
     dummy: npt.NDArray[np.bool_]
+    group: npt.NDArray[np.intp]
+    short: npt.NDArray[np.bool_]
     scales: Scales
     rules: Rules = BINARY
     mask: float = 0.0
@@ -118,6 +117,8 @@ def fitted(
         scales=scales,
         rules=rules,
         mask=found.mask,
+        short=shape.short,
+        group=some.group,
     )
 
 
@@ -130,38 +131,19 @@ def _ratio(found: Estimate, scales: Scales, rules: Rules) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """Some columns of a fit: E_S, H_SS⁻¹ and, of each column, its information given the others and its direction.
-
-    ``length2`` is the squared length of that direction in t, so h times it is the noise of the information.
-    """
-
-    back: Array
-    inverse: Array
-    information: Array
-    length2: Array
-    signal: Array
-
-
-def block(fit: Fitted, some: Indices) -> Block:
-    """The block of some columns, whose H_SS must be invertible."""
-    E = fit.back[:, some]
-    inverse = np.asarray(np.linalg.inv(E.T @ fit.hessian @ E), dtype=np.float64)
-    information = 1 / np.diag(inverse)
-    length2 = ((E @ (inverse * information)) ** 2).sum(axis=0)
-    return Block(E, inverse, information, length2, information / (fit.scales.hessian * length2))
-
-
-@dataclass(frozen=True, eq=False)
 class Events:
     """Of each column with two values: the noise in its number of rarer outcomes over that number, 0 for other columns.
 
     Infinite where the number is below 8.  ``toward`` is the direction, 1 or -1, in which the coefficient would run if
-    there were fewer.
+    there were fewer; ``reference`` says whether the reference level has too few.  ``level`` and ``sign`` are those of the
+    records at the upper value alone, whatever they are compared with.
     """
 
     doubt: Array
     toward: Array
+    reference: npt.NDArray[np.bool_]
+    level: Array
+    sign: Array
 
     @property
     def enough(self) -> npt.NDArray[np.bool_]:
@@ -171,8 +153,13 @@ class Events:
     @property
     def allowance(self) -> Array:
         """How much longer than a normal interval one for the logarithm of the number is, on its longer side."""
-        q = np.minimum(2 * self.doubt, 0.95)
-        return np.asarray(-np.log(1 - q) - q)
+        return allowed_for(self.doubt)
+
+
+def allowed_for(doubt: Array) -> Array:
+    """The part of an interval of a logarithm beyond the normal one, for a number known to this relative deviation."""
+    q = np.minimum(2 * doubt, 0.95)
+    return np.asarray(-np.log(1 - q) - q)
 
 
 def events(fit: Fitted) -> Events:
@@ -186,73 +173,23 @@ def events(fit: Fitted) -> Events:
     at_high = (fit.back - np.outer(fit.back[:, 0], low)) / (high - low)
     doubt, toward = np.zeros(len(fit)), np.zeros(len(fit))
     if fit.rules.quadratic:
-        return Events(doubt, toward)
-    for v, end, sign in ((fit.back[:, [0]] - at_high, low, -1.0), (at_high, high, 1.0)):
+        return Events(doubt, toward, doubt > 0, doubt, toward)
+    together = fit.dummy[:, None] & (fit.group[:, None] == fit.group)  # the levels of one factor
+    reference = fit.back[:, [0]] - np.nan_to_num(at_high) @ together  # with which every level is compared
+    own = fit.coef[0] + fit.coef * np.nan_to_num(high), fit.coef[0] + fit.coef * np.nan_to_num(low)
+    base = fit.coef[0] - together @ (fit.centre * fit.coef)
+    each = []
+    for v, end, predictor, sign in (
+        (fit.back[:, [0]] - at_high, low, own[1], -1.0),
+        (at_high, high, own[0], 1.0),
+        (reference, np.where(fit.dummy, 0.0, np.nan), base, -1.0),
+    ):
         length = np.linalg.norm(v, axis=0)
         number = np.einsum("ij,ik,kj->j", v, fit.released, v) - np.abs(fit.gradient @ v)
         noise = np.hypot(fit.scales.gradient * length, fit.scales.hessian * length**2)
         here = np.where(number >= LEAST_EVENTS, noise / np.maximum(number, LEAST_EVENTS), np.inf)
         here = np.where(np.isnan(end), 0.0, here)
-        predictor = fit.coef[0] + fit.coef * np.nan_to_num(end)
+        each.append((here, np.sign(predictor)))
         toward = np.where(here > doubt, sign * np.sign(predictor), toward)
         doubt = np.maximum(doubt, here)
-    return Events(doubt, toward)
-
-
-def reportable(fit: Fitted) -> Indices:
-    """The columns that are strong enough, the intercept always first.
-
-    Those with too few events go at once, then the weakest, one at a time.
-    """
-    kept = np.flatnonzero(events(fit).enough)
-    while len(kept) > 1:
-        weakest = _weakest(fit, kept)
-        if weakest is None:
-            break
-        kept = np.delete(kept, weakest)
-    return kept
-
-
-def _weakest(fit: Fitted, kept: Indices) -> int | None:
-    """The place among ``kept`` of the column to set aside, or None if all are strong enough."""
-    E = fit.back[:, kept]
-    values, vectors = np.linalg.eigh(E.T @ fit.hessian @ E)
-    if values[0] <= 0:
-        return _largest(np.abs(vectors[:, 0]) * fit.spread[kept])
-    some = block(fit, kept)
-    signal = _signal(fit, kept, some)
-    weakest = int(np.argmin(signal))
-    if signal[weakest] < fit.rules.signal:
-        return weakest
-    step = some.inverse @ (E.T @ fit.gradient)
-    variance = some.inverse @ (E.T @ fit.total @ E) @ some.inverse
-    far = np.abs(step) * np.where(np.isnan(fit.ends[kept, 0]), 1 + np.abs(fit.centre[kept]), 0.0)
-    if far[1:].max() > FARTHEST and not fit.rules.quadratic:
-        return _largest(far)
-    if _noise_from_hessian(fit, E, step, variance) <= fit.rules.noise:
-        return None
-    return _largest(some.length2 * (step**2 + np.diag(variance)))
-
-
-def _largest(values: Array) -> int:
-    """The place of the largest value, the intercept's left out."""
-    return 1 + int(np.argmax(values[1:]))
-
-
-def _signal(fit: Fitted, kept: Indices, some: Block) -> Array:
-    """Information over its noise, lowered where a column with two values has too few effective events."""
-    signal = some.signal.copy()
-    released = np.einsum("ij,ik,kj->j", some.back, fit.released, some.back)
-    number = np.minimum(some.information, released) / np.diff(fit.ends[kept], axis=1)[:, 0] ** 2
-    least = fit.rules.events
-    few = number < least  # of columns with two values: others are NaN
-    signal[few] = np.minimum(signal, fit.rules.signal * number / (2 * least))[few]
-    signal[0] = np.inf
-    return signal
-
-
-def _noise_from_hessian(fit: Fitted, E: Array, step: Array, variance: Array) -> float:
-    """The variance that noise in H causes, relative to the variance of the gradient."""
-    Q = np.linalg.qr(E)[0]
-    moved = ((E @ step) ** 2).sum() + np.trace(E @ variance @ E.T)
-    return float(fit.scales.hessian**2 / 2 * moved / (np.trace(Q.T @ fit.total @ Q) / E.shape[1]))
+    return Events(doubt, toward, here > 1 / SURE_EVENTS, *each[1])  # the last of them is the reference

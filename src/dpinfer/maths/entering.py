@@ -1,118 +1,79 @@
-"""Which columns enter a fit, in which geometry, around which centre.  Post-processing of released moments."""
+"""The geometry of a fit, and the centre of its ridge.  Post-processing of released moments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.losses import Loss
-from dpinfer.maths.moments import SMALLEST, Columns, Scales, preconditioner, raised
+from dpinfer.maths.moments import Columns, Scales, preconditioner, reaches
 from dpinfer.maths.posterior import Moments
 
-LEAST_SIGNAL = 2.0
-"""A column enters the fit if its predicted curvature, and its own variance, are at least this many times the noise."""
 LARGEST_SPREAD = 4.0
 """Cap on the standard deviation of the linear predictor in a first guess."""
-_NODES = np.linspace(-7.0, 7.0, 401)  # of a normal variable; a grid, as the capped loss has corners
-_MASS = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()
+_ALL = 0.97  # of the distance a column can have from its mean: then no row counts less for that column alone
+_LARGEST_SHARE = 0.4995  # beyond one half: a rarer outcome is taken for one in 2,000
+_MANY = 15  # columns from which on the floor is added in full: fewer are known well enough not to need it
+_BEND = 0.7  # of p(1 - p): a public guess of the mean curvature
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """The columns of the fit, their M, the preconditioner A, and the centre of the ridge in u = Ax."""
+    """The columns of the fit, their M, the preconditioner A, and the centre of the ridge in u = Ax.
+
+    ``short`` are numbers with records, possibly, that are so far out that they count less.
+    """
 
     kept: Indices
     n: float
     moments: Array
     preconditioner: Array
     centre: Array
+    short: npt.NDArray[np.bool_]
 
 
 OfColumns = Callable[[Indices], Array]
 
 
 def shape_of(
-    moments: Moments, columns: Columns, scales: Scales, guess: OfColumns, curvature: OfColumns, *, weighted: bool = True
+    moments: Moments, columns: Columns, scales: Scales, guess: OfColumns, *, weighted: bool = True, bend: float = 1.0
 ) -> Shape:
-    """Columns, geometry and centre of the fit; without weights the geometry is the public box.
+    """Geometry and centre of the fit of all columns; without weights the geometry is the public box.
 
-    ``guess`` and ``curvature`` are those of a fit of some columns: coefficients of (1, x~), and a predicted Hessian.
+    ``guess`` has coefficients of (1, x~); ``bend`` is the mean curvature of a record.
     """
     n = moments.n
+    clear = bend * n / scales.hessian
 
     def geometry(kept: Indices) -> Array:
         some = columns.take(kept)
         if not weighted:
             return np.asarray(np.eye(len(kept)) / np.sqrt(some.norm2))
-        return preconditioner(moments.matrix[np.ix_(kept, kept)], some, n, scales.kappa(len(kept), n))
+        return preconditioner(moments.matrix[np.ix_(kept, kept)], some, n, scales.kappa(len(kept), n), clear)
 
-    present = np.flatnonzero(moments.presence >= LEAST_SIGNAL)
-    kept = entering(present, geometry, curvature, n, scales.hessian)
+    kept = np.arange(len(columns))
     A = geometry(kept)
     centre = np.asarray(np.linalg.solve(A.T, guess(kept)), dtype=np.float64)
-    return Shape(kept, n, moments.of(kept), A, centre)
+    reach, m = reaches(moments.matrix, columns, n, clear), moments.matrix[0] / n
+    far = reach if columns.far is None else columns.far + np.abs(np.clip(m, -1.0, 1.0))
+    short = ~columns.dummy & (reach < _ALL * far)
+    short[0] = False
+    return Shape(kept, n, moments.of(kept), A, centre, short)
 
 
-def logistic_shape(moments: Moments, columns: Columns, scales: Scales, loss: Loss, *, weighted: bool) -> Shape:
-    """The shape of a logistic fit: Brillinger's guess, and the curvature of the loss there."""
+def logistic_shape(moments: Moments, columns: Columns, scales: Scales, *, weighted: bool) -> Shape:
+    """The shape of a logistic fit, around Brillinger's guess."""
     n = moments.n
 
     def guess(kept: Indices) -> Array:
         floor = moments.scale * scales.kappa(len(kept), n) * len(kept) / (2 * n)
         return brillinger(moments.matrix[np.ix_(kept, kept)], moments.score[kept], n, floor)
 
-    def curvature(kept: Indices) -> Array:
-        return expected_curvature(moments.of(kept), guess(kept), loss)
-
-    return shape_of(moments, columns, scales, guess, curvature, weighted=weighted)
-
-
-def entering(
-    candidates: Indices,
-    geometry: Callable[[Indices], Array],
-    curvature: Callable[[Indices], Array],
-    n: float,
-    noise: float,
-) -> Indices:
-    """The columns of the fit: the weakest goes while its own curvature, given the others, is below twice its noise.
-
-    ``geometry`` and ``curvature`` are those of the fit of some columns; the intercept, the first, stays.
-    """
-    kept = candidates
-    while len(kept) > 2:
-        A = geometry(kept)
-        P = np.linalg.inv(raised(curvature(kept) / n, SMALLEST) * n)
-        own = 1 / np.diag(P)
-        D = P * own
-        signal = own / (noise * np.einsum("ij,ik,kj->j", D, np.linalg.inv(A.T @ A), D))
-        signal[0] = np.inf
-        weakest = int(np.argmin(signal))
-        if signal[weakest] >= LEAST_SIGNAL:
-            break
-        kept = np.delete(kept, weakest)
-    return kept
-
-
-def expected_curvature(moments: Array, coef: Array, loss: Loss) -> Array:
-    """sum E[f''] x xᵀ as it would be at ``coef`` for Gaussian x~ with these moments, if the model were right.
-
-    With h(η) = p f''(η) + (1 - p) f''(-η) and η = a + sZ, Stein's identity leaves three numbers: E h, E hZ/s,
-    E h(Z² - 1)/s².
-    """
-    n = moments[0, 0]
-    m = moments[0] / n
-    S = moments / n - np.outer(m, m)
-    s = float(np.sqrt(max(coef @ S @ coef, 1e-9)))
-    eta = m @ coef + s * _NODES
-    p = expit(eta)
-    h = _MASS * (p * loss.curvature(eta) + (1 - p) * loss.curvature(-eta))
-    e0, e1, e2 = h.sum(), h @ _NODES / s, h @ (_NODES**2 - 1) / s**2
-    q = S @ coef
-    cross = np.outer(q, m)
-    return np.asarray(n * (e0 * (S + np.outer(m, m)) + e1 * (cross + cross.T) + e2 * np.outer(q, q)))
+    p = 0.5 + float(np.clip(moments.score[0] / n, -_LARGEST_SHARE, _LARGEST_SHARE))
+    return shape_of(moments, columns, scales, guess, weighted=weighted, bend=_BEND * p * (1 - p))
 
 
 def brillinger(moments: Array, score: Array, n: float, floor: float) -> Array:
@@ -124,11 +85,11 @@ def brillinger(moments: Array, score: Array, n: float, floor: float) -> Array:
     Eigenvalues of the covariance are raised to ``floor``, for the direction and its spread alike: else the guess could
     explode in a direction that is only noise.
     """
-    m, share = moments[0] / n, float(np.clip(score[0] / n, -0.49, 0.49))
+    m, share = moments[0] / n, float(np.clip(score[0] / n, -_LARGEST_SHARE, _LARGEST_SHARE))
     cov = (moments / n - np.outer(m, m))[1:, 1:]
     toward = (score / n - m * score[0] / n)[1:]
     values, vectors = np.linalg.eigh(cov)
-    values = np.maximum(values + floor, max(floor, 1e-4))
+    values = np.maximum(values + floor * min(1.0, (len(m) / _MANY) ** 2), max(floor, 1e-4))
     along = vectors.T @ toward
     direction, spread = vectors @ (along / values), float(np.sqrt(max((along**2 / values).sum(), 1e-12)))
     scale, intercept = _length(spread, share)
@@ -138,7 +99,7 @@ def brillinger(moments: Array, score: Array, n: float, floor: float) -> Array:
 
 def _length(spread: float, share: float) -> tuple[float, float]:
     """k and a such that η = a + k spread Z has mean success .5 + share and k E[σ'(η)] = 1, k spread capped."""
-    nodes, weights = _normal_nodes()
+    nodes, weights = normal_nodes()
     k, a = 4.0, 0.0
     for _ in range(60):
         k = min(k, LARGEST_SPREAD / spread)
@@ -153,7 +114,7 @@ def _length(spread: float, share: float) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=1)
-def _normal_nodes() -> tuple[Array, Array]:
+def normal_nodes() -> tuple[Array, Array]:
     """Nodes and weights of a mean over standard normal numbers."""
     nodes, weights = (np.asarray(part, dtype=float) for part in np.polynomial.hermite_e.hermegauss(41))
     return nodes, weights / weights.sum()

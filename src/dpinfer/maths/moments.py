@@ -20,6 +20,10 @@ from dpinfer.maths.arrays import Array, Indices
 
 CURVATURE = 0.15
 """A public guess of the mean curvature p(1 - p)."""
+AFFORDED = 5.0
+"""Information over its noise that a number keeps as rows beyond its released range are let in."""
+WITHIN = 1.5
+"""Times the released range of a number whose tail cannot be let in: what its rows may use of the radius."""
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
 _AT_BOUNDS = 0.5  # of the largest variance, from which a column in [-1, 1] is taken for a yes and no
@@ -29,18 +33,21 @@ _AT_BOUNDS = 0.5  # of the largest variance, from which a column in [-1, 1] is t
 class Columns:
     """What is public about the columns of x, the intercept first.
 
-    Columns of one group are never nonzero together; the intercept's group is -1.
+    Columns of one group are never nonzero together; the intercept's group is -1.  ``far`` is the largest size of a
+    column, 1 where it is None.
     """
 
     dummy: npt.NDArray[np.bool_]
     group: npt.NDArray[np.intp]
+    far: Array | None = None
+    pulled: bool = False
 
     def __len__(self) -> int:
         return len(self.dummy)
 
     def take(self, kept: Indices) -> "Columns":
         """Some of the columns."""
-        return Columns(self.dummy[kept], self.group[kept])
+        return Columns(self.dummy[kept], self.group[kept], None if self.far is None else self.far[kept], self.pulled)
 
     @property
     def norm2(self) -> float:
@@ -107,21 +114,38 @@ class SquaresScales(Scales):
     def kappa(self, d: int, n: float, least: float = 1.0) -> float:  # noqa: ARG002
         """The radius factor: smaller than in a logistic fit, as the influence of rare rows raises the clip for all."""
         matrix = 0.2 * n / (4 * d * self.hessian * np.sqrt(2 * d))
-        return float(np.clip(matrix, max(2, 20 / d), max(4, 20 / d)))
+        return float(np.clip(2 * matrix, max(2, 30 / d), max(8, 30 / d)))
 
 
-def preconditioner(moments: Array, columns: Columns, n: float, kappa: float) -> Array:
+def reaches(moments: Array, columns: Columns, n: float, clear: float) -> Array:
+    """How far from its mean a row may be in a column before it counts less for that alone.
+
+    Beyond the released range of a number there may be records.  All that the public bounds allow are let in if the
+    information on the column stays 5 times its noise; else those for which it stays 20 times; ``clear`` is that of a unit of variance over the noise
+    of a unit.
+    """
+    M = moments / n
+    m, low = M[0], np.where(columns.dummy, 0.0, -1.0)
+    centre = np.clip(m, low, 1.0)
+    reach = np.maximum(1.0 - centre, centre - low)
+    if columns.far is not None:
+        far = np.maximum(reach, columns.far + np.abs(centre))
+        let_in = np.sqrt(clear * np.maximum(np.diag(M) - m**2, 0.0) / AFFORDED)
+        reach = np.where(columns.dummy, reach, np.where(let_in >= far, far, reach if columns.pulled else np.minimum(far, np.maximum(let_in / 2, WITHIN * reach))))
+    reach[0] = 0.0
+    return np.asarray(reach)
+
+
+def preconditioner(moments: Array, columns: Columns, n: float, kappa: float, clear: float = 0.0) -> Array:
     """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 
     γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is scaled down as a
     column, and its rows keep their weight.
     """
     M, R2 = moments / n, kappa * len(moments)
-    m, low = M[0], np.where(columns.dummy, 0.0, -1.0)
-    centre = np.clip(m, low, 1.0)
-    reach = np.maximum(1.0 - centre, centre - low)
-    reach[0] = 0.0
-    gamma = np.maximum(0.0, reach**2 / R2 - np.maximum(np.diag(M) - m**2, 0.0))
+    reach = reaches(moments, columns, n, clear)
+    gamma = np.maximum(0.0, reach**2 / R2 - np.maximum(np.diag(M) - M[0] ** 2, 0.0))
+    gamma[0] = 0.0
     values, vectors = np.linalg.eigh(raised(M, SMALLEST) + np.diag(gamma))
     return np.asarray((vectors / np.sqrt(np.maximum(values, SMALLEST))) @ vectors.T / np.sqrt(R2))
 

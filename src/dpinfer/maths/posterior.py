@@ -40,16 +40,18 @@ class Crude:
 class Moments:
     """M and the score at 0, ``scale`` being the noise left in the geometry of the release.
 
-    ``presence`` is each column's own variance as the second release shows it, over its noise.  ``two_classes`` says
-    whether both classes are surely there.
+    ``two_classes`` says whether both classes are surely there.  ``released`` is N₂ with its ``noise``; ``back`` maps it
+    to (1, x).
     """
 
     matrix: Array
     score: Array
     n: float
     scale: float
-    presence: Array
     two_classes: bool
+    released: Array
+    back: Array
+    noise: float
 
     def of(self, kept: Indices) -> Array:
         """M of some columns, positive definite."""
@@ -116,19 +118,8 @@ def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Col
         score=toward,
         n=n,
         scale=left,
-        presence=_presence(noisy, back, crude.moments[0] / n, noise),
         two_classes=bool(rarer >= LEAST_EVENTS + SURE * unsure),
+        released=noisy,
+        back=back,
+        noise=noise,
     )
-
-
-def _presence(noisy: Array, back: Array, mean: Array, noise: float) -> Array:
-    """(e_j - m_j e_0)ᵀ M (e_j - m_j e_0) in the release alone, over its noise; infinite for the intercept.
-
-    M₁ and its floor give even a constant column some variance; this does not.
-    """
-    centred = back - np.outer(mean, back[0])
-    own = np.einsum("ij,jk,ik->i", centred, noisy, centred)
-    size = noise * np.einsum("ij,ij->i", centred, centred)
-    presence = own / np.maximum(size, np.finfo(float).tiny)
-    presence[0] = np.inf
-    return np.asarray(presence)

@@ -13,6 +13,8 @@ from dpinfer.maths import error as laws_of_error
 from dpinfer.maths.allowed import AllowedLaw
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error import ErrorLaw, LawOfError
+from dpinfer.maths.joint import Joint
+from dpinfer.result.alternatives import Alternatives
 from dpinfer.result.band import Band
 from dpinfer.result.question import Question
 from dpinfer.result.statements import REPORTED, Geometry, Model, Privacy, several
@@ -56,6 +58,8 @@ class Estimates:
     geometry: Geometry | None = None
     band: Band | None = None
     question: Question | None = None
+    instead: Alternatives | None = None
+    joint: Joint | None = None
 
     @property
     def reported(self) -> npt.NDArray[np.bool_]:

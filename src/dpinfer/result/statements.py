@@ -7,29 +7,30 @@ import numpy as np
 
 from dpinfer.data.unit import ROW, Unit
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import row_weights
+from dpinfer.maths.families import FAMILIES
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, weak_delta
 from dpinfer.privacy.release import Release
 
 REPORTED = "reported"
 """The status of a coefficient with an interval; every other status says why there is none."""
-IN_MODEL = "in the model without an interval: not clear of the noise at this budget"
-IN_MODEL_FEW = "in the model without an interval: too few events of one kind"
-IN_MODEL_FAR = (
-    "in the model without an interval: its tail is too long for it to be fitted, and others may be off by part of its "
-    "effect; tighter bounds or a logarithm would help"
+OPEN = "open: in the model, but this budget cannot tell its effect from none or from a large one"
+OPEN_FEW = "open: in the model, but with too few events of one kind at this budget"
+OPEN_REFERENCE = (
+    "open: in the model, but its reference level has too few events of one kind at this budget; another reference would "
+    "help"
 )
-LEFT_OUT = "left out: not clear of the noise at this budget"
-FEW_EVENTS = "left out: too few events of one kind"
-DROPPED = "left out before the fit: too little information at this budget"
+OPEN_TAIL = (
+    "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to {high:.4g} that this "
+    "budget cannot let in fully; declare narrower bounds, or take a logarithm"
+)
+OPEN_TOGETHER = "open: in the model, but it cannot be told apart from other columns, {other} first, at this budget"
+OPEN_LEVEL = "open: the level rests on coefficients that are open"
 UNIDENTIFIED = "set aside: the fit as a whole is not identified at this budget"
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
 WITHOUT_NOISE = "ask for the target 'unpenalised'"
-SIGN = "†"
-"""Beside the name of a coefficient whose meaning depends on what was left out."""
 _SHOWN = 3  # names in one sentence
 
 
@@ -137,31 +138,33 @@ def counting(whom: Unit) -> list[str]:
 def _without_penalty(target: str, one: str) -> str:
     """What the intervals of a weighted or unweighted fit are about."""
     counted = {
-        "weighted": "the loss is the logistic one capped at c = .8 (docs/geometry.md of dpinfer), which a right model "
-        f"does not notice, and a {one} x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 "
-        f"for most {one}s, less for those far out",
+        "weighted": f"to fit them, {one}s x far out count with the weight min(1, 1/‖A (1, x)‖²), A released with the "
+        "result, 1 for most, and the loss is capped at c = .8 (docs/geometry.md of dpinfer): a right model notices "
+        "neither, and a number for which they could matter is open",
         "unweighted": "every record counts fully" if one == "record" else "no row counts less for being far out",
     }[target]
     return (
-        "the coefficients of a logistic regression in the population, without a penalty, on the columns that are in "
-        f"the model, with or without an interval; {counted}; what is left out is not in that model, a level that is "
-        "left out counts as its reference; the intercept is the log-odds at the released centre"
+        "the coefficients of the ordinary logistic regression that was asked for, with all columns of the formula, in "
+        f"the population of {one}s clipped to their public bounds; {counted}; an open coefficient is in the model like "
+        "any other, and its uncertainty is in the intervals of the others; the intercept is the log-odds at the "
+        "released centre"
     )
 
 
 def _of_squares(target: str, one: str) -> str:
     """What the intervals of a least-squares fit are about."""
     fitted = {
-        "mean": "the coefficients of weighted least squares in the population, of the outcome pulled into a released "
-        "band around a released line; it is ordinary least squares where nobody is clipped and every weight is 1",
+        "mean": "the coefficients of the ordinary least squares that was asked for, with all columns of the formula, "
+        f"in the population of {one}s clipped to their public bounds; the outcome is pulled into a released band around "
+        "a released line, for which the intervals allow as far as the budget can see",
         "robust": "the coefficients of a Huber regression in the population, whose residuals are pulled into a "
         "released band; they are not those of least squares, and no stand-in for them",
     }[target]
     return (
-        f"{fitted}; a {one} x counts with the weight min(1, 1/‖A (1, x)‖²), A released with the result: 1 for most "
-        f"{one}s, less for those far out; the columns are those that are in the model, with or without an interval; "
-        "what is left out is not in that model, a level that is left out counts as its reference; the intercept is the "
-        "prediction at the released centre"
+        f"{fitted}; to fit them, {one}s x far out count with the weight min(1, 1/‖A (1, x)‖²), A released with the "
+        "result, 1 for most, and a number for which that could matter is open; an open coefficient is in the model like "
+        "any other, and its uncertainty is in the intervals of the others; the intercept is the prediction at the "
+        "released centre"
     )
 
 
@@ -171,71 +174,45 @@ def several(names: Sequence[str], most: int = _SHOWN) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def left_out(reason: str, twin: str | None, carriers: Sequence[str]) -> str:
-    """The status of a column that is not in the model: why, and which coefficients its effect may be in."""
-    if twin is not None:
-        return f"left out: cannot be told apart from {twin} at this budget"
-    return f"{reason}; its effect may be in {several(carriers)}" if carriers else reason
-
-
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """The released geometry, in original units.
+    """What a fit in a released geometry publishes beside the coefficients, in original units.
 
-    ``columns`` are those of the fit, the intercept first.  A record with columns x (clipped to their bounds) has the
-    weight min(1, 1/‖A (1, x)‖²), A the ``preconditioner``.  The reported intercept is the linear predictor at
-    ``centre``, which has one number a column of the design.  ``records`` is the number of records, noisy where it is
-    private.
+    ``columns`` are those of the formula, the intercept first.  The reported intercept is the linear predictor at
+    ``centre``, which has one number for every other column.  ``records`` is the number of records, noisy where it is
+    private.  ``low`` and ``high`` are the released range of every other column, its public one where none was needed;
+    ``clipped`` names the numbers that the fit has clipped to it, whose own coefficients are open.
 
-    ``in_model`` are the columns of the model that the intervals are about, the intercept first; ``left_out`` are all
-    others, of which ``dropped`` did not enter the fit.  ``partners`` names, for each coefficient, the columns left out
-    that plausibly matter for it.  ``full_model_reading`` is True for a reported coefficient without partners: where
-    False, it is a coefficient of the smaller model and need not be near that of the full one.
-
-    ``twins`` has (a, b, s) for a column a that is left out because it cannot be told apart from b, which is in the
-    model: a moves by about s with one unit of b, so the coefficient of b stands for b + s a.
+    A record with columns x counts with the weight min(1, 1/‖v‖², B/(‖A (1, x)‖ max(p, 1 - p))) in a logistic fit, with
+    A the ``preconditioner``, v = sqrt(p (1 - p)) A (1, x), p the probability at the ``line`` and B ``most``; in least
+    squares with min(1, 1/‖A (1, x)‖²).
     """
 
     columns: tuple[str, ...]
+    family: str
     preconditioner: Array
+    line: Array
+    most: float
     centre: Array
     records: float
-    in_model: tuple[str, ...]
-    left_out: tuple[str, ...]
-    dropped: tuple[str, ...]
-    partners: tuple[tuple[str, ...], ...]
-    full_model_reading: tuple[bool, ...]
-    twins: tuple[tuple[str, str, float], ...] = ()
+    low: Array
+    high: Array
+    clipped: tuple[str, ...] = ()
 
     def at(self, names: tuple[str, ...]) -> str:
         """The centre in words; ``names`` are those of the coefficients, the intercept first."""
         pairs = zip(names[1:], self.centre, strict=True)
         return "Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."
 
-    def notes(self, names: tuple[str, ...], most: int = 1000) -> list[str]:
-        """What the sign † means: one sentence for all coefficients that have the same partners."""
-        by_partners: dict[tuple[str, ...], list[str]] = {}
-        for name, others in zip(names, self.partners, strict=True):
-            if others:
-                by_partners.setdefault(others, []).append(name)
-        return [
-            f"{SIGN} {several(some, most)}: of the model without {several(others, most)}; with "
-            f"{'them' if len(others) > 1 else 'it'}, quite another value is possible."
-            for others, some in by_partners.items()
-        ]
-
-    def together(self, name: str) -> str:
-        """What is identified of a column that cannot be told apart from another; empty for other columns."""
-        for lost, kept, slope in self.twins:
-            if lost == name:
-                size = f"{abs(slope):.2g} "
-                both = f"{kept} {'-' if slope < 0 else '+'} {'' if size == '1 ' else size}{lost}"
-                return f"{lost} cannot be told apart from {kept}: only {both} is identified, which {kept} alone reports"
-        return ""
+    def inside(self, rows: Array) -> Array:
+        """Rows of columns in original units as the fit saw them: some of them clipped to their released range."""
+        clipped = np.isin(self.columns[1:], self.clipped)
+        return np.asarray(np.where(clipped, np.clip(rows, self.low, self.high), rows))
 
     def row_weights(self, rows: Array) -> Array:
         """Weights of records, from their columns in original units, those of ``columns[1:]`` in this order."""
-        return row_weights(np.column_stack([np.ones(len(rows)), rows]) @ self.preconditioner.T)
+        whole = np.column_stack([np.ones(len(rows)), self.inside(rows)])
+        return FAMILIES[self.family].weights(whole @ self.preconditioner.T, whole @ self.line, self.most)
 
 
 @dataclass(frozen=True)

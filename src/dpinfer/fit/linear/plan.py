@@ -23,11 +23,11 @@ TARGETS = (MEAN, ROBUST)
 BALANCED, CAUTIOUS, ALL = "balanced", "cautious", "all"
 TAILS = (BALANCED, CAUTIOUS, ALL)
 _SHARES = {
-    MEAN: (0.05, 0.02, 0.14, 0.03, 0.76),
-    ROBUST: (0.05, 0.02, 0.14, 0.03, 0.26, 0.50),
-    ALL: (0.05, 0.02, 0.14, 0.79),
+    MEAN: (0.03, 0.05, 0.02, 0.14, 0.03, 0.73),
+    ROBUST: (0.03, 0.05, 0.02, 0.14, 0.03, 0.24, 0.49),
+    ALL: (0.03, 0.05, 0.02, 0.14, 0.76),
 }
-_STEPS = ("crude moments", "outcome range", "moments", "influence", "estimate")
+_STEPS = ("scales", "crude moments", "outcome range", "moments", "influence", "estimate")
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class Releases:
     Where nobody is clipped no ``influence`` is needed.
     """
 
+    scales: tuple[NoisySum, ...]
     crude: NoisySum
     ranges: tuple[NoisySum, ...]
     moments: NoisySum
@@ -123,15 +124,17 @@ class Releases:
     def all(self) -> tuple[NoisySum, ...]:
         """In the order in which they are carried out."""
         influence = () if self.influence is None else (self.influence,)
-        return (self.crude, *self.ranges, self.moments, *influence, *self.steps)
+        return (*self.scales, self.crude, *self.ranges, self.moments, *influence, *self.steps)
 
 
 def _releases(shares: tuple[ZCDP, ...]) -> Releases:
-    crude, ranges, moments, influence, estimate = _STEPS
-    third, clipped = ZCDP(shares[1].rho / ZOOMS), len(shares) > len(_SHARES[ALL])
+    zoom, crude, ranges, moments, influence, estimate = _STEPS
+    clipped, part, shares = len(shares) > len(_SHARES[ALL]), ZCDP(shares[0].rho / 2), shares[1:]
+    third = ZCDP(shares[1].rho / ZOOMS)
     last = shares[4:] if clipped else shares[3:]
     steps = [f"{estimate}, step {k + 1} of {len(last)}" for k in range(len(last))] if len(last) > 1 else [estimate]
     return Releases(
+        tuple(NoisySum(f"{zoom}, {k + 1} of 2", part) for k in range(2)),
         NoisySum(crude, shares[0]),
         tuple(NoisySum(f"{ranges}, {k + 1} of {ZOOMS}", third) for k in range(ZOOMS)),
         NoisySum(moments, shares[2]),

@@ -16,17 +16,17 @@ import numpy as np
 
 from dpinfer.data.changed import Narrow, kept
 from dpinfer.data.source import Source
+from dpinfer.fit.frame import Frame, Winsorised, framed, in_frame
 from dpinfer.fit.geometry import InGeometry, crude_moments, in_units, published, refined_moments, to_box
 from dpinfer.fit.linear.plan import CAUTIOUS, ROBUST, LinearPlan
 from dpinfer.fit.recipe import privacy
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.aside import SQUARES, Estimate, fitted
-from dpinfer.maths.conclude import Conclusion, conclude, nothing
+from dpinfer.maths.asked import Conclusion, conclude, nothing, outcome_sizes
 from dpinfer.maths.entering import Shape, shape_of
 from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
 from dpinfer.maths.moments import SquaresScales, centre_of, preconditioner, raised
 from dpinfer.maths.posterior import Crude, Moments
-from dpinfer.maths.reading import Size
 from dpinfer.maths.squares import Stack, clipped_sums, crude_line
 from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
@@ -39,6 +39,8 @@ _RANGE = 2.0  # of a scaled outcome
 _KNEE = 0.1  # the share of records that the robust target clips
 _BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
 _CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
+_SLOPES = 0.5  # of what is clipped on average: how much more or less of it a level, or a deviation of a number, may have
+_DEVIATIONS = 2.5  # of an outcome in half of its released range
 _ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
 
 
@@ -83,11 +85,17 @@ class Linear(InGeometry[LinearPlan]):
         Guarantee [linear_released_values_only]: line, clip, columns, statuses and intervals are functions of the
         releases and of public facts: with the same releases, other records give the same result.
         """
+        rows = kept(source)
+        frame = framed(gate, self.plan.releases().scales, rows, self.design, self.neighbours)
+        return replace(self, design=frame.design(self.design)).run_in(gate, source, rows, frame)
+
+    def run_in(self, gate: Gate, source: Source, rows: Source, frame: Frame) -> FitResult:
+        """The releases of the fit, in the frame."""
         at = self.setting()
         booked = self.plan.releases()
-        rows = kept(source)
-        crude = crude_moments(gate, booked.crude, rows, at)
+        crude = crude_moments(gate, booked.crude, Winsorised(rows, frame), at)
         where = self._range(gate, kept(Narrow(rows)), crude.n)
+        rows = in_frame(frame, rows, self.neighbours)
         what = moment_and_score(self.neighbours, where.middle, where.half)
         known = refined_moments(gate, booked.moments, rows, at, crude, what)
         shape = self._shape(known, crude, where)
@@ -97,8 +105,8 @@ class Linear(InGeometry[LinearPlan]):
         found = self._step(gate, booked.steps[-1], u, shape, clip)
         centre = centre_of(known.matrix, self.design.columns)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
-        said = self._conclude(shape, found, centre, clip, seed)
-        return self._result(gate, source, (known, shape, found, said), centre, (where, clip))
+        said = self._conclude(known, shape, found, centre, (where, clip), seed)
+        return self._result(gate, source, (shape, found, said), centre, (where, clip))
 
     def _range(self, gate: Gate, source: Source, n: float) -> Range:
         """Three histograms, each inside what the last has left."""
@@ -122,7 +130,7 @@ class Linear(InGeometry[LinearPlan]):
             line[0] += where.middle
             return np.asarray(line)
 
-        return shape_of(known, columns, scales, guess, known.of)
+        return shape_of(known, columns, scales, guess)
 
     def _clip(self, gate: Gate, u: Source, shape: Shape) -> Clip:
         """The clip by the released tail of influences, or the largest one where nobody should be clipped."""
@@ -158,15 +166,19 @@ class Linear(InGeometry[LinearPlan]):
         scales = self.plan.scales()
         return replace(scales, gradient=clip.size * scales.gradient, score_cov=clip.size**2 * scales.score_cov)
 
-    def _conclude(self, shape: Shape, found: Estimate, centre: Array, clip: Clip, seed: int) -> Conclusion:
-        """What is said of the columns of the fit; the level may be off by all that was clipped, on one side."""
+    def _conclude(
+        self, known: Moments, shape: Shape, found: Estimate, centre: Array, limits: tuple[Range, Clip], seed: int
+    ) -> Conclusion:
+        """What is said of the columns; the level may be off by all that was clipped, a slope by half of it."""
+        where, clip = limits
         fit = fitted(found, shape, centre, self.design.columns, self._at_clip(clip), SQUARES)
         if fit is None:
             return nothing(found, shape, centre, seed)
-        said = conclude(fit, self.plan.draws, seed)
-        if not len(said.reported) or said.reported[0] != 0:
-            return said
-        off = self._unit(shape) * clip.excess * (np.arange(len(said.reported)) == 0)
+        plausible = outcome_sizes(fit.spread, fit.dummy, where.half / _DEVIATIONS)
+        said = conclude(fit, self.design.columns, plausible, known, self.plan.draws, seed)
+        part = np.where(fit.dummy, _SLOPES, _SLOPES / fit.spread)
+        part[0] = 1.0
+        off = self._unit(shape) * clip.excess * part[said.reported]
         return replace(said, law=replace(said.law, below=said.law.below + off, above=said.law.above + off))
 
     def _unit(self, shape: Shape) -> float:
@@ -177,16 +189,15 @@ class Linear(InGeometry[LinearPlan]):
         self,
         gate: Gate,
         source: Source,
-        made: tuple[Moments, Shape, Estimate, Conclusion],
+        made: tuple[Shape, Estimate, Conclusion],
         centre: Array,
         limits: tuple[Range, Clip],
     ) -> FitResult:
-        (known, shape, found, said), (where, clip), design = made, limits, self.design
+        (shape, found, said), (where, clip), design = made, limits, self.design
         unit = design.outcome.half
         coef = np.zeros(len(design.names))
         coef[shape.kept], centre[shape.kept] = said.coef, said.centre
-        spread = self._spread(shape, found, clip)
-        status, geometry = published(known, shape, said, centre, design, Size(spread / 2, spread, 0.0))
+        status, geometry = published(shape, said, centre, design)
         return FitResult(
             names=design.names,
             estimate=unit * coef / design.half + design.shift,
@@ -199,12 +210,6 @@ class Linear(InGeometry[LinearPlan]):
             geometry=geometry,
             band=self._band(shape, where, clip),
         )
-
-    def _spread(self, shape: Shape, found: Estimate, clip: Clip) -> float:
-        """A usual residual, for what effects are plausible: by the influences, or where there are none by V over H."""
-        if clip.usual is not None:
-            return self._unit(shape) * clip.usual
-        return float(np.sqrt(max(np.trace(found.score_cov), 0.0) / max(np.trace(found.hessian), 1.0)))
 
     def _band(self, shape: Shape, where: Range, clip: Clip) -> Band:
         """The line and the band around it, in the units of the user."""

@@ -19,14 +19,16 @@ from dpinfer.maths.sums import moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, compose
-from dpinfer.privacy.release import NoisySum, PerturbedMinimum
+from dpinfer.privacy.release import NoisySum, PerturbedMinimum, Release
+
+ZOOMS = 2
 
 WEIGHTED, UNWEIGHTED = "weighted", "unweighted"
 TARGETS = (WEIGHTED, UNWEIGHTED)
 BinaryLoss = Logistic | CappedLogistic
 TARGET_LOSS: dict[str, BinaryLoss] = {WEIGHTED: CappedLogistic(), UNWEIGHTED: Logistic()}
 """What the fit minimises: the unweighted target's point is the ordinary coefficient, whatever the model."""
-_STEPS = ("crude moments", "moments", "estimate", "matrices")
+_STEPS = ("scales", "crude moments", "moments", "estimate", "matrices")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class GeometryPlan:
     budget: ZCDP | ApproxDP
     target: str = WEIGHTED
     neighbours: str = Neighbours.REPLACE
-    shares: tuple[float, float, float, float] = (0.05, 0.09, 0.70, 0.16)
+    shares: tuple[float, ...] = (0.03, 0.05, 0.09, 0.67, 0.16)
     draws: int = 10_000
 
     def __post_init__(self) -> None:
@@ -60,7 +62,7 @@ class GeometryPlan:
         """What the fit minimises."""
         return TARGET_LOSS[self.target]
 
-    def releases(self) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
+    def releases(self) -> tuple[Release, ...]:
         """The releases, in order.
 
         Guarantee [geometry_composition]: the four releases together are (ε, δ)-private for an (ε, δ) budget.
@@ -107,9 +109,11 @@ def risk_of(loss: BinaryLoss, share: ZCDP, neighbours: Neighbours, n: float = 1.
 
 def _releases(
     loss: BinaryLoss, shares: tuple[ZCDP, ...], neighbours: Neighbours
-) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
-    first, second, third, fourth = _STEPS
+) -> tuple[Release, ...]:
+    zoom, first, second, third, fourth = _STEPS
+    part, shares = ZCDP(shares[0].rho / ZOOMS), shares[1:]
     return (
+        *(NoisySum(f"{zoom}, {k + 1} of {ZOOMS}", part) for k in range(ZOOMS)),
         NoisySum(first, shares[0]),
         NoisySum(second, shares[1]),
         PerturbedMinimum.of(third, shares[2], risk_of(loss, shares[2], neighbours)),
@@ -118,7 +122,7 @@ def _releases(
 
 
 @lru_cache(maxsize=256)
-def _planned(plan: GeometryPlan) -> tuple[NoisySum, NoisySum, PerturbedMinimum, NoisySum]:
+def _planned(plan: GeometryPlan) -> tuple[Release, ...]:
     approx, notion = (plan.budget if isinstance(plan.budget, ApproxDP) else None), Neighbours(plan.neighbours)
     factor = 1.0 if approx is None else _factor(plan.loss, approx, plan.shares, notion)
     shares = ZCDP(factor * plan.budget.zcdp().rho).split(*plan.shares)
@@ -127,7 +131,7 @@ def _planned(plan: GeometryPlan) -> tuple[NoisySum, NoisySum, PerturbedMinimum, 
 
 @lru_cache(maxsize=256)
 def _scales(plan: GeometryPlan) -> Scales:
-    first, second, third, fourth = plan.releases()
+    first, second, third, fourth = plan.releases()[ZOOMS:]
     notion, nowhere = Neighbours(plan.neighbours), np.zeros(1)
     risk = risk_of(plan.loss, third.share, notion)
     stack = deviation(fourth.noise(risk.stacked_sum(nowhere)))

@@ -7,23 +7,23 @@
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpinfer.data.changed import kept
 from dpinfer.data.source import Source
+from dpinfer.fit.frame import ZOOMS, Frame, Winsorised, framed, in_frame, pulled
 from dpinfer.fit.geometry import InGeometry, crude_moments, in_units, published, refined_moments
 from dpinfer.fit.recipe import privacy
 from dpinfer.fit.weighted.plan import WEIGHTED, GeometryPlan, risk_of
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.aside import Estimate, fitted
-from dpinfer.maths.conclude import Conclusion, conclude, nothing
+from dpinfer.maths.asked import Conclusion, conclude, log_odds_sizes, nothing
 from dpinfer.maths.entering import Shape, logistic_shape
 from dpinfer.maths.losses import describe
 from dpinfer.maths.moments import centre_of
 from dpinfer.maths.posterior import Moments
-from dpinfer.maths.reading import LOG_ODDS
 from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
@@ -47,19 +47,26 @@ class Weighted(InGeometry[GeometryPlan]):
         Guarantee [released_values_only]: columns, geometry, centre, statuses and intervals are functions of the four
         releases and of public facts: with the same releases, other records give the same result.
         """
-        design, at = self.design, self.setting()
-        first, second, *_ = self.plan.releases()
         rows = kept(source)
-        crude = crude_moments(gate, first, rows, at)
+        booked = self.plan.releases()[:ZOOMS] if self.plan.target == WEIGHTED else ()  # else the public box
+        frame = framed(gate, booked, rows, self.design, self.neighbours)
+        return replace(self, design=frame.design(self.design, pull=True)).run_in(gate, source, rows, frame)
+
+    def run_in(self, gate: Gate, source: Source, rows: Source, frame: Frame) -> FitResult:
+        """The releases of the fit, in the frame."""
+        design, at = self.design, self.setting()
+        first, second, *_ = self.plan.releases()[ZOOMS:]
+        crude = crude_moments(gate, first, Winsorised(rows, frame), at)
+        rows = in_frame(frame, rows, self.neighbours)
         known = refined_moments(gate, second, rows, at, crude, moment_and_score(self.neighbours))
         shape = self.shape(known)
-        found = self.estimate(gate, rows, shape)
+        found = self.estimate(gate, pulled(rows, shape.short), shape)
         centre = centre_of(known.matrix, design.columns)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
         said = self._conclude(known, shape, found, centre, seed)
         coef = np.zeros(len(design.names))
         coef[shape.kept], centre[shape.kept] = said.coef, said.centre
-        status, geometry = published(known, shape, said, centre, design, LOG_ODDS)
+        status, geometry = published(shape, said, centre, design)
         return FitResult(
             names=design.names,
             estimate=coef / design.half,
@@ -75,11 +82,11 @@ class Weighted(InGeometry[GeometryPlan]):
     def shape(self, known: Moments) -> Shape:
         """Columns, geometry and centre of the fit."""
         scales, weighted = self.plan.scales(), self.plan.target == WEIGHTED
-        return logistic_shape(known, self.design.columns, scales, self.plan.loss, weighted=weighted)
+        return logistic_shape(known, self.design.columns, scales, weighted=weighted)
 
     def estimate(self, gate: Gate, source: Source, shape: Shape) -> Estimate:
         """Releases 3 and 4: the minimum of the perturbed risk, then curvature and score covariance there."""
-        _, _, third, fourth = self.plan.releases()
+        _, _, third, fourth = self.plan.releases()[ZOOMS:]
         at, crude = self.setting(), self.plan.scales().crude
         most = source.n if self.neighbours.counted else shape.n + _NEVER * crude * self.design.norm2
         u = kept(at.mapped(source, shape.kept, shape.preconditioner), last=True)
@@ -96,7 +103,8 @@ class Weighted(InGeometry[GeometryPlan]):
         fit = fitted(found, shape, centre, self.design.columns, self.plan.scales())
         if fit is None or not known.two_classes:
             return nothing(found, shape, centre, seed)
-        return conclude(fit, self.plan.draws, seed)
+        plausible = log_odds_sizes(fit.spread, fit.dummy)
+        return conclude(fit, self.design.columns, plausible, known, self.plan.draws, seed)
 
     def _model(self, n: int) -> Model:
         return Model(

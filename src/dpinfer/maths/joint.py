@@ -1,0 +1,189 @@
+"""What is known of all coefficients together, and what may be said of one combination of them.
+
+Post-processing of released values only.  Every line that is printed, every alternative and every contrast is one
+question to the same law: a combination c of the coefficients θ.
+
+| symbol | meaning                                                       | name in code  |
+| ------ | ------------------------------------------------------------- | ------------- |
+| S      | plausible size of a coefficient: a priori it is N(0, S²)      | `sizes`       |
+| H      | curvature in a basis in which what is unsure is independent   | `curvature`   |
+| R      | deviations of its entries                                     | `doubt`       |
+| Q      | from θ to that basis                                          | `basis`       |
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer.maths.allowed import AllowedLaw
+from dpinfer.maths.arrays import Array
+
+OPEN = 0.4
+"""A combination is known if its standard error is at most this part of its plausible size."""
+SIGNAL = 2.5
+"""... and if its information given all else is at least this many times the noise of that."""
+SURE_EVENTS = 2.33
+"""Deviations of its noise that a number of events must reach: noise alone does so once in a hundred times."""
+KNOWN, WEAK, TOGETHER, FEW, REFERENCE, TAIL = "known", "weak", "together", "few", "reference", "tail"
+"""What is said of a combination: that it is known, or why it is open."""
+_LEFT = 1e-12  # of its information: what is left at least without a combination's own size
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Combinations of coefficients: estimates, the law of their errors, and of each whether it is known, or why not."""
+
+    estimate: Array
+    law: AllowedLaw
+    why: tuple[str, ...]
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Whether each has an interval."""
+        return np.array([word == KNOWN for word in self.why], dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The law of all coefficients of a fit, open ones too, at the released centre.
+
+    ``estimate``, ``covariance`` and ``sampling`` (the part of it that is no noise) are given that each coefficient
+    is N(``line``, ``prior``²) a priori: ``prior`` is S but for the intercept, which is as good as free.  ``own`` is what is unsure of a column's own information beside ``doubt``.
+
+    ``bent`` is allowed for at both ends of an interval: what a quadratic does not see.  ``few`` and ``toward`` are, of
+    each level, the relative noise of its number of events and the side to which it would move its coefficient;
+    ``reference_few`` and ``reference_toward`` those of the reference of its factor.  ``group`` is its factor, -1 for
+    what is no level.  ``tail`` says that the records far out in a column count less, or not as they are.
+    """
+
+    estimate: Array
+    line: Array
+    covariance: Array
+    sampling: Array
+    sizes: Array
+    prior: Array
+    basis: Array
+    curvature: Array
+    doubt: Array
+    own: Array
+    bent: Array
+    few: Array
+    toward: Array
+    reference_few: Array
+    reference_toward: Array
+    group: Array
+    tail: Array
+
+    def __len__(self) -> int:
+        return len(self.estimate)
+
+    def mapped(self, scale: Array, shift: float = 0.0) -> "Joint":
+        """The same of coefficients times ``scale``, a number each, and of an intercept moved by ``shift``."""
+        both = np.outer(scale, scale)
+        moved = np.zeros(len(self))
+        moved[0] = shift
+        return replace(
+            self,
+            estimate=self.estimate * scale + moved,
+            line=self.line * scale + moved,
+            covariance=self.covariance * both,
+            sampling=self.sampling * both,
+            sizes=self.sizes * scale,
+            prior=self.prior * scale,
+            basis=self.basis / scale,
+            own=self.own / scale**2,
+            bent=self.bent * scale,
+        )
+
+    def about(self, vectors: Array, draws: int, seed: int) -> Answers:
+        """What is known of combinations, one a row.  Their own plausible size is divided out: only that of others counts."""
+        variance = np.einsum("ij,jk,ik->i", vectors, self.covariance, vectors)
+        prior = vectors**2 @ self.prior**2
+        alone = 1 / np.maximum(1 / variance - 1 / prior, _LEFT / variance)
+        start = vectors @ self.line
+        estimate = start + (vectors @ self.estimate - start) * alone / variance
+        stretch = np.sqrt(alone / variance)
+        sampling = (vectors @ self.sampling @ vectors.T) * np.outer(stretch, stretch)
+        total = (vectors @ self.covariance @ vectors.T) * np.outer(stretch, stretch)
+        noise = total - sampling
+        below, above = self._allowed(vectors)
+        law = AllowedLaw(sampling, (noise + noise.T) / 2, below, above, draws, seed)
+        return Answers(estimate, law, self._reasons(vectors, alone))
+
+    def signal(self, vectors: Array) -> Array:
+        """The information on each combination given all else, over the noise of that."""
+        inverse = np.linalg.solve(self.basis, np.linalg.solve(self.basis, np.linalg.inv(self.curvature)).T)
+        reached = inverse @ vectors.T
+        information = 1 / np.einsum("ij,ji->i", vectors, reached)
+        directions = reached * information  # of each combination, as coefficients
+        squares = (self.basis @ directions) ** 2
+        by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.doubt**2), squares)
+        by_column = directions.T**4 @ self.own**2
+        return np.asarray(information / np.sqrt(by_entry + by_column))
+
+    def nearest(self, j: int) -> int:
+        """The column that column j is hardest to tell apart from."""
+        inverse = np.linalg.solve(self.basis, np.linalg.solve(self.basis, np.linalg.inv(self.curvature)).T)
+        partial = np.abs(inverse[j]) / np.sqrt(np.diag(inverse))
+        partial[[0, j]] = -1.0
+        return int(np.argmax(partial))
+
+    def _reasons(self, vectors: Array, alone: Array) -> tuple[str, ...]:
+        signal = self.signal(vectors)
+        used = vectors != 0
+        tail = (used & (self.tail > 0)).any(axis=1)
+        few = (used & (self.few > 1 / SURE_EVENTS)).any(axis=1)
+        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE_EVENTS)
+        known = (alone <= OPEN**2 * (vectors**2 @ self.sizes**2)) & (signal >= SIGNAL)
+        return tuple(
+            self._reason(vectors[i], bool(tail[i]), bool(few[i]), bool(reference[i].any()), bool(known[i]), signal[i])
+            for i in range(len(vectors))
+        )
+
+    def _reason(self, vector: Array, tail: bool, few: bool, reference: bool, known: bool, signal: float) -> str:
+        if tail:
+            return TAIL
+        if few:
+            return FEW
+        if reference:
+            return REFERENCE
+        if known:
+            return KNOWN
+        by_itself = self.basis @ vector / max(float(vector @ vector), np.finfo(float).tiny)
+        noise = np.sqrt((by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2))
+        apart = float(by_itself @ self.curvature @ by_itself) >= 2 * SIGNAL * noise
+        return TOGETHER if signal < SIGNAL and apart else WEAK
+
+    def _of_references(self, vectors: Array) -> Array:
+        """What combinations say of the reference of each level's factor, given at its first level: minus all its levels."""
+        found = np.zeros_like(vectors)
+        for group in np.unique(self.group[self.group >= 0]):
+            levels = np.flatnonzero(self.group == group)
+            found[:, levels[0]] = -vectors[:, levels].sum(axis=1)
+        return np.where(np.abs(found) > 1e-9 * np.abs(vectors).max(axis=1, keepdims=True), found, 0.0)
+
+    def _allowed(self, vectors: Array) -> tuple[Array, Array]:
+        """What is allowed for below and above: bends at both ends, few events on the side to which they would move."""
+        bent = np.abs(vectors) @ self.bent
+        below, above = bent.copy(), bent.copy()
+        parts = (
+            (vectors, allowed_for(self.few), self.toward),
+            (self._of_references(vectors), allowed_for(self.reference_few), self.reference_toward),
+        )
+        for weights, allowance, toward in parts:
+            moved = weights * allowance * toward
+            above += np.maximum(moved, 0.0).sum(axis=1)
+            below += np.maximum(-moved, 0.0).sum(axis=1)
+        return below, above
+
+
+def allowed_for(doubt: Array) -> Array:
+    """The part of an interval of a logarithm beyond the normal one, for a number known to this relative deviation."""
+    q = np.minimum(2 * doubt, 0.95)
+    return np.asarray(-np.log(1 - q) - q)
+
+
+def doubled(variance: Array) -> Array:
+    """Off the diagonal twice: an entry of a symmetric matrix stands in it twice."""
+    return np.asarray(2 * variance - np.diag(np.diag(variance)))

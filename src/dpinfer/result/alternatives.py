@@ -1,0 +1,55 @@
+"""What is known instead of coefficients that are open: a number clipped to its released range, another reference."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpinfer.maths.allowed import AllowedLaw
+from dpinfer.maths.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Alternatives:
+    """Lines that answer another question than the one that is open, under names that say which.
+
+    ``instead_of`` names, of each, the coefficient it stands for; ``error`` is the law of the error of ``estimate``.
+    """
+
+    names: tuple[str, ...]
+    instead_of: tuple[str, ...]
+    estimate: Array
+    error: AllowedLaw
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def table(self, level: float) -> list[dict[str, Any]]:
+        """One row a line, with the columns of a result's table and ``instead_of``."""
+        if not self.names:
+            return []
+        intervals = self.error.interval(self.estimate, level)
+        error = np.sqrt(np.diag(self.error.covariance()))
+        p_values = self.error.p_values(self.estimate)
+        shares = self.error.noise_share()
+        return [
+            {
+                "name": self.names[j],
+                "estimate": float(self.estimate[j]),
+                "std_error": float(error[j]),
+                "z": float(self.estimate[j] / error[j]),
+                "p_value": float(p_values[j]),
+                "low": float(intervals[j, 0]),
+                "high": float(intervals[j, 1]),
+                "noise_share": float(shares[j]),
+                "status": "reported",
+                "instead_of": self.instead_of[j],
+            }
+            for j in range(len(self.names))
+        ]
+
+
+def under(rows: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """The lines that stand for one coefficient."""
+    return [row for row in rows if row["instead_of"] == name]
