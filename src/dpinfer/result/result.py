@@ -202,7 +202,7 @@ class FitResult(Estimates):
 
 
 def _framed(
-    rows: Sequence[dict[str, Any]], index: str | None = None, columns: Sequence[str] | None = None
+    rows: Sequence[dict[str, Any]], index: str | None = None, columns: list[str] | None = None
 ) -> "pd.DataFrame":
     import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 

@@ -80,8 +80,8 @@ def read(text: str, cls: type[Estimates]) -> Any:
             raise KeyError(f"it is not a {FORMAT} of version {VERSION}")
         if version < VERSION and saved["geometry"] is not None:
             raise KeyError(
-                f"it is of version {version} and was fitted by a procedure that this version has replaced: read it with "
-                "the dpinfer that wrote it"
+                f"it is of version {version} and was fitted by a procedure that this version has replaced: read it "
+                "with the dpinfer that wrote it"
             )
         saved = _renewed(saved, version)
         question = _question(saved["question"])

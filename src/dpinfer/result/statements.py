@@ -19,8 +19,8 @@ OPENING = "open: "
 OPEN = "open: in the model, but this budget cannot tell its effect from none or from a large one"
 OPEN_FEW = "open: in the model, but with too few events of one kind at this budget"
 OPEN_REFERENCE = (
-    "open: in the model, but its reference level has too few events of one kind at this budget; another reference would "
-    "help"
+    "open: in the model, but its reference level has too few events of one kind at this budget; another reference "
+    "would help"
 )
 OPEN_TAIL = (
     "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to {high:.4g} that this "
@@ -147,13 +147,13 @@ def _asked(one: str, *, squares: bool) -> str:
     """What the intervals of a fit without a penalty are about: the regression that was asked for."""
     kind = "least squares" if squares else "logistic regression"
     said = [
-        f"the coefficients of the ordinary {kind} that was asked for, with all columns of the formula, every {one} once, "
-        "values clipped to their declared bounds"
+        f"the coefficients of the ordinary {kind} that was asked for, with all columns of the formula, every {one} "
+        "once, values clipped to their declared bounds"
     ]
     if squares:
         said.append(
-            "to fit them, outcomes are pulled into a released band around a released line, for which the intervals allow "
-            "as far as the budget can see"
+            "to fit them, outcomes are pulled into a released band around a released line, for which the intervals "
+            "allow as far as the budget can see"
         )
     return "; ".join([*said, _for_all(one, squares=squares)])
 

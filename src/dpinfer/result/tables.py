@@ -36,7 +36,7 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def rows(fit: Estimates, level: float) -> list[dict[str, Any]]:
-    """The table with what is known instead of open lines, and under it the ordinary intercept where there is another."""
+    """The table with what is known instead of open lines; last the ordinary intercept, where there is another."""
     ordinary = fit.ordinary_intercept(level)
     under = [] if ordinary is None else [ordinary | {"instead_of": ""}]
     return [*fit.lines(level), *under]

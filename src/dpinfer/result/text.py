@@ -16,8 +16,8 @@ NOT_IDENTIFIED = "not identified"
 OPEN = "open"
 INDENT = "  "
 MEANING = (
-    "All columns of the formula are in the model. An open coefficient has no interval at this budget, which says nothing "
-    "about its size or sign; its uncertainty is inside the intervals of the others."
+    "All columns of the formula are in the model. An open coefficient has no interval at this budget, which says "
+    "nothing about its size or sign; its uncertainty is inside the intervals of the others."
 )
 """What open means."""
 INSTEAD = (

@@ -127,8 +127,8 @@ def _without_interval(result: FitResult, level: float) -> Section:
         instead = [_INSTEAD] if result.instead else []
         return Section("What is open", (text.MEANING, remedies, *instead), tuple(text.reasons(rows)))
     said = (
-        "At this budget the data do not determine the coefficients below. They have no estimate and no finite interval, "
-        "which says nothing about their size or sign."
+        "At this budget the data do not determine the coefficients below. They have no estimate and no finite "
+        "interval, which says nothing about their size or sign."
     )
     return Section("What is not identified", (said, remedies), tuple(text.reasons(rows)))
 
