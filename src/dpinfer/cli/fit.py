@@ -33,7 +33,7 @@ keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost be
   knee = 1.0                 # of svm and huber
   quantile = 0.5             # of quantile, as is bandwidth
   penalty = 0.001            # default: one that is valid for the budget
-  target = "weighted"        # or "unweighted", "penalised", "unpenalised"; of linear "mean", "robust"
+  target = "asked"           # or "penalised", "unpenalised"; of linear "asked", "robust"
   tail = "balanced"          # of linear; or "cautious", "all"
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
@@ -174,14 +174,12 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     }
     if result.warnings():
         facts = {"Warning": "\n".join(result.warnings())} | facts
-    if result.notes():
-        facts["Notes"] = "\n".join(result.notes())
-    reasons: dict[str, list[str]] = {}
-    for row in filter(text.set_aside, result.table(job.level)):
-        reasons.setdefault(row["status"], []).append(row["name"])
-    if reasons:
-        (facts["Set aside"],) = text.no_estimates(result.table(job.level))
-        facts["Because"] = "\n".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+    rows = result.lines(job.level)
+    for words in text.no_estimates(rows):
+        facts["Open" if any(map(text.is_open, rows)) else "Not identified"] = words
+        facts["Because"] = "\n".join(text.reasons(rows))
+    for words in text.about_instead(rows):
+        facts["Indented"] = words
     question = f"{' '.join(job.data.formula.split())}, {result.records} {model.whom.word}"
     question = "\n".join([question, *(result.question.sentences() if result.question else [])])
     head = screen.title(f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}")
@@ -197,6 +195,7 @@ def _receipt(job: Job, result: FitResult, account: Account | None, paths: list[P
         "warnings": result.warnings(),
         "level": job.level,
         "coefficients": result.table(job.level),
+        "alternatives": result.instead_rows(job.level),
         "intercept_at_0": result.ordinary_intercept(job.level),
         "ledger": account and account.state(),
         "files": [str(path) for path in paths],

@@ -108,7 +108,7 @@ def _foreseen(job: Job, n: int, talk: Screen) -> tuple["dp.simulate.Forecast | N
     if len(seldom) == len(found.names):
         words = "no coefficient is likely to be reported at this budget"
     elif seldom:
-        words += f"; likely to be set aside: {', '.join(seldom)}"
+        words += f"; likely to be open: {', '.join(seldom)}"
     guesses = (
         "what the schema says is typical" if job.data.schema.typical else "usual values, as the schema has no typical"
     )

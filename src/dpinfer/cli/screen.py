@@ -129,16 +129,17 @@ def sketch(result: FitResult, level: float) -> str:
 
 
 def coefficients(result: FitResult, level: float) -> Table:
-    """One line a coefficient; what was set aside shows no numbers."""
+    """One line a coefficient, without numbers where it has no interval; what stands in for it is indented under it."""
     rows: list[Sequence[str | Text]] = []
-    for row in result.table(level):
+    for row in result.lines(level):
         decimals = text.places(row["std_error"])
+        found = text.interval(row)
         cells = [
             text.number(row["estimate"], decimals),
             text.number(row["std_error"], decimals),
-            Text("set aside", style="yellow") if text.set_aside(row) else text.interval(row),
+            Text(found, style="yellow") if text.set_aside(row) else found,
             text.p_value(row["p_value"]),
             text.percent(row["noise_share"]),
         ]
-        rows.append([text.name(row), *cells])
+        rows.append([text.INDENT * text.stands_in(row) + row["name"], *cells])
     return sheet(("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise"), rows)

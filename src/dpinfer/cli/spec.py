@@ -32,6 +32,8 @@ def _number(value: Any) -> bool:
 
 _TEXT = ("text in quotes", lambda value: isinstance(value, str) and bool(value.strip()) and value.isprintable())
 _FLAG = ("true or false", lambda value: isinstance(value, bool))
+_TARGETS = _one_of("asked", "robust", "penalised", "unpenalised")
+_FORMER_TARGETS = ("weighted", "mean", "unweighted")  # the fit says what became of them
 _TRUE = ("true, or left out", lambda value: value is True)
 _COUNT = ("a whole number from 1 to 100 million", lambda value: type(value) is int and 1 <= value <= 10**8)
 _SEED = ("a whole number, 0 or more", lambda value: type(value) is int and value >= 0)
@@ -50,7 +52,7 @@ RULES: dict[str, dict[str, _Rule]] = {
         "quantile": _INSIDE,
         "bandwidth": _POSITIVE,
         "penalty": _NOT_NEGATIVE,
-        "target": _one_of("weighted", "unweighted", "penalised", "unpenalised", "mean", "robust"),
+        "target": (_TARGETS[0], lambda value: _TARGETS[1](value) or value in _FORMER_TARGETS),
         "tail": _one_of("balanced", "cautious", "all"),
     },
     "privacy": {

@@ -1,7 +1,7 @@
 """The published numbers of a fit: coefficients with the law of their error, and linear combinations of them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from dpinfer.maths.allowed import AllowedLaw
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error import ErrorLaw, LawOfError
 from dpinfer.maths.joint import Joint
-from dpinfer.result.alternatives import Alternatives
+from dpinfer.result.alternatives import Alternatives, under
 from dpinfer.result.band import Band
 from dpinfer.result.question import Question
-from dpinfer.result.statements import REPORTED, Geometry, Model, Privacy, several
+from dpinfer.result.statements import OPENING, REPORTED, Geometry, Model, Privacy, several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +41,24 @@ class Combined:
     low: Array
     high: Array
     known: npt.NDArray[np.bool_]
+
+    @classmethod
+    def unknown(cls, estimate: Array) -> "Combined":
+        """Estimates without anything known of their error."""
+        n = len(estimate)
+        nothing = np.full(n, np.nan)
+        return cls(
+            np.array(estimate, dtype=float), nothing, nothing.copy(), np.full(n, -np.inf), np.full(n, np.inf),
+            np.zeros(n, dtype=bool),
+        )  # fmt: skip
+
+    def learn(self, places: npt.NDArray[np.intp], estimate: Array, law: LawOfError, level: float) -> None:
+        """Write down what is known at some places."""
+        self.estimate[places] = estimate
+        self.std_error[places] = np.sqrt(np.diag(law.covariance()))
+        self.p_value[places] = law.p_values(estimate)
+        self.low[places], self.high[places] = law.interval(estimate, level).T
+        self.known[places] = True
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,11 +90,11 @@ class Estimates:
         return INTERCEPT in self.names[:1]
 
     @property
-    def silent(self) -> npt.NDArray[np.bool_]:
-        """Whether each coefficient takes part in predictions without having an interval."""
-        inside = () if self.geometry is None else self.geometry.in_model
-        named = np.array([name in inside for name in self.names], dtype=bool)
-        return np.asarray(~self.reported & (named | (self.estimate != 0)))
+    def nobs(self) -> float:
+        """The number of records, or units, as statsmodels calls it: the public one, else the released noisy one."""
+        if self.model.n is not None:
+            return float(self.model.n)
+        return math.nan if self.geometry is None else self.geometry.records
 
     @property
     def records(self) -> str:
@@ -132,7 +150,7 @@ class Estimates:
 
     @property
     def covariance(self) -> Array:
-        """Covariance of the estimate, sampling and privacy noise together; NaN for what is set aside."""
+        """Covariance of the estimate, sampling and privacy noise together; NaN for what has no interval."""
         kept = self.reported
         matrix = np.full((len(kept), len(kept)), np.nan)
         matrix[np.ix_(kept, kept)] = self.error.covariance()
@@ -140,17 +158,17 @@ class Estimates:
 
     @property
     def noise_share(self) -> Array:
-        """The part of each variance that is privacy noise, from 0 to 1; NaN for what is set aside."""
+        """The part of each variance that is privacy noise, from 0 to 1; NaN for what has no interval."""
         return self._whole(self.error.noise_share(), np.nan)
 
     @property
     def std_error(self) -> Array:
-        """Standard errors, sampling and privacy noise together; NaN for what is set aside."""
+        """Standard errors, sampling and privacy noise together; NaN for what has no interval."""
         return np.sqrt(np.diag(self.covariance))
 
     @property
     def params(self) -> "pd.Series[float]":
-        """The estimates by name, as statsmodels calls them; NaN for what is set aside."""
+        """The estimates by name, as statsmodels calls them; NaN for what has no interval."""
         return self._series(np.where(self.reported, self.estimate, np.nan), "params")
 
     @property
@@ -168,8 +186,14 @@ class Estimates:
         """Two-sided p-values of "this coefficient is 0", by name."""
         return self._series(self._whole(self.error.p_values(self.estimate[self.reported]), np.nan), "pvalues")
 
+    def cov_params(self) -> "pd.DataFrame":
+        """The covariance matrix of the estimates by name; NaN rows and columns for what has no interval."""
+        import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
+
+        return pd.DataFrame(self.covariance, index=list(self.names), columns=list(self.names))
+
     def conf_int(self, level: float = 0.95, alpha: float | None = None) -> Array:
-        """Confidence intervals, one row (low, high) a coefficient; (-inf, inf) for what is set aside.
+        """Confidence intervals, one row (low, high) a coefficient; (-inf, inf) where there is none.
 
         ``level`` lies between one half and 1; ``alpha``, as in statsmodels, is 1 - level and may be given instead.
         """
@@ -195,54 +219,100 @@ class Estimates:
         return np.column_stack([first, centred])
 
     def combined(self, matrix: Array, level: float, of: Array | None = None) -> Combined:
-        """Combinations of the coefficients, one a row of ``matrix``; or functions of them whose gradients these are."""
-        kept, value = self.reported, matrix @ self.estimate if of is None else of
-        known = ~(matrix[:, self.silent] != 0).any(axis=1) & (matrix[:, kept] != 0).any(axis=1)
-        found = np.full((len(matrix), 4), [np.nan, np.nan, -np.inf, np.inf])
+        """Combinations of the coefficients, one a row of ``matrix``; or functions of them whose gradients these are.
+
+        One that uses a coefficient without an interval is not known.
+        """
+        kept = self.reported
+        value = matrix @ self.estimate if of is None else of
+        known = ~(matrix[:, ~kept] != 0).any(axis=1) & (matrix[:, kept] != 0).any(axis=1)
+        found = Combined.unknown(value)
         sampled = isinstance(self.error, ErrorLaw) and not self.error.closed_form
+        size = 1 if sampled else _BLOCK
         places = np.flatnonzero(known)
-        for start in range(0, len(places), size := 1 if sampled else _BLOCK):
+        for start in range(0, len(places), size):
             some = places[start : start + size]
-            law = self.error.mapped(matrix[np.ix_(some, kept)])
-            own = np.sqrt(np.diag(law.covariance())), law.p_values(value[some])
-            found[some] = np.column_stack([*own, law.interval(value[some], level)])
-        error, p_value, low, high = found.T
-        return Combined(value, error, p_value, low, high, known)
+            found.learn(some, value[some], self.error.mapped(matrix[np.ix_(some, kept)]), level)
+        return found
+
+    def predictors(self, rows: Array, level: float) -> Combined:
+        """The linear predictor at rows of the design's columns, in original units.
+
+        Where a coefficient without an interval takes part, the law of all coefficients is asked for the whole.
+        """
+        matrix = self.weights(rows)
+        found = self.combined(matrix, level)
+        if self.joint is None or not isinstance(self.error, AllowedLaw):
+            return found
+        first = np.zeros((len(rows), int(self.intercept)), dtype=bool)
+        # The predictor of a record that does not have a level has nothing of its coefficient in it.  Such a level
+        # weighs here only because the intercept is that of the centre, so its few events are no fault of this row.
+        absent = np.column_stack([first, rows == 0]) & (self.joint.group >= 0)
+        places = np.flatnonzero(~found.known)
+        patterns, which = np.unique(absent[places], axis=0, return_inverse=True)
+        for k, pattern in enumerate(patterns):
+            joint = replace(self.joint, few=np.where(pattern, 0.0, self.joint.few))
+            alike = places[which.ravel() == k]
+            for start in range(0, len(alike), _BLOCK):
+                some = alike[start : start + _BLOCK]
+                answers = joint.about(matrix[some], self.error.draws, self.error.seed)
+                known = answers.known
+                law = answers.law.mapped(np.eye(len(some))[known])
+                found.learn(some[known], answers.estimate[known], law, level)
+        return found
+
+    def open_in(self, rows: Array) -> list[tuple[str, ...]]:
+        """For each row of the design's columns the coefficients without an interval that take part in its predictor.
+
+        A level takes part where the row has it.  Where no such one is left, it is those that the centre rests on.
+        """
+        matrix = self.weights(rows)
+        weigh = (matrix != 0) & ~self.reported
+        first = np.ones((len(rows), int(self.intercept)), dtype=bool)
+        levels = np.zeros(len(self.names), dtype=bool) if self.joint is None else self.joint.group >= 0
+        have = weigh & (np.column_stack([first, rows != 0]) | ~levels)
+        named = np.where(have.any(axis=1)[:, None], have, weigh)
+        return [tuple(self.names[j] for j in np.flatnonzero(row)) for row in named]
 
     def ordinary_intercept(self, level: float = 0.95) -> dict[str, Any] | None:
         """The intercept where every column is 0, as a row of `table` of the given ``level``; None if there is no other.
 
         A fit in a geometry reports the intercept at a released centre.  The ordinary one is that less the centre times
-        the slopes, so it has an interval where every slope in the model has one.
+        the slopes: it has an interval where every slope has one, or where all coefficients together tell it.
         """
         if self.geometry is None or not self.intercept:
             return None
-        found = self.combined(self.weights(np.zeros((1, len(self.names) - 1))), checked(level))
-        known, value = bool(found.known[0]), float(found.estimate[0])
-        without = [name for name, silent in zip(self.names, self.silent, strict=True) if silent]
-        because = f"no interval: it needs those of {several(without)}, which have none" if without else REPORTED
+        nothing = np.zeros((1, len(self.names) - 1))
+        found = self.predictors(nothing, checked(level))
+        known = bool(found.known[0])
+        value = float(found.estimate[0])
+        std_error = float(found.std_error[0])
+        status = REPORTED
+        if not known:
+            status = f"{OPENING}it rests on {several(self.open_in(nothing)[0])}"
+        if not self.reported.any():
+            status = self.status[0]
         return {
             "name": AT_ZERO,
             "estimate": value if known else math.nan,
-            "std_error": float(found.std_error[0]),
-            "z": value / float(found.std_error[0]) if known else math.nan,
+            "std_error": std_error,
+            "z": value / std_error if known else math.nan,
             "p_value": float(found.p_value[0]),
             "low": float(found.low[0]),
             "high": float(found.high[0]),
             "noise_share": math.nan,
-            "status": because,
-            "partners": "",
+            "status": status,
             "in_predictions": value,
         }
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One row a coefficient: name, estimate, std_error, z, p_value, low, high, noise_share, status, partners.
+        """One row a coefficient of the formula: name, estimate, std_error, z, p_value, low, high, noise_share, status.
 
-        Intervals have the given ``level``.  Every view is made from it.
-        What is set aside (by `text.set_aside`) has no number and an infinite interval.
-        ``partners`` names the columns left out that may matter for a coefficient; it is empty where there are none.
+        Intervals have the given ``level``.  Every view is made from it.  A row whose status is not "reported" has no
+        number and an infinite interval, and the status says why.
         """
-        kept, intervals = self.reported, self.conf_int(level)
+        kept = self.reported
+        intervals = self.conf_int(level)
         estimate = np.where(kept, self.estimate, np.nan)
         columns = {
             "estimate": estimate,
@@ -254,12 +324,23 @@ class Estimates:
             "noise_share": self.noise_share,
         }
         words = self.status or (REPORTED,) * len(self.names)
-        others = ((),) * len(self.names) if self.geometry is None else self.geometry.partners
         return [
-            {"name": name, **{key: float(column[j]) for key, column in columns.items()}}
-            | {"status": words[j], "partners": ", ".join(others[j])}
+            {"name": name, **{key: float(column[j]) for key, column in columns.items()}} | {"status": words[j]}
             for j, name in enumerate(self.names)
         ]
+
+    def instead_rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """What is known instead of open coefficients: rows of `table`, each with the name it stands for."""
+        return [] if self.instead is None else self.instead.table(checked(level))
+
+    def lines(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """The rows of `table`, with an empty ``instead_of``, and under each the lines that stand for it."""
+        others = self.instead_rows(level)
+        whole: list[dict[str, Any]] = []
+        for row in self.table(level):
+            whole.append(row | {"instead_of": ""})
+            whole += under(others, row["name"])
+        return whole
 
     def _series(self, values: Array, name: str) -> "pd.Series[float]":
         import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)

@@ -18,18 +18,21 @@ import numpy.typing as npt
 from dpinfer.data.columns import near
 from dpinfer.errors import InputError
 from dpinfer.maths import error as laws_of_error
+from dpinfer.maths.allowed import AllowedLaw
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.error import LawOfError
 from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import reference_names
+from dpinfer.result.statements import OPENING
 
-_ALIKE = 0.05  # of the weight of a column: so near a contrast must be to the one that is identified
+_REMEDY = "ask for a combination of fewer of them, or give a larger budget or more records"
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BETWEEN = " \t\n+-*/=,()"
 
 
 @dataclass(frozen=True)
 class WaldTest:
-    """A test of linear restrictions; ``left_out`` names coefficients that were set aside and so not tested."""
+    """A test of linear restrictions; ``left_out`` names coefficients without an interval, which it does not test."""
 
     statistic: float
     df: int
@@ -52,13 +55,13 @@ class Contrast:
 def contrast(fit: Estimates, what: str | npt.ArrayLike, level: float) -> Contrast:
     """Estimate and interval of one combination."""
     vector = Reader(Vocabulary.of(fit), what).alone() if isinstance(what, str) else np.asarray(what, dtype=float)
-    row = restrictions(fit, np.atleast_2d(vector))
-    if len(row) != 1:
+    matrix = restrictions(fit, np.atleast_2d(vector))
+    if len(matrix) != 1:
         raise InputError("a contrast is one vector; use wald for several at once")
-    value, error = row @ fit.estimate[fit.reported], fit.error.mapped(row)
-    low, high = error.interval(value, checked(level))[0]
-    std_error = float(np.sqrt(error.covariance()[0, 0]))
-    return Contrast(float(value[0]), std_error, float(low), float(high), float(error.p_values(value)[0]))
+    value, law = resolved(fit, matrix)
+    low, high = law.interval(value, checked(level))[0]
+    std_error = float(np.sqrt(law.covariance()[0, 0]))
+    return Contrast(float(value[0]), std_error, float(low), float(high), float(law.p_values(value)[0]))
 
 
 def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
@@ -75,32 +78,42 @@ def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
     right = np.asarray(r, dtype=float)
     if right.shape not in ((), (len(matrix),)) or not np.isfinite(right).all():
         raise InputError("r needs one finite number a row of R, or one for all")
-    found = laws_of_error.wald(matrix @ fit.estimate[fit.reported] - right, fit.error.mapped(matrix))
-    return WaldTest(found[0], len(matrix), found[1], tested, left_out)
+    value, law = resolved(fit, matrix)
+    statistic, p_value = laws_of_error.wald(value - right, law)
+    return WaldTest(statistic, len(matrix), p_value, tested, left_out)
 
 
 def restrictions(fit: Estimates, matrix: Array) -> Array:
-    """Rows over all coefficients as rows over the reported ones; refused where they use others."""
+    """Rows over all coefficients, one number each."""
     if matrix.ndim != 2 or matrix.shape[1] != len(fit.names) or not np.isfinite(matrix).all():
         raise InputError(f"restrictions need one finite number a coefficient, {len(fit.names)} in a row")
-    matrix = _told_together(fit, matrix)
-    used = np.any(matrix != 0, axis=0) & ~fit.reported
-    aside = [name for name, wanted in zip(fit.names, used, strict=True) if wanted]
-    if aside:
-        known = [] if fit.geometry is None else [fit.geometry.together(name) for name in aside]
-        raise InputError(
-            "; ".join([f"{', '.join(aside)} was set aside at this budget: leave it out", *filter(None, known)])
-        )
-    return matrix[:, fit.reported]
-
-
-def _told_together(fit: Estimates, matrix: Array) -> Array:
-    """Restrictions in which b + s a, of two columns that cannot be told apart, is replaced by the line about it."""
-    matrix = matrix.copy()
-    for lost, kept, slope in () if fit.geometry is None else fit.geometry.twins:
-        a, b = matrix[:, fit.names.index(lost)], matrix[:, fit.names.index(kept)]
-        a[np.abs(a - slope * b) <= _ALIKE * np.abs(b)] = 0.0
     return matrix
+
+
+def resolved(fit: Estimates, matrix: Array) -> tuple[Array, LawOfError]:
+    """Estimates of combinations, one a row, and the law of their errors.
+
+    Where one of them uses a coefficient without an interval, all of them are asked of the law of all coefficients:
+    it may tell a combination of coefficients that it cannot tell one by one.  Refused where it does not.
+    """
+    kept = fit.reported
+    used = np.any(matrix != 0, axis=0) & ~kept
+    if not used.any():
+        return matrix[:, kept] @ fit.estimate[kept], fit.error.mapped(matrix[:, kept])
+    if fit.joint is not None and isinstance(fit.error, AllowedLaw):
+        answers = fit.joint.about(matrix, fit.error.draws, fit.error.seed)
+        if answers.known.all():
+            return answers.estimate, answers.law
+    raise InputError(f"the budget does not tell this combination: {_why(fit, used)}. Leave them out, or {_REMEDY}")
+
+
+def _why(fit: Estimates, used: npt.NDArray[np.bool_]) -> str:
+    """The coefficients without an interval that are used, each with its status."""
+    return "; ".join(f"{fit.names[j]} is {_said(fit.status[j])}" for j in np.flatnonzero(used))
+
+
+def _said(status: str) -> str:
+    return status.replace(OPENING, "open, ", 1)
 
 
 @dataclass(frozen=True)
@@ -159,7 +172,9 @@ class Reader:
                 kept = [name for name in term if reported[self.known.names.index(name)]]
                 left_out += [name for name in term if name not in kept]
                 if not kept:
-                    raise self._refused(f"{', '.join(term)} was set aside at this budget: nothing is left to test")
+                    raise self._refused(
+                        f"none of {', '.join(term)} has an interval at this budget: nothing is left to test"
+                    )
                 rows += [self._unit(name) for name in kept]
             if self._next() != ",":
                 break

@@ -67,12 +67,11 @@ def question_of(fit: Estimates) -> Question:
 
 
 def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
-    """One entry a row: prediction, standard error, interval, why there is none, and which target it is of."""
-    level, scale = checked(level), scale_of(fit)
-    weights = fit.weights(question_of(fit).rows(rows))
-    found = fit.combined(weights, level)
-    without = [name for name, silent in zip(fit.names, fit.silent, strict=True) if silent]
-    because = f"no interval: {several(without)} takes part without one" if without else "no interval"
+    """One entry a row: prediction, standard error, interval, why there is none, what is open in it, and its target."""
+    level = checked(level)
+    scale = scale_of(fit)
+    values = question_of(fit).rows(rows)
+    found = fit.predictors(values, level)
     z = found.estimate
     columns = {
         "prediction": scale.of(z),
@@ -80,15 +79,22 @@ def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
         "low": scale.of(found.low),
         "high": scale.of(found.high),
     }
-    return [
-        {key: float(column[j]) for key, column in columns.items()}
-        | {"status": REPORTED if known else because, "target": fit.model.target}
-        for j, known in enumerate(found.known)
-    ]
+    said = []
+    for j, (known, names) in enumerate(zip(found.known, fit.open_in(values), strict=True)):
+        without = () if known else names
+        said.append(
+            {key: float(column[j]) for key, column in columns.items()}
+            | {
+                "status": REPORTED if known else f"no interval: it rests on {several(without)} without one",
+                "open": ", ".join(without),
+                "target": fit.model.target,
+            }
+        )
+    return said
 
 
 def odds_ratios(fit: Estimates, level: float) -> Rows:
-    """exp of each slope and of the ends of its interval; no number and (0, inf) for what is set aside."""
+    """exp of each slope and of the ends of its interval; no number and (0, inf) where there is none."""
     if not fit.model.logistic:
         raise InputError(f"odds ratios are those of logistic regression, and this is {fit.model.loss}: use table()")
     with np.errstate(over="ignore"):

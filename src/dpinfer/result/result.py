@@ -28,15 +28,19 @@ class FitResult(Estimates):
     promised, ``geometry`` what a fit in one publishes beside, ``band`` what least squares does.
 
     ``status`` has a word for each coefficient, and is empty where all are reported.  A coefficient whose status is not
-    `REPORTED` was set aside: its numbers are NaN and its interval is infinite; its ``estimate`` is a working value for
-    predictions only, and ``error`` is the law of the others.
+    `REPORTED` has no interval: its numbers are NaN, its ``estimate`` is a working value for predictions only, and
+    ``error`` is the law of the others.  Where the status is "open: ...", its column is in the model like any other, and
+    its uncertainty is inside the intervals of the others.  ``instead`` has what is known in its place, see
+    `alternatives`; ``joint`` is the law of all coefficients together, open ones too, which `contrast`, `wald` and
+    `predict` ask.
     """
 
     def contrast(self, vector: str | npt.ArrayLike, level: float = 0.95) -> Contrast:
         """Estimate and interval, of the given ``level``, of one linear combination of coefficients.
 
         ``vector`` has a number a coefficient, or is a text such as ``"health[fair] - health[good]"``; a reference level
-        counts as 0.
+        counts as 0.  Open coefficients may take part: the combination is told where all coefficients together tell it,
+        and is refused with the reasons where they do not.
         """
         return hypotheses.contrast(self, vector, level)
 
@@ -44,7 +48,8 @@ class FitResult(Estimates):
         """Test R target = r, or equations by names.
 
         ``R`` is a matrix with ``r`` its right side, or a text: ``"a = b"``, ``"a = b = 0"``, ``"a = 0, b = 2"``, or the
-        name of a term, ``"health"``, whose reported levels are tested together; ``left_out`` names the others.
+        name of a term, ``"health"``, whose reported levels are tested together; ``left_out`` names the others.  As in
+        `contrast`, open coefficients may take part where all coefficients together tell every row.
         """
         return hypotheses.wald(self, R, r)
 
@@ -60,10 +65,11 @@ class FitResult(Estimates):
 
         ``rows`` is a table, a dict of columns such as ``{"age": [30, 50], "health": "good"}`` or the path of a file, in
         original units; values beyond their bounds count as the bound, as in the fit.  Intervals have the given
-        ``level`` and are about the probability or mean, not about a single outcome.  A column that is in the model
-        without an interval makes them infinite, (0, 1) for a probability; one that is left out counts as in the stated
-        model: not at all.  ``target`` says of what: those of a "penalised" fit are pulled
-        towards the middle, as its coefficients are pulled towards 0.
+        ``level`` and are about the probability or mean, not about a single outcome.  A row that rests on an
+        open coefficient still has an interval where all coefficients together tell it; else the interval is infinite,
+        (0, 1) for a probability, the prediction is made with the working values, and ``open`` names the coefficients.
+        ``target`` says of what: those of a "penalised" fit are pulled towards the middle, as its coefficients are
+        pulled towards 0.
         """
         return _framed(prediction.predictions(self, rows, level))
 
@@ -80,10 +86,6 @@ class FitResult(Estimates):
         """What to know before a number is read: that few records were usable, that the budget changed the model."""
         return [words for words in (self.too_few, penalty_note(self.model, self.privacy.budget)) if words]
 
-    def notes(self, most: int = 1000) -> list[str]:
-        """What the sign † means, by the names of what was left out; at most so many names in a sentence."""
-        return [] if self.geometry is None else self.geometry.notes(self.names, most)
-
     def published(self) -> list[str]:
         """What was released beside the coefficients, in words."""
         centre = [] if self.geometry is None else [self.geometry.at(self.names)]
@@ -95,7 +97,7 @@ class FitResult(Estimates):
         if ordinary is None:
             return []
         if text.set_aside(ordinary):
-            said = f"has {ordinary['status']}; in predictions it counts {ordinary['in_predictions']:.6g}"
+            said = f"is {ordinary['status']}; in predictions it counts {ordinary['in_predictions']:.6g}"
         else:
             said = f"is {text.number(ordinary['estimate'], text.places(ordinary['std_error']))}"
             said += f" ({100 * level:.4g}% interval {text.interval(ordinary)})"
@@ -107,6 +109,16 @@ class FitResult(Estimates):
     def to_frame(self, level: float = 0.95) -> "pd.DataFrame":
         """The table as a pandas data frame, indexed by coefficient, with intervals of the given ``level``."""
         return _framed(self.table(level), "name")
+
+    def alternatives(self, level: float = 0.95) -> "pd.DataFrame":
+        """What is known instead of open coefficients, with intervals of the given ``level``: other questions, by name.
+
+        The columns are those of `to_frame` and ``instead_of``, the coefficient that a line stands for and is no
+        estimate of: a number clipped to its released range, a level against another reference.  It is empty where
+        nothing is known instead.
+        """
+        columns = [*self.table(level)[0], "instead_of"]
+        return _framed(self.instead_rows(level), "name", columns)
 
     def summary(self, level: float = 0.95) -> str:
         """The regression table as text, with intervals of the given ``level`` and the privacy statement under it."""
@@ -120,11 +132,11 @@ class FitResult(Estimates):
             "Recipe": model.recipe,
             "Coefficients": str(len(self.names)),
         }
-        table = self.table(level)
+        table = self.lines(level)
         statements = [
             *self.warnings(),
-            *self.notes(),
             *text.no_estimates(table),
+            *text.about_instead(table),
             *self.intercepts(level),
             *self.published(),
             *([] if asked is None else ["Bounds: " + "; ".join(asked.bounds()) + "."]),
@@ -189,8 +201,10 @@ class FitResult(Estimates):
         return cls.from_json(document)
 
 
-def _framed(rows: Sequence[dict[str, Any]], index: str | None = None) -> "pd.DataFrame":
+def _framed(
+    rows: Sequence[dict[str, Any]], index: str | None = None, columns: list[str] | None = None
+) -> "pd.DataFrame":
     import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 
-    frame = pd.DataFrame(list(rows))
+    frame = pd.DataFrame(list(rows), columns=columns)
     return frame if index is None else frame.set_index(index)

@@ -13,20 +13,23 @@ from dpinfer.errors import InputError
 from dpinfer.maths import laws
 from dpinfer.maths.allowed import AllowedLaw
 from dpinfer.maths.error import ErrorLaw
+from dpinfer.maths.joint import Joint
 from dpinfer.neighbours import of_sentence
 from dpinfer.privacy import book
 from dpinfer.privacy.budget import NoPrivacy
+from dpinfer.result.alternatives import Alternatives
 from dpinfer.result.band import Band
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.question import Question
 from dpinfer.result.statements import Geometry, Model, Privacy
 
-FORMAT, VERSION = "dpinfer.FitResult", 3
+FORMAT, VERSION = "dpinfer.FitResult", 4
+_WITH_QUESTION = 3  # the first version that says what was asked
 _LEVEL = 0.95  # of the intervals that a file shows
 _KINDS: dict[str, type] = book.KINDS | {
     kind.__name__: kind
     for kind in (
-        ErrorLaw, AllowedLaw, Band, Geometry, Model, Unit, Privacy, NoPrivacy,
+        ErrorLaw, AllowedLaw, Alternatives, Band, Geometry, Joint, Model, Unit, Privacy, NoPrivacy,
         laws.Gaussian, laws.SphericalLaplace,
     )
 }  # fmt: skip
@@ -35,8 +38,8 @@ _KINDS: dict[str, type] = book.KINDS | {
 def document(result: Estimates) -> str:
     """Everything in a result as one JSON object.
 
-    No number is a text: where there is none, null stands, and the status says why.  ``estimate`` is null for what was
-    set aside; ``in_predictions`` has what each coefficient counts in a prediction, 0 for what is left out of the model.
+    No number is a text: where there is none, null stands, and the status says why.  ``estimate`` is null for what has
+    no interval; ``in_predictions`` has what each coefficient counts in a prediction.
     ``reading`` is for readers without dpinfer: it follows from the rest, and is not read back.
     """
     whole: dict[str, Any] = codec.encode(result, null=True)
@@ -50,7 +53,7 @@ def document(result: Estimates) -> str:
 
 @np.errstate(all="ignore")
 def _reading(result: Estimates) -> dict[str, Any]:
-    """The table, both intercepts and the number of usable records."""
+    """The table, both intercepts, what is known instead of open lines, and the number of usable records."""
     ordinary = result.ordinary_intercept(_LEVEL)
     rows = [*result.table(_LEVEL), *([] if ordinary is None else [ordinary])]
     return {
@@ -59,8 +62,13 @@ def _reading(result: Estimates) -> dict[str, Any]:
         f"{result.model.whom.word}_usable" if result.model.whom.whole else "total_weight": None
         if result.geometry is None
         else codec.encode(result.geometry.records, null=True),
-        "coefficients": [{key: codec.encode(cell, null=True) for key, cell in row.items()} for row in rows],
+        "coefficients": _plain(rows),
+        "alternatives": _plain(result.instead_rows(_LEVEL)),
     }
+
+
+def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: codec.encode(cell, null=True) for key, cell in row.items()} for row in rows]
 
 
 def read(text: str, cls: type[Estimates]) -> Any:
@@ -68,12 +76,12 @@ def read(text: str, cls: type[Estimates]) -> Any:
     try:
         saved = json.loads(text)
         kind, version = saved.pop("format"), saved.pop("version")
-        if kind != FORMAT or version not in (1, 2, VERSION):
+        if kind != FORMAT or version not in range(1, VERSION + 1):
             raise KeyError(f"it is not a {FORMAT} of version {VERSION}")
-        if version == 1 and saved["geometry"] is not None:
+        if version < VERSION and saved["geometry"] is not None:
             raise KeyError(
-                "it is of version 1 and was fitted in a private geometry, whose intervals this version no longer "
-                "computes: read it with the version of dpinfer that wrote it"
+                f"it is of version {version} and was fitted by a procedure that this version has replaced: read it "
+                "with the dpinfer that wrote it"
             )
         saved = _renewed(saved, version)
         question = _question(saved["question"])
@@ -98,7 +106,7 @@ def _renewed(saved: dict[str, Any], version: int) -> dict[str, Any]:
     Before version 3 there was neither a band nor a question, and the estimates were those of predictions; version 1 had
     events with flags and neighbours in words.
     """
-    if version < VERSION:
+    if version < _WITH_QUESTION:
         saved = {**saved, "band": None, "question": None}
     else:
         shown, used = saved["estimate"], saved.pop("in_predictions")

@@ -14,11 +14,13 @@ from dpinfer.privacy.release import Release
 
 REPORTED = "reported"
 """The status of a coefficient with an interval; every other status says why there is none."""
+OPENING = "open: "
+"""How the status begins of a coefficient that is in the model and has no interval."""
 OPEN = "open: in the model, but this budget cannot tell its effect from none or from a large one"
 OPEN_FEW = "open: in the model, but with too few events of one kind at this budget"
 OPEN_REFERENCE = (
-    "open: in the model, but its reference level has too few events of one kind at this budget; another reference would "
-    "help"
+    "open: in the model, but its reference level has too few events of one kind at this budget; another reference "
+    "would help"
 )
 OPEN_TAIL = (
     "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to {high:.4g} that this "
@@ -58,7 +60,7 @@ class Model:
     @property
     def logistic(self) -> bool:
         """Whether the linear predictor is a log-odds."""
-        return self.of == "margin" and self.loss in ("Logistic()", "CappedLogistic()")
+        return self.of == "margin" and self.loss == "Logistic()"
 
     def estimand(self) -> str:
         """The number that the intervals are about, in words."""
@@ -71,10 +73,10 @@ class Model:
 
     def _of_population(self) -> str:
         one = "row" if self.whom.many else "record"
-        if self.target in ("weighted", "unweighted"):
-            return _without_penalty(self.target, one)
-        if self.target in ("mean", "robust"):
-            return _of_squares(self.target, one)
+        if self.target == "asked":
+            return _asked(one, squares=self.of == "residual")
+        if self.target == "robust":
+            return f"{_HUBER}; {_for_all(one, squares=True)}"
         risk = f"E[f({'y θ·x' if self.of == 'margin' else 'y - θ·x'})] with f = {self.loss}"
         where = "x the bounded row" + (f", y the outcome less {self.centre:.6g}" if self.centre else "")
         if self.target == "unpenalised":
@@ -135,36 +137,35 @@ def counting(whom: Unit) -> list[str]:
     return said
 
 
-def _without_penalty(target: str, one: str) -> str:
-    """What the intervals of a weighted or unweighted fit are about."""
-    counted = {
-        "weighted": f"to fit them, {one}s x far out count with the weight min(1, 1/‖A (1, x)‖²), A released with the "
-        "result, 1 for most, and the loss is capped at c = .8 (docs/geometry.md of dpinfer): a right model notices "
-        "neither, and a number for which they could matter is open",
-        "unweighted": "every record counts fully" if one == "record" else "no row counts less for being far out",
-    }[target]
-    return (
-        "the coefficients of the ordinary logistic regression that was asked for, with all columns of the formula, in "
-        f"the population of {one}s clipped to their public bounds; {counted}; an open coefficient is in the model like "
-        "any other, and its uncertainty is in the intervals of the others; the intercept is the log-odds at the "
-        "released centre"
-    )
+_HUBER = (
+    "the coefficients of a Huber regression in the population, with all columns of the formula, whose residuals are "
+    "pulled into a released band; they are not those of least squares, and no stand-in for them"
+)
 
 
-def _of_squares(target: str, one: str) -> str:
-    """What the intervals of a least-squares fit are about."""
-    fitted = {
-        "mean": "the coefficients of the ordinary least squares that was asked for, with all columns of the formula, "
-        f"in the population of {one}s clipped to their public bounds; the outcome is pulled into a released band around "
-        "a released line, for which the intervals allow as far as the budget can see",
-        "robust": "the coefficients of a Huber regression in the population, whose residuals are pulled into a "
-        "released band; they are not those of least squares, and no stand-in for them",
-    }[target]
+def _asked(one: str, *, squares: bool) -> str:
+    """What the intervals of a fit without a penalty are about: the regression that was asked for."""
+    kind = "least squares" if squares else "logistic regression"
+    said = [
+        f"the coefficients of the ordinary {kind} that was asked for, with all columns of the formula, every {one} "
+        "once, values clipped to their declared bounds"
+    ]
+    if squares:
+        said.append(
+            "to fit them, outcomes are pulled into a released band around a released line, for which the intervals "
+            "allow as far as the budget can see"
+        )
+    return "; ".join([*said, _for_all(one, squares=squares)])
+
+
+def _for_all(one: str, *, squares: bool) -> str:
+    """What holds of every fit in a released geometry."""
+    level = "prediction" if squares else "log-odds"
     return (
-        f"{fitted}; to fit them, {one}s x far out count with the weight min(1, 1/‖A (1, x)‖²), A released with the "
-        "result, 1 for most, and a number for which that could matter is open; an open coefficient is in the model like "
-        "any other, and its uncertainty is in the intervals of the others; the intercept is the prediction at the "
-        "released centre"
+        f"to fit them, {one}s x far out count less, with the weight w(x) that is released with the result and is 1 for "
+        "most, and a coefficient for which that could matter is open; an open coefficient is in the model like any "
+        "other, and its uncertainty is inside the intervals of the others; the intercept is the "
+        f"{level} at the released centre"
     )
 
 

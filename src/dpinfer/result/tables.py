@@ -3,6 +3,7 @@
 import html as _html
 import re
 import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpinfer.result import text
@@ -12,7 +13,7 @@ HEADS = ("Coefficient", "Estimate", "interval", "Std. error", "z", "p", "Noise s
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": r"$-$", "–": "--", "<": r"$<$", ">": r"$>$",
-    "†": r"\dag{}", "[": "{[}", "]": "{]}", "ε": r"$\varepsilon$", "δ": r"$\delta$",
+    "[": "{[}", "]": "{]}", "ε": r"$\varepsilon$", "δ": r"$\delta$",
 }  # fmt: skip
 
 
@@ -35,9 +36,10 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def rows(fit: Estimates, level: float) -> list[dict[str, Any]]:
-    """The table, with the ordinary intercept under it where the fit reports another."""
+    """The table with what is known instead of open lines; last the ordinary intercept, where there is another."""
     ordinary = fit.ordinary_intercept(level)
-    return [*fit.table(level), *([] if ordinary is None else [ordinary])]
+    under = [] if ordinary is None else [ordinary | {"instead_of": ""}]
+    return [*fit.lines(level), *under]
 
 
 def line(fit: Estimates) -> str:
@@ -56,37 +58,51 @@ def caption(fit: Estimates) -> str:
     return f"{asked}{fit.records} {fit.model.whom.word}. Privacy: {privacy}."
 
 
-def notes_of(fit: Estimates) -> list[str]:
-    """What the sign † means."""
-    return [] if fit.geometry is None else fit.geometry.notes(fit.names)
+def notes_of(shown: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What stands under a table: why lines have no interval, what that means, and what the indented ones are."""
+    return [*text.reasons(shown), *text.no_estimates(shown), *text.about_instead(shown)]
 
 
 def markdown(fit: Estimates, level: float) -> str:
-    """The table in Markdown, and its caption."""
+    """The table in Markdown, its caption, and what is to be known of open lines."""
+    shown = rows(fit, level)
     lines = ["| " + " | ".join(heads(level)) + " |", "| --- |" + " ---: |" * (len(HEADS) - 1)]
-    lines += ["| " + " | ".join([plain(text.name(row)), *cells(row)]) + " |" for row in rows(fit, level)]
-    return "\n".join([*lines, "", plain(caption(fit)), *(line for note in notes_of(fit) for line in ("", plain(note)))])
+    lines += ["| " + " | ".join([marked(row), *cells(row)]) + " |" for row in shown]
+    lines += ["", plain(caption(fit))]
+    for note in notes_of(shown):
+        lines += ["", plain(note)]
+    return "\n".join(lines)
+
+
+def marked(row: Mapping[str, Any]) -> str:
+    """A name in Markdown, indented where the line stands in for another."""
+    return "&emsp;" * text.stands_in(row) + plain(row["name"])
 
 
 def latex(fit: Estimates, level: float) -> str:
     """A tabular environment, and its caption as a comment: it needs no package."""
-    body = [[text.name(row), *cells(row)] for row in rows(fit, level)]
-    lines = [" & ".join(map(_tex, words)) + r" \\" for words in (heads(level), *body)]
-    notes = [f"% {' '.join(note.split())}" for note in (caption(fit), *notes_of(fit))]
-    begin, end = r"\begin{tabular}{l" + "r" * (len(HEADS) - 1) + "}", r"\end{tabular}"
+    shown = rows(fit, level)
+    lines = [" & ".join(map(_tex, heads(level))) + r" \\"]
+    for row in shown:
+        name = r"\quad " * text.stands_in(row) + _tex(row["name"])
+        lines.append(" & ".join([name, *map(_tex, cells(row))]) + r" \\")
+    notes = [f"% {' '.join(note.split())}" for note in (caption(fit), *notes_of(shown))]
+    begin = r"\begin{tabular}{l" + "r" * (len(HEADS) - 1) + "}"
+    end = r"\end{tabular}"
     return "\n".join([*notes, begin, r"\hline", lines[0], r"\hline", *lines[1:], r"\hline", end])
 
 
 def html(fit: Estimates, level: float) -> str:
     """A table for notebooks: no script, no style of its own beyond alignment."""
+    shown = rows(fit, level)
     head = "".join(f'<th scope="col">{_html.escape(word)}</th>' for word in heads(level))
     body = "".join(
-        f'<tr><th scope="row">{_html.escape(text.name(row))}</th>'
+        f'<tr><th scope="row">{"&emsp;" * text.stands_in(row)}{_html.escape(row["name"])}</th>'
         + "".join(f"<td>{_html.escape(cell)}</td>" for cell in cells(row))
         + "</tr>"
-        for row in rows(fit, level)
+        for row in shown
     )
-    notes = "".join(f"<p>{_html.escape(note)}</p>" for note in notes_of(fit))
+    notes = "".join(f"<p>{_html.escape(note)}</p>" for note in notes_of(shown))
     title = f"<caption>{_html.escape(caption(fit))}</caption>"
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 

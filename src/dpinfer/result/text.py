@@ -6,20 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from unicodedata import category
 
-from dpinfer.result.statements import REPORTED, SIGN
+from dpinfer.result.statements import OPENING, REPORTED
 
 _WIDTH = 86
 _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 _DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 NOTHING = "–"
 NOT_IDENTIFIED = "not identified"
+OPEN = "open"
+INDENT = "  "
+MEANING = (
+    "All columns of the formula are in the model. An open coefficient has no interval at this budget, which says "
+    "nothing about its size or sign; its uncertainty is inside the intervals of the others."
+)
+"""What open means."""
+INSTEAD = (
+    "An indented line answers another question than the open one above it, as its name says: it is no estimate of that "
+    "coefficient."
+)
+NOT_DRAWN = "Lines that are known instead of open ones stand in the table; they are not drawn."
 CLUSTERED = "The intervals are robust to correlation among the rows of a unit (CR1)."
 REMEDIES = (
-    "merge rare levels, or leave out columns that say nearly the same",
+    "merge rare levels, or name a common level as reference",
     "declare tighter public bounds",
     "give a larger budget or more records",
 )
-"""What helps when a coefficient was set aside."""
+"""What helps where a coefficient has no interval."""
 
 
 def harmless(words: str, keep: str = "") -> str:
@@ -37,13 +49,18 @@ def _escape(letter: str) -> str:
 
 
 def set_aside(row: Mapping[str, Any]) -> bool:
-    """Whether a row of a result's table has no estimate; its status then says why."""
+    """Whether a row of a result's table has no interval; its status then says why."""
     return bool(row["status"] != REPORTED)
 
 
-def name(row: Mapping[str, Any]) -> str:
-    """A coefficient's name, with the sign † where its meaning depends on what was left out."""
-    return f"{row['name']} {SIGN}" if row["partners"] else str(row["name"])
+def is_open(row: Mapping[str, Any]) -> bool:
+    """Whether it has none although its column is in the model and the others have theirs."""
+    return str(row["status"]).startswith(OPENING)
+
+
+def stands_in(row: Mapping[str, Any]) -> bool:
+    """Whether a line answers another question than the open one above it."""
+    return bool(row.get("instead_of"))
 
 
 def places(std_error: float) -> int:
@@ -70,7 +87,7 @@ def p_value(value: float) -> str:
 def interval(row: Mapping[str, Any]) -> str:
     """Low to high, with the decimals of the standard error, and up to three more where an end would round to 0."""
     if set_aside(row):
-        return NOT_IDENTIFIED
+        return OPEN if is_open(row) else NOT_IDENTIFIED
     decimals = places(row["std_error"])
     nearest = min((abs(end) for end in (row["low"], row["high"]) if end), default=1.0)
     decimals = max(decimals, min(decimals + 3, -math.floor(math.log10(nearest))))
@@ -93,21 +110,26 @@ def page(title: str, top: tuple[Sequence[str], Mapping[str, str]], table: str, s
 
 
 def coefficients(rows: Sequence[Mapping[str, Any]], level: float) -> str:
-    """One line a coefficient, with the interval of the given level."""
-    rows = [{**row, "name": harmless(row["name"])} for row in rows]
-    width = max(20, *(len(name(row)) + 1 for row in rows))
+    """One line a coefficient, with the interval of the given level; what stands in for it is indented under it."""
+    named = [(INDENT * stands_in(row) + harmless(row["name"]), row) for row in rows]
+    width = max(20, *(len(name) + 1 for name, _ in named))
     tail = (1 - level) / 2
     titles = ("estimate", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1 - tail:.4g}]")
     head = " " * width + "".join(title.rjust(11) for title in titles)
-    lines = [f"{name(row):<{width}}{_numbers(row):>{len(head) - width}}" for row in rows]
+    lines = [line for name, row in named for line in _lines(name, row, width)]
     rule = max(_WIDTH, len(head))
     return "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule])
 
 
+def _lines(name: str, row: Mapping[str, Any], width: int) -> list[str]:
+    """The numbers of one row beside its name, or its status where there is no interval."""
+    if not set_aside(row):
+        return [f"{name:<{width}}{_numbers(row)}"]
+    first, *others = textwrap.wrap(harmless(row["status"]), _WIDTH - 20)
+    return [f"{name:<{width}}{first}", *(" " * width + INDENT + other for other in others)]
+
+
 def _numbers(row: Mapping[str, Any]) -> str:
-    """The columns of one row, or its status where there is no finite interval."""
-    if set_aside(row):
-        return str(row["status"])
     return (
         f"{row['estimate']:11.4g}{row['std_error']:11.4g}{row['z']:11.3f}{p_value(row['p_value']):>11}"
         f"{row['low']:11.4g}{row['high']:11.4g}"
@@ -115,12 +137,29 @@ def _numbers(row: Mapping[str, Any]) -> str:
 
 
 def no_estimates(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One sentence on the coefficients without an estimate, and what helps; nothing where there are none."""
-    names = [row["name"] for row in rows if set_aside(row)]
-    if not names:
+    """One sentence on the coefficients without an interval, and what helps; nothing where there are none."""
+    without = [row for row in rows if set_aside(row)]
+    if not without:
         return []
-    listed = f"{len(names)} coefficients have" if len(names) > 1 else f"{names[0]} has"
-    return [f"{listed} no estimate at this budget, and none may be read into that. To get one: {'; '.join(REMEDIES)}."]
+    remedies = "; ".join(REMEDIES)
+    if any(is_open(row) for row in without):
+        return [f"{MEANING} To get an interval: {remedies}."]
+    listed = f"{len(without)} coefficients have" if len(without) > 1 else f"{without[0]['name']} has"
+    return [f"{listed} no estimate at this budget, and none may be read into that. To get one: {remedies}."]
+
+
+def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each reason why a coefficient has no interval, with the names it holds for."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if set_aside(row):
+            found.setdefault(row["status"], []).append(row["name"])
+    return [f"{', '.join(names)}: {status}" for status, names in found.items()]
+
+
+def about_instead(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What indented lines are; nothing where there are none."""
+    return [INSTEAD] if any(stands_in(row) for row in rows) else []
 
 
 def _two_columns(facts: Mapping[str, str]) -> list[str]:

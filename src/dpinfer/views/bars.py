@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import SIGN
 
 # From the palette of Okabe and Ito, which colour-blind readers can tell apart; the shapes differ as well.
 BLUE, ORANGE, INK, GREY, PALE = "#0072B2", "#D55E00", "#222222", "#767676", "#F3F3F3"
@@ -38,14 +37,13 @@ def rows(panel: Axes, names: Sequence[str]) -> None:
 
 
 def short(words: str, letters: int = NAME) -> str:
-    """Words on one line that fit beside their row; a sign at their end stays."""
+    """Words on one line that fit beside their row."""
     line = " ".join(words.split())
-    sign = f" {SIGN}" if line.endswith(f" {SIGN}") else ""
-    return line if len(line) <= letters else line[: letters - 1 - len(sign)] + "…" + sign
+    return line if len(line) <= letters else line[: letters - 1] + "…"
 
 
 def lines(words: str, letters: int, most: int) -> tuple[str, ...]:
-    """Words in at most ``most`` lines of so many letters, the last of them cut off; a sign at its end stays."""
+    """Words in at most ``most`` lines of so many letters, the last of them cut off."""
     whole = " ".join(words.split())
     broken = textwrap.wrap(whole, letters) or [""]
     if len(broken) > most:
@@ -61,7 +59,7 @@ SPREAD = 12.0  # times as far from 0: beyond that a row gets a panel of its own 
 class Bar:
     """One coefficient: its interval, the part of it that is sampling error alone, and both in words.
 
-    What was set aside is not ``shown``: it has a ``status`` and no finite number.
+    What has no interval is not ``shown``: it has a ``status`` and no finite number.
     """
 
     name: str
@@ -82,7 +80,7 @@ class Bar:
 
 
 def bars(result: FitResult, level: float) -> list[Bar]:
-    """One bar a coefficient.
+    """One bar a coefficient of the formula; what is known instead of open ones is not drawn.
 
     With a share s of the variance due to privacy noise, the inner interval is sqrt(1 - s) times the whole: what
     sampling error alone would give at the same estimate.
@@ -94,12 +92,17 @@ def bars(result: FitResult, level: float) -> list[Bar]:
         number = text.number(estimate, text.places(row["std_error"]))
         found.append(
             Bar(
-                text.name(row), estimate, low, high,
+                row["name"], estimate, low, high,
                 estimate + shrink * (low - estimate), estimate + shrink * (high - estimate),
                 f"{number} ({text.interval(row)})", text.percent(share), row["status"], not text.set_aside(row),
             )
         )  # fmt: skip
     return found
+
+
+def not_drawn(result: FitResult) -> list[str]:
+    """A sentence for every plot of a result for which lines are known instead of open ones."""
+    return [text.NOT_DRAWN] if result.instead else []
 
 
 def panels(rows: Sequence[Bar]) -> list[list[int]]:

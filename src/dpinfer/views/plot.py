@@ -21,7 +21,22 @@ from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.result import FitResult
 from dpinfer.simulate import Forecast, Study
 from dpinfer.simulate.foreseen import label as named
-from dpinfer.views.bars import BLUE, FRAME, GREY, INK, LINE, ORANGE, WIDTH, Bar, bars, limits, panels, rows, short
+from dpinfer.views.bars import (
+    BLUE,
+    FRAME,
+    GREY,
+    INK,
+    LINE,
+    ORANGE,
+    WIDTH,
+    Bar,
+    bars,
+    limits,
+    not_drawn,
+    panels,
+    rows,
+    short,
+)
 from dpinfer.views.sketch import forest_text
 
 __all__ = ["coverage", "forecast", "forest", "forest_text"]
@@ -45,7 +60,8 @@ def forest(result: FitResult, level: float = 0.95, reference: Reference | None =
     """One row a coefficient: the estimate, its interval of the given ``level``, and how much of it is privacy noise.
 
     The thin bar is the whole interval.  The thick bar inside is what sampling error alone would give at the same
-    estimate; the rest is privacy noise.  A coefficient that was set aside keeps its row and shows its status.
+    estimate; the rest is privacy noise.  An open coefficient keeps its row and shows its status; what is known instead
+    of it stands in tables and is not drawn.
 
     All numbers are in original units on a linear axis that holds 0, and nothing is clipped.  Where one interval
     reaches more than 12 times as far from 0 as another, the rows are split into panels, each with a scale of its own;
@@ -168,7 +184,7 @@ def _notes(result: FitResult, count: int, beside: _Beside | None) -> list[str]:
         notes.append("The noise was off.")
     else:
         notes.append(f"Noise: its share of the variance. Privacy: {privacy.budget}; protects {privacy.unit}.")
-    notes += result.notes(3)
+    notes += not_drawn(result)
     if beside:
         notes.append(beside.note)
     if not privacy.private:

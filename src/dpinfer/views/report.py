@@ -6,7 +6,6 @@ Everything here is made from a result, so it costs no privacy and needs no netwo
 import csv as _csv
 import io
 import os
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from jinja2 import Environment, StrictUndefined
 from dpinfer import disk
 from dpinfer.result import tables, text
 from dpinfer.result.result import FitResult
+from dpinfer.views.bars import not_drawn
 from dpinfer.views.drawing import NARROW, WIDE, drawing
 from dpinfer.views.plot import forest
 from dpinfer.views.words import MAY_NOT, NOT_PRIVATE, sections
@@ -28,7 +28,11 @@ from dpinfer.views.words import MAY_NOT, NOT_PRIVATE, sections
 __all__ = ["csv", "html", "markdown", "write"]
 
 _TITLE = "Regression coefficients with confidence intervals"
-_KINDS = {"mean": "least squares", "robust": "robust regression, no mean"}
+_KINDS = {
+    ("margin", "asked"): "logistic regression",
+    ("residual", "asked"): "least squares",
+    ("residual", "robust"): "robust regression, no mean",
+}
 
 
 def html(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
@@ -49,7 +53,8 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
         heads=tables.heads(level),
         rows=_rows(result, level),
         careful=result.warnings(),
-        notes=[*result.notes(), MAY_NOT],
+        notes=_notes(result, level),
+        not_drawn=not_drawn(result),
         drawings=[drawing(result, level, layout) for layout in (WIDE, NARROW)],
         sections=list(sections(result, heading, level)),
     )
@@ -64,8 +69,9 @@ def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95
     lines += [f"- {key}: {tables.plain(fact)}" for key, fact in _facts(result).items()]
     lines += ["", "| " + " | ".join(tables.heads(level)) + " |", "| --- |" + " ---: |" * (len(tables.HEADS) - 1)]
     for row in _rows(result, level):
-        lines.append("| " + " | ".join([tables.plain(row["name"]), *row["cells"]]) + " |")
-    lines += [line for note in (*result.warnings(), *result.notes(), MAY_NOT) for line in ("", tables.plain(note))]
+        lines.append("| " + " | ".join([tables.marked(row), *row["cells"]]) + " |")
+    for note in (*result.warnings(), *_notes(result, level)):
+        lines += ["", tables.plain(note)]
     for section in sections(result, heading, level):
         lines += ["", f"## {section.title}"]
         lines += [line for paragraph in section.paragraphs for line in ("", tables.plain(paragraph))]
@@ -76,19 +82,26 @@ def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95
 def csv(result: FitResult, *, level: float = 0.95) -> str:
     """The rows of ``result.table(level)`` as CSV with all digits; infinities are written as inf, no number as nan.
 
+    A row with ``instead_of`` is no coefficient of the formula: it is known instead of the open one above it, which this
+    names.
+
     Beside them stands what a reader needs who has the file alone: ``in_predictions``, what a coefficient counts in a
-    prediction (0 if it is left out of the model); ``centre``, where the reported intercept is the prediction; the
-    reference level, what is public about the columns, the number of usable records, outcome, formula and unit of
-    privacy.  The last row is the ordinary intercept, where the fit reports another.
+    prediction; ``centre``, where the reported intercept is the prediction; the reference level, what is public about
+    the columns, the number of usable records, outcome, formula and unit of privacy.  The last row is the ordinary
+    intercept, where the fit reports another.
 
     A name that a spreadsheet would take for a formula, one that begins with =, +, -, @, a tab or a line end, gets an
     apostrophe in front; a carriage return and other controls are written as escapes.
     """
-    rows = [row | facts for row, facts in zip(tables.rows(result, level), _beside(result), strict=True)]
+    beside = _beside(result)
+    rows = [row | beside[row["instead_of"] or row["name"]] for row in tables.rows(result, level)]
+    for row in rows:
+        if text.stands_in(row):
+            row |= {"in_predictions": "", "centre": ""}
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
     sheet.writeheader()
-    words = ("name", "status", "partners", "reference", "public", "outcome", "yes", "formula", "unit")
+    words = ("name", "status", "instead_of", "reference", "public", "outcome", "yes", "formula", "unit")
     sheet.writerows(row | {key: _no_formula(str(row[key])) for key in words} for row in rows)
     return written.getvalue()
 
@@ -100,8 +113,8 @@ def _total(result: FitResult) -> dict[str, Any]:
     return {whom.word if whom.whole else "total_weight": number if whom.whole or geometry is not None else None}
 
 
-def _beside(result: FitResult) -> Iterator[dict[str, Any]]:
-    """What stands beside each row of the table in a CSV file."""
+def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
+    """What stands beside each row of the table in a CSV file, by the names of the rows."""
     asked, geometry = result.question, result.geometry
     public = {} if asked is None else asked.about()
     of_all = {
@@ -112,12 +125,15 @@ def _beside(result: FitResult) -> Iterator[dict[str, Any]]:
         "unit": result.privacy.unit,
     }
     places: list[Any] = [""] * len(result.names) if geometry is None else ["", *geometry.centre.tolist()]
+    found = {}
     for name, value, place in zip(result.names, result.estimate.tolist(), places, strict=True):
         reference, facts = public.get(name, ("", ""))
-        yield {"in_predictions": value, "centre": place, "reference": reference, "public": facts} | of_all
+        found[name] = {"in_predictions": value, "centre": place, "reference": reference, "public": facts} | of_all
     ordinary = result.ordinary_intercept()
     if ordinary is not None:
-        yield {"in_predictions": ordinary["in_predictions"], "centre": "", "reference": "", "public": ""} | of_all
+        counted = ordinary["in_predictions"]
+        found[ordinary["name"]] = {"in_predictions": counted, "centre": "", "reference": "", "public": ""} | of_all
+    return found
 
 
 def write(
@@ -151,9 +167,21 @@ def write(
 
 def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
     return [
-        {"name": text.name(row), "status": row["status"] if text.set_aside(row) else "", "cells": tables.cells(row)}
+        {
+            "name": row["name"],
+            "status": row["status"] if text.set_aside(row) else "",
+            "instead_of": row["instead_of"],
+            "cells": tables.cells(row),
+        }
         for row in tables.rows(result, level)
     ]
+
+
+def _notes(result: FitResult, level: float) -> list[str]:
+    """What stands under the table: what open means, what indented lines are, and what may not be concluded."""
+    rows = result.lines(level)
+    meaning = [text.MEANING] if any(text.is_open(row) for row in rows) else []
+    return [*meaning, *text.about_instead(rows), MAY_NOT]
 
 
 def _facts(result: FitResult) -> dict[str, str]:
@@ -164,8 +192,8 @@ def _facts(result: FitResult) -> dict[str, str]:
         "Protects": privacy.unit if privacy.private else "nobody",
         **result.size,
         "Coefficients": f"{len(result.names)}, "
-        + ("all reported" if result.reported.all() else f"{kept} of them reported"),
-        "Model": _KINDS.get(model.target, f"{model.loss}, {model.target}")
+        + ("all reported" if result.reported.all() else f"{kept} of them with an interval"),
+        "Model": _KINDS.get((model.of, model.target), f"{model.loss}, {model.target}")
         + (f", c\u00a0=\u00a0{model.penalty:.3g}" if model.penalty else ", no\u00a0penalty"),
     }
 

@@ -1,15 +1,16 @@
 """The forest plot in letters, for a terminal or an e-mail."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpinfer.errors import InputError
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
-from dpinfer.views.bars import NAME, Bar, bars, limits, panels, short
+from dpinfer.views.bars import NAME, Bar, bars, limits, not_drawn, panels, short
 
 _NARROWEST = 60
-_PLAIN = str.maketrans({"−": "-", "–": "-", "†": "+", "…": "~", "≥": ">", "≤": "<", "ε": "e", "δ": "d"})
+_PLAIN = str.maketrans({"−": "-", "–": "-", "…": "~", "≥": ">", "≤": "<", "ε": "e", "δ": "d"})
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def forest_text(result: FitResult, level: float = 0.95, width: int = 80, *, asci
 
     ``level`` is that of the intervals, ``width`` the number of letters in a line, at least 60; with ``ascii`` all
     letters are plain ones.  As in `forest`, the thick part of a bar is what sampling error alone would give, rows whose
-    intervals are of very different size stand in panels of their own scale, and what was set aside shows its status.
+    intervals are of very different size stand in panels of their own scale, and an open coefficient shows its status.
     """
     if width < _NARROWEST:
         raise InputError(f"a forest plot in letters needs a width of at least {_NARROWEST}")
@@ -54,6 +55,8 @@ def forest_text(result: FitResult, level: float = 0.95, width: int = 80, *, asci
         lines += ["", *_panel([drawn[j] for j in group], pen, name, room, beside=room == width - 4 - name - words)]
     if len(groups) > 1:
         lines += ["", "Each part has a scale of its own: compare lengths within a part only."]
+    for note in not_drawn(result):
+        lines += ["", *textwrap.wrap(note, width)]
     if not result.privacy.private:
         lines += ["", "NOT PRIVATE: do not publish."]
     return "\n".join(line.rstrip() for line in lines)

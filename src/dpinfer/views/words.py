@@ -9,12 +9,12 @@ from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.result import text
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import SIGN, Privacy
+from dpinfer.result.statements import Privacy
 
 NOT_PRIVATE = "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is protected."
 MAY_NOT = (
     "What may not be concluded: that there is no effect where an interval holds 0; that an effect is a cause; that "
-    "what was set aside is small; anything about one person."
+    "a coefficient without an interval is small; anything about one person."
 )
 _ALARM = 0.05
 _STEPS = {
@@ -36,11 +36,11 @@ _UNITS = {
     "residual": "Coefficients are in units of the outcome, as it stands on the left of the formula, by those of the "
     "columns.",
 }
-_IN_ONE = {"estimate": _STEPS["estimate, step 2 of 2"]}
-_OTHERS = (
-    f" The other rows are about the model without what is left out. Where that plausibly matters for a row it has the "
-    f"sign {SIGN}, and a note under the table names what was left out."
+_INSTEAD = (
+    "What is known in the place of some of them stands indented under their rows in the table. Such a line answers "
+    "another question, as its name says: it is no estimate of the open coefficient."
 )
+_IN_ONE = {"estimate": _STEPS["estimate, step 2 of 2"]}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
         yield _regressed(result, result.question)
     yield _reading(result, level)
     if not result.reported.all():
-        yield _set_aside(result)
+        yield _without_interval(result, level)
     yield _privacy(result.privacy, in_one=result.band is not None)
     yield _estimand(result, level)
     limits = result.privacy.caveats(result.model.n, weighted=result.model.weighted)
@@ -120,18 +120,17 @@ def _reading(result: FitResult, level: float) -> Section:
     )
 
 
-def _set_aside(result: FitResult) -> Section:
-    listed = tuple(f"{row['name']}: {row['status']}" for row in result.table() if text.set_aside(row))
-    return Section(
-        "What was set aside",
-        (
-            "At this budget the data do not determine the coefficients below. They have no estimate and no finite "
-            "interval, which says nothing about their size or sign."
-            + ("" if result.geometry is None or not result.reported.any() else _OTHERS),
-            f"To get an estimate: {'; '.join(text.REMEDIES)}.",
-        ),
-        listed,
+def _without_interval(result: FitResult, level: float) -> Section:
+    rows = result.table(level)
+    remedies = f"To get an interval: {'; '.join(text.REMEDIES)}."
+    if any(text.is_open(row) for row in rows):
+        instead = [_INSTEAD] if result.instead else []
+        return Section("What is open", (text.MEANING, remedies, *instead), tuple(text.reasons(rows)))
+    said = (
+        "At this budget the data do not determine the coefficients below. They have no estimate and no finite "
+        "interval, which says nothing about their size or sign."
     )
+    return Section("What is not identified", (said, remedies), tuple(text.reasons(rows)))
 
 
 def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
@@ -194,14 +193,17 @@ def _citation(result: FitResult, title: str) -> Section:
             f"{title}. Regression estimates with confidence intervals, {kind}"
             + (f", release {release}" if release else "")
             + f". Report by dpinfer {version('dpinfer')}.",
-            _method(result.model.recipe),
+            _method(result),
         ),
     )
 
 
-def _method(recipe: str) -> str:
-    if recipe == "least squares":
+def _method(result: FitResult) -> str:
+    if result.band is not None:
         return "Method: least squares in a released geometry, docs/linear.md of dpinfer."
+    if result.geometry is not None:
+        return "Method: logistic regression in a released geometry, docs/geometry.md of dpinfer."
+    recipe = result.model.recipe
     return (
         "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
         "Journal of Privacy and Confidentiality 9(1), 2019"
