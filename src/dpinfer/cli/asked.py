@@ -8,9 +8,8 @@ import dpinfer as dp
 from dpinfer.cli.spec import Data, Spec
 from dpinfer.elsewhere import HERE
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.linear.plan import TARGETS as OF_SQUARES
 from dpinfer.fit.penalised.plan import default_plan
-from dpinfer.fit.weighted.plan import TARGETS
+from dpinfer.fit.stepped.plan import LINEAR_TARGETS, LOGISTIC_TARGETS
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import Budget
 
@@ -87,10 +86,10 @@ def _check_keys(spec: Spec, loss: str, options: Mapping[str, Any]) -> None:
 
 def _check_target(spec: Spec, loss: str, target: str | None) -> None:
     """Least squares and the other losses have different targets."""
-    if target is None or (target in OF_SQUARES) == (loss == "linear"):
+    if target is None or (target in LINEAR_TARGETS) == (loss == "linear"):
         return
-    others = ["logistic"] if target in TARGETS else [name for name in HERE if name != "linear"]
-    owners = ["linear"] if target in OF_SQUARES else others
+    others = ["logistic"] if target in LOGISTIC_TARGETS else [name for name in HERE if name != "linear"]
+    owners = ["linear"] if target in LINEAR_TARGETS else others
     raise _belongs(f'{spec.place("model", "target")} "{target}"', owners, loss)
 
 
