@@ -124,7 +124,7 @@ def published(line: Line, frame: Frame, design: Design, said: Conclusion, n: flo
 
 def statuses(said: Conclusion, design: Design) -> tuple[str, ...]:
     """Of each coefficient that it is printed, or why it is open."""
-    if not said.printed.any():
+    if not (said.printed.any() or said.other_columns):
         return (UNIDENTIFIED,) * len(design.names)
     return tuple(_status(j, said, design) for j in range(len(design.names)))
 

@@ -351,7 +351,8 @@ def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
     d = len(fit.centre)
     joint = posterior(fit)
     printed = joint.about(np.eye(d), draws, seed).known
-    if not (fit.last.exact or two_classes(fit)):
+    whole = fit.last.exact or two_classes(fit)
+    if not whole:
         printed[:] = False
     # the level is that of records at the reference of what is open; where a number is open there is none
     centre = np.where(fit.columns.dummy & ~printed, 0.0, fit.centre)
@@ -359,7 +360,7 @@ def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
     answers = joint.about(np.eye(d), draws, seed)
     numbers = ~fit.columns.dummy
     printed[0] = bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
-    if not printed.any():
+    if not whole:
         return Conclusion(joint, centre, answers, printed, joint.about(np.zeros((0, d)), draws, seed), ())
     vectors, columns = _instead(joint, printed, answers)
     clipped = replace(joint, tail=np.zeros(d))

@@ -119,7 +119,7 @@ class Joint:
         directions = reached * information  # of each combination, as coefficients
         squares = (self.basis @ directions) ** 2
         by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.doubt**2), squares)
-        by_column = vectors**4 @ self.own**2
+        by_column = np.where(vectors != 0, directions.T, 0.0) ** 4 @ self.own**2
         return np.asarray(information / np.sqrt(by_entry + by_column))
 
     def nearest(self, j: int) -> int:
@@ -150,8 +150,9 @@ class Joint:
             return REFERENCE
         if known:
             return KNOWN
-        by_itself = self.basis @ vector / max(float(vector @ vector), np.finfo(float).tiny)
-        noise = np.sqrt((by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2))
+        alone = vector / max(float(vector @ vector), np.finfo(float).tiny)
+        by_itself = self.basis @ alone
+        noise = np.sqrt((by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2) + alone**4 @ self.own**2)
         apart = float(by_itself @ self.curvature @ by_itself) >= 2 * SIGNAL * noise
         return TOGETHER if signal < SIGNAL and apart else WEAK
 
