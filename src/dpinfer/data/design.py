@@ -9,12 +9,13 @@ their largest absolute value too, the outcome likewise, and the row is x~/R with
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from dpinfer.data.columns import Category, Number, in_reach
-from dpinfer.data.expressions import require_spread
+from dpinfer.data.expressions import Expression, require_spread
 from dpinfer.data.response import Response
 from dpinfer.data.terms import Block, Terms
 from dpinfer.data.unit import ROW, Unit
@@ -58,6 +59,7 @@ class Design:
     A column is encoded as (value - middle)/half, with values clipped to [low, high]; the intercept is the value 1.
     ``columns`` says which are then 0 or 1 only, and which are never nonzero together.  ``norm2`` is R², the bound of
     the squared norm of an encoded row.  ``outcome`` is the scale of a numeric outcome, ``unit`` whose rows they are.
+    ``products`` has the places of columns that are powers or products of other columns, with the places of these.
     """
 
     names: tuple[str, ...]
@@ -69,6 +71,7 @@ class Design:
     norm2: float
     outcome: Scale = UNSCALED
     unit: Unit = ROW
+    products: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     @classmethod
     def of_formula(cls, response: Response, terms: Terms, kind: str, unit: Unit = ROW) -> "Design":
@@ -93,9 +96,16 @@ class Design:
 
     @classmethod
     def of_bounds(
-        cls, bounds: tuple[npt.ArrayLike, npt.ArrayLike], columns: tuple[str, ...], outcome: Scale = UNSCALED
+        cls,
+        bounds: tuple[npt.ArrayLike, npt.ArrayLike],
+        columns: tuple[str, ...],
+        outcome: Scale = UNSCALED,
+        yes_no: Sequence[str] = (),
     ) -> "Design":
-        """Numeric columns only, with bounds (low, high): numbers for all columns, or one a column."""
+        """Numeric columns only, with bounds (low, high): numbers for all columns, or one for each.
+
+        ``yes_no`` names those that hold 0 and 1 alone, whose bounds these must be.
+        """
         d = len(columns)
         try:
             low, high = (np.broadcast_to(np.asarray(side, dtype=float), (d,)) for side in bounds)
@@ -103,7 +113,13 @@ class Design:
             raise InputError(
                 f"bounds must be a pair (low, high) of numbers, or of {d} numbers each, one a column"
             ) from None
-        numbers = [Number(name, lo, hi) for name, lo, hi in zip(columns, low.tolist(), high.tolist(), strict=True)]
+        numbers = [
+            Number(name, lo, hi, kind="boolean" if name in yes_no else "number")
+            for name, lo, hi in zip(columns, low.tolist(), high.tolist(), strict=True)
+        ]
+        wrong = [number.name for number in numbers if number.kind == "boolean" and (number.low, number.high) != (0, 1)]
+        if wrong:
+            raise InputError(f"the columns of yes_no= have the bounds 0 and 1: give {', '.join(wrong)} these bounds")
         return cls.of_terms(numbers, outcome)
 
     @classmethod
@@ -118,9 +134,12 @@ class Design:
         if terms.intercept:
             facts.insert(0, (INTERCEPT, 1.0, 1.0, 0.0, 1.0, False, -1))
         names, low, high, middle, half, dummy, group = zip(*facts, strict=True)
-        columns = Columns(np.array(dummy), np.array(group, dtype=np.intp))
+        answers = [_yes_no(block) for block in terms.blocks for _ in block.names]
+        yes_no = np.array([False] * int(terms.intercept) + answers)
+        columns = Columns(np.array(dummy), np.array(group, dtype=np.intp), yes_no)
         ends = np.array(low), np.array(high)
-        return cls(names, *ends, np.array(middle), np.array(half), columns, columns.norm2, outcome)
+        products = _products(terms)
+        return cls(names, *ends, np.array(middle), np.array(half), columns, columns.norm2, outcome, products=products)
 
     @classmethod
     def of_rows(cls, dim: int) -> "Design":
@@ -195,6 +214,48 @@ def _tiles(design: Design) -> _Tiles:
     factor = shrunk(width + 4) / np.sqrt(design.norm2) / design.half
     tall = max(1, _CACHED // width)
     return _Tiles(*(np.tile(fact[first:], (tall, 1)) for fact in (design.low, design.high, design.middle, factor)))
+
+
+def _products(terms: Terms) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """The places of powers and products of columns whose every part is a column too, with the places of the factors.
+
+    Only then do the same columns, each less a constant, span the same model.
+    """
+    places: dict[tuple[str, ...], int] = {}
+    place = int(terms.intercept)
+    for block in terms.blocks:
+        factors = None if block.number is None or block.factors or _yes_no(block) else _factors(block.number)
+        if factors is not None:
+            places.setdefault(tuple(sorted(factors)), place)
+        place += len(block.names)
+    found = []
+    for factors, at in places.items():
+        parts = {part for size in range(1, len(factors)) for part in combinations(factors, size)}
+        if len(factors) > 1 and terms.intercept and parts <= set(places):
+            found.append((at, tuple(places[(factor,)] for factor in factors)))
+    return tuple(found)
+
+
+def _factors(number: Expression) -> list[str] | None:
+    """The names of the columns that an expression is the product of, each as often as it counts; None if it is none."""
+    if number.column is not None:
+        return [number.column.name]
+    if number.operation == "I":
+        return _factors(number.arguments[0])
+    if number.operation == "*":
+        left, right = (_factors(argument) for argument in number.arguments)
+        return None if left is None or right is None else left + right
+    if number.operation == "**" and number.arguments[1].low in (2.0, 3.0):
+        base = _factors(number.arguments[0])
+        return None if base is None else base * int(number.arguments[1].low)
+    return None
+
+
+def _yes_no(block: Block) -> bool:
+    """Whether a block is one column that holds 0 and 1 alone: of type boolean, or whole numbers with these bounds."""
+    part = block.parts[0]
+    column = part.column if len(block.parts) == 1 and isinstance(part, Expression) else None
+    return column is not None and column.kind in ("boolean", "integer") and (column.low, column.high) == (0, 1)
 
 
 def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, bool]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.arrays import Array
 
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
@@ -29,12 +29,14 @@ _BEYOND = 1.5  # times its released range: how far a number is let in at least
 class Columns:
     """What is public about the columns of x, the intercept first.
 
-    Columns of one group are never nonzero together; the intercept's group is -1.  ``far`` is the largest size of a
-    column, 1 where it is None.
+    ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the intercept's group is -1.
+    ``yes_no`` are numbers that are at one of their bounds, -1 or 1.  ``far`` is the largest size of a column, 1 where it
+    is None.
     """
 
     dummy: npt.NDArray[np.bool_]
     group: npt.NDArray[np.intp]
+    yes_no: npt.NDArray[np.bool_] | None = None
     far: Array | None = None
 
     def __len__(self) -> int:
@@ -132,12 +134,12 @@ def box_reach(moments: Array, columns: Columns) -> Array:
     return np.asarray(reach)
 
 
-def reaches(moments: Array, columns: Columns, clear: float, *, clipped: bool) -> Reach:
+def reaches(moments: Array, columns: Columns, clear: float, clipped: npt.NDArray[np.bool_] | bool = False) -> Reach:
     """What a geometry lets in of numbers that public bounds let go beyond their released range.
 
     All of it, if that is hardly more than the range, or if the information on the column stays 5 times its noise;
-    ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing where the fit clips such a number to
-    its range, and otherwise as far as its information stays 20 times its noise, a little at least.
+    ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing of numbers that the fit would have
+    ``clipped`` to their range, and otherwise as far as its information stays 20 times its noise, a little at least.
     """
     box = box_reach(moments, columns)
     if columns.far is None:
@@ -151,7 +153,7 @@ def reaches(moments: Array, columns: Columns, clear: float, *, clipped: bool) ->
     number[0] = False
     long = number & (columns.far > _NEAR)
     tail = long & (affordable < whole)
-    less = box if clipped else np.minimum(whole, np.maximum(affordable / 2, _BEYOND * box))
+    less = np.where(clipped, box, np.minimum(whole, np.maximum(affordable / 2, _BEYOND * box)))
     distance = np.where(number, np.where(tail, less, whole), box)
     return Reach(distance, tail, long & ~tail)
 
