@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpinfer.maths.inference import _at, conclude, events, log_odds_sizes, outcome_sizes, posterior, two_classes
+from dpinfer.maths.inference import conclude, events, log_odds_sizes, outcome_sizes, posterior, two_classes
 from dpinfer.maths.moments import Columns
 from handmade import QUIET, Records, at_centre, columns_of, mixed, to_centre
 
 FAMILIES = pytest.mark.parametrize("logit", [True, False], ids=["logit", "identity"])
 
 
-def said(fit):
-    return conclude(fit, 200, 1)
+def said(fit, clipped=None):
+    """What is concluded; ``clipped`` are the numbers with a tail where nothing else is said."""
+    return conclude(fit, fit.tail if clipped is None else clipped, 200, 1)
 
 
 def errors(found):
@@ -208,7 +209,7 @@ def test_the_law_at_another_centre_is_the_same_law():
     """Questions about slopes have the same answers; the level is that of other records."""
     joint = posterior(mixed().fit([-0.2, 0.8, -1.0, 0.4, -0.5], noise=1.0))
     further = np.array([0.0, 0.3, -0.2, 0.1, 0.0])
-    moved = _at(joint, further)
+    moved = joint.at(further)
     question = np.array([[0, 1.0, 0, 0, 0], [0, 0, 1, -1, 0], [0, 0, 0, 1, 1]])
     first, other = joint.about(question, 100, 1), moved.about(question, 100, 1)
     assert other.estimate == pytest.approx(first.estimate)
@@ -340,4 +341,6 @@ def test_the_intercept_is_at_the_reference_of_open_levels_and_open_with_a_number
     tail = said(replace(data.fit(coef, noise=1e-3), tail=np.array([False, True, False, False])))
     assert not tail.printed[0]
     assert tail.answers.why[1] == "tail"
-    assert (1, -1) in tail.other_columns
+    assert (1, -1) in tail.other_columns  # also where nothing at all is printed
+    ordinary = said(replace(data.fit(coef, noise=1e-3), tail=np.array([False, True, False, False])), np.zeros(4, bool))
+    assert not [column for column in ordinary.other_columns if column[1] < 0]  # it was not clipped

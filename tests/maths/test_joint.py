@@ -34,6 +34,7 @@ def joint(**changes):
         reference_toward=nothing,
         group=np.array([-1.0, -1.0, -1.0, 2.0, 2.0]),
         tail=nothing,
+        lines=EYE,
     )
     return replace(plain, **changes)
 
@@ -182,30 +183,45 @@ def test_the_signal_is_information_over_its_noise():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_other_units_ask_the_same_questions(seed):
-    """Coefficients times a scale: a question in old units is one in new units, with the same answer and reason."""
+    """A line of the formula is a column's times its units: answers, reasons and allowances are those of that column."""
     law = random_law(seed)
-    scale = np.array([3.0, 0.1, 20.0, 3.0, 3.0])
-    mapped = law.mapped(scale)
-    first, other = law.about(QUESTIONS * scale, 100, 1), mapped.about(QUESTIONS, 100, 1)
+    units = np.diag([3.0, 0.1, 20.0, 3.0, 3.0])
+    first, other = law.about(QUESTIONS @ units, 100, 1), replace(law, lines=units).about(QUESTIONS, 100, 1)
     assert other.estimate == pytest.approx(first.estimate)
     assert other.law.covariance() == pytest.approx(first.law.covariance())
-    assert other.law.sampling == pytest.approx(first.law.sampling)
     assert other.why == first.why
-    assert mapped.signal(QUESTIONS) == pytest.approx(law.signal(QUESTIONS * scale))
-    assert [mapped.nearest(j) for j in range(1, D)] == [law.nearest(j) for j in range(1, D)]
-    bends = replace(law, few=np.zeros(D), reference_few=np.zeros(D))
-    below, above = (
-        bends.about(QUESTIONS * scale, 100, 1).law.below,
-        bends.mapped(scale).about(QUESTIONS, 100, 1).law.above,
-    )
-    assert above == pytest.approx(below)  # bends are for both ends
+    single, scaled = law.about(EYE, 100, 1), replace(law, lines=units).about(EYE, 100, 1)
+    assert scaled.why == single.why
+    assert scaled.estimate == pytest.approx(units @ single.estimate)
+    assert scaled.law.above == pytest.approx(units @ single.law.above)
+
+
+def test_a_question_of_ten_is_ten_times_the_answer():
+    """Ten years are as well known as one: whether there is an interval does not depend on the size of a question."""
+    law = replace(random_law(2), own=np.full(D, 30.0))
+    for question in QUESTIONS:
+        for factor in (0.01, 10.0, -1.0):
+            first, other = law.about(question[None], 100, 1), law.about(factor * question[None], 100, 1)
+            assert other.why == first.why
+            assert other.estimate == pytest.approx(factor * first.estimate)
+            assert law.signal(factor * question[None]) == pytest.approx(law.signal(question[None]))
+
+
+def test_the_own_doubt_of_a_column_is_that_of_its_direction():
+    """Of a difference of two columns alike each has half the way, so that their doubt counts for less than of one."""
+    H = np.diag([400.0, 200.0, 200.0, 100.0, 80.0])
+    law = joint(curvature=H, own=np.array([0, 20.0, 20.0, 0, 0]), doubt=np.full((D, D), 1e-6))
+    one, both = law.signal(np.array([[0, 1.0, 0, 0, 0], [0, 1.0, -1.0, 0, 0]]))
+    assert one == pytest.approx(200 / 20)
+    assert both == pytest.approx(100 / (20 * np.sqrt(2) / 4))
 
 
 def test_a_shift_moves_the_intercept_alone():
     law = random_law(1)
-    first, other = law.about(EYE, 100, 1), law.mapped(np.ones(D), 7.0).about(EYE, 100, 1)
+    first, other = law.about(EYE, 100, 1), replace(law, shift=7.0).about(EYE, 100, 1)
     assert other.estimate - first.estimate == pytest.approx([7.0, 0, 0, 0, 0])
     assert other.law.covariance() == pytest.approx(first.law.covariance())
+    assert replace(law, shift=7.0).coef - law.coef == pytest.approx([7.0, 0, 0, 0, 0])
 
 
 def ends(law, vector):

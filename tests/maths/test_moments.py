@@ -107,7 +107,7 @@ def test_a_better_known_curvature_gives_a_larger_radius(radius):
 
 def framed(far=(1.0, 1.0, 6.0, 1.0, 1.0)):
     """Columns of which the third may be beyond its released range, by public bounds."""
-    return Columns(COLUMNS.dummy, COLUMNS.group, np.array(far))
+    return Columns(COLUMNS.dummy, COLUMNS.group, far=np.array(far))
 
 
 def test_without_public_bounds_beyond_the_reach_is_the_box():
