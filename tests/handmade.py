@@ -27,7 +27,7 @@ def columns_of(dummy, group=None):
 
 @dataclass(frozen=True)
 class Records:
-    """Rows (1, x), outcomes (0 and 1 for the logit, numbers for least squares), and what is public about the columns."""
+    """Rows (1, x), outcomes (0 and 1 for the logit, numbers for least squares), and the facts of the columns."""
 
     x: np.ndarray
     y: np.ndarray

@@ -237,7 +237,7 @@ def test_a_change_stays_within_a_third_and_three_times():
 
 
 def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
-    """Through the columns about the mean of the guess, levels and all: rarity cuts the guess, never a precise release."""
+    """Through the columns about the mean of the guess, levels and all: rarity cuts the guess, not a precise release."""
     data = mixed()
     coef = np.array([-0.3, 1.0, -1.5, 0.5, -0.7])
     fit = data.fit(coef)
