@@ -130,7 +130,7 @@ class Joint:
         directions = reached * information  # of each combination, as coefficients
         squares = (self.basis @ directions) ** 2
         by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.doubt**2), squares)
-        by_column = np.where(vectors != 0, directions.T, 0.0) ** 4 @ self.own**2
+        by_column = _by_itself(vectors) ** 4 @ self.own**2
         return np.asarray(information / np.sqrt(by_entry + by_column))
 
     def nearest(self, j: int) -> int:
@@ -161,7 +161,7 @@ class Joint:
             return REFERENCE
         if known:
             return KNOWN
-        alone = vector / max(float(vector @ vector), np.finfo(float).tiny)
+        alone = _by_itself(vector)
         by_itself = self.basis @ alone
         noise = np.sqrt((by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2) + alone**4 @ self.own**2)
         apart = float(by_itself @ self.curvature @ by_itself) >= 2 * SIGNAL * noise
@@ -188,6 +188,12 @@ class Joint:
             above += np.maximum(moved, 0.0).sum(axis=1)
             below += np.maximum(-moved, 0.0).sum(axis=1)
         return below, above
+
+
+def _by_itself(vectors: Array) -> Array:
+    """The shortest way by which each combination becomes 1."""
+    squared = (vectors**2).sum(axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(squared, np.finfo(float).tiny))
 
 
 def allowed_for(doubt: Array) -> Array:
