@@ -277,12 +277,16 @@ def test_wide_bounds_of_a_number_and_of_the_outcome():
     x, y = table(8000)
     covered = []
     for seed in range(12):
-        result = dp.LinearRegression(
-            bounds=([-5000.0, -2.0, 0.0], [5000.0, 2.0, 1.0]),
-            outcome=(-4000.0, 6000.0),
-            budget=dp.ApproxDP(1.0, 1e-6),
-            insecure_seed=seed,
-        ).fit(x, y).result_
+        result = (
+            dp.LinearRegression(
+                bounds=([-5000.0, -2.0, 0.0], [5000.0, 2.0, 1.0]),
+                outcome=(-4000.0, 6000.0),
+                budget=dp.ApproxDP(1.0, 1e-6),
+                insecure_seed=seed,
+            )
+            .fit(x, y)
+            .result_
+        )
         low, high = result.conf_int()[2:].T
         assert not result.reported[1]
         assert "rests on records beyond about" in result.status[1]

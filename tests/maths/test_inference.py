@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpinfer.maths.inference import conclude, events, log_odds_sizes, outcome_sizes, posterior, two_classes
+from dpinfer.maths.inference import _relative, conclude, events, log_odds_sizes, outcome_sizes, posterior, two_classes
 from dpinfer.maths.moments import Columns
 from handmade import QUIET, Records, at_centre, columns_of, mixed, to_centre
 
@@ -238,10 +238,19 @@ def random_lines(seed):
     return data, level, rng
 
 
-def numbers(fit, doubt, directions):
-    """The number of events behind a relative doubt."""
-    length = np.linalg.norm(directions, axis=0)
-    return np.hypot(fit.last.score_noise * length, fit.last.scales.hessian * length**2) / doubt
+def counted(data):
+    """Directions c with c·(1, x) = 1 for the records of the reference and of each level, and 0 for the others."""
+    found = np.zeros((5, 4))
+    found[0, 0] = 1.0
+    found[2:, 0] = -1.0
+    found[[2, 3, 4], [1, 2, 3]] = 1.0
+    assert set(np.unique(data.x @ found)) == {0.0, 1.0}
+    return found
+
+
+def numbers(v, hessian, score):
+    """The lower estimates themselves: with noise of the score alone, their doubt is ‖v‖ over them."""
+    return np.linalg.norm(v, axis=0) / _relative(v, hessian, score, (0.0, 1.0))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -249,22 +258,24 @@ def test_events_are_a_lower_bound_at_any_line(seed):
     """Of the rarer outcomes of each level and of the reference: p >= p(1 - p), so no line can claim more."""
     data, level, rng = random_lines(seed)
     true = np.array([min(data.y[level == k].sum(), (1 - data.y[level == k]).sum()) for k in range(4)])
-    to_u = np.linalg.inv(data.matrix).T
-    at_level = to_u[:, 2:]
-    at_reference = to_u[:, 0] - at_level.sum(axis=1)
+    v = np.linalg.inv(data.matrix).T @ counted(data)
     largest = np.zeros(4)
     for scale in (0.0, 0.5, 1.0, 2.0, 5.0):
         for _ in range(8):
-            fit = data.fit(scale * rng.standard_normal(5))
-            found = events(fit)
-            assert not found.level[:2].any()
-            counts = numbers(fit, found.level[2:], at_level)
-            assert (counts <= true[1:] + 1e-6).all()
-            own = numbers(fit, found.reference[2:3], at_reference[:, None])
-            assert own[0] <= true[0] + 1e-6
-            assert np.allclose(found.reference[2:], found.reference[2])
-            largest = np.maximum(largest, np.append(own, counts))
+            last = data.fit(scale * rng.standard_normal(5)).last
+            found = numbers(v, last.hessian, last.score)
+            assert (found <= true + 1e-6).all()
+            largest = np.maximum(largest, found)
     assert (largest[true >= 20] > 0).all()  # a good line does find some
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_at_the_line_0_events_are_counted_exactly(seed):
+    data, level, _ = random_lines(seed)
+    true = np.array([min(data.y[level == k].sum(), (1 - data.y[level == k]).sum()) for k in range(4)])
+    moments = data.moments()
+    found = numbers(moments.back.T @ counted(data), moments.released / 2, np.linalg.solve(moments.back, moments.score))
+    assert found == pytest.approx(np.where(true >= 8, true, 0.0))
 
 
 def test_events_at_the_level_means_are_what_curvature_says():
@@ -272,10 +283,29 @@ def test_events_at_the_level_means_are_what_curvature_says():
     data, level, _ = random_lines(0)
     share = np.array([data.y[level == k].mean() for k in range(4)])
     logit = np.log(share / (1 - share))
-    fit = data.fit([logit[0], 0.0, *(logit[1:] - logit[0])])
-    counts = numbers(fit, events(fit).level[2:], np.linalg.inv(data.matrix).T[:, 2:])
-    wanted = np.array([(level == k).sum() * share[k] * (1 - share[k]) for k in (1, 2, 3)])
-    assert counts == pytest.approx(np.where(wanted >= 8, wanted, 0.0), rel=1e-6)
+    last = data.fit([logit[0], 0.0, *(logit[1:] - logit[0])]).last
+    found = numbers(np.linalg.inv(data.matrix).T @ counted(data), last.hessian, last.score)
+    wanted = np.array([(level == k).sum() * share[k] * (1 - share[k]) for k in range(4)])
+    assert found == pytest.approx(np.where(wanted >= 8, wanted, 0.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_surer_release_says_how_many_events_there_are(seed):
+    """Noise of both releases: doubt is never below that of the exact number, which the line 0 gives."""
+    data, level, rng = random_lines(seed)
+    true = np.array([min(data.y[level == k].sum(), (1 - data.y[level == k]).sum()) for k in range(4)])
+    fit = data.fit(rng.standard_normal(5), noise=0.3)
+    found = events(fit)
+    v = np.linalg.inv(data.matrix).T @ counted(data)
+    length = np.linalg.norm(v, axis=0)
+    at_zero = np.hypot(0.15 * length**2, 0.3 * length) / np.maximum(true, 8)
+    at_zero[true < 8] = np.inf
+    assert not found.level[:2].any()
+    assert not found.reference[:2].any()
+    assert (found.level[2:] <= at_zero[1:] * (1 + 1e-9)).all()
+    assert found.reference[2:] == pytest.approx(np.full(3, found.reference[2]))
+    assert np.isinf(found.level[2:][true[1:] < 8]).all()
+    assert np.isinf(found.reference[2]) == (true[0] < 8)
 
 
 def test_a_level_would_run_where_its_outcomes_are():
