@@ -36,10 +36,6 @@ _UNITS = {
     "residual": "Coefficients are in units of the outcome, as it stands on the left of the formula, by those of the "
     "columns.",
 }
-_INSTEAD = (
-    "What is known in the place of some of them stands indented under their rows in the table. Such a line answers "
-    "another question, as its name says: it is no estimate of the open coefficient."
-)
 _IN_ONE = {"estimate": _STEPS["estimate, step 2 of 2"]}
 
 
@@ -124,8 +120,8 @@ def _without_interval(result: FitResult, level: float) -> Section:
     rows = result.table(level)
     remedies = f"To get an interval: {'; '.join(text.REMEDIES)}."
     if any(text.is_open(row) for row in rows):
-        instead = [_INSTEAD] if result.instead else []
-        return Section("What is open", (text.MEANING, remedies, *instead), tuple(text.reasons(rows)))
+        said = "Why coefficients have no interval at this budget; what open means stands under the table."
+        return Section("What is open", (said, remedies), tuple(text.reasons(rows)))
     said = (
         "At this budget the data do not determine the coefficients below. They have no estimate and no finite "
         "interval, which says nothing about their size or sign."
