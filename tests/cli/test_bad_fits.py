@@ -83,7 +83,7 @@ BAD_SPECS = {
     "quantile": (GOOD + '[model]\nloss = "quantile"\nquantile = 50\n', "[model] quantile", "between 0 and 1"),
     "penalty": (GOOD + '[model]\npenalty = "small"\n', "[model] penalty", "0 or a number above"),
     "tiny penalty": (GOOD + "[model]\npenalty = 1e-15\n", "penalty of at least"),
-    "target type": (GOOD + "[model]\ntarget = 1\n", "[model] target", "unweighted"),
+    "target type": (GOOD + "[model]\ntarget = 1\n", "[model] target", '"asked" or "robust"'),
     "svm target": (GOOD + '[model]\nloss = "svm"\ntarget = "weighted"\n', "logistic regression only", "penalised"),
     "no budget": (other(**{"rho = 0.5": ""}), "[privacy]", "epsilon = 1.0"),
     "two budgets": (other(**{"rho = 0.5": "rho = 1\nepsilon = 1"}), "exactly one of epsilon, rho, none"),

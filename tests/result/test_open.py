@@ -1,4 +1,4 @@
-"""Open lines: every column of the formula is a row, what is known instead stands under it, and combinations are told."""
+"""Open lines: every column of the formula is a row, what is known instead stands under it, combinations are told."""
 
 import csv
 import dataclasses
@@ -207,8 +207,8 @@ def test_a_test_of_open_lines_is_made_where_every_row_is_told(nearer):
 def test_a_term_is_tested_as_far_as_it_is_reported(nearer):
     found = nearer.wald("health")
     assert (found.tested, found.left_out) == (("health[fair]",), ("health[poor]",))
+    bare = dataclasses.replace(nearer, names=("(Intercept)", "age", "left[a]", "right", *NAMES[4:6]), question=None)
     with pytest.raises(dp.InputError, match=r"none of left\[a\] has an interval"):
-        bare = dataclasses.replace(nearer, names=("(Intercept)", "age", "left[a]", "right", *NAMES[4:6]), question=None)
         bare.wald("left")
 
 
@@ -319,13 +319,13 @@ def test_what_is_saved_is_read_back_to_the_last_bit(squares):
     assert [row["name"] for row in reading["coefficients"]] == [*NAMES, "(Intercept at 0)"]
 
 
-@pytest.mark.parametrize(
-    ("squares", "kind"), [(False, "ordinary logistic regression"), (True, "ordinary least squares")]
-)
+@pytest.mark.parametrize(("squares", "kind"), [(False, "logistic regression"), (True, "least squares")])
 def test_the_estimand_is_the_regression_that_was_asked_for(squares, kind):
     model = opened(squares=squares).model
     said = model.estimand()
-    assert said.startswith(f"the coefficients of the {kind} that was asked for, with all columns of the formula")
+    assert said.startswith(
+        f"the coefficients of the ordinary {kind} that was asked for, with all columns of the formula"
+    )
     assert "an open coefficient is in the model like any other" in said
     assert ("band" in said) == squares
     assert ("log-odds" in said) == (not squares)

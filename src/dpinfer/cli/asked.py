@@ -8,9 +8,7 @@ import dpinfer as dp
 from dpinfer.cli.spec import Data, Spec
 from dpinfer.elsewhere import HERE
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.linear.plan import TARGETS as OF_SQUARES
 from dpinfer.fit.penalised.plan import default_plan
-from dpinfer.fit.weighted.plan import TARGETS
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import Budget
 
@@ -24,6 +22,10 @@ _KEYS = {
     "huber": ("penalty", "knee"),
     "quantile": ("penalty", "quantile", "bandwidth"),
 }
+
+_OF_BOTH = ("asked", "unweighted")
+_OF_SQUARES = ("mean", "robust")
+_OF_PENALTIES = ("penalised", "unpenalised")
 
 
 def budget_of(spec: Spec) -> Total | None:
@@ -86,11 +88,16 @@ def _check_keys(spec: Spec, loss: str, options: Mapping[str, Any]) -> None:
 
 
 def _check_target(spec: Spec, loss: str, target: str | None) -> None:
-    """Least squares and the other losses have different targets."""
-    if target is None or (target in OF_SQUARES) == (loss == "linear"):
+    """Least squares and the other losses have different targets; what else is wrong with one, the model says."""
+    if target is None or target in _OF_BOTH:
         return
-    others = ["logistic"] if target in TARGETS else [name for name in HERE if name != "linear"]
-    owners = ["linear"] if target in OF_SQUARES else others
+    if (target in _OF_SQUARES) == (loss == "linear"):
+        return
+    owners = ["linear"]
+    if target in _OF_PENALTIES:
+        owners = [name for name in HERE if name != "linear"]
+    elif target not in _OF_SQUARES:
+        owners = ["logistic"]
     raise _belongs(f'{spec.place("model", "target")} "{target}"', owners, loss)
 
 
