@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpinfer.errors import BudgetError, DpinferError, InputError, LedgerError, PrivacyError
 from dpinfer.fit.choose import infer
-from dpinfer.fit.linear.plan import LinearPlan
 from dpinfer.fit.penalised.plan import ObjectivePerturbation, OutputPerturbation, Plan
-from dpinfer.fit.weighted.plan import GeometryPlan
+from dpinfer.fit.stepped.plan import GeometryPlan, LinearPlan
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger

@@ -8,7 +8,9 @@ import dpinfer as dp
 from dpinfer.cli.spec import Data, Spec
 from dpinfer.elsewhere import HERE
 from dpinfer.errors import BudgetError, InputError
+from dpinfer.fit.choose import WITH_PENALTY
 from dpinfer.fit.penalised.plan import default_plan
+from dpinfer.fit.stepped.plan import ROBUST
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import Budget
 
@@ -22,10 +24,6 @@ _KEYS = {
     "huber": ("penalty", "knee"),
     "quantile": ("penalty", "quantile", "bandwidth"),
 }
-
-_OF_BOTH = ("asked", "unweighted")
-_OF_SQUARES = ("mean", "robust")
-_OF_PENALTIES = ("penalised", "unpenalised")
 
 
 def budget_of(spec: Spec) -> Total | None:
@@ -88,16 +86,14 @@ def _check_keys(spec: Spec, loss: str, options: Mapping[str, Any]) -> None:
 
 
 def _check_target(spec: Spec, loss: str, target: str | None) -> None:
-    """Least squares and the other losses have different targets; what else is wrong with one, the model says."""
-    if target is None or target in _OF_BOTH:
-        return
-    if (target in _OF_SQUARES) == (loss == "linear"):
-        return
-    owners = ["linear"]
-    if target in _OF_PENALTIES:
+    """Least squares alone has the robust target, and no penalty; what else is wrong with one, the model says."""
+    owners = [loss]
+    if target == ROBUST:
+        owners = ["linear"]
+    if target in WITH_PENALTY:
         owners = [name for name in HERE if name != "linear"]
-    elif target not in _OF_SQUARES:
-        owners = ["logistic"]
+    if loss in owners:
+        return
     raise _belongs(f'{spec.place("model", "target")} "{target}"', owners, loss)
 
 

@@ -23,10 +23,9 @@ from dpinfer.data.unit import AVERAGE, ROW, Unit, rows_of
 from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.linear.plan import LinearPlan
 from dpinfer.fit.penalised.plan import Plan
 from dpinfer.fit.recipe import Recipe, Subject, entry, fit
-from dpinfer.fit.weighted.plan import GeometryPlan
+from dpinfer.fit.stepped.plan import GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
 from dpinfer.neighbours import Neighbours

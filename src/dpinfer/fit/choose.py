@@ -8,15 +8,22 @@ import numpy.typing as npt
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.linear.plan import BALANCED, LinearPlan
-from dpinfer.fit.linear.plan import TARGETS as OF_SQUARES
-from dpinfer.fit.linear.plan import spendable as of_squares
-from dpinfer.fit.linear.run import Linear
 from dpinfer.fit.penalised.plan import Plan, default_plan
 from dpinfer.fit.penalised.run import Penalised
 from dpinfer.fit.recipe import Recipe, fit
-from dpinfer.fit.weighted.plan import TARGETS, WEIGHTED, GeometryPlan, spendable
-from dpinfer.fit.weighted.run import Weighted
+from dpinfer.fit.stepped.linear import LinearSteps
+from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.fit.stepped.plan import (
+    ASKED,
+    BALANCED,
+    EARLIER,
+    LINEAR_TARGETS,
+    LOGISTIC_TARGETS,
+    GeometryPlan,
+    LinearPlan,
+    spendable,
+    target_of,
+)
 from dpinfer.maths.check import check_loss
 from dpinfer.maths.losses import Logistic, Loss, kind
 from dpinfer.neighbours import Neighbours
@@ -26,6 +33,7 @@ from dpinfer.result.result import FitResult
 from dpinfer.result.statements import ADD_DELTA, WITHOUT_NOISE, unasked
 
 WITH_PENALTY = ("penalised", "unpenalised")
+_STEPPED = (*LOGISTIC_TARGETS, *EARLIER, "unweighted")  # the last one is refused with a sentence
 
 
 @dataclass(frozen=True)
@@ -58,14 +66,14 @@ def choose(design: Design, options: Options) -> Recipe:
         return _linear(design, options, options.loss.tail)
     check_loss(options.loss)
     target = _usual(design, options) if options.target is None else options.target
-    if isinstance(options.plan, GeometryPlan) or target in TARGETS:
-        return _weighted(design, options, target)
+    if isinstance(options.plan, GeometryPlan) or target in _STEPPED:
+        return _logistic(design, options, target)
     if target not in WITH_PENALTY:
         raise _no_target(target)
     if options.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
         raise InputError(
             f"the neighbours add-remove keep the number of records private, and the target {target!r} needs it: use "
-            "logistic regression with a delta or rho, target 'weighted', least squares, or the neighbours replace"
+            "logistic regression with a delta or rho, target 'asked', least squares, or the neighbours replace"
         )
     plan = _plan(options.budget, options.plan)
     return Penalised(design, options.loss, plan, target, options.penalty, _instead(design, options))
@@ -73,7 +81,7 @@ def choose(design: Design, options: Options) -> Recipe:
 
 def _no_target(target: object) -> InputError:
     """All targets there are, with the models that have them."""
-    free, penalised, squares = (" or ".join(map(repr, some)) for some in (TARGETS, WITH_PENALTY, OF_SQUARES))
+    free, penalised, squares = (" or ".join(map(repr, some)) for some in (LOGISTIC_TARGETS, WITH_PENALTY, LINEAR_TARGETS))
     return InputError(
         f"there is no target {target!r}: logistic regression has {free}, without a penalty, and {penalised}, as other "
         f"models with a penalty have; least squares has {squares}"
@@ -94,10 +102,10 @@ def _instead(design: Design, options: Options) -> str:
 def _usual(design: Design, options: Options) -> str:
     spendable_budget = isinstance(options.budget, ZCDP | ApproxDP) and options.plan is None
     free = options.penalty is None and design.intercept and len(design.names) > 1
-    return WEIGHTED if isinstance(options.loss, Logistic) and spendable_budget and free else "penalised"
+    return ASKED if isinstance(options.loss, Logistic) and spendable_budget and free else "penalised"
 
 
-def _linear(design: Design, options: Options, tail: str) -> Linear:
+def _linear(design: Design, options: Options, tail: str) -> LinearSteps:
     plan = options.plan
     if isinstance(plan, LinearPlan):
         _alone(plan, options)
@@ -106,15 +114,21 @@ def _linear(design: Design, options: Options, tail: str) -> Linear:
     elif plan is not None or options.budget is None:
         raise BudgetError("least squares takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a LinearPlan")
     else:
-        target = OF_SQUARES[0] if options.target is None else options.target
-        if target not in OF_SQUARES:
-            raise _no_target(target)
-        plan = LinearPlan(of_squares(options.budget), target, tail, _notion(design, options))
+        target = _linear_target(options.target)
+        plan = LinearPlan(spendable(options.budget), target, _notion(design, options), tail=tail)
     if options.penalty is not None:
         raise InputError("least squares has no penalty: leave it out")
     if not design.intercept:
         raise InputError("least squares needs an intercept: drop the -1 or 0 from the formula")
-    return Linear(design, plan)
+    return LinearSteps(design, plan)
+
+
+def _linear_target(target: str | None) -> str:
+    if target is None:
+        return ASKED
+    if target not in (*LINEAR_TARGETS, *EARLIER, "unweighted"):
+        raise _no_target(target)
+    return target_of(target, LINEAR_TARGETS)
 
 
 def _of_units(design: Design, options: Options) -> None:
@@ -142,11 +156,11 @@ def _alone(plan: GeometryPlan | LinearPlan, options: Options) -> None:
         raise InputError(f"a {name} has its neighbours: leave out neighbours=")
 
 
-def _weighted(design: Design, options: Options, target: str) -> Weighted:
+def _logistic(design: Design, options: Options, target: str) -> LogisticSteps:
     plan = options.plan
     if not isinstance(options.loss, Logistic):
         raise InputError(
-            "the targets 'weighted' and 'unweighted' are for logistic regression only: ask for 'penalised' or "
+            f"the target {target!r} is for logistic regression and least squares only: ask for 'penalised' or "
             "'unpenalised', with a budget or a Plan"
         )
     if isinstance(plan, GeometryPlan):
@@ -157,12 +171,13 @@ def _weighted(design: Design, options: Options, target: str) -> Weighted:
             "these out"
         )
     else:
-        plan = GeometryPlan(spendable(options.budget), target, _notion(design, options))
+        name = target_of(target, LOGISTIC_TARGETS)
+        plan = GeometryPlan(spendable(options.budget), name, _notion(design, options))
     if options.penalty is not None:
         raise InputError(f"the target {plan.target!r} has no penalty: leave it out")
     if not design.intercept:
         raise InputError(f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula")
-    return Weighted(design, plan)
+    return LogisticSteps(design, plan)
 
 
 def _plan(budget: Budget | None, plan: Any) -> Plan:

@@ -86,3 +86,84 @@ class Family:
 IDENTITY = Family("identity", _same, np.ones_like, _unbounded, exact=True, low=-1.0, high=1.0)
 LOGIT = Family("logit", _mean, _slope, _rarer, exact=False, low=0.0, high=1.0)
 FAMILIES = {family.name: family for family in (IDENTITY, LOGIT)}
+
+
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """Rows of a block at a line: v, r and w as a `Block`, with the predictor and sqrt(h') of each row."""
+
+    block: Block
+    predictor: Array
+    root: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A released line and its geometry, for rows (1, x~).
+
+    Columns are clipped to [``low``, ``high``] first, -1 and 1 where nothing is clipped.
+    """
+
+    family: Family
+    matrix: Array
+    coef: Array
+    most: float
+    low: Array
+    high: Array
+
+    def _clipped(self, rows: Array) -> Array:
+        """Rows with some columns clipped, element by element; a zero row stays one."""
+        places = np.flatnonzero((self.low > -1.0) | (self.high < 1.0))
+        if not len(places):
+            return rows
+        first = rows[:, :1]
+        found = rows.copy()
+        found[:, places] = np.clip(rows[:, places], first * self.low[places], first * self.high[places])
+        return found
+
+    def linked(self, block: Block, norm2: float, neighbours: Neighbours) -> Linked:
+        """The rows of a block at the line; its own rows are (1, x~)/sqrt ``norm2``.
+
+        Guarantee [linked_rows]: w‖v‖² <= 1 in real numbers whatever line, matrix and clip are; a zero row stays one;
+        and the numbers of a row depend on that row alone, where its place may differ between neighbours.
+        """
+        whole = np.vstack([self.matrix, self.coef]) * np.sqrt(norm2)
+        if not np.abs(whole).max(initial=0.0) < LARGEST:
+            raise PrivacyError("a released line is too large for floats: nothing can be released around it")
+        rows = self._clipped(block.rows)
+        # a matrix product rounds a row by its place in the block: see `Block.mapped`
+        placed = neighbours.in_place and block.fixed
+        mapped = rows @ whole.T if placed else np.einsum("ij,kj->ik", rows, whole)
+        predictor = mapped[:, -1] if self.family.exact else np.clip(mapped[:, -1], -_FARTHEST, _FARTHEST)
+        root = np.sqrt(self.family.slope(predictor))
+        weights = self.family.weights(mapped[:, :-1], predictor, self.most)
+        residual = (self.family.outcome(block.labels) - self.family.mean(predictor)) / root
+        v = mapped[:, :-1] * root[:, None]
+        seen = Block(v, residual, block.shares * weights, block.shares, block.starts, block.fixed)
+        return Linked(seen, predictor, root)
+
+
+def step_sums(stack: Stack, dim: int, clip: float, *, robust: bool = False) -> BoundedSum:
+    """Score, curvature and score covariance of rows at a line (`Line.linked`), influences clipped: `clipped_sums`."""
+    return clipped_sums(np.zeros(dim), clip, stack, robust=robust)
+
+
+def rest_sum(line: Line, step: Array, clip: float, norm2: float, neighbours: Neighbours) -> BoundedSum:
+    """R of a released step of the coefficients in v, over the clip; what a record adds is pulled into it.
+
+    Guarantee [rest_sensitivity]: a record adds a vector of norm at most 1, so between neighbours the sum moves by at
+    most 2 (replace) or 1 (add-remove); a unit adds a mean of such vectors.
+    """
+    if not (np.abs(step).max(initial=0.0) < LARGEST and 1 / LARGEST < clip < LARGEST):
+        raise PrivacyError("a released step or clip is too large for floats: nothing can be released around it")
+
+    def of_block(block: Block) -> Array:
+        at = line.linked(block, norm2, neighbours)
+        rows = at.block.rows
+        z = np.clip(np.einsum("ij,j->i", rows, step) / at.root, -2 * _FARTHEST, 2 * _FARTHEST)
+        moved = line.family.left(at.predictor, z) / at.root
+        influence = at.block.weights / at.block.shares * np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        most = clip * shrunk(rows.shape[1]) / np.maximum(influence, _TINY)
+        return np.asarray((at.block.weights * np.clip(moved, -most, most) / clip) @ rows)
+
+    return BoundedSum(of_block, neighbours.pick(2.0, 1.0))

@@ -18,15 +18,11 @@ import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
 
-CURVATURE = 0.15
-"""A public guess of the mean curvature p(1 - p)."""
-AFFORDED = 5.0
-"""Information over its noise that a number keeps as rows beyond its released range are let in."""
-WITHIN = 1.5
-"""Times the released range of a number whose tail cannot be let in: what its rows may use of the radius."""
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
-_AT_BOUNDS = 0.5  # of the largest variance, from which a column in [-1, 1] is taken for a yes and no
+_AFFORDED = 5.0  # times its noise: the information on a number that must be left when all its records are let in
+_NEAR = 2.5  # times its released range: public bounds within which a number has no tail to speak of
+_BEYOND = 1.5  # times its released range: how far a number is let in at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +36,9 @@ class Columns:
     dummy: npt.NDArray[np.bool_]
     group: npt.NDArray[np.intp]
     far: Array | None = None
-    pulled: bool = False
 
     def __len__(self) -> int:
         return len(self.dummy)
-
-    def take(self, kept: Indices) -> "Columns":
-        """Some of the columns."""
-        return Columns(self.dummy[kept], self.group[kept], None if self.far is None else self.far[kept], self.pulled)
 
     @property
     def norm2(self) -> float:
@@ -76,78 +67,109 @@ def raised(matrix: Array, floor: float) -> Array:
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def radius_factor(d: int, n: float, noise: tuple[float, float], least: float) -> float:
-    """κ: small where the noise of the curvature or that of the gradient is large against n.
+@dataclass(frozen=True)
+class Radius:
+    """κ between public limits: the larger the better the curvature is known, as down-weighted rows cost bias.
 
-    Between 1 or 2 and 8 or so: down to ``least`` (at most 2) where noise dominates, for down-weighted rows cost less
-    there than the noise they save; never below 20/d.
+    ``factor`` is that of n over the noise of a curvature in d columns; ``least`` and ``most`` are for many columns, and
+    for few the radius is at least ``few``/d.
     """
-    matrix = CURVATURE * n / (4 * d * noise[0] * np.sqrt(2 * d))
-    vector = CURVATURE * n / (4 * d * noise[1] ** 2)
-    lowest = max(float(np.clip(vector, least, 2.0)), 20 / d)
-    return float(np.clip(0.3 * min(matrix, vector), lowest, max(8, 20 / d)))
+
+    factor: float
+    least: float
+    most: float
+    few: float
+
+    def of(self, d: int, n: float, noise: float, least: float | None = None) -> float:
+        """κ of d columns and n records, where the curvature has noise of this scale."""
+        known = self.factor * n / (4 * d * noise * np.sqrt(2 * d))
+        lowest = self.least if least is None else least
+        return float(np.clip(known, max(lowest, self.few / d), max(self.most, self.few / d)))
+
+
+LOGISTIC_RADIUS = Radius(0.8, 2.0, 16.0, 20.0)
+SQUARES_RADIUS = Radius(0.4, 2.0, 8.0, 30.0)
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviation of the noise in each release, and the ridge λ.
+    """Standard deviation of the noise in each release, and the radius factor of its geometry.
 
-    ``crude`` is for rows in the unit ball, the others for rows in the geometry of their release.
+    ``crude`` is for rows in the unit ball, the others for rows in the geometry of their release; ``gradient`` and
+    ``score_cov`` are for a clip of 1.
     """
 
     crude: float
     moments: float
-    ridge: float
     gradient: float
     hessian: float
     score_cov: float
+    radius: Radius
 
-    def kappa(self, d: int, n: float, least: float = 1.0) -> float:
+    def kappa(self, d: int, n: float) -> float:
         """The radius factor of a geometry of d columns."""
-        return radius_factor(d, n, (self.hessian, self.gradient), least)
+        return self.radius.of(d, n, self.hessian)
 
 
-@dataclass(frozen=True)
-class SquaresScales(Scales):
-    """Of least squares: ``gradient`` and ``score_cov`` are for a clip of 1."""
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """How far from its mean a row may be in each column before it counts less for that alone.
 
-    def kappa(self, d: int, n: float, least: float = 1.0) -> float:  # noqa: ARG002
-        """The radius factor: smaller than in a logistic fit, as the influence of rare rows raises the clip for all."""
-        matrix = 0.2 * n / (4 * d * self.hessian * np.sqrt(2 * d))
-        return float(np.clip(2 * matrix, max(2, 30 / d), max(8, 30 / d)))
-
-
-def reaches(moments: Array, columns: Columns, n: float, clear: float) -> Array:
-    """How far from its mean a row may be in a column before it counts less for that alone.
-
-    Beyond the released range of a number there may be records.  All that the public bounds allow are let in if the
-    information on the column stays 5 times its noise; else those for which it stays 20 times; ``clear`` is that of a unit of variance over the noise
-    of a unit.
+    ``tail`` marks the numbers with records, possibly, that are beyond; ``long`` those that are let in at a price.
     """
-    M = moments / n
-    m, low = M[0], np.where(columns.dummy, 0.0, -1.0)
-    centre = np.clip(m, low, 1.0)
+
+    distance: Array
+    tail: npt.NDArray[np.bool_]
+    long: npt.NDArray[np.bool_]
+
+
+def box_reach(moments: Array, columns: Columns) -> Array:
+    """The largest distance from the mean in the box: 0 and 1 for dummies, -1 to 1 for numbers; 0 for the intercept."""
+    low = np.where(columns.dummy, 0.0, -1.0)
+    centre = np.clip(moments[0] / moments[0, 0], low, 1.0)
     reach = np.maximum(1.0 - centre, centre - low)
-    if columns.far is not None:
-        far = np.maximum(reach, columns.far + np.abs(centre))
-        let_in = np.sqrt(clear * np.maximum(np.diag(M) - m**2, 0.0) / AFFORDED)
-        reach = np.where(columns.dummy, reach, np.where(let_in >= far, far, reach if columns.pulled else np.minimum(far, np.maximum(let_in / 2, WITHIN * reach))))
     reach[0] = 0.0
     return np.asarray(reach)
 
 
-def preconditioner(moments: Array, columns: Columns, n: float, kappa: float, clear: float = 0.0) -> Array:
+def reaches(moments: Array, columns: Columns, clear: float, *, clipped: bool) -> Reach:
+    """What a geometry lets in of numbers that public bounds let go beyond their released range.
+
+    All of it, if that is hardly more than the range, or if the information on the column stays 5 times its noise;
+    ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing where the fit clips such a number to
+    its range, and otherwise as far as its information stays 20 times its noise, a little at least.
+    """
+    box = box_reach(moments, columns)
+    if columns.far is None:
+        none = np.zeros(len(columns), dtype=bool)
+        return Reach(box, none, none)
+    mean = moments[0] / moments[0, 0]
+    variance = np.maximum(np.diag(moments) / moments[0, 0] - mean**2, 0.0)
+    whole = np.maximum(box, columns.far + np.abs(np.clip(mean, -1.0, 1.0)))
+    affordable = np.sqrt(clear * variance / _AFFORDED)
+    number = ~columns.dummy
+    number[0] = False
+    long = number & (columns.far > _NEAR)
+    tail = long & (affordable < whole)
+    less = box if clipped else np.minimum(whole, np.maximum(affordable / 2, _BEYOND * box))
+    distance = np.where(number, np.where(tail, less, whole), box)
+    return Reach(distance, tail, long & ~tail)
+
+
+def preconditioner(moments: Array, columns: Columns, n: float, kappa: float, reach: Array | None = None) -> Array:
     """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 
     γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is scaled down as a
     column, and its rows keep their weight.
     """
-    M, R2 = moments / n, kappa * len(moments)
-    reach = reaches(moments, columns, n, clear)
-    gamma = np.maximum(0.0, reach**2 / R2 - np.maximum(np.diag(M) - M[0] ** 2, 0.0))
+    mean = moments[0] / n
+    radius2 = kappa * len(moments)
+    distance = box_reach(moments, columns) if reach is None else reach
+    variance = np.maximum(np.diag(moments) / n - mean**2, 0.0)
+    gamma = np.maximum(0.0, distance**2 / radius2 - variance)
     gamma[0] = 0.0
-    values, vectors = np.linalg.eigh(raised(M, SMALLEST) + np.diag(gamma))
-    return np.asarray((vectors / np.sqrt(np.maximum(values, SMALLEST))) @ vectors.T / np.sqrt(R2))
+    values, vectors = np.linalg.eigh(raised(moments / n, SMALLEST) + np.diag(gamma))
+    return np.asarray((vectors / np.sqrt(np.maximum(values, SMALLEST))) @ vectors.T / np.sqrt(radius2))
 
 
 def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Array, float]:
@@ -176,18 +198,6 @@ def deviations(moments: Array) -> Array:
     spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, 1e-4))
     spread[0] = 1.0
     return np.asarray(spread)
-
-
-def two_values(moments: Array, columns: Columns) -> Array:
-    """The two values of each column, NaN if it has more: dummies, and numbers that are mostly at their bounds.
-
-    A column in [-1, 1] with mean m has a variance of 1 - m² if it only takes the values -1 and 1, else less.
-    """
-    m = moments[0] / moments[0, 0]
-    both = np.diag(moments) / moments[0, 0] - m**2 > _AT_BOUNDS * (1 - m**2)
-    low = np.where(columns.dummy, 0.0, np.where(both, -1.0, np.nan))
-    low[0] = np.nan
-    return np.column_stack([low, np.where(np.isnan(low), np.nan, 1.0)])
 
 
 def centre_of(moments: Array, columns: Columns) -> Array:

@@ -1,0 +1,272 @@
+"""The law of the curvature H given all releases.  Post-processing only.
+
+The release shows H with noise that is the same in every direction of u.  The moments tell what it should look like: a
+guess S, which is off by a part of itself.  Where the release is precise it is believed, elsewhere the guess.
+
+| symbol | meaning                                                               | name in code      |
+| ------ | --------------------------------------------------------------------- | ----------------- |
+| Ĥ, h   | H as it was released, and the scale of its noise, in u                | `released`        |
+| M̂      | the second moments as they were released                              | `Moments`         |
+| S      | a guess of H about its own mean, in (1, x)                            | `Guess.matrix`    |
+| P      | what H is off S: F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
+| Q      | eigenvectors of P in u                                                | `basis`           |
+
+Noise of Ĥ is independent by entry in any orthogonal basis, and so is F N Fᵀ in Q.  So the law of H given Ĥ is exact and
+entry by entry there.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.joint import doubled
+from dpinfer.maths.moments import Columns
+from dpinfer.maths.posterior import Moments
+from dpinfer.maths.stepping import normal_nodes
+
+_SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
+_CORRELATION = 0.6  # the largest deviation of a correlation, a priori
+_LOST = 0.015  # of the records: what weights take away in least squares, and how sure that is
+_LEAST = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
+_LEVELS = 0.99  # the largest sum of the frequencies of a factor's levels
+_SMALLEST = 1e-4  # of an eigenvalue of a correlation matrix
+_BOWED = 0.5  # of what a Gaussian design says of the curvature along the predictor: in the guess
+_MOST = 0.85  # of a variance: the most that such weights take away
+_CURVE = 0.1  # of what they take away: how unsure it is
+_PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
+_CHANGE = 1 / 3, 3.0  # what the curvature becomes along a step, in any direction, at least and at most
+_CURVED, _WEIGHTED = 0.5, 0.05  # by which the curvature of a column is off that of all records: logistic, least squares
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A noisy second moment of (1, x) about its own mean: its first entry, variances, entries and their deviations.
+
+    ``loose`` is the deviation of the first entry, ``unsure`` those of the sums of the columns.
+    """
+
+    first: float
+    loose: float
+    mean: Array
+    unsure: Array
+    variance: Array
+    raw: Array
+    noise: Array
+
+
+def seen(released: Array, back: Array, columns: Columns, noise: float, n: float | None = None) -> Seen:
+    """backᵀ released back about its mean; ``noise`` is the scale of the symmetric noise of ``released``.
+
+    A dummy's entries beside the intercept and on the diagonal are the same number, and are averaged.  Where records
+    count 1 each but for their weights, they add up to little less than their number ``n``.
+    """
+    H = back.T @ released @ back
+    length = back.T @ back
+    loose = noise * float(length[0, 0])
+    first = max(float(H[0, 0]), loose)
+    if n is not None:
+        sure = loose**-2 + (_LOST * n) ** -2
+        first = (first * loose**-2 + (1 - _LOST) * n * (_LOST * n) ** -2) / sure
+        loose = sure**-0.5
+    beside = noise**2 / 2 * (length[0, 0] * np.diag(length) + length[0] ** 2)
+    own = (noise * np.diag(length)) ** 2
+    both = 1 / (1 / beside + 1 / own)
+    total = np.where(columns.dummy, (H[0] / beside + np.diag(H) / own) * both, H[0])
+    unsure = np.sqrt(np.where(columns.dummy, both, beside))
+    least = np.where(columns.dummy, _LEAST * unsure / first, -1.0)
+    mean = within_factors(np.clip(total / first, least, np.where(columns.dummy, _LEVELS, 1.0)), columns)
+    mean[0] = 0.0
+    centred = back - np.outer(back[:, 0], mean)
+    squares = centred.T @ centred
+    deviation = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
+    raw = centred.T @ released @ centred
+    of_number = np.maximum(np.diag(raw), _LEAST * np.diag(deviation))
+    variance = np.where(columns.dummy, first * mean * (1 - mean), of_number)
+    variance[0] = first
+    return Seen(first, loose, mean, unsure, variance, raw, deviation)
+
+
+def within_factors(mean: Array, columns: Columns) -> Array:
+    """Frequencies of levels that leave some for their reference."""
+    mean = mean.copy()
+    for group in np.unique(columns.group[columns.dummy]):
+        levels = columns.dummy & (columns.group == group)
+        mean[levels] *= min(1.0, _LEVELS / mean[levels].sum())
+    return mean
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """S about ``mean``, and what it is unsure of.
+
+    ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone; ``rare`` is the share of
+    the rarer value of a column, ``curve`` what weights p(1 - p) take away along the predictor.
+    """
+
+    mean: Array
+    matrix: Array
+    doubt: Array
+    count: Array
+    rare: Array
+    curve: Array
+
+
+def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array | None) -> Guess:
+    """Correlations of the moments; means and variances of H as far as they are known, else those of the moments.
+
+    A level's mean curvature is that of all records but for a factor.  The mean of a column in a rare level is not very
+    far from its mean in all, so that a very rare level is next to uncorrelated with anything.  ``line`` has the
+    coefficients of a logistic fit, whose weights p(1 - p) take away of the covariance along the predictor.
+    """
+    factor = _WEIGHTED if line is None else _CURVED
+    mean0 = moments[0] / moments[0, 0]
+    plain = moments / moments[0, 0] - np.outer(mean0, mean0)
+    variance0 = np.maximum(np.diag(plain), 1e-9)
+    bend, along = (0.0, np.zeros(len(mean0))) if line is None else _bent(plain, line)
+    bowed = plain + _BOWED * bend * np.outer(along, along)
+    variance1 = np.maximum(np.diag(bowed), 1e-9)
+    correlation = bowed / np.sqrt(np.outer(variance1, variance1))
+
+    frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, _LEVELS), mean0)
+    off = factor * np.where(columns.dummy, frequency, np.sqrt(variance0))
+    mean, known = _averaged(H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first))
+    mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, _LEVELS, 1.0))
+    mean = within_factors(mean, columns)
+    unsure = np.hypot(factor * variance0, np.diag(M.noise) / M.first)
+    variance, sure = _averaged(np.diag(H.raw) / H.first, np.diag(H.noise) / H.first, variance0, unsure)
+    variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
+    doubt = H.first * np.where(columns.dummy, known, sure)
+    mean[0] = 0.0
+    variance[0] = 1.0
+    doubt[0] = H.loose
+
+    rare = np.where(columns.dummy, np.minimum(mean, 1 - mean), 0.25)
+    believed = np.minimum(_CORRELATION, _SHIFT * np.sqrt(np.minimum.outer(rare, rare))) ** 2
+    correlation *= believed / (believed + (M.noise / np.sqrt(np.outer(M.variance, M.variance))) ** 2)
+    size = np.sqrt(np.outer(variance, variance))
+    correlation[0] = correlation[:, 0] = 0.0
+    exclusive = columns.group[:, None] == columns.group
+    correlation[exclusive] = (-np.outer(mean, mean) / size)[exclusive]
+    np.fill_diagonal(correlation, 1.0)
+    values, vectors = np.linalg.eigh(correlation)
+    correlation = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
+
+    scale = np.sqrt(variance / variance1)
+    scale[0] = 0.0
+    curve = np.sqrt(abs(bend) * H.first) * along * scale
+    count = np.where(columns.dummy, H.unsure, doubt)
+    return Guess(mean, H.first * correlation * size, doubt, count, rare, curve)
+
+
+def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[Array, Array]:
+    """Two measurements averaged by their precision, and the deviation that is left."""
+    sure = noise**-2.0 + unsure**-2.0
+    return (value * noise**-2.0 + other * unsure**-2.0) / sure, sure**-0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """H given the releases, in the basis Q: ``matrix`` is its mean there, ``left`` the deviations of its entries.
+
+    Of each column, ``cut`` is how much its rarity takes from what is unsure of it but for its own variance.
+    """
+
+    basis: Array
+    matrix: Array
+    left: Array
+    cut: Array
+
+    def moved(self, second: Array) -> Array:
+        """The covariance of (H - mean) δ, for the second moment of δ: both in the basis."""
+        variance = self.left**2
+        found = variance * second
+        np.fill_diagonal(found, variance @ np.diag(second))
+        return np.asarray(found)
+
+
+def curvature(released: Array, noise: float, S: Guess, back: Array, moments: Moments, columns: Columns) -> Curvature:
+    """H from its release and from a guess that is off by a part of itself, the one that the release shows.
+
+    P = αS + the noise of the moments, as a Wishart matrix is off its mean; for rare levels at most what their rarity
+    allows.  ``back`` maps coefficients of columns about the mean of S to u.
+    """
+    forward = np.linalg.inv(back)
+    about = np.eye(len(released))
+    about[:, 0] -= S.mean
+    about[0, 0] = 1.0
+    inner = about @ moments.back
+    of_moments = inner @ inner.T * (moments.noise * S.matrix[0, 0] / moments.n)
+    base = forward.T @ S.matrix @ forward
+
+    def judged(part: float) -> tuple[float, Array, Array, Array]:
+        """The likelihood of the release, eigenvalues and eigenvectors of P in u, and what rarity cuts."""
+        P = part * S.matrix + of_moments + _CURVE * np.outer(S.curve, S.curve)
+        ratio = np.diag(P) / np.diag(S.matrix)
+        allowed = np.where(columns.dummy, _SHIFT**2 * S.rare / float(np.median(ratio[1:])), np.inf)
+        cut = np.sqrt(np.minimum(1.0, allowed / ratio))
+        P = forward.T @ (P * np.outer(cut, cut)) @ forward
+        values, vectors = np.linalg.eigh((P + P.T) / 2)
+        values = np.maximum(values, 1e-9 * values[-1])
+        gap = vectors.T @ (released - base) @ vectors
+        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors, cut
+
+    _, values, Q, cut = max((judged(float(part)) for part in _PARTS), key=lambda found: found[0])
+    prior = np.outer(values, values)
+    part = prior / (prior + noise**2)
+    left = noise * np.sqrt(part / 2)
+    np.fill_diagonal(left, np.sqrt(2) * np.diag(left))
+    matrix = Q.T @ base @ Q + part * (Q.T @ (released - base) @ Q)
+    lowest, vectors = np.linalg.eigh(matrix)
+    squares = vectors**2
+    floor = _LEAST * np.sqrt(np.einsum("kj,kl,lj->j", squares, doubled(left**2), squares))
+    matrix = (vectors * np.maximum(lowest, floor)) @ vectors.T
+    return Curvature(Q, matrix, left, 1 - cut**2)
+
+
+def _likelihood(gap: Array, variance: Array) -> float:
+    rows, others = np.triu_indices(len(gap))
+    twice = np.where(rows == others, 1.0, 2.0)
+    v = variance[rows, others]
+    return float((-np.log(v) - twice * gap[rows, others] ** 2 / v).sum())
+
+
+def _derivatives(covariance: Array, line: Array) -> tuple[Array, Array, float]:
+    """Means of the first three derivatives of σ over a normal predictor, Cov θ, and the predictor's variance."""
+    along = covariance @ np.concatenate([[0.0], line[1:]])
+    variance = max(float(line[1:] @ along[1:]), 0.0)
+    nodes, weights = normal_nodes()
+    p = expit(line[0] + np.sqrt(variance) * nodes)
+    q = p * (1 - p)
+    return np.array([weights @ q, weights @ (q * (1 - 2 * p)), weights @ (q * (1 - 6 * q))]), along, variance
+
+
+def _bent(covariance: Array, line: Array) -> tuple[float, Array]:
+    """ρ and Cov θ: weights p(1 - p) make Cov + ρ (Cov θ)(Cov θ)ᵀ of a covariance, times a number, if all is Gaussian."""
+    (first, second, third), along, variance = _derivatives(covariance, line)
+    return max(third / first - (second / first) ** 2, -_MOST / max(variance, 1e-9)), along
+
+
+def bend(moments: Array, first: float, line: Array, step: Array) -> Array:
+    """By how much H changes from the line to line + step where x is near Gaussian, in coefficients at the centre."""
+    mean = moments[0] / moments[0, 0]
+    covariance = moments / moments[0, 0] - np.outer(mean, mean)
+
+    def at(coef: Array) -> Array:
+        (a, b, c), along, _ = _derivatives(covariance, coef)
+        found = a * covariance + c * np.outer(along, along)
+        found[0] = found[:, 0] = b * along
+        found[0, 0] = a
+        return np.asarray(found)
+
+    before = at(line)
+    return np.asarray((at(line + step) - before) * first / before[0, 0])
+
+
+def within(matrix: Array, base: Array) -> Array:
+    """No direction becomes less than a third or more than three times what it is in ``base``."""
+    root = np.linalg.cholesky(base)
+    inner = np.linalg.solve(root, np.linalg.solve(root, matrix).T)
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    return np.asarray(root @ (vectors * np.clip(values, *_CHANGE)) @ vectors.T @ root.T)

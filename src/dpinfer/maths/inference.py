@@ -1,0 +1,408 @@
+"""From the releases of a stepped fit to what is known of all coefficients: one posterior, and no column leaves.
+
+Post-processing of released values only.  With t the released line, a the step that was taken and δ the way from there
+to the coefficients asked for,
+
+    H' δ = g - R - H a + ξ,     ξ ~ N(0, W),
+
+where H is the curvature at the line and H' the one half way along δ.  H is known by its law (`maths/curvature.py`), so
+the error of the right side is W plus what is unsure of H times the whole way a + δ: the equation holds however weak a
+column is.  Where the records are silent a plausible size S stands in: coefficients are N(t + a, S²) a priori.
+
+| symbol | meaning                                                                | name in code    |
+| ------ | ---------------------------------------------------------------------- | --------------- |
+| u      | coordinates of the geometry, t = E θ, θ the coefficients at the centre | `back` is E     |
+| H, V   | released curvature and score covariance at the line, in u              |                 |
+| g, R   | released score at the line, and what the step a leaves                 |                 |
+| W      | V + σ² I                                                               |                 |
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.curvature import Curvature, Guess, bend, curvature, guess, seen, within
+from dpinfer.maths.joint import REFERENCE, SURE_EVENTS, Answers, Joint
+from dpinfer.maths.moments import Columns, Scales, deviations, raised, shrink
+from dpinfer.maths.posterior import LEAST_EVENTS, SURE, Moments
+
+LEVEL = 2.5
+"""S of a level, and of two deviations of a number, in log-odds."""
+LEAST_RECORDS = 15.0
+"""The fewest records of a level whose mean is near normal, in least squares."""
+_SAMPLED = 0.3  # of the variance of δ that the records decide: what of it counts beside the step, which has it too
+_ROUNDS = 8  # of the second moment of δ, which decides how much the noise of H matters
+_LOOSE = 1e-2  # S over the deviation of the intercept a priori: it is as good as free
+_FREE = 1e-12  # of its information: what is left at least without a coefficient's own S
+_LEAST_SIZE = 0.2  # of S: what effects are believed to have at least, however small those are that are known
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The last releases of a fit, in u: the line, the step from it, the score there, what the step leaves, H and V.
+
+    ``score_noise`` and ``rest_noise`` are the scales of the noise of score and rest; those of the matrices stand in
+    ``scales``.  ``exact`` says that the risk is quadratic.
+    """
+
+    line: Array
+    step: Array
+    score: Array
+    rest: Array
+    hessian: Array
+    score_cov: Array
+    score_noise: float
+    rest_noise: float
+    scales: Scales
+    exact: bool
+
+    @property
+    def noise(self) -> float:
+        """The scale of the noise of score and rest together."""
+        return float(np.hypot(self.score_noise, self.rest_noise))
+
+    @property
+    def identified(self) -> bool:
+        """Whether H as a whole is more than noise."""
+        return bool(np.trace(self.hessian) > SURE * self.scales.hessian * np.sqrt(len(self.line)))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A step with what is known of the columns: ``back`` is E, ``spread`` their deviations, ``sizes`` their S.
+
+    ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as they are; ``allowed``
+    is what a coefficient may be off beside.
+    """
+
+    last: Step
+    moments: Moments
+    columns: Columns
+    centre: Array
+    back: Array
+    spread: Array
+    sizes: Array
+    tail: npt.NDArray[np.bool_]
+    allowed: Array
+
+    @classmethod
+    def of(cls, last: Step, matrix: Array, moments: Moments, columns: Columns, centre: Array) -> "Fitted":
+        """The fit in the geometry of a matrix; the sizes are those of log-odds, and no number has a tail."""
+        d = len(centre)
+        to_centre = np.eye(d)
+        to_centre[0] = centre
+        back = np.linalg.inv(to_centre @ matrix.T)
+        spread = deviations(moments.of(np.arange(d)))
+        sizes = log_odds_sizes(spread, columns.dummy)
+        return cls(last, moments, columns, centre, back, spread, sizes, np.zeros(d, dtype=bool), np.zeros(d))
+
+    @property
+    def score_cov(self) -> Array:
+        """V without its noise: near a multiple of H, which it is where the model is right."""
+        last = self.last
+        size = float(np.trace(last.score_cov))
+        if last.exact:
+            size = max(size, last.scales.score_cov * float(np.sqrt(len(self.centre))))
+        ratio = size / float(np.trace(last.hessian)) if size > 0 else 1.0
+        return raised(shrink(last.score_cov, ratio * last.hessian, last.scales.score_cov, 0.0)[0], 0.0)
+
+
+def log_odds_sizes(spread: Array, dummy: npt.NDArray[np.bool_]) -> Array:
+    """S of a logistic fit: 2.5 for a level and for two deviations of a number; 2.5 for the intercept."""
+    return np.where(dummy | (np.arange(len(dummy)) == 0), LEVEL, LEVEL / 2 / spread)
+
+
+def outcome_sizes(spread: Array, dummy: npt.NDArray[np.bool_], outcome: float) -> Array:
+    """S of least squares: two deviations of the outcome for a level, one for a deviation of a number."""
+    return outcome * np.where(dummy | (np.arange(len(dummy)) == 0), 2.0, 1.0 / spread)
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Of each level and of the reference of its factor: the noise in its number of rarer outcomes over that number.
+
+    Infinite where the number is below 8, 0 for what is no level.  ``toward`` is the side, 1 or -1, to which the
+    predictor of these records would run if there were fewer.
+    """
+
+    level: Array
+    level_toward: Array
+    reference: Array
+    reference_toward: Array
+
+
+def no_events(d: int) -> Events:
+    """Of least squares, which has no outcomes that could be rare."""
+    none = np.zeros(d)
+    return Events(none, none, none, none)
+
+
+def events(fit: Fitted) -> Events:
+    """Lower estimates of the number of rarer outcomes among the records of each level, and of its reference.
+
+    With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either outcome has at least vᵀHv
+    less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise
+    hypot(σ‖v‖, h‖v‖²).  It holds at any line.
+    """
+    last = fit.last
+    columns = fit.columns
+    uncentred = fit.back.copy()
+    uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])  # v·u = x_j, not x_j less its centre
+    together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
+    at_level = np.where(columns.dummy, uncentred, 0.0)
+    at_reference = np.where(columns.dummy, fit.back[:, [0]] - at_level @ together, 0.0)
+    coef = np.linalg.solve(fit.back, last.line + last.step)
+    base = coef[0] - together @ (fit.centre * coef)
+    level, reference = (_doubt(fit, v) for v in (at_level, at_reference))
+    return Events(
+        np.where(columns.dummy, level, 0.0),
+        np.sign(base + coef),
+        np.where(columns.dummy, reference, 0.0),
+        np.sign(base),
+    )
+
+
+def _doubt(fit: Fitted, directions: Array) -> Array:
+    """Relative noise of the number of rarer outcomes in each direction."""
+    last = fit.last
+    length = np.linalg.norm(directions, axis=0)
+    number = np.einsum("ij,ik,kj->j", directions, last.hessian, directions) - np.abs(last.score @ directions)
+    noise = np.hypot(last.score_noise * length, last.scales.hessian * length**2)
+    return np.where(number >= LEAST_EVENTS, noise / np.maximum(number, LEAST_EVENTS), np.inf)
+
+
+def two_classes(fit: Fitted) -> bool:
+    """Whether both outcomes are surely there: the number of rarer ones by the same estimate, for all records."""
+    last = fit.last
+    level = fit.back[:, 0]
+    length = float(np.linalg.norm(level))
+    number = float(level @ last.hessian @ level) - abs(float(last.score @ level))
+    noise = np.hypot(last.score_noise * length, last.scales.hessian * length**2)
+    return bool(number >= LEAST_EVENTS + SURE * noise)
+
+
+def posterior(fit: Fitted) -> Joint:
+    """The law of all coefficients given the releases, with S for each; the intercept is as good as free."""
+    last = fit.last
+    columns = fit.columns
+    d = len(fit.centre)
+    to_centre = np.eye(d)
+    to_centre[0, 1:] = fit.centre[1:]
+    counted = fit.moments.n if last.exact else None
+    H = seen(last.hessian, fit.back @ to_centre, columns, last.scales.hessian, counted)
+    M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise, fit.moments.n)
+    line = np.linalg.solve(fit.back, last.line)
+    S = guess(H, M, fit.moments.matrix, columns, None if last.exact else line)
+    about_mean = np.eye(d)
+    about_mean[0, 1:] = (fit.centre - S.mean)[1:]
+    known = curvature(last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments, columns)
+    law = _Equation(fit, H.first, S, known, about_mean, line).solved()
+    few = no_events(d) if last.exact else events(fit)
+    own = S.count if last.exact else S.count * np.sqrt(known.cut)
+    level = few.level
+    if last.exact:
+        scarce = columns.dummy & (np.diag(S.matrix) - 2 * S.count < LEAST_RECORDS)
+        level = np.where(scarce, np.inf, level)
+    bent = np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
+    prior = fit.sizes.copy()
+    prior[0] /= _LOOSE
+    return Joint(
+        estimate=law.start + law.step,
+        line=law.start,
+        covariance=law.covariance,
+        sampling=law.sampling,
+        sizes=fit.sizes,
+        prior=prior,
+        basis=known.basis.T @ fit.back,
+        curvature=known.matrix,
+        doubt=known.left,
+        own=own,
+        bent=bent + fit.allowed,
+        few=level,
+        toward=few.level_toward,
+        reference_few=few.reference,
+        reference_toward=few.reference_toward,
+        group=np.where(columns.dummy, columns.group, -1).astype(float),
+        tail=fit.tail.astype(float),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    """Where the step of the posterior begins, that step, its covariance, and what of it sampling causes."""
+
+    start: Array
+    step: Array
+    covariance: Array
+    sampling: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Equation:
+    """H' δ = g - R - H a + ξ in the basis of the law of H, δ in coefficients at the centre."""
+
+    fit: Fitted
+    first: float
+    guess: Guess
+    known: Curvature
+    about_mean: Array
+    line: Array
+
+    def solved(self) -> _Solution:
+        """The posterior, in rounds: what is unsure of H multiplies the way a + δ, of which δ is the result."""
+        fit, known = self.fit, self.known
+        last = fit.last
+        d = len(fit.centre)
+        basis = known.basis.T
+        E = basis @ fit.back
+        W = basis @ (fit.score_cov + last.noise**2 * np.eye(d)) @ basis.T
+        way = np.linalg.solve(fit.back, last.step)
+        right = basis @ (last.score - last.rest) - known.matrix @ (basis @ last.step)
+        start = self.line + way
+        precision = fit.sizes**-2.0
+        precision[0] *= _LOOSE**2
+        step = np.zeros(d)
+        second = E @ np.outer(way, way) @ E.T
+        own = np.zeros((d, d))
+        gain = np.zeros((d, d))
+        covariance = np.zeros((d, d))
+        for k in range(_ROUNDS):
+            C = self._half_way(E, way + step / 2) @ E
+            gain = np.linalg.solve(W + known.moved(second) + own, C).T
+            covariance = np.linalg.inv(gain @ C + np.diag(precision))
+            step = covariance @ gain @ right
+            believed = precision if k < 2 else self._believed(start, step, covariance, precision)
+            both = self._second_moment(gain @ C, gain @ right, way, believed)
+            second = E @ both @ E.T
+            own = self._of_columns(both)
+        K = covariance @ gain
+        return _Solution(start, step, covariance, K @ (basis @ fit.score_cov @ basis.T) @ K.T)
+
+    def _half_way(self, E: Array, step: Array) -> Array:
+        """H at line + step, in the basis."""
+        if self.fit.last.exact or not step.any():
+            return self.known.matrix
+        inverse = np.linalg.inv(E)
+        moved = bend(self.fit.moments.matrix, self.first, self.line, step)
+        return within(self.known.matrix + inverse.T @ moved @ inverse, self.known.matrix)
+
+    def _believed(self, start: Array, step: Array, covariance: Array, precision: Array) -> Array:
+        """1/S² of effects as large as those that are known: what the way is believed to be where the records are silent.
+
+        It is used for the size of the way alone, never for an interval.  One effect of size S counts among the known.
+        """
+        sizes2 = self.fit.sizes**2
+        variance = np.diag(covariance)
+        alone = 1 / np.maximum(1 / variance - precision, _FREE / variance)
+        effect = start + step / variance * alone
+        weight = ((1 + alone / sizes2) ** -2.0)[1:]
+        ratio = ((effect**2 - alone) / sizes2)[1:]
+        size2 = float(np.clip((1 + weight @ ratio) / (1 + weight.sum()), _LEAST_SIZE**2, 1.0))
+        believed = precision / size2
+        believed[0] = precision[0]
+        return believed
+
+    def _second_moment(self, information: Array, toward: Array, way: Array, precision: Array) -> Array:
+        """E (a + δ)(a + δ)ᵀ: the step, what S decides of it, and a part of what the records do."""
+        covariance = np.linalg.inv(information + np.diag(precision))
+        whole = way + covariance @ toward
+        silent = covariance * precision @ covariance
+        return np.asarray(np.outer(whole, whole) + silent + _SAMPLED * (covariance - silent))
+
+    def _of_columns(self, both: Array) -> Array:
+        """What is unsure of single columns beside the law of H: a rare level's variance, a number's third derivatives."""
+        columns = self.fit.columns
+        toward = np.linalg.inv(self.about_mean)
+        size2 = np.diag(toward @ both @ toward.T)
+        square = size2 * self.guess.doubt**2 * self.known.cut
+        if not self.fit.last.exact:
+            number = ~columns.dummy & (np.arange(len(columns)) > 0)
+            bow = np.where(number, np.minimum(1.0, np.sqrt(size2) / 2), 0.0)
+            square += size2 * (np.diag(self.guess.matrix) * bow) ** 2
+        dual = self.known.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
+        return np.asarray(dual * square @ dual.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Conclusion:
+    """What is said of all columns: the joint law at ``centre``, and the answers about single coefficients.
+
+    ``printed`` are those with an interval.  ``others`` are combinations that are known instead of open ones: each with
+    the column it stands for, and the level that it is compared with, or -1 for a number that was clipped.
+    """
+
+    joint: Joint
+    centre: Array
+    answers: Answers
+    printed: npt.NDArray[np.bool_]
+    others: Answers
+    other_columns: tuple[tuple[int, int], ...]
+
+    @property
+    def coef(self) -> Array:
+        """A number for every column: the estimate of what is printed, the posterior mean of what is open."""
+        return np.where(self.printed, self.answers.estimate, self.joint.estimate)
+
+
+def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
+    """Every coefficient is in the model; printed are those whose interval rests on the records."""
+    d = len(fit.centre)
+    joint = posterior(fit)
+    printed = joint.about(np.eye(d), draws, seed).known
+    if not (fit.last.exact or two_classes(fit)):
+        printed[:] = False
+    # the level is that of records at the reference of what is open; where a number is open there is none
+    centre = np.where(fit.columns.dummy & ~printed, 0.0, fit.centre)
+    joint = _at(joint, centre - fit.centre)
+    answers = joint.about(np.eye(d), draws, seed)
+    numbers = ~fit.columns.dummy
+    printed[0] = bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
+    if not printed.any():
+        return Conclusion(joint, centre, answers, printed, joint.about(np.zeros((0, d)), draws, seed), ())
+    vectors, columns = _instead(joint, printed, answers)
+    clipped = replace(joint, tail=np.zeros(d))
+    others = clipped.about(vectors, draws, seed)
+    known = np.flatnonzero(others.known)
+    found = clipped.about(vectors[known], draws, seed)
+    return Conclusion(joint, centre, answers, printed, found, tuple(columns[k] for k in known))
+
+
+def _at(joint: Joint, further: Array) -> Joint:
+    """The same law with the intercept at a centre so much further."""
+    to = np.eye(len(further))
+    to[0, 1:] = further[1:]
+    return replace(
+        joint,
+        estimate=to @ joint.estimate,
+        line=to @ joint.line,
+        covariance=to @ joint.covariance @ to.T,
+        sampling=to @ joint.sampling @ to.T,
+        basis=joint.basis @ np.linalg.inv(to),
+    )
+
+
+def _instead(joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers) -> tuple[Array, list[tuple[int, int]]]:
+    """Combinations that may be known instead of open coefficients: numbers as they were clipped, levels against others."""
+    d = len(printed)
+    vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(joint.tail > 0)]
+    columns = [(int(j), -1) for j in np.flatnonzero(joint.tail > 0)]
+    for group in np.unique(joint.group[joint.group >= 0]):
+        levels = np.flatnonzero(joint.group == group)
+        poor = [j for j in levels if answers.why[j] == REFERENCE]
+        base = _best_known(joint, levels)
+        if not poor or base is None:
+            continue
+        for j in levels:
+            if j != base and not printed[j]:
+                vectors.append(np.eye(d)[j] - np.eye(d)[base])
+                columns.append((int(j), base))
+    return np.array(vectors).reshape(len(vectors), d), columns
+
+
+def _best_known(joint: Joint, levels: Indices) -> int | None:
+    """The level of a factor whose number of events is known best; None where it is known of none."""
+    best = int(levels[np.argmin(joint.few[levels])])
+    return best if joint.few[best] <= 1 / SURE_EVENTS else None
+

@@ -1,0 +1,194 @@
+"""Steps towards the coefficients of a logistic regression, from released sums.  Post-processing only.
+
+| symbol | meaning                                                                | name in code  |
+| ------ | ---------------------------------------------------------------------- | ------------- |
+| M      | sum x xᵀ, as far as it is known                                        | `moments`     |
+| t      | a line: coefficients of (1, x)                                         | `line`        |
+| I(t)   | sum p(1 - p) x xᵀ there, if x is Gaussian with these moments           | `information` |
+| u      | coordinates of a geometry A: t = Aᵀ u                                  |               |
+| g, H   | released score and curvature at the line, in u                         |               |
+| a      | a step from the line, in u                                             | `step`        |
+
+A step is a best guess, not a solution: what it leaves is released, so that a bad one costs length, never validity.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import expit
+
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.moments import Columns, preconditioner, raised
+
+LARGEST_SPREAD = 4.0
+"""Cap on the standard deviation of the linear predictor in a first guess."""
+_LARGEST_SHARE = 0.4995  # beyond one half: a rarer outcome is taken for one in 2,000
+_EXPECTED = 1.0  # deviation of the log-odds that a first line expects of whitened columns together
+_TRUSTED = 0.2  # the least eigenvalue of whitened moments that a first line trusts
+_WHITENED = 2.0, 20.0  # least radius factor of that whitening: 2, or 20 over the number of columns
+_LONGEST = 0.8  # root mean square of one step of the predictor
+_HALVINGS = 6  # of a step whose curvature is that half way
+_FLAT = 0.01  # of the largest curvature: the least that the size of a step is judged by
+_WIDE = 3.0  # root mean squares of a step that its rest lets in
+_HALF = 0.5  # of a bound that hardly any record comes near
+_BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
+_SHORTEST = 0.05  # root mean square of a step whose rest is bounded
+_CLEAR = 1.5  # times what noise and sampling explain: a score that is worth another step
+_SURE_PART = 0.3  # of the mean curvature: the least eigenvalue that this is judged by
+_TINY = 1e-12
+
+
+@lru_cache(maxsize=1)
+def normal_nodes() -> tuple[Array, Array]:
+    """Nodes and weights of a mean over standard normal numbers."""
+    nodes, weights = (np.asarray(part, dtype=float) for part in np.polynomial.hermite_e.hermegauss(41))
+    return nodes, weights / weights.sum()
+
+
+def information(moments: Array, line: Array) -> Array:
+    """I(t): with η = a + sZ, Stein's identity leaves three numbers, E h, E hZ/s and E h(Z² - 1)/s², h = p(1 - p)."""
+    n = moments[0, 0]
+    mean = moments[0] / n
+    covariance = moments / n - np.outer(mean, mean)
+    spread = float(np.sqrt(max(line @ covariance @ line, 1e-9)))
+    nodes, weights = normal_nodes()
+    p = expit(mean @ line + spread * nodes)
+    h = weights * p * (1 - p)
+    along = covariance @ line
+    cross = np.outer(along, mean)
+    second = moments / n
+    slope = h @ nodes / spread
+    bend = h @ (nodes**2 - 1) / spread**2
+    return np.asarray(n * (h.sum() * second + slope * (cross + cross.T) + bend * np.outer(along, along)))
+
+
+def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: Array) -> Array:
+    """A line from sum x xᵀ and the score at 0: least squares of the label, then its length.
+
+    If x is near Gaussian, Cov(x, y) = E[p(1 - p)] Cov(x) θ: ordinary least squares has the right direction, and two
+    scalar equations give its length and the intercept (Brillinger).  It is a ridge in whitened columns, which expects
+    log-odds with a deviation of 1; ``noise`` is a root of the covariance of the noise of the score.
+    """
+    d = len(moments)
+    share = float(np.clip(score[0] / n, -_LARGEST_SHARE, _LARGEST_SHARE))
+    curvature = 0.25 - share**2
+    kappa = max(_WHITENED[0], _WHITENED[1] / d)
+    whitening = preconditioner(moments, columns, n, kappa) * np.sqrt(kappa * d)
+    error = float(((whitening @ noise / n) ** 2).sum()) / d + curvature / n
+    white = whitening @ moments @ whitening.T / n
+    toward = whitening @ (score - share * moments[0]) / n
+    values, vectors = np.linalg.eigh((white + white.T) / 2)
+    values = np.maximum(values, _TRUSTED)
+    ridge = error * d / (_EXPECTED * curvature) ** 2
+    slopes = whitening.T @ vectors @ (values * (vectors.T @ toward) / (values**2 + ridge))
+    slopes[0] = 0.0
+    mean = moments[0] / n
+    covariance = raised(moments / n, 1e-7) - np.outer(mean, mean)
+    spread = float(np.sqrt(max(slopes @ covariance @ slopes, _TINY)))
+    scale, intercept = _length(spread, share)
+    line = scale * slopes
+    line[0] = intercept - mean @ line
+    return np.asarray(line)
+
+
+def _length(spread: float, share: float) -> tuple[float, float]:
+    """k and a such that η = a + k spread Z has mean success .5 + share and k E[σ'(η)] = 1, k spread capped."""
+    nodes, weights = normal_nodes()
+    k = 4.0
+    a = 0.0
+    for _ in range(60):
+        k = min(k, LARGEST_SPREAD / spread)
+        for _ in range(8):
+            p = expit(a + k * spread * nodes)
+            a = min(max(a - float(weights @ p - 0.5 - share) / max(float(weights @ (p * (1 - p))), 0.01), -8.0), 8.0)
+        p = expit(a + k * spread * nodes)
+        before = k
+        k = k / 2 + min(1 / float(weights @ (p * (1 - p))), LARGEST_SPREAD / spread) / 2
+        if abs(k - before) <= 1e-10 * k:
+            break
+    return float(k), a
+
+
+@dataclass(frozen=True)
+class Usual:
+    """Of records at a line, if x is Gaussian: the mean information p(1 - p), and over it the mean of max(p, 1 - p)²."""
+
+    information: float
+    farthest2: float
+
+    @classmethod
+    def at(cls, moments: Array, line: Array) -> "Usual":
+        """At this line."""
+        mean = moments[0] / moments[0, 0]
+        covariance = moments / moments[0, 0] - np.outer(mean, mean)
+        nodes, weights = normal_nodes()
+        p = expit(mean @ line + np.sqrt(max(line @ covariance @ line, 1e-9)) * nodes)
+        h = weights * p * (1 - p)
+        return cls(float(h.sum()), float(h @ np.maximum(p, 1 - p) ** 2 / h.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Terrain:
+    """Where steps are taken: the moments, a line, and the matrix A of its geometry."""
+
+    moments: Array
+    line: Array
+    matrix: Array
+
+    def after(self, hessian: Array, step: Array) -> Array:
+        """H after a step: changed as the information of Gaussian rows is, as T H Tᵀ."""
+        A = self.matrix
+        before = A @ information(self.moments, self.line) @ A.T
+        later = A @ information(self.moments, self.line + A.T @ step) @ A.T
+        floor = 1e-6 * np.trace(before) / len(before)
+        root = np.linalg.cholesky(raised(before, floor))
+        change = np.linalg.cholesky(raised(later, floor)) @ np.linalg.inv(root)
+        return np.asarray(change @ hessian @ change.T)
+
+    def length(self, hessian: Array, step: Array) -> float:
+        """Root mean square of the change of the predictor, in the measure of the curvature."""
+        level = np.linalg.inv(self.matrix).T[:, 0]  # the intercept in u
+        return float(np.sqrt(max(step @ hessian @ step, 0.0) / max(level @ hessian @ level, 1.0)))
+
+    def best_step(self, hessian: Array, score: Array, noise: float, power: float) -> Array:
+        """The step that undoes a score, as far as it is more than noise of this variance and sampling.
+
+        g = H a + error, the coordinates of a having a variance that the length of g tells, growing with this power of
+        1/H: the best linear guess of a.  H is taken half way.  At most .8 root mean square, as Newton's method
+        overshoots.
+        """
+
+        def solved(curvature: Array) -> Array:
+            values, vectors = np.linalg.eigh(curvature)
+            values = np.maximum(values, 0.0)
+            along = vectors.T @ score
+            error = noise + values
+            prior = np.maximum(values / max(values.max(), _TINY), _FLAT) ** -power
+            signal = (along @ along - error.sum()) / max((prior * values**2).sum(), _TINY)
+            if signal <= 0:
+                return np.zeros(len(score))
+            step = vectors @ (prior * values * along / (prior * values**2 + error / signal))
+            return np.asarray(step * min(1.0, _LONGEST / max(self.length(curvature, step), _TINY)))
+
+        step = solved(hessian)
+        for _ in range(_HALVINGS):
+            step = step / 2 + solved(self.after(hessian, step / 2)) / 2
+        return step
+
+    def rest_clip(self, hessian: Array, step: Array, most: float) -> float:
+        """What a record may add to the rest of a step: the smaller of two bounds for those within three mean squares.
+
+        With |z| <= Z a record adds at most ‖a‖ (e^Z - 1 - Z)/Z, of which half is taken, and at most B Z²/(6 sqrt 3).
+        """
+        reach = _WIDE * max(self.length(hessian, step), _SHORTEST)
+        by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach
+        return max(min(by_length, _BEND * reach**2 * most), 1e-6)
+
+
+def worth_another(score: Array, hessian: Array, noise: float) -> bool:
+    """Whether a score is more than noise of this variance and sampling."""
+    d = len(score)
+    inverse = np.linalg.inv(raised(hessian, _SURE_PART * max(float(np.trace(hessian)) / d, _TINY)))
+    explained = np.trace(inverse @ (noise * np.eye(d) + hessian))
+    return bool(score @ inverse @ score > _CLEAR * explained)
