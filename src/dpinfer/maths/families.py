@@ -20,8 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from dpinfer.errors import PrivacyError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import row_weights
+from dpinfer.maths.rounding import shrunk
+from dpinfer.maths.squares import Stack, clipped_sums
+from dpinfer.maths.sums import LARGEST, Block, BoundedSum, row_weights
+from dpinfer.neighbours import Neighbours
 
 _FARTHEST = 30.0  # of a linear predictor: beyond, a probability is as good as 0 or 1
 _TINY = np.finfo(float).tiny
