@@ -114,7 +114,7 @@ def geometry(kind="logit"):
         family=kind,
         preconditioner=np.eye(d) / 20,
         line=np.zeros(d),
-        most=2.0,
+        most=2.0 if kind == "logit" else np.inf,
         centre=CENTRE,
         records=5000.0,
         low=np.array([0.0, 0.0, 0.0, 0.0, 0.0, 5.0]),

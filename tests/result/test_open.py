@@ -285,6 +285,19 @@ def test_margins_and_odds_ratios_keep_open_lines_open(nearer):
     assert STATUS[5] in effects.loc["health[fair]", "status"]  # the reference is at the centre less all levels
 
 
+def test_an_effect_that_rests_on_open_lines_is_told_where_all_together_tell_it(nearer):
+    """By the delta method: the effect moves with its gradient from the working values to the answer."""
+    gradient = np.array([[0.0, 0, 0.2, 0.2, 0, 0], [0, 0, 0.2, 0.1, 0, 0], [0, 0, 0, 0, 0, 0]])
+    found = nearer.combined(gradient, 0.95, np.array([0.1, 0.1, 0.1]))
+    answers, estimate, low, high = told(nearer, gradient[0])
+    assert found.known.tolist() == [True, False, False]
+    moved = 0.1 - float(gradient[0] @ nearer.estimate)
+    assert found.estimate[0] == pytest.approx(estimate + moved)
+    assert (found.low[0], found.high[0]) == pytest.approx((low + moved, high + moved))
+    assert found.std_error[0] == pytest.approx(np.sqrt(answers.law.covariance()[0, 0]))
+    assert found.estimate[1] == 0.1
+
+
 def test_the_ordinary_intercept(result, nearer):
     row = result.ordinary_intercept()
     assert np.isnan(row["estimate"])
@@ -311,6 +324,9 @@ def test_what_is_saved_is_read_back_to_the_last_bit(squares):
         assert np.array_equal(getattr(again.joint, field.name), getattr(result.joint, field.name))
     assert np.array_equal(again.instead.estimate, result.instead.estimate)
     assert again.instead.names == result.instead.names
+    assert again.geometry.most == result.geometry.most == (np.inf if squares else 2.0)
+    rows = np.array([[40.0, 1, 2, 0, 1, 500.0], [90.0, 3, 0, 1, 0, 10.0]])
+    assert np.array_equal(again.geometry.row_weights(rows), result.geometry.row_weights(rows))
     pd.testing.assert_frame_equal(again.alternatives(), result.alternatives())
     assert again.contrast("left + right") == result.contrast("left + right")
     assert again.summary() == result.summary()

@@ -90,7 +90,14 @@ def read(text: str, cls: type[Estimates]) -> Any:
         raise InputError(f"this text is not a saved FitResult: {fault}") from None
     if not isinstance(result, cls):
         raise InputError("this text is not a saved FitResult")
-    return replace(result, question=question)
+    return replace(result, question=question, geometry=_unlimited(result.geometry))
+
+
+def _unlimited(geometry: Geometry | None) -> Geometry | None:
+    """JSON has no infinity: where no number stands for the largest influence, there is no limit."""
+    if geometry is None or not np.isnan(geometry.most):
+        return geometry
+    return replace(geometry, most=np.inf)
 
 
 def _question(raw: Any) -> Question | None:
