@@ -62,11 +62,9 @@ BAD_SPECS = {
     ),
     "tail of another": (GOOD + '[model]\ntail = "all"\n', "[model] tail belongs to the loss linear, not to logistic"),
     "tail": (GOOD + '[model]\nloss = "linear"\ntail = "long"\n', "[model] tail", '"cautious"'),
-    "target of linear": (GOOD + '[model]\ntarget = "mean"\n', '"mean" belongs to the loss linear, not to logistic'),
-    "target of logistic": (
-        GOOD + '[model]\nloss = "linear"\ntarget = "weighted"\n',
-        '"weighted" belongs to the loss logistic',
-    ),
+    "target of linear": (GOOD + '[model]\ntarget = "robust"\n', '"robust" belongs to the loss linear, not to logistic'),
+    "target that is gone": (GOOD + '[model]\ntarget = "unweighted"\n', '"unweighted" is gone', "leave the target out"),
+    "pure target": (other(**{"rho = 0.5": "epsilon = 1"}) + '[model]\ntarget = "asked"\n', "delta beside it"),
     "target of the others": (GOOD + '[model]\nloss = "linear"\ntarget = "penalised"\n', "logistic or svm or huber or"),
     "penalty of linear": (
         GOOD + '[model]\nloss = "linear"\npenalty = 1\n',
@@ -84,7 +82,7 @@ BAD_SPECS = {
     "penalty": (GOOD + '[model]\npenalty = "small"\n', "[model] penalty", "0 or a number above"),
     "tiny penalty": (GOOD + "[model]\npenalty = 1e-15\n", "penalty of at least"),
     "target type": (GOOD + "[model]\ntarget = 1\n", "[model] target", '"asked" or "robust"'),
-    "svm target": (GOOD + '[model]\nloss = "svm"\ntarget = "weighted"\n', "logistic regression only", "penalised"),
+    "svm target": (GOOD + '[model]\nloss = "svm"\ntarget = "asked"\n', "least squares only", "penalised"),
     "no budget": (other(**{"rho = 0.5": ""}), "[privacy]", "epsilon = 1.0"),
     "two budgets": (other(**{"rho = 0.5": "rho = 1\nepsilon = 1"}), "exactly one of epsilon, rho, none"),
     "noise off": (other(**{"rho = 0.5": "none = true"}), "for studies", "epsilon or rho"),

@@ -310,6 +310,8 @@ def test_the_ordinary_intercept(result, nearer):
     answers = law.about(vector[None], DRAWS, SEED)
     assert row["status"] == "reported"
     assert row["estimate"] == pytest.approx(answers.estimate[0])
+    assert row["in_predictions"] == pytest.approx(vector @ nearer.estimate)  # with the working values of the others
+    assert row["in_predictions"] != pytest.approx(row["estimate"], abs=1e-3)
     assert [row["low"], row["high"]] == pytest.approx(answers.law.interval(answers.estimate, 0.95)[0].tolist())
 
 

@@ -310,7 +310,7 @@ class Estimates:
             "high": float(found.high[0]),
             "noise_share": math.nan,
             "status": status,
-            "in_predictions": value,
+            "in_predictions": float((self.weights(nothing) @ self.estimate)[0]),
         }
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
