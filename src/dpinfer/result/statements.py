@@ -28,7 +28,7 @@ OPEN_TAIL = (
 )
 OPEN_TOGETHER = "open: in the model, but it cannot be told apart from other columns, {other} first, at this budget"
 OPEN_LEVEL = "open: the level rests on coefficients that are open"
-UNIDENTIFIED = "set aside: the fit as a whole is not identified at this budget"
+UNIDENTIFIED = "not identified: this budget is too small for the fit as a whole"
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
