@@ -46,7 +46,7 @@ def test_what_is_open_shows_its_status(result):
     aside = dataclasses.replace(result, status=status, error=result.error.mapped(np.eye(3)[[0, 2]]))
     shown = dp.plot.forest_text(aside)
     line = rows(shown, result.names)[result.names[1]]
-    assert line.split(maxsplit=1)[1].startswith("open: in the model, but this budget")
+    assert line.split(maxsplit=1)[1].startswith("open: this budget cannot tell")
     assert "●" not in line
     assert "NOT PRIVATE" in shown  # the noise came from a seed
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -308,3 +309,8 @@ def test_a_pattern_of_nothing_is_told_before_anything_is_booked(folder):
     (folder / "fit.toml").write_text(SPEC.replace("table.csv", "no*.csv"), encoding="utf-8")
     fails(run_here("fit", folder / "fit.toml"), "holds no file that is read")
     assert not entries(folder)
+
+
+def test_a_result_of_a_procedure_that_was_replaced_says_so(folder):
+    old = Path(__file__).parent.parent / "golden/result_v3_geometry.json"
+    fails(run_here("report", old, "-o", "again", cwd=folder), "of version 3", "read it with the dpinfer that wrote it")

@@ -150,6 +150,9 @@ def test_plots_say_what_they_do_not_draw(result, nearer):
     shown = " ".join(dp.plot.forest_text(result).split())
     assert text.NOT_DRAWN in shown
     assert "within 5 to 80" not in shown
+    for status in STATUS[2:4] + STATUS[5:]:
+        assert status.replace("in the model, but ", "") in shown
+    assert max(map(len, dp.plot.forest_text(result, width=70).splitlines())) <= 70
     assert text.NOT_DRAWN in dp.report.html(result)
     assert text.NOT_DRAWN in " ".join(dp.plot.forest(result).get_supxlabel().split())
     for view in (dp.plot.forest_text(nearer), dp.report.html(nearer), dp.plot.forest(nearer).get_supxlabel()):
