@@ -74,7 +74,7 @@ class Fitted:
     """A step with what is known of the columns: ``back`` is E, ``spread`` their deviations, ``sizes`` their S.
 
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as they are; ``allowed``
-    is what a coefficient may be off beside.
+    is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to the coefficients of the formula (`Joint`).
     """
 
     last: Step
@@ -86,17 +86,19 @@ class Fitted:
     sizes: Array
     tail: npt.NDArray[np.bool_]
     allowed: Array
+    lines: Array
+    shift: float = 0.0
 
     @classmethod
     def of(cls, last: Step, matrix: Array, moments: Moments, columns: Columns, centre: Array) -> "Fitted":
-        """The fit in the geometry of a matrix; the sizes are those of log-odds, and no number has a tail."""
+        """The fit in the geometry of a matrix; sizes are those of log-odds, no number has a tail, columns are as asked."""
         d = len(centre)
         to_centre = np.eye(d)
         to_centre[0] = centre
         back = np.linalg.inv(to_centre @ matrix.T)
         spread = deviations(moments.of(np.arange(d)))
         sizes = log_odds_sizes(spread, columns.dummy)
-        return cls(last, moments, columns, centre, back, spread, sizes, np.zeros(d, dtype=bool), np.zeros(d))
+        return cls(last, moments, columns, centre, back, spread, sizes, np.zeros(d, dtype=bool), np.zeros(d), np.eye(d))
 
     @property
     def score_cov(self) -> Array:
@@ -226,6 +228,8 @@ def posterior(fit: Fitted) -> Joint:
         reference_toward=few.reference_toward,
         group=np.where(columns.dummy, columns.group, -1).astype(float),
         tail=fit.tail.astype(float),
+        lines=fit.lines,
+        shift=fit.shift,
     )
 
 
@@ -327,7 +331,7 @@ class _Equation:
 
 @dataclass(frozen=True, eq=False)
 class Conclusion:
-    """What is said of all columns: the joint law at ``centre``, and the answers about single coefficients.
+    """What is said of all coefficients of the formula: the joint law at ``centre``, and the answers about each of them.
 
     ``printed`` are those with an interval.  ``others`` are combinations that are known instead of open ones: each with
     the column it stands for, and the level that it is compared with, or -1 for a number that was clipped.
@@ -343,11 +347,14 @@ class Conclusion:
     @property
     def coef(self) -> Array:
         """A number for every column: the estimate of what is printed, the posterior mean of what is open."""
-        return np.where(self.printed, self.answers.estimate, self.joint.estimate)
+        return np.where(self.printed, self.answers.estimate, self.joint.coef)
 
 
-def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
-    """Every coefficient is in the model; printed are those whose interval rests on the records."""
+def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int) -> Conclusion:
+    """Every coefficient is in the model; printed are those whose interval rests on the records.
+
+    ``clipped`` are the numbers that the fit has clipped to their released range.
+    """
     d = len(fit.centre)
     joint = posterior(fit)
     printed = joint.about(np.eye(d), draws, seed).known
@@ -355,39 +362,26 @@ def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
         printed[:] = False
     # the level is that of records at the reference of what is open; where a number is open there is none
     centre = np.where(fit.columns.dummy & ~printed, 0.0, fit.centre)
-    joint = _at(joint, centre - fit.centre)
+    joint = joint.at(centre - fit.centre)
     answers = joint.about(np.eye(d), draws, seed)
     numbers = ~fit.columns.dummy
     printed[0] = bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
     if not printed.any():
         return Conclusion(joint, centre, answers, printed, joint.about(np.zeros((0, d)), draws, seed), ())
-    vectors, columns = _instead(joint, printed, answers)
-    clipped = replace(joint, tail=np.zeros(d))
-    others = clipped.about(vectors, draws, seed)
-    known = np.flatnonzero(others.known)
-    found = clipped.about(vectors[known], draws, seed)
-    return Conclusion(joint, centre, answers, printed, found, tuple(columns[k] for k in known))
+    vectors, columns = _instead(joint, printed, answers, clipped)
+    as_clipped = replace(joint, tail=np.where(clipped, 0.0, joint.tail))
+    known = np.flatnonzero(as_clipped.about(vectors, draws, seed).known)
+    others = as_clipped.about(vectors[known], draws, seed)
+    return Conclusion(joint, centre, answers, printed, others, tuple(columns[k] for k in known))
 
 
-def _at(joint: Joint, further: Array) -> Joint:
-    """The same law with the intercept at a centre so much further."""
-    to = np.eye(len(further))
-    to[0, 1:] = further[1:]
-    return replace(
-        joint,
-        estimate=to @ joint.estimate,
-        line=to @ joint.line,
-        covariance=to @ joint.covariance @ to.T,
-        sampling=to @ joint.sampling @ to.T,
-        basis=joint.basis @ np.linalg.inv(to),
-    )
-
-
-def _instead(joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers) -> tuple[Array, list[tuple[int, int]]]:
+def _instead(
+    joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers, clipped: npt.NDArray[np.bool_]
+) -> tuple[Array, list[tuple[int, int]]]:
     """Combinations that may be known instead of open coefficients: numbers as they were clipped, levels against others."""
     d = len(printed)
-    vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(joint.tail > 0)]
-    columns = [(int(j), -1) for j in np.flatnonzero(joint.tail > 0)]
+    vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(clipped & ~printed)]
+    columns = [(int(j), -1) for j in np.flatnonzero(clipped & ~printed)]
     for group in np.unique(joint.group[joint.group >= 0]):
         levels = np.flatnonzero(joint.group == group)
         poor = [j for j in levels if answers.why[j] == REFERENCE]
@@ -405,4 +399,3 @@ def _best_known(joint: Joint, levels: Indices) -> int | None:
     """The level of a factor whose number of events is known best; None where it is known of none."""
     best = int(levels[np.argmin(joint.few[levels])])
     return best if joint.few[best] <= 1 / SURE_EVENTS else None
-
