@@ -97,6 +97,7 @@ def joint():
         reference_toward=-level,
         group=level - 1,
         tail=np.array([0.0, 0, 0, 0, 0, 0, 1]),
+        lines=np.eye(d),
     )
 
 
@@ -129,7 +130,7 @@ def kept(law, places):
     parts = ("estimate", "line", "sizes", "prior", "own", "bent", "few", "toward", "reference_few", "reference_toward")
     some = {name: getattr(law, name)[places] for name in (*parts, "group", "tail")}
     square = {name: getattr(law, name)[np.ix_(places, places)] for name in ("covariance", "sampling", "curvature")}
-    return Joint(**some, **square, basis=np.eye(d), doubt=law.doubt[:d, :d])
+    return Joint(**some, **square, basis=np.eye(d), lines=np.eye(d), doubt=law.doubt[:d, :d])
 
 
 def opened(*, income=True, squares=False, private=True):
