@@ -104,8 +104,8 @@ def resolved(fit: Estimates, matrix: Array) -> tuple[Array, LawOfError]:
         if answers.known.all():
             return answers.estimate, answers.law
     raise InputError(
-        f"the budget does not tell this combination: {_why(fit, used)}; leave that out of it, or give a larger budget or "
-        "more records"
+        f"the budget does not tell this combination: {_why(fit, used)}; leave that out of it, or give a larger budget "
+        "or more records"
     )
 
 
