@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.curvature import Curvature, Guess, bend, curvature, guess, seen, within
-from dpinfer.maths.joint import REFERENCE, SURE_EVENTS, Answers, Joint
+from dpinfer.maths.joint import REFERENCE, Answers, Joint
 from dpinfer.maths.moments import Columns, Scales, deviations, raised, shrink
 from dpinfer.maths.posterior import LEAST_EVENTS, SURE, Moments
 
@@ -142,37 +142,55 @@ def no_events(d: int) -> Events:
 
 
 def events(fit: Fitted) -> Events:
-    """Lower estimates of the number of rarer outcomes among the records of each level, and of its reference.
-
-    With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either outcome has at least vᵀHv
-    less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise
-    hypot(σ‖v‖, h‖v‖²).  It holds at any line.
-    """
-    last = fit.last
+    """Of each level, and of its reference, how sure a lower estimate of the number of its rarer outcomes is."""
     columns = fit.columns
-    uncentred = fit.back.copy()
-    uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])  # v·u = x_j, not x_j less its centre
+    coef = np.linalg.solve(fit.back, fit.last.line + fit.last.step)
     together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
-    at_level = np.where(columns.dummy, uncentred, 0.0)
-    at_reference = np.where(columns.dummy, fit.back[:, [0]] - at_level @ together, 0.0)
-    coef = np.linalg.solve(fit.back, last.line + last.step)
     base = coef[0] - together @ (fit.centre * coef)
-    level, reference = (_doubt(fit, v) for v in (at_level, at_reference))
     return Events(
-        np.where(columns.dummy, level, 0.0),
+        np.where(columns.dummy, _doubt(fit, _of_levels(columns)), 0.0),
         np.sign(base + coef),
-        np.where(columns.dummy, reference, 0.0),
+        np.where(columns.dummy, _doubt(fit, _of_references(columns)), 0.0),
         np.sign(base),
     )
 
 
-def _doubt(fit: Fitted, directions: Array) -> Array:
-    """Relative noise of the number of rarer outcomes in each direction."""
-    last = fit.last
-    length = np.linalg.norm(directions, axis=0)
-    number = np.einsum("ij,ik,kj->j", directions, last.hessian, directions) - np.abs(last.score @ directions)
-    noise = np.hypot(last.score_noise * length, last.scales.hessian * length**2)
-    return np.where(number >= LEAST_EVENTS, noise / np.maximum(number, LEAST_EVENTS), np.inf)
+def _of_levels(columns: Columns) -> Array:
+    """A column for each level: c with c·(1, x) = 1 for its records, and 0 for others."""
+    return np.diag(columns.dummy.astype(float))
+
+
+def _of_references(columns: Columns) -> Array:
+    """The same for the reference of each level's factor."""
+    together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
+    found = np.where(together, -1.0, 0.0)
+    found[0] = columns.dummy
+    return found
+
+
+def _doubt(fit: Fitted, counted: Array) -> Array:
+    """Relative noise of the number of rarer outcomes among some records; infinite where there may be fewer than 8.
+
+    With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either outcome has at least vᵀHv
+    less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise
+    hypot(σ‖v‖, h‖v‖²).  It holds at any line; at the line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The
+    surer of the two counts.
+    """
+    last, moments = fit.last, fit.moments
+    uncentred = fit.back.copy()
+    uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])  # so that v·u is x_j, not x_j less its centre
+    at_line = _relative(uncentred @ counted, last.hessian, last.score, (last.scales.hessian, last.score_noise))
+    inner = np.linalg.solve(moments.back, moments.score)  # the score as it was released
+    at_zero = _relative(moments.back.T @ counted, moments.released / 2, inner, (moments.noise / 2, moments.noise))
+    return np.minimum(at_line, at_zero)
+
+
+def _relative(v: Array, hessian: Array, score: Array, noise: tuple[float, float]) -> Array:
+    """The noise of vᵀHv - |v·g| over it, for each column v; ``noise`` has the scales of that of H and of g."""
+    length = np.linalg.norm(v, axis=0)
+    number = np.einsum("ij,ik,kj->j", v, hessian, v) - np.abs(score @ v)
+    unsure = np.hypot(noise[0] * length**2, noise[1] * length)
+    return np.where(number >= LEAST_EVENTS, unsure / np.maximum(number, LEAST_EVENTS), np.inf)
 
 
 def two_classes(fit: Fitted) -> bool:
@@ -398,4 +416,4 @@ def _instead(
 def _best_known(joint: Joint, levels: Indices) -> int | None:
     """The level of a factor whose number of events is known best; None where it is known of none."""
     best = int(levels[np.argmin(joint.few[levels])])
-    return best if joint.few[best] <= 1 / SURE_EVENTS else None
+    return best if joint.few[best] <= 1 / SURE else None

@@ -18,13 +18,12 @@ import numpy.typing as npt
 
 from dpinfer.maths.allowed import AllowedLaw
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.posterior import SURE
 
 OPEN = 0.4
 """A combination is known if its standard error is at most this part of its plausible size."""
 SIGNAL = 2.5
 """... and if its information given all else is at least this many times the noise of that."""
-SURE_EVENTS = 2.33
-"""Deviations of its noise that a number of events must reach: noise alone does so once in a hundred times."""
 KNOWN, WEAK, TOGETHER, FEW, REFERENCE, TAIL = "known", "weak", "together", "few", "reference", "tail"
 """What is said of a combination: that it is known, or why it is open."""
 _LEFT = 1e-12  # of its information: what is left at least without a combination's own size
@@ -144,8 +143,8 @@ class Joint:
         signal = self.signal(vectors)
         used = vectors != 0
         tail = (used & (self.tail > 0)).any(axis=1)
-        few = (used & (self.few > 1 / SURE_EVENTS)).any(axis=1)
-        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE_EVENTS)
+        few = (used & (self.few > 1 / SURE)).any(axis=1)
+        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE)
         known = (alone <= OPEN**2 * (vectors**2 @ self.sizes**2)) & (signal >= SIGNAL)
         return tuple(
             self._reason(vectors[i], bool(tail[i]), bool(few[i]), bool(reference[i].any()), bool(known[i]), signal[i])

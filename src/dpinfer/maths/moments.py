@@ -21,7 +21,7 @@ from dpinfer.maths.arrays import Array
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
 _AFFORDED = 5.0  # times its noise: the information on a number that must be left when all its records are let in
-_NEAR = 2.5  # times its released range: public bounds within which a number has no tail to speak of
+_NEAR = 3.0  # times its released range: public bounds within which a number has no tail to speak of
 _BEYOND = 1.5  # times its released range: how far a number is let in at least
 
 
