@@ -101,13 +101,16 @@ MISSING = {make.__name__: make for make in (twins, twin_levels, constant, at_a_b
 @pytest.mark.parametrize("name", MISSING)
 @pytest.mark.parametrize("squares", [False, True], ids=["logistic", "squares"])
 def test_a_coefficient_that_does_not_exist_is_open(name, squares, notion):
-    """At a fair budget, with the other lines as they are; a few seeds each."""
+    """At a good budget, with the other lines as they are; a few seeds each.
+
+    With less of it, noise now and then finds another column that a silent one cannot be told apart from.
+    """
     for seed in range(6):
-        rng, x, eta = people(4000, seed)
+        rng, x, eta = people(10_000, seed)
         terms, table, missing = MISSING[name](x, rng)
         labels = labels_of(eta, rng)
         y = labels + rng.standard_normal(len(x)) if squares else labels
-        result = (linear if squares else logistic)(terms, table, y, dp.ZCDP(0.2), seed, notion)
+        result = (linear if squares else logistic)(terms, table, y, dp.ZCDP(0.5), seed, notion)
         assert not result.reported[missing].any()
         assert all(result.status[j].startswith(OPENING) for j in missing)
         others = np.setdiff1d(np.arange(1, len(result.names)), missing)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpinfer.maths.joint import FEW, KNOWN, REFERENCE, TAIL, TOGETHER, WEAK, Joint, allowed_for, doubled
+from dpinfer.maths.joint import FEW, KNOWN, NO_EVENTS, REFERENCE, TAIL, TOGETHER, WEAK, Joint, allowed_for, doubled
 
 D = 5
 EYE = np.eye(D)
@@ -132,12 +132,12 @@ def test_few_events():
     law = joint(few=at(3, 0.34))
     assert why(law) == (KNOWN, KNOWN, KNOWN, FEW, KNOWN)
     assert why(joint(few=at(3, 0.33))) == (KNOWN,) * D  # three deviations of its noise
-    assert why(joint(few=at(3, np.inf)))[3] == FEW
+    assert why(joint(few=at(3, NO_EVENTS)))[3] == FEW
 
 
 def test_few_events_of_the_reference():
     """Both levels rest on it; their difference does not."""
-    law = joint(reference_few=np.array([0, 0, 0, np.inf, np.inf]))
+    law = joint(reference_few=np.array([0, 0, 0, NO_EVENTS, NO_EVENTS]))
     assert why(law) == (KNOWN, KNOWN, KNOWN, REFERENCE, REFERENCE)
     assert why(law, [0, 0, 0, 1.0, -1.0]) == (KNOWN,)
     assert why(law, [0, 0, 0, 1.0, 1.0]) == (REFERENCE,)
@@ -258,7 +258,7 @@ def test_bends_are_allowed_for_at_both_ends():
 
 
 def test_an_allowance_grows_with_the_doubt_and_stays_finite():
-    found = allowed_for(np.array([0.0, 0.1, 0.2, 0.4, np.inf]))
+    found = allowed_for(np.array([0.0, 0.1, 0.2, 0.4, NO_EVENTS]))
     assert found[0] == 0
     assert (np.diff(found) > 0).all()
     assert np.isfinite(found).all()

@@ -24,6 +24,8 @@ OPEN = 0.4
 """A combination is known if its standard error is at most this part of its plausible size."""
 SIGNAL = 2.5
 """... and if its information given all else is at least this many times the noise of that."""
+NO_EVENTS = 1e9
+"""Relative doubt of a number of events that may be none.  It is finite, as a file has no infinities."""
 KNOWN, WEAK, TOGETHER, FEW, REFERENCE, TAIL = "known", "weak", "together", "few", "reference", "tail"
 """What is said of a combination: that it is known, or why it is open."""
 _LEFT = 1e-12  # of its information: what is left at least without a combination's own size
