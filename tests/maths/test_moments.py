@@ -5,6 +5,9 @@ import pytest
 
 from dpinfer.maths.arrays import unsvec
 from dpinfer.maths.moments import (
+    _AFFORDED,
+    _BEYOND,
+    _NEAR,
     LOGISTIC_RADIUS,
     SQUARES_RADIUS,
     Columns,
@@ -124,13 +127,13 @@ def test_without_public_bounds_beyond_the_reach_is_the_box():
 
 @pytest.mark.parametrize("clipped", [True, False])
 def test_a_number_is_let_in_as_far_as_its_information_allows(clipped):
-    """All of it where n v/(h Δ²) >= 5, Δ the public bounds as seen from the mean; else it has a tail."""
+    """All of it where n v/(h Δ²) is large enough, Δ the public bounds as seen from the mean; else it has a tail."""
     x = rows()
     M = x.T @ x
     mean = M[0] / M[0, 0]
     variance = M[2, 2] / M[0, 0] - mean[2] ** 2
     whole = 6.0 + abs(mean[2])
-    enough = 5 * whole**2 / variance
+    enough = _AFFORDED * whole**2 / variance
     rich = reaches(M, framed(), 1.001 * enough, clipped=clipped)
     poor = reaches(M, framed(), 0.999 * enough, clipped=clipped)
     assert rich.long.tolist() == [False, False, True, False, False]
@@ -141,16 +144,18 @@ def test_a_number_is_let_in_as_far_as_its_information_allows(clipped):
     box = box_reach(M, COLUMNS)[2]
     if clipped:
         assert poor.distance[2] == box
-    else:  # information of 20 times the noise: half the distance
+    else:  # four times that information: half the distance
         assert poor.distance[2] == pytest.approx(np.sqrt(0.999) * whole / 2)
-        assert reaches(M, framed(), 1e-9, clipped=False).distance[2] == pytest.approx(1.5 * box)
+        assert reaches(M, framed(), 1e-9, clipped=False).distance[2] == pytest.approx(_BEYOND * box)
 
 
 def test_bounds_that_are_hardly_wider_are_no_tail():
     x = rows()
-    near = reaches(x.T @ x, framed((1.0, 1.0, 2.4, 1.0, 1.0)), 1e-9, clipped=True)
+    near = reaches(x.T @ x, framed((1.0, 1.0, 0.99 * _NEAR, 1.0, 1.0)), 1e-9, clipped=True)
+    far = reaches(x.T @ x, framed((1.0, 1.0, 1.01 * _NEAR, 1.0, 1.0)), 1e-9, clipped=True)
+    assert far.tail[2]
     assert not near.tail.any()
-    assert near.distance[2] > 2.4
+    assert near.distance[2] > 0.99 * _NEAR
 
 
 def test_a_reach_scales_its_column_down_and_keeps_the_rows():

@@ -169,7 +169,7 @@ def _of_references(columns: Columns) -> Array:
 
 
 def _doubt(fit: Fitted, counted: Array) -> Array:
-    """Relative noise of the number of rarer outcomes among some records; endless (`NO_EVENTS`) where there may be fewer than 8.
+    """Relative noise of the number of rarer outcomes among some records; `NO_EVENTS` where there may be fewer than 8.
 
     With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either outcome has at least vᵀHv
     less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise
