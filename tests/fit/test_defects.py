@@ -161,7 +161,7 @@ def test_a_separated_level_and_one_with_a_single_event():
         assert result.reported[1:].tolist() == [True, True, True, False, False]
         assert result.status[4:] == (OPEN_FEW, OPEN_FEW)
         low, high = result.conf_int()[1:4].T
-        covered += ((low <= [0.03, 0.1, 0.4]) & ([0.03, 0.1, 0.4] <= high)).tolist()
+        covered += ((low <= [0.03, 0.1, 0.4]) & (high >= [0.03, 0.1, 0.4])).tolist()
     assert np.mean(covered) >= 0.88
 
 

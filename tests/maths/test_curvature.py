@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import expit
 
 from dpinfer.maths.arrays import unsvec
-from dpinfer.maths.curvature import Curvature, Guess, bend, curvature, guess, seen, within, within_factors
+from dpinfer.maths.curvature import Curvature, Guess, _likelihood, bend, curvature, guess, seen, within, within_factors
 from dpinfer.maths.posterior import Moments
 from handmade import QUIET, columns_of, mixed, to_centre
 
@@ -96,6 +97,19 @@ def test_the_release_shows_how_far_the_guess_is_off(part, noise):
     rng = np.random.default_rng([4, int(100 * part), int(noise)])
     z = [errors(part, noise, rng) for _ in range(150)]
     assert 0.9 < np.mean(np.square(z)) < 1.35
+
+
+def test_the_likelihood_is_that_of_independent_normal_entries():
+    """Beside the diagonal an entry has half the variance, and counts once though it stands there twice."""
+    rng = np.random.default_rng(9)
+    gap = symmetric(3.0, 4, rng)
+    first, second = (np.abs(symmetric(4.0, 4, rng)) + 1 for _ in range(2))
+
+    def exact(variance):
+        own = variance * np.where(np.eye(4) > 0, 1.0, 0.5)
+        return 2 * stats.norm.logpdf(gap, scale=np.sqrt(own))[np.triu_indices(4)].sum()
+
+    assert _likelihood(gap, first) - _likelihood(gap, second) == pytest.approx(exact(first) - exact(second))
 
 
 def test_what_is_unsure_times_a_vector_has_the_stated_covariance():
