@@ -7,7 +7,7 @@ import numpy as np
 from dpinfer.data.source import Source
 from dpinfer.fit.geometry import Setting, crude_moments, refined_moments
 from dpinfer.fit.stepped.plan import CRUDE, ESTIMATE, FIRST, MOMENTS, REST, GeometryPlan
-from dpinfer.fit.stepped.run import AtLine, Finished, Stepped
+from dpinfer.fit.stepped.run import Finished, Stepped
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import LOGIT, Line, rest_sum, step_sums
 from dpinfer.maths.inference import Fitted, Step, conclude
@@ -94,21 +94,15 @@ class LogisticSteps(Stepped[GeometryPlan]):
         seen_at = Line(LOGIT, matrix @ at.matrix, line @ at.matrix, most, low, high)
         return Place(Terrain(moments, line, matrix), seen_at)
 
-    def _released(self, gate: Gate, booked: NoisySum, source: Source, place: Place) -> tuple[Array, Array, Array]:
-        """Score, curvature and score covariance at a line."""
-        stack, clip = self.plan.stack, place.line.most
-        rows = AtLine(source, place.line, self.design.norm2, self.neighbours)
-        released = gate.release(booked, rows, step_sums(stack, rows.dim, clip)).value
-        return stack.split(released, rows.dim, clip)
-
     def _first_step(
         self, gate: Gate, booked: NoisySum, source: Source, known: Moments, reach: Reach, place: Place, at: Setting
     ) -> Place:
         """A better line.  Its noise is not that of the estimate: what counts is where the last line is."""
         terrain, clip = place.terrain, place.line.most
-        score, hessian, _ = self._released(gate, booked, source, place)
+        stack, d = self.plan.stack, len(terrain.line)
+        what = step_sums(place.line, clip, stack, self.design.norm2, covariance=False)
+        score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip)
         scales = self._scales(FIRST)
-        d = len(score)
         if not np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
             return place
         expected = terrain.matrix @ information(terrain.moments, terrain.line) @ terrain.matrix.T
@@ -120,9 +114,11 @@ class LogisticSteps(Stepped[GeometryPlan]):
     def _last_step(self, gate: Gate, source: Source, n: float, place: Place, at: Setting) -> Step:
         """The step of the estimate and its rest, in two halves; it is bettered between them if there is more to be had."""
         terrain, clip, scales = place.terrain, place.line.most, self._scales()
-        score, hessian, score_cov = self._released(gate, self.booked.of(ESTIMATE)[0], source, place)
+        stack, d = self.plan.stack, len(terrain.line)
+        what = step_sums(place.line, clip, stack, self.design.norm2)
+        released = gate.release(self.booked.of(ESTIMATE)[0], source, what).value
+        score, hessian, score_cov = stack.split(released, d, clip)
         noise = clip * scales.gradient
-        d = len(score)
         seen = np.trace(hessian) > SURE * scales.hessian * np.sqrt(d)
         step = terrain.best_step(hessian, score, noise**2, _LAST_POWER) if seen else np.zeros(d)
         first, second = self.booked.of(REST)
