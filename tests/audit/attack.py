@@ -50,8 +50,8 @@ class FloatGate(Gate):
         noise = booked.noise(risk)
         b = self._draw(noise, source.dim)
         if isinstance(booked, NoisyMinimum):
-            return Released(risk.centre + minimum(risk, source.total, np.zeros(source.dim)).coef + b, noise)
-        return Released(risk.centre + minimum(risk, source.total, b).coef, noise)
+            return Released(minimum(risk, source.total, np.zeros(source.dim)).coef + b, noise)
+        return Released(minimum(risk, source.total, b).coef, noise)
 
 
 def released(gate, booked, source, what, seed):
