@@ -31,6 +31,7 @@ _LONGEST = 0.8  # root mean square of one step of the predictor
 _HALVINGS = 6  # of a step whose curvature is that half way
 _FLAT = 0.01  # of the largest curvature: the least that the size of a step is judged by
 _WIDE = 3.0  # root mean squares of a step that its rest lets in
+_WIDEST = 60.0  # of a change of the predictor, which no record's exceeds (`dpinfer.maths.families.rest_sum`)
 _HALF = 0.5  # of a bound that hardly any record comes near
 _BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
 _SHORTEST = 0.05  # root mean square of a step whose rest is bounded
@@ -181,7 +182,7 @@ class Terrain:
 
         With |z| <= Z a record adds at most ‖a‖ (e^Z - 1 - Z)/Z, of which half is taken, and at most B Z²/(6 sqrt 3).
         """
-        reach = _WIDE * max(self.length(hessian, step), _SHORTEST)
+        reach = min(_WIDE * max(self.length(hessian, step), _SHORTEST), _WIDEST)
         by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach
         return max(min(by_length, _BEND * reach**2 * most), 1e-6)
 
