@@ -91,23 +91,23 @@ class Suspicious(Gate):
         self.ratio += logs[0] - logs[1]
 
 
-def of_labels(source, plan):
+def of_labels(source, plan, seed):
     releases = plan.releases().all
-    gate = Suspicious(Entry("audit", "", releases), None)
+    gate = Suspicious(Entry("audit", "", releases), None, seed)
     LogisticSteps(DESIGN, plan).run(gate, source)
     return gate.ratio
 
 
-def plainly(source, plan):
+def plainly(source, plan, seed):
     first, *others = releases = plan.releases(RISK)
-    gate = Suspicious(Entry("audit", "", releases), None)
+    gate = Suspicious(Entry("audit", "", releases), None, seed)
     private_matrices(gate, others, source, RISK, gate.release(first, source, RISK).value)
     return gate.ratio
 
 
-def of_squares(source, plan):
+def of_squares(source, plan, seed):
     releases = plan.releases().all
-    gate = Suspicious(Entry("audit", "", releases), None)
+    gate = Suspicious(Entry("audit", "", releases), None, seed)
     LinearSteps(DESIGN, plan).run(gate, source)
     return gate.ratio
 
@@ -124,8 +124,8 @@ PAIRS = {plainly: in_ball, of_labels: in_box, of_squares: with_outcomes}
 def alarms(release, plan):
     """Lower limit of the true alarms and upper limit of the false ones, for a threshold found on other runs."""
     first, second = (PAIRS[release](side) for side in (1.0, -1.0))
-    on = np.array([release(Twin(first, second), plan) for _ in range(RUNS)])
-    off = np.array([-release(Twin(second, first), plan) for _ in range(RUNS)])
+    on = np.array([release(Twin(first, second), plan, 2 * run) for run in range(RUNS)])
+    off = np.array([-release(Twin(second, first), plan, 2 * run + 1) for run in range(RUNS)])
     threshold = np.quantile(off[::2], 1 - ALARM)
     hits, false = int((on > threshold).sum()), int((off[1::2] > threshold).sum())
     return beta.ppf(1e-3, hits, RUNS - hits + 1), beta.ppf(1 - 1e-3, false + 1, RUNS // 2 - false)
