@@ -59,7 +59,9 @@ def units(p, notion, rng):
 def largest(p, notion):
     """The largest squared change between neighbours, in rational arithmetic."""
     bounded = sum_of(p, notion)
-    added = [[Fraction(float(x)) for x in bounded.of_block(unit)] for unit in units(p, notion, np.random.default_rng(p))]
+    added = [
+        [Fraction(float(x)) for x in bounded.of_block(unit)] for unit in units(p, notion, np.random.default_rng(p))
+    ]
     nothing = [Fraction(0)] * len(added[0])
     others = added if notion.counted else [nothing]
     return max(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) for one in added for other in others)
@@ -133,10 +135,16 @@ def test_nothing_is_booked_without_numbers(steps, plan):
     """And nothing is released: the gate is asked for no histogram."""
     with_numbers = steps(Design.of_terms(MIXED), plan(dp.ZCDP(0.5)))
     without = steps(Design.of_terms(MIXED[1:]), plan(dp.ZCDP(0.5)))
-    assert [release.step for release in with_numbers.releases(100)[:3]] == ["scales, 1 of 2", "scales, 2 of 2", "crude moments"]
+    assert [release.step for release in with_numbers.releases(100)[:3]] == [
+        "scales, 1 of 2",
+        "scales, 2 of 2",
+        "crude moments",
+    ]
     assert without.releases(100)[0].step == "crude moments"
     design = without.design
-    found = framed(gate_of(0), without.booked.of("scales"), Rows.of(np.zeros((5, 3)), np.ones(5)), design, Neighbours.REPLACE)
+    found = framed(
+        gate_of(0), without.booked.of("scales"), Rows.of(np.zeros((5, 3)), np.ones(5)), design, Neighbours.REPLACE
+    )
     assert np.array_equal(found.middle, public_frame(design).middle)
 
 

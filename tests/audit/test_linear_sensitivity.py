@@ -85,7 +85,9 @@ def test_mutations_are_caught(neighbours, monkeypatch):
 
 
 @pytest.mark.parametrize("neighbours", NOTIONS)
-@pytest.mark.parametrize("weights", [(0.5, 0.45), (0.25, 0.15), (1.0, 0.25), (0.5, 0.1), (0.1, 0.5), (1.0, 0.5), (0.9, 0.1), (3.0, 0.5)])
+@pytest.mark.parametrize(
+    "weights", [(0.5, 0.45), (0.25, 0.15), (1.0, 0.25), (0.5, 0.1), (0.1, 0.5), (1.0, 0.5), (0.9, 0.1), (3.0, 0.5)]
+)
 def test_the_bound_of_a_stack_is_the_maximum(neighbours, weights):
     """Over the norms of the two records' parts and the cosine of their rows, on a fine grid."""
     h, s = weights

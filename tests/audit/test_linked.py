@@ -283,7 +283,9 @@ def test_a_rest_is_at_most_one_in_real_numbers():
         assert max(sizes) > 1 - Fraction(1, 10**12)
 
 
-@pytest.mark.parametrize(("step", "clip"), [(np.inf, 1.0), (np.nan, 1.0), (1e149, 1.0), (1.0, 0.0), (1.0, np.inf), (1.0, np.nan)])
+@pytest.mark.parametrize(
+    ("step", "clip"), [(np.inf, 1.0), (np.nan, 1.0), (1e149, 1.0), (1.0, 0.0), (1.0, np.inf), (1.0, np.nan)]
+)
 def test_steps_that_floats_cannot_hold_are_refused(step, clip):
     with pytest.raises(dp.PrivacyError, match="too large for floats"):
         rest_sum(line_of(SQUARE, COEF), np.full(2, step), clip, 2.0, Neighbours.REPLACE)

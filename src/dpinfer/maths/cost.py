@@ -293,4 +293,3 @@ def largest_curvature_ratio(rho: float, shape: str) -> float:
     """The largest k = t/λ that a share ρ can pay for with any scale at all."""
     largest = _HUGE * math.sqrt(2 / rho)
     return boundary(lambda k: PerturbedObjective(largest, k, shape).cost() <= rho, 0.0, 1e6, 1e-9)[1]
-
