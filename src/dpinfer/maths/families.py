@@ -140,7 +140,7 @@ class Line:
         and the numbers of a row depend on that row alone, where its place may differ between neighbours.
         """
         whole = np.vstack([self.matrix, self.coef]) * math.sqrt(norm2)
-        if not np.abs(whole).max(initial=0.0) < LARGEST:
+        if not (np.abs(whole).max(initial=0.0) < LARGEST and self.most > 0):
             raise PrivacyError("a released line is too large for floats: nothing can be released around it")
         rows = self._inside(block.rows)
         # a matrix product rounds a row by its place in the block: see `Block.mapped`
