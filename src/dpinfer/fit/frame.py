@@ -63,15 +63,17 @@ def column_histograms(places: Indices, edges: Array, radius: float, neighbours: 
     def of_block(block: Block) -> Array:
         # bins are as wide as each other, so a bin is an element-wise function of a value, whatever stands beside it
         present = block.rows[:, 0] != 0
-        bins = np.floor(block.rows[:, places] * scale - start)
-        np.clip(bins, 0, BINS - 1, out=bins)
+        values = block.rows[:, places] * scale
+        values -= start
+        np.clip(values, 0.0, BINS - 0.5, out=values)
+        bins = values.astype(np.intp)  # rounds down
         bins += first_bin
         shares = np.broadcast_to(block.shares, len(block)) * present
         if (shares == present).all():
             found = bins if present.all() else bins[present]
-            return np.bincount(found.astype(np.intp).ravel(), minlength=BINS * len(places)).astype(float)
+            return np.bincount(found.ravel(), minlength=BINS * len(places)).astype(float)
         weights = np.repeat(shares, len(places))
-        return np.bincount(bins.astype(np.intp).ravel(), weights, BINS * len(places))
+        return np.bincount(bins.ravel(), weights, BINS * len(places))
 
     return BoundedSum(of_block, neighbours.pick(math.sqrt(2), 1.0) * math.sqrt(len(places)))
 

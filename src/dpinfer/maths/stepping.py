@@ -35,8 +35,6 @@ _WIDEST = 60.0  # of a change of the predictor, which no record's exceeds (`dpin
 _HALF = 0.5  # of a bound that hardly any record comes near
 _BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
 _SHORTEST = 0.05  # root mean square of a step whose rest is bounded
-_CLEAR = 1.5  # times what noise and sampling explain: a score that is worth another step
-_SURE_PART = 0.3  # of the mean curvature: the least eigenvalue that this is judged by
 _SURE_OUTCOME = 30.0  # of a linear predictor: beyond, a probability is as good as 0 or 1
 _TINY = 1e-12
 
@@ -194,11 +192,3 @@ class Terrain:
         reach = min(_WIDE * max(self.length(hessian, step), _SHORTEST), _WIDEST)
         by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach
         return max(min(by_length, _BEND * reach**2 * most), 1e-6)
-
-
-def worth_another(score: Array, hessian: Array, noise: float) -> bool:
-    """Whether a score is more than noise of this variance and sampling."""
-    d = len(score)
-    inverse = np.linalg.inv(raised(hessian, _SURE_PART * max(float(np.trace(hessian)) / d, _TINY)))
-    explained = np.trace(inverse @ (noise * np.eye(d) + hessian))
-    return bool(score @ inverse @ score > _CLEAR * explained)

@@ -13,7 +13,7 @@ from dpinfer.maths.families import LOGIT, Line, rest_sum, step_sums
 from dpinfer.maths.inference import Fitted, Step, conclude
 from dpinfer.maths.moments import Reach, centre_of, preconditioner, raised, reaches, shrink
 from dpinfer.maths.posterior import SURE, Moments
-from dpinfer.maths.stepping import Terrain, Usual, first_line, information, worth_another
+from dpinfer.maths.stepping import Terrain, Usual, first_line, information
 from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
@@ -112,7 +112,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         return self._place(known, reach, terrain.line + terrain.matrix.T @ step, at)
 
     def _last_step(self, gate: Gate, source: Source, n: float, place: Place, at: Setting) -> Step:
-        """The step of the estimate and its rest, in two halves; it is bettered between them if there is more to be had."""
+        """The step of the estimate, and what it leaves."""
         terrain, clip, scales = place.terrain, place.line.most, self._scales()
         stack, d = self.plan.stack, len(terrain.line)
         what = step_sums(place.line, clip, stack, self.design.norm2)
@@ -121,18 +121,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         noise = clip * scales.gradient
         seen = np.trace(hessian) > SURE * scales.hessian * np.sqrt(d)
         step = terrain.best_step(hessian, score, noise**2, _LAST_POWER) if seen else np.zeros(d)
-        first, second = self.booked.of(REST)
-        rest, rest_noise = self._rest(gate, first, source, place, hessian, step)
-        left = score - hessian @ step - rest
-        both = noise**2 + rest_noise**2
-        if seen and worth_another(left, hessian, both):
-            later = Terrain(terrain.moments, terrain.line + terrain.matrix.T @ step, terrain.matrix)
-            step = step + later.best_step(terrain.after(hessian, step), left, both, _LAST_POWER)
-            rest, rest_noise = self._rest(gate, second, source, place, hessian, step)
-        else:
-            again, _ = self._rest(gate, second, source, place, hessian, step)
-            rest = (rest + again) / 2
-            rest_noise /= np.sqrt(2)
+        rest, rest_noise = self._rest(gate, source, place, hessian, step)
         return Step(
             line=np.linalg.solve(terrain.matrix.T, terrain.line),
             step=step,
@@ -147,9 +136,10 @@ class LogisticSteps(Stepped[GeometryPlan]):
         )
 
     def _rest(
-        self, gate: Gate, booked: NoisySum, source: Source, place: Place, hessian: Array, step: Array
+        self, gate: Gate, source: Source, place: Place, hessian: Array, step: Array
     ) -> tuple[Array, float]:
         """What a step leaves, and the scale of its noise."""
+        booked = self.booked.of(REST)[0]
         clip = place.terrain.rest_clip(hessian, step, place.line.most)
         what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
         return clip * gate.release(booked, source, what).value, clip * self.plan.noise(booked, what.bound)
