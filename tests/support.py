@@ -5,7 +5,7 @@ from scipy import stats
 
 import dpinfer as dp
 from dpinfer.fit.recipe import Subject, fit
-from dpinfer.fit.weighted.run import Weighted
+from dpinfer.fit.stepped.logistic import LogisticSteps
 from dpinfer.maths.losses import Loss
 from dpinfer.maths.risk import Risk
 from dpinfer.neighbours import Neighbours
@@ -82,7 +82,7 @@ def weighted_risk(ridge, centre, n, neighbours="replace", loss=dp.Logistic()):  
 
 def fit_weighted(source, design, plan, ledger=None, seed=None):
     """A fit in a private geometry."""
-    return fit(Weighted(design, plan), source, Subject(), ledger, seed)
+    return fit(LogisticSteps(design, plan), source, Subject(), ledger, seed)
 
 
 def exact_gradient(risk: Risk, X, y, coef):
