@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.data.columns import Category, Number, in_reach
-from dpinfer.data.expressions import require_spread
+from dpinfer.data.expressions import Expression, require_spread
 from dpinfer.data.response import Response
 from dpinfer.data.terms import Block, Terms
 from dpinfer.data.unit import ROW, Unit
@@ -93,9 +93,16 @@ class Design:
 
     @classmethod
     def of_bounds(
-        cls, bounds: tuple[npt.ArrayLike, npt.ArrayLike], columns: tuple[str, ...], outcome: Scale = UNSCALED
+        cls,
+        bounds: tuple[npt.ArrayLike, npt.ArrayLike],
+        columns: tuple[str, ...],
+        outcome: Scale = UNSCALED,
+        yes_no: Sequence[str] = (),
     ) -> "Design":
-        """Numeric columns only, with bounds (low, high): numbers for all columns, or one a column."""
+        """Numeric columns only, with bounds (low, high): numbers for all columns, or one for each.
+
+        ``yes_no`` names those that hold 0 and 1 alone, whose bounds these must be.
+        """
         d = len(columns)
         try:
             low, high = (np.broadcast_to(np.asarray(side, dtype=float), (d,)) for side in bounds)
@@ -103,7 +110,13 @@ class Design:
             raise InputError(
                 f"bounds must be a pair (low, high) of numbers, or of {d} numbers each, one a column"
             ) from None
-        numbers = [Number(name, lo, hi) for name, lo, hi in zip(columns, low.tolist(), high.tolist(), strict=True)]
+        numbers = [
+            Number(name, lo, hi, kind="boolean" if name in yes_no else "number")
+            for name, lo, hi in zip(columns, low.tolist(), high.tolist(), strict=True)
+        ]
+        wrong = [number.name for number in numbers if number.kind == "boolean" and (number.low, number.high) != (0, 1)]
+        if wrong:
+            raise InputError(f"the columns of yes_no= have the bounds 0 and 1: give {', '.join(wrong)} these bounds")
         return cls.of_terms(numbers, outcome)
 
     @classmethod
@@ -118,7 +131,9 @@ class Design:
         if terms.intercept:
             facts.insert(0, (INTERCEPT, 1.0, 1.0, 0.0, 1.0, False, -1))
         names, low, high, middle, half, dummy, group = zip(*facts, strict=True)
-        columns = Columns(np.array(dummy), np.array(group, dtype=np.intp))
+        answers = [_yes_no(block) for block in terms.blocks for _ in block.names]
+        yes_no = np.array([False] * int(terms.intercept) + answers)
+        columns = Columns(np.array(dummy), np.array(group, dtype=np.intp), yes_no)
         ends = np.array(low), np.array(high)
         return cls(names, *ends, np.array(middle), np.array(half), columns, columns.norm2, outcome)
 
@@ -195,6 +210,13 @@ def _tiles(design: Design) -> _Tiles:
     factor = shrunk(width + 4) / np.sqrt(design.norm2) / design.half
     tall = max(1, _CACHED // width)
     return _Tiles(*(np.tile(fact[first:], (tall, 1)) for fact in (design.low, design.high, design.middle, factor)))
+
+
+def _yes_no(block: Block) -> bool:
+    """Whether a block is one column that holds 0 and 1 alone: of type boolean, or whole numbers with these bounds."""
+    part = block.parts[0]
+    column = part.column if len(block.parts) == 1 and isinstance(part, Expression) else None
+    return column is not None and column.kind in ("boolean", "integer") and (column.low, column.high) == (0, 1)
 
 
 def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, bool]:

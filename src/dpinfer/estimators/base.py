@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,6 +47,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     formula: str | None = field(default=None, kw_only=False)
     schema: Schema | None = None
     bounds: Bounds | None = None
+    yes_no: Sequence[str | int] | None = None
     penalty: float | None = None
     budget: Budget | None = None
     plan: Plan | GeometryPlan | LinearPlan | None = None
@@ -173,7 +175,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         scale = self._declare(None)
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
-        design = Design.of_bounds(self.bounds, tuple(names), scale)
+        design = Design.of_bounds(self.bounds, tuple(names), scale, self._yes_no(tuple(names)))
         labels, n = self._outcomes(y, scale), len(values)
         if labels.shape != (n,):
             raise InputError("y must have one label a row of X, in one dimension")
@@ -187,6 +189,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         design = replace(design, unit=unit) if unit.columns else design
         number = n if raw.ids is None else int(raw.ids.max(initial=-1)) + 1
         return design, Pending(number, lambda: in_memory(raw, Encoding(design, self.kind)))
+
+    def _yes_no(self, names: tuple[str, ...]) -> list[str]:
+        """The names of the columns that are declared to hold 0 and 1 alone."""
+        found = []
+        for one in () if self.yes_no is None else self.yes_no:
+            if isinstance(one, str) and one in names:
+                found.append(one)
+            elif isinstance(one, Integral) and not isinstance(one, bool) and 0 <= one < len(names):
+                found.append(names[int(one)])
+            else:
+                raise InputError(f"yes_no= takes names or places of columns, from 0 to {len(names) - 1}, not {one!r}")
+        return found
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
         """What arrays of ids and weights declare."""

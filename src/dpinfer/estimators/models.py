@@ -76,7 +76,10 @@ class LogisticRegression(LinearClassifier):
     schema : Schema, optional
         With a formula, what is public about the columns.
     bounds : pair (low, high), optional
-        With arrays, public bounds of the columns: one number for all, or one a column.
+        With arrays, public bounds of the columns: one number for all, or one for each.
+    yes_no : sequence of names or places, optional
+        With arrays, the columns that hold 0 and 1 alone.  Any other column is a number, which is right for them too,
+        though their intervals are longer then.
     classes : pair of labels
         With arrays, the two labels; the second is the positive one.  Declared, never learned.
     penalty : float, optional
@@ -87,12 +90,12 @@ class LogisticRegression(LinearClassifier):
     plan : Plan or GeometryPlan, optional
         Instead of ``budget``: a mechanism and a share for each release.
     target : str, optional
-        What the intervals are about: "weighted" (no penalty, in a private geometry: the default for zCDP and (ε, δ)
-        budgets, where neither penalty nor plan is given), "unweighted" (likewise, every record counted fully),
-        "penalised" (the default otherwise) or "unpenalised".
+        What the intervals are about: "asked" (the ordinary coefficients of all columns of the formula: the default for
+        zCDP and (ε, δ) budgets, where neither penalty nor plan is given), "penalised" (the default otherwise) or
+        "unpenalised".
     neighbours : "replace" or "add-remove", optional
         What may differ between two data sets: one record replaced, the number of records public (the default); or one
-        added or removed, for the weighted and unweighted targets.  With ids it is all rows of one unit.
+        added or removed, for the target asked.  With ids it is all rows of one unit.
     rows : "average" or a number, optional
         With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count alike, whatever its
         number of rows; a number c lets rows count alike up to c a unit.  With a formula the schema says it.
@@ -122,7 +125,7 @@ class LinearSVC(LinearClassifier):
     ----------
     knee : float
         Half the width of the rounded corner of the hinge.
-    formula, schema, bounds, classes, penalty, budget, plan, target, neighbours, rows, most_weight
+    formula, schema, bounds, yes_no, classes, penalty, budget, plan, target, neighbours, rows, most_weight
     ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
@@ -193,10 +196,10 @@ class LinearRegression(LinearRegressor):
         With a table, ``"outcome ~ a + b"``; the outcome may be transformed, as in ``"log(1 + visits) ~ a + b"``.
     outcome : pair (low, high), optional
         With arrays, the public range of y; values beyond it are clipped.
-    target : "mean" or "robust", optional
+    target : "asked" or "robust", optional
         What the intervals are about: least squares (the default), or a Huber estimand that ignores the tails.
     tail : "balanced", "cautious" or "all"
-        How much of the tail of the outcome counts, for target "mean".  "balanced" clips where noise and what is cut off
+        How much of the tail of the outcome counts, for target "asked".  "balanced" clips where noise and what is cut off
         balance; "cautious" takes the tail for longer than it looks; "all" clips nobody whose prediction is within the
         range of the outcome, with noise for all of that range: many times the length where it is wide.
     plan : LinearPlan, optional
@@ -232,7 +235,7 @@ class HuberRegression(LinearRegressor):
     penalty : float, optional
         c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default chosen from n, d,
         the loss and the budget; printed with the result.
-    formula, schema, bounds, budget, plan, target, neighbours, rows, most_weight
+    formula, schema, bounds, yes_no, budget, plan, target, neighbours, rows, most_weight
     ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
@@ -260,7 +263,7 @@ class QuantileRegression(LinearRegressor):
         outcome's range, and at least a fortieth of the range (He, Pan, Tan and Zhou, 2023, with public facts only).
         The target is the quantile of the outcome plus logistic noise of this scale: a smaller bandwidth is closer to
         the plain quantile, and needs a larger penalty or budget.
-    outcome, formula, schema, bounds, penalty, budget, plan, target, neighbours, rows, most_weight
+    outcome, formula, schema, bounds, yes_no, penalty, budget, plan, target, neighbours, rows, most_weight
     ledger, insecure_seed
         As for `HuberRegression`.
     """

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from dpinfer.data.changed import Changed
 from dpinfer.data.design import Design
@@ -32,9 +33,15 @@ def framed_columns(design: Design) -> Indices:
     """
     columns = design.columns
     alone = (columns.group[:, None] == columns.group).sum(axis=0) == 1
-    number = ~columns.dummy & alone
+    number = ~columns.dummy & alone & ~answers(design)
     number[: int(design.intercept)] = False
     return np.flatnonzero(number)
+
+
+def answers(design: Design) -> npt.NDArray[np.bool_]:
+    """Which columns are yes or no: they are measured as 0 and 1, as levels are."""
+    found = design.columns.yes_no
+    return np.zeros(len(design.names), dtype=bool) if found is None else found
 
 
 def column_histograms(places: Indices, edges: Array, radius: float, neighbours: Neighbours) -> BoundedSum:
@@ -73,19 +80,21 @@ class Frame:
 
     def design(self, design: Design) -> Design:
         """The encoding in these units; how far a column can be beyond 1 stands with the columns."""
-        far = np.where(design.columns.dummy, 1.0, (1 + np.abs(self.middle)) / self.half)
+        dummy = design.columns.dummy | answers(design)
+        far = np.where(dummy, 1.0, (1 + np.abs(self.middle)) / self.half)
         far[0] = 1.0
         return replace(
             design,
             middle=design.middle + design.half * self.middle,
             half=design.half * self.half,
-            columns=replace(design.columns, far=far),
+            columns=replace(design.columns, dummy=dummy, far=far),
         )
 
 
-def public_frame(d: int) -> Frame:
-    """The public bounds, where no range is released."""
-    return Frame(np.zeros(d), np.ones(d))
+def public_frame(design: Design) -> Frame:
+    """The public bounds, and 0 to 1 for what is yes or no."""
+    yes_no = answers(design)
+    return Frame(np.where(yes_no, -1.0, 0.0), np.where(yes_no, 2.0, 1.0))
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,7 +135,7 @@ def framed(gate: Gate, booked: tuple[NoisySum, ...], source: Source, design: Des
         noise = deviation(one.noise(what))
         for k, mine in enumerate(counts):
             low[k], high[k] = narrowed(mine, low[k], high[k], max(float(mine.sum()), 0.0), noise)
-    frame = public_frame(len(design.names))
+    frame = public_frame(design)
     frame.middle[places] = (low + high) / 2
     frame.half[places] = (high - low) / 2
     return frame

@@ -116,8 +116,8 @@ def published(line: Line, frame: Frame, design: Design, said: Conclusion, n: flo
         most=line.most,
         centre=(design.middle + design.half * said.centre)[1:],
         records=n,
-        low=(design.middle - design.half)[1:],
-        high=(design.middle + design.half)[1:],
+        low=np.where(design.columns.dummy, 0.0, design.middle - design.half)[1:],
+        high=np.where(design.columns.dummy, 1.0, design.middle + design.half)[1:],
         clipped=tuple(design.names[j] for j in np.flatnonzero(clipped)),
     )
 

@@ -29,12 +29,14 @@ _BEYOND = 1.5  # times its released range: how far a number is let in at least
 class Columns:
     """What is public about the columns of x, the intercept first.
 
-    Columns of one group are never nonzero together; the intercept's group is -1.  ``far`` is the largest size of a
-    column, 1 where it is None.
+    ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the intercept's group is -1.
+    ``yes_no`` are numbers that are at one of their bounds, -1 or 1.  ``far`` is the largest size of a column, 1 where it
+    is None.
     """
 
     dummy: npt.NDArray[np.bool_]
     group: npt.NDArray[np.intp]
+    yes_no: npt.NDArray[np.bool_] | None = None
     far: Array | None = None
 
     def __len__(self) -> int:
