@@ -15,7 +15,7 @@ from studies.units.designs import BINARY, NUMERIC, load
 from studies.units.survey import NAMES, PERSONS, ROWS, SIZE, Survey
 
 BUDGETS = ("0.0175", "approx", "0.05", "0.1875", "0.5", "1")
-"""By their size: (1, 1e-6) is rho = .0273."""
+"""By their size: (1, 1e-6) is rho = .028."""
 Found = dict[str, Any]
 _HEAD = (
     "design", "persons", "d", "budget", "asked avg / min", "stated avg / min", "average row avg / min",
