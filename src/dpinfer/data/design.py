@@ -9,6 +9,7 @@ their largest absolute value too, the outcome likewise, and the row is x~/R with
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +59,7 @@ class Design:
     A column is encoded as (value - middle)/half, with values clipped to [low, high]; the intercept is the value 1.
     ``columns`` says which are then 0 or 1 only, and which are never nonzero together.  ``norm2`` is R², the bound of
     the squared norm of an encoded row.  ``outcome`` is the scale of a numeric outcome, ``unit`` whose rows they are.
+    ``products`` has the places of columns that are powers or products of other columns, with the places of these.
     """
 
     names: tuple[str, ...]
@@ -69,6 +71,7 @@ class Design:
     norm2: float
     outcome: Scale = UNSCALED
     unit: Unit = ROW
+    products: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     @classmethod
     def of_formula(cls, response: Response, terms: Terms, kind: str, unit: Unit = ROW) -> "Design":
@@ -135,7 +138,8 @@ class Design:
         yes_no = np.array([False] * int(terms.intercept) + answers)
         columns = Columns(np.array(dummy), np.array(group, dtype=np.intp), yes_no)
         ends = np.array(low), np.array(high)
-        return cls(names, *ends, np.array(middle), np.array(half), columns, columns.norm2, outcome)
+        products = _products(terms)
+        return cls(names, *ends, np.array(middle), np.array(half), columns, columns.norm2, outcome, products=products)
 
     @classmethod
     def of_rows(cls, dim: int) -> "Design":
@@ -210,6 +214,41 @@ def _tiles(design: Design) -> _Tiles:
     factor = shrunk(width + 4) / np.sqrt(design.norm2) / design.half
     tall = max(1, _CACHED // width)
     return _Tiles(*(np.tile(fact[first:], (tall, 1)) for fact in (design.low, design.high, design.middle, factor)))
+
+
+def _products(terms: Terms) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """The places of powers and products of columns whose every part is a column too, with the places of the factors.
+
+    Only then do the same columns, each less a constant, span the same model.
+    """
+    places: dict[tuple[str, ...], int] = {}
+    place = int(terms.intercept)
+    for block in terms.blocks:
+        factors = None if block.number is None or block.factors or _yes_no(block) else _factors(block.number)
+        if factors is not None:
+            places.setdefault(tuple(sorted(factors)), place)
+        place += len(block.names)
+    found = []
+    for factors, at in places.items():
+        parts = {part for size in range(1, len(factors)) for part in combinations(factors, size)}
+        if len(factors) > 1 and terms.intercept and parts <= set(places):
+            found.append((at, tuple(places[(factor,)] for factor in factors)))
+    return tuple(found)
+
+
+def _factors(number: Expression) -> list[str] | None:
+    """The names of the columns that an expression is the product of, each as often as it counts; None if it is none."""
+    if number.column is not None:
+        return [number.column.name]
+    if number.operation == "I":
+        return _factors(number.arguments[0])
+    if number.operation == "*":
+        left, right = (_factors(argument) for argument in number.arguments)
+        return None if left is None or right is None else left + right
+    if number.operation == "**" and number.arguments[1].low in (2.0, 3.0):
+        base = _factors(number.arguments[0])
+        return None if base is None else base * int(number.arguments[1].low)
+    return None
 
 
 def _yes_no(block: Block) -> bool:

@@ -81,7 +81,9 @@ def choose(design: Design, options: Options) -> Recipe:
 
 def _no_target(target: object) -> InputError:
     """All targets there are, with the models that have them."""
-    free, penalised, squares = (" or ".join(map(repr, some)) for some in (LOGISTIC_TARGETS, WITH_PENALTY, LINEAR_TARGETS))
+    free, penalised, squares = (
+        " or ".join(map(repr, some)) for some in (LOGISTIC_TARGETS, WITH_PENALTY, LINEAR_TARGETS)
+    )
     return InputError(
         f"there is no target {target!r}: logistic regression has {free}, without a penalty, and {penalised}, as other "
         f"models with a penalty have; least squares has {squares}"

@@ -7,6 +7,7 @@ crude moments, and where a fit says so (`Line.low`).
 
 import math
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from dpinfer.data.source import Source
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.histograms import BINS, inner_edges, narrowed
 from dpinfer.maths.laws import deviation
+from dpinfer.maths.moments import Columns
 from dpinfer.maths.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
@@ -29,12 +31,14 @@ ZOOMS = 2
 def framed_columns(design: Design) -> Indices:
     """The places of the numbers whose range is released: those that are columns of their own.
 
-    A number times a factor is 0 for the records of other levels, and must stay so.
+    A number times a factor is 0 for the records of other levels, and must stay so; a power or a product is measured by
+    the ranges of what it is made of.
     """
     columns = design.columns
     alone = (columns.group[:, None] == columns.group).sum(axis=0) == 1
     number = ~columns.dummy & alone & ~answers(design)
     number[: int(design.intercept)] = False
+    number[[j for j, _ in design.products]] = False
     return np.flatnonzero(number)
 
 
@@ -66,35 +70,60 @@ def column_histograms(places: Indices, edges: Array, radius: float, neighbours: 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The released range of every column, -1 to 1 where it is the public one: middle and half of its width."""
+    """How a fit measures its columns: each from the ``middle`` of its range, in ``half`` of its width, of (1, x~).
+
+    Powers and products are those of columns so measured: they span the same model, and are far less correlated.
+    """
 
     middle: Array
     half: Array
+    products: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
-    @property
-    def matrix(self) -> Array:
-        """From (1, x~) to (1, x'), x' = (x~ - middle)/half."""
-        found = np.diag(1 / self.half)
-        found[1:, 0] = -(self.middle / self.half)[1:]
+    def of_units(self, design: Design) -> Array:
+        """The matrix from (1, x) in original units to (1, x')."""
+        centre = design.middle + design.half * self.middle
+        size = design.half * self.half
+        found = np.diag(1 / size)
+        found[1:, 0] = -(centre / size)[1:]
+        places = {(): 0, **{(j,): j for j in range(1, len(centre))}}
+        places |= {tuple(sorted(factors)): j for j, factors in self.products}
+        for j, factors in self.products:
+            found[j] = 0.0
+            for size_of_part in range(len(factors) + 1):
+                for part in combinations(range(len(factors)), size_of_part):
+                    others = [factors[k] for k in range(len(factors)) if k not in part]
+                    place = places[tuple(sorted(factors[k] for k in part))]
+                    found[j, place] += np.prod(-centre[others]) / np.prod(size[list(factors)])
         return found
 
-    def design(self, design: Design) -> Design:
-        """The encoding in these units; how far a column can be beyond 1 stands with the columns."""
+    def matrix(self, design: Design) -> Array:
+        """The matrix from (1, x~) to (1, x'); ``design`` is the public one."""
+        to_units = np.diag(design.half)
+        to_units[1:, 0] = design.middle[1:]
+        return np.asarray(self.of_units(design) @ to_units)
+
+    def columns(self, design: Design) -> Columns:
+        """The columns so measured, with how far they can be beyond 1."""
         dummy = design.columns.dummy | answers(design)
         far = np.where(dummy, 1.0, (1 + np.abs(self.middle)) / self.half)
         far[0] = 1.0
-        return replace(
-            design,
-            middle=design.middle + design.half * self.middle,
-            half=design.half * self.half,
-            columns=replace(design.columns, dummy=dummy, far=far),
-        )
+        for j, factors in self.products:
+            far[j] = np.prod(far[list(factors)])
+        return replace(design.columns, dummy=dummy, far=far)
+
+    def low(self, design: Design) -> Array:
+        """The lower end of every range in original units."""
+        return np.asarray(design.middle + design.half * (self.middle - self.half))
+
+    def high(self, design: Design) -> Array:
+        """The upper end of every range in original units."""
+        return np.asarray(design.middle + design.half * (self.middle + self.half))
 
 
 def public_frame(design: Design) -> Frame:
     """The public bounds, and 0 to 1 for what is yes or no."""
     yes_no = answers(design)
-    return Frame(np.where(yes_no, -1.0, 0.0), np.where(yes_no, 2.0, 1.0))
+    return Frame(np.where(yes_no, -1.0, 0.0), np.where(yes_no, 2.0, 1.0), design.products)
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,12 +140,18 @@ class Winsorised(Changed):
     @property
     def change(self) -> Change:
         """Column by column, so that a row's numbers do not depend on its place."""
-        middle, half = self.frame.middle, self.frame.half
+        middle, half, products = self.frame.middle, self.frame.half, self.frame.products
 
         def changed(block: Block) -> Block:
             first = block.rows[:, :1]
             inside = np.clip((block.rows - first * middle) / half, -first, first)
             inside[:, 0] = first[:, 0]
+            present = first[:, 0] != 0
+            for j, factors in products:
+                share = np.ones(len(inside))
+                for k in factors:
+                    share[present] *= inside[present, k] / first[present, 0]
+                inside[:, j] = first[:, 0] * share
             weights = block.shares * row_weights(inside)
             return Block(inside, block.labels, weights, block.shares, block.starts, block.fixed)
 

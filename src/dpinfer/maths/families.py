@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
 from dpinfer.errors import PrivacyError
@@ -115,9 +116,14 @@ class Line:
     low: Array
     high: Array
 
-    def _clipped(self, rows: Array) -> Array:
+    @property
+    def clipped(self) -> npt.NDArray[np.bool_]:
+        """Which columns are clipped."""
+        return np.asarray((self.low > -1.0) | (self.high < 1.0))
+
+    def _inside(self, rows: Array) -> Array:
         """Rows with some columns clipped, element by element; a zero row stays one."""
-        places = np.flatnonzero((self.low > -1.0) | (self.high < 1.0))
+        places = np.flatnonzero(self.clipped)
         if not len(places):
             return rows
         first = rows[:, :1]
@@ -134,7 +140,7 @@ class Line:
         whole = np.vstack([self.matrix, self.coef]) * np.sqrt(norm2)
         if not np.abs(whole).max(initial=0.0) < LARGEST:
             raise PrivacyError("a released line is too large for floats: nothing can be released around it")
-        rows = self._clipped(block.rows)
+        rows = self._inside(block.rows)
         # a matrix product rounds a row by its place in the block: see `Block.mapped`
         placed = neighbours.in_place and block.fixed
         mapped = rows @ whole.T if placed else np.einsum("ij,kj->ik", rows, whole)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.curvature import Curvature, Guess, bend, curvature, guess, seen, within
-from dpinfer.maths.joint import REFERENCE, SURE_EVENTS, Answers, Joint
+from dpinfer.maths.joint import REFERENCE, Answers, Joint
 from dpinfer.maths.moments import Columns, Scales, deviations, raised, shrink
 from dpinfer.maths.posterior import LEAST_EVENTS, SURE, Moments
 
@@ -74,7 +74,7 @@ class Fitted:
     """A step with what is known of the columns: ``back`` is E, ``spread`` their deviations, ``sizes`` their S.
 
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as they are; ``allowed``
-    is what a coefficient may be off beside.
+    is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to the coefficients of the formula (`Joint`).
     """
 
     last: Step
@@ -86,17 +86,19 @@ class Fitted:
     sizes: Array
     tail: npt.NDArray[np.bool_]
     allowed: Array
+    lines: Array
+    shift: float = 0.0
 
     @classmethod
     def of(cls, last: Step, matrix: Array, moments: Moments, columns: Columns, centre: Array) -> "Fitted":
-        """The fit in the geometry of a matrix; the sizes are those of log-odds, and no number has a tail."""
+        """The fit in the geometry of a matrix; sizes are those of log-odds, no number has a tail, columns are as asked."""
         d = len(centre)
         to_centre = np.eye(d)
         to_centre[0] = centre
         back = np.linalg.inv(to_centre @ matrix.T)
         spread = deviations(moments.of(np.arange(d)))
         sizes = log_odds_sizes(spread, columns.dummy)
-        return cls(last, moments, columns, centre, back, spread, sizes, np.zeros(d, dtype=bool), np.zeros(d))
+        return cls(last, moments, columns, centre, back, spread, sizes, np.zeros(d, dtype=bool), np.zeros(d), np.eye(d))
 
     @property
     def score_cov(self) -> Array:
@@ -140,37 +142,55 @@ def no_events(d: int) -> Events:
 
 
 def events(fit: Fitted) -> Events:
-    """Lower estimates of the number of rarer outcomes among the records of each level, and of its reference.
-
-    With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either outcome has at least vᵀHv
-    less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise
-    hypot(σ‖v‖, h‖v‖²).  It holds at any line.
-    """
-    last = fit.last
+    """Of each level, and of its reference, how sure a lower estimate of the number of its rarer outcomes is."""
     columns = fit.columns
-    uncentred = fit.back.copy()
-    uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])  # v·u = x_j, not x_j less its centre
+    coef = np.linalg.solve(fit.back, fit.last.line + fit.last.step)
     together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
-    at_level = np.where(columns.dummy, uncentred, 0.0)
-    at_reference = np.where(columns.dummy, fit.back[:, [0]] - at_level @ together, 0.0)
-    coef = np.linalg.solve(fit.back, last.line + last.step)
     base = coef[0] - together @ (fit.centre * coef)
-    level, reference = (_doubt(fit, v) for v in (at_level, at_reference))
     return Events(
-        np.where(columns.dummy, level, 0.0),
+        np.where(columns.dummy, _doubt(fit, _of_levels(columns)), 0.0),
         np.sign(base + coef),
-        np.where(columns.dummy, reference, 0.0),
+        np.where(columns.dummy, _doubt(fit, _of_references(columns)), 0.0),
         np.sign(base),
     )
 
 
-def _doubt(fit: Fitted, directions: Array) -> Array:
-    """Relative noise of the number of rarer outcomes in each direction."""
-    last = fit.last
-    length = np.linalg.norm(directions, axis=0)
-    number = np.einsum("ij,ik,kj->j", directions, last.hessian, directions) - np.abs(last.score @ directions)
-    noise = np.hypot(last.score_noise * length, last.scales.hessian * length**2)
-    return np.where(number >= LEAST_EVENTS, noise / np.maximum(number, LEAST_EVENTS), np.inf)
+def _of_levels(columns: Columns) -> Array:
+    """A column for each level: c with c·(1, x) = 1 for its records, and 0 for others."""
+    return np.diag(columns.dummy.astype(float))
+
+
+def _of_references(columns: Columns) -> Array:
+    """The same for the reference of each level's factor."""
+    together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
+    found = np.where(together, -1.0, 0.0)
+    found[0] = columns.dummy
+    return found
+
+
+def _doubt(fit: Fitted, counted: Array) -> Array:
+    """Relative noise of the number of rarer outcomes among some records; infinite where there may be fewer than 8.
+
+    With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either outcome has at least vᵀHv
+    less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise
+    hypot(σ‖v‖, h‖v‖²).  It holds at any line; at the line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The
+    surer of the two counts.
+    """
+    last, moments = fit.last, fit.moments
+    uncentred = fit.back.copy()
+    uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])  # so that v·u is x_j, not x_j less its centre
+    at_line = _relative(uncentred @ counted, last.hessian, last.score, (last.scales.hessian, last.score_noise))
+    inner = np.linalg.solve(moments.back, moments.score)  # the score as it was released
+    at_zero = _relative(moments.back.T @ counted, moments.released / 2, inner, (moments.noise / 2, moments.noise))
+    return np.minimum(at_line, at_zero)
+
+
+def _relative(v: Array, hessian: Array, score: Array, noise: tuple[float, float]) -> Array:
+    """The noise of vᵀHv - |v·g| over it, for each column v; ``noise`` has the scales of that of H and of g."""
+    length = np.linalg.norm(v, axis=0)
+    number = np.einsum("ij,ik,kj->j", v, hessian, v) - np.abs(score @ v)
+    unsure = np.hypot(noise[0] * length**2, noise[1] * length)
+    return np.where(number >= LEAST_EVENTS, unsure / np.maximum(number, LEAST_EVENTS), np.inf)
 
 
 def two_classes(fit: Fitted) -> bool:
@@ -226,6 +246,8 @@ def posterior(fit: Fitted) -> Joint:
         reference_toward=few.reference_toward,
         group=np.where(columns.dummy, columns.group, -1).astype(float),
         tail=fit.tail.astype(float),
+        lines=fit.lines,
+        shift=fit.shift,
     )
 
 
@@ -327,7 +349,7 @@ class _Equation:
 
 @dataclass(frozen=True, eq=False)
 class Conclusion:
-    """What is said of all columns: the joint law at ``centre``, and the answers about single coefficients.
+    """What is said of all coefficients of the formula: the joint law at ``centre``, and the answers about each of them.
 
     ``printed`` are those with an interval.  ``others`` are combinations that are known instead of open ones: each with
     the column it stands for, and the level that it is compared with, or -1 for a number that was clipped.
@@ -343,11 +365,14 @@ class Conclusion:
     @property
     def coef(self) -> Array:
         """A number for every column: the estimate of what is printed, the posterior mean of what is open."""
-        return np.where(self.printed, self.answers.estimate, self.joint.estimate)
+        return np.where(self.printed, self.answers.estimate, self.joint.coef)
 
 
-def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
-    """Every coefficient is in the model; printed are those whose interval rests on the records."""
+def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int) -> Conclusion:
+    """Every coefficient is in the model; printed are those whose interval rests on the records.
+
+    ``clipped`` are the numbers that the fit has clipped to their released range.
+    """
     d = len(fit.centre)
     joint = posterior(fit)
     printed = joint.about(np.eye(d), draws, seed).known
@@ -355,39 +380,26 @@ def conclude(fit: Fitted, draws: int, seed: int) -> Conclusion:
         printed[:] = False
     # the level is that of records at the reference of what is open; where a number is open there is none
     centre = np.where(fit.columns.dummy & ~printed, 0.0, fit.centre)
-    joint = _at(joint, centre - fit.centre)
+    joint = joint.at(centre - fit.centre)
     answers = joint.about(np.eye(d), draws, seed)
     numbers = ~fit.columns.dummy
     printed[0] = bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
     if not printed.any():
         return Conclusion(joint, centre, answers, printed, joint.about(np.zeros((0, d)), draws, seed), ())
-    vectors, columns = _instead(joint, printed, answers)
-    clipped = replace(joint, tail=np.zeros(d))
-    others = clipped.about(vectors, draws, seed)
-    known = np.flatnonzero(others.known)
-    found = clipped.about(vectors[known], draws, seed)
-    return Conclusion(joint, centre, answers, printed, found, tuple(columns[k] for k in known))
+    vectors, columns = _instead(joint, printed, answers, clipped)
+    as_clipped = replace(joint, tail=np.where(clipped, 0.0, joint.tail))
+    known = np.flatnonzero(as_clipped.about(vectors, draws, seed).known)
+    others = as_clipped.about(vectors[known], draws, seed)
+    return Conclusion(joint, centre, answers, printed, others, tuple(columns[k] for k in known))
 
 
-def _at(joint: Joint, further: Array) -> Joint:
-    """The same law with the intercept at a centre so much further."""
-    to = np.eye(len(further))
-    to[0, 1:] = further[1:]
-    return replace(
-        joint,
-        estimate=to @ joint.estimate,
-        line=to @ joint.line,
-        covariance=to @ joint.covariance @ to.T,
-        sampling=to @ joint.sampling @ to.T,
-        basis=joint.basis @ np.linalg.inv(to),
-    )
-
-
-def _instead(joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers) -> tuple[Array, list[tuple[int, int]]]:
+def _instead(
+    joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers, clipped: npt.NDArray[np.bool_]
+) -> tuple[Array, list[tuple[int, int]]]:
     """Combinations that may be known instead of open coefficients: numbers as they were clipped, levels against others."""
     d = len(printed)
-    vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(joint.tail > 0)]
-    columns = [(int(j), -1) for j in np.flatnonzero(joint.tail > 0)]
+    vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(clipped & ~printed)]
+    columns = [(int(j), -1) for j in np.flatnonzero(clipped & ~printed)]
     for group in np.unique(joint.group[joint.group >= 0]):
         levels = np.flatnonzero(joint.group == group)
         poor = [j for j in levels if answers.why[j] == REFERENCE]
@@ -404,5 +416,4 @@ def _instead(joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers) -> 
 def _best_known(joint: Joint, levels: Indices) -> int | None:
     """The level of a factor whose number of events is known best; None where it is known of none."""
     best = int(levels[np.argmin(joint.few[levels])])
-    return best if joint.few[best] <= 1 / SURE_EVENTS else None
-
+    return best if joint.few[best] <= 1 / SURE else None

@@ -18,13 +18,12 @@ import numpy.typing as npt
 
 from dpinfer.maths.allowed import AllowedLaw
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.posterior import SURE
 
 OPEN = 0.4
 """A combination is known if its standard error is at most this part of its plausible size."""
 SIGNAL = 2.5
 """... and if its information given all else is at least this many times the noise of that."""
-SURE_EVENTS = 2.33
-"""Deviations of its noise that a number of events must reach: noise alone does so once in a hundred times."""
 KNOWN, WEAK, TOGETHER, FEW, REFERENCE, TAIL = "known", "weak", "together", "few", "reference", "tail"
 """What is said of a combination: that it is known, or why it is open."""
 _LEFT = 1e-12  # of its information: what is left at least without a combination's own size
@@ -55,6 +54,9 @@ class Joint:
     each level, the relative noise of its number of events and the side to which it would move its coefficient;
     ``reference_few`` and ``reference_toward`` those of the reference of its factor.  ``group`` is its factor, -1 for
     what is no level.  ``tail`` says that the records far out in a column count less, or not as they are.
+
+    All these are about columns as the fit measures them.  ``lines`` has, for every coefficient of the formula in its
+    own units, the combination of theirs that it is; ``shift`` is added to the intercept.
     """
 
     estimate: Array
@@ -74,30 +76,18 @@ class Joint:
     reference_toward: Array
     group: Array
     tail: Array
+    lines: Array
+    shift: float = 0.0
 
     def __len__(self) -> int:
         return len(self.estimate)
 
-    def mapped(self, scale: Array, shift: float = 0.0) -> "Joint":
-        """The same of coefficients times ``scale``, a number each, and of an intercept moved by ``shift``."""
-        both = np.outer(scale, scale)
-        moved = np.zeros(len(self))
-        moved[0] = shift
-        return replace(
-            self,
-            estimate=self.estimate * scale + moved,
-            line=self.line * scale + moved,
-            covariance=self.covariance * both,
-            sampling=self.sampling * both,
-            sizes=self.sizes * scale,
-            prior=self.prior * scale,
-            basis=self.basis / scale,
-            own=self.own / scale**2,
-            bent=self.bent * scale,
-        )
+    def about(self, asked: Array, draws: int, seed: int) -> Answers:
+        """What is known of combinations of the coefficients of the formula, one a row.
 
-    def about(self, vectors: Array, draws: int, seed: int) -> Answers:
-        """What is known of combinations, one a row.  Their own plausible size is divided out: only that of others counts."""
+        Their own plausible size is divided out: only that of others counts.
+        """
+        vectors = asked @ self.lines
         variance = np.einsum("ij,jk,ik->i", vectors, self.covariance, vectors)
         prior = vectors**2 @ self.prior**2
         alone = 1 / np.maximum(1 / variance - 1 / prior, _LEFT / variance)
@@ -109,7 +99,27 @@ class Joint:
         noise = total - sampling
         below, above = self._allowed(vectors)
         law = AllowedLaw(sampling, (noise + noise.T) / 2, below, above, draws, seed)
-        return Answers(estimate, law, self._reasons(vectors, alone))
+        return Answers(estimate + self.shift * asked[:, 0], law, self._reasons(vectors, alone))
+
+    @property
+    def coef(self) -> Array:
+        """The mean of every coefficient of the formula, shrunk towards the line where little is known of it."""
+        found = self.lines @ self.estimate
+        found[0] += self.shift
+        return np.asarray(found)
+
+    def at(self, further: Array) -> "Joint":
+        """The same law with the intercept at a centre so much further."""
+        to = np.eye(len(further))
+        to[0, 1:] = further[1:]
+        return replace(
+            self,
+            estimate=to @ self.estimate,
+            line=to @ self.line,
+            covariance=to @ self.covariance @ to.T,
+            sampling=to @ self.sampling @ to.T,
+            basis=self.basis @ np.linalg.inv(to),
+        )
 
     def signal(self, vectors: Array) -> Array:
         """The information on each combination given all else, over the noise of that."""
@@ -119,7 +129,7 @@ class Joint:
         directions = reached * information  # of each combination, as coefficients
         squares = (self.basis @ directions) ** 2
         by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.doubt**2), squares)
-        by_column = vectors**4 @ self.own**2
+        by_column = np.where(vectors != 0, directions.T, 0.0) ** 4 @ self.own**2
         return np.asarray(information / np.sqrt(by_entry + by_column))
 
     def nearest(self, j: int) -> int:
@@ -133,8 +143,8 @@ class Joint:
         signal = self.signal(vectors)
         used = vectors != 0
         tail = (used & (self.tail > 0)).any(axis=1)
-        few = (used & (self.few > 1 / SURE_EVENTS)).any(axis=1)
-        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE_EVENTS)
+        few = (used & (self.few > 1 / SURE)).any(axis=1)
+        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE)
         known = (alone <= OPEN**2 * (vectors**2 @ self.sizes**2)) & (signal >= SIGNAL)
         return tuple(
             self._reason(vectors[i], bool(tail[i]), bool(few[i]), bool(reference[i].any()), bool(known[i]), signal[i])
@@ -156,7 +166,7 @@ class Joint:
         return TOGETHER if signal < SIGNAL and apart else WEAK
 
     def _of_references(self, vectors: Array) -> Array:
-        """What combinations say of the reference of each level's factor, given at its first level: minus all its levels."""
+        """What combinations say of the reference of each factor, at the place of its first level: minus all its levels."""
         found = np.zeros_like(vectors)
         for group in np.unique(self.group[self.group >= 0]):
             levels = np.flatnonzero(self.group == group)

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.arrays import Array
 
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
 _AFFORDED = 5.0  # times its noise: the information on a number that must be left when all its records are let in
-_NEAR = 2.5  # times its released range: public bounds within which a number has no tail to speak of
+_NEAR = 3.0  # times its released range: public bounds within which a number has no tail to speak of
 _BEYOND = 1.5  # times its released range: how far a number is let in at least
 
 
@@ -134,12 +134,12 @@ def box_reach(moments: Array, columns: Columns) -> Array:
     return np.asarray(reach)
 
 
-def reaches(moments: Array, columns: Columns, clear: float, *, clipped: bool) -> Reach:
+def reaches(moments: Array, columns: Columns, clear: float, clipped: npt.NDArray[np.bool_] | bool = False) -> Reach:
     """What a geometry lets in of numbers that public bounds let go beyond their released range.
 
     All of it, if that is hardly more than the range, or if the information on the column stays 5 times its noise;
-    ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing where the fit clips such a number to
-    its range, and otherwise as far as its information stays 20 times its noise, a little at least.
+    ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing of numbers that the fit would have
+    ``clipped`` to their range, and otherwise as far as its information stays 20 times its noise, a little at least.
     """
     box = box_reach(moments, columns)
     if columns.far is None:
@@ -153,7 +153,7 @@ def reaches(moments: Array, columns: Columns, clear: float, *, clipped: bool) ->
     number[0] = False
     long = number & (columns.far > _NEAR)
     tail = long & (affordable < whole)
-    less = box if clipped else np.minimum(whole, np.maximum(affordable / 2, _BEYOND * box))
+    less = np.where(clipped, box, np.minimum(whole, np.maximum(affordable / 2, _BEYOND * box)))
     distance = np.where(number, np.where(tail, less, whole), box)
     return Reach(distance, tail, long & ~tail)
 

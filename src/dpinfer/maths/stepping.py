@@ -27,7 +27,7 @@ _LARGEST_SHARE = 0.4995  # beyond one half: a rarer outcome is taken for one in 
 _EXPECTED = 1.0  # deviation of the log-odds that a first line expects of whitened columns together
 _TRUSTED = 0.2  # the least eigenvalue of whitened moments that a first line trusts
 _WHITENED = 2.0, 20.0  # least radius factor of that whitening: 2, or 20 over the number of columns
-_LONGEST = 0.8  # root mean square of one step of the predictor
+_LONGEST = 1.2  # root mean square of one step of the predictor
 _HALVINGS = 6  # of a step whose curvature is that half way
 _FLAT = 0.01  # of the largest curvature: the least that the size of a step is judged by
 _WIDE = 3.0  # root mean squares of a step that its rest lets in
@@ -155,7 +155,7 @@ class Terrain:
         """The step that undoes a score, as far as it is more than noise of this variance and sampling.
 
         g = H a + error, the coordinates of a having a variance that the length of g tells, growing with this power of
-        1/H: the best linear guess of a.  H is taken half way.  At most .8 root mean square, as Newton's method
+        1/H: the best linear guess of a.  H is taken half way.  At most 1.2 root mean square, as Newton's method
         overshoots.
         """
 

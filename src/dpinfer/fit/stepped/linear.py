@@ -9,8 +9,7 @@ import numpy as np
 
 from dpinfer.data.changed import Narrow, kept
 from dpinfer.data.source import Source
-from dpinfer.fit.frame import Frame
-from dpinfer.fit.geometry import crude_moments, refined_moments
+from dpinfer.fit.geometry import Setting, crude_moments, refined_moments
 from dpinfer.fit.stepped.plan import (
     CAUTIOUS,
     CRUDE,
@@ -41,7 +40,9 @@ _RANGE = 2.0  # of a scaled outcome
 _KNEE = 0.1  # the share of records that the robust target clips
 _BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
 _CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
-_SLOPES = 0.5  # of what is clipped on average: how much more or less of it a level, or a deviation of a number, may have
+_SLOPES = (
+    0.5  # of what is clipped on average: how much more or less of it a level, or a deviation of a number, may have
+)
 _DEVIATIONS = 2.5  # of an outcome in half of its released range
 _ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
 
@@ -85,21 +86,23 @@ class FinishedLine(Finished):
 class LinearSteps(Stepped[LinearPlan]):
     """Least squares of a design with an intercept."""
 
-    def _fitted(self, gate: Gate, source: Source, frame: Frame, seed: int) -> FinishedLine:
-        booked, at, columns = self.booked, self.setting(), self.design.columns
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, frame, at)
+    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedLine:
+        booked = self.booked
+        crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
         where = self._range(gate, kept(Narrow(source)), crude.n)
         what = moment_and_score(self.neighbours, where.middle, where.half)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, frame, at, crude, what)
-        reach = reaches(known.matrix, columns, known.n / at.scales.hessian, clipped=False)
-        matrix = preconditioner(known.matrix, columns, known.n, self._kappa(known.n), reach.distance)
-        line = self._line(matrix, self._crude_line(known, where, reach), frame)
+        known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
+        reach = reaches(known.matrix, at.columns, known.n / at.scales.hessian)
+        matrix = preconditioner(known.matrix, at.columns, known.n, self._kappa(known.n), reach.distance)
+        line = self._line(matrix, self._crude_line(known, where, matrix), at)
         clip = self._clip(gate, source, line, known.n)
         for release in booked.of(FIRST_STEP):
-            line = self._robust_step(gate, release, source, line, clip, frame)
-        last = self._last_step(gate, source, known.n, line, clip)
-        fit = self._judged(Fitted.of(last, matrix, known, columns, centre_of(known.matrix, columns)), reach, where, clip)
-        return FinishedLine(line, matrix, fit, conclude(fit, self.plan.draws, seed), where, clip)
+            line = self._robust_step(gate, release, source, line, clip)
+        last = self._last_step(gate, source, known.n, line, clip, at)
+        fit = Fitted.of(last, matrix, known, at.columns, centre_of(known.matrix, at.columns))
+        fit = self._asked(self._judged(fit, reach, where, clip), at)
+        said = conclude(fit, line.clipped, self.plan.draws, seed)
+        return FinishedLine(line, fit, said, where, clip)
 
     def _kappa(self, n: float) -> float:
         return self._scales().kappa(len(self.design.names), n)
@@ -112,22 +115,18 @@ class LinearSteps(Stepped[LinearPlan]):
             low, high = narrowed(counts, low, high, n, self.plan.counts(booked))
         return Range(low, high)
 
-    def _crude_line(self, known: Moments, where: Range, reach: Reach) -> Array:
-        """Coefficients of (1, x') from the moments: a ridge in whitened columns."""
-        scales = self._scales()
-        kappa = self._kappa(known.n)
-        d = len(known.matrix)
-        whitening = preconditioner(known.matrix, self.design.columns, known.n, kappa, reach.distance)
-        whitening = whitening * np.sqrt(kappa * d)
-        noise = 2 * scales.moments * whitening @ known.back
+    def _crude_line(self, known: Moments, where: Range, matrix: Array) -> Array:
+        """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
+        whitening = matrix * np.sqrt(self._kappa(known.n) * len(matrix))
+        noise = 2 * self._scales().moments * whitening @ known.back
         moments = whitening @ known.matrix @ whitening.T
         line = where.half * whitening.T @ crude_line(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
         line[0] += where.middle
         return np.asarray(line)
 
-    def _line(self, matrix: Array, coef: Array, frame: Frame) -> Line:
+    def _line(self, matrix: Array, coef: Array, at: Setting) -> Line:
         everywhere = np.ones(len(coef))
-        return Line(IDENTITY, matrix @ frame.matrix, coef @ frame.matrix, np.inf, -everywhere, everywhere)
+        return Line(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, -everywhere, everywhere)
 
     def _at(self, source: Source, line: Line) -> AtLine:
         return AtLine(source, line, self.design.norm2, self.neighbours)
@@ -147,14 +146,16 @@ class LinearSteps(Stepped[LinearPlan]):
         clip = tail.clip(np.sqrt(d) * self._scales().gradient / n)
         return Clip(*clip, tail.point(_BEYOND_ONE))
 
-    def _released(self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip) -> tuple[Array, Array, Array]:
+    def _released(
+        self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
+    ) -> tuple[Array, Array, Array]:
         """Score, curvature and score covariance at a line."""
         stack = self.plan.stack
         d = len(line.matrix)
         what = step_sums(stack, d, clip.size, robust=self.plan.target == ROBUST)
         return stack.split(gate.release(booked, self._at(source, line), what).value, d, clip.size)
 
-    def _robust_step(self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip, frame: Frame) -> Line:
+    def _robust_step(self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip) -> Line:
         """A better line for the robust target, which is not linear: a step of its own."""
         score, hessian, _ = self._released(gate, booked, source, line, clip)
         mean = float(np.trace(hessian)) / len(score)
@@ -163,7 +164,7 @@ class LinearSteps(Stepped[LinearPlan]):
         step = np.linalg.solve(raised(hessian, _ONE_STEP * mean), score)
         return replace(line, coef=line.coef + line.matrix.T @ step)
 
-    def _last_step(self, gate: Gate, source: Source, n: float, line: Line, clip: Clip) -> Step:
+    def _last_step(self, gate: Gate, source: Source, n: float, line: Line, clip: Clip, at: Setting) -> Step:
         """The step of the estimate: it is exact, and leaves nothing."""
         score, hessian, score_cov = self._released(gate, self.booked.of(ESTIMATE)[0], source, line, clip)
         scales: Scales = self._scales()
@@ -174,7 +175,7 @@ class LinearSteps(Stepped[LinearPlan]):
             score=score,
             rest=nothing,
             hessian=hessian,
-            score_cov=self.setting().clustered(score_cov, source, n),
+            score_cov=at.clustered(score_cov, source, n),
             score_noise=clip.size * scales.gradient,
             rest_noise=0.0,
             scales=replace(scales, score_cov=clip.size**2 * scales.score_cov),
@@ -183,7 +184,7 @@ class LinearSteps(Stepped[LinearPlan]):
 
     def _judged(self, fit: Fitted, reach: Reach, where: Range, clip: Clip) -> Fitted:
         """Sizes in units of the outcome; the level may be off by all that was clipped, a slope by half of it."""
-        dummy = self.design.columns.dummy
+        dummy = fit.columns.dummy
         part = np.where(dummy, _SLOPES, _SLOPES / fit.spread)
         part[0] = 1.0
         return replace(
@@ -197,9 +198,9 @@ class LinearSteps(Stepped[LinearPlan]):
         """sqrt κ: an influence w‖u‖|r| times it is a residual, for a record of average influence."""
         return float(np.sqrt(self._kappa(n)))
 
-    def _result(self, gate: Gate, n: int, frame: Frame, done: Finished) -> FitResult:
+    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
         assert isinstance(done, FinishedLine)
-        result = super()._result(gate, n, frame, done)
+        result = super()._result(gate, n, at, done)
         assert result.geometry is not None
         return replace(result, band=self._band(result.geometry.line, done))
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpinfer.data.source import Source
-from dpinfer.fit.frame import Frame
-from dpinfer.fit.geometry import crude_moments, refined_moments
+from dpinfer.fit.geometry import Setting, crude_moments, refined_moments
 from dpinfer.fit.stepped.plan import CRUDE, ESTIMATE, FIRST, MOMENTS, REST, GeometryPlan
 from dpinfer.fit.stepped.run import AtLine, Finished, Stepped
 from dpinfer.maths.arrays import Array
@@ -14,8 +13,8 @@ from dpinfer.maths.families import LOGIT, Line, rest_sum, step_sums
 from dpinfer.maths.inference import Fitted, Step, conclude
 from dpinfer.maths.moments import Reach, centre_of, preconditioner, raised, reaches, shrink
 from dpinfer.maths.posterior import SURE, Moments
-from dpinfer.maths.sums import moment_and_score
 from dpinfer.maths.stepping import Terrain, Usual, first_line, information, worth_another
+from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.statements import Model
@@ -39,22 +38,20 @@ class Place:
 class LogisticSteps(Stepped[GeometryPlan]):
     """Logistic regression of a design with an intercept."""
 
-    def _fitted(self, gate: Gate, source: Source, frame: Frame, seed: int) -> Finished:
-        booked, at, columns = self.booked, self.setting(), self.design.columns
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, frame, at)
+    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> Finished:
+        booked = self.booked
+        crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
         what = moment_and_score(self.neighbours)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, frame, at, crude, what)
-        noise = at.scales.moments * known.back
-        first = first_line(known.matrix, known.score, known.n, columns, noise)
-        reach = self._reach(known, first)
-        place = self._place(known, reach, first, frame)
+        known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
+        first = first_line(known.matrix, known.score, known.n, at.columns, at.scales.moments * known.back)
+        reach = self._reach(known, first, at)
+        place = self._place(known, reach, first, at)
         for release in booked.of(FIRST):
-            place = self._first_step(gate, release, source, known, reach, place, frame)
-        last = self._last_step(gate, source, known.n, place)
-        centre = centre_of(known.matrix, columns)
-        fit = replace(Fitted.of(last, place.terrain.matrix, known, columns, centre), tail=reach.tail)
-        said = conclude(fit, self.plan.draws, seed)
-        return Finished(place.line, place.terrain.matrix, fit, said)
+            place = self._first_step(gate, release, source, known, reach, place, at)
+        last = self._last_step(gate, source, known.n, place, at)
+        fit = Fitted.of(last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns))
+        fit = self._asked(replace(fit, tail=reach.tail), at)
+        return Finished(place.line, fit, conclude(fit, place.line.clipped, self.plan.draws, seed))
 
     def _influence(self, usual: Usual, n: float) -> float:
         """The largest influence over a typical one: large where noise is small, as weights cost bias."""
@@ -63,7 +60,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         noise = scales.gradient * np.sqrt(d * usual.farthest2 / (n * usual.information))
         return float(np.clip(_ADDED / noise, *_INFLUENCE))
 
-    def _reach(self, known: Moments, line: Array) -> Reach:
+    def _reach(self, known: Moments, line: Array, at: Setting) -> Reach:
         """Which numbers are let in as far as their public bounds go; the others are clipped to their released range."""
         scales = self._scales()
         d = len(self.design.names)
@@ -72,12 +69,12 @@ class LogisticSteps(Stepped[GeometryPlan]):
         inner = _LONG * self._influence(usual, known.n) ** 2
         part = min(1.0, inner / scales.kappa(d, known.n))
         seen = raised(information(moments, line) / known.n, 1e-8)
-        return reaches(seen, self.design.columns, known.n * part / scales.hessian, clipped=True)
+        return reaches(seen, at.columns, known.n * part / scales.hessian, at.clippable)
 
-    def _place(self, known: Moments, reach: Reach, line: Array, frame: Frame) -> Place:
+    def _place(self, known: Moments, reach: Reach, line: Array, at: Setting) -> Place:
         """The geometry of a line: that of its information, and the largest influence of a label."""
         scales = self._scales()
-        columns = self.design.columns
+        columns, frame = at.columns, at.frame
         d = len(columns)
         moments = known.of(np.arange(d))
         usual = Usual.at(moments, line)
@@ -85,15 +82,16 @@ class LogisticSteps(Stepped[GeometryPlan]):
         influence = self._influence(usual, known.n)
         kappa = scales.kappa(d, known.n)
         stretch = np.sqrt(max(1.0, kappa / (_LONG * influence**2)))
-        distance = reaches(seen, columns, _EVERYTHING, clipped=True).distance
-        inside = reaches(seen, replace(columns, far=np.ones(d)), _EVERYTHING, clipped=True).distance
-        distance = np.where(reach.tail, inside, np.where(reach.long, stretch * distance, distance))
+        distance = reaches(seen, columns, _EVERYTHING).distance
+        distance = np.where(reach.long, stretch * distance, distance)
+        distance = np.where(reach.tail, reach.distance, distance)
         matrix = preconditioner(seen, columns, seen[0, 0], kappa, distance) / np.sqrt(seen[0, 0] / known.n)
         typical2 = float(np.trace(matrix @ seen @ matrix.T)) / (known.n * usual.information) * usual.farthest2
         most = influence * float(np.sqrt(typical2))
-        low = np.where(reach.tail, frame.middle - frame.half, -1.0)
-        high = np.where(reach.tail, frame.middle + frame.half, 1.0)
-        seen_at = Line(LOGIT, matrix @ frame.matrix, line @ frame.matrix, most, low, high)
+        clipped = reach.tail & at.clippable
+        low = np.where(clipped, frame.middle - frame.half, -1.0)
+        high = np.where(clipped, frame.middle + frame.half, 1.0)
+        seen_at = Line(LOGIT, matrix @ at.matrix, line @ at.matrix, most, low, high)
         return Place(Terrain(moments, line, matrix), seen_at)
 
     def _released(self, gate: Gate, booked: NoisySum, source: Source, place: Place) -> tuple[Array, Array, Array]:
@@ -104,7 +102,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         return stack.split(released, rows.dim, clip)
 
     def _first_step(
-        self, gate: Gate, booked: NoisySum, source: Source, known: Moments, reach: Reach, place: Place, frame: Frame
+        self, gate: Gate, booked: NoisySum, source: Source, known: Moments, reach: Reach, place: Place, at: Setting
     ) -> Place:
         """A better line.  Its noise is not that of the estimate: what counts is where the last line is."""
         terrain, clip = place.terrain, place.line.most
@@ -117,9 +115,9 @@ class LogisticSteps(Stepped[GeometryPlan]):
         expected *= np.trace(hessian) / np.trace(expected)
         hessian, _ = shrink(hessian, expected, scales.hessian, 0.0)
         step = terrain.best_step(hessian, score, (clip * scales.gradient) ** 2, _FIRST_POWER)
-        return self._place(known, reach, terrain.line + terrain.matrix.T @ step, frame)
+        return self._place(known, reach, terrain.line + terrain.matrix.T @ step, at)
 
-    def _last_step(self, gate: Gate, source: Source, n: float, place: Place) -> Step:
+    def _last_step(self, gate: Gate, source: Source, n: float, place: Place, at: Setting) -> Step:
         """The step of the estimate and its rest, in two halves; it is bettered between them if there is more to be had."""
         terrain, clip, scales = place.terrain, place.line.most, self._scales()
         score, hessian, score_cov = self._released(gate, self.booked.of(ESTIMATE)[0], source, place)
@@ -145,7 +143,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             score=score,
             rest=rest,
             hessian=hessian,
-            score_cov=self.setting().clustered(score_cov, source, n),
+            score_cov=at.clustered(score_cov, source, n),
             score_noise=noise,
             rest_noise=rest_noise,
             scales=replace(scales, score_cov=clip**2 * scales.score_cov),

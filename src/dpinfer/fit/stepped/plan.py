@@ -12,10 +12,10 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.frame import ZOOMS as COLUMN_ZOOMS
 from dpinfer.maths.histograms import ZOOMS, histogram
 from dpinfer.maths.inference import LEAST_RECORDS
-from dpinfer.maths.joint import SIGNAL, SURE_EVENTS
+from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.laws import deviation
 from dpinfer.maths.moments import LOGISTIC_RADIUS, SQUARES_RADIUS, Columns, Radius, Scales
-from dpinfer.maths.posterior import LEAST_EVENTS
+from dpinfer.maths.posterior import LEAST_EVENTS, SURE
 from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import BoundedSum, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
@@ -213,7 +213,7 @@ class GeometryPlan(StepPlan):
         kappa = scales.kappa(d, n)
         by_curvature = _USUAL * scales.hessian * max(1.0, kappa * d * _TYPICAL)
         by_score = _FARTHEST * scales.gradient * math.sqrt(max(1 / kappa, d * _TYPICAL))
-        return number / max(LEAST_EVENTS, SIGNAL * by_curvature, SURE_EVENTS * math.hypot(by_score, by_curvature))
+        return number / max(LEAST_EVENTS, SIGNAL * by_curvature, SURE * math.hypot(by_score, by_curvature))
 
 
 @dataclass(frozen=True)

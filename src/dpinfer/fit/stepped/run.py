@@ -18,11 +18,10 @@ import numpy as np
 from dpinfer.data.changed import Changed, kept
 from dpinfer.data.design import Design
 from dpinfer.data.source import Source
-from dpinfer.fit.frame import Frame, framed, framed_columns
-from dpinfer.fit.geometry import Setting, alternatives, in_units, overloaded, published, statuses
+from dpinfer.fit.frame import framed, framed_columns
+from dpinfer.fit.geometry import Setting, alternatives, in_units, lines_of, overloaded, published, statuses
 from dpinfer.fit.recipe import privacy
 from dpinfer.fit.stepped.plan import ESTIMATE, SCALES, Releases, StepPlan
-from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import Line
 from dpinfer.maths.inference import Conclusion, Fitted
 from dpinfer.maths.moments import Scales
@@ -59,13 +58,9 @@ class AtLine(Changed):
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """What a fit is made of when all is released: the last line over (1, x~), the step, and what is said of it.
-
-    ``matrix`` is the geometry over (1, x'), the columns in the frame.
-    """
+    """What a fit is made of when all is released: the last line over (1, x~), the step, and what is said of it."""
 
     line: Line
-    matrix: Array
     fit: Fitted
     said: Conclusion
 
@@ -104,10 +99,6 @@ class Stepped(Generic[P]):
         """A warning where a typical column has less than twice what it takes to be printed."""
         return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
 
-    def setting(self) -> Setting:
-        """What is public about the fit."""
-        return Setting(self.design, self.neighbours, self._scales())
-
     def _scales(self, stage: str = ESTIMATE) -> Scales:
         """The noise of the releases; ``stage`` is which of the steps towards the estimate."""
         return self.plan.scales(numbers=self._numbers, stage=stage)
@@ -120,37 +111,36 @@ class Stepped(Generic[P]):
         """
         rows = kept(source)
         frame = framed(gate, self.booked.of(SCALES), rows, self.design, self.neighbours)
+        at = Setting(self.design, self.neighbours, self._scales(), frame)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
-        inner = replace(self, design=frame.design(self.design))
-        done = inner._fitted(gate, rows, frame, seed)
-        return inner._result(gate, source.n, frame, done)
+        return self._result(gate, source.n, at, self._fitted(gate, rows, at, seed))
 
-    def _fitted(self, gate: Gate, source: Source, frame: Frame, seed: int) -> Finished:
-        """The releases of the fit, in the frame."""
+    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> Finished:
+        """The releases of the fit, in the frame, and what is said of them."""
         raise NotImplementedError
 
     def _model(self, n: int | None) -> Model:
         """What was estimated."""
         raise NotImplementedError
 
-    def _result(self, gate: Gate, n: int, frame: Frame, done: Finished) -> FitResult:
+    def _asked(self, fit: Fitted, at: Setting) -> Fitted:
+        """A fit that knows what was asked: the coefficients of the formula, in the units of the user."""
+        return replace(fit, lines=lines_of(at), shift=float(self.design.shift[0]))
+
+    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
         """The result in the units of the user."""
-        design, said, last = self.design, done.said, done.fit.last
-        unit = design.outcome.half
-        scale = unit / design.half
+        said, last = done.said, done.fit.last
         printed = np.flatnonzero(said.printed)
-        records = done.fit.moments.n
-        law = said.answers.law.mapped(np.diag(scale)[printed])
         return FitResult(
-            names=design.names,
-            estimate=said.coef * scale + design.shift,
-            error=law,
-            hessian=in_units(last.hessian, done.matrix, said.centre, design, records),
-            score_cov=unit**2 * in_units(last.score_cov, done.matrix, said.centre, design, records),
+            names=self.design.names,
+            estimate=said.coef,
+            error=said.answers.law.mapped(np.eye(len(said.printed))[printed]),
+            hessian=in_units(last.hessian, done.fit, at),
+            score_cov=at.design.outcome.half**2 * in_units(last.score_cov, done.fit, at),
             model=self._model(n if self.neighbours.counted else None),
             privacy=privacy(gate, self.plan.promise),
-            status=statuses(said, design),
-            geometry=published(done.line, frame, design, said, records),
-            instead=alternatives(said, design, unit),
-            joint=said.joint.mapped(scale, float(design.shift[0])),
+            status=statuses(said, at),
+            geometry=published(done.line, said, at, done.fit.moments.n),
+            instead=alternatives(said, at),
+            joint=said.joint,
         )
