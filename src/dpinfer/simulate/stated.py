@@ -122,13 +122,15 @@ class Stated:
     clipped: float
 
 
-def stated(result: FitResult, design: Design, people: Block, asked: Minimum) -> Stated:
+def stated(result: FitResult, design: Design, people: Block, asked: Minimum | None = None) -> Stated:
     """What a fit estimates, for a population of rows (1, x~), labels or scaled outcomes, shares and units.
 
-    ``asked`` is the ordinary regression of the same rows, where the search begins.
+    ``asked`` is the ordinary regression of the same rows, where the search begins; it is made where it is not given.
     """
     geometry = result.geometry
     assert geometry is not None
+    if asked is None:
+        asked = ordinary(people, squares=result.band is not None)
     columns = _columns(design, people.rows)
     weights = geometry.row_weights(columns)
     rows = _rows(design, people.rows, geometry.inside(columns))
@@ -184,16 +186,20 @@ def instead(result: FitResult, design: Design, people: Block, asked: Minimum) ->
     at = {name: j for j, name in enumerate(design.names)}
     coef = asked.in_units(design, geometry.centre).coef
     found = []
+    narrow: dict[frozenset[str], Array] = {}
     for name, column in zip(lines.names, lines.instead_of, strict=True):
         other = name.removeprefix(f"{column} - ")
         if other in at:
             found.append(coef[at[column]] - coef[at[other]])
-        else:
-            found.append(_clipped(result, design, people, {column, *geometry.clipped})[at[column]])
+            continue
+        clipped = frozenset({column, *geometry.clipped})
+        if clipped not in narrow:
+            narrow[clipped] = _clipped(result, design, people, clipped)
+        found.append(narrow[clipped][at[column]])
     return np.array(found)
 
 
-def _clipped(result: FitResult, design: Design, people: Block, names: set[str]) -> Array:
+def _clipped(result: FitResult, design: Design, people: Block, names: frozenset[str]) -> Array:
     """Coefficients of the ordinary regression with some numbers clipped to their released range."""
     geometry = result.geometry
     assert geometry is not None
