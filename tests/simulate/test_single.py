@@ -204,6 +204,31 @@ def test_the_stated_estimand_of_least_squares_is_in_the_band():
     assert about.clipped > 0
 
 
+LONG = TABLE.assign(a=10 * RNG.beta(0.4, 3, N))
+LONG["y"] = RNG.random(N) < expit(-1 + 2 * np.sqrt(LONG["a"]))  # not a line, so that weights move the coefficients
+
+
+def test_next_to_no_noise_gives_what_is_stated():
+    """The product on the whole population, with a budget beyond all measure: its estimates are the stated ones."""
+    design, pending = read(LONG, *parse("y ~ a", SCHEMA), "margin")
+    source = pending.rows()
+    people = Block(source.block.rows * np.sqrt(design.norm2), source.block.labels)
+    result = fit(LogisticSteps(design, dp.GeometryPlan(dp.ZCDP(1e6))), source, insecure_seed=1)
+    plain = ordinary(people, squares=False).in_units(design, result.geometry.centre)
+    about = stated(result, design, people)
+    assert result.reported.all()
+    assert np.all(np.abs(result.estimate - about.coef) < 0.2 * plain.std_error)  # but for what steps leave
+    assert np.all(np.abs(result.estimate - plain.coef) > 0.5 * plain.std_error)
+    design, pending = read(SCORED, *parse("score ~ a", dp.Schema(SCORES)), "residual")
+    source = pending.rows()
+    people = Block(source.block.rows * np.sqrt(design.norm2), source.block.labels)
+    result = fit(LinearSteps(design, dp.LinearPlan(dp.ZCDP(1e6), "robust")), source, insecure_seed=1)
+    plain = ordinary(people, squares=True).in_units(design, result.geometry.centre)
+    about = stated(result, design, people)
+    assert np.all(np.abs(result.estimate - about.coef) < 0.1 * plain.std_error)
+    assert np.abs(result.estimate - plain.coef)[0] > 3 * plain.std_error[0]
+
+
 def test_a_wrong_width_is_seen(monkeypatch):
     honest = study(replicates=64)
     fit = SingleTrial.fit
