@@ -209,12 +209,13 @@ def _worst(by_name: dict[str, Array], often: Array, names: Sequence[str]) -> Fou
 
 HEAD = (
     "design", "n", "d", "budget", "asked", "lowest (without noise)", "stated", "length med / max", "printed",
-    "answered", "instead", "p < .05 at 0", "replicates",
+    "answered", "instead",
 )  # fmt: skip
+"""Of the columns that the pages of all studies have."""
 
 
 def line(cell: Found) -> list[str]:
-    """A cell as a row of a table with this head."""
+    """A cell as a row of a table that begins with this head."""
     worst = cell["worst"]
     lowest = "-"
     if worst is not None:
@@ -231,8 +232,6 @@ def line(cell: Found) -> list[str]:
         form(cell["printed"], ".0%"),
         form(cell["answered"], ".0%"),
         form(cell["instead"], ".2f"),
-        form(cell["rejected"], ".3f"),
-        str(cell["replicates"]),
     ]
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from studies.asked import BUDGETS, HEAD, Found, line, summary, table, weak
+from studies.asked import BUDGETS, HEAD, Found, form, line, summary, table, weak
 from studies.common import plain
 from studies.geometry.cell import Cell
 from studies.geometry.designs import DESIGNS, load
+
+_HEAD = (*HEAD, "p < .05 at 0", "replicates")
 
 
 def summarise(cell: Cell, found: Sequence[Found], folder: Path) -> Found:
@@ -34,6 +36,10 @@ def ordered(cells: Sequence[Found]) -> list[Found]:
     return sorted(cells, key=place)
 
 
+def _line(cell: Found) -> list[str]:
+    return [*line(cell), form(cell["rejected"], ".3f"), str(cell["replicates"])]
+
+
 def page(cells: Sequence[Found]) -> str:
     """All cells as one Markdown table, and the coefficients that are covered least."""
     words = Path(__file__).with_name("words.md").read_text(encoding="utf-8")
@@ -43,7 +49,7 @@ def page(cells: Sequence[Found]) -> str:
     for neighbours, title in (("replace", "One record is replaced"), ("add-remove", "One record is added or removed")):
         some = [cell for cell in cells if cell["neighbours"] == neighbours]
         if some:
-            parts.append(f"## {title}\n\n" + table(HEAD, [line(cell) for cell in some]))
+            parts.append(f"## {title}\n\n" + table(_HEAD, [_line(cell) for cell in some]))
     said = weak(cells) or ["None."]
     parts.append("## Covered in fewer than nine of ten fits\n\n" + "\n".join(said) + "\n")
     return "\n".join(parts)

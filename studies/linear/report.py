@@ -14,7 +14,7 @@ from studies.linear.cell import Cell
 from studies.linear.designs import DESIGNS, HELD_OUT, SYNTHETIC, TUNING, WIDE, load
 from studies.linear.rivals import RIVALS
 
-_HEAD = (*HEAD, "clipped", "band / sd")
+_HEAD = (*HEAD, "clipped", "band / sd", "replicates")
 
 
 def summarise(cell: Cell, found: Sequence[Found], folder: Path) -> Found:
@@ -106,7 +106,7 @@ _SECTIONS: dict[str, Callable[[Found], bool]] = {
 
 
 def _line(cell: Found) -> list[str]:
-    return [*line(cell), form(cell["clipped"], ".2%"), form(cell["band"], ".1f")]
+    return [*line(cell), form(cell["clipped"], ".2%"), form(cell["band"], ".1f"), str(cell["replicates"])]
 
 
 def _beside(one: Found, cells: Sequence[Found]) -> list[str]:
