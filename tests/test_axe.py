@@ -37,7 +37,7 @@ NARROWEST = 500  # pixels of a window: below that the page stands in a frame, wh
 
 
 def logistic():
-    """Of the bundled data at a small budget: several coefficients are set aside."""
+    """Of the bundled data at a small budget: several coefficients are open."""
     demo = dp.datasets.rand_hie()
     options = {"schema": demo.schema, "budget": dp.ApproxDP(0.2, 1e-6), "insecure_seed": 3}
     return dp.LogisticRegression(demo.formula, **options).fit(demo.table).result_

@@ -184,7 +184,7 @@ def test_a_forest_says_what_is_not_private():
     assert "does not cover" in plot.forest(private, reference=(result.estimate, result.conf_int())).get_supxlabel()
 
 
-def test_what_is_set_aside_keeps_its_row_without_a_bar():
+def test_what_has_no_interval_keeps_its_row_without_a_bar():
     result = without(fit(), 1)
     figure = plot.forest(result)
     (axes,) = figure.axes

@@ -46,7 +46,7 @@ def without(result, j, word="not identified at this budget"):
 
 
 PLAIN, ASIDE, OPEN, WILD = fit(), without(fit(), 2), fit(private=False), without(fit(ODD), 0)
-ALL = {"plain": PLAIN, "set aside": ASIDE, "not private": OPEN, "odd names": WILD}
+ALL = {"plain": PLAIN, "not identified": ASIDE, "not private": OPEN, "odd names": WILD}
 
 
 class Node:
@@ -273,12 +273,12 @@ def test_user_names_are_escaped():
     assert unit in page.words()
 
 
-def test_what_is_set_aside_is_named_and_explained():
+def test_what_is_not_identified_is_named_and_explained():
     page = tree(ASIDE)
     name, *numbers = cells(page)[2]
     assert name == "income not identified at this budget"
     assert numbers == ["–", "not identified", "–", "–", "–", "–"]
-    assert "What was set aside" in [node.words() for node in page.all("h2")]
+    assert "What is not identified" in [node.words() for node in page.all("h2")]
     shown = page.all("main")[0].words()
     for remedy in ("merge rare levels", "tighter public bounds", "larger budget"):
         assert remedy in shown
@@ -288,7 +288,7 @@ def test_what_is_set_aside_is_named_and_explained():
         if drawing.attributes.get("role") == "img":
             assert len(drawing.all("circle")) == 3
             assert "not identified at this budget" in drawing.words()
-    assert "What was set aside" not in [node.words() for node in tree(PLAIN).all("h2")]
+    assert "What is not identified" not in [node.words() for node in tree(PLAIN).all("h2")]
 
 
 def test_a_result_without_any_interval_is_a_page_too():
@@ -499,7 +499,7 @@ def test_a_spreadsheet_runs_no_name(name):
     assert "\r" not in dp.report.csv(dataclasses.replace(PLAIN, names=("x\r=1", *PLAIN.names[1:])))
 
 
-LONG = "left out: too few events of one kind; its effect may be in age, income, sex[f] and 12 more, as far as is known"
+LONG = "open: too few events of one kind; it cannot be told from age, income, sex[f] and 12 more, as far as is known"
 NAMED = ("(Intercept)", "health[good, as stated by the person in the interview]", "income", "sex[f]")
 
 

@@ -30,7 +30,7 @@ def test_round_trip_is_exact(budget):
     assert again.summary() == result.summary()
     assert again.privacy == result.privacy
     assert again.model == result.model
-    assert json.loads(result.to_json())["version"] == 3
+    assert json.loads(result.to_json())["version"] == 4
 
 
 numbers = st.floats(-1e300, 1e300)
@@ -116,7 +116,6 @@ def test_table_and_frame(budget):
         "high",
         "noise_share",
         "status",
-        "partners",
     ]
     assert np.array_equal(frame["estimate"], result.estimate)
     assert np.array_equal(frame["low"], result.conf_int(0.9)[:, 0])
@@ -210,7 +209,7 @@ def test_booking_is_stated():
     assert "Nothing was booked" not in result.summary()
 
 
-def test_a_coefficient_that_was_set_aside_has_no_finite_interval():
+def test_a_coefficient_that_is_not_identified_has_no_finite_interval():
     result = fit(BUDGETS[1])
     error = result.error.mapped(np.eye(3)[[0, 2]])
     part = dataclasses.replace(result, error=error, status=("reported", "not identified at this budget", "reported"))
@@ -225,7 +224,7 @@ def test_a_coefficient_that_was_set_aside_has_no_finite_interval():
     assert np.isnan(row["p_value"])
     assert row["status"] == "not identified at this budget"
     assert part.contrast([1, 0, -1]).estimate == result.contrast([1, 0, -1]).estimate
-    with pytest.raises(dp.InputError, match="x2 was set aside"):
+    with pytest.raises(dp.InputError, match="x2 is not identified at this budget"):
         part.contrast([1, 1, 0])
     assert np.isinf(part.simultaneous()[1]).all()
     again = dp.FitResult.from_json(part.to_json())
@@ -239,7 +238,7 @@ def test_the_noise_share_splits_the_variance():
     assert np.allclose(fit(BUDGETS[3]).noise_share, 0, atol=1e-12)
 
 
-def test_a_summary_shows_the_status_of_what_was_set_aside():
+def test_a_summary_shows_the_status_of_what_is_not_identified():
     result = fit(BUDGETS[1])
     error, status = result.error.mapped(np.eye(3)[[0, 2]]), ("reported", "not identified at this budget", "reported")
     shown = dataclasses.replace(result, error=error, status=status).summary()

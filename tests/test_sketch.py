@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.result.statements import LEFT_OUT, REPORTED
+from dpinfer.result.statements import OPEN, REPORTED
 from support import labelled
 from terminal import files_in, run, run_here, succeeds
 
@@ -41,18 +41,18 @@ def test_bars_stand_where_the_numbers_are(result, ascii, point, width):
             assert any(letter in sign for letter in line[round(place) - 1 : round(place) + 2]), (line, value)
 
 
-def test_what_was_set_aside_shows_its_status(result):
-    status = (REPORTED, LEFT_OUT, REPORTED)
+def test_what_is_open_shows_its_status(result):
+    status = (REPORTED, OPEN, REPORTED)
     aside = dataclasses.replace(result, status=status, error=result.error.mapped(np.eye(3)[[0, 2]]))
     shown = dp.plot.forest_text(aside)
     line = rows(shown, result.names)[result.names[1]]
-    assert line.split(maxsplit=1)[1].startswith("left out: not clear of the noise")
+    assert line.split(maxsplit=1)[1].startswith("open: this budget cannot tell")
     assert "●" not in line
     assert "NOT PRIVATE" in shown  # the noise came from a seed
 
 
 def test_where_nothing_is_reported_there_is_no_scale(result):
-    nothing = dataclasses.replace(result, status=(LEFT_OUT,) * 3, error=result.error.mapped(np.eye(3)[:0]))
+    nothing = dataclasses.replace(result, status=(OPEN,) * 3, error=result.error.mapped(np.eye(3)[:0]))
     shown = dp.plot.forest_text(nothing).splitlines()
     assert [line.split()[0] for line in shown[2:5]] == list(result.names)
     assert shown[5:] == ["", "NOT PRIVATE: do not publish."]

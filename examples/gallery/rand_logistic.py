@@ -51,7 +51,7 @@ print(f"allowed: {seen.allowed}; left of epsilon = 2 after it: {seen.left:.2f}")
 
 # %%
 result = model.fit(demo.table).result_
-result.to_frame().drop(columns="partners").round(4)
+result.to_frame().round(4)
 
 # %%
 dp.plot.forest(result)

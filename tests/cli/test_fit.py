@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -281,16 +282,16 @@ def test_python_m_dpinfer():
     assert done.stdout == f"dpinfer {dp.__version__}\n"
 
 
-def test_what_is_set_aside_is_said_and_kept(folder):
+def test_what_is_not_identified_is_said_and_kept(folder):
     """Four hundred records at epsilon = 1: nothing is identified, and every view says so."""
     arguments = ["fit", "table.csv", "--schema", "schema.toml", "--formula", FORMULA, "--epsilon", "1"]
     shown = succeeds(run_here(*arguments, "--delta", "1e-6", "-o", "out", cwd=folder))
     result = saved(folder, "out")
-    assert result.model.target == "weighted"
+    assert result.model.target == "asked"
     assert not result.reported.any()
-    assert "set aside" in shown
+    assert "4 coefficients have no estimate at this budget" in " ".join(shown.split())
     assert result.status[1] in " ".join(shown.split())
-    assert "not identified" in (folder / "out/report.html").read_text(encoding="utf-8")
+    assert "What is not identified" in (folder / "out/report.html").read_text(encoding="utf-8")
     assert succeeds(run_here("report", "out/result.json", "-o", "again", cwd=folder))
 
 
@@ -308,3 +309,8 @@ def test_a_pattern_of_nothing_is_told_before_anything_is_booked(folder):
     (folder / "fit.toml").write_text(SPEC.replace("table.csv", "no*.csv"), encoding="utf-8")
     fails(run_here("fit", folder / "fit.toml"), "holds no file that is read")
     assert not entries(folder)
+
+
+def test_a_result_of_a_procedure_that_was_replaced_says_so(folder):
+    old = Path(__file__).parent.parent / "golden/result_v3_geometry.json"
+    fails(run_here("report", old, "-o", "again", cwd=folder), "of version 3", "read it with the dpinfer that wrote it")

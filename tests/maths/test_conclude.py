@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dpinfer.maths.conclude import Ground, conclude, estimates, rests, split, stay_or_leave
 
 from dpinfer.maths.aside import block
-from dpinfer.maths.conclude import Ground, conclude, estimates, rests, split, stay_or_leave
 from dpinfer.maths.moments import Indices, raised
 from handmade import SCALES, STRONG
 

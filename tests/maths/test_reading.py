@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from dpinfer.maths.reading import Model, partners, twins
 
 from dpinfer.maths.moments import Columns
-from dpinfer.maths.reading import Model, partners, twins
 
 COLUMNS = Columns(np.array([False, False, False, True]), np.arange(4) - 1)
 

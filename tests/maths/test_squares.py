@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from dpinfer.maths.conclude import conclude
 
 from dpinfer.maths.aside import SQUARES, Estimate, fitted
-from dpinfer.maths.conclude import conclude
 from dpinfer.maths.entering import Shape
 from dpinfer.maths.moments import Columns, SquaresScales
 from dpinfer.maths.squares import Stack, clipped_sums, crude_line

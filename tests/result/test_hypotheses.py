@@ -12,6 +12,7 @@ from dpinfer.maths.error import ErrorLaw
 from dpinfer.maths.laws import NO_NOISE
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Reader, Vocabulary
+from dpinfer.result.statements import OPEN
 from result.test_question import LOGISTIC, TABLE, logistic
 
 NAMES = ("(Intercept)", "age", "log(1 + mdvis)", "x1", "x10", "health[a - b, c=d]", "health[fair]", "age:health[fair]")
@@ -165,16 +166,14 @@ def test_a_level_below_a_half_asks_what_was_meant(pair, options, message):
         pair[0].conf_int(**options)
 
 
-def test_a_factor_with_levels_left_out_tests_the_others():
+def test_a_factor_with_open_levels_tests_the_others():
     result = logistic("visit ~ age + health", budget=dp.ZCDP(5.0)).result_
-    status = ("reported", "reported", "reported", "left out: not clear of the noise at this budget")
-    part = dataclasses.replace(
-        result, status=status, error=result.error.mapped(np.eye(4)[:3]), estimate=result.estimate * [1, 1, 1, 0]
-    )
+    status = ("reported", "reported", "reported", OPEN)
+    part = dataclasses.replace(result, status=status, error=result.error.mapped(np.eye(4)[:3]), joint=None)
     found = part.wald("health")
     assert (found.tested, found.left_out, found.df) == (("health[fair]",), ("health[poor]",), 1)
     assert found.p_value == part.contrast("health[fair]").p_value == part.pvalues["health[fair]"]
-    with pytest.raises(dp.InputError, match="set aside"):
+    with pytest.raises(dp.InputError, match=r"health\[poor\] is open"):
         part.contrast("health[poor] - health[fair]")
     with pytest.raises(dp.InputError, match="leave out r="):
         part.wald("health", 1.0)

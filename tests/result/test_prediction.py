@@ -10,7 +10,7 @@ import statsmodels.formula.api as smf
 import dpinfer as dp
 from dpinfer.maths.error import ErrorLaw
 from dpinfer.maths.laws import NO_NOISE
-from dpinfer.result.statements import IN_MODEL, LEFT_OUT
+from dpinfer.result.statements import OPEN
 from result.test_question import TABLE, linear, logistic
 
 ROWS = TABLE.head(40)
@@ -45,7 +45,7 @@ def test_probabilities_agree_with_statsmodels(logit):
     assert set(found["status"]) == {"reported"}
     assert set(found["target"]) == {"penalised"}  # of a pure budget
     free = logistic("visit ~ age + health + insured", budget=dp.ZCDP(5.0)).result_
-    assert set(free.predict(ROWS)["target"]) == {"weighted"}
+    assert set(free.predict(ROWS)["target"]) == {"asked"}
 
 
 def test_means_agree_with_statsmodels():
@@ -136,44 +136,25 @@ def test_odds_ratios():
         linear("spent ~ age").result_.odds_ratios()
 
 
-def aside(result, name, word, value):
-    """A result in which one coefficient was set aside."""
-    j = result.names.index(name)
-    status = [word if k == j else "reported" for k in range(len(result.names))]
-    estimate = result.estimate.copy()
-    estimate[j] = value
-    law = result.error.mapped(np.delete(np.eye(len(status)), j, axis=0))
-    inside = tuple(n for n in result.geometry.in_model if n != name or word == IN_MODEL)
-    geometry = dataclasses.replace(result.geometry, in_model=inside)
-    return dataclasses.replace(result, status=tuple(status), estimate=estimate, error=law, geometry=geometry)
-
-
-def test_a_column_without_an_interval_makes_that_of_a_prediction_infinite():
+def test_an_open_column_makes_the_interval_of_a_prediction_infinite():
+    """Where the law of all coefficients is not there; see test_open for where it is."""
     result = logistic("visit ~ age + health").result_
-    part = aside(result, "health[poor]", IN_MODEL, result.estimate[3])
+    status = ("reported", "reported", "reported", OPEN)
+    law = result.error.mapped(np.eye(4)[:3])
+    part = dataclasses.replace(result, status=status, error=law, joint=None)
     found = part.predict(ROWS)
     assert np.allclose(found["prediction"], result.predict(ROWS)["prediction"])
     assert np.isnan(found["std_error"]).all()
     assert (found["low"] == 0).all()
     assert (found["high"] == 1).all()
+    assert set(found["open"]) == {"health[poor]"}
     assert found["status"].str.contains("health[poor]", regex=False).all()
+    assert set(result.predict(ROWS)["open"]) == {""}
     assert part.margins().loc["age", "status"] == "reported"  # at the centre no other column takes part
     assert np.isnan(part.margins(ROWS).loc["age", "effect"])
     ratio = part.odds_ratios().loc["health[poor]"]
     assert np.isnan(ratio["odds_ratio"])
     assert (ratio["low"], ratio["high"]) == (0, np.inf)
-
-
-def test_a_column_that_is_left_out_does_not_count():
-    result = logistic("visit ~ age + health").result_
-    part = aside(result, "health[poor]", LEFT_OUT, 0.0)
-    found = part.predict(ROWS.assign(health="poor"))
-    assert set(found["status"]) == {"reported"}
-    pd.testing.assert_frame_equal(found, part.predict(ROWS.assign(health="good")))
-    row = part.margins(ROWS).loc["health[poor]"]
-    assert np.isnan(row["effect"])
-    assert row["status"] == LEFT_OUT
-    assert (row["low"], row["high"]) == (-np.inf, np.inf)
 
 
 @pytest.mark.parametrize("budget", [dp.PureDP(5.0), dp.ZCDP(0.5)])

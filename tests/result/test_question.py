@@ -13,7 +13,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.data.columns import Category, Number, Outcome
-from dpinfer.result.statements import IN_MODEL
+from dpinfer.result.statements import OPEN
 
 SCHEMA = dp.Schema.parse(
     """
@@ -141,7 +141,7 @@ def by_hand(numbers, centre, rows):
 
 @pytest.mark.parametrize("rho", [5.0, 0.005, 0.002])
 def test_predicting_from_the_files_alone_is_exact(rho):
-    """With a small budget some columns are set aside: what they count in predictions is in the files, too."""
+    """With a small budget some columns are open: what they count in predictions is in the files, too."""
     model = logistic(budget=dp.ZCDP(rho))
     result, rows = model.result_, TABLE.head(200)
     assert result.reported.all() == (rho == 5.0)
@@ -151,7 +151,7 @@ def test_predicting_from_the_files_alone_is_exact(rho):
     numbers = dict(zip(saved["names"], saved["in_predictions"], strict=True))
     numbers["(Intercept at 0)"] = shown[-1]["in_predictions"]
     sheet = list(csv.DictReader(io.StringIO(dp.report.csv(result))))
-    told = {row["name"]: float(row["in_predictions"]) for row in sheet}
+    told = {row["name"]: float(row["in_predictions"]) for row in sheet if not row["instead_of"]}
     places = {row["name"]: float(row["centre"]) for row in sheet if row["centre"]}
     for guess in (*by_hand(numbers, centre, rows), *by_hand(told, places, rows)):
         assert np.allclose(guess, model.decision_function(rows), rtol=1e-12, atol=1e-12)
@@ -193,9 +193,9 @@ def test_the_ordinary_intercept_is_a_contrast_of_reported_coefficients(visits):
 def test_without_an_interval_of_every_slope_the_ordinary_intercept_has_none(visits):
     result = visits.result_
     status = ["reported"] * len(result.names)
-    status[2] = IN_MODEL
+    status[2] = OPEN
     kept = np.delete(np.eye(len(status)), 2, axis=0)
-    part = dataclasses.replace(result, status=tuple(status), error=result.error.mapped(kept))
+    part = dataclasses.replace(result, status=tuple(status), error=result.error.mapped(kept), joint=None)
     row = part.ordinary_intercept()
     assert np.isnan([row["estimate"], row["std_error"], row["p_value"]]).all()
     assert (row["low"], row["high"]) == (-np.inf, np.inf)

@@ -14,7 +14,7 @@ from result.test_question import linear, logistic
 
 @pytest.fixture(scope="module")
 def part():
-    """A fit of which some coefficients were set aside."""
+    """A fit of which some coefficients are open."""
     found = logistic(budget=dp.ZCDP(0.005)).result_
     assert not found.reported.all()
     assert found.reported.any()
@@ -67,7 +67,7 @@ def test_files_that_cannot_be_used(part, tmp_path):
         dp.FitResult.from_json(json.dumps(document))
 
 
-def test_numbers_of_what_was_set_aside_are_nan_in_every_view(part):
+def test_numbers_of_what_is_open_are_nan_in_every_view(part):
     gone = ~part.reported
     frame = part.to_frame()
     for values in (part.params, part.bse, part.tvalues, part.pvalues, part.noise_share, frame["z"], frame["p_value"]):
@@ -96,7 +96,7 @@ def test_small_views_are_short_and_safe(part):
     assert "<b>" not in page
     assert "&lt;b&gt;&amp;" in page
     assert "<script" not in page
-    assert page.count("<tr>") == len(part.names) + 2
+    assert page.count("<tr>") == len(part.names) + len(part.alternatives()) + 2
     assert [line for line in odd.to_latex().splitlines() if line.startswith(r"$<$b$>$\&|\_\{x\}\$")]
     assert r"\begin{tabular}{lrrrrrr}" in part.to_latex()
     rows = [line for line in odd.to_markdown().splitlines() if line.startswith("|")]

@@ -5,11 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dpinfer as dp
+from dpinfer.cli.complain import remark
 from dpinfer.cli.spec import Data, Spec
 from dpinfer.elsewhere import HERE
 from dpinfer.errors import BudgetError, InputError
+from dpinfer.fit.choose import WITH_PENALTY
 from dpinfer.fit.penalised.plan import default_plan
-from dpinfer.fit.stepped.plan import LINEAR_TARGETS, LOGISTIC_TARGETS
+from dpinfer.fit.stepped.plan import ASKED, EARLIER, ROBUST
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import Budget
 
@@ -61,11 +63,19 @@ def model_of(spec: Spec, data: Data, *, study: bool = False) -> "LinearModel":
     options = {key: value for key, value in spec["model"].items() if key != "loss"}
     _check_keys(spec, loss, options)
     _check_target(spec, loss, options.get("target"))
+    if options.get("target") in EARLIER:
+        remark(f'{spec.place("model", "target")} "{options["target"]}" is now called "{ASKED}"')
+        options["target"] = ASKED
     if "none" in spec["privacy"] and not study:
         raise BudgetError("[privacy] none is for studies: a fit needs epsilon or rho")
     budget = budget_of(spec) or dp.NoPrivacy()
     if loss == "linear" and not isinstance(budget, dp.ZCDP | dp.ApproxDP):
         raise BudgetError("the loss linear needs Gaussian noise: give rho, or epsilon with delta beside it")
+    if loss == "logistic" and options.get("target") == ASKED and not isinstance(budget, dp.ZCDP | dp.ApproxDP):
+        raise BudgetError(
+            f'the target "{ASKED}" needs Gaussian noise: give rho, or epsilon with delta beside it, or ask for the '
+            'target "penalised"'
+        )
     plain = not {"mechanism", "shares"} & set(spec["privacy"])
     privacy: dict[str, Any] = {"budget": budget} if plain else {"plan": plan_of(spec)}
     privacy["neighbours"] = spec["privacy"].get("neighbours")
@@ -85,11 +95,19 @@ def _check_keys(spec: Spec, loss: str, options: Mapping[str, Any]) -> None:
 
 
 def _check_target(spec: Spec, loss: str, target: str | None) -> None:
-    """Least squares and the other losses have different targets."""
-    if target is None or (target in LINEAR_TARGETS) == (loss == "linear"):
+    """Least squares alone has the robust target, and no penalty; what else is wrong with one, the model says."""
+    if target == "unweighted":
+        raise InputError(
+            f'{spec.place("model", "target")} "{target}" is gone: "{ASKED}" answers the same question, the ordinary '
+            "coefficients of all columns, with far shorter intervals; leave the target out"
+        )
+    owners = [loss]
+    if target == ROBUST:
+        owners = ["linear"]
+    if target in WITH_PENALTY:
+        owners = [name for name in HERE if name != "linear"]
+    if loss in owners:
         return
-    others = ["logistic"] if target in LOGISTIC_TARGETS else [name for name in HERE if name != "linear"]
-    owners = ["linear"] if target in LINEAR_TARGETS else others
     raise _belongs(f'{spec.place("model", "target")} "{target}"', owners, loss)
 
 

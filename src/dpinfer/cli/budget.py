@@ -18,6 +18,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.release import delta_of
+from dpinfer.result.saved import ReplacedError
 
 app = typer.Typer(help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich")
 
@@ -157,6 +158,8 @@ def read_result(path: Path) -> dp.FitResult:
         return dp.FitResult.from_json(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         fault = "it is not UTF-8 text"
+    except ReplacedError as replaced:
+        raise InputError(f"{str(path)!r} cannot be used: {replaced}") from None
     except InputError:
         fault = "it is no saved result of dpinfer, or was changed"
     raise InputError(f"{str(path)!r} cannot be used: {fault}; give the result.json that `dpinfer fit` wrote")

@@ -137,6 +137,12 @@ class Tail:
         best = int(np.argmin((cost * sizes) ** 2 + excess**2))
         return float(sizes[best]), float(excess[best])
 
+    def excess(self, clip: float) -> float:
+        """The mean of what a clip takes off."""
+        sizes, tail = self._curve()
+        beyond = np.where(sizes > clip, tail, 0.0)
+        return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
+
     def _curve(self) -> tuple[Array, Array]:
         """The tail on a grid: counts as far as noise lets them be seen, a Weibull tail through two points beyond."""
         edges, beyond = self.edges, self.beyond

@@ -20,7 +20,7 @@ from dpinfer.maths.arrays import Array
 
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
-_AFFORDED = 5.0  # times its noise: the information on a number that must be left when all its records are let in
+_AFFORDED = 7.0  # times its noise: the information on a number that must be left when all its records are let in
 _NEAR = 3.0  # times its released range: public bounds within which a number has no tail to speak of
 _BEYOND = 1.5  # times its released range: how far a number is let in at least
 
@@ -137,7 +137,7 @@ def box_reach(moments: Array, columns: Columns) -> Array:
 def reaches(moments: Array, columns: Columns, clear: float, clipped: npt.NDArray[np.bool_] | bool = False) -> Reach:
     """What a geometry lets in of numbers that public bounds let go beyond their released range.
 
-    All of it, if that is hardly more than the range, or if the information on the column stays 5 times its noise;
+    All of it, if that is hardly more than the range, or if the information on the column stays 7 times its noise;
     ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing of numbers that the fit would have
     ``clipped`` to their range, and otherwise as far as its information stays 20 times its noise, a little at least.
     """

@@ -54,8 +54,8 @@ class Band:
         return [
             *said,
             f"What lies beyond is cut off: {self.excess:.2g} on average, as far as the budget can see. The interval of "
-            "the intercept allows for all of that on either side, so it holds the ordinary level too; the slopes are "
-            "those of the outcome so cut. Where an outcome has a long tail (amounts, counts) those of ordinary least "
-            "squares may differ: take its logarithm where it is not one, or ask for a cautious tail, or for all of it "
-            "at the price of noise for the whole declared range.",
+            "the intercept allows for all of that on either side; that of a level allows for half of it, and that of a "
+            "number for half of it on a change by one spread of its column. Where an outcome has a long tail (amounts, "
+            "counts) a slope may miss more than that: take its logarithm where it is not one, or ask for a cautious "
+            "tail, or for all of it at the price of noise for the whole declared range.",
         ]

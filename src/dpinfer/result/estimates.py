@@ -218,48 +218,56 @@ class Estimates:
         first = np.ones((len(rows), int(self.intercept)))
         return np.column_stack([first, centred])
 
-    def combined(self, matrix: Array, level: float, of: Array | None = None) -> Combined:
+    def combined(
+        self,
+        matrix: Array,
+        level: float,
+        of: Array | None = None,
+        absent: npt.NDArray[np.bool_] | None = None,
+    ) -> Combined:
         """Combinations of the coefficients, one a row of ``matrix``; or functions of them whose gradients these are.
 
-        One that uses a coefficient without an interval is not known.
+        One that uses a coefficient without an interval is known where the law of all coefficients tells it.
+        ``absent`` marks coefficients whose few events are no fault of a combination.
         """
         kept = self.reported
         value = matrix @ self.estimate if of is None else of
-        known = ~(matrix[:, ~kept] != 0).any(axis=1) & (matrix[:, kept] != 0).any(axis=1)
         found = Combined.unknown(value)
+        used = (matrix != 0).any(axis=1)
+        whole = ~(matrix[:, ~kept] != 0).any(axis=1)
         sampled = isinstance(self.error, ErrorLaw) and not self.error.closed_form
-        size = 1 if sampled else _BLOCK
-        places = np.flatnonzero(known)
-        for start in range(0, len(places), size):
-            some = places[start : start + size]
+        for some in _blocks(np.flatnonzero(used & whole), 1 if sampled else _BLOCK):
             found.learn(some, value[some], self.error.mapped(matrix[np.ix_(some, kept)]), level)
+        if self.joint is not None and isinstance(self.error, AllowedLaw):
+            free = np.zeros(matrix.shape, dtype=bool) if absent is None else absent
+            self._ask_all(found, matrix, free, np.flatnonzero(used & ~whole), level)
         return found
 
-    def predictors(self, rows: Array, level: float) -> Combined:
-        """The linear predictor at rows of the design's columns, in original units.
-
-        Where a coefficient without an interval takes part, the law of all coefficients is asked for the whole.
-        """
-        matrix = self.weights(rows)
-        found = self.combined(matrix, level)
-        if self.joint is None or not isinstance(self.error, AllowedLaw):
-            return found
-        first = np.zeros((len(rows), int(self.intercept)), dtype=bool)
-        # The predictor of a record that does not have a level has nothing of its coefficient in it.  Such a level
-        # weighs here only because the intercept is that of the centre, so its few events are no fault of this row.
-        absent = np.column_stack([first, rows == 0]) & (self.joint.group >= 0)
-        places = np.flatnonzero(~found.known)
+    def _ask_all(
+        self, found: Combined, matrix: Array, absent: npt.NDArray[np.bool_], places: npt.NDArray[np.intp], level: float
+    ) -> None:
+        """Ask the law of all coefficients for some of the combinations."""
+        assert self.joint is not None
+        assert isinstance(self.error, AllowedLaw)
         patterns, which = np.unique(absent[places], axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns):
             joint = replace(self.joint, few=np.where(pattern, 0.0, self.joint.few))
-            alike = places[which.ravel() == k]
-            for start in range(0, len(alike), _BLOCK):
-                some = alike[start : start + _BLOCK]
+            for some in _blocks(places[which.ravel() == k], _BLOCK):
                 answers = joint.about(matrix[some], self.error.draws, self.error.seed)
                 known = answers.known
+                moved = answers.estimate - matrix[some] @ self.estimate  # a function of them moves with its gradient
                 law = answers.law.mapped(np.eye(len(some))[known])
-                found.learn(some[known], answers.estimate[known], law, level)
-        return found
+                found.learn(some[known], (found.estimate[some] + moved)[known], law, level)
+
+    def predictors(self, rows: Array, level: float) -> Combined:
+        """The linear predictor at rows of the design's columns, in original units."""
+        if self.joint is None:
+            return self.combined(self.weights(rows), level)
+        # The predictor of a record that does not have a level has nothing of its coefficient in it.  Such a level
+        # weighs here only because the intercept is that of the centre, so its few events are no fault of this row.
+        first = np.zeros((len(rows), int(self.intercept)), dtype=bool)
+        absent = np.column_stack([first, rows == 0]) & (self.joint.group >= 0)
+        return self.combined(self.weights(rows), level, absent=absent)
 
     def open_in(self, rows: Array) -> list[tuple[str, ...]]:
         """For each row of the design's columns the coefficients without an interval that take part in its predictor.
@@ -302,7 +310,7 @@ class Estimates:
             "high": float(found.high[0]),
             "noise_share": math.nan,
             "status": status,
-            "in_predictions": value,
+            "in_predictions": float((self.weights(nothing) @ self.estimate)[0]),
         }
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
@@ -353,6 +361,10 @@ class Estimates:
         whole[:] = otherwise
         whole[self.reported] = values
         return whole
+
+
+def _blocks(places: npt.NDArray[np.intp], size: int) -> list[npt.NDArray[np.intp]]:
+    return [places[start : start + size] for start in range(0, len(places), size)]
 
 
 def checked(level: float, alpha: float | None = None) -> float:

@@ -25,7 +25,6 @@ from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import reference_names
 from dpinfer.result.statements import OPENING
 
-_REMEDY = "ask for a combination of fewer of them, or give a larger budget or more records"
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BETWEEN = " \t\n+-*/=,()"
 
@@ -104,7 +103,10 @@ def resolved(fit: Estimates, matrix: Array) -> tuple[Array, LawOfError]:
         answers = fit.joint.about(matrix, fit.error.draws, fit.error.seed)
         if answers.known.all():
             return answers.estimate, answers.law
-    raise InputError(f"the budget does not tell this combination: {_why(fit, used)}. Leave them out, or {_REMEDY}")
+    raise InputError(
+        f"the budget does not tell this combination: {_why(fit, used)}; leave that out of it, or give a larger budget "
+        "or more records"
+    )
 
 
 def _why(fit: Estimates, used: npt.NDArray[np.bool_]) -> str:

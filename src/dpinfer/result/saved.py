@@ -35,6 +35,10 @@ _KINDS: dict[str, type] = book.KINDS | {
 }  # fmt: skip
 
 
+class ReplacedError(InputError):
+    """A result of a procedure that is no longer there."""
+
+
 def document(result: Estimates) -> str:
     """Everything in a result as one JSON object.
 
@@ -79,18 +83,27 @@ def read(text: str, cls: type[Estimates]) -> Any:
         if kind != FORMAT or version not in range(1, VERSION + 1):
             raise KeyError(f"it is not a {FORMAT} of version {VERSION}")
         if version < VERSION and saved["geometry"] is not None:
-            raise KeyError(
-                f"it is of version {version} and was fitted by a procedure that this version has replaced: read it "
-                "with the dpinfer that wrote it"
+            raise ReplacedError(
+                f"this result is of version {version} and was fitted by a procedure that this version has replaced: "
+                "read it with the dpinfer that wrote it"
             )
         saved = _renewed(saved, version)
         question = _question(saved["question"])
         result = codec.decode(saved | {"question": None}, _KINDS | {cls.__name__: cls})
+    except ReplacedError:
+        raise
     except (KeyError, TypeError, AttributeError, ValueError) as fault:
         raise InputError(f"this text is not a saved FitResult: {fault}") from None
     if not isinstance(result, cls):
         raise InputError("this text is not a saved FitResult")
-    return replace(result, question=question)
+    return replace(result, question=question, geometry=_unlimited(result.geometry))
+
+
+def _unlimited(geometry: Geometry | None) -> Geometry | None:
+    """JSON has no infinity: where no number stands for the largest influence, there is no limit."""
+    if geometry is None or not np.isnan(geometry.most):
+        return geometry
+    return replace(geometry, most=np.inf)
 
 
 def _question(raw: Any) -> Question | None:

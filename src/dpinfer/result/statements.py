@@ -24,11 +24,11 @@ OPEN_REFERENCE = (
 )
 OPEN_TAIL = (
     "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to {high:.4g} that this "
-    "budget cannot let in fully; declare narrower bounds, or take a logarithm"
+    "budget cannot let in fully; declare narrower bounds, or take a logarithm where it is none"
 )
 OPEN_TOGETHER = "open: in the model, but it cannot be told apart from other columns, {other} first, at this budget"
 OPEN_LEVEL = "open: the level rests on coefficients that are open"
-UNIDENTIFIED = "set aside: the fit as a whole is not identified at this budget"
+UNIDENTIFIED = "not identified: this budget is too small for the fit as a whole"
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
@@ -152,7 +152,7 @@ def _asked(one: str, *, squares: bool) -> str:
     ]
     if squares:
         said.append(
-            "to fit them, outcomes are pulled into a released band around a released line, for which the intervals "
+            "in the fit, outcomes are pulled into a released band around a released line, for which the intervals "
             "allow as far as the budget can see"
         )
     return "; ".join([*said, _for_all(one, squares=squares)])
@@ -162,7 +162,7 @@ def _for_all(one: str, *, squares: bool) -> str:
     """What holds of every fit in a released geometry."""
     level = "prediction" if squares else "log-odds"
     return (
-        f"to fit them, {one}s x far out count less, with the weight w(x) that is released with the result and is 1 for "
+        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result and is 1 for "
         "most, and a coefficient for which that could matter is open; an open coefficient is in the model like any "
         "other, and its uncertainty is inside the intervals of the others; the intercept is the "
         f"{level} at the released centre"

@@ -9,6 +9,7 @@ from unicodedata import category
 from dpinfer.result.statements import OPENING, REPORTED
 
 _WIDTH = 86
+_NUMBERS = 66  # letters that the six numbers of a row take
 _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 _DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 NOTHING = "–"
@@ -125,8 +126,8 @@ def _lines(name: str, row: Mapping[str, Any], width: int) -> list[str]:
     """The numbers of one row beside its name, or its status where there is no interval."""
     if not set_aside(row):
         return [f"{name:<{width}}{_numbers(row)}"]
-    first, *others = textwrap.wrap(harmless(row["status"]), _WIDTH - 20)
-    return [f"{name:<{width}}{first}", *(" " * width + INDENT + other for other in others)]
+    first, *others = textwrap.wrap(harmless(row["status"]), _NUMBERS, subsequent_indent=INDENT)
+    return [f"{name:<{width}}{first}", *(" " * width + other for other in others)]
 
 
 def _numbers(row: Mapping[str, Any]) -> str:

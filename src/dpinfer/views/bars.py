@@ -94,10 +94,15 @@ def bars(result: FitResult, level: float) -> list[Bar]:
             Bar(
                 row["name"], estimate, low, high,
                 estimate + shrink * (low - estimate), estimate + shrink * (high - estimate),
-                f"{number} ({text.interval(row)})", text.percent(share), row["status"], not text.set_aside(row),
+                f"{number} ({text.interval(row)})", text.percent(share), _brief(row["status"]), not text.set_aside(row),
             )
         )  # fmt: skip
     return found
+
+
+def _brief(status: str) -> str:
+    """A status without what holds of every open line and stands under the table."""
+    return status.replace("in the model, but ", "", 1)
 
 
 def not_drawn(result: FitResult) -> list[str]:

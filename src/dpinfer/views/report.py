@@ -97,7 +97,7 @@ def csv(result: FitResult, *, level: float = 0.95) -> str:
     rows = [row | beside[row["instead_of"] or row["name"]] for row in tables.rows(result, level)]
     for row in rows:
         if text.stands_in(row):
-            row |= {"in_predictions": "", "centre": ""}
+            row |= {"in_predictions": "", "centre": "", "reference": ""}
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
     sheet.writeheader()

@@ -52,7 +52,10 @@ def forest_text(result: FitResult, level: float = 0.95, width: int = 80, *, asci
     room = width - 2 - name if width - 4 - name - words < 16 else width - 4 - name - words
     lines = [f"{pen.inner} sampling error alone  {pen.whole} whole interval ({100 * level:.4g}%)  {pen.zero} zero"]
     for group in groups:
-        lines += ["", *_panel([drawn[j] for j in group], pen, name, room, beside=room == width - 4 - name - words)]
+        lines += [
+            "",
+            *_panel([drawn[j] for j in group], pen, name, room, width, beside=room == width - 4 - name - words),
+        ]
     if len(groups) > 1:
         lines += ["", "Each part has a scale of its own: compare lengths within a part only."]
     for note in not_drawn(result):
@@ -62,8 +65,11 @@ def forest_text(result: FitResult, level: float = 0.95, width: int = 80, *, asci
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _panel(drawn: Sequence[Bar], pen: _Pen, name: int, room: int, *, beside: bool) -> list[str]:
-    """Rows on one scale, and the scale; the numbers stand beside the bars, or under them where there is no room."""
+def _panel(drawn: Sequence[Bar], pen: _Pen, name: int, room: int, most: int, *, beside: bool) -> list[str]:
+    """Rows on one scale, and the scale; the numbers stand beside the bars, or under them where there is no room.
+
+    A status takes as many lines as it needs, of ``most`` letters with the name.
+    """
     low, high = limits([end for bar in drawn for end in (bar.low, bar.high)])
 
     def place(value: float) -> int:
@@ -73,7 +79,8 @@ def _panel(drawn: Sequence[Bar], pen: _Pen, name: int, room: int, *, beside: boo
     for bar in drawn:
         head = pen.plain(short(bar.name, NAME)).ljust(name)
         if not bar.shown:
-            lines.append(f"{head}  {pen.plain(short(bar.status, room))}")
+            first, *others = textwrap.wrap(pen.plain(bar.status), most - name - 2, subsequent_indent="  ")
+            lines += [f"{head}  {first}", *(f"{'':{name}}  {other}" for other in others)]
             continue
         whole, numbers = (
             _drawn({key: place(getattr(bar, key)) for key in _PLACES}, place(0.0), pen, room),

@@ -1,7 +1,7 @@
 """What must be said beside the numbers, in plain words.  Every view of the report is made from these sections."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -18,15 +18,15 @@ MAY_NOT = (
 )
 _ALARM = 0.05
 _STEPS = {
-    "outcome range, 1 of 3": "where the outcome lies, roughly",
-    "outcome range, 2 of 3": "where the outcome lies, closer",
-    "outcome range, 3 of 3": "where the outcome lies, closer still",
+    "scales": "where the values of the columns lie",
+    "outcome range": "where the outcome lies",
     "influence": "how far records are from a first line",
     "crude moments": "how the columns vary together, roughly",
     "moments": "how the columns vary together, and with the outcome",
+    "first steps": "steps towards the coefficients",
+    "first step": "a first step towards the coefficients",
     "estimate": "the coefficients",
-    "estimate, step 1 of 2": "a first step towards the coefficients",
-    "estimate, step 2 of 2": "the coefficients, with the matrices behind the standard errors",
+    "rest": "what the last step leaves",
     "matrices": "the matrices behind the standard errors",
     "hessian": "the curvature matrix behind the standard errors",
     "covariance": "the score covariance behind the standard errors",
@@ -36,11 +36,7 @@ _UNITS = {
     "residual": "Coefficients are in units of the outcome, as it stands on the left of the formula, by those of the "
     "columns.",
 }
-_INSTEAD = (
-    "What is known in the place of some of them stands indented under their rows in the table. Such a line answers "
-    "another question, as its name says: it is no estimate of the open coefficient."
-)
-_IN_ONE = {"estimate": _STEPS["estimate, step 2 of 2"]}
+_IN_ONE = {"estimate": "the coefficients, with the matrices behind the standard errors"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
     yield _reading(result, level)
     if not result.reported.all():
         yield _without_interval(result, level)
-    yield _privacy(result.privacy, in_one=result.band is not None)
+    yield _privacy(result.privacy, in_one=result.geometry is not None)
     yield _estimand(result, level)
     limits = result.privacy.caveats(result.model.n, weighted=result.model.weighted)
     yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), limits)
@@ -124,8 +120,8 @@ def _without_interval(result: FitResult, level: float) -> Section:
     rows = result.table(level)
     remedies = f"To get an interval: {'; '.join(text.REMEDIES)}."
     if any(text.is_open(row) for row in rows):
-        instead = [_INSTEAD] if result.instead else []
-        return Section("What is open", (text.MEANING, remedies, *instead), tuple(text.reasons(rows)))
+        said = "Why coefficients have no interval at this budget; what open means stands under the table."
+        return Section("What is open", (said, remedies), tuple(text.reasons(rows)))
     said = (
         "At this budget the data do not determine the coefficients below. They have no estimate and no finite "
         "interval, which says nothing about their size or sign."
@@ -136,9 +132,7 @@ def _without_interval(result: FitResult, level: float) -> Section:
 def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
     """``in_one`` says that the coefficients and their matrices are one release."""
     steps = _STEPS | _IN_ONE if in_one else _STEPS
-    spent = tuple(
-        f"{steps.get(event.step, event.step)}: {event.share.amount} ({event.mechanism})" for event in privacy.events
-    )
+    spent = tuple(f"{_step(event.step, steps)}: {event.share.amount} ({event.mechanism})" for event in privacy.events)
     if not privacy.private:
         return Section("Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent)
     spend = compose(event.share for event in privacy.events)
@@ -167,6 +161,12 @@ def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
         ),
         spent,
     )
+
+
+def _step(name: str, steps: Mapping[str, str]) -> str:
+    """A release in words; one of several of a stage keeps its place among them."""
+    stage, comma, place = name.partition(", ")
+    return f"{steps.get(stage, stage)}{comma}{place}"
 
 
 def _estimand(result: FitResult, level: float) -> Section:

@@ -143,8 +143,10 @@ class LinearSteps(Stepped[LinearPlan]):
         tail = Tail(counts, n, plan.counts(booked[0]), _RANGE, caution)
         if plan.target == ROBUST:
             return Clip(tail.point(_KNEE), 0.0, tail.point(_BEYOND_ONE))
-        clip = tail.clip(np.sqrt(d) * self._scales().gradient / n)
-        return Clip(*clip, tail.point(_BEYOND_ONE))
+        size, _ = tail.clip(np.sqrt(d) * self._scales().gradient / n)
+        # what is said of the cut may not be less than the noise lets it be
+        excess = replace(tail, caution=caution + _CAUTION).excess(size)
+        return Clip(size, excess, tail.point(_BEYOND_ONE))
 
     def _released(
         self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip

@@ -19,8 +19,8 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.statements import Model
 
-_ADDED = 0.6  # of the deviation of the score: what its noise may add if the largest influence can make it so
-_INFLUENCE = 1.1, 2.0  # the largest influence over a typical one, at least and at most
+_ADDED = 0.62  # of the deviation of the score: what its noise may add if the largest influence can make it so
+_INFLUENCE = 1.2, 2.0  # the largest influence over a typical one, at least and at most
 _LONG = 2.0  # times its square: the squared length up to which a number with a long tail counts fully
 _EVERYTHING = 1e300  # information over noise at which all is let in
 _FIRST_POWER, _LAST_POWER = 0.5, 1.0  # of 1/curvature: how the variance of a step grows with it
