@@ -48,7 +48,7 @@ def run(X=X, Y=Y, **options):
         ({"budget": 1.0}, "budget must be"),
         (
             {"target": "true"},
-            "no target 'true': .*'weighted' or 'unweighted'.*'penalised' or 'unpenalised'.*'mean' or 'robust'",
+            "no target 'true': .*'asked', without a penalty.*'penalised' or 'unpenalised'.*'asked' or 'robust'",
         ),
         ({"loss": "logistic"}, "is not a loss"),
     ],

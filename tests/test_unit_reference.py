@@ -7,8 +7,8 @@ import statsmodels.api as sm
 import dpinfer as dp
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
+from dpinfer.fit.frame import public_frame
 from dpinfer.fit.geometry import Setting
-from dpinfer.fit.weighted.run import Weighted
 from dpinfer.maths.sums import Block, square
 from dpinfer.neighbours import Neighbours
 
@@ -102,8 +102,8 @@ def test_the_factor_of_few_clusters():
     """U/(U - 1) where units are protected, nothing where rows are."""
     design = Design.of_bounds(BOUNDS, ("a", "b", "c"))
     for notion, factor in ((Neighbours.REPLACE, 1.0), (Neighbours.REPLACE_UNIT, 50 / 49)):
-        plan = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=notion)
-        found = Weighted(design, plan).setting().clustered(np.eye(2), FEW, 50.0)
+        scales = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=notion).scales()
+        found = Setting(design, notion, scales, public_frame(design)).clustered(np.eye(2), FEW, 50.0)
         assert found == pytest.approx(factor * np.eye(2))
 
 
@@ -134,12 +134,10 @@ def test_least_squares_with_a_huge_budget_is_the_weighted_fit_with_clusters(neig
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_a_geometry_with_a_huge_budget_is_the_weighted_fit_with_clusters(neighbours):
+def test_logistic_regression_with_a_huge_budget_is_the_weighted_fit_with_clusters(neighbours):
     X, y, _, ids = panel()
     coef, covariance = by_clusters("logistic", X, y, ids, share(ids))
-    model = dp.LogisticRegression(
-        bounds=BOUNDS, classes=(0, 1), budget=HUGE, target="unweighted", neighbours=neighbours, insecure_seed=0
-    )
+    model = dp.LogisticRegression(bounds=BOUNDS, classes=(0, 1), budget=HUGE, neighbours=neighbours, insecure_seed=0)
     off, ratio = compared(model, X, y, ids, coef, covariance)
     assert np.abs(off).max() < 0.1
     assert np.abs(ratio - 1).max() < 0.03

@@ -287,7 +287,7 @@ def test_what_a_result_says_of_units():
         "every unit counts alike",
         "the average unit, not the average row",
         "not specific to a unit",
-        "a row x counts",
+        "the ordinary logistic regression that was asked for",
     ):
         assert words in said
     summary, page = " ".join(result.summary().split()), dp.report.markdown(result)

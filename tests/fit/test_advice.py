@@ -1,4 +1,4 @@
-"""The dry run of least squares warns by public facts alone, in the words of logistic regression."""
+"""The dry run warns by public facts alone, in the same words for logistic regression and least squares."""
 
 import re
 
@@ -7,8 +7,9 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.data.design import Design
-from dpinfer.fit.linear.run import Linear
-from dpinfer.fit.weighted.run import Weighted
+from dpinfer.fit.stepped.linear import LinearSteps
+from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.maths.joint import SIGNAL
 
 APPROX = dp.ApproxDP(1.0, 1e-6)
 
@@ -18,17 +19,25 @@ def design(d):
 
 
 def test_the_advice_is_about_public_facts():
-    assert Linear(design(3), dp.LinearPlan(APPROX)).advice(20_000) == ""
-    told = Linear(design(3), dp.LinearPlan(APPROX)).advice(400)
+    assert LinearSteps(design(3), dp.LinearPlan(APPROX)).advice(20_000) == ""
+    told = LinearSteps(design(3), dp.LinearPlan(APPROX)).advice(400)
     assert told.startswith("4 coefficients are more than this budget carries at 400 records")
-    assert Linear(design(100), dp.LinearPlan(APPROX)).advice(60_000)
-    assert not Linear(design(20), dp.LinearPlan(APPROX)).advice(20_000)
-    assert not Linear(design(100), dp.LinearPlan(dp.ZCDP(20.0))).advice(20_000)
+    assert LinearSteps(design(100), dp.LinearPlan(APPROX)).advice(60_000)
+    assert not LinearSteps(design(20), dp.LinearPlan(APPROX)).advice(20_000)
+    assert not LinearSteps(design(100), dp.LinearPlan(dp.ZCDP(20.0))).advice(20_000)
+
+
+def test_the_advice_of_logistic_regression():
+    few = LogisticSteps(design(3), dp.GeometryPlan(APPROX))
+    assert few.advice(20_000) == ""
+    assert few.advice(1000).startswith("4 coefficients are more than this budget carries at 1,000 records")
+    assert LogisticSteps(design(200), dp.GeometryPlan(APPROX)).advice(20_000)
+    assert not LogisticSteps(design(200), dp.GeometryPlan(dp.ZCDP(20.0))).advice(20_000)
 
 
 def test_the_words_are_shared():
-    squares = Linear(design(100), dp.LinearPlan(APPROX)).advice(5000)
-    logistic = Weighted(design(100), dp.GeometryPlan(APPROX)).advice(5000)
+    squares = LinearSteps(design(100), dp.LinearPlan(APPROX)).advice(5000)
+    logistic = LogisticSteps(design(100), dp.GeometryPlan(APPROX)).advice(5000)
     assert re.sub(r"have [\d.]+ times", "", squares) == re.sub(r"have [\d.]+ times", "", logistic)
 
 
@@ -40,8 +49,8 @@ def test_strength_is_records_over_what_they_need(n, d):
     assert plan.strength(columns, n) == pytest.approx(n / 20 / 15)
     plan, d = dp.LinearPlan(dp.ZCDP(0.01)), len(columns)
     noise = plan.scales().hessian * max(1.0, plan.scales().kappa(d, n) * d / 20)
-    assert 3 * noise > 15
-    assert plan.strength(columns, n) == pytest.approx(n / 20 / (noise * max(3, np.sqrt(2 * d))))
+    assert SIGNAL * noise > 15
+    assert plan.strength(columns, n) == pytest.approx(n / 20 / (noise * max(SIGNAL, np.sqrt(2 * d))))
 
 
 @pytest.mark.parametrize(("n", "d", "ample"), [(5000, 20, False), (20_000, 20, True), (20_000, 100, False)])

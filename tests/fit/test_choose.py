@@ -9,7 +9,8 @@ import dpinfer as dp
 from dpinfer.data.design import Design
 from dpinfer.fit.choose import LeastSquares, Options, choose
 from dpinfer.fit.penalised.run import Penalised
-from dpinfer.fit.weighted.run import Weighted
+from dpinfer.fit.stepped.linear import LinearSteps
+from dpinfer.fit.stepped.logistic import LogisticSteps
 from dpinfer.neighbours import Neighbours
 
 DESIGN = Design.of_bounds((-1.0, 1.0), ("a", "b"))
@@ -22,15 +23,15 @@ def chosen(loss=None, design=DESIGN, **options):
 
 def test_the_defaults():
     for budget in (dp.ZCDP(0.5), APPROX):
-        assert isinstance(chosen(budget=budget), Weighted)
+        assert isinstance(chosen(budget=budget), LogisticSteps)
         assert isinstance(chosen(budget=budget, penalty=0.1), Penalised)
         assert isinstance(chosen(dp.HuberHinge(), budget=budget), Penalised)
         assert isinstance(chosen(design=Design.of_rows(3), budget=budget), Penalised)
         assert isinstance(chosen(design=Design.of_terms([]), budget=budget), Penalised)
     for budget in (dp.PureDP(1.0), dp.NoPrivacy()):
         assert isinstance(chosen(budget=budget), Penalised)
-    for target in ("weighted", "unweighted"):
-        assert chosen(budget=APPROX, target=target).plan.target == target
+    assert chosen(budget=APPROX).plan.target == "asked"
+    assert chosen(budget=APPROX, target="asked").plan == chosen(budget=APPROX).plan
     for target in ("penalised", "unpenalised"):
         assert chosen(budget=APPROX, target=target).target == target
 
@@ -38,7 +39,8 @@ def test_the_defaults():
 def test_least_squares():
     for budget in (dp.ZCDP(0.5), APPROX):
         recipe = chosen(LeastSquares("cautious"), budget=budget)
-        assert (recipe.plan.target, recipe.plan.tail) == ("mean", "cautious")
+        assert isinstance(recipe, LinearSteps)
+        assert (recipe.plan.target, recipe.plan.tail) == ("asked", "cautious")
         assert chosen(LeastSquares(), budget=budget, target="robust").plan.target == "robust"
     plan = dp.LinearPlan(APPROX, tail="all")
     for tail in ("balanced", "all"):
@@ -47,27 +49,34 @@ def test_least_squares():
         chosen(LeastSquares("cautious"), plan=plan)
 
 
+@pytest.mark.parametrize("loss", [dp.Logistic(), LeastSquares()], ids=["logistic", "squares"])
+def test_earlier_targets(loss):
+    """Two names are told of and taken; the third is refused in a sentence, also beside a plan."""
+    for old in ("weighted", "mean"):
+        with pytest.warns(FutureWarning, match=f"'{old}' is now called 'asked'"):
+            assert chosen(loss, budget=APPROX, target=old).plan == chosen(loss, budget=APPROX).plan
+    with pytest.raises(dp.InputError, match="'unweighted' is gone: 'asked' answers the same question"):
+        chosen(loss, budget=APPROX, target="unweighted")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({}, "budget="),
         (
-            {"budget": APPROX, "target": "mean"},
-            "'weighted' or 'unweighted'.*'penalised' or 'unpenalised'.*'mean' or 'robust'",
+            {"budget": APPROX, "target": "median"},
+            "'asked', without a penalty.*'penalised' or 'unpenalised'.*'asked' or 'robust'",
         ),
-        (
-            {"budget": dp.PureDP(1.0), "target": "weighted"},
-            "give a delta beside epsilon, or rho; or ask for the target 'penalised'",
-        ),
-        ({"budget": APPROX, "target": "weighted", "penalty": 0.1}, "no penalty"),
+        ({"budget": dp.PureDP(1.0), "target": "asked"}, "give a delta beside epsilon.*the target 'penalised'"),
+        ({"budget": APPROX, "target": "asked", "penalty": 0.1}, "no penalty"),
         ({"budget": APPROX, "plan": dp.GeometryPlan(APPROX)}, "leave out budget="),
         ({"plan": dp.GeometryPlan(APPROX), "target": "unweighted"}, "leave out budget="),
         ({"plan": dp.GeometryPlan(APPROX), "neighbours": "add-remove"}, "leave out neighbours="),
         ({"plan": 3.0}, "takes a dpinfer Plan"),
         ({"budget": APPROX, "target": "penalised", "neighbours": "add-remove"}, "number of records private"),
         ({"budget": APPROX, "neighbours": "replaced"}, "'replace' or 'add-remove'"),
-        ({"loss": dp.HuberHinge(), "budget": APPROX, "target": "weighted"}, "logistic regression only"),
-        ({"budget": APPROX, "target": "weighted", "design": Design.of_rows(2)}, "intercept"),
+        ({"loss": dp.HuberHinge(), "budget": APPROX, "target": "asked"}, "logistic regression and least squares only"),
+        ({"budget": APPROX, "target": "asked", "design": Design.of_rows(2)}, "intercept"),
         ({"loss": object(), "budget": APPROX}, "not a loss"),
     ],
 )
@@ -77,7 +86,10 @@ def test_refusals(options, message):
 
 
 def test_releases_are_public_facts_in_order():
-    assert [r.step for r in chosen(budget=APPROX).releases(100)] == ["crude moments", "moments", "estimate", "matrices"]
+    steps = [release.step for release in chosen(budget=APPROX).releases(100)]
+    assert steps[:4] == ["scales, 1 of 2", "scales, 2 of 2", "crude moments", "moments"]
+    assert steps[-3:] == ["estimate", "rest, 1 of 2", "rest, 2 of 2"]
+    assert [release.step for release in chosen(budget=APPROX).releases(9**9)] == steps
     assert [r.step for r in chosen(budget=dp.PureDP(1.0)).releases(100)] == ["estimate", "matrices"]
     assert chosen(budget=APPROX, neighbours="add-remove").neighbours is Neighbours.ADD_REMOVE
 

@@ -1,4 +1,4 @@
-"""Faults that a fit must not have, on data whose truth is known; three of them at (1, 1e-6)."""
+"""Faults that a fit must not have: what does not exist is not printed, and nothing breaks whatever the records are."""
 
 import numpy as np
 import pytest
@@ -7,15 +7,14 @@ from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
 from dpinfer.data.columns import Category, Number
-from dpinfer.data.design import Design
+from dpinfer.data.design import Design, Scale
 from dpinfer.data.source import Rows
-from dpinfer.maths.sums import Block
-from dpinfer.result.statements import IN_MODEL_FAR, REPORTED
-from dpinfer.simulate.stated import minimum, stated
-from support import fit_weighted
+from dpinfer.result.statements import OPEN_FEW, OPENING, REPORTED, UNIDENTIFIED
+from support import fit_stepped
 
-N = 30_000
-PLAN = dp.GeometryPlan(dp.ApproxDP(1.0, 1e-6))
+APPROX = dp.ApproxDP(1.0, 1e-6)
+NUMBERS = [Number("age", 20.0, 60.0), Number("school", 0.0, 20.0)]
+NOTIONS = pytest.mark.parametrize("notion", ["replace", "add-remove"])
 
 
 @pytest.fixture(autouse=True)
@@ -24,98 +23,219 @@ def one_thread():
         yield
 
 
-def numbers(rng):
-    return np.column_stack([rng.uniform(20, 60, N), np.clip(12 + 3 * rng.standard_normal(N), 0, 20)])
+def people(n, seed):
+    """Two numbers and their log-odds."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.uniform(20, 60, n), np.clip(12 + 3 * rng.standard_normal(n), 0, 20)])
+    return rng, x, -0.5 + 0.03 * (x[:, 0] - 40) + 0.1 * (x[:, 1] - 12)
 
 
-def fits(terms, table, labels, times):
-    """Fits of fresh bootstrap samples, with rows and design of the whole table."""
+def labels_of(eta, rng):
+    return np.where(rng.random(len(eta)) < expit(eta), 1.0, -1.0)
+
+
+def logistic(terms, table, labels, budget, seed, notion="replace"):
     design = Design.of_terms(terms)
-    rows = design.rows(table)
-    for seed in range(times):
-        drawn = np.random.default_rng([seed, 3]).integers(0, N, N)
-        result = fit_weighted(Rows.of(rows[drawn], labels[drawn]), design, PLAN, None, seed)
-        yield result, design, rows * np.sqrt(design.norm2)
+    plan = dp.GeometryPlan(budget, neighbours=notion)
+    return checked(fit_stepped(Rows.of(design.rows(table), labels), design, plan, None, seed))
 
 
-def test_complementary_dummies():
-    """Two groups that cover all records and overlap in .6 %: weak together, strong one by one.
+def linear(terms, table, y, budget, seed, notion="replace", target="asked"):
+    design = Design.of_terms(terms, Scale.of_range(-10.0, 10.0))
+    plan = dp.LinearPlan(budget, target, notion)
+    rows = Rows.encoded(design.rows(table), design.outcome.bounded(y), "residual")
+    return checked(fit_stepped(rows, design, plan, None, seed))
 
-    An interval is about the model with both or about the one without the partner, and says which.
+
+def checked(result):
+    """What every result has: a row for every column, words for every open one, numbers that are not absurd."""
+    interval = result.conf_int()
+    told = result.reported
+    assert not np.isnan(interval).any()
+    assert np.isfinite(result.estimate).all()
+    assert np.array_equal(np.isfinite(interval).all(axis=1), told)
+    assert all(word == REPORTED or word.startswith((OPENING, UNIDENTIFIED)) for word in result.status)
+    size = np.abs(result.joint.lines) @ result.joint.sizes
+    slopes = told.copy()
+    slopes[0] = False
+    assert (np.abs(result.estimate)[slopes] <= 3 * size[slopes]).all()
+    low, high = interval[told].T
+    assert (low < result.estimate[told]).all()
+    assert (result.estimate[told] < high).all()
+    assert dp.FitResult.from_json(result.to_json()).to_json() == result.to_json()
+    assert result.summary()
+    return result
+
+
+def twins(x, rng):
+    return [*NUMBERS, Number("again", 20.0, 60.0)], np.column_stack([x, x[:, 0]]), [1, 3]
+
+
+def twin_levels(x, rng):
+    level = (rng.random(len(x)) < 0.3).astype(float)
+    terms = [*NUMBERS, Category("k", ("a", "b"), "a"), Category("l", ("a", "b"), "a")]
+    return terms, np.column_stack([x, level, level]), [3, 4]
+
+
+def constant(x, rng):
+    return [*NUMBERS, Number("c", 0.0, 1.0)], np.column_stack([x, np.full(len(x), 0.3)]), [3]
+
+
+def at_a_bound(x, rng):
+    return [*NUMBERS, Number("c", 0.0, 1.0)], np.column_stack([x, np.ones(len(x))]), [3]
+
+
+def empty_level(x, rng):
+    return [*NUMBERS, Category("k", ("a", "b"), "a")], np.column_stack([x, np.zeros(len(x))]), [3]
+
+
+def empty_reference(x, rng):
+    return [*NUMBERS, Category("k", ("a", "b"), "a")], np.column_stack([x, np.ones(len(x))]), [3]
+
+
+MISSING = {make.__name__: make for make in (twins, twin_levels, constant, at_a_bound, empty_level, empty_reference)}
+"""Columns whose coefficients do not exist."""
+
+
+@NOTIONS
+@pytest.mark.parametrize("name", MISSING)
+@pytest.mark.parametrize("squares", [False, True], ids=["logistic", "squares"])
+def test_a_coefficient_that_does_not_exist_is_open(name, squares, notion):
+    """At a good budget, with the other lines as they are; a few seeds each.
+
+    With less of it, noise now and then finds another column that a silent one cannot be told apart from.
     """
-    rng = np.random.default_rng(0)
-    kind = rng.choice([1, 2, 3], N, p=[0.55, 0.444, 0.006])  # the first, the second, both
-    groups = np.column_stack([(kind == 1) | (kind == 3), kind >= 2]).astype(float)
-    x = numbers(rng)
-    eta = -0.4 + 0.02 * (x[:, 0] - 40) + 0.08 * (x[:, 1] - 12) + groups @ [0.45, -0.25]
-    labels = np.where(rng.random(N) < expit(eta), 1.0, -1.0)
-    terms = [Number("age", 20.0, 60.0), Number("school", 0.0, 20.0), Category("g", (0, 1), 0), Category("h", (0, 1), 0)]
-    held, said, about = [], [], {}
-    for result, design, rows in fits(terms, np.column_stack([x, groups]), labels, 60):
-        for j, other in ((3, 4), (4, 3)):
-            if not result.reported[j]:
-                continue
-            for columns in ((0, 1, 2, 3, 4), (0, 1, 2, j)):
-                if columns not in about:
-                    coef = minimum(rows[:, columns], labels, np.zeros(len(columns))).coef
-                    about[columns] = dict(zip(columns, coef, strict=True))
-            low, high = result.conf_int()[j]
-            full, without = about[0, 1, 2, 3, 4][j], about[0, 1, 2, j][j]
-            held.append(low <= full <= high or low <= without <= high)
-            target = stated(result, design, Block(rows, labels), np.zeros(5)).target[j]
-            said.append(low <= target <= high)
-            if result.names[other] in result.geometry.left_out:
-                assert result.geometry.partners[j] == (result.names[other],)
-                assert not result.geometry.full_model_reading[j]
-                assert result.status[other].endswith(f"cannot be told apart from {result.names[j]} at this budget")
-    assert len(held) > 60
-    assert np.mean(held) >= 0.85
-    assert np.mean(said) >= 0.9
+    for seed in range(6):
+        rng, x, eta = people(10_000, seed)
+        terms, table, missing = MISSING[name](x, rng)
+        labels = labels_of(eta, rng)
+        y = labels + rng.standard_normal(len(x)) if squares else labels
+        result = (linear if squares else logistic)(terms, table, y, dp.ZCDP(0.5), seed, notion)
+        assert not result.reported[missing].any()
+        assert all(result.status[j].startswith(OPENING) for j in missing)
+        others = np.setdiff1d(np.arange(1, len(result.names)), missing)
+        assert result.reported[others].all()
+
+
+@NOTIONS
+@pytest.mark.parametrize("label", [1.0, -1.0])
+def test_one_class_has_no_line_at_any_budget(label, notion):
+    for n, rho in ((200, 0.5), (5000, 0.02), (5000, 20.0)):
+        for seed in range(3):
+            _, x, _ = people(n, seed)
+            result = logistic(NUMBERS, x, np.full(n, label), dp.ZCDP(rho), seed, notion)
+            assert set(result.status) == {UNIDENTIFIED}
+            assert result.simultaneous().tolist() == [[-np.inf, np.inf]] * 3
+            assert len(result.instead) == 0
+
+
+def test_five_events_have_no_line():
+    for seed in range(6):
+        _, x, _ = people(10_000, seed)
+        labels = np.where(np.arange(len(x)) < 5, 1.0, -1.0)
+        assert not logistic(NUMBERS, x, labels, dp.ZCDP(20.0), seed).reported.any()
+        assert not logistic(NUMBERS, x, labels, APPROX, seed).reported.any()
+
+
+@pytest.mark.parametrize("rho", [0.02, 0.5, 20.0])
+def test_a_number_that_separates_is_open(rho):
+    """Its coefficient is infinite, and a printed one would be a claim about nothing."""
+    for seed in range(3):
+        _, x, _ = people(8000, seed)
+        result = logistic(NUMBERS, x, np.where(x[:, 0] > 40, 1.0, -1.0), dp.ZCDP(rho), seed)
+        assert not result.reported[1]
 
 
 def test_a_separated_level_and_one_with_a_single_event():
-    """270 records with one outcome, and one event in 800: their coefficients are infinite or as good as unknown."""
-    rng = np.random.default_rng(1)
-    level = np.repeat([0, 1, 2, 3], [20_000, N - 20_000 - 1070, 270, 800])
-    x = numbers(rng)
-    eta = -0.8 + 0.03 * (x[:, 0] - 40) + 0.1 * (x[:, 1] - 12) + 0.4 * (level == 1)
-    labels = np.where(rng.random(N) < expit(eta), 1.0, -1.0)
-    labels[level == 2] = 1.0
-    labels[level == 3] = np.where(np.arange(800) == 0, 1.0, -1.0)
-    terms = [Number("age", 20.0, 60.0), Number("school", 0.0, 20.0), Category("k", ("a", "b", "c", "d"), "a")]
-    table = np.column_stack([x, level == 1, level == 2, level == 3]).astype(float)
-    found, held = [], []
-    for result, design, rows in fits(terms, table, labels, 100):
-        found.append(result.reported)
-        about, (low, high) = stated(result, design, Block(rows, labels), np.zeros(6)), result.conf_int().T
-        held += ((low <= about.target) & (about.target <= high))[result.reported].tolist()
-    often = np.mean(found, axis=0)
-    assert often[4] <= 0.04  # one in a hundred, and two, over 400 fits
-    assert often[5] <= 0.04
-    assert often[0] > 0.8
-    assert (often[1:4] > 0.95).all()
-    assert 0.92 < np.mean(held) <= 0.99
+    """300 records with one outcome, and one event in 800: infinite, or as good as unknown, and said so."""
+    covered = []
+    for seed in range(12):
+        rng, x, eta = people(20_000, seed)
+        level = np.repeat([0, 1, 2, 3], [10_000, 8900, 300, 800])
+        labels = labels_of(eta + 0.4 * (level == 1), rng)
+        labels[level == 2] = 1.0
+        labels[level == 3] = np.where(np.arange(800) == 0, 1.0, -1.0)
+        table = np.column_stack([x, level == 1, level == 2, level == 3]).astype(float)
+        terms = [*NUMBERS, Category("k", ("a", "b", "c", "d"), "a")]
+        result = logistic(terms, table, labels, APPROX, seed)
+        assert result.reported[1:].tolist() == [True, True, True, False, False]
+        assert result.status[4:] == (OPEN_FEW, OPEN_FEW)
+        low, high = result.conf_int()[1:4].T
+        covered += ((low <= [0.03, 0.1, 0.4]) & ([0.03, 0.1, 0.4] <= high)).tolist()
+    assert np.mean(covered) >= 0.88
 
 
-def long_tail():
-    """A number that is 0 for most and log-normal for some, with a strong effect, beside twelve plain ones."""
+def test_complementary_levels_have_lines_about_the_model_with_both():
+    """Two groups that cover all records but .6 %: weak together, strong one by one; none takes over the other."""
+    covered = []
+    for seed in range(25):
+        rng, x, eta = people(20_000, seed)
+        kind = rng.choice(3, len(x), p=[0.55, 0.444, 0.006])
+        groups = np.column_stack([(kind == 0) | (kind == 2), kind >= 1]).astype(float)
+        labels = labels_of(eta + groups @ [0.45, -0.25], rng)
+        terms = [*NUMBERS, Category("g", (0, 1), 0), Category("h", (0, 1), 0)]
+        result = logistic(terms, np.column_stack([x, groups]), labels, APPROX, seed)
+        assert result.reported[1:3].all()
+        truth = np.array([0.03, 0.1, 0.45, -0.25])
+        low, high = result.conf_int()[1:].T
+        covered += ((low <= truth) & (truth <= high))[result.reported[1:]].tolist()
+    assert np.mean(covered) >= 0.9
+
+
+def test_a_long_tail_is_named_with_its_range():
+    """0 for most and log-normal for some: open with what helps, known as clipped; a logarithm is printed."""
     rng = np.random.default_rng(0)
-    amount = np.where(rng.random(N) < 0.08, np.minimum(np.exp(8.7 + 0.9 * rng.standard_normal(N)), 1e5), 0.0)
-    others = np.clip(rng.standard_normal((N, 12)) / 3.5, -1, 1)
-    eta = -1.2 + 3.2e-4 * amount + others[:, :2] @ [0.6, -0.6]
-    return amount, others, np.where(rng.random(N) < expit(eta), 1.0, -1.0)
+    n = 20_000
+    amount = np.where(rng.random(n) < 0.08, np.minimum(np.exp(8.7 + 0.9 * rng.standard_normal(n)), 1e5), 0.0)
+    other = np.clip(rng.standard_normal(n) / 3.5, -1, 1)
+    labels = labels_of(-1.2 + 0.8 * np.log1p(amount / 1000) + other, rng)
+    for values, top in ((amount, 1e5), (np.log1p(amount / 1000), float(np.log1p(100)))):
+        terms = [Number("amount", 0.0, top), Number("other", -1.0, 1.0)]
+        for seed in range(4):
+            result = logistic(terms, np.column_stack([values, other]), labels, APPROX, seed)
+            assert result.reported[2]
+            assert result.reported[1] == (top < 100)
+            if top > 100:
+                assert "declare narrower bounds, or take a logarithm" in result.status[1]
+                assert result.instead.instead_of == ("amount",)
 
 
-def test_a_long_tail_is_named_with_what_helps():
-    """No quadratic follows it: where it stays in the model its status says so, and a logarithm or bounds do help."""
-    amount, others, labels = long_tail()
-    tame = np.log1p(amount / 1000), np.minimum(amount, 2e4)
-    for values, top in ((amount, 1e5), (tame[0], float(np.log1p(100))), (tame[1], 2e4)):
-        design = Design.of_terms([Number("amount", 0.0, top), *(Number(f"x{j}", -1.0, 1.0) for j in range(12))])
-        rows, plan = design.rows(np.column_stack([values, others])), dp.GeometryPlan(dp.ZCDP(0.5))
-        said = [fit_weighted(Rows.of(rows, labels), design, plan, None, seed).status[1] for seed in range(8)]
-        if top == 1e5:
-            assert REPORTED not in said
-            assert said.count(IN_MODEL_FAR) >= 3
-        else:
-            assert set(said) == {REPORTED}
+@NOTIONS
+@pytest.mark.parametrize("squares", [False, True], ids=["logistic", "squares"])
+@pytest.mark.parametrize(("n", "rho"), [(1, 0.5), (60, 20.0), (200, 1e-5), (200, 0.05), (200, 1.0), (5000, 1e-5)])
+def test_few_records_and_hopeless_budgets_are_said_in_words(n, rho, squares, notion):
+    """Nothing breaks; with a hopeless budget, or one record, nothing is printed."""
+    for seed in range(4):
+        rng, x, eta = people(n, seed)
+        level = rng.choice(3, n, p=[0.6, 0.3, 0.1])
+        table = np.column_stack([x, level == 1, level == 2]).astype(float)
+        terms = [*NUMBERS, Category("k", ("a", "b", "c"), "a")]
+        labels = labels_of(eta, rng)
+        y = labels + rng.standard_normal(n) if squares else labels
+        result = (linear if squares else logistic)(terms, table, y, dp.ZCDP(rho), seed, notion)
+        if rho == 1e-5 or n == 1:
+            assert not result.reported[1:].any()
+
+
+@pytest.mark.parametrize("rho", [1e-5, 0.02, 20.0])
+def test_many_columns_missing_rows_and_absurd_bounds(rho):
+    rng, x, eta = people(1000, 0)
+    labels = labels_of(eta, rng)
+    many = [*NUMBERS, *(Number(f"z{j}", -1.0, 1.0) for j in range(60))]
+    wide = np.column_stack([x, rng.uniform(-1, 1, (1000, 60))])
+    absurd = [Number("age", -1e9, 1e9), NUMBERS[1]]
+    for terms, table in ((many, wide), (absurd, x), (NUMBERS, np.full_like(x, np.nan)), (NUMBERS[:1], x[:, :1])):
+        for squares in (False, True):
+            result = (linear if squares else logistic)(terms, table, labels, dp.ZCDP(rho), 1)
+            if np.isnan(table).all():
+                assert not result.reported[1:].any()
+
+
+@pytest.mark.parametrize("rho", [1e-5, 0.02, 20.0])
+@pytest.mark.parametrize("name", MISSING)
+def test_the_robust_target_breaks_nowhere(name, rho):
+    rng, x, eta = people(2000, 1)
+    terms, table, missing = MISSING[name](x, rng)
+    y = labels_of(eta, rng) + rng.standard_normal(len(x))
+    result = linear(terms, table, y, dp.ZCDP(rho), 1, target="robust")
+    assert not result.reported[missing].any()

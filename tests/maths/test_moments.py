@@ -5,15 +5,22 @@ import pytest
 
 from dpinfer.maths.arrays import unsvec
 from dpinfer.maths.moments import (
+    _AFFORDED,
+    _BEYOND,
+    _NEAR,
+    LOGISTIC_RADIUS,
+    SQUARES_RADIUS,
     Columns,
+    Radius,
+    Scales,
+    box_reach,
     centre_of,
     clean,
     deviations,
     preconditioner,
-    radius_factor,
     raised,
+    reaches,
     shrink,
-    two_values,
     undispersed,
 )
 
@@ -50,7 +57,6 @@ def test_cleaning_repairs_what_is_known():
 
 def test_norm_counts_groups():
     assert COLUMNS.norm2 == 4  # the intercept, two numbers, one factor
-    assert COLUMNS.take(np.array([0, 3, 4])).norm2 == 2
     assert (rows() ** 2).sum(axis=1).max() <= COLUMNS.norm2
 
 
@@ -79,14 +85,89 @@ def test_the_pseudo_variance_is_the_reach_over_the_radius():
     assert np.median((whitened**2).sum(axis=1)) > 4
 
 
-def test_radius_factor_stays_in_its_limits():
-    assert radius_factor(20, 100, (5.0, 10.0), 1.0) == 1
-    assert radius_factor(20, 100, (5.0, 10.0), 2.0) == 2
-    assert radius_factor(10, 100, (5.0, 10.0), 1.0) == 2  # 20/d
-    assert radius_factor(10, 1e9, (5.0, 10.0), 1.0) == 8
-    assert radius_factor(2, 100, (5.0, 10.0), 1.0) == 10
-    assert 2 < radius_factor(10, 30_000, (1.2, 4.0), 1.0) < 8
-    assert 1 < radius_factor(40, 100_000, (5.0, 8.0), 1.0) < 2  # the noise of the gradient decides
+def test_the_radius_stays_in_its_limits():
+    radius = Radius(factor=1.0, least=2.0, most=16.0, few=20.0)
+    assert radius.of(20, 1.0, 10.0) == 2
+    assert radius.of(20, 1.0, 10.0, least=3.0) == 3
+    assert radius.of(4, 1.0, 10.0) == 5  # 20/d
+    assert radius.of(4, 1e12, 10.0) == 16
+    assert radius.of(1, 1e12, 10.0) == 20  # 20/d is more than the most
+    between = radius.of(10, 30_000, 25.0)
+    assert 2 < between < 16
+    assert between == pytest.approx(30_000 / (4 * 10 * 25.0 * np.sqrt(20)))
+    assert Radius(2.0, 2.0, 16.0, 20.0).of(10, 30_000, 50.0) == pytest.approx(between)
+
+
+@pytest.mark.parametrize("radius", [LOGISTIC_RADIUS, SQUARES_RADIUS])
+def test_a_better_known_curvature_gives_a_larger_radius(radius):
+    """Down-weighted rows cost bias: noise alone may make the radius small."""
+    found = [radius.of(12, 30_000, noise) for noise in (1.0, 10.0, 100.0, 1e4)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > found[-1]
+    scales = Scales(1.0, 1.0, 1.0, 10.0, 1.0, radius)
+    assert scales.kappa(12, 30_000) == found[1]
+
+
+def framed(far=(1.0, 1.0, 6.0, 1.0, 1.0)):
+    """Columns of which the third may be beyond its released range, by public bounds."""
+    return Columns(COLUMNS.dummy, COLUMNS.group, far=np.array(far))
+
+
+def test_without_public_bounds_beyond_the_reach_is_the_box():
+    x = rows()
+    M = x.T @ x
+    for columns in (COLUMNS, framed((1.0,) * 5)):
+        reach = reaches(M, columns, 1e9, clipped=True)
+        assert not reach.tail.any()
+        assert not reach.long.any()
+        assert reach.distance[[0, 3, 4]] == pytest.approx(box_reach(M, COLUMNS)[[0, 3, 4]])
+    mean = M[0] / M[0, 0]
+    assert box_reach(M, COLUMNS) == pytest.approx([0, 1 + mean[1], 1 - mean[2], 1 - mean[3], 1 - mean[4]])
+
+
+@pytest.mark.parametrize("clipped", [True, False])
+def test_a_number_is_let_in_as_far_as_its_information_allows(clipped):
+    """All of it where n v/(h Δ²) is large enough, Δ the public bounds as seen from the mean; else it has a tail."""
+    x = rows()
+    M = x.T @ x
+    mean = M[0] / M[0, 0]
+    variance = M[2, 2] / M[0, 0] - mean[2] ** 2
+    whole = 6.0 + abs(mean[2])
+    enough = _AFFORDED * whole**2 / variance
+    rich = reaches(M, framed(), 1.001 * enough, clipped=clipped)
+    poor = reaches(M, framed(), 0.999 * enough, clipped=clipped)
+    assert rich.long.tolist() == [False, False, True, False, False]
+    assert not rich.tail.any()
+    assert rich.distance[2] == pytest.approx(whole)
+    assert poor.tail.tolist() == [False, False, True, False, False]
+    assert not poor.long.any()
+    box = box_reach(M, COLUMNS)[2]
+    if clipped:
+        assert poor.distance[2] == box
+    else:  # four times that information: half the distance
+        assert poor.distance[2] == pytest.approx(np.sqrt(0.999) * whole / 2)
+        assert reaches(M, framed(), 1e-9, clipped=False).distance[2] == pytest.approx(_BEYOND * box)
+
+
+def test_bounds_that_are_hardly_wider_are_no_tail():
+    x = rows()
+    near = reaches(x.T @ x, framed((1.0, 1.0, 0.99 * _NEAR, 1.0, 1.0)), 1e-9, clipped=True)
+    far = reaches(x.T @ x, framed((1.0, 1.0, 1.01 * _NEAR, 1.0, 1.0)), 1e-9, clipped=True)
+    assert far.tail[2]
+    assert not near.tail.any()
+    assert near.distance[2] > 0.99 * _NEAR
+
+
+def test_a_reach_scales_its_column_down_and_keeps_the_rows():
+    """γ = Δ²/R²: a record at the far end of a long tail keeps its weight."""
+    x = rows(n=20_000)
+    M = x.T @ x
+    kappa = 4.0
+    reach = reaches(M, framed(), 1e9, clipped=True).distance
+    far = np.array([1.0, 0.2, -6.0, 0.0, 0.0])
+    long, short = (preconditioner(M, framed(), len(x), kappa, r) for r in (reach, None))
+    assert np.linalg.norm(long @ far) < 1.1
+    assert np.linalg.norm(short @ far) > 3
 
 
 def test_shrinking_knows_its_noise():
@@ -117,12 +198,9 @@ def test_raised():
     assert np.allclose(M, np.diag([0.5, 1.0]))
 
 
-def test_a_long_tail_in_generous_bounds_is_not_taken_for_a_yes_and_no():
+def test_deviations_and_centres():
     moments = np.array([[1.0, -0.97, 0.4], [-0.97, 0.97**2 + 9e-4, -0.3], [0.4, -0.3, 1.0]]) * 1000
     columns = Columns(np.array([False, False, False]), np.array([-1, 0, 1]))
-    ends = two_values(moments, columns)
-    assert np.isnan(ends[1]).all()
-    assert ends[2].tolist() == [-1.0, 1.0]
     assert deviations(moments) == pytest.approx([1.0, 0.03, np.sqrt(1 - 0.16)])
     assert centre_of(moments * np.array([1.0, 1.2, 1.0]), columns).tolist() == [1.0, -1.0, 0.4]
 

@@ -162,7 +162,7 @@ def lines_of(at: Setting) -> Array:
 
 def statuses(said: Conclusion, at: Setting) -> tuple[str, ...]:
     """Of each coefficient that it is printed, or why it is open."""
-    if not said.printed.any():
+    if not (said.printed.any() or said.other_columns):
         return (UNIDENTIFIED,) * len(at.design.names)
     return tuple(_status(j, said, at) for j in range(len(at.design.names)))
 

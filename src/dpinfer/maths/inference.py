@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.curvature import Curvature, Guess, bend, curvature, guess, seen, within
-from dpinfer.maths.joint import REFERENCE, Answers, Joint
+from dpinfer.maths.joint import NO_EVENTS, REFERENCE, Answers, Joint
 from dpinfer.maths.moments import Columns, Scales, deviations, raised, shrink
 from dpinfer.maths.posterior import LEAST_EVENTS, SURE, Moments
 
@@ -125,7 +125,7 @@ def outcome_sizes(spread: Array, dummy: npt.NDArray[np.bool_], outcome: float) -
 class Events:
     """Of each level and of the reference of its factor: the noise in its number of rarer outcomes over that number.
 
-    Infinite where the number is below 8, 0 for what is no level.  ``toward`` is the side, 1 or -1, to which the
+    `NO_EVENTS` where the number is below 8, 0 for what is no level.  ``toward`` is the side, 1 or -1, to which the
     predictor of these records would run if there were fewer.
     """
 
@@ -169,7 +169,7 @@ def _of_references(columns: Columns) -> Array:
 
 
 def _doubt(fit: Fitted, counted: Array) -> Array:
-    """Relative noise of the number of rarer outcomes among some records; infinite where there may be fewer than 8.
+    """Relative noise of the number of rarer outcomes among some records; `NO_EVENTS` where there may be fewer than 8.
 
     With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either outcome has at least vᵀHv
     less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise
@@ -190,7 +190,7 @@ def _relative(v: Array, hessian: Array, score: Array, noise: tuple[float, float]
     length = np.linalg.norm(v, axis=0)
     number = np.einsum("ij,ik,kj->j", v, hessian, v) - np.abs(score @ v)
     unsure = np.hypot(noise[0] * length**2, noise[1] * length)
-    return np.where(number >= LEAST_EVENTS, unsure / np.maximum(number, LEAST_EVENTS), np.inf)
+    return np.where(number >= LEAST_EVENTS, unsure / np.maximum(number, LEAST_EVENTS), NO_EVENTS)
 
 
 def two_classes(fit: Fitted) -> bool:
@@ -224,7 +224,7 @@ def posterior(fit: Fitted) -> Joint:
     level = few.level
     if last.exact:
         scarce = columns.dummy & (np.diag(S.matrix) - 2 * S.count < LEAST_RECORDS)
-        level = np.where(scarce, np.inf, level)
+        level = np.where(scarce, NO_EVENTS, level)
     bent = np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
     prior = fit.sizes.copy()
     prior[0] /= _LOOSE
@@ -376,7 +376,8 @@ def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int)
     d = len(fit.centre)
     joint = posterior(fit)
     printed = joint.about(np.eye(d), draws, seed).known
-    if not (fit.last.exact or two_classes(fit)):
+    whole = fit.last.exact or two_classes(fit)
+    if not whole:
         printed[:] = False
     # the level is that of records at the reference of what is open; where a number is open there is none
     centre = np.where(fit.columns.dummy & ~printed, 0.0, fit.centre)
@@ -384,7 +385,7 @@ def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int)
     answers = joint.about(np.eye(d), draws, seed)
     numbers = ~fit.columns.dummy
     printed[0] = bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
-    if not printed.any():
+    if not whole:
         return Conclusion(joint, centre, answers, printed, joint.about(np.zeros((0, d)), draws, seed), ())
     vectors, columns = _instead(joint, printed, answers, clipped)
     as_clipped = replace(joint, tail=np.where(clipped, 0.0, joint.tail))

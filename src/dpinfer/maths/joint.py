@@ -24,6 +24,8 @@ OPEN = 0.4
 """A combination is known if its standard error is at most this part of its plausible size."""
 SIGNAL = 2.5
 """... and if its information given all else is at least this many times the noise of that."""
+NO_EVENTS = 1e9
+"""Relative doubt of a number of events that may be none.  It is finite, as a file has no infinities."""
 KNOWN, WEAK, TOGETHER, FEW, REFERENCE, TAIL = "known", "weak", "together", "few", "reference", "tail"
 """What is said of a combination: that it is known, or why it is open."""
 _LEFT = 1e-12  # of its information: what is left at least without a combination's own size
@@ -129,7 +131,7 @@ class Joint:
         directions = reached * information  # of each combination, as coefficients
         squares = (self.basis @ directions) ** 2
         by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.doubt**2), squares)
-        by_column = np.where(vectors != 0, directions.T, 0.0) ** 4 @ self.own**2
+        by_column = _by_itself(vectors) ** 4 @ self.own**2
         return np.asarray(information / np.sqrt(by_entry + by_column))
 
     def nearest(self, j: int) -> int:
@@ -160,8 +162,9 @@ class Joint:
             return REFERENCE
         if known:
             return KNOWN
-        by_itself = self.basis @ vector / max(float(vector @ vector), np.finfo(float).tiny)
-        noise = np.sqrt((by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2))
+        alone = _by_itself(vector)
+        by_itself = self.basis @ alone
+        noise = np.sqrt((by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2) + alone**4 @ self.own**2)
         apart = float(by_itself @ self.curvature @ by_itself) >= 2 * SIGNAL * noise
         return TOGETHER if signal < SIGNAL and apart else WEAK
 
@@ -186,6 +189,12 @@ class Joint:
             above += np.maximum(moved, 0.0).sum(axis=1)
             below += np.maximum(-moved, 0.0).sum(axis=1)
         return below, above
+
+
+def _by_itself(vectors: Array) -> Array:
+    """The shortest way by which each combination becomes 1."""
+    squared = (vectors**2).sum(axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(squared, np.finfo(float).tiny))
 
 
 def allowed_for(doubt: Array) -> Array:

@@ -1,0 +1,96 @@
+"""The range of each number: found by histograms, used as units, and a public one where there is nothing to find."""
+
+import numpy as np
+import pytest
+
+import dpinfer as dp
+from dpinfer.data.columns import Category, Number
+from dpinfer.data.design import Design
+from dpinfer.data.source import Rows
+from dpinfer.fit.frame import framed, framed_columns
+from dpinfer.fit.stepped.plan import SCALES
+from dpinfer.neighbours import Neighbours
+from support import gate_of
+
+TERMS = [Number("age", -1000.0, 1000.0), Category("kind", ("a", "b"), "a"), Number("share", 0.0, 1.0)]
+DESIGN = Design.of_terms(TERMS)
+
+
+def table(n=5000, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.normal(45, 12, n).clip(0, 100), rng.random(n) < 0.3, rng.random(n)])
+
+
+def frame_of(x, rho=0.5, seed=1, design=DESIGN, notion=Neighbours.REPLACE):
+    booked = dp.GeometryPlan(dp.ZCDP(rho), neighbours=notion).releases().of(SCALES)
+    source = Rows.of(design.rows(x), np.ones(len(x)))
+    return framed(gate_of(seed, *booked), booked, source, design, notion)
+
+
+def test_numbers_of_their_own_are_framed():
+    assert framed_columns(DESIGN).tolist() == [1, 3]
+    assert framed_columns(Design.of_terms([TERMS[1]])).tolist() == []
+
+
+@pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.ADD_REMOVE])
+def test_a_range_holds_nearly_all_and_is_not_much_wider(notion):
+    """Bounds of 2,000 around numbers from 0 to 100: a range of a few bins of the second histogram."""
+    x = table()
+    for seed in range(10):
+        frame = frame_of(x, 0.5, seed, notion=notion)
+        low, high = frame.low(DESIGN)[1], frame.high(DESIGN)[1]
+        assert np.mean((x[:, 0] < low) | (x[:, 0] > high)) < 0.03
+        assert high - low < 250
+        assert (frame.low(DESIGN)[3], frame.high(DESIGN)[3]) == pytest.approx((0.0, 1.0), abs=0.15)
+
+
+def test_with_hopeless_noise_a_range_is_still_one():
+    """Whatever noise says: inside the public bounds, and of some width."""
+    for seed in range(30):
+        frame = frame_of(table(200), 1e-6, seed)
+        low, high = frame.low(DESIGN), frame.high(DESIGN)
+        assert (low[[1, 3]] < high[[1, 3]]).all()
+        assert low[1] >= -1000 - 1e-9
+        assert high[1] <= 1000 + 1e-9
+
+
+@pytest.mark.parametrize("value", [0.0, 999.0, 45.0])
+def test_a_constant_and_a_lone_end_have_a_range(value):
+    x = table()
+    x[:, 0] = value
+    frame = frame_of(x)
+    assert frame.low(DESIGN)[1] <= value + 1e-9
+    assert value - 1e-9 <= frame.high(DESIGN)[1]
+
+
+def test_rows_that_cannot_be_encoded_are_in_no_bin():
+    x = table()
+    gaps = x.copy()
+    gaps[::2] = np.nan
+    some, whole = frame_of(gaps, 50.0), frame_of(x[1::2], 50.0)
+    assert some.low(DESIGN) == pytest.approx(whole.low(DESIGN), abs=20)
+    assert some.high(DESIGN) == pytest.approx(whole.high(DESIGN), abs=20)
+
+
+def test_a_fit_measures_columns_in_the_frame():
+    """In the frame the numbers are in [-1, 1] but for a few, and levels stay 0 and 1."""
+    x = table()
+    frame = frame_of(x)
+    rows = DESIGN.rows(x) * np.sqrt(DESIGN.norm2)
+    inside = rows @ frame.matrix(DESIGN).T
+    assert inside[:, 0] == pytest.approx(1.0)
+    assert np.mean(np.abs(inside[:, 1]) <= 1) > 0.96
+    assert inside[:, 1].std() > 0.08
+    assert set(np.round(inside[:, 2], 9)) == {0.0, 1.0}
+    units = np.column_stack([np.ones(len(x)), x]) @ frame.of_units(DESIGN).T
+    assert inside == pytest.approx(units, abs=1e-9)
+
+
+def test_how_far_public_bounds_go_beyond_is_known():
+    frame = frame_of(table())
+    far = frame.columns(DESIGN).far
+    low, high = frame.low(DESIGN)[1], frame.high(DESIGN)[1]
+    half = (high - low) / 2
+    middle = (high + low) / 2
+    assert far[1] == pytest.approx((1000 + abs(middle)) / half, rel=1e-6)
+    assert far[2] == 1

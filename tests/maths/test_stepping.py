@@ -1,0 +1,176 @@
+"""Steps towards a logistic fit: exact where x is Gaussian and nothing is noisy, careful where it is."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from dpinfer.maths.moments import preconditioner
+from dpinfer.maths.stepping import _LONGEST, Terrain, Usual, first_line, information, normal_nodes, worth_another
+from handmade import columns_of
+
+N = 200_000
+COLUMNS = columns_of([False, False])
+
+
+def gaussian(coef, seed=3):
+    """Gaussian rows with labels of a logistic model; the coefficients decide how much is curved."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(N), rng.multivariate_normal([0.2, -0.1], [[0.3, 0.1], [0.1, 0.2]], N)])
+    y = (rng.random(N) < expit(x @ coef)).astype(float)
+    return x, y
+
+
+def curvature(x, coef):
+    p = expit(x @ coef)
+    return (x * (p * (1 - p))[:, None]).T @ x
+
+
+def test_the_nodes_are_those_of_a_normal_number():
+    nodes, weights = normal_nodes()
+    for power, moment in ((0, 1.0), (1, 0.0), (2, 1.0), (4, 3.0), (6, 15.0)):
+        assert weights @ nodes**power == pytest.approx(moment, abs=1e-9)
+
+
+@pytest.mark.parametrize("coef", [[-0.7, 2.0, -1.0], [0.3, 0.0, 0.0], [1.5, -4.0, 3.0]])
+def test_the_information_is_that_of_gaussian_rows(coef):
+    """Stein's identity is exact: what is left is sampling, 1 in 450 of the total."""
+    x, _ = gaussian(np.array(coef))
+    exact = curvature(x, coef)
+    found = information(x.T @ x, np.array(coef))
+    size = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
+    assert np.abs(found - exact).max() < 0.02 * size.max()
+    assert (np.abs(found - exact) < 0.04 * size).all()
+
+
+@pytest.mark.parametrize("coef", [[-0.7, 2.0, -1.0], [-2.0, 1.0, 0.0], [0.0, -5.0, 4.0]])
+def test_a_first_line_without_noise_is_near_the_truth(coef):
+    """Direction by least squares, length by two scalar equations: both are right where x is Gaussian."""
+    x, y = gaussian(np.array(coef))
+    line = first_line(x.T @ x, x.T @ (y - 0.5), float(N), COLUMNS, np.zeros((3, 3)))
+    assert line == pytest.approx(coef, abs=0.06 + 0.03 * np.abs(coef).max())
+
+
+def test_a_first_line_with_noise_is_short():
+    """With a score that is all noise nothing is believed of the slopes; the level is that of the outcomes."""
+    x, y = gaussian(np.array([-0.7, 2.0, -1.0]))
+    line = first_line(x.T @ x, x.T @ (y - 0.5), float(N), COLUMNS, 1e7 * np.eye(3))
+    assert np.abs(line[1:]).max() < 0.05
+    assert expit(line[0]) == pytest.approx(y.mean(), abs=0.01)
+
+
+def test_a_first_line_has_a_largest_spread():
+    """Separated data have no longest line: its predictor has a deviation of 4 at most."""
+    x, _ = gaussian(np.zeros(3))
+    y = (x[:, 1] > 0.2).astype(float)
+    M = x.T @ x
+    line = first_line(M, x.T @ (y - 0.5), float(N), COLUMNS, np.zeros((3, 3)))
+    assert np.isfinite(line).all()
+    assert (x @ line).std() < 4.05
+    one_class = first_line(M, x.T @ np.full(N, 0.5), float(N), COLUMNS, np.zeros((3, 3)))
+    assert np.isfinite(one_class).all()
+
+
+def test_usual_records_are_those_of_gaussian_rows():
+    coef = np.array([-0.7, 2.0, -1.0])
+    x, _ = gaussian(coef)
+    p = expit(x @ coef)
+    h = p * (1 - p)
+    usual = Usual.at(x.T @ x, coef)
+    assert usual.information == pytest.approx(h.mean(), rel=0.01)
+    assert usual.farthest2 == pytest.approx((h * np.maximum(p, 1 - p) ** 2).mean() / h.mean(), rel=0.01)
+
+
+def terrain(coef, line):
+    """A terrain with its exact releases in u; Gaussian rows."""
+    x, y = gaussian(np.array(coef))
+    M = x.T @ x
+    A = preconditioner(M, COLUMNS, float(N), 10.0)
+    H = A @ curvature(x, line) @ A.T
+    g = A @ x.T @ (y - expit(x @ line))
+    return Terrain(M, np.array(line), A), H, g, x
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_a_best_step_without_noise_is_the_way(power):
+    """H half way is the secant of the score, so that the step ends near the coefficients; Newton's would overshoot."""
+    coef = np.array([-0.5, 1.5, -1.0])
+    start = np.array([-0.3, 0.9, -0.4])
+    place, H, g, _ = terrain(coef, start)
+    step = place.matrix.T @ place.best_step(H, g, 0.0, power)
+    assert start + step == pytest.approx(coef, abs=0.05)
+
+
+def test_a_best_step_solves_a_small_score_exactly():
+    """Close by, the risk is quadratic; sampling is all that a step is shortened for, and it counts little with many."""
+    coef = np.array([-0.5, 1.5, -1.0])
+    place, H, _, _ = terrain(coef, coef)
+    many = 1e6 * H
+    way = np.linalg.solve(place.matrix.T, [0.0, 0.001, -0.001])
+    step = place.best_step(many, many @ way, 0.0, 1.0)
+    assert np.linalg.norm(step - way) < 0.002 * np.linalg.norm(way)
+
+
+def test_a_best_step_is_bounded_and_noise_is_no_signal():
+    coef = np.array([-0.5, 6.0, -5.0])
+    place, H, g, _ = terrain(coef, np.zeros(3))
+    for factor in (1.0, 100.0):  # by the curvature half way, which is smaller than the one at the line
+        assert 0.5 * _LONGEST < place.length(H, place.best_step(H, factor * g, 0.0, 1.0)) <= 2.5 * _LONGEST
+    assert not place.best_step(H, g, 1e12, 1.0).any()
+    assert not place.best_step(H, np.zeros(3), 0.0, 1.0).any()
+
+
+def test_the_curvature_after_a_step_is_the_one_there():
+    """Also where H is not that of Gaussian rows: it is changed as theirs is."""
+    coef = np.array([-0.5, 1.5, -1.0])
+    place, H, _, x = terrain(coef, coef)
+    way = np.array([0.4, 0.8, 0.3])
+    step = np.linalg.solve(place.matrix.T, way)
+    there = place.matrix @ curvature(x, coef + way) @ place.matrix.T
+    assert place.after(H, step) == pytest.approx(there, rel=0.05, abs=0.02 * np.abs(there).max())
+    assert place.after(H, np.zeros(3)) == pytest.approx(H)
+    assert place.after(3 * H, step) == pytest.approx(3 * place.after(H, step))
+
+
+def test_the_length_of_a_step_is_the_weighted_deviation_of_the_predictor():
+    coef = np.array([-0.5, 1.5, -1.0])
+    place, H, _, x = terrain(coef, coef)
+    way = np.array([0.1, 0.5, -0.2])
+    p = expit(x @ coef)
+    h = p * (1 - p)
+    known = np.sqrt((h * (x @ way) ** 2).sum() / h.sum())
+    assert place.length(H, np.linalg.solve(place.matrix.T, way)) == pytest.approx(known)
+
+
+def test_the_clip_of_a_rest_is_the_smaller_of_two_bounds():
+    """(e^Z - 1 - Z)/Z half of ‖a‖, or B Z²/(6 sqrt 3), at three root mean squares Z."""
+    coef = np.array([-0.5, 1.5, -1.0])
+    place, H, _, _ = terrain(coef, coef)
+    step = np.linalg.solve(place.matrix.T, [0.1, 0.5, -0.2])
+    Z = 3 * place.length(H, step)
+    by_length = np.linalg.norm(step) / 2 * (np.exp(Z) - 1 - Z) / Z
+    assert place.rest_clip(H, step, 1e9) == pytest.approx(by_length)
+    assert place.rest_clip(H, step, 0.01) == pytest.approx(0.01 * Z**2 / (6 * np.sqrt(3)))
+    assert place.rest_clip(H, np.zeros(3), 1.0) == 1e-6  # no step leaves nothing, and a clip is above 0
+
+
+def test_what_records_add_to_a_rest_is_mostly_below_the_clip():
+    """The bound holds for all records within three root mean squares; the half is for the few at the edge."""
+    coef = np.array([-0.5, 1.5, -1.0])
+    place, H, _, x = terrain(coef, coef)
+    way = np.array([0.1, 0.5, -0.2])
+    step = np.linalg.solve(place.matrix.T, way)
+    eta, z = x @ coef, x @ way
+    left = expit(eta + z) - expit(eta) - expit(eta) * expit(-eta) * z
+    added = np.linalg.norm(x @ place.matrix.T, axis=1) * np.abs(left)
+    most = (np.linalg.norm(x @ place.matrix.T, axis=1) * expit(np.abs(eta))).max()
+    assert np.mean(added > place.rest_clip(H, step, most)) < 0.01
+
+
+def test_another_step_is_worth_it_if_the_score_is_more_than_noise_and_sampling():
+    H = np.diag([100.0, 80.0, 60.0])
+    rng = np.random.default_rng(0)
+    noise = 50.0
+    plain = rng.multivariate_normal(np.zeros(3), H + noise * np.eye(3), 400)
+    assert np.mean([worth_another(g, H, noise) for g in plain]) < 0.35
+    assert np.mean([worth_another(3 * g, H, noise) for g in plain]) > 0.85
+    assert not worth_another(np.zeros(3), H, noise)
