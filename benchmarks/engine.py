@@ -21,13 +21,13 @@ from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
-from dpinfer.simulate.trial import BLOCK  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 import dpinfer as dp  # noqa: E402
 from dpinfer.data.source import Rows  # noqa: E402
 from dpinfer.maths.laws import SphericalLaplace  # noqa: E402
 from dpinfer.maths.risk import Risk  # noqa: E402
+from dpinfer.simulate.batched import BLOCK  # noqa: E402
 from dpinfer.simulate.draws import Population  # noqa: E402
 from dpinfer.simulate.engine import Engine  # noqa: E402
 

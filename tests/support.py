@@ -9,7 +9,6 @@ from dpinfer.fit.stepped.linear import LinearSteps
 from dpinfer.fit.stepped.logistic import LogisticSteps
 from dpinfer.maths.losses import Loss
 from dpinfer.maths.risk import Risk
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
@@ -76,9 +75,10 @@ def noisy_sum(seed, share, source, bounded):
     return gate_of(seed, release).release(release, source, bounded)
 
 
-def weighted_risk(ridge, centre, n, neighbours="replace", loss=dp.Logistic()):  # noqa: B008  (frozen)
-    """The risk of rows with weights, around a centre."""
-    return Risk(loss, ridge, n, Neighbours(neighbours), np.asarray(centre, dtype=float), in_ball=False)
+def fit_stepped(source, design, plan, ledger=None, seed=None):
+    """A stepped fit: logistic regression, or least squares if the plan is one for it."""
+    steps = LinearSteps if isinstance(plan, dp.LinearPlan) else LogisticSteps
+    return fit(steps(design, plan), source, Subject(), ledger, seed)
 
 
 def fit_stepped(source, design, plan, ledger=None, seed=None):

@@ -87,17 +87,6 @@ def test_the_doors(path):
             assert here.startswith("fit/")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=NAMES)
-def test_a_small_house(path):
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= 300
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) else node.body
-            lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-            assert lines <= 40, f"{node.name} is too long"
-
-
 def test_one_bisection():
     """A search by halves is written once."""
     halving = re.compile(r"while (high|abs\(high) ?[->].*\n(.*\n){0,4}.*middle")

@@ -152,8 +152,7 @@ ANSWERS = (
     Answer(
         "lasso, elastic net and selection of columns",
         "lasso elasticnet lars stepwise lassolars l1 selection",
-        "{linear} or {logistic} with columns chosen before the data are seen; what the budget cannot tell is "
-        "open",
+        "{linear} or {logistic} with columns chosen before the data are seen; what the budget cannot tell is open",
         "intervals after a selection by the same data do not cover",
     ),
     Answer("support vector machines", "svc linearsvm supportvector supportvectormachine", "{svm}"),

@@ -1,6 +1,6 @@
-"""Coverage and length of fits in a private geometry: ``python -m studies.geometry --data FOLDER``.
+"""Coverage and length of logistic regression: ``python -m studies.geometry --data FOLDER``.
 
-The population is the data set itself; replicates are bootstrap samples of it.  One JSON file a cell, written when it is
+Populations and replicates are those of `studies.asked`.  One JSON file a cell, written when it is
 complete, so that a stopped run goes on where it was; then one file and one page of all cells there are.  Not private.
 """
 
@@ -12,23 +12,20 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from studies.asked import BUDGETS, Found
 from studies.common import collect, complete, replicates, write
 from studies.geometry.cell import Cell, replicate
-from studies.geometry.designs import REAL, SYNTHETIC
-from studies.geometry.report import page, summarise
-
-BUDGETS = ("0.005", "0.0175", "0.05", "0.1875", "0.5", "2", "approx")
+from studies.geometry.designs import DESIGNS
+from studies.geometry.report import ordered, page, summarise
 
 
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.geometry", description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
-    parser.add_argument("--designs", nargs="+", default=[*REAL, *SYNTHETIC], choices=[*REAL, *SYNTHETIC])
-    parser.add_argument("--budgets", nargs="+", default=list(BUDGETS), help="zCDP budgets; approx is (1, 1e-6)")
-    parser.add_argument("--targets", nargs="+", default=["weighted"], choices=["weighted", "unweighted"])
+    parser.add_argument("--designs", nargs="+", default=list(DESIGNS), choices=DESIGNS)
+    parser.add_argument("--budgets", nargs="+", default=list(BUDGETS), help="(epsilon, delta) as 1,1e-6, rho as 0.1875")
     parser.add_argument("--neighbours", nargs="+", default=["replace"], choices=["replace", "add-remove"])
     parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -42,9 +39,8 @@ def cells(chosen: argparse.Namespace) -> Iterator[Cell]:
     """Every combination, one design after the other so that its data are read once."""
     for design in chosen.designs:
         for budget in chosen.budgets:
-            for target in chosen.targets:
-                for neighbours in chosen.neighbours:
-                    yield Cell(design, budget, target, neighbours)
+            for neighbours in chosen.neighbours:
+                yield Cell(design, budget, neighbours)
 
 
 def run(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
@@ -54,9 +50,9 @@ def run(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> No
         return
     began = time.monotonic()
     found = replicates(cell.name, partial(replicate, cell, chosen.data), chosen.replicates, pool)
-    summary: dict[str, Any] = summarise(cell, found, chosen.data)
+    summary: Found = summarise(cell, found, chosen.data)
     write(path, json.dumps(summary, indent=1) + "\n")
-    shown = ("stated", "stated_min", "ordinary", "full", "full_reading", "length", "length_max", "aside", "silent")
+    shown = ("asked", "stated", "length", "length_max", "printed", "answered", "instead")
     numbers = ", ".join(f"{key} {summary[key]:.3f}" for key in shown if summary[key] is not None)
     print(f"{cell.name}: {numbers}, {time.monotonic() - began:.0f} s", flush=True)
 
@@ -67,7 +63,7 @@ def main() -> None:
     with ProcessPoolExecutor(chosen.workers) as pool:
         for cell in cells(chosen):
             run(cell, chosen, pool)
-    found = collect(chosen.work)
+    found = ordered(collect(chosen.work))
     lines = ",\n".join(json.dumps(cell) for cell in found)
     write(chosen.out / "geometry.json", f"[\n{lines}\n]\n")
     write(chosen.docs / "geometry-study.md", page(found))

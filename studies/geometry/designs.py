@@ -1,58 +1,72 @@
 """The designs of the study: tables with public terms, encoded by the package itself."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Number, Outcome
-from dpinfer.data.design import Design
+from dpinfer.data.columns import Category, Column, Number, Outcome
+from dpinfer.data.formula import parse
 from dpinfer.data.reading import read
 from dpinfer.data.response import Response
 from dpinfer.data.terms import Terms
 from dpinfer.maths.arrays import Array
+from studies.asked import Data
 
 Bounds = Mapping[str, tuple[float, float]]
-REAL = ("rand", "adult_s", "bank_s", "adult", "bank", "acs_s", "acs")
+REAL = ("rand", "adult_s", "bank_s", "adult", "bank", "acs_s", "acs", "age2")
+WIDE = ("adult_s_wide", "bank_s_wide", "acs_s_wide")
+KNOWN = ("strong_2.25", "strong_3.75", "rare_0.5", "rare_2", "levels_30", "poor_reference")
 SYNTHETIC = (
     "syn_5k_5_corr_well", "syn_5k_10_heavy_mis", "syn_20k_5_heavy_mis", "syn_20k_10_corr_well", "syn_20k_10_heavy_mis",
     "syn_100k_5_corr_well", "syn_20k_20_rare_well", "syn_100k_10_heavy_mis", "syn_20k_20_rare_mis",
     "syn_100k_20_corr_mis", "syn_20k_40_corr_well", "syn_20k_40_rare_mis", "syn_100k_40_rare_well",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Encoded rows (norm at most 1, intercept first), labels, and the public design."""
-
-    rows: Array
-    labels: Array
-    design: Design
-
-    @property
-    def x(self) -> Array:
-        """The rows as (1, x~)."""
-        return np.asarray(self.rows * np.sqrt(self.design.norm2))
+DESIGNS = (*REAL, *WIDE, *KNOWN, *SYNTHETIC)
 
 
 @lru_cache(maxsize=2)
 def load(name: str, folder: Path) -> Data:
     """A design by its name, from the folder of the data files."""
     if name.startswith("syn_"):
-        table, terms = _synthetic(name)
-    else:
-        table, bounds, factors = _READERS[name](folder)
-        terms = [Number(column, *limits) for column, limits in bounds.items()]
-        terms += [factor(table, column) for column in factors]
-    design, pending = read(table, Response(Outcome("outcome", (False, True))), Terms.plain(terms), "margin")
-    source = pending.rows()
-    return Data(source.block.rows, source.block.labels, design)
+        return encoded(*_synthetic(name))
+    if name in _MADE:
+        return _MADE[name](np.random.default_rng(sum(map(ord, name))))
+    if name == "age2":
+        return _age2(folder)
+    base = name.removesuffix("_wide")
+    table, bounds, factors = _READERS[base](folder)
+    if base != name:
+        bounds = {column: widened(limits) for column, limits in bounds.items()}
+    numbers = [number(table, column, limits) for column, limits in bounds.items()]
+    return encoded(table, [*numbers, *(factor(table, column) for column in factors)])
+
+
+def encoded(table: pd.DataFrame, terms: Sequence[Number | Category]) -> Data:
+    """Rows and labels of a table with a column ``outcome`` of false and true."""
+    design, pending = read(table, Response(Outcome("outcome", (False, True))), Terms.plain(list(terms)), "margin")
+    block = pending.rows().block
+    return Data(block.rows, block.labels, design)
+
+
+def widened(limits: tuple[float, float], times: float = 10.0) -> tuple[float, float]:
+    """Bounds so many times as wide, about their middle."""
+    middle = (limits[0] + limits[1]) / 2
+    half = (limits[1] - limits[0]) / 2
+    return middle - times * half, middle + times * half
+
+
+def number(table: pd.DataFrame, column: str, limits: tuple[float, float]) -> Number:
+    """A number with its bounds; one that is 0 or 1 throughout, within these bounds, is a yes or no."""
+    yes_no = limits == (0.0, 1.0) and bool(table[column].isin([0, 1]).all())
+    return Number(column, *limits, kind="boolean" if yes_no else "number")
 
 
 def factor(table: pd.DataFrame, column: str) -> Category:
@@ -64,7 +78,7 @@ def factor(table: pd.DataFrame, column: str) -> Category:
 def _rand(_: Path) -> tuple[pd.DataFrame, Bounds, Sequence[str]]:
     table = dp.datasets.rand_hie().table
     for short, level in (("hlthg", "good"), ("hlthf", "fair"), ("hlthp", "poor")):
-        table[short] = (table["health"] == level).astype(float)
+        table[short] = (table["health"] == level).astype(int)
     columns = ("lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp")
     table["outcome"] = table["mdvis"] > 0
     return table, {column: (0.0, float(table[column].max())) for column in columns}, ()
@@ -118,6 +132,88 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     "bank": lambda folder: _bank(folder, False),
     "acs_s": lambda folder: _acs(folder, True),
     "acs": lambda folder: _acs(folder, False),
+}
+
+
+def _age2(folder: Path) -> Data:
+    """Adult with age and its square, which is a column of its own with its own bounds."""
+    table, bounds, _ = _adult(folder, small=True)
+    columns: dict[str, Column] = {name: Number(name, *limits) for name, limits in bounds.items()}
+    columns["sex"] = factor(table, "sex")
+    columns["outcome"] = Outcome("outcome", (False, True))
+    formula = "outcome ~ age + I(age**2) + `education-num` + `hours-per-week` + sex"
+    design, pending = read(table, *parse(formula, dp.Schema(columns)), "margin")
+    block = pending.rows().block
+    return Data(block.rows, block.labels, design)
+
+
+def _drawn(
+    table: pd.DataFrame, terms: Sequence[Number | Category], eta: Array, zero: Sequence[str], rng: np.random.Generator
+) -> Data:
+    """A design whose truth is known: log-odds ``eta``, and the columns without an effect."""
+    chance = expit(eta)
+    data = encoded(table.assign(outcome=rng.random(len(table)) < chance), terms)
+    return replace(data, chance=chance, zero=tuple(zero))
+
+
+def _normal(n: int, p: int, most: float, rng: np.random.Generator) -> tuple[pd.DataFrame, list[Number | Category]]:
+    """Independent normal columns x0, x1, ... clipped to ± ``most``, which are their bounds."""
+    names = [f"x{j}" for j in range(p)]
+    table = pd.DataFrame(np.clip(rng.standard_normal((n, p)), -most, most), columns=names)
+    return table, [Number(name, -most, most) for name in names]
+
+
+def _strong(deviation: float, rng: np.random.Generator) -> Data:
+    """Log-odds with a large deviation; the last column has no effect."""
+    table, terms = _normal(10_000, 5, 5.0, rng)
+    coef = np.array([0.5, -0.8, 1.2, -1.5, 0.0])
+    coef *= deviation / np.linalg.norm(coef)
+    return _drawn(table, terms, table.to_numpy() @ coef - 0.3, ["x4"], rng)
+
+
+def _rare(share: float, n: int, rng: np.random.Generator) -> Data:
+    """A rare outcome of four numbers, one without an effect, and two factors."""
+    table, terms = _normal(n, 4, 4.0, rng)
+    x = table.to_numpy()
+    table["f"] = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    table["g"] = rng.choice(["u", "v"], n, p=[0.7, 0.3])
+    eta = x @ [0.5, -0.4, 0.3, 0.0] + 0.6 * (table["f"] == "b") - 0.3 * (table["f"] == "c") + 0.5 * (table["g"] == "v")
+    level = brentq(lambda a: expit(eta + a).mean() - share, -20.0, 5.0)
+    terms += [Category("f", ("a", "b", "c"), "a"), Category("g", ("u", "v"), "u")]
+    return _drawn(table, terms, np.asarray(eta + level), ["x3"], rng)
+
+
+def _levels(rng: np.random.Generator) -> Data:
+    """A factor with 30 levels of different frequency; the second number has no effect."""
+    n = 40_000
+    table, terms = _normal(n, 2, 4.0, rng)
+    x = table.to_numpy()
+    level = rng.choice(30, n, p=np.random.default_rng(3).dirichlet(np.full(30, 3.0)))
+    effects = 0.6 * np.random.default_rng(4).standard_normal(30)
+    table["f"] = np.array([f"l{k:02d}" for k in range(30)])[level]
+    terms.append(factor(table, "f"))
+    return _drawn(table, terms, effects[level] + 0.5 * x[:, 0] - 0.7, ["x1"], rng)
+
+
+def _poor_reference(rng: np.random.Generator) -> Data:
+    """A factor whose reference level has next to no events; the second number has no effect."""
+    n = 26_000
+    table, terms = _normal(n, 2, 4.0, rng)
+    x = table.to_numpy()
+    table["f"] = rng.choice(["r", "a", "b", "c"], n, p=[0.45, 0.3, 0.15, 0.1])
+    table["g"] = rng.choice(["u", "v"], n)
+    base = table["f"].map({"r": -7.0, "a": -4.3, "b": -2.8, "c": -1.6}).to_numpy(dtype=float)
+    terms += [Category("f", ("r", "a", "b", "c"), "r"), Category("g", ("u", "v"), "u")]
+    return _drawn(table, terms, np.asarray(base + 0.5 * x[:, 0] + 0.4 * (table["g"] == "v")), ["x1"], rng)
+
+
+_MADE: dict[str, Callable[[np.random.Generator], Data]] = {
+    "strong_2.25": partial(_strong, 2.25),
+    "strong_3.75": partial(_strong, 3.75),
+    "rare_0.5": partial(_rare, 0.005, 100_000),
+    "rare_2": partial(_rare, 0.02, 20_000),
+    "levels_30": _levels,
+    "poor_reference": _poor_reference,
 }
 
 

@@ -14,13 +14,11 @@ import numpy as np
 
 import dpinfer as dp
 from dpinfer.data.columns import Category, Column, Number, Outcome
-from dpinfer.simulate.stated import to_units
+from studies.asked import BUDGETS, Z95
 from studies.common import write
 from studies.geometry.cell import Cell, whole
-from studies.geometry.designs import load
 
 DESIGNS = ("rand", "adult_s", "acs_s")
-BUDGETS = ("0.005", "0.0175", "0.05", "0.1875", "0.5", "2", "approx")
 RESULTS = Path("studies/geometry/results")
 OFTEN = 0.5  # of the replicates: a coefficient that is reported less is not compared
 _REST = "the reference"
@@ -28,22 +26,30 @@ _REST = "the reference"
 
 def facts(design: str, folder: Path) -> dict[str, Any]:
     """What is told of a design, with six digits, and standard errors without noise."""
-    data, full = load(design, folder), whole(design, folder)
-    public, means, deviations = data.design, data.x.mean(axis=0), data.x.std(axis=0)
-    numbers, levels = {}, {}
+    at = whole(design, folder)
+    data = at.data
+    public = data.design
+    means = data.x.mean(axis=0)
+    deviations = data.x.std(axis=0)
+    numbers: dict[str, list[float]] = {}
+    answers: dict[str, float] = {}
+    levels: dict[str, float] = {}
+    yes_no = np.zeros(len(means), dtype=bool) if public.columns.yes_no is None else public.columns.yes_no
     for j, name in enumerate(public.names[1:], 1):
         middle, half = public.middle[j], public.half[j]
         if public.columns.dummy[j]:
             levels[name] = _digits(means[j])
+        elif yes_no[j]:
+            answers[name] = _digits(middle + half * means[j])
         else:
             moments = [_digits(middle + half * means[j]), _digits(half * deviations[j])]
             numbers[name] = [float(middle - half), float(middle + half), *moments]
-    matrix = to_units(public, (public.middle + public.half * means)[1:])
-    errors = np.sqrt(np.diag(matrix @ full.covariance @ matrix.T))
+    errors = at.asked.in_units(public, (public.middle + public.half * means)[1:]).std_error
     return {
         "records": len(data.labels),
         "outcome": _digits((data.labels > 0).mean()),
         "numbers": numbers,
+        "answers": answers,
         "levels": levels,
         "std_error": dict(zip(public.names, map(_digits, errors), strict=True)),
     }
@@ -58,7 +64,11 @@ def question(told: dict[str, Any]) -> tuple[str, dp.Schema]:
     columns: dict[str, Column] = {"outcome": Outcome("outcome", (False, True))}
     typical: dict[str, Any] = {"outcome": {"true": told["outcome"]}}
     for name, (low, high, mean, sd) in told["numbers"].items():
-        columns[name], typical[name] = Number(name, low, high), {"mean": mean, "sd": sd}
+        columns[name] = Number(name, low, high)
+        typical[name] = {"mean": mean, "sd": sd}
+    for name, share in told["answers"].items():
+        columns[name] = Number(name, 0.0, 1.0, kind="boolean")
+        typical[name] = {"true": share}
     for level, share in told["levels"].items():
         name, _, last = level.removesuffix("]").partition("[")
         typical.setdefault(name, {})[last] = share
@@ -68,7 +78,7 @@ def question(told: dict[str, Any]) -> tuple[str, dp.Schema]:
 
 
 def compare(design: str, budgets: Sequence[str], replicates: int, results: Path = RESULTS) -> list[dict[str, Any]]:
-    """For each budget quotients of forecast and study, over the coefficients that both report often.
+    """For each budget quotients of forecast and study, over the coefficients that both print often.
 
     ``over_plain`` is that of the medians of length over length without noise, the study's own measure; ``length`` the
     median of quotients of lengths in original units, ``low`` and ``high`` the extreme ones.
@@ -80,15 +90,17 @@ def compare(design: str, budgets: Sequence[str], replicates: int, results: Path 
     found = dp.simulate.forecast(formula, schema=schema, records=told["records"], budgets=asked, replicates=replicates)
     rows = []
     for b, budget in enumerate(budgets):
-        names = ("design", "budget", "target", "neighbours")
-        (cell,) = (c for c in study if [c[name] for name in names] == [design, budget, "weighted", "replace"])
+        asked_for = [design, budget, "replace"]
+        (cell,) = (c for c in study if [c["design"], c["budget"], c["neighbours"]] == asked_for)
         seen = cell["coefficients"]
-        assert tuple(seen["names"]) == found.names
+        places = [found.names.index(name) for name in seen["names"]]  # a forecast has its yes/no columns elsewhere
+        half_width = found.half_width[b, places]
+        reported = found.reported[b, places]
         ratio = np.array(seen["ratio"], dtype=float)
-        often = (np.array(seen["reported"]) >= OFTEN) & (found.reported[b] >= OFTEN)
-        length = ratio * 1.959964 * np.array(list(told["std_error"].values()))
-        quotients = (found.half_width[b] / length)[often]
-        over_plain = (found.half_width[b] / found.nonprivate[b])[often]
+        often = (np.array(seen["printed"]) >= OFTEN) & (reported >= OFTEN)
+        length = ratio * Z95 * np.array([told["std_error"][name] for name in seen["names"]])
+        quotients = (half_width / length)[often]
+        over_plain = (half_width / found.nonprivate[b, places])[often]
         rows.append(
             {
                 "design": design,
@@ -97,7 +109,7 @@ def compare(design: str, budgets: Sequence[str], replicates: int, results: Path 
                 "length": float(np.median(quotients)),
                 "low": float(quotients.min()),
                 "high": float(quotients.max()),
-                "reported": (float(np.mean(seen["reported"])), float(found.reported[b].mean())),
+                "reported": (float(np.mean(seen["printed"])), float(reported.mean())),
             }
         )
     return rows
@@ -112,7 +124,7 @@ def main() -> None:
     if chosen.data is not None:
         found = {design: facts(design, chosen.data) for design in DESIGNS}
         write(RESULTS / "facts.json", json.dumps(found, indent=1) + "\n")
-    print("forecast over study: length over plain length; length (lowest, highest); share reported by study, forecast")
+    print("forecast over study: length over plain length; length (lowest, highest); share printed by study, forecast")
     for design in DESIGNS:
         for row in compare(design, BUDGETS, chosen.replicates):
             length = f"{row['length']:.2f} ({row['low']:.2f}, {row['high']:.2f})"

@@ -1,6 +1,6 @@
 """The demo's answer next to the one without noise: ``python -m studies.geometry.forest``.
 
-RAND HIE at (1, 1e-6) in a private geometry, with a fixed seed, and the same model without noise; so neither is private.
+RAND HIE at (1, 1e-6), with a fixed seed, and the same model without noise; so neither is private.
 """
 
 from pathlib import Path

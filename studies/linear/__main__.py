@@ -1,6 +1,6 @@
 """Coverage and length of least-squares fits: ``python -m studies.linear --data FOLDER``.
 
-The population is the data set itself; replicates are bootstrap samples of it.  One JSON file a cell, written when it is
+Populations and replicates are those of `studies.asked`.  One JSON file a cell, written when it is
 complete, so that a stopped run goes on where it was; then one file and one page of all cells there are.  Not private.
 """
 
@@ -14,23 +14,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from studies.asked import BUDGETS
 from studies.common import collect, complete, replicates, write
 from studies.linear.cell import Cell, replicate
-from studies.linear.designs import REAL, SYNTHETIC
-from studies.linear.report import BUDGETS, compare, page, results, summarise
+from studies.linear.designs import DESIGNS, REAL
+from studies.linear.report import compare, page, results, summarise
 from studies.linear.rivals import contest
 
 PARTS = ("main", "extra", "rivals")
 _FIVE = ("rand_log", "rand_mdvis", "adult_s", "acs_log", "acs_inc")
-_RIVAL_BUDGETS = ("approx", "0.1875")
+_ONE = "1,1e-6"  # the budget of the part extra
+_RIVAL_BUDGETS = (_ONE, "0.1875")
 
 
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.linear", description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
-    parser.add_argument("--designs", nargs="+", default=[*REAL, *SYNTHETIC], choices=[*REAL, *SYNTHETIC])
-    parser.add_argument("--budgets", nargs="+", default=list(BUDGETS), choices=BUDGETS, help="approx is (1, 1e-6)")
+    parser.add_argument("--designs", nargs="+", default=list(DESIGNS), choices=DESIGNS)
+    parser.add_argument("--budgets", nargs="+", default=list(BUDGETS), help="(epsilon, delta) as 1,1e-6, rho as 0.1875")
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--fewer", type=int, default=100, help="replicates of the parts extra and rivals")
@@ -44,11 +46,10 @@ def options() -> argparse.Namespace:
 def extra(design: str) -> Iterator[Cell]:
     """The other notion of neighbours, target and tails, for five designs."""
     if design in _FIVE:
-        yield Cell(design, "0.0175", neighbours="add-remove")
-        yield Cell(design, "approx", neighbours="add-remove")
-        yield Cell(design, "approx", target="robust")
-        yield Cell(design, "approx", tail="cautious")
-        yield Cell(design, "approx", tail="all")
+        yield Cell(design, _ONE, neighbours="add-remove")
+        yield Cell(design, _ONE, target="robust")
+        yield Cell(design, _ONE, tail="cautious")
+        yield Cell(design, _ONE, tail="all")
 
 
 def run(chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
@@ -71,7 +72,7 @@ def measure(cell: Cell, count: int, chosen: argparse.Namespace, pool: ProcessPoo
     """A cell of the package's fits."""
     one = _Job(cell.name, chosen.work / f"{cell.name}.json", count)
     summary = one.run(partial(replicate, cell, chosen.data), lambda found: summarise(cell, found, chosen.data), pool)
-    shown = ("stated", "stated_min", "ordinary", "level", "full", "length", "length_max", "aside")
+    shown = ("asked", "stated", "length", "length_max", "printed", "answered", "instead")
     if summary:
         one.say(", ".join(f"{key} {summary[key]:.3f}" for key in shown if summary[key] is not None))
 
@@ -82,7 +83,7 @@ def rival(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> 
     one = _Job(f"rivals of {name}", chosen.work / "rivals" / f"{name}.json", chosen.fewer)
     summary = one.run(partial(contest, cell, chosen.data), partial(compare, cell), pool)
     if summary:
-        some = {key: (found["ordinary"], found["length"]) for key, found in summary["methods"].items()}
+        some = {key: (found["asked"], found["length"]) for key, found in summary["methods"].items()}
         one.say(", ".join(f"{key} {cover:.2f} {length:.1f}" for key, (cover, length) in some.items() if cover))
 
 

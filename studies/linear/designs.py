@@ -1,7 +1,7 @@
 """The designs of the study: tables with public bounds of columns and outcome, encoded by the package itself."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,15 +15,19 @@ from dpinfer.data.reading import read
 from dpinfer.data.response import Response
 from dpinfer.data.terms import Terms
 from dpinfer.maths.arrays import Array
-from studies.geometry.designs import Data, factor, synthetic_rows
+from studies.asked import Data
+from studies.geometry.designs import factor, synthetic_rows, widened
 
 TUNING = ("rand_log", "rand_mdvis", "adult_s", "adult_f", "acs_log", "acs_inc")
 HELD_OUT = ("bank_age", "br_hours", "bank_bal")
 REAL = (*TUNING, *HELD_OUT)
+WIDE = {"acs_log_wide": "acs_log", "adult_s_lin_wide": "adult_s"}
+"""Bounds of numbers and outcome ten times too wide: each with the design it is made of."""
 SYNTHETIC = (
     "syn_100k_20_corr_het", "syn_20k_10_corr_highr2", "syn_20k_10_corr_mis", "syn_20k_10_corr_skew",
     "syn_20k_10_heavy_het", "syn_20k_10_rare_hetskew", "syn_5k_5_corr_t3",
 )  # fmt: skip
+DESIGNS = (*REAL, *WIDE, *SYNTHETIC)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +44,28 @@ class Question:
         numbers = [Number(name, *limits) for name, limits in self.numbers.items()]
         return [*numbers, *(factor(self.table, name) for name in self.factors)]
 
+    def wide(self) -> "Question":
+        """The same with bounds of numbers and outcome ten times as wide."""
+        numbers = {name: widened(limits) for name, limits in self.numbers.items()}
+        return replace(self, outcome=widened(self.outcome), numbers=numbers)
+
 
 @lru_cache(maxsize=2)
 def load(name: str, folder: Path) -> Data:
     """A design by its name, from the folder of the data files; its labels are outcomes scaled to [-1, 1]."""
-    asked = _synthetic(name) if name.startswith("syn_") else _READERS[name.partition("_")[0]](name, folder)
+    asked = _question(WIDE.get(name, name), folder)
+    if name in WIDE:
+        asked = asked.wide()
     response = Response(of_column(Number("outcome", *asked.outcome)))
     design, pending = read(asked.table, response, Terms.plain(asked.terms()), "residual")
     block = pending.rows().block
     return Data(block.rows, block.labels, design)
+
+
+def _question(name: str, folder: Path) -> Question:
+    if name.startswith("syn_"):
+        return _synthetic(name)
+    return _READERS[name.partition("_")[0]](name, folder)
 
 
 def _rand(name: str, _: Path) -> Question:

@@ -26,7 +26,8 @@ from dpinfer.maths.histograms import ZOOMS, histogram, inner_edges, narrowed
 from dpinfer.maths.sums import Block, square
 from dpinfer.neighbours import Neighbours
 from dpinfer.simulate.stated import least_squares
-from studies.linear.cell import Z95, Cell, sample, whole
+from studies.asked import Z95
+from studies.linear.cell import Cell, whole
 from studies.linear.designs import load
 
 _RANGE_SHARE = 0.02  # of the budget, for the range: as in the package
@@ -147,7 +148,8 @@ def contest(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
     """Slopes of all rivals on one sample: whether they cover those of the population, and lengths over its own."""
     with threadpool_limits(1, "blas"):
         data = load(cell.design, folder)
-        block, population = sample(data, index), whole(cell.design, folder)[0]
+        block = data.sample(index)
+        population = whole(cell.design, folder).asked
         x, norm2, rho = block.rows * np.sqrt(data.design.norm2), data.design.norm2, cell.plan.cost.rho
         slopes = np.arange(1, x.shape[1])
         own = np.sqrt(np.diag(population.covariance))[slopes]

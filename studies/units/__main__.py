@@ -73,7 +73,7 @@ def measure(
     began = time.monotonic()
     summary = made(replicates(path.stem, work, count, pool))
     write(path, json.dumps(summary, indent=1) + "\n")
-    shown = ("stated", "stated_min", "rows", "plain", "length", "length_max", "aside")
+    shown = ("asked", "asked_min", "stated", "rows", "plain", "length", "length_max", "open")
     numbers = ", ".join(f"{key} {summary[key]:.3f}" for key in shown if summary.get(key) is not None)
     print(f"{path.stem}: {numbers}, {time.monotonic() - began:.0f} s", flush=True)
 

@@ -11,22 +11,28 @@ from threadpoolctl import threadpool_limits
 import dpinfer as dp
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
-from dpinfer.fit.linear.plan import LinearPlan
-from dpinfer.fit.linear.run import Linear
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.weighted.plan import GeometryPlan
-from dpinfer.fit.weighted.run import Weighted
+from dpinfer.fit.stepped.linear import LinearSteps
+from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.fit.stepped.plan import GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
 from dpinfer.simulate.draws import Population
 from dpinfer.simulate.single import noise_seed
-from dpinfer.simulate.stated import Plain, stated
-from studies.linear.cell import Z95, budget
+from dpinfer.simulate.stated import Minimum, ordinary, stated
+from studies.asked import Z95
+from studies.asked import budget as read_budget
 from studies.units.designs import NUMERIC, load
 
 GROUP = "group"
 SEED = 0
 _UNITS = "replace-unit"
+_SHORT = {"approx": "1,1e-6"}
+
+
+def budget(text: str) -> dp.ZCDP | dp.ApproxDP:
+    """From its short name."""
+    return read_budget(_SHORT.get(text, text))
 
 
 @dataclass(frozen=True)
@@ -45,23 +51,25 @@ class Cell:
         """A file name."""
         return f"{self.design}-{self.budget}-{self.method}"
 
-    def recipe(self, design: Design, most: int) -> Weighted | Linear:
+    def recipe(self, design: Design, most: int) -> LogisticSteps | LinearSteps:
         """What the package would run; ``most`` is the largest number of rows of a person."""
         if self.design in NUMERIC:
-            return Linear(design, LinearPlan(budget(self.budget), neighbours=_UNITS))
+            return LinearSteps(design, LinearPlan(budget(self.budget), neighbours=_UNITS))
         plan = GeometryPlan(budget(self.budget), neighbours=_UNITS)
-        return Weighted(design, GeometryPlan(dp.ZCDP(plan.cost.rho / most**2)) if self.method == GROUP else plan)
+        if self.method == GROUP:
+            plan = GeometryPlan(dp.ZCDP(plan.cost.rho / most**2))
+        return LogisticSteps(design, plan)
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
     """What all replicates of a cell share: rows as (1, x~), counted as the method does, and as the average row."""
 
-    recipe: Weighted | Linear
+    recipe: LogisticSteps | LinearSteps
     population: Population
     people: Block
-    plain: Plain
-    average: Plain
+    asked: Minimum
+    average: Minimum
 
     def sample(self, index: int, by_row: bool) -> Rows:
         """The persons of a replicate, the same for every budget and method."""
@@ -78,7 +86,7 @@ def setting(cell: Cell, folder: Path) -> Setting:
     x = population.rows * np.sqrt(design.norm2)
     rows = Block(x, population.labels, starts=population.starts)
     people = rows if by_row else Block(x, population.labels, population.shares, population.shares, population.starts)
-    return Setting(recipe, population, people, Plain(people, squares=squares), Plain(rows, squares=squares))
+    return Setting(recipe, population, people, ordinary(people, squares=squares), ordinary(rows, squares=squares))
 
 
 def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
@@ -86,16 +94,20 @@ def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
     with threadpool_limits(1, "blas"):
         at = setting(cell, folder)
         result = fit(at.recipe, at.sample(index, cell.method == GROUP), insecure_seed=noise_seed(SEED, index))
-        design, nowhere = at.recipe.design, np.zeros(len(at.recipe.design.names))
-        about = stated(result, design, at.people, nowhere, at.plain)
-        row, error = at.average.said(result, design)
-        covered = {"stated": about.target, "ordinary": about.ordinary, "rows": row}
-        return {**compare(result, covered, error, about.target), "down_weighted": about.down_weighted}
+        design = at.recipe.design
+        assert result.geometry is not None
+        about = stated(result, design, at.people, at.asked)
+        asked = at.asked.in_units(design, result.geometry.centre)
+        average = at.average.in_units(design, result.geometry.centre)
+        covered = {"asked": asked.coef, "stated": about.coef, "rows": average.coef}
+        return {**compare(result, covered, average.std_error), "down_weighted": about.down_weighted}
 
 
-def compare(result: dp.FitResult, targets: dict[str, Array], error: Array, target: Array) -> dict[str, Any]:
-    """Which targets the intervals cover, and their length over that of an interval without noise."""
-    assert result.geometry is not None
+def compare(result: dp.FitResult, targets: dict[str, Array], error: Array) -> dict[str, Any]:
+    """Which targets the intervals cover, and their length over that of an interval without noise.
+
+    "asked" is among the targets.
+    """
     reported, (low, high) = result.reported, result.conf_int().T
     with np.errstate(invalid="ignore"):
         covered = {
@@ -104,7 +116,6 @@ def compare(result: dp.FitResult, targets: dict[str, Array], error: Array, targe
         return {
             **covered,
             "ratio": ((high - low) / (2 * Z95 * error)).tolist(),
-            "z": ((result.estimate - target) / result.std_error).tolist(),
+            "z": ((result.estimate - targets["asked"]) / result.std_error).tolist(),
             "reported": reported.astype(float).tolist(),
-            "in_model": np.isin(result.names, result.geometry.in_model).astype(float).tolist(),
         }

@@ -15,14 +15,14 @@ from studies.units.designs import BINARY, NUMERIC, load
 from studies.units.survey import NAMES, PERSONS, ROWS, SIZE, Survey
 
 BUDGETS = ("0.0175", "approx", "0.05", "0.1875", "0.5", "1")
-"""By their size: (1, 1e-6) is rho = .0273."""
+"""By their size: (1, 1e-6) is rho = .028."""
 Found = dict[str, Any]
 _HEAD = (
-    "design", "persons", "d", "budget", "stated avg / min", "average row avg / min", "length med / max",
-    "set aside (in the model)", "seldom", "down-weighted", "replicates", "prototype",
+    "design", "persons", "d", "budget", "asked avg / min", "stated avg / min", "average row avg / min",
+    "length med / max", "open", "seldom", "down-weighted", "replicates",
 )  # fmt: skip
 _SURVEY_HEAD = (
-    "design", "budget", "weights", "population avg / min", "without noise avg / min", "length med / max", "set aside",
+    "design", "budget", "weights", "population avg / min", "without noise avg / min", "length med / max", "open",
     "replicates",
 )  # fmt: skip
 _ORDER = (*BINARY, *NUMERIC, ROWS, PERSONS)
@@ -31,14 +31,14 @@ _ORDER = (*BINARY, *NUMERIC, ROWS, PERSONS)
 def summarise(cell: Cell, found: list[Found], folder: Path) -> Found:
     """Averages over all reported intervals; extremes over coefficients reported in half of the replicates or more."""
     data = load(cell.design, folder)
-    summary = _summary(found, ("stated", "ordinary", "rows"))
+    summary = _summary(found, ("asked", "stated", "rows"))
     facts = {"units": int(data.units.max()) + 1, "rows_of_all": len(data.units), "most": data.most}
     return {**asdict(cell), **facts, **_columns(found, data.design.names), **summary}
 
 
 def of_survey(cell: Survey, found: list[Found]) -> Found:
-    """The same for sampling weights: "stated" are the coefficients of the population, "plain" a fit without noise."""
-    return {**asdict(cell), "units": SIZE, **_columns(found, NAMES), **_summary(found, ("stated", "plain"))}
+    """The same for sampling weights: "asked" are the coefficients of the population, "plain" a fit without noise."""
+    return {**asdict(cell), "units": SIZE, **_columns(found, NAMES), **_summary(found, ("asked", "plain"))}
 
 
 def _arrays(found: list[Found]) -> dict[str, Any]:
@@ -58,8 +58,7 @@ def _summary(found: list[Found], targets: Sequence[str]) -> Found:
         summary |= {
             "length": np.nanmedian(length),
             "length_max": -smallest(-length),
-            "aside": 1 - arrays["reported"].mean(),
-            "silent": (arrays["in_model"] - arrays["reported"]).mean(),
+            "open": 1 - arrays["reported"].mean(),
         }
         if "down_weighted" in arrays:
             summary["down_weighted"] = arrays["down_weighted"].mean()
@@ -72,7 +71,7 @@ def _columns(found: list[Found], names: Sequence[str]) -> Found:
         warnings.simplefilter("ignore", RuntimeWarning)
         columns = {
             "names": list(names),
-            "coverage": np.nanmean(arrays["stated"], axis=0),
+            "coverage": np.nanmean(arrays["asked"], axis=0),
             "z": np.nanmean(arrays["z"], axis=0),
             "ratio": np.nanmedian(arrays["ratio"], axis=0),
             "reported": arrays["reported"].mean(axis=0),
@@ -114,6 +113,8 @@ def page(found: dict[str, list[Found]]) -> str:
         some = [cell for cell in found["cells"] if wanted(cell)]
         if some:
             parts.append(_table(title, _HEAD, [_line(cell) for cell in some]))
+    if not found["cells"]:
+        parts.append("The study has not been run with the method of this version yet.\n")
     if found["surveys"]:
         parts.append(_table("Sampling weights", _SURVEY_HEAD, [_survey_line(cell) for cell in found["surveys"]]))
     return "\n".join(parts)
@@ -142,29 +143,14 @@ def _length(c: Found) -> str:
 
 def _line(c: Found) -> list[str]:
     return [
-        c["design"], str(c["units"]), str(c["d"]), _budget(c["budget"]), _pair(c, "stated"), _pair(c, "rows"),
-        _length(c), f"{_form(c['aside'], '.0%')} ({_form(c['silent'], '.0%')})", _form(seldom(c), ".2f"),
-        _form(c["down_weighted"], ".1%"), str(c["replicates"]), _prototype(c),
+        c["design"], str(c["units"]), str(c["d"]), _budget(c["budget"]), _pair(c, "asked"), _pair(c, "stated"),
+        _pair(c, "rows"), _length(c), _form(c["open"], ".0%"), _form(seldom(c), ".2f"),
+        _form(c["down_weighted"], ".1%"), str(c["replicates"]),
     ]  # fmt: skip
 
 
 def _survey_line(c: Found) -> list[str]:
     return [
-        c["design"], _budget(c["budget"]), "used" if c["method"] == "weights" else "ignored", _pair(c, "stated"),
-        _pair(c, "plain"), _length(c), _form(c["aside"], ".0%"), str(c["replicates"]),
+        c["design"], _budget(c["budget"]), "used" if c["method"] == "weights" else "ignored", _pair(c, "asked"),
+        _pair(c, "plain"), _length(c), _form(c["open"], ".0%"), str(c["replicates"]),
     ]  # fmt: skip
-
-
-PROTOTYPE: dict[str, list[float | None]] = json.loads(
-    Path(__file__).with_name("prototype.json").read_text(encoding="utf-8")
-)
-"""Stated coverage, its smallest, coverage of the average row, median length, share set aside of the research code."""
-
-
-def _prototype(cell: Found) -> str:
-    found = PROTOTYPE.get(name_of(cell))
-    if found is None:
-        return ""
-    stated, least, *others = found
-    rest = ", ".join(map(_form, others, (".3f", ".2f", ".0%")))
-    return f"{_form(stated, '.3f')} / {_form(least, '.2f')}, {rest}"

@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 import dpinfer as dp
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import Block
-from dpinfer.simulate.stated import Plain
-from studies.linear.cell import Z95, budget
-from studies.units.cell import compare
+from dpinfer.simulate.stated import ordinary
+from studies.asked import Z95
+from studies.units.cell import budget, compare
 
 ROWS, PERSONS = "survey", "survey_persons"
 WEIGHTED, IGNORED = "weights", "no weights"
@@ -97,8 +97,8 @@ def survey(cell: Survey, index: int) -> dict[str, Any]:
         assert result.geometry is not None
         truth = TRUTH.copy()
         truth[0] += result.geometry.centre @ TRUTH[1:]
-        estimate, error = Plain(rows, squares=False).said(result, design)
-        found = compare(result, {"stated": truth}, error, truth)
+        plain = ordinary(rows, squares=False).in_units(design, result.geometry.centre)
+        found = compare(result, {"asked": truth}, plain.std_error)
         with np.errstate(invalid="ignore"):
-            near = np.abs(estimate - truth) <= Z95 * error
+            near = np.abs(plain.coef - truth) <= Z95 * plain.std_error
         return {**found, "plain": np.where(result.reported, near, np.nan).tolist()}

@@ -4,16 +4,14 @@ An attacker knows the code, every digit that is published and two neighbouring d
 is recovered and compared with what a sampler of floats can draw and add.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
 
 from dpinfer.audit import grid_evidence, representable
-from dpinfer.data.changed import Mapped
 from dpinfer.maths.laws import NO_NOISE
 from dpinfer.maths.minimise import minimum
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisyMinimum
@@ -50,8 +48,8 @@ class FloatGate(Gate):
         noise = booked.noise(risk)
         b = self._draw(noise, source.dim)
         if isinstance(booked, NoisyMinimum):
-            return Released(risk.centre + minimum(risk, source.total, np.zeros(source.dim)).coef + b, noise)
-        return Released(risk.centre + minimum(risk, source.total, b).coef, noise)
+            return Released(minimum(risk, source.total, np.zeros(source.dim)).coef + b, noise)
+        return Released(minimum(risk, source.total, b).coef, noise)
 
 
 def released(gate, booked, source, what, seed):
@@ -126,16 +124,16 @@ def identify(pair, release, evidence, runs, seed=0):
 
 @dataclass(frozen=True)
 class Transcript:
-    """The last release of a fit in a private geometry: its value, what was released, through which released matrix."""
+    """The estimate of a stepped fit: its value, what was released, and of which rows at which released line."""
 
     value: object
     booked: object
     what: object
-    matrix: object
+    rows: object
 
 
 def of_transcript(out, source):
-    """The same for a fit in a private geometry: its last release, both matrices, at its own coefficients."""
-    noise = out.value - Mapped(source, out.matrix, Neighbours.REPLACE).total(out.what.of_block)
+    """The same for a stepped fit: the score and both matrices at its last line, if the records are these."""
+    noise = out.value - replace(out.rows, source=source).total(out.what.of_block)
     scale = out.booked.noise(out.what).scale
     return grid_evidence(noise, scale, np.spacing(np.hypot(out.value, scale)))

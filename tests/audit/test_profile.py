@@ -5,9 +5,8 @@ import pytest
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.maths.capped import CappedLogistic
+from capped import CappedLogistic, kind_of
 from dpinfer.maths.cost import PerturbedObjective
-from dpinfer.maths.losses import slope_kind
 from exact import Pair, turned
 
 EPSILONS = (0.02, 0.1, 0.3, 1.0, 2.0)
@@ -25,7 +24,7 @@ def pairs(loss, dim):
 
 def release(pair, factor=1.0):
     loss = pair.loss
-    return PerturbedObjective(pair.scale / factor, loss.curvature_bound / pair.ridge, slope_kind(loss))
+    return PerturbedObjective(pair.scale / factor, loss.curvature_bound / pair.ridge, kind_of(loss))
 
 
 def worst(loss, dim, factor=1.0):

@@ -8,9 +8,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import dpinfer as dp
-from dpinfer.maths.capped import CAP, CappedLogistic
+from capped import CAP, CappedLogistic, kind_of
 from dpinfer.maths.cost import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
-from dpinfer.maths.losses import slope_kind
 from exact import Pair, turned
 from support import Tripled
 
@@ -24,7 +23,7 @@ LOSSES = [dp.Logistic(), CappedLogistic(), dp.HuberHinge(0.5), dp.HuberHinge(1.0
 
 
 def claim(loss, ridge, scale):
-    return PerturbedObjective(scale / loss.slope_bound, loss.curvature_bound / ridge, slope_kind(loss)).cost()
+    return PerturbedObjective(scale / loss.slope_bound, loss.curvature_bound / ridge, kind_of(loss)).cost()
 
 
 def pairs(loss, dim):

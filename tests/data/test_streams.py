@@ -22,7 +22,6 @@ from dpinfer.data.parts import Parted
 from dpinfer.data.reading import read
 from dpinfer.data.source import Rows
 from dpinfer.data.spool import Spooled
-from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.rounding import sum_error
 from dpinfer.maths.sums import moment_and_score, second_moment
@@ -113,7 +112,7 @@ PLACES = {
 def sums():
     """What fits add up, at some released numbers."""
     rng = np.random.default_rng(5)
-    risk = Risk(CappedLogistic(), 10.0, N, centre=rng.standard_normal(5), in_ball=False)
+    risk = Risk(dp.Logistic(), 10.0, N)
     return [
         second_moment(Neighbours.REPLACE).of_block,
         moment_and_score(Neighbours.REPLACE).of_block,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.capped import CAP, EDGE, CappedLogistic
+from capped import CAP, EDGE, CappedLogistic
 from dpinfer.maths.check import check_loss
 from dpinfer.maths.losses import slope_within
 from support import Tripled, labelled, numeric

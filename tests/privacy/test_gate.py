@@ -13,7 +13,7 @@ from dpinfer.maths.sums import Block
 from dpinfer.privacy.book import Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import MASK, LaplaceMinimum, NoisySum, PerturbedMinimum
-from support import LOSSES, follows, gate_of, labelled, noisy_sum, weighted_risk
+from support import LOSSES, follows, gate_of, labelled, noisy_sum
 
 X, Y = labelled(60, 3)
 COEF = np.array([1.0, -0.5, 0.3])
@@ -131,7 +131,7 @@ def test_a_release_has_the_parameters_that_were_booked():
         PerturbedMinimum.of("estimate", dp.ZCDP(0.5), risk): risk.perturbation_scale(0.5 * (1 - MASK)),
         LaplaceMinimum.of("estimate", dp.PureDP(1.0), risk, sharp=False): risk.perturbation_rate(1 - MASK),
     }
-    others = [Risk.penalised(dp.Logistic(), 0.05, 100), weighted_risk(5.0, np.zeros(2), 100)]
+    others = [Risk.penalised(dp.Logistic(), 0.05, 100), Risk(dp.Logistic(), 5.0, 100)]
     for release, size in booked.items():
         (found,) = vars(gate_of(0, release).release(release, source, risk).noise).values()
         assert found == pytest.approx(size)

@@ -168,7 +168,7 @@ def test_a_forecast_is_what_a_study_then_finds():
     ("model", "formula", "budget", "options"),
     [
         (dp.LogisticRegression, FORMULA, dp.PureDP(5.0), {}),
-        (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"target": "unweighted"}),
+        (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"target": "asked"}),
         (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"neighbours": "add-remove"}),
         (dp.LinearSVC, FORMULA, dp.ZCDP(0.5), {"target": "unpenalised"}),
         (dp.LinearRegression, "cost ~ age + region", dp.ZCDP(0.5), {"target": "robust"}),
@@ -226,11 +226,14 @@ def test_the_seed_decides_everything():
 
 def test_a_level_that_nobody_has():
     schema = SCHEMA.guess({"region": {"a": 0.7, "b": 0.3, "c": 0.0}})
-    found = dp.simulate.forecast("ill ~ age + region", schema=schema, records=3000, budgets=[BUDGET], replicates=2)
+    asked = {"schema": schema, "records": 3000, "budgets": [dp.ZCDP(1.0)], "replicates": 2}
+    found = dp.simulate.forecast("ill ~ age + region", **asked)
     assert np.isnan(found.half_width[0, -1])
     assert np.isnan(found.nonprivate[0, -1])
     assert found.reported[0].tolist() == [1, 1, 1, 0]
     assert "– (0%)" in found.summary()
+    assert found.open() == ("region[c]",)
+    assert "Likely to be open at rho 1: region[c]." in found.summary()
 
 
 def test_within_counts_fits_that_do_not_report():
@@ -357,7 +360,7 @@ def test_weights_need_a_table():
         ({"formula": None, "schema": None, "model": dp.LogisticRegression(bounds=(0, 1))}, "with a formula"),
         ({"formula": None, "schema": None, "model": 3}, "takes a dpinfer model"),
         ({"like": pd.DataFrame(), "effects": {"age": 1.0}}, "is for records that are made up"),
-        ({"formula": "ill ~ age - 1", "target": "weighted"}, "needs an intercept"),
+        ({"formula": "ill ~ age - 1", "target": "asked"}, "needs an intercept"),
     ],
 )
 def test_bad_requests(options, words):

@@ -279,6 +279,8 @@ def test_a_study_says_that_it_is_not_private_and_round_trips():
     assert again.summary() == found.summary()
     assert found.mean_length == pytest.approx(found.length.mean())
     assert found.min_coverage == found.coverage.min()
+    assert np.array_equal(found.stated_coverage, found.coverage)  # a fit with a penalty states what was asked
+    assert np.array_equal(found.answered, found.reported)
 
 
 def test_a_study_without_nonprivate_lengths_is_strict_json():
@@ -291,9 +293,12 @@ def test_a_study_without_nonprivate_lengths_is_strict_json():
 
 
 def test_studies_of_earlier_versions_are_read():
-    """They have texts where there is no number."""
+    """They have texts where there is no number, and one coverage, of what was stated."""
     found = study(replicates=20, nonprivate=False)
-    old = found.to_json().replace("null", '"nan"')
+    known = json.loads(found.to_json())
+    del known["stated_coverage"]
+    del known["answered"]
+    old = json.dumps(known).replace("null", '"nan"')
     assert old.count('"nan"') == len(found.names)
     again = dp.simulate.Study.from_json(old)
     assert np.isnan(again.nonprivate_length).all()

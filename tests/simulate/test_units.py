@@ -1,5 +1,7 @@
 """Studies of units: their rows are drawn together, and what is stated is what other software finds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -10,7 +12,7 @@ import people
 from dpinfer.data.source import Rows
 from dpinfer.maths.sums import Block
 from dpinfer.simulate.draws import Population
-from dpinfer.simulate.stated import Plain, least_squares, minimum, stated
+from dpinfer.simulate.stated import least_squares, ordinary, stated
 from dpinfer.simulate.study import trial_of
 
 RNG = np.random.default_rng(0)
@@ -67,25 +69,32 @@ def test_a_replicate_of_weighted_rows():
 
 @pytest.mark.parametrize("rows", ["average", 3])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_stated_estimand_is_that_of_statsmodels(rows, weighted):
-    """Unweighted target: the logistic fit with frequency weights; with its cluster-robust errors."""
+def test_what_is_asked_and_stated_are_those_of_statsmodels(rows, weighted):
+    """The logistic fit with shares as frequency weights, and cluster-robust errors; stated, with w(x) on top."""
     options = {"most_weight": 4.0} if weighted else {"rows": rows}
-    asked = model(target="unweighted", **options)
+    asked = model(**options)
     data = (X, Y, IDS, OMEGA if weighted else None)
     result = asked.fit(*data).result_
     design, pending = asked.read(*data)
     block = pending.rows().block
     people = Block(block.rows * np.sqrt(design.norm2), block.labels, block.shares, block.shares, block.starts)
-    about = stated(result, design, people)
+    plain_fit = ordinary(people, squares=False)
+    about = plain_fit.in_units(design, result.geometry.centre)
     omega = OMEGA if weighted else np.ones(N)
     most = 4.0 if weighted else 1.0 if rows == "average" else 3.0
     shares = omega / np.maximum(most, np.bincount(IDS, omega))[IDS]
     raw = np.column_stack([np.ones(N), X])
     plain = GLM(Y, raw, family=families.Binomial(), freq_weights=shares).fit()
-    assert np.allclose(about.target[1:], plain.params[1:], rtol=1e-4)
-    assert about.target[0] == pytest.approx(np.array([1.0, *result.geometry.centre]) @ plain.params, rel=1e-3, abs=1e-5)
+    assert np.allclose(about.coef[1:], plain.params[1:], rtol=1e-4)
+    assert about.coef[0] == pytest.approx(np.array([1.0, *result.geometry.centre]) @ plain.params, rel=1e-3, abs=1e-5)
     errors = clustered(raw, shares * (Y - expit(raw @ plain.params)), plain)
     assert np.allclose(about.std_error[1:], errors[1:], rtol=1e-3)
+    geometry = replace(result.geometry, most=0.5 * result.geometry.most)
+    seen = shares * geometry.row_weights(X)
+    assert seen.sum() < 0.97 * shares.sum()
+    other = GLM(Y, raw, family=families.Binomial(), freq_weights=seen).fit()
+    found = stated(replace(result, geometry=geometry), design, people, plain_fit)
+    assert np.allclose(found.coef[1:], other.params[1:], rtol=1e-3)
 
 
 def clustered(raw, factors, plain):
@@ -106,17 +115,6 @@ def test_least_squares_of_units_is_that_of_statsmodels():
     assert np.sqrt(np.diag(found.covariance)) == pytest.approx(errors, rel=1e-3)
     by_row = np.sqrt(np.diag(least_squares(raw[order], SCORE[order], shares[order]).covariance))
     assert by_row[1] < 0.9 * errors[1]  # the covariate of the unit
-
-
-def test_plain_fits_are_made_once(monkeypatch):
-    people = population().whole.block
-    known = Plain(people, squares=False)
-    first = known.of(np.array([0, 1]))
-    monkeypatch.setattr("dpinfer.simulate.stated.minimum", None)
-    assert known.of(np.array([0, 1])) is first
-    monkeypatch.undo()
-    again = minimum(people.rows, people.labels, np.zeros(2), people.shares, None, people.starts)
-    assert first.coef == pytest.approx(again.coef)
 
 
 def study(budget=None, replicates=96, **options):

@@ -7,9 +7,14 @@ from studies.geometry import forecast
 import dpinfer as dp
 from dpinfer.simulate import alike
 
-BUDGETS = ("0.0175", "0.1875", "approx")
+BUDGETS = ("0.3,1e-6", "1,1e-6", "0.1875")
+STUDY = forecast.json.loads((forecast.RESULTS / "geometry.json").read_text(encoding="utf-8"))
+there_is_a_study = pytest.mark.skipif(
+    not STUDY, reason="the study has not been run with the method of this version yet"
+)
 
 
+@there_is_a_study
 @pytest.mark.parametrize("design", forecast.DESIGNS)
 def test_lengths_are_within_a_quarter_of_the_study(design):
     for row in forecast.compare(design, BUDGETS, replicates=8):
@@ -19,10 +24,11 @@ def test_lengths_are_within_a_quarter_of_the_study(design):
         assert abs(study - found) < 0.15
 
 
+@there_is_a_study
 def test_the_check_can_fail(monkeypatch):
     """Without effects on the log-odds, or with other shares, lengths are too short."""
     monkeypatch.setattr(alike, "LOG_ODDS", 0.0)
-    (row,) = forecast.compare("acs_s", ["0.0175"], replicates=4)
+    (row,) = forecast.compare("acs_s", ["0.3,1e-6"], replicates=4)
     assert row["length"] < 0.75
 
 

@@ -1,4 +1,4 @@
-"""The study runs, resumes, and counts what it says it counts."""
+"""The study of logistic regression: its committed results keep a few laws, and it runs, resumes and counts."""
 
 import json
 import sys
@@ -7,15 +7,50 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import optimize
+from studies.asked import BUDGETS, Whole, budget, held, summary
 from studies.geometry import __main__ as command
-from studies.geometry.cell import Cell, minimum, replicate
-from studies.geometry.designs import SYNTHETIC, load
-from studies.geometry.report import PROTOTYPE, name_of, page
+from studies.geometry.cell import Cell, replicate, whole
+from studies.geometry.designs import DESIGNS, KNOWN, SYNTHETIC, load
+from studies.geometry.report import name_of, page
 
-from dpinfer.maths.capped import CappedLogistic
+import dpinfer as dp
+import laws
+from dpinfer.data.source import Rows
+from dpinfer.fit.recipe import fit
+from dpinfer.fit.stepped.logistic import LogisticSteps
 from dpinfer.maths.losses import Logistic
+from dpinfer.simulate.stated import minimum
 
 NAME = "syn_5k_5_corr_well"
+ROOT = Path(__file__).parents[2]
+RESULTS = json.loads((ROOT / "studies/geometry/results/geometry.json").read_text(encoding="utf-8"))
+COVERAGE: dict[str, float] = {}
+"""Cells whose mean coverage is below .93, each with the least it may have, and why."""
+LOW: dict[str, set[str]] = {}
+"""Cells with coefficients far below the ceiling, each with their names, and why."""
+
+
+def test_every_cell_is_there():
+    """Fails until the study has been run with the method of this version."""
+    assert {name_of(cell) for cell in RESULTS} >= {Cell(design, b).name for design in DESIGNS for b in BUDGETS}
+
+
+@pytest.mark.parametrize("cell", RESULTS, ids=name_of)
+def test_the_committed_results(cell):
+    name = name_of(cell)
+    assert laws.covers_what_was_asked(cell, COVERAGE.get(name, 0.93))
+    assert laws.near_the_ceiling(cell, LOW.get(name, ())) == []
+    assert laws.lines_instead_cover(cell)
+    assert laws.keeps_its_level(cell)
+    assert laws.is_in_order(cell)
+
+
+def test_exceptions_are_of_cells_that_there_are():
+    assert {*COVERAGE, *LOW} <= {name_of(cell) for cell in RESULTS}
+
+
+def test_the_page_is_that_of_the_results():
+    assert (ROOT / "docs/geometry-study.md").read_text(encoding="utf-8") == page(RESULTS)
 
 
 def run(monkeypatch, folder, *more):
@@ -23,91 +58,131 @@ def run(monkeypatch, folder, *more):
     asked += ["--work", str(folder), "--out", str(folder / "out"), "--docs", str(folder)]
     monkeypatch.setattr(sys, "argv", ["studies.geometry", *asked, *more])
     command.main()
-    return json.loads((folder / f"{NAME}-0.5-weighted-replace.json").read_text(encoding="utf-8"))
+    return json.loads((folder / f"{NAME}-0.5-replace.json").read_text(encoding="utf-8"))
 
 
 def test_a_cell_from_the_command_line(monkeypatch, tmp_path, capsys):
     cell = run(monkeypatch, tmp_path, "--replicates", "6")
     assert (cell["n"], cell["d"], cell["replicates"]) == (5000, 5, 6)
+    assert 0.7 < cell["asked"] <= 1
     assert 0.7 < cell["stated"] <= 1
     assert 1 < cell["length"] < 1.4
-    assert cell["aside"] == 0
-    assert len(cell["coefficients"]["coverage"]) == 5
+    assert cell["printed"] == cell["answered"] == 1
+    assert cell["worst"]["name"] in cell["coefficients"]["names"]
+    assert len(cell["coefficients"]["asked"]) == 5
     assert NAME in (tmp_path / "geometry-study.md").read_text(encoding="utf-8")
-    assert "stated" in capsys.readouterr().out
+    assert "asked" in capsys.readouterr().out
     again = run(monkeypatch, tmp_path, "--replicates", "4")
     assert again == cell  # there are enough already
     assert capsys.readouterr().out == ""
 
 
-RESULTS = json.loads((Path(__file__).parents[2] / "studies/geometry/results/geometry.json").read_text(encoding="utf-8"))
-KNOWN = {
-    "bank-0.005-weighted-replace": {"aside"},  # all is set aside where the rarer class is not clear of the noise
-    "adult-0.1875-weighted-replace": {"capital-loss"},  # .80: moved by capital-gain, whose tail is not fitted
-}
-USUAL = [c for c in RESULTS if (c["target"], c["neighbours"]) == ("weighted", "replace")]
-LONGEST = {"rand": 1.25, "adult_s": 1.35, "bank_s": 1.32, "acs_s": 1.68, "bank": 1.70, "acs": 2.0, "adult": 2.45}
-
-
-@pytest.mark.parametrize("cell", RESULTS, ids=name_of)
-def test_the_committed_results(cell):
-    """Coverage of the stated estimand, no often reported coefficient far below, lengths and shares of the prototype."""
-    n, known = cell["replicates"], KNOWN.get(name_of(cell), set())
-    error = np.sqrt(0.95 * 0.05 / n)
-    assert cell["stated"] is None or cell["stated"] >= 0.94 - 2 * error / 2  # an average over several coefficients
-    columns = cell["coefficients"]
-    for name, coverage, reported in zip(*(columns[key] for key in ("names", "coverage", "reported")), strict=True):
-        if reported >= 0.5 and name not in known:
-            assert coverage >= 0.88 - 2 * np.sqrt(0.88 * 0.12 / (n * reported))
-    prototype = PROTOTYPE.get(name_of(cell))
-    if prototype is not None:
-        often = [j for j, reported in enumerate(columns["reported"]) if reported >= 0.5]
-        if often != [0]:  # the prototype's intercept was at another place, where its own interval is longer
-            assert cell["length"] <= 1.1 * prototype[2]
-        assert "aside" in known or cell["aside"] <= prototype[3] + 0.05  # it asks for a few events less
-
-
-@pytest.mark.parametrize("cell", USUAL, ids=name_of)
-def test_the_limits_of_a_cell(cell):
-    """Coverage of what is stated, of each often reported coefficient, and the length at (1, 1e-6)."""
-    assert cell["stated"] is None or 0.93 <= cell["stated"] <= 0.98
-    assert cell["stated_min"] is None or cell["stated_min"] >= (0.80 if cell["design"] == "adult" else 0.86)
-    if cell["budget"] == "approx" and cell["design"] in LONGEST:
-        assert cell["length"] <= LONGEST[cell["design"]]
-
-
-def test_what_is_stated_is_covered_on_average():
-    assert 0.945 <= np.mean([cell["stated"] for cell in USUAL if cell["stated"] is not None]) <= 0.97
-
-
-def test_the_page_is_that_of_the_results():
-    assert (Path(__file__).parents[2] / "docs/geometry-study.md").read_text(encoding="utf-8") == page(RESULTS)
-
-
-def test_at_epsilon_1_rand_hie_is_useful():
-    (cell,) = [c for c in RESULTS if name_of(c) == "rand-approx-weighted-replace"]
-    assert cell["length"] <= 1.4
-    assert cell["stated"] >= 0.94
+def test_budgets_by_their_short_names():
+    assert budget("0.3,1e-6") == dp.ApproxDP(0.3, 1e-6)
+    assert budget("0.1875") == dp.ZCDP(0.1875)
+    assert Cell(NAME, "1,1e-6").plan.budget == dp.ApproxDP(1.0, 1e-6)
 
 
 def test_replicates_are_repeatable_and_independent(tmp_path):
-    cell = Cell(NAME, "0.5", "unweighted", "add-remove")
-    first, second = replicate(cell, tmp_path, 1), replicate(cell, tmp_path, 2)
-    assert np.array_equal(replicate(cell, tmp_path, 1)["z"], first["z"], equal_nan=True)
-    assert not np.array_equal(first["z"], second["z"], equal_nan=True)
-    assert first["down_weighted"] == 0
+    cell = Cell(NAME, "0.5", "add-remove")
+    first = replicate(cell, tmp_path, 1)
+    assert replicate(cell, tmp_path, 1)["ratio"] == first["ratio"]
+    assert replicate(cell, tmp_path, 2)["ratio"] != first["ratio"]
 
 
-@pytest.mark.parametrize("loss", [Logistic(), CappedLogistic()], ids=["logistic", "capped"])
-def test_the_minimum_against_another_search(loss):
+def fitted(design, rho, index=1):
+    at = whole(design, None)
+    sample = at.data.sample(index)
+    return at, sample, fit(LogisticSteps(at.data.design, dp.GeometryPlan(dp.ZCDP(rho))), Rows(sample), insecure_seed=1)
+
+
+def test_what_lines_are_held_against():
+    """Asked, stated and ceiling are three things: each falls alone where its own target is moved."""
+    at, sample, result = fitted(NAME, 0.5)
+    found, _ = held(result, at, sample)
+    assert np.mean(found["asked"]) > 0.5
+    far = Whole(at.data, at.people, minimum(at.people.rows, -at.people.labels, np.zeros(5)), squares=False)
+    moved, _ = held(result, far, sample)
+    assert np.mean(moved["asked"]) < 0.5
+    assert moved["stated"] == found["stated"]
+    other = at.data.sample(2)
+    assert held(result, at, other)[0]["asked"] == found["asked"]
+    assert held(result, at, sample)[0]["ceiling"] == found["ceiling"]
+    assert np.mean(held(result, far, sample)[0]["ceiling"]) < 0.5
+
+
+@pytest.mark.parametrize("name", ["strong_2.25", "rare_2", "poor_reference"])
+def test_a_known_truth_is_what_is_asked(name):
+    """The ordinary regression of both labels, by their chances, has the coefficients that outcomes are drawn with."""
+    at = whole(name, None)
+    data = at.data
+    eta = np.log(data.chance / (1 - data.chance))
+    assert at.asked.coef == pytest.approx(np.linalg.lstsq(data.x, eta, rcond=None)[0], abs=0.02)
+    zero = [data.design.names.index(column) for column in data.zero]
+    assert np.abs(at.asked.in_units(data.design, np.zeros(len(data.design.names) - 1)).coef[zero]).max() < 1e-3
+    shares = [(data.sample(k).labels > 0).mean() for k in range(20)]
+    assert np.mean(shares) == pytest.approx(data.chance.mean(), rel=0.05)
+    assert np.std(shares) > 0
+
+
+def test_deviations_and_shares_are_as_named():
+    for name in KNOWN:
+        data = load(name, None)
+        kind, _, size = name.partition("_")
+        if kind == "strong":
+            assert np.log(data.chance / (1 - data.chance)).std() == pytest.approx(float(size), rel=0.03)
+        if kind == "rare":
+            assert 100 * data.chance.mean() == pytest.approx(float(size), rel=1e-6)
+    assert len(load("levels_30", None).design.names) == 32
+
+
+def test_yes_and_no_of_rand_are_declared():
+    design = load("rand", None).design
+    assert [name for name, yes in zip(design.names, design.columns.yes_no, strict=True) if yes] == [
+        "idp", "hlthg", "hlthf", "hlthp",
+    ]  # fmt: skip
+
+
+def replicate_of(asked, instead=()):
+    lines = [{"name": f"{name} clipped", "instead_of": name, "covered": covered} for name, covered in instead]
+    nan = float("nan")
+    printed = [float(np.isfinite(value)) for value in asked]
+    return {
+        "asked": asked, "stated": [1.0 if p else nan for p in printed], "ceiling": [1.0, 0.0],
+        "ratio": [2.0 if p else nan for p in printed], "printed": printed, "rejected": [nan, nan], "instead": lines,
+    }  # fmt: skip
+
+
+def test_a_summary():
+    nan = float("nan")
+    found = [
+        replicate_of([1.0, 0.0]),
+        replicate_of([1.0, 1.0]),
+        replicate_of([1.0, nan], [("b", 1.0)]),
+        replicate_of([1.0, nan]),
+    ]
+    cell = summary(found, ("a", "b"))
+    assert (cell["asked"], cell["stated"]) == (pytest.approx(5 / 6, abs=1e-4), 1)
+    assert (cell["printed"], cell["answered"], cell["instead"]) == (0.75, 0.875, 1)
+    assert cell["worst"] == {"name": "b", "asked": 0.5, "ceiling": 0.0}
+    assert cell["rejected"] is None
+    nothing = summary([replicate_of([nan, nan])], ("a", "b"))
+    assert (nothing["asked"], nothing["length"], nothing["length_max"], nothing["worst"]) == (None, None, None, None)
+    assert page([]).endswith("yet.\n")
+    shown = page([{"design": "rand", "n": 9, "budget": "1,1e-6", "neighbours": "replace", **cell}])
+    assert "| rand | 9 | 2 | (1, 1e-6) | 0.833 | b 0.50 (0.00) | 1.000 |" in shown
+    assert "- rand at (1, 1e-6): `b` 0.50, without noise 0.00" in shown
+
+
+def test_the_minimum_against_another_search():
     data = load(NAME, None)
     x, y = data.x[:800], data.labels[:800]
     w = np.linspace(0.5, 1, 800)
 
     def value(t):
-        return w @ loss.value(y * (x @ t)) + 5e-4 * x.var(axis=0) @ t**2
+        return w @ Logistic().value(y * (x @ t)) + 5e-4 * x.var(axis=0) @ t**2
 
-    found = minimum(x, y, np.ones(5), w, loss)
+    found = minimum(x, y, np.ones(5), w)
     assert found.coef == pytest.approx(optimize.minimize(value, np.zeros(5), tol=1e-10).x, abs=1e-3)
 
 

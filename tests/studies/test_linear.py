@@ -1,57 +1,54 @@
-"""The study of least squares: its committed results keep their limits, and it runs, resumes and counts as it says."""
+"""The study of least squares: its committed results keep a few laws, and it runs, resumes and counts as it says."""
 
 import json
 import sys
 from pathlib import Path
 
+import laws
 import numpy as np
 import pytest
+from studies.asked import BUDGETS
 from studies.linear import __main__ as command
-from studies.linear.cell import Cell, replicate, sample, whole
-from studies.linear.designs import REAL, SYNTHETIC, load
+from studies.linear.cell import Cell, replicate, whole
+from studies.linear.designs import DESIGNS, SYNTHETIC, WIDE, load
 from studies.linear.report import name_of, page
 from studies.linear.rivals import Task, adaptive, contest, counted, exact, naive, ranged
 
 import dpinfer as dp
-from dpinfer.simulate.stated import in_units
 
 ROOT = Path(__file__).parents[2]
 RESULTS = json.loads((ROOT / "studies/linear/results/linear.json").read_text(encoding="utf-8"))
 BY_NAME = {name_of(cell): cell for cell in RESULTS["cells"]}
-USUAL = [
-    cell
-    for cell in RESULTS["cells"]
-    if cell["design"] in REAL and name_of(cell).endswith("-mean-balanced-replace") and cell["stated"] is not None
-]
-LENGTHS = {"rand_log": 1.30, "adult_s": 1.45, "acs_log": 1.52, "bank_age": 1.33, "br_hours": 1.38}
 RIVALS = [(one, name) for one in RESULTS["rivals"] for name in ("SSP counted", "SSP range")]
+COVERAGE: dict[str, float] = {}
+"""Cells whose mean coverage is below .93, each with the least it may have, and why."""
+LOW: dict[str, set[str]] = {}
+"""Cells with coefficients far below the ceiling, each with their names, and why."""
 
 
-@pytest.mark.parametrize("design", LENGTHS)
-def test_intervals_at_epsilon_1_are_short(design):
-    cell = BY_NAME[f"{design}-approx-mean-balanced-replace"]
-    assert cell["length"] <= LENGTHS[design]
+def test_every_cell_is_there():
+    """Fails until the study has been run with the method of this version."""
+    assert set(BY_NAME) >= {Cell(design, budget).name for design in DESIGNS for budget in BUDGETS}
 
 
-@pytest.mark.parametrize("cell", USUAL, ids=name_of)
-def test_the_stated_estimand_is_covered(cell):
-    assert 0.925 <= cell["stated"] <= 0.975
+@pytest.mark.parametrize("cell", RESULTS["cells"], ids=name_of)
+def test_the_committed_results(cell):
+    name = name_of(cell)
+    assert laws.covers_what_was_asked(cell, COVERAGE.get(name, 0.93))
+    assert laws.near_the_ceiling(cell, LOW.get(name, ())) == []
+    assert laws.lines_instead_cover(cell)
+    assert laws.is_in_order(cell)
+    assert cell["target"] != "robust" or cell["asked"] == cell["stated"]
 
 
-def test_the_stated_estimand_is_covered_on_average():
-    assert {cell["design"] for cell in USUAL} == set(REAL)
-    assert 0.94 <= np.mean([cell["stated"] for cell in USUAL]) <= 0.96
-
-
-@pytest.mark.parametrize("cell", [c for c in USUAL if c["design"] in ("rand_log", "acs_log")], ids=name_of)
-def test_logarithms_may_be_read_as_least_squares(cell):
-    assert cell["ordinary"] >= 0.92
+def test_exceptions_are_of_cells_that_there_are():
+    assert {*COVERAGE, *LOW} <= set(BY_NAME)
 
 
 @pytest.mark.parametrize(("rival", "name"), RIVALS, ids=lambda value: str(value)[:40])
 def test_rivals_that_cover_are_longer(rival, name):
-    ours, other = BY_NAME[f"{rival['design']}-{rival['budget']}-mean-balanced-replace"], rival["methods"][name]
-    covers = other["ordinary"] is not None and other["ordinary"] >= ours["ordinary"] - 0.02
+    ours, other = BY_NAME[f"{rival['design']}-{rival['budget']}-asked-balanced-replace"], rival["methods"][name]
+    covers = other["asked"] is not None and other["asked"] >= ours["asked"] - 0.02
     assert not covers or ours["length"] < other["length"]
 
 
@@ -71,10 +68,12 @@ def test_cells_from_the_command_line(monkeypatch, tmp_path, capsys):
     found = run(monkeypatch, tmp_path, "--replicates", "6", "--fewer", "3")
     (cell,), (rivals,) = found["cells"], found["rivals"]
     assert (cell["n"], cell["d"], cell["replicates"], rivals["replicates"]) == (20190, 10, 6, 3)
+    assert 0.7 < cell["asked"] <= 1
     assert 0.7 < cell["stated"] <= 1
     assert 1 < cell["length"] < 1.2 < rivals["methods"]["SSP counted"]["length"]
     assert rivals["methods"]["no noise"]["length"] == pytest.approx(1, abs=0.05)
-    assert cell["aside"] == rivals["methods"]["AdaSSP"]["failed"] == 0
+    assert cell["printed"] == 1
+    assert rivals["methods"]["AdaSSP"]["failed"] == 0
     assert (tmp_path / "linear-study.md").read_text(encoding="utf-8") == page(found)
     assert capsys.readouterr().out.count("\n") == 2
     assert run(monkeypatch, tmp_path, "--replicates", "4", "--fewer", "3") == found  # there are enough already
@@ -85,19 +84,20 @@ def test_cells_from_the_command_line(monkeypatch, tmp_path, capsys):
 def test_every_extra_cell_is_a_fit(design):
     cells = list(command.extra(design))
     assert {(c.target, c.tail, c.neighbours) for c in cells} == {
-        ("mean", "balanced", "add-remove"), ("robust", "balanced", "replace"),
-        ("mean", "cautious", "replace"), ("mean", "all", "replace"),
+        ("asked", "balanced", "add-remove"), ("robust", "balanced", "replace"),
+        ("asked", "cautious", "replace"), ("asked", "all", "replace"),
     }  # fmt: skip
     for cell in cells:
         found = replicate(cell, Path(), 1)
         assert np.nanmean(found["stated"]) > 0.5
         assert (found["clipped"] == 0) == (cell.tail == "all")
+        assert cell.target != "robust" or json.dumps(found["asked"]) == json.dumps(found["stated"])
 
 
 def test_replicates_are_repeatable_and_share_their_samples():
-    cell = Cell("rand_log", "approx")
+    cell = Cell("rand_log", "1,1e-6")
     first, second = replicate(cell, Path(), 1), replicate(cell, Path(), 2)
-    assert replicate(cell, Path(), 1) == first
+    assert json.dumps(replicate(cell, Path(), 1)) == json.dumps(first)  # a NaN is not equal to itself
     assert first["ratio"] != second["ratio"]
     assert contest(cell, Path(), 1) == contest(cell, Path(), 1)
 
@@ -111,13 +111,14 @@ def test_rand_is_encoded_as_it_stands():
     assert data.design.names[-4:] == ("idp[1]", "health[fair]", "health[good]", "health[poor]")
     x = np.column_stack([np.ones(len(table)), *columns]).astype(float)
     expected = np.linalg.lstsq(x, np.clip(np.log1p(table["mdvis"]), 0, np.log(101)), rcond=None)[0]
-    found = in_units(data.design, np.zeros(9))(whole("rand_log", Path())[0].coef)
-    assert found == pytest.approx(expected, abs=1e-5)
+    found = whole("rand_log", Path()).asked.in_units(data.design, np.zeros(9))
+    assert found.coef == pytest.approx(expected, abs=1e-5)
 
 
 def test_rivals_without_noise_are_least_squares():
     data = load("rand_log", Path())
-    block, population = sample(data, 3), whole("rand_log", Path())[0]
+    block = data.sample(3)
+    population = whole("rand_log", Path()).asked
     for answer in (counted, naive, adaptive, ranged, exact):
         task = Task(data.x, data.labels, data.design.norm2, 1e12, np.random.default_rng(1))
         coef, error = answer(task)
@@ -129,7 +130,7 @@ def test_rivals_without_noise_are_least_squares():
 
 def test_noise_that_is_counted_covers():
     """Rivals on the whole data set: only noise moves them, and the interval says how far, except the naive one's."""
-    data, coef = load("rand_log", Path()), whole("rand_log", Path())[0].coef
+    data, coef = load("rand_log", Path()), whole("rand_log", Path()).asked.coef
 
     def covered(answer):
         tasks = [Task(data.x, data.labels, data.design.norm2, 0.1, np.random.default_rng(k)) for k in range(40)]
@@ -137,6 +138,22 @@ def test_noise_that_is_counted_covers():
 
     assert covered(counted) > 0.93
     assert covered(naive) < 0.9
+
+
+def test_wide_bounds_change_what_is_public_and_nothing_else(monkeypatch):
+    """The same regression in original units, from bounds ten times as wide about their middle."""
+    monkeypatch.setitem(WIDE, "rand_wide", "rand_log")
+    plain = load("rand_log", Path())
+    wide = load("rand_wide", Path())
+    load.cache_clear()
+    numbers = ~plain.design.columns.dummy
+    numbers[0] = False
+    assert np.allclose(wide.design.half[numbers], 10 * plain.design.half[numbers])
+    assert wide.design.outcome.half == pytest.approx(10 * plain.design.outcome.half)
+    assert wide.design.outcome.centre == pytest.approx(plain.design.outcome.centre)
+    near = np.clip(dp.datasets.rand_hie().table["disea"], 0, 60)
+    assert near.max() < 60  # nobody is beyond the narrow bounds, so nothing moves
+    assert np.allclose(10 * wide.labels, plain.labels, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", [name for name in SYNTHETIC if "100k" not in name])

@@ -20,6 +20,9 @@ from dpinfer.errors import InputError, missing
 
 HELP = """Do the intervals of a fit cover, and how long are they?  A study on bootstrap replicates of a table.
 
+Each interval is held against what was asked, the ordinary coefficient of all columns, and against what its own fit \
+states, with the weights and clips that it releases.
+
 The study reads the records without noise: it is NOT PRIVATE, and says so in everything it writes.
 
 SPEC is a TOML file; what is left out has a default, except the data and the budget:

@@ -103,10 +103,10 @@ def _foreseen(job: Job, n: int, talk: Screen) -> tuple["dp.simulate.Forecast | N
     except DpinferError as fault:
         return None, f"none: {fault}"
     private, plain = found.median()
-    seldom = [name for name, share in zip(found.names, found.reported[0], strict=True) if share < 0.5]
+    seldom = found.open()
     words = f"{100 * job.level:.4g}% intervals of ±{private:.2g} in the middle, ±{plain:.2g} without privacy"
     if len(seldom) == len(found.names):
-        words = "no coefficient is likely to be reported at this budget"
+        words = "every line is likely to be open at this budget"
     elif seldom:
         words += f"; likely to be open: {', '.join(seldom)}"
     guesses = (

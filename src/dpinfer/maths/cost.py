@@ -26,14 +26,15 @@ from scipy.special import log_ndtr, ndtr
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.capped import CAP
 from dpinfer.maths.search import boundary
 
 ORDERS = np.geomspace(1e-2, 1e5, 301)
 """α - 1 of the orders at which divergences are compared; every order gives a valid ε, so a grid will do."""
 OF_UNITS = " of units"
 """Behind the shape of a loss: it is the mean over the rows of a unit, whose Hessian has any rank."""
-_CAPS = {"logistic": 1.0, "capped": CAP}  # c of the losses whose curvature is known where the slope is
+# c of the losses whose curvature is known where the slope is; ledgers of earlier versions have entries of a capped
+# logistic loss, which is read and counted, and fitted no more
+_CAPS = {"logistic": 1.0, "capped": 0.8}
 _CELLS = {shape: np.linspace(1 / (2 * c), 1.0, 2049) for shape, c in _CAPS.items()}  # of u
 _NORMAL = np.linspace(-12.0, 12.0, 2**14 + 1)
 _MASS = np.where(_NORMAL[1:] > 0, -np.diff(ndtr(-_NORMAL)), np.diff(ndtr(_NORMAL)))  # each side from its own tail
@@ -102,7 +103,8 @@ class PerturbedObjective:
 
     ``shape`` says what is known of the slope: "two-sided" nothing but its bound; "one-sided" that it is a margin loss
     whose slope is never positive; "logistic" that also the curvature is u(1 - u) where the slope is -u; "capped" that
-    it is that of the capped logistic loss; " of units" behind one of them that it is a mean over the rows of a unit.
+    it is u(1 - .8u), or less, as in fits of earlier versions; " of units" behind one of them that it is a mean over the
+    rows of a unit.
     """
 
     scale: float
@@ -291,9 +293,3 @@ def largest_curvature_ratio(rho: float, shape: str) -> float:
     """The largest k = t/λ that a share ρ can pay for with any scale at all."""
     largest = _HUGE * math.sqrt(2 / rho)
     return boundary(lambda k: PerturbedObjective(largest, k, shape).cost() <= rho, 0.0, 1e6, 1e-9)[1]
-
-
-@lru_cache(maxsize=1024)
-def scale_with_ridge(rho: float, curvature_bound: float, shape: str) -> float:
-    """The s at which objective perturbation with σ = λ = s costs ρ: noise and ridge chosen together."""
-    return _smallest(lambda s: PerturbedObjective(s, curvature_bound / s, shape), rho)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.squares import influences
 from dpinfer.maths.sums import Block, BoundedSum
 from dpinfer.neighbours import Neighbours
 
@@ -73,17 +72,17 @@ def narrowed(counts: Array, low: float, high: float, n: float, noise: float) -> 
     return (float(edges[first]), float(edges[last])) if first < last else (low, high)
 
 
-def influence_histogram(line: Array, largest: float, neighbours: Neighbours) -> BoundedSum:
+def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
     """Counts of the sizes w‖u‖|r| in the bins largest 2^(-k/2), the largest first, the rest in the last.
 
-    The bound is that of `histogram`.
+    It is about rows at a line, whose labels are residuals r.  The bound is that of `histogram`.
     """
     edges = largest * 2.0 ** (-np.arange(_SIZES - 1, 0, -1) / 2)
 
     def of_block(block: Block) -> Array:
-        influence, residual = influences(block, line)
+        influence = block.weights / block.shares * np.sqrt(np.einsum("ij,ij->i", block.rows, block.rows))
         counts = np.where(influence > 0, block.shares, 0.0)
-        return _counts(np.searchsorted(edges, influence * np.abs(residual), side="right"), _SIZES, counts)[::-1]
+        return _counts(np.searchsorted(edges, influence * np.abs(block.labels), side="right"), _SIZES, counts)[::-1]
 
     return BoundedSum(of_block, neighbours.pick(math.sqrt(2), 1.0))
 

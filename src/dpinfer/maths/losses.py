@@ -18,7 +18,6 @@ import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, namespace
-from dpinfer.maths.capped import CappedLogistic
 
 ROUNDING = 1e-9
 """By how much a promise may be missed, relative to it."""
@@ -255,15 +254,11 @@ def slope_kind(loss: Loss) -> str:
     """What the cost of objective perturbation may use of the slope (see `dpinfer.maths.cost`)."""
     if type(loss) is Logistic:
         return "logistic"
-    if type(loss) is CappedLogistic:
-        return "capped"
     return "one-sided" if getattr(loss, "nonincreasing", False) is True else "two-sided"
 
 
 def slope_and_curvature(loss: Loss, z: Array) -> tuple[Array, Array]:
     """f'(z) and f''(z); for the logistic loss the second follows from the first, -f'(1 + f'), without another tanh."""
-    if isinstance(loss, CappedLogistic):
-        return loss.slope_and_curvature(z)
     slope = loss.slope(z)
     return slope, -slope * (1 + slope) if type(loss) is Logistic else loss.curvature(z)
 

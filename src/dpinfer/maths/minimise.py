@@ -102,7 +102,7 @@ Total = Callable[[OfBlock], Array]
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def minimum(risk: Risk, total: Total, b: Array, sample: Total | None = None) -> Minimum:
-    """argmin of the risk plus b·θ, as a step from the centre.
+    """argmin of the risk plus b·θ.
 
     With the total of a ``sample``, scaled up, the search begins where that has its minimum.  Where it ends does not
     depend on that, up to the tolerance.

@@ -3,9 +3,9 @@
 | symbol | meaning                                                         | name in code       |
 | ------ | --------------------------------------------------------------- | ------------------ |
 | c      | penalty of the mean objective, c ‖θ‖²                           | `penalty`          |
-| λ      | 2 n c, penalty of the sum objective, λ/2 ‖θ - centre‖²          | `ridge`            |
+| λ      | 2 n c, penalty of the sum objective, λ/2 ‖θ‖²                   | `ridge`            |
 | θ      | coefficients                                                    | `coef`             |
-| w      | weight of a record, 1 for rows in the unit ball                 | `block.weights`    |
+| w      | weight of a row: 1, or its share of a unit                      | `block.weights`    |
 | t, L   | curvature and slope bounds of the loss                          | `curvature_bound`… |
 | ε'     | ε - log(1 + t/λ), what Algorithm 1 has left for its noise       | `left`             |
 
@@ -18,7 +18,6 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array, svec, unsvec
-from dpinfer.maths.capped import CappedLogistic
 from dpinfer.maths.check import check_loss
 from dpinfer.maths.cost import OF_UNITS, PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
 from dpinfer.maths.losses import (
@@ -35,28 +34,24 @@ from dpinfer.maths.rounding import BLOCK, MOST_RECORDS, SLACK, UNIT
 from dpinfer.maths.sums import Block, BoundedSum, OfBlock, square
 from dpinfer.neighbours import Neighbours
 
-_STACKS: dict[type, tuple[float, float]] = {
-    Logistic: (1.0, 1.0356),
-    SmoothedQuantile: (1.0, 1.0356),
-    CappedLogistic: (0.7, 1.0441),
+_STACKS: dict[type, float] = {
+    Logistic: 1.0356,
+    SmoothedQuantile: 1.0356,
 }
-"""Losses whose slope and curvature peak apart: a, and a bound of sqrt(v² f''² + a² f'⁴)/L² with v = L²/t."""
+"""Losses whose slope and curvature peak apart: a bound of sqrt(v² f''² + f'⁴)/L² with v = L²/t."""
 
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """sum_i w_i f(z_i) + λ/2 ‖θ - centre‖², z_i = y_i θ·x_i or y_i - θ·x_i as the loss says.
+    """sum_i w_i f(z_i) + λ/2 ‖θ‖², z_i = y_i θ·x_i or y_i - θ·x_i as the loss says.
 
-    Either rows lie in the unit ball (`in_ball`) and w_i = 1, or w_i‖x_i‖² <= 1.  ``n`` is the number of records where
-    it is public, else a released one.  The centre is public or released.
+    Rows lie in the unit ball.  ``n`` is the number of records or units where it is public, else a released one.
     """
 
     loss: Loss
     ridge: float
     n: float
     neighbours: Neighbours = Neighbours.REPLACE
-    centre: Array | float = 0.0
-    in_ball: bool = True
 
     @classmethod
     def penalised(cls, loss: Loss, penalty: float, n: int, neighbours: Neighbours = Neighbours.REPLACE) -> "Risk":
@@ -73,12 +68,11 @@ class Risk:
         """c = λ/(2n)."""
         return float(self.ridge / (2 * self.n))
 
-    def totals(self, step: Array, *, value: bool = True) -> OfBlock:
-        """Value, if asked for, gradient and Hessian of the loss at centre + step, one flat array of 1 + d + d² sums.
+    def totals(self, coef: Array, *, value: bool = True) -> OfBlock:
+        """Value, if asked for, gradient and Hessian of the loss, one flat array of 1 + d + d² sums.
 
         Exact and private: for the minimiser behind the gate only.
         """
-        coef = self.centre + step
 
         def of_block(block: Block) -> Array:
             sign, z = line(self.loss, block.labels)[0], self._z(coef, block)
@@ -90,9 +84,8 @@ class Risk:
 
         return of_block
 
-    def gradient_total(self, step: Array) -> OfBlock:
-        """The gradient of the loss at centre + step; exact and private too."""
-        coef = self.centre + step
+    def gradient_total(self, coef: Array) -> OfBlock:
+        """The gradient of the loss; exact and private too."""
 
         def of_block(block: Block) -> Array:
             sign, _ = line(self.loss, block.labels)
@@ -133,26 +126,20 @@ class Risk:
         return block.outer(np.asarray(block.weights * sign * np.clip(slope, -largest, largest)))
 
     def _steepest(self, coef: Array) -> float:
-        return slope_within(self.loss, reach(self.loss, coef)) if self.in_ball else self.loss.slope_bound
+        return slope_within(self.loss, reach(self.loss, coef))
 
     @property
     def stack_weight(self) -> float:
         """v = L²/t: the weight at which the curvature reaches the bound of the squared slope."""
         return float(self.loss.slope_bound**2 / self.loss.curvature_bound)
 
-    @property
-    def score_weight(self) -> float:
-        """a: 1, or what was found best for a loss whose slope and curvature peak apart."""
-        return _STACKS.get(type(self.loss), (1.0, 0.0))[0]
-
     def stacked_sum(self, coef: Array) -> BoundedSum:
-        """svec of v sum w f'' x xᵀ and of a sum w² f'² x xᵀ, as one vector.
+        """svec of v sum w f'' x xᵀ and of sum w² f'² x xᵀ, as one vector.
 
-        Guarantee [stacked_sensitivity]: replacing one record moves it by at most sqrt 2 sup sqrt(v² f''² + a² f'⁴),
-        adding or removing one by the supremum, as both blocks of a record are non-negative multiples of the same x xᵀ.
-        The supremum is at most sqrt 2 L², and where slope and curvature peak apart 1.0356 L² (logistic loss, smoothed
-        quantile) or 1.0441 L² (capped logistic loss, a = .7): for the price of one matrix, two.
-        Guarantee [weighted_stack_sensitivity]: the same holds with weights: w f'' ‖x‖² <= f'' and (w f')² ‖x‖² <= f'².
+        Guarantee [stacked_sensitivity]: replacing one record moves it by at most sqrt 2 sup sqrt(v² f''² + f'⁴), adding
+        or removing one by the supremum, as both blocks of a record are non-negative multiples of the same x xᵀ.  The
+        supremum is at most sqrt 2 L², and where slope and curvature peak apart 1.0356 L² (logistic loss, smoothed
+        quantile): for the price of one matrix, two.
         """
         steepest = self._steepest(coef)
 
@@ -162,18 +149,18 @@ class Risk:
 
         both = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
         apart = _STACKS.get(type(self.loss))
-        largest = both if apart is None else apart[1] * self.loss.slope_bound**2
+        largest = both if apart is None else apart * self.loss.slope_bound**2
         return BoundedSum(of_block, float(self.neighbours.pick(np.sqrt(2), 1.0) * largest))
 
     def stack(self, curvature: Array, score: Array) -> Array:
         """One vector of the two sums, or a stack of such vectors."""
-        return np.concatenate([svec(self.stack_weight * curvature), svec(self.score_weight * score)], axis=-1)
+        return np.concatenate([svec(self.stack_weight * curvature), svec(score)], axis=-1)
 
     def unstack(self, stacked: Array, dim: int) -> tuple[Array, Array]:
         """The inverse of `stack`."""
         half = stacked.shape[-1] // 2
         curvature, score = unsvec(stacked[..., :half], dim), unsvec(stacked[..., half:], dim)
-        return curvature / self.stack_weight, score / self.score_weight
+        return curvature / self.stack_weight, score
 
     def minimiser_sensitivity(self) -> float:
         """Algorithm 4.
@@ -225,9 +212,7 @@ class Risk:
     def perturbation_scale(self, rho: float) -> float:
         """The scale of a Gaussian b that makes objective perturbation cost ρ in zCDP.
 
-        Guarantee [weighted_objective_perturbation]: argmin of the risk plus b·θ costs ρ, also with weights and a
-        centre: in θ - centre it is objective perturbation with losses w f, whose gradients have norm at most L and
-        whose Hessians at most t.  An added or removed record moves the gradient by L instead of 2L, which halves σ.
+        An added or removed record moves the gradient by L instead of 2L, which halves σ.
         """
         t, L, kind = self.loss.curvature_bound, self.loss.slope_bound, self.shape
         scale = perturbed_objective_scale(rho, t / self.ridge, kind) if self.ridge > 0 else np.inf
@@ -249,8 +234,8 @@ class Risk:
 
     @property
     def reach(self) -> float:
-        """A public radius around the centre; what lies beyond is drawn back to it before it is released."""
-        if not self.in_ball or self.ridge == 0:
+        """A public radius; what lies beyond is drawn back to it before it is released."""
+        if self.ridge == 0:
             return 2.0**10
         start = float(np.asarray(self.loss.value(np.array([0.0, 1.0, -1.0]))).max())
         return max(2.0**10, 4 * float(np.sqrt(start / self.penalty)))
@@ -272,7 +257,7 @@ class Risk:
         Guarantee [float_minimum]: ‖θ - θ_exact‖ <= e, both drawn back to `reach`.
         """
         L, t = self.loss.slope_bound, self.loss.curvature_bound
-        size = self.reach + float(np.linalg.norm(self.centre))
+        size = self.reach
         blocks = (3 if self.neighbours.units else 2) * UNIT * MOST_RECORDS * L
         records = self.n * ((BLOCK + 10) * UNIT * L + t * (dim + 4) * UNIT * size) + blocks
         drawn_back = (dim + 4) * UNIT * size

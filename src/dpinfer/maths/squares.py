@@ -18,9 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.errors import PrivacyError
-from dpinfer.maths.arrays import Array, svec, unsvec
-from dpinfer.maths.rounding import shrunk
-from dpinfer.maths.sums import LARGEST, Block, BoundedSum, square
+from dpinfer.maths.arrays import Array, unsvec
 from dpinfer.neighbours import Neighbours
 
 _SURE_PART = 0.2  # the least eigenvalue of whitened moments a record that a crude line trusts
@@ -56,42 +54,16 @@ class Stack:
         apart = 2 + 2 * inner + (h + s) * (2 - 2 * inner**2)
         return math.sqrt(max(4 + h, apart))
 
+    def steer(self, released: Array, dim: int, clip: float) -> tuple[Array, Array]:
+        """Score and curvature, in units of the outcome, from the release."""
+        m = dim * (dim + 1) // 2
+        return clip * released[:dim], unsvec(released[dim : dim + m], dim) / math.sqrt(self.curvature)
+
     def split(self, released: Array, dim: int, clip: float) -> tuple[Array, Array, Array]:
         """Score, curvature and score covariance, in units of the outcome, from the release."""
+        score, curvature = self.steer(released, dim, clip)
         m = dim * (dim + 1) // 2
-        curvature, score = unsvec(released[dim : dim + m], dim), unsvec(released[dim + m :], dim)
-        return clip * released[:dim], curvature / math.sqrt(self.curvature), clip**2 * score / math.sqrt(self.score)
-
-
-def influences(block: Block, line: Array) -> tuple[Array, Array]:
-    """w‖u‖, without a row's share of its unit, and r of each record, one by one (`Risk._z` says why)."""
-    length = np.sqrt(np.einsum("ij,ij->i", block.rows, block.rows))
-    return np.asarray(block.weights / block.shares * length), block.labels - np.einsum("ij,j->i", block.rows, line)
-
-
-def clipped_sums(line: Array, clip: float, stack: Stack, *, robust: bool = False) -> BoundedSum:
-    """sum w u ψ/b, a_H sum w u uᵀ and a_S sum w² ψ² u uᵀ/b² as one vector.
-
-    With ``robust`` the curvature counts the records inside the band alone.
-
-    Guarantee [clipped_stack_sensitivity]: between neighbours it moves by at most sqrt 4.5 (replace) or sqrt 1.4
-    (add-remove): a record adds ±γ e, m e eᵀ and γ² e eᵀ with e = u/‖u‖ and γ, m in [0, 1].  A unit adds a mean s of
-    such scores, one of such curvatures, and s sᵀ: the squared change is convex in both, so a single row is the worst.
-    """
-    if not (np.abs(line).max(initial=0.0) < LARGEST and 1 / LARGEST < clip < LARGEST):
-        raise PrivacyError("a released line or clip is too large for floats: nothing can be released around it")
-    a_h, a_s = math.sqrt(stack.curvature), math.sqrt(stack.score)
-
-    def of_block(block: Block) -> Array:
-        influence, residual = influences(block, line)
-        most = clip * shrunk(block.rows.shape[1]) / np.maximum(influence, np.finfo(float).tiny)
-        psi = np.clip(residual, -most, most)
-        slope = block.weights * psi / clip
-        inside = np.where(np.abs(residual) < most, 1.0, 0.0 if robust else 1.0)
-        curvature, score = square(block.rows, block.weights * inside), block.outer(slope)
-        return np.concatenate([slope @ block.rows, a_h * svec(curvature), a_s * svec(score)])
-
-    return BoundedSum(of_block, stack.bound)
+        return score, curvature, clip**2 * unsvec(released[dim + m :], dim) / math.sqrt(self.score)
 
 
 def crude_line(moments: Array, score: Array, noise: Array, n: float) -> Array:

@@ -31,11 +31,11 @@ _LONGEST = 1.2  # root mean square of one step of the predictor
 _HALVINGS = 6  # of a step whose curvature is that half way
 _FLAT = 0.01  # of the largest curvature: the least that the size of a step is judged by
 _WIDE = 3.0  # root mean squares of a step that its rest lets in
+_WIDEST = 60.0  # of a change of the predictor, which no record's exceeds (`dpinfer.maths.families.rest_sum`)
 _HALF = 0.5  # of a bound that hardly any record comes near
 _BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
 _SHORTEST = 0.05  # root mean square of a step whose rest is bounded
-_CLEAR = 1.5  # times what noise and sampling explain: a score that is worth another step
-_SURE_PART = 0.3  # of the mean curvature: the least eigenvalue that this is judged by
+_SURE_OUTCOME = 30.0  # of a linear predictor: beyond, a probability is as good as 0 or 1
 _TINY = 1e-12
 
 
@@ -53,7 +53,7 @@ def information(moments: Array, line: Array) -> Array:
     covariance = moments / n - np.outer(mean, mean)
     spread = float(np.sqrt(max(line @ covariance @ line, 1e-9)))
     nodes, weights = normal_nodes()
-    p = expit(mean @ line + spread * nodes)
+    p = _chance(mean @ line + spread * nodes)
     h = weights * p * (1 - p)
     along = covariance @ line
     cross = np.outer(along, mean)
@@ -61,6 +61,16 @@ def information(moments: Array, line: Array) -> Array:
     slope = h @ nodes / spread
     bend = h @ (nodes**2 - 1) / spread**2
     return np.asarray(n * (h.sum() * second + slope * (cross + cross.T) + bend * np.outer(along, along)))
+
+
+def _chance(predictor: Array) -> Array:
+    """The probability at a predictor, short of 0 and 1, where there would be no information to divide by."""
+    return np.asarray(expit(np.clip(predictor, -_SURE_OUTCOME, _SURE_OUTCOME)))
+
+
+def _root(information: Array) -> Array:
+    """A Cholesky factor, of a matrix that is flat in no direction."""
+    return np.linalg.cholesky(raised(information, 1e-6 * float(np.abs(information).max())))
 
 
 def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: Array) -> Array:
@@ -123,7 +133,7 @@ class Usual:
         mean = moments[0] / moments[0, 0]
         covariance = moments / moments[0, 0] - np.outer(mean, mean)
         nodes, weights = normal_nodes()
-        p = expit(mean @ line + np.sqrt(max(line @ covariance @ line, 1e-9)) * nodes)
+        p = _chance(mean @ line + np.sqrt(max(line @ covariance @ line, 1e-9)) * nodes)
         h = weights * p * (1 - p)
         return cls(float(h.sum()), float(h @ np.maximum(p, 1 - p) ** 2 / h.sum()))
 
@@ -141,9 +151,7 @@ class Terrain:
         A = self.matrix
         before = A @ information(self.moments, self.line) @ A.T
         later = A @ information(self.moments, self.line + A.T @ step) @ A.T
-        floor = 1e-6 * np.trace(before) / len(before)
-        root = np.linalg.cholesky(raised(before, floor))
-        change = np.linalg.cholesky(raised(later, floor)) @ np.linalg.inv(root)
+        change = _root(later) @ np.linalg.inv(_root(before))
         return np.asarray(change @ hessian @ change.T)
 
     def length(self, hessian: Array, step: Array) -> float:
@@ -181,14 +189,6 @@ class Terrain:
 
         With |z| <= Z a record adds at most ‖a‖ (e^Z - 1 - Z)/Z, of which half is taken, and at most B Z²/(6 sqrt 3).
         """
-        reach = _WIDE * max(self.length(hessian, step), _SHORTEST)
+        reach = min(_WIDE * max(self.length(hessian, step), _SHORTEST), _WIDEST)
         by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach
         return max(min(by_length, _BEND * reach**2 * most), 1e-6)
-
-
-def worth_another(score: Array, hessian: Array, noise: float) -> bool:
-    """Whether a score is more than noise of this variance and sampling."""
-    d = len(score)
-    inverse = np.linalg.inv(raised(hessian, _SURE_PART * max(float(np.trace(hessian)) / d, _TINY)))
-    explained = np.trace(inverse @ (noise * np.eye(d) + hessian))
-    return bool(score @ inverse @ score > _CLEAR * explained)

@@ -50,9 +50,9 @@ class Block:
 
     def outer(self, factors: Array) -> Array:
         """sum_u s_u s_uᵀ over units, s_u = sum_i factor_i x_i over the rows of one; without ids every row is one."""
-        if self.starts is None or not len(self):
-            return square(self.rows, factors**2)
-        scores = np.add.reduceat(self.rows * factors[:, None], self.starts, axis=0)
+        scores = self.rows * factors[:, None]  # bounded as they are; the square of a factor alone could overflow
+        if self.starts is not None and len(self):
+            scores = np.add.reduceat(scores, self.starts, axis=0)
         return np.asarray(scores.T @ scores)
 
     def mapped(self, matrix: Array, neighbours: Neighbours) -> "Block":
@@ -70,8 +70,8 @@ class Block:
         return Block(rows, self.labels, self.shares * row_weights(rows), self.shares, self.starts, self.fixed)
 
 
-LARGEST = 1e152
-"""Of the entries of a matrix that rows are mapped by."""
+LARGEST = 1e148
+"""Of the entries of a matrix that rows are mapped by: a squared norm stays finite for up to a million columns."""
 
 OfBlock = Callable[[Block], Array]
 """From a block to its share of a sum."""

@@ -112,11 +112,11 @@ class Gate:
         if isinstance(booked, NoisyMinimum):
             found = _reached(risk, minimum(risk, source.total, np.zeros(d), sample(source)))
             if noise == NO_NOISE:
-                return Released(risk.centre + found, noise)
+                return Released(found, noise)
             moved = risk.minimiser_sensitivity()
             if not risk.accurate(d):
                 raise PrivacyError("output perturbation is not proved here: the recipe should have refused it")
-            return Released(risk.centre + self._added(found, noise, moved), noise)
+            return Released(self._added(found, noise, moved), noise)
         step = 2.0 ** (math.frexp(_size(noise))[1] - 40)
         b = from_grid(rounded(noise, step, d, self._bits), step)
         found = _reached(risk, minimum(risk, source.total, b, sample(source)))
@@ -124,7 +124,7 @@ class Gate:
         least = 2.0**-7 * _size(noise) / (risk.ridge + risk.n * risk.loss.curvature_bound / d)
         size = max(least, moved / booked.mask)
         mask: Law = Gaussian(size) if isinstance(booked, PerturbedMinimum) else SphericalLaplace(1 / size)
-        return Released(risk.centre + self._added(found, mask, booked.mask * size), noise, math.sqrt(mask.variance(d)))
+        return Released(self._added(found, mask, booked.mask * size), noise, math.sqrt(mask.variance(d)))
 
     def _added(self, exact: Array, noise: Law, bound: float) -> Array:
         """The array on a grid plus exactly rounded noise: that is round(exact + noise), so privacy loses nothing."""

@@ -173,8 +173,10 @@ def study(rows: Sequence[Mapping[str, Any]], statements: Sequence[str]) -> str:
     """One line a coefficient of a coverage study, with statements under it."""
     rows = [{**row, "name": harmless(row["name"])} for row in rows]
     width = max(20, *(len(row["name"]) + 1 for row in rows))
-    columns = ("target", "coverage", "length", "length_sd", "nonprivate_length", "reported")
-    titles = ("target", "coverage", "length", "sd", "no noise", "reported")
+    columns = (
+        "target", "coverage", "stated_coverage", "length", "length_sd", "nonprivate_length", "reported", "answered",
+    )  # fmt: skip
+    titles = ("target", "asked", "stated", "length", "sd", "no noise", "reported", "answered")
     head = " " * width + "".join(title.rjust(11) for title in titles)
     lines = [f"{row['name']:<{width}}" + "".join(f"{row[column]:11.4g}" for column in columns) for row in rows]
     rule = max(_WIDTH, len(head))

@@ -91,13 +91,17 @@ class BatchedTrial:
         error = np.abs(self._in_units(aimed.coef) - self.target)
         finite = np.isfinite(half) & np.isfinite(error)
         length = np.where(finite, 2 * half, 0.0)
+        covered = (finite & (error <= half)).sum(axis=0).astype(float)
+        reported = finite.sum(axis=0).astype(float)
         return Tally(
             replicates=len(replicates),
-            covered=(finite & (error <= half)).sum(axis=0).astype(float),
+            covered=covered,
+            stated=covered,
             length=length.sum(axis=0),
             length_squared=(length**2).sum(axis=0),
             nonprivate=length.sum(axis=0) if plain is None else self._plain_length(plain, level, finite),
-            reported=finite.sum(axis=0).astype(float),
+            reported=reported,
+            answered=reported,
         )
 
     def _in_units(self, coef: Array) -> Array:

@@ -16,10 +16,10 @@ from dpinfer.data.schema import Schema
 from dpinfer.data.source import Rows
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.linear.run import Linear
 from dpinfer.fit.penalised.plan import default_plan
 from dpinfer.fit.penalised.run import Penalised
 from dpinfer.fit.recipe import Recipe, fit
+from dpinfer.fit.stepped.linear import LinearSteps
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.rounding import MOST_RECORDS
@@ -52,7 +52,7 @@ def forecast(  # noqa: PLR0913  (the public face)
     seed: int = 0,
     level: float = 0.95,
 ) -> Forecast:
-    """How long the intervals of a fit will be, and how often each is reported, from public facts alone.
+    """How long the intervals of a fit will be, and which lines will be open, from public facts alone.
 
     The fit itself runs on made-up records, as often as there are replicates.  No record is read and nothing is booked.
 
@@ -229,10 +229,10 @@ def _nonprivate(recipe: Recipe, rows: Rows, n: int, level: float) -> Array:
     x, shares = block.rows * np.sqrt(design.norm2), block.shares
     centre = np.average(x, axis=0, weights=shares * np.ones(len(x)))
     some = np.flatnonzero((x.var(axis=0) > 0) | (np.arange(x.shape[1]) == 0))
-    if isinstance(recipe, Linear):
+    if isinstance(recipe, LinearSteps):
         found = least_squares(x[:, some], block.labels, shares, block.starts)
     else:
-        found = minimum(x[:, some], block.labels, np.zeros(len(some)), shares, None, block.starts)
+        found = minimum(x[:, some], block.labels, np.zeros(len(some)), shares, block.starts)
     matrix = to_units(design, (design.middle + design.half * centre)[1:])[np.ix_(some, some)]
     half = np.full(len(design.names), np.nan)
     half[some] = -ndtri((1 - level) / 2) * np.sqrt(np.diag(matrix @ found.covariance @ matrix.T) * rows.n / n)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _WIDTH = 86
+_HALF = 0.5  # of the fits: a line that fewer of them print is likely to be open
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in (PureDP, ZCDP, ApproxDP, NoPrivacy)}
 
 
@@ -24,8 +25,9 @@ class Forecast:
     """How long the intervals of a fit to come will be, one number a budget and coefficient.
 
     ``names`` are the coefficients, ``budgets`` those asked for, or the one that was found.  ``half_width`` is the
-    median over the replicates that report a coefficient (NaN where none does), and ``reported`` is their share;
-    ``within`` is what half of all replicates keep within, infinite where fewer than half report it.  ``nonprivate`` is
+    median over the replicates that report a coefficient (NaN where none does), and ``reported`` is their share: in the
+    others the line is open.  ``within`` is what half of all replicates keep within, infinite where fewer than half
+    report it.  ``nonprivate`` is
     the half-width of the same model without noise; it depends on the budget only where its penalty does.  ``records``
     is the number of records, or of units; ``level``, ``replicates`` and ``seed`` are those asked for.  ``setting`` and
     ``assumed`` say of what.
@@ -100,11 +102,26 @@ class Forecast:
         """What the numbers are, and what they rest on."""
         return [
             f"Half-widths of {100 * self.level:.4g}% intervals, medians of {self.replicates} simulated fits (seed "
-            f"{self.seed}); in brackets how many report the coefficient, where not all do.",
+            f"{self.seed}); in brackets how many print the line, where not all do: in the others it is open.",
+            *self._likely_open(),
             f"{self.setting}.",
             f"Assumed: {'; '.join(self.assumed)}.",
             "A forecast, not a promise: no record of the fit to come was read, nothing was booked.",
         ]
+
+    def open(self, which: int = 0) -> tuple[str, ...]:
+        """The lines that fewer than half of the fits print, so that they are likely to be open.
+
+        ``which`` numbers the budget.
+        """
+        return tuple(name for name, share in zip(self.names, self.reported[which], strict=True) if share < _HALF)
+
+    def _likely_open(self) -> list[str]:
+        said = []
+        for b, budget in enumerate(self.budgets):
+            if names := self.open(b):
+                said.append(f"Likely to be open at {label(budget)}: {', '.join(map(text.harmless, names))}.")
+        return said
 
     def to_json(self) -> str:
         """The forecast as a JSON object."""

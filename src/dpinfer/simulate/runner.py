@@ -21,14 +21,20 @@ from dpinfer.maths.arrays import Array
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over replicates, one number a coefficient; two tallies add up to that of both."""
+    """Sums over replicates, one number a coefficient; two tallies add up to that of both.
+
+    ``covered`` counts intervals that hold what was asked, ``stated`` those that hold what their fit states.
+    ``answered`` counts lines that are printed or have another line in their stead.
+    """
 
     replicates: int
     covered: Array
+    stated: Array
     length: Array
     length_squared: Array
     nonprivate: Array
     reported: Array
+    answered: Array
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

@@ -1,16 +1,18 @@
-"""Replicates of one fit after the other: the product itself on bootstrap samples, held against what it states."""
+"""Replicates of one fit after the other: the product itself on bootstrap samples, against what was asked and stated."""
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
 
-from dpinfer.fit.linear.run import Linear
 from dpinfer.fit.penalised.plan import default_plan
 from dpinfer.fit.penalised.run import Penalised
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.weighted.run import Weighted
+from dpinfer.fit.stepped.linear import LinearSteps
+from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.fit.stepped.plan import ROBUST
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import describe
 from dpinfer.maths.minimise import minimum
@@ -19,30 +21,37 @@ from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.result import FitResult
 from dpinfer.simulate.draws import Population
 from dpinfer.simulate.runner import Tally
-from dpinfer.simulate.stated import Plain, full_model, in_units, stated
+from dpinfer.simulate.stated import Minimum, ordinary, stated
 
 
 @dataclass(frozen=True, eq=False)
 class SingleTrial:
-    """A recipe in a private geometry.  The population is the data set."""
+    """A recipe without a penalty.  The population is the data set."""
 
-    recipe: Weighted | Linear
+    recipe: LogisticSteps | LinearSteps
     population: Population
     seed: int
     batch = 8
 
-    @property
+    @cached_property
     def people(self) -> Block:
         """The population with its rows as (1, x~)."""
         return replace(self.population.whole.block, rows=self.population.rows * np.sqrt(self.recipe.design.norm2))
 
+    @cached_property
+    def asked(self) -> Minimum:
+        """The ordinary regression of all columns (1, x~)."""
+        return ordinary(self.people, squares=isinstance(self.recipe, LinearSteps))
+
     @property
     def target(self) -> Array:
-        """The coefficients of the full model without noise, the intercept at the means of the columns."""
-        people, design = self.people, self.recipe.design
-        full = full_model(people, squares=isinstance(self.recipe, Linear))
+        """The ordinary coefficients, the intercept at the means; NaN of robust fits, which have a band of their own."""
+        design = self.recipe.design
+        if self.recipe.plan.target == ROBUST:
+            return np.full(len(design.names), np.nan)
+        people = self.people
         means = np.average(people.rows, axis=0, weights=people.shares * np.ones(len(people)))
-        return in_units(design, (design.middle + design.half * means)[1:])(full)
+        return self.asked.in_units(design, (design.middle + design.half * means)[1:]).coef
 
     def fit(self, replicate: int) -> FitResult:
         """The product's fit of one bootstrap sample."""
@@ -50,21 +59,23 @@ class SingleTrial:
         return fit(self.recipe, sample, insecure_seed=noise_seed(self.seed, replicate))
 
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:  # noqa: ARG002
-        """Intervals of some replicates, each held against its own stated target."""
-        people, z, parts = self.people, -ndtri((1 - level) / 2), []
-        nowhere = np.zeros(people.rows.shape[1])  # the full model is not needed here
-        known = Plain(people, squares=isinstance(self.recipe, Linear))
-        for replicate in replicates:
-            result = self.fit(replicate)
-            about = stated(result, self.recipe.design, people, nowhere, known)
-            parts.append(_held(result, about.target, 2 * z * about.std_error, level))
-        return _together(parts)
+        """Intervals of some replicates, held against what was asked and against what each fit states."""
+        return _together([self._one(self.fit(replicate), level) for replicate in replicates])
+
+    def _one(self, result: FitResult, level: float) -> Tally:
+        design = self.recipe.design
+        assert result.geometry is not None
+        asked = self.asked.in_units(design, result.geometry.centre)
+        estimand = stated(result, design, self.people, self.asked).coef
+        target = estimand if self.recipe.plan.target == ROBUST else asked.coef
+        plain = -2 * ndtri((1 - level) / 2) * asked.std_error
+        return _held(result, target, estimand, plain, level)
 
     def describe(self) -> str:
         """The setting in words."""
         plan = self.recipe.plan
-        loss = "least squares" if isinstance(self.recipe, Linear) else describe(self.recipe.plan.loss)
-        return f"{_number(self.population)}, {loss}, {plan.target} target in a private geometry, {plan.budget}"
+        kind = "least squares" if isinstance(self.recipe, LinearSteps) else "logistic regression"
+        return f"{_number(self.population)}, {kind}, target {plan.target}, {plan.budget}"
 
     def fingerprint(self) -> bytes:
         """A digest of the data and the setting."""
@@ -103,7 +114,7 @@ class PenalisedTrial:
             sample = self.population.sample(self.seed, replicate)
             result = fit(recipe, sample, insecure_seed=noise_seed(self.seed, replicate))
             other = fit(plain, sample, insecure_seed=0) if nonprivate else result
-            parts.append(_held(result, target, np.diff(other.conf_int(level))[:, 0], level))
+            parts.append(_held(result, target, target, np.diff(other.conf_int(level))[:, 0], level))
         return _together(parts)
 
     def describe(self) -> str:
@@ -129,12 +140,22 @@ def noise_seed(seed: int, replicate: int) -> int:
     return int(np.random.SeedSequence([seed, replicate]).generate_state(1)[0])
 
 
-def _held(result: FitResult, target: Array, plain: Array, level: float) -> Tally:
-    """The intervals of one result against a target; ``plain`` are their lengths without noise."""
-    (low, high), kept = result.conf_int(level).T, result.reported
+def _held(result: FitResult, asked: Array, estimand: Array, plain: Array, level: float) -> Tally:
+    """The intervals of one result against what was asked and what is stated; ``plain`` are lengths without noise."""
+    low, high = result.conf_int(level).T
+    kept = result.reported
     length = np.where(kept, high - low, 0.0)
-    covered = kept & (low <= target) & (target <= high)
-    return Tally(1, covered.astype(float), length, length**2, np.where(kept, plain, 0.0), kept.astype(float))
+    instead = () if result.instead is None else result.instead.instead_of
+    return Tally(
+        replicates=1,
+        covered=(kept & (low <= asked) & (asked <= high)).astype(float),
+        stated=(kept & (low <= estimand) & (estimand <= high)).astype(float),
+        length=length,
+        length_squared=length**2,
+        nonprivate=np.where(kept, plain, 0.0),
+        reported=kept.astype(float),
+        answered=(kept | np.isin(result.names, instead)).astype(float),
+    )
 
 
 def _together(parts: list[Tally]) -> Tally:

@@ -1,18 +1,18 @@
-"""What a result is about, on a population: its stated model, fitted without noise.
+"""What was asked of a fit, and what it states, on a population without noise.
 
-The estimand of a fit in a private geometry depends on its releases: the weights, the band, and which columns are in the
-model.  So each result has a target of its own.
+Asked is the ordinary regression of all columns, every row counted by its share.  Stated is what the fit itself solves:
+rows far out count less, some numbers are clipped to their released range, and outcomes of least squares are pulled into
+a band.  The first is the same for every fit, but for the place of its intercept; the second depends on the releases.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpinfer.data.design import Design
-from dpinfer.fit.weighted.plan import TARGET_LOSS
+from dpinfer.fit.stepped.plan import ROBUST
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.losses import Logistic, Loss, slope_and_curvature
+from dpinfer.maths.losses import Logistic, slope_and_curvature
 from dpinfer.maths.minimise import minimise
 from dpinfer.maths.sums import Block, square
 from dpinfer.result.result import FitResult
@@ -21,6 +21,7 @@ _RIDGE = 1e-3  # times the variance of a column, in a sum over records: against 
 _TOLERANCE = 1e-4  # of a gradient summed over records: a millionth of a standard error
 _MOST = 300  # reweightings of a robust fit
 _STILL = 1e-6  # of the clip: a step that ends them
+_FULLY = 1e-9  # a weight or an outcome that differs by less is the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,17 +31,27 @@ class Minimum:
     coef: Array
     covariance: Array
 
+    @property
+    def std_error(self) -> Array:
+        """Of each coefficient."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    def in_units(self, design: Design, centre: Array) -> "Minimum":
+        """From coefficients of (1, x~) and a scaled outcome to original units, the intercept at ``centre``."""
+        matrix = to_units(design, centre)
+        return Minimum(matrix @ self.coef + design.shift, matrix @ self.covariance @ matrix.T)
+
 
 def minimum(
     x: Array,
     y: Array,
     start: Array,
     weights: Array | float = 1.0,
-    loss: Loss | None = None,
     starts: Indices | None = None,
 ) -> Minimum:
-    """The product's own search from ``start``; the loss is the logistic one where none is given."""
-    w, f = weights * np.ones(len(y)), Logistic() if loss is None else loss
+    """Logistic regression, by the product's own search from ``start``."""
+    w = weights * np.ones(len(y))
+    f = Logistic()
     ridge = _RIDGE * x.var(axis=0)
 
     def totals(step: Array) -> tuple[float, Array, Array]:
@@ -82,122 +93,117 @@ def huber(x: Array, y: Array, start: Array, weights: Array, most: Array) -> Mini
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Stated:
-    """What a result is about, on the population: coefficients in its units, NaN where none is reported.
-
-    ``target`` is the stated estimand; ``ordinary`` the plain fit of the same model, where a row counts its share,
-    ``std_error`` its standard error without noise, cluster-robust with units; ``full`` the plain fit of all columns.
-    All intercepts are at the result's centre.  ``clipped`` is the share of rows whose outcome lies beyond the band.
-    """
-
-    target: Array
-    ordinary: Array
-    full: Array
-    std_error: Array
-    down_weighted: float
-    clipped: float = 0.0
-
-
-def full_model(people: Block, *, squares: bool) -> Array:
-    """Coefficients of all columns (1, x~), without noise; every row counts its share, and no weight of a geometry."""
-    x, y = people.rows, people.labels
-    if squares:
-        return least_squares(x, y, people.shares).coef
-    return minimum(x, y, np.zeros(x.shape[1]), people.shares).coef
-
-
-def in_units(design: Design, centre: Array) -> Callable[[Array], Array]:
-    """From coefficients of (1, x~) and a scaled outcome to original units, the intercept at ``centre``."""
-    matrix = to_units(design, centre)
-    return lambda coef: matrix @ coef + design.shift
-
-
 def to_units(design: Design, centre: Array) -> Array:
-    """The matrix of `in_units`, without the shift."""
+    """The matrix of `Minimum.in_units`, without the shift."""
     matrix = np.diag(1 / design.half)
     matrix[0] = np.concatenate([[1.0], (centre - design.middle[1:]) / design.half[1:]])
     return np.asarray(design.outcome.half * matrix)
 
 
-class Plain:
-    """Plain fits of a population, of which each is made once: a row counts its share, and no weight of a geometry."""
-
-    def __init__(self, people: Block, *, squares: bool) -> None:
-        self.people, self.squares = people, squares
-        self._known: dict[tuple[int, ...], Minimum] = {}
-
-    def of(self, inside: Indices) -> Minimum:
-        """That of some columns."""
-        key = tuple(inside.tolist())
-        if key not in self._known:
-            people, x = self.people, self.people.rows[:, inside]
-            self._known[key] = (
-                least_squares(x, people.labels, people.shares, people.starts)
-                if self.squares
-                else minimum(x, people.labels, np.zeros(len(key)), people.shares, None, people.starts)
-            )
-        return self._known[key]
-
-    def said(self, result: FitResult, design: Design) -> tuple[Array, Array]:
-        """Coefficients and standard errors of a result's model in its units, NaN where it reports none."""
-        assert result.geometry is not None
-        inside, kept = _inside(result, design), result.reported
-        matrix, found = to_units(design, result.geometry.centre)[:, inside], self.of(inside)
-        errors = np.sqrt(np.diag(matrix @ found.covariance @ matrix.T))
-        return np.where(kept, matrix @ found.coef + design.shift, np.nan), np.where(kept, errors, np.nan)
+def ordinary(people: Block, *, squares: bool) -> Minimum:
+    """The regression that was asked for, of rows (1, x~): all columns, every row counted by its share."""
+    x = people.rows
+    y = people.labels
+    if squares:
+        return least_squares(x, y, people.shares, people.starts)
+    return minimum(x, y, np.zeros(x.shape[1]), people.shares, people.starts)
 
 
-def _inside(result: FitResult, design: Design) -> Indices:
-    assert result.geometry is not None
-    return np.flatnonzero(np.isin(design.names, result.geometry.in_model))
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """The estimand of a fit on a population: coefficients in original units, the intercept at the result's centre.
 
-
-def stated(
-    result: FitResult, design: Design, people: Block, full: Array | None = None, plain: Plain | None = None
-) -> Stated:
-    """The estimand of a result, for a population: rows (1, x~), labels or scaled outcomes, shares, and units.
-
-    ``full`` are the coefficients of (1, x~) in the full model, and ``plain`` plain fits, if they are known already.
+    ``down_weighted`` is the share of rows that count less than fully, ``clipped`` that of rows whose outcome lies
+    beyond the band.
     """
-    geometry, x = result.geometry, people.rows
+
+    coef: Array
+    down_weighted: float
+    clipped: float
+
+
+def stated(result: FitResult, design: Design, people: Block, asked: Minimum | None = None) -> Stated:
+    """What a fit estimates, for a population of rows (1, x~), labels or scaled outcomes, shares and units.
+
+    ``asked`` is the ordinary regression of the same rows, where the search begins; it is made where it is not given.
+    """
+    geometry = result.geometry
     assert geometry is not None
-    inside = _inside(result, design)
-    kept = np.flatnonzero(np.isin(design.names, geometry.columns))[1:]
-    rows = design.middle[kept] + design.half[kept] * x[:, kept]
-    weights, matrix = geometry.row_weights(rows), to_units(design, geometry.centre)
-    squares = result.band is not None
-    inner = replace(people, rows=x[:, inside], weights=weights * people.shares)
-    plain = Plain(people, squares=squares) if plain is None else plain
-    target, clipped = (_of_squares if squares else _logistic)(result, design, inner, rows, plain.of(inside).coef)
-    full = full_model(people, squares=squares) if full is None else full
-
-    def whole(values: Array, some: Indices) -> Array:
-        return np.where(result.reported, matrix[:, some] @ values + design.shift, np.nan)
-
-    ordinary, std_error = plain.said(result, design)
-    return Stated(
-        target=whole(target.coef, inside),
-        ordinary=ordinary,
-        full=whole(full, np.arange(len(design.names))),
-        std_error=std_error,
-        down_weighted=float((weights < 1 - 1e-9).mean()),
-        clipped=clipped,
-    )
+    if asked is None:
+        asked = ordinary(people, squares=result.band is not None)
+    columns = _columns(design, people.rows)
+    weights = geometry.row_weights(columns)
+    rows = _rows(design, people.rows, geometry.inside(columns))
+    seen = replace(people, rows=rows, weights=weights * people.shares)
+    clipped = 0.0
+    if result.band is None:
+        found = minimum(seen.rows, seen.labels, asked.coef, seen.weights)
+    else:
+        found, clipped = _in_band(result, design, seen, columns, asked)
+    coef = found.in_units(design, geometry.centre).coef
+    return Stated(coef, float((weights < 1 - _FULLY).mean()), clipped)
 
 
-def _logistic(result: FitResult, design: Design, inner: Block, rows: Array, start: Array) -> tuple[Minimum, float]:  # noqa: ARG001
-    return minimum(inner.rows, inner.labels, start, inner.weights, TARGET_LOSS[result.model.target]), 0.0
-
-
-def _of_squares(result: FitResult, design: Design, inner: Block, rows: Array, start: Array) -> tuple[Minimum, float]:
-    """Least squares of the outcome pulled into the band (mean), or with residuals pulled into it (robust)."""
-    x, y, weights = inner.rows, inner.labels, inner.weights
-    band, geometry, scale = result.band, result.geometry, design.outcome
+def _in_band(result: FitResult, design: Design, seen: Block, columns: Array, asked: Minimum) -> tuple[Minimum, float]:
+    """Least squares of outcomes pulled into the band or, of the robust target, with residuals pulled into it."""
+    geometry = result.geometry
+    band = result.band
+    assert geometry is not None
     assert band is not None
+    scale = design.outcome
+    pulled = scale.bounded(band.pulled(geometry, columns, scale.centre + scale.half * seen.labels))
+    clipped = float((np.abs(pulled - seen.labels) > _FULLY).mean())
+    if result.model.target == ROBUST:
+        most = band.most(geometry, columns) / scale.half
+        return huber(seen.rows, seen.labels, asked.coef, np.asarray(seen.weights), most), clipped
+    return least_squares(seen.rows, pulled, seen.weights), clipped
+
+
+def _columns(design: Design, rows: Array) -> Array:
+    """Columns in original units, from rows (1, x~)."""
+    return np.asarray(design.middle[1:] + design.half[1:] * rows[:, 1:])
+
+
+def _rows(design: Design, before: Array, columns: Array) -> Array:
+    """Rows (1, x~) of columns in original units; a row that could not be encoded stays a zero row."""
+    rows = before.copy()
+    rows[:, 1:] = (columns - design.middle[1:]) / design.half[1:]
+    rows[before[:, 0] == 0] = 0.0
+    return rows
+
+
+def instead(result: FitResult, design: Design, people: Block, asked: Minimum) -> Array:
+    """What the lines are about that stand for open coefficients, in their order, on a population.
+
+    A level against another one is a difference of coefficients that were asked for.  A number clipped to its range is
+    the coefficient of the ordinary regression in which it is clipped, and with it all that the fit has clipped.
+    """
+    lines = result.instead
+    geometry = result.geometry
     assert geometry is not None
-    pulled = scale.bounded(band.pulled(geometry, rows, scale.centre + scale.half * y))
-    clipped = float((np.abs(pulled - y) > 1e-9).mean())
-    if result.model.target == "mean":
-        return least_squares(x, pulled, weights), clipped
-    return huber(x, y, start, np.asarray(weights), band.most(geometry, rows) / scale.half), clipped
+    if lines is None or not lines.names:
+        return np.zeros(0)
+    at = {name: j for j, name in enumerate(design.names)}
+    coef = asked.in_units(design, geometry.centre).coef
+    found = []
+    narrow: dict[frozenset[str], Array] = {}
+    for name, column in zip(lines.names, lines.instead_of, strict=True):
+        other = name.removeprefix(f"{column} - ")
+        if other in at:
+            found.append(coef[at[column]] - coef[at[other]])
+            continue
+        clipped = frozenset({column, *geometry.clipped})
+        if clipped not in narrow:
+            narrow[clipped] = _clipped(result, design, people, clipped)
+        found.append(narrow[clipped][at[column]])
+    return np.array(found)
+
+
+def _clipped(result: FitResult, design: Design, people: Block, names: frozenset[str]) -> Array:
+    """Coefficients of the ordinary regression with some numbers clipped to their released range."""
+    geometry = result.geometry
+    assert geometry is not None
+    narrowed = replace(geometry, clipped=tuple(names))
+    rows = _rows(design, people.rows, narrowed.inside(_columns(design, people.rows)))
+    found = ordinary(replace(people, rows=rows), squares=result.band is not None)
+    return found.in_units(design, geometry.centre).coef

@@ -16,12 +16,12 @@ from dpinfer.data.schema import Schema
 from dpinfer.data.source import Pending, Rows
 from dpinfer.errors import InputError, installed, missing
 from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.linear.run import Linear
 from dpinfer.fit.penalised.plan import Plan
 from dpinfer.fit.penalised.run import Penalised
 from dpinfer.fit.recipe import Recipe
-from dpinfer.fit.weighted.plan import TARGETS, GeometryPlan
-from dpinfer.fit.weighted.run import Weighted
+from dpinfer.fit.stepped.linear import LinearSteps
+from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.fit.stepped.plan import LOGISTIC_TARGETS, GeometryPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.check import check_loss
 from dpinfer.maths.losses import Logistic, Loss, kind
@@ -85,12 +85,12 @@ def coverage(  # noqa: PLR0913  (the public face)
         Instead of ``y``: probabilities of the label +1, one a row or as a function of the rows; labels are drawn from
         them.
     schema, formula : optional
-        Study a table as a model would be fitted on it: with a zCDP or (ε, δ) budget logistic regression in a private
-        geometry, each interval held against the estimand that its own fit states.
+        Study a table as a model would be fitted on it.  Intervals of a fit without a penalty are held against the
+        ordinary coefficients of all columns, which were asked for, and against the estimand that their own fit states.
     model : a dpinfer model, optional
         Study exactly what ``model.fit(X, y)`` would do, instead of the options above.
     nonprivate : bool
-        Also the length without noise, on the same replicates.
+        Also the length without noise: of the same replicates or, of a fit without a penalty, of the whole data set.
     device : str, optional
         Run penalised fits on torch ("cuda", "cpu").
     workers : int, optional
@@ -103,7 +103,7 @@ def coverage(  # noqa: PLR0913  (the public face)
     Returns
     -------
     Study
-        Coverage, length and share reported, one number a coefficient.
+        Coverage of what was asked and of what was stated, length, and shares of fits, one number a coefficient.
 
     Notes
     -----
@@ -199,8 +199,8 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
     assert not isinstance(loss, LeastSquares)  # comes with model=
     check_loss(loss)
     if asked.formula is None and asked.schema is None:
-        if asked.options.target in TARGETS or isinstance(asked.options.plan, GeometryPlan):
-            raise InputError("a private geometry is studied on a table: give schema= and formula=, or another target=")
+        if asked.options.target in LOGISTIC_TARGETS or isinstance(asked.options.plan, GeometryPlan):
+            raise InputError("a fit without a penalty is studied on a table: give schema= and formula=, or a penalty=")
         population = _of_arrays(X, y, truth, kind(loss))
         design = Design.of_rows(population.rows.shape[1])
         return trial_of(choose(design, asked.options), population, asked.seed, asked.device)
@@ -224,7 +224,7 @@ def trial_of(recipe: Recipe, population: Population, seed: int, device: str | No
         with threadpool_limits(1, "blas"):
             engine = Engine(population, recipe.risk(population.n), *_namespace(device))
             return BatchedTrial(recipe, engine, population, seed)
-    if device is not None or not isinstance(recipe, Weighted | Linear | Penalised):
+    if device is not None or not isinstance(recipe, LogisticSteps | LinearSteps | Penalised):
         raise InputError("device= is for fits with a penalty, without units or weights: leave it out")
     if isinstance(recipe, Penalised):
         return PenalisedTrial(recipe, population, seed)
@@ -268,10 +268,12 @@ def _study(total: Tally, trial: Trial, level: float, nonprivate: bool) -> Study:
         names=trial.recipe.design.names,
         target=trial.target,
         coverage=total.covered / m,
+        stated_coverage=total.stated / m,
         length=length,
         length_sd=spread,
         nonprivate_length=total.nonprivate / m if nonprivate else np.full(len(length), np.nan),
         reported=total.reported / k,
+        answered=total.answered / k,
         replicates=k,
         level=level,
         seed=trial.seed,

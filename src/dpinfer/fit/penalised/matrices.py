@@ -61,7 +61,7 @@ def tight(risk: Risk, coef: Array, stacked: Array, noise: Law, bound: float | Ar
         return Matrices(priv_spd_mat(hessian, None), priv_spd_mat(score_cov, None))
     entry = bound * noise.scale / risk.n if isinstance(noise, Gaussian) else 0.0
     floored = priv_spd_mat(hessian, 2 * risk.penalty), priv_spd_mat(score_cov, 0.0)
-    return Matrices(*floored, hessian_noise=entry / risk.stack_weight, score_noise=entry / risk.score_weight)
+    return Matrices(*floored, hessian_noise=entry / risk.stack_weight, score_noise=entry)
 
 
 def _known_terms(risk: Risk, coef: Array, curvature: Array, score: Array) -> tuple[Array, Array]:

@@ -128,17 +128,14 @@ class LinearSteps(Stepped[LinearPlan]):
         everywhere = np.ones(len(coef))
         return Line(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, -everywhere, everywhere)
 
-    def _at(self, source: Source, line: Line) -> AtLine:
-        return AtLine(source, line, self.design.norm2, self.neighbours)
-
     def _clip(self, gate: Gate, source: Source, line: Line, n: float) -> Clip:
         """The clip by the released tail of influences, or the largest one where nobody should be clipped."""
         booked, plan = self.booked.of(INFLUENCE), self.plan
         if not booked:
             return Clip(_RANGE, 0.0)
         d = len(line.matrix)
-        what = influence_histogram(np.zeros(d), _RANGE, self.neighbours)
-        counts = gate.release(booked[0], self._at(source, line), what).value
+        what = influence_histogram(_RANGE, self.neighbours)
+        counts = gate.release(booked[0], AtLine(source, line, self.design.norm2, self.neighbours), what).value
         caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
         tail = Tail(counts, n, plan.counts(booked[0]), _RANGE, caution)
         if plan.target == ROBUST:
@@ -154,8 +151,8 @@ class LinearSteps(Stepped[LinearPlan]):
         """Score, curvature and score covariance at a line."""
         stack = self.plan.stack
         d = len(line.matrix)
-        what = step_sums(stack, d, clip.size, robust=self.plan.target == ROBUST)
-        return stack.split(gate.release(booked, self._at(source, line), what).value, d, clip.size)
+        what = step_sums(line, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST)
+        return stack.split(gate.release(booked, source, what).value, d, clip.size)
 
     def _robust_step(self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip) -> Line:
         """A better line for the robust target, which is not linear: a step of its own."""

@@ -7,20 +7,21 @@ import numpy as np
 from dpinfer.data.source import Source
 from dpinfer.fit.geometry import Setting, crude_moments, refined_moments
 from dpinfer.fit.stepped.plan import CRUDE, ESTIMATE, FIRST, MOMENTS, REST, GeometryPlan
-from dpinfer.fit.stepped.run import AtLine, Finished, Stepped
+from dpinfer.fit.stepped.run import Finished, Stepped
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import LOGIT, Line, rest_sum, step_sums
 from dpinfer.maths.inference import Fitted, Step, conclude
 from dpinfer.maths.moments import Reach, centre_of, preconditioner, raised, reaches, shrink
 from dpinfer.maths.posterior import SURE, Moments
-from dpinfer.maths.stepping import Terrain, Usual, first_line, information, worth_another
+from dpinfer.maths.stepping import Terrain, Usual, first_line, information
 from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.statements import Model
 
 _ADDED = 0.62  # of the deviation of the score: what its noise may add if the largest influence can make it so
-_INFLUENCE = 1.2, 2.0  # the largest influence over a typical one, at least and at most
+_ADDED_CLIPPED = 0.85  # ... where a number is clipped: its effect is seldom straight, and weights would matter more
+_INFLUENCE = 1.2, 3.0  # the largest influence over a typical one, at least and at most
 _LONG = 2.0  # times its square: the squared length up to which a number with a long tail counts fully
 _EVERYTHING = 1e300  # information over noise at which all is let in
 _FIRST_POWER, _LAST_POWER = 0.5, 1.0  # of 1/curvature: how the variance of a step grows with it
@@ -53,12 +54,13 @@ class LogisticSteps(Stepped[GeometryPlan]):
         fit = self._asked(replace(fit, tail=reach.tail), at)
         return Finished(place.line, fit, conclude(fit, place.line.clipped, self.plan.draws, seed))
 
-    def _influence(self, usual: Usual, n: float) -> float:
+    def _influence(self, usual: Usual, n: float, *, clipped: bool = False) -> float:
         """The largest influence over a typical one: large where noise is small, as weights cost bias."""
         scales = self._scales()
         d = len(self.design.names)
         noise = scales.gradient * np.sqrt(d * usual.farthest2 / (n * usual.information))
-        return float(np.clip(_ADDED / noise, *_INFLUENCE))
+        added = _ADDED_CLIPPED if clipped else _ADDED
+        return float(np.clip(added / noise, *_INFLUENCE))
 
     def _reach(self, known: Moments, line: Array, at: Setting) -> Reach:
         """Which numbers are let in as far as their public bounds go; the others are clipped to their released range."""
@@ -79,7 +81,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         moments = known.of(np.arange(d))
         usual = Usual.at(moments, line)
         seen = raised(information(moments, line) / known.n, 1e-8) * known.n
-        influence = self._influence(usual, known.n)
+        influence = self._influence(usual, known.n, clipped=bool((reach.tail & at.clippable).any()))
         kappa = scales.kappa(d, known.n)
         stretch = np.sqrt(max(1.0, kappa / (_LONG * influence**2)))
         distance = reaches(seen, columns, _EVERYTHING).distance
@@ -94,21 +96,15 @@ class LogisticSteps(Stepped[GeometryPlan]):
         seen_at = Line(LOGIT, matrix @ at.matrix, line @ at.matrix, most, low, high)
         return Place(Terrain(moments, line, matrix), seen_at)
 
-    def _released(self, gate: Gate, booked: NoisySum, source: Source, place: Place) -> tuple[Array, Array, Array]:
-        """Score, curvature and score covariance at a line."""
-        stack, clip = self.plan.stack, place.line.most
-        rows = AtLine(source, place.line, self.design.norm2, self.neighbours)
-        released = gate.release(booked, rows, step_sums(stack, rows.dim, clip)).value
-        return stack.split(released, rows.dim, clip)
-
     def _first_step(
         self, gate: Gate, booked: NoisySum, source: Source, known: Moments, reach: Reach, place: Place, at: Setting
     ) -> Place:
         """A better line.  Its noise is not that of the estimate: what counts is where the last line is."""
         terrain, clip = place.terrain, place.line.most
-        score, hessian, _ = self._released(gate, booked, source, place)
+        stack, d = self.plan.stack, len(terrain.line)
+        what = step_sums(place.line, clip, stack, self.design.norm2, covariance=False)
+        score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip)
         scales = self._scales(FIRST)
-        d = len(score)
         if not np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
             return place
         expected = terrain.matrix @ information(terrain.moments, terrain.line) @ terrain.matrix.T
@@ -118,25 +114,16 @@ class LogisticSteps(Stepped[GeometryPlan]):
         return self._place(known, reach, terrain.line + terrain.matrix.T @ step, at)
 
     def _last_step(self, gate: Gate, source: Source, n: float, place: Place, at: Setting) -> Step:
-        """The step of the estimate and its rest, in two halves; it is bettered between them if there is more to be had."""
+        """The step of the estimate, and what it leaves."""
         terrain, clip, scales = place.terrain, place.line.most, self._scales()
-        score, hessian, score_cov = self._released(gate, self.booked.of(ESTIMATE)[0], source, place)
+        stack, d = self.plan.stack, len(terrain.line)
+        what = step_sums(place.line, clip, stack, self.design.norm2)
+        released = gate.release(self.booked.of(ESTIMATE)[0], source, what).value
+        score, hessian, score_cov = stack.split(released, d, clip)
         noise = clip * scales.gradient
-        d = len(score)
         seen = np.trace(hessian) > SURE * scales.hessian * np.sqrt(d)
         step = terrain.best_step(hessian, score, noise**2, _LAST_POWER) if seen else np.zeros(d)
-        first, second = self.booked.of(REST)
-        rest, rest_noise = self._rest(gate, first, source, place, hessian, step)
-        left = score - hessian @ step - rest
-        both = noise**2 + rest_noise**2
-        if seen and worth_another(left, hessian, both):
-            later = Terrain(terrain.moments, terrain.line + terrain.matrix.T @ step, terrain.matrix)
-            step = step + later.best_step(terrain.after(hessian, step), left, both, _LAST_POWER)
-            rest, rest_noise = self._rest(gate, second, source, place, hessian, step)
-        else:
-            again, _ = self._rest(gate, second, source, place, hessian, step)
-            rest = (rest + again) / 2
-            rest_noise /= np.sqrt(2)
+        rest, rest_noise = self._rest(gate, source, place, hessian, step)
         return Step(
             line=np.linalg.solve(terrain.matrix.T, terrain.line),
             step=step,
@@ -151,9 +138,10 @@ class LogisticSteps(Stepped[GeometryPlan]):
         )
 
     def _rest(
-        self, gate: Gate, booked: NoisySum, source: Source, place: Place, hessian: Array, step: Array
+        self, gate: Gate, source: Source, place: Place, hessian: Array, step: Array
     ) -> tuple[Array, float]:
         """What a step leaves, and the scale of its noise."""
+        booked = self.booked.of(REST)[0]
         clip = place.terrain.rest_clip(hessian, step, place.line.most)
         what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
         return clip * gate.release(booked, source, what).value, clip * self.plan.noise(booked, what.bound)

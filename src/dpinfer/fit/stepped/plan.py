@@ -33,7 +33,7 @@ TAILS = (BALANCED, CAUTIOUS, ALL)
 
 SCALES, CRUDE, OUTCOME, MOMENTS = "scales", "crude moments", "outcome range", "moments"
 FIRST, INFLUENCE, FIRST_STEP, ESTIMATE, REST = "first steps", "influence", "first step", "estimate", "rest"
-_PARTS = {SCALES: COLUMN_ZOOMS, OUTCOME: ZOOMS, FIRST: 3, REST: 2}  # releases of a stage; one where it is not named
+_PARTS = {SCALES: COLUMN_ZOOMS, OUTCOME: ZOOMS, FIRST: 3}  # releases of a stage; one where it is not named
 _LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REST: 0.03}
 _LINEAR = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, INFLUENCE: 0.03, ESTIMATE: 0.73}
 _ROBUST = {

@@ -38,7 +38,7 @@ P = TypeVar("P", bound=StepPlan)
 
 @dataclass(frozen=True, repr=False)
 class AtLine(Changed):
-    """Rows at a released line: v, r and w of `dpinfer.maths.families`."""
+    """Rows at a released line: u, y - h and w of `dpinfer.maths.families`."""
 
     line: Line
     norm2: float
@@ -46,7 +46,7 @@ class AtLine(Changed):
 
     @property
     def dim(self) -> int:
-        """Length of v."""
+        """Length of u."""
         return len(self.line.matrix)
 
     @property

@@ -1,4 +1,6 @@
-"""The capped logistic loss: the logistic score made as large as its bound allows.
+"""The capped logistic loss of earlier versions, whose entries in ledgers are still read and counted.
+
+The logistic score made as large as its bound allows.
 
 A logistic score p - y has size 1 only where the model is quite wrong; noise is scaled to that 1 all the same.  Here the
 score is v(p - y), v = min(1/c, 1/max(p, 1 - p)): still at most 1, never smaller than p - y, and of mean 0 at the true
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.losses import slope_kind
 
 CAP = 0.8
 """c; 1 would be the logistic loss itself."""
@@ -56,3 +59,8 @@ class CappedLogistic:
             np.copyto(part, odds, where=far)
         np.copyto(bend, 0.0, where=z < -EDGE)
         return -np.minimum(steep, 1.0), bend
+
+
+def kind_of(loss):
+    """What the cost of objective perturbation may use of a loss, the capped one included."""
+    return "capped" if isinstance(loss, CappedLogistic) else slope_kind(loss)

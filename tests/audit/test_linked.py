@@ -1,0 +1,348 @@
+"""Rows at a released line, the stack of a step, and what a step leaves: bounds attained and never exceeded; exactness."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import optimize
+from scipy.special import expit
+
+import dpinfer as dp
+from dpinfer.data.source import Rows
+from dpinfer.maths import families, sums
+from dpinfer.maths.families import IDENTITY, LOGIT, Line, rest_sum, step_sums
+from dpinfer.maths.squares import Stack
+from dpinfer.maths.sums import Block, clip_rows
+from dpinfer.neighbours import Neighbours
+
+FAMILIES = (IDENTITY, LOGIT)
+NAMES = {"ids": lambda one: getattr(one, "name", str(one))}
+TINY = 5e-324
+
+
+def line_of(matrix, coef, most=1.5, family=LOGIT, low=None, high=None):
+    """A line whose columns are clipped nowhere, unless it is said where."""
+    everywhere = np.ones(len(coef))
+    return Line(
+        family,
+        np.asarray(matrix, dtype=float),
+        np.asarray(coef, dtype=float),
+        most if family is LOGIT else np.inf,
+        -everywhere if low is None else low,
+        everywhere if high is None else high,
+    )
+
+
+def exact(values):
+    return [Fraction(float(value)) for value in np.ravel(values)]
+
+
+# --- rows at a line
+
+
+def wild_rows(d, seed):
+    """Rows in the ball with a first column that is 0 in zero rows alone, of all sizes, at the bound among them."""
+    rng = np.random.default_rng(seed)
+    mixed = rng.choice([0.0, TINY, -TINY, 2e-308, 1e-160, 2.0**-27, 0.5, -1.0, 1.0], (80, d))
+    random = rng.standard_normal((120, d)) * 10.0 ** rng.uniform(-3, 1, (120, 1))
+    return np.vstack([clip_rows(np.vstack([mixed, random])), np.zeros((2, d))])
+
+
+def wild_lines(d, family, seed):
+    """Lines, matrices, clips and influences of every size that is not refused."""
+    rng = np.random.default_rng(seed)
+    square = rng.standard_normal((d, d))
+    low = rng.uniform(-1, 0, d)
+    high = rng.uniform(0, 1, d)
+    for size in (1.0, 1e3, 1e147, 1e-150, 1e-310):
+        for steep in (0.0, 1.0, 40.0, 1e146):
+            for most in (1e-140, 1e-3, 1.0, 1e9):
+                yield line_of(size * square, steep * square[0], most, family)
+    for _ in range(4):
+        scaled = square * 10.0 ** rng.uniform(-9, 9, (d, 1))
+        yield line_of(scaled, 3 * square[0], 1.0, family, low, high)
+
+
+def heaviest(block):
+    """The largest w‖v‖² over the share of its row, in rational arithmetic."""
+    shares = np.broadcast_to(block.shares, len(block))
+    sizes = [sum(x**2 for x in exact(row)) for row in block.rows]
+    return max(w * size / s for w, size, s in zip(exact(block.weights), sizes, exact(shares), strict=True))
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("family", FAMILIES, **NAMES)
+@pytest.mark.parametrize("notion", Neighbours)
+def test_guarantee_linked_rows(notion, family, d, monkeypatch):
+    """In rational arithmetic; with a weight that forgets the slope, or the factor for rounding, it is not so."""
+    rows = wild_rows(d, d)
+    source = Rows(Block(rows, np.resize([1.0, -1.0, 0.3], len(rows))))
+    if notion.units:
+        source = source.counted(1.0, np.arange(len(rows)) // 3, np.resize([1.0, 0.2, 0.0, 5.0], len(rows)))
+    block = source.block
+    zero = ~block.rows.any(axis=1)
+    assert zero.any()
+    for line in wild_lines(d, family, 7):
+        with np.errstate(all="ignore"):
+            linked = line.linked(block, 1.0, notion)
+        seen = linked.block
+        assert np.isfinite(seen.rows).all()
+        assert np.isfinite(seen.labels).all()
+        assert np.isfinite(seen.weights).all()
+        assert (seen.weights >= 0).all()
+        assert heaviest(seen) <= 1
+        assert not seen.rows[zero].any()
+        assert np.array_equal(seen.shares, block.shares)
+    if d > 1 and not notion.units:
+        monkeypatch.setattr(sums, "shrunk", lambda dim: 1.0)
+        with np.errstate(all="ignore"):
+            bare = [line.linked(block, 1.0, notion).block for line in list(wild_lines(d, family, 7))[:40]]
+        assert max(map(heaviest, bare)) > 1
+
+
+@pytest.mark.parametrize("d", [2, 13, 33, 40])
+@pytest.mark.parametrize("family", FAMILIES, **NAMES)
+def test_the_numbers_of_a_row_do_not_depend_on_its_place(d, family):
+    """To the bit, where the others may move, with clipped columns and without; and those of its rest."""
+    rng = np.random.default_rng(d)
+    block = Block(clip_rows(rng.standard_normal((700, d))), rng.choice([-1.0, 1.0], 700))
+    ends = np.where(np.arange(d) % 3 == 1, 0.1, 1.0)
+    line = line_of(3 * rng.standard_normal((d, d)), rng.standard_normal(d), 1.0, family, -ends, ends)
+    for notion in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT):
+        whole = line.linked(block, 4.0, notion)
+        for k in (1, 2, 3, 5, 16, 255, 699):
+            later = line.linked(block[k:], 4.0, notion)
+            assert np.array_equal(later.block.rows, whole.block.rows[k:])
+            assert np.array_equal(later.block.labels, whole.block.labels[k:])
+            assert np.array_equal(later.block.weights, whole.block.weights[k:])
+            assert np.array_equal(later.predictor, whole.predictor[k:])
+            assert np.array_equal(later.root, whole.root[k:])
+
+
+def test_rows_that_a_cluster_placed_are_taken_one_by_one():
+    """Also where one record is replaced: a matrix product is for rows that keep their place."""
+    rng = np.random.default_rng(0)
+    rows = clip_rows(rng.standard_normal((300, 40)))
+    line = line_of(rng.standard_normal((40, 40)), rng.standard_normal(40))
+    moved = line.linked(Block(rows, np.ones(300), fixed=False), 1.0, Neighbours.REPLACE)
+    alone = line.linked(Block(rows, np.ones(300)), 1.0, Neighbours.ADD_REMOVE)
+    assert np.array_equal(moved.block.rows, alone.block.rows)
+
+
+def test_columns_are_clipped_before_anything_else():
+    """To the stated ends, those of a zero row to 0; others keep every bit."""
+    rows = np.array([[0.5, 0.4, -0.4], [0.5, -0.5, 0.1], [0.0, 0.0, 0.0]])
+    line = line_of(np.eye(3), np.zeros(3), 1e9, IDENTITY, np.array([-1.0, 0.2, -1.0]), np.array([1.0, 0.6, 1.0]))
+    seen = line.linked(Block(rows, np.zeros(3)), 4.0, Neighbours.REPLACE).block.rows
+    assert np.array_equal(seen, 2 * np.array([[0.5, 0.3, -0.4], [0.5, 0.1, 0.1], [0.0, 0.0, 0.0]]))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "coef", "most"),
+    [(1e300, 1.0, 1.0), (np.nan, 1.0, 1.0), (1.0, np.inf, 1.0), (1.0, 1e150, 1.0), (1.0, 1.0, 0.0), (1.0, 1.0, np.nan)],
+)
+def test_lines_that_floats_cannot_hold_are_refused(matrix, coef, most):
+    """By what is released alone: with no record at all, too."""
+    line = Line(LOGIT, np.full((2, 2), matrix), np.full(2, coef), most, -np.ones(2), np.ones(2))
+    for rows in (np.zeros((0, 2)), np.full((3, 2), 0.5)):
+        with pytest.raises(dp.PrivacyError, match="too large for floats"):
+            line.linked(Block(rows, np.ones(len(rows))), 1.0, Neighbours.REPLACE)
+
+
+def test_squares_stay_finite_in_many_columns():
+    """The largest matrix that is not refused, 300 columns: what is not finite would be released as 0, and tell."""
+    d = 300
+    line = line_of(np.full((d, d), 0.99e148), np.zeros(d), 1.0, IDENTITY)
+    block = Block(np.full((2, d), d**-0.5), np.ones(2))
+    for clip in (1e-140, 1.0, 1e140):
+        what = step_sums(Stack.of(Neighbours.REPLACE), d, clip)
+        assert np.isfinite(what.of_block(line.linked(block, 1.0, Neighbours.REPLACE).block)).all()
+
+
+# --- the stack of a step
+
+
+WEIGHTS = [(1.0, 0.25, Neighbours.REPLACE, 5.0), (0.5, 0.1, Neighbours.ADD_REMOVE, 1.6)]
+WEIGHTS += [(0.5, 0.45, Neighbours.REPLACE, 4.5), (0.25, 0.15, Neighbours.ADD_REMOVE, 1.4)]
+SQUARE = np.array([[1.3, -0.4], [0.6, 2.1]])
+COEF = np.array([0.4, -1.1])
+
+
+def of_record(what, flat, line=None):
+    """What a record adds: two numbers and an outcome from numbers without limits; the row is (1, x) over sqrt 2."""
+    rows = np.array([[1.0, np.tanh(flat[0])]]) / np.sqrt(2)
+    block = Block(rows, np.array([1.0 if flat[1] > 0 else -1.0]))
+    return what.of_block(block if line is None else line.linked(block, 2.0, Neighbours.REPLACE).block)
+
+
+def worst(added, notion, width, starts=150, polish=6):
+    """The largest change by random pairs and a local search from the best of them."""
+    rng = np.random.default_rng(0)
+
+    def change(pair):
+        first, second = np.split(pair, 2)
+        return float(np.linalg.norm(added(first) - (added(second) if notion.counted else 0.0)))
+
+    pairs = rng.standard_normal((starts, 2 * width)) * 10 ** rng.uniform(-1, 0.7, (starts, 1))
+    pairs = sorted(pairs, key=change)
+    found = [change(pairs[-1])]
+    for pair in pairs[-polish:]:
+        search = optimize.minimize(lambda z: -change(z), pair, method="Nelder-Mead", options={"maxiter": 300})
+        found.append(-search.fun)
+    return max(found)
+
+
+@pytest.mark.parametrize(("curvature", "score", "notion", "squared"), WEIGHTS)
+@pytest.mark.parametrize("family", FAMILIES, **NAMES)
+def test_the_stack_of_a_step_keeps_its_bound(family, curvature, score, notion, squared):
+    """For the weights of both plans and rows (1, x) at lines of both families; the row of worst sizes comes near."""
+    stack = Stack(curvature, score, notion)
+    assert stack.bound**2 == pytest.approx(squared, abs=1e-12)
+    found = []
+    for size in (0.3, 2.0, 30.0):
+        for most in (0.2, 1.0, 5.0):
+            line = line_of(size * SQUARE, COEF, most, family)
+            what = step_sums(stack, 2, min(line.most, 0.5 * most))
+            found.append(worst(lambda flat, what=what, line=line: of_record(what, flat, line), notion, 2, 40, 1))
+    assert max(found) <= stack.bound * (1 + 1e-9)
+    assert max(found) > 0.9 * stack.bound
+
+
+def test_the_plans_have_these_weights():
+    for code in ("replace", "replace-unit", "add-remove", "add-remove-unit"):
+        logistic = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=code).stack
+        least = dp.LinearPlan(dp.ZCDP(1.0), neighbours=code).stack
+        counted = code.startswith("replace")
+        assert logistic.bound**2 == pytest.approx(5.0 if counted else 1.6, abs=1e-12)
+        assert least.bound**2 == pytest.approx(4.5 if counted else 1.4, abs=1e-12)
+
+
+# --- what a step leaves
+
+
+def rest_of(line, step, clip, notion):
+    return rest_sum(line, np.asarray(step, dtype=float), clip, 2.0, notion)
+
+
+def unit_rest(what, cells, notion):
+    """What a unit of several rows adds; without units its first row."""
+    cells = cells.reshape(-1, 3)
+    rows = np.column_stack([np.ones(len(cells)), np.tanh(cells[:, 0])]) / np.sqrt(2)
+    labels = np.where(cells[:, 1] > 0, 1.0, -1.0)
+    if not notion.units:
+        return what.of_block(Block(rows[:1], labels[:1]))
+    shares = expit(cells[:, 2]) / max(1.0, expit(cells[:, 2]).sum())
+    return what.of_block(Block(rows, labels, shares, shares, np.zeros(1, np.intp)))
+
+
+STEPS = [(0.1, 0.05), (-0.6, 1.5), (3.0, -2.0), (40.0, 90.0), (1e3, 0.0)]
+
+
+@pytest.mark.parametrize("notion", Neighbours)
+def test_guarantee_rest_sensitivity(notion):
+    """2 or 1, by searches over pairs of records and of units of three rows, for short steps and absurd ones."""
+    bound = 2.0 if notion.counted else 1.0
+    found = []
+    for size in (0.5, 4.0):
+        for step in STEPS:
+            for clip in (1e-4, 0.05, 2.0):
+                what = rest_of(line_of(size * SQUARE, COEF, 1.2), step, clip, notion)
+                assert what.bound == bound
+                width = 9 if notion.units else 3
+                added = lambda flat, what=what: unit_rest(what, flat, notion)  # noqa: E731
+                found.append(worst(added, notion, width, 30, 1))
+    assert max(found) <= bound * (1 + 1e-12)
+    assert max(found) > 0.8 * bound
+
+
+def test_mutations_of_the_rest_are_caught(monkeypatch):
+    """Rows that count more than their share of a unit, or no clip at all: the bound is exceeded."""
+    notion = Neighbours.ADD_REMOVE_UNIT
+    what = rest_of(line_of(4 * SQUARE, COEF, 1.2), STEPS[2], 1e-3, notion)
+    flat = np.array([2.0, 1.0, 3.0] * 3)
+    assert 0.99 < np.linalg.norm(unit_rest(what, flat, notion)) <= 1
+    rows = np.tile(np.array([[1.0, 0.9]]) / np.sqrt(2), (3, 1))
+    block = Block(rows, np.ones(3), np.ones(3), np.ones(3), np.zeros(1, np.intp))
+    assert np.linalg.norm(what.of_block(block)) > 2
+    monkeypatch.setattr(families, "shrunk", lambda dim: 1e9)
+    assert np.linalg.norm(unit_rest(what, flat, notion)) > 10
+
+
+def test_a_rest_is_at_most_one_in_real_numbers():
+    """A record's part in rational arithmetic, where the clip is small and everybody is pulled into it."""
+    rng = np.random.default_rng(0)
+    for d in (1, 3, 9):
+        rows = np.column_stack([np.ones(60), rng.uniform(-1, 1, (60, d - 1))]) / np.sqrt(d)
+        line = line_of(5 * rng.standard_normal((d, d)), rng.standard_normal(d), 1.0)
+        what = rest_sum(line, 3 * rng.standard_normal(d), 1e-9, float(d), Neighbours.REPLACE)
+        sizes = []
+        for row in rows:
+            added = what.of_block(Block(row[None], np.ones(1)))
+            sizes.append(sum(x**2 for x in exact(added)))
+        assert max(sizes) <= 1
+        assert max(sizes) > 1 - Fraction(1, 10**12)
+
+
+@pytest.mark.parametrize(
+    ("step", "clip"), [(np.inf, 1.0), (np.nan, 1.0), (1e149, 1.0), (1.0, 0.0), (1.0, np.inf), (1.0, np.nan)]
+)
+def test_steps_that_floats_cannot_hold_are_refused(step, clip):
+    with pytest.raises(dp.PrivacyError, match="too large for floats"):
+        rest_sum(line_of(SQUARE, COEF), np.full(2, step), clip, 2.0, Neighbours.REPLACE)
+
+
+def test_a_zero_row_and_no_row_leave_nothing():
+    what = rest_sum(line_of(SQUARE, COEF), np.array([1.0, 2.0]), 1e-3, 2.0, Neighbours.ADD_REMOVE)
+    assert not what.of_block(Block(np.zeros((3, 2)), np.ones(3))).any()
+    assert not what.of_block(Block(np.zeros((0, 2)), np.ones(0))).any()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_score_after_a_step_is_what_is_left(seed):
+    """g - H a - R is the weighted score at the line after the step, to 1e-12, the weights being those of the line."""
+    rng = np.random.default_rng(seed)
+    n, d = 3000, 4
+    x = np.column_stack([np.ones(n), np.clip(rng.standard_normal((n, d - 1)) / 2, -1, 1)])
+    y = rng.random(n) < expit(x @ rng.standard_normal(d))
+    matrix = rng.standard_normal((d, d))
+    coef = rng.standard_normal(d) / 2
+    step = rng.standard_normal(d) / 2
+    line = line_of(matrix, coef, 1.5)
+    source = Rows(Block(x / np.sqrt(d), np.where(y, 1.0, -1.0)))
+    notion = Neighbours.REPLACE
+    stack = Stack(1.0, 0.25, notion)
+    clip = 1e6
+    linked = line.linked(source.block, float(d), notion)
+    sums_at = step_sums(stack, d, clip).of_block(linked.block)
+    score, hessian, _ = stack.split(sums_at, d, clip)
+    rest = clip * source.total(rest_sum(line, step, clip, float(d), notion).of_block)
+    weights = linked.block.weights
+    after = matrix @ ((weights * (y - expit(x @ (coef + matrix.T @ step)))) @ x)
+    assert np.abs(score - hessian @ step - rest - after).max() <= 1e-12 * np.abs(weights[:, None] * x @ matrix.T).sum()
+    assert np.linalg.norm(rest) > 1e-3 * np.linalg.norm(after)  # the rest is no idle one
+
+
+def test_what_a_record_leaves_is_bounded_by_the_step():
+    """At most ‖a‖(e^Z - 1 - Z)/Z and at most B Z²/(6 sqrt 3) where |z| <= Z; influences are at most B."""
+    rng = np.random.default_rng(3)
+    near = np.zeros(3)
+    for _ in range(300):
+        d = int(rng.integers(1, 5))
+        matrix = rng.standard_normal((d, d)) * 10 ** rng.uniform(-1, 1)
+        most = 10 ** rng.uniform(-1, 1)
+        step = rng.standard_normal(d) * 10 ** rng.uniform(-2, 1)
+        line = line_of(matrix, rng.standard_normal(d) * 10 ** rng.uniform(-1, 0.7), most)
+        x = np.column_stack([np.ones(200), rng.uniform(-1, 1, (200, d - 1))])
+        seen = line.linked(Block(x / np.sqrt(d), np.ones(200)), float(d), Neighbours.REPLACE)
+        length = np.linalg.norm(seen.block.rows, axis=1)
+        z = seen.block.rows @ step / seen.root
+        size = seen.block.weights * length * np.abs(LOGIT.left(seen.predictor, z)) / seen.root
+        some = (np.abs(seen.predictor) < 29) & (np.abs(z) > 1e-2) & (np.abs(z) < 30)
+        reach = np.abs(z[some])
+        by_length = size[some] / (np.linalg.norm(step) * (np.expm1(reach) - reach) / reach)
+        by_most = size[some] / (most * reach**2 / (6 * np.sqrt(3)))
+        influence = seen.block.weights * length / seen.root * LOGIT.farthest(seen.predictor) / most
+        found = [part.max(initial=0.0) for part in (by_length, by_most, influence)]
+        near = np.maximum(near, found)
+    assert (near <= 1 + 1e-9).all()
+    assert (near > [0.5, 0.5, 0.999]).all()

@@ -1,0 +1,174 @@
+"""Stepped fits as a whole: what they book, what they spend, and that nothing but releases decides anything."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+import dpinfer as dp
+from dpinfer.data.columns import Category, Number
+from dpinfer.data.design import Design, Scale
+from dpinfer.data.source import Rows
+from dpinfer.data.unit import Unit
+from dpinfer.fit import recipe
+from dpinfer.fit.recipe import Subject, fit
+from dpinfer.fit.stepped.linear import LinearSteps
+from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.accountant import SEARCHED, spent
+from dpinfer.privacy.gate import Gate, Released
+from dpinfer.privacy.release import NoisySum
+
+TERMS = [Number("age", 0.0, 80.0), Number("hours", -1.0, 1.0), Category("kind", ("a", "b"), "a")]
+PLANS = {
+    "logistic": lambda budget, code: dp.GeometryPlan(budget, neighbours=code),
+    "least squares": lambda budget, code: dp.LinearPlan(budget, neighbours=code),
+    "robust": lambda budget, code: dp.LinearPlan(budget, "robust", code),
+    "all of the tail": lambda budget, code: dp.LinearPlan(budget, neighbours=code, tail="all"),
+}
+BUDGETS = [dp.ZCDP(0.3), dp.ZCDP(1e-4), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(0.1, 1e-9)]
+
+
+def steps_of(kind, plan, terms=TERMS, unit=None):
+    """The recipe of a plan."""
+    design = Design.of_terms(terms, Scale() if kind == "logistic" else Scale(5.0, 20.0))
+    if unit is not None:
+        design = Design(**{**vars(design), "unit": unit})
+    return (LogisticSteps if kind == "logistic" else LinearSteps)(design, plan)
+
+
+def exact_delta(epsilon, rho):
+    """δ of Gaussian releases that cost ρ together (Balle and Wang, 2018), with 60 digits."""
+    with mpmath.workdps(60):
+        mu = mpmath.sqrt(2 * mpmath.mpf(rho.numerator) / rho.denominator)
+        first = mpmath.ncdf(mu / 2 - epsilon / mu)
+        return float(first - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu))
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("kind", PLANS)
+def test_guarantee_stepped_composition(kind, budget, numbers):
+    """Gaussian sums that spend the budget to the last digit and no more, with a release of scales or without."""
+    for code in Neighbours:
+        releases = PLANS[kind](budget, code).releases(numbers=numbers).all
+        assert all(isinstance(release, NoisySum) and isinstance(release.share, dp.ZCDP) for release in releases)
+        assert len({release.step for release in releases}) == len(releases)
+        assert any(release.step.startswith("scales") for release in releases) == numbers
+        together = sum(Fraction(release.share.rho) for release in releases)
+        if isinstance(budget, dp.ZCDP):
+            assert abs(together / Fraction(budget.rho) - 1) < Fraction(1, 10**15)
+        else:
+            found = exact_delta(budget.epsilon * (1 + SEARCHED), together)
+            assert found <= budget.delta * (1 + 1e-12)
+            assert exact_delta(budget.epsilon, together * Fraction(10001, 10000)) > budget.delta * 1.0001
+            assert spent(budget, releases) == pytest.approx(budget.epsilon, rel=1e-8)
+
+
+class Recorder(Gate):
+    """A gate that remembers what it was asked for, and what it gave."""
+
+    seen: list
+
+    def release(self, booked, source, what):
+        released = super().release(booked, source, what)
+        self.seen.append((booked, what.bound, released))
+        return released
+
+
+def values(n, seed):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.uniform(20, 60, n), rng.normal(0, 0.2, n), rng.random(n) < 0.3])
+
+
+def source_of(steps, x, y, ids=None, weights=None):
+    kind = "margin" if isinstance(steps, LogisticSteps) else "residual"
+    source = Rows.encoded(steps.design.rows(x), y, kind)
+    if ids is None and weights is None:
+        return source
+    return source.counted(steps.design.unit.most, ids, weights)
+
+
+def usual(steps, n, seed, rows=1, weighted=False):
+    """Records with an effect, of ``rows`` rows a unit."""
+    rng = np.random.default_rng(seed)
+    x = values(n * rows, seed)
+    effect = (x[:, 0] - 40) / 20 + x[:, 2]
+    if isinstance(steps, LogisticSteps):
+        y = np.where(rng.random(len(x)) < 1 / (1 + np.exp(-effect)), 1.0, -1.0)
+    else:
+        y = np.clip(0.2 * effect + 0.1 * rng.standard_normal(len(x)), -1, 1)
+    ids = np.repeat(np.arange(n), rows) if steps.neighbours.units else None
+    return source_of(steps, x, y, ids, rng.uniform(0, 2, len(x)) if weighted else None)
+
+
+def hopeless(steps, n, weighted=False):
+    """Other records: all alike, half of them missing, all at one end."""
+    x = np.tile([80.0, 1.0, 1.0], (n, 1))
+    x[::2] = np.nan
+    ids = np.arange(n) if steps.neighbours.units else None
+    return source_of(steps, x, np.ones(n), ids, np.full(n, 0.1) if weighted else None)
+
+
+CASES = [(kind, code, False) for kind in PLANS for code in Neighbours]
+CASES += [("logistic", Neighbours.REPLACE, True), ("least squares", Neighbours.ADD_REMOVE_UNIT, True)]
+
+
+@pytest.mark.parametrize(("kind", "code", "weighted"), CASES)
+def test_guarantee_released_values_only(kind, code, weighted, monkeypatch):
+    """The releases of one fit played to another, of quite other records: the result is the same to the last bit.
+
+    Where the number of records is private it is another one, too; with units the number of rows always is.
+    """
+    column = "id" if code.units else ""
+    unit = Unit("one record", column, weights="w" if weighted else "", most_weight=2.0)
+    steps = steps_of(kind, PLANS[kind](dp.ZCDP(0.5), code), unit=unit)
+    n = 1500
+    monkeypatch.setattr(recipe, "Gate", Recorder)
+    monkeypatch.setattr(Recorder, "seen", [], raising=False)
+    first = fit(steps, usual(steps, n, 0, 3 if code.units else 1, weighted), Subject(), None, 4)
+    booked = [entry[0] for entry in Recorder.seen]
+    assert booked == list(steps.releases(n))  # each once, in order
+    replay = iter(Recorder.seen)
+
+    class Replay(Gate):
+        def release(self, booked, source, what) -> Released:
+            asked, bound, released = next(replay)
+            assert (booked, what.bound) == (asked, bound)
+            source.total(what.of_block)  # as in a fit: whatever the records hold, it raises nothing
+            return released
+
+    monkeypatch.setattr(recipe, "Gate", Replay)
+    other = fit(steps, hopeless(steps, n if code.counted else 701, weighted), Subject(), None, 4)
+    assert first.to_json() == other.to_json()
+
+
+@pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.parametrize("code", ["replace", "add-remove"])
+def test_every_sum_is_finite_whatever_the_records_hold(kind, code, monkeypatch):
+    """A sum that is not finite would be released as 0 and tell of a record; no warning tells of one either."""
+    steps = steps_of(kind, PLANS[kind](dp.ZCDP(0.5), code))
+    exact = []
+
+    class Watched(Gate):
+        def release(self, booked, source, what) -> Released:
+            exact.append(source.total(what.of_block))
+            return super().release(booked, source, what)
+
+    monkeypatch.setattr(recipe, "Gate", Watched)
+    x = values(900, 1)
+    x[::3] = [1e300, -1e300, 1.0]
+    x[1::7] = np.nan
+    x[2::11] = -np.inf
+    y = np.resize([1.0, -1.0], 900)
+    fit(steps, source_of(steps, x, y), Subject(), None, 1)
+    fit(steps, hopeless(steps, 900), Subject(), None, 1)
+    assert all(np.isfinite(sums).all() for sums in exact)
+
+
+def test_no_record_at_all_is_a_fit_where_their_number_is_private():
+    for kind in ("logistic", "least squares"):
+        steps = steps_of(kind, PLANS[kind](dp.ZCDP(0.5), "add-remove"))
+        result = fit(steps, source_of(steps, np.zeros((0, 3)), np.zeros(0)), Subject(), None, 1)
+        assert not np.isfinite(result.conf_int()).any()
