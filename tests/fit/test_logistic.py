@@ -15,8 +15,6 @@ from dpinfer.data.columns import Category, Number
 from dpinfer.data.design import Design
 from dpinfer.data.source import Rows
 from dpinfer.fit import recipe
-from dpinfer.fit.stepped import logistic
-from dpinfer.maths.inference import conclude
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate, Released
@@ -124,21 +122,6 @@ def test_a_zero_step_is_released_where_nothing_is_seen(recorder):
     hopeless = fitted(200, rho=1e-6)
     assert len(recorder.releases) == len(plan().releases().all)
     assert not hopeless.reported.any()
-
-
-def test_a_rest_that_is_released_twice_has_less_noise(monkeypatch):
-    """Two releases of the rest of one step are averaged; of a bettered step there is one."""
-    noises = []
-
-    def watch(fit, *others):
-        noises.append(fit.last.rest_noise)
-        return conclude(fit, *others)
-
-    monkeypatch.setattr(logistic, "conclude", watch)
-    for better in (False, True):
-        monkeypatch.setattr(logistic, "worth_another", lambda *_, better=better: better)
-        fitted(8000, rho=5.0)
-    assert noises[1] / noises[0] == pytest.approx(np.sqrt(2), rel=0.15)
 
 
 def test_rows_are_mapped_the_same_in_memory_and_block_by_block():

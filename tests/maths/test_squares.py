@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from dpinfer.maths.squares import Stack, clipped_sums, crude_line
+from dpinfer.maths.families import IDENTITY, LOGIT, Line, rest_sum, step_sums
+from dpinfer.maths.squares import Stack, crude_line
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 
@@ -18,13 +19,19 @@ def data(seed=0):
     return x, y
 
 
-def step(x, y, line, clip):
-    """From a line in u, exactly: the coefficients of (1, x) where it ends; no noise and no weights."""
-    A = np.diag([0.3, 0.4, 0.2, 0.25])
-    stack = Stack.of(Neighbours.REPLACE)
-    released = clipped_sums(line, clip, stack).of_block(Block(x @ A.T, y))
-    score, hessian, _ = stack.split(released, D, clip)
-    return A.T @ (line + np.linalg.solve(hessian, score))
+A = np.diag([0.3, 0.4, 0.2, 0.25])
+STACK = Stack.of(Neighbours.REPLACE)
+
+
+def line_of(coef, family=IDENTITY, most=np.inf):
+    return Line(family, A, np.asarray(coef, dtype=float), most, -np.ones(D), np.ones(D))
+
+
+def step(x, y, coef, clip):
+    """From a line, exactly: the coefficients where it ends; no noise and no weights."""
+    released = step_sums(line_of(coef), clip, STACK, 1.0).of_block(Block(x, y))
+    score, hessian, _ = STACK.split(released, D, clip)
+    return coef + A.T @ np.linalg.solve(hessian, score)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -37,20 +44,36 @@ def test_a_step_from_any_line_is_ordinary_least_squares(seed):
 def test_a_clip_pulls_the_outcome_into_its_band():
     """The step from a line is least squares of the outcome within the band, which another clip of it agrees with."""
     x, y = data()
-    line, clip = np.array([0.2, 1.0, 0.0, -0.5]), 0.05
-    u = x * [0.3, 0.4, 0.2, 0.25]
-    most = clip / np.linalg.norm(u, axis=1)
-    inside = u @ line + np.clip(y - u @ line, -most, most)
-    assert step(x, y, line, clip) == pytest.approx(sm.OLS(inside, x).fit().params, abs=1e-8)
+    coef, clip = np.array([0.06, 0.4, 0.0, -0.1]), 0.05
+    most = clip / np.linalg.norm(x @ A.T, axis=1)
+    inside = x @ coef + np.clip(y - x @ coef, -most, most)
+    assert step(x, y, coef, clip) == pytest.approx(sm.OLS(inside, x).fit().params, abs=1e-8)
 
 
 def test_the_robust_curvature_counts_who_is_inside():
     x, y = data()
-    u, stack = x * 0.3, Stack.of(Neighbours.REPLACE)
+    u = x @ A.T
     most = 0.05 / np.linalg.norm(u, axis=1)
-    released = clipped_sums(np.zeros(D), 0.05, stack, robust=True).of_block(Block(u, y))
+    released = step_sums(line_of(np.zeros(D)), 0.05, STACK, 1.0, robust=True).of_block(Block(x, y))
     inside = u[np.abs(y) < most]
-    assert stack.split(released, D, 0.05)[1] == pytest.approx(inside.T @ inside)
+    assert STACK.split(released, D, 0.05)[1] == pytest.approx(inside.T @ inside)
+
+
+def test_a_step_and_its_rest_lead_to_the_score_where_it_ends():
+    """Σ w (y - h) u at the end is that at the line less H a less R, with the weights of the line: no sum is missed."""
+    rng = np.random.default_rng(3)
+    x, _ = data()
+    labels = np.where(rng.random(N) < 0.4, 1.0, -1.0)
+    coef, way = np.array([-0.4, 1.0, -0.5, 0.2]), np.array([0.3, 0.8, -0.6, 0.5])
+    line = line_of(coef, LOGIT, 0.4)
+    a = np.linalg.solve(A.T, way)
+    block = Block(x, labels)
+    score, hessian, _ = STACK.split(step_sums(line, 10.0, STACK, 1.0).of_block(block), D, 10.0)
+    rest = 10.0 * rest_sum(line, a, 10.0, 1.0, Neighbours.REPLACE).of_block(block)
+    at = line.linked(block, 1.0, Neighbours.REPLACE).block
+    assert at.weights.min() < 0.9  # some count less
+    there = ((labels + 1) / 2 - 1 / (1 + np.exp(-x @ (coef + way)))) * at.weights @ (x @ A.T)
+    assert score - hessian @ a - rest == pytest.approx(there, abs=1e-9)
 
 
 def test_a_crude_line_without_noise_is_near_least_squares_and_with_noise_near_nothing():

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from dpinfer.maths.moments import preconditioner
-from dpinfer.maths.stepping import _LONGEST, Terrain, Usual, first_line, information, normal_nodes, worth_another
+from dpinfer.maths.stepping import _LONGEST, Terrain, Usual, first_line, information, normal_nodes
 from handmade import columns_of
 
 N = 200_000
@@ -164,13 +164,3 @@ def test_what_records_add_to_a_rest_is_mostly_below_the_clip():
     added = np.linalg.norm(x @ place.matrix.T, axis=1) * np.abs(left)
     most = (np.linalg.norm(x @ place.matrix.T, axis=1) * expit(np.abs(eta))).max()
     assert np.mean(added > place.rest_clip(H, step, most)) < 0.01
-
-
-def test_another_step_is_worth_it_if_the_score_is_more_than_noise_and_sampling():
-    H = np.diag([100.0, 80.0, 60.0])
-    rng = np.random.default_rng(0)
-    noise = 50.0
-    plain = rng.multivariate_normal(np.zeros(3), H + noise * np.eye(3), 400)
-    assert np.mean([worth_another(g, H, noise) for g in plain]) < 0.35
-    assert np.mean([worth_another(3 * g, H, noise) for g in plain]) > 0.85
-    assert not worth_another(np.zeros(3), H, noise)
