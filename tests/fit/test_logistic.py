@@ -373,7 +373,7 @@ def test_targets_by_their_names():
             assert model(budget=APPROX, target=old).fit(x, y).result_.to_json() == usual.to_json()
     with pytest.raises(dp.InputError, match="'unweighted' is gone"):
         model(budget=APPROX, target="unweighted").fit(x, y)
-    with pytest.raises(dp.InputError, match="must be 'asked', not 'robust'|no target 'robust'"):
+    with pytest.raises(dp.InputError, match=r"must be 'asked', not 'robust'|no target 'robust'"):
         model(budget=APPROX, target="robust").fit(x, y)
 
 
