@@ -296,9 +296,10 @@ class _Equation:
             covariance = np.linalg.inv(gain @ C + np.diag(precision))
             step = covariance @ gain @ right
             believed = precision if k < 2 else self._believed(start, step, covariance, precision)
+            rest = self._second_moment(gain @ C, gain @ right, np.zeros(d), believed)
             both = self._second_moment(gain @ C, gain @ right, way, believed)
             second = E @ both @ E.T
-            own = self._of_columns(both)
+            own = self._of_columns(both, rest)
         K = covariance @ gain
         return _Solution(start, step, covariance, K @ (basis @ fit.score_cov @ basis.T) @ K.T)
 
@@ -333,8 +334,11 @@ class _Equation:
         silent = covariance * precision @ covariance
         return np.asarray(np.outer(whole, whole) + silent + _SAMPLED * (covariance - silent))
 
-    def _of_columns(self, both: Array) -> Array:
-        """What is unsure of single columns beside the law of H: a rare level's variance, a number's third derivatives."""
+    def _of_columns(self, both: Array, rest: Array) -> Array:
+        """What is unsure of single columns beside the law of H: variances of rare levels, third derivatives of numbers.
+
+        The former multiply the whole way, of second moment ``both``; the latter what is left of it, ``rest``.
+        """
         columns = self.fit.columns
         toward = np.linalg.inv(self.about_mean)
         size2 = np.diag(toward @ both @ toward.T)
@@ -342,7 +346,8 @@ class _Equation:
         if not self.fit.last.exact:
             number = ~columns.dummy & (np.arange(len(columns)) > 0)
             bow = np.where(number, np.minimum(1.0, np.sqrt(size2) / 2), 0.0)
-            square += size2 * (np.diag(self.guess.matrix) * bow) ** 2
+            left2 = np.diag(toward @ rest @ toward.T)
+            square += left2 * (np.diag(self.guess.matrix) * bow) ** 2
         dual = self.known.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
         return np.asarray(dual * square @ dual.T)
 
