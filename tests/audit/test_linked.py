@@ -1,4 +1,4 @@
-"""Rows at a released line, the stack of a step, and what a step leaves: bounds attained and never exceeded; exactness."""
+"""Rows at a released line, the stack of a step, and what a step leaves: bounds attained, never exceeded; exactness."""
 
 from fractions import Fraction
 

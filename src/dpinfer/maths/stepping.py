@@ -70,7 +70,7 @@ def _chance(predictor: Array) -> Array:
 
 def _root(information: Array) -> Array:
     """A Cholesky factor, of a matrix that is flat in no direction."""
-    return np.linalg.cholesky(raised(information, 1e-6 * float(np.abs(information).max())))
+    return np.asarray(np.linalg.cholesky(raised(information, 1e-6 * float(np.abs(information).max()))), dtype=float)
 
 
 def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: Array) -> Array:
@@ -191,4 +191,4 @@ class Terrain:
         """
         reach = min(_WIDE * max(self.length(hessian, step), _SHORTEST), _WIDEST)
         by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach
-        return max(min(by_length, _BEND * reach**2 * most), 1e-6)
+        return float(max(min(by_length, _BEND * reach**2 * most), 1e-6))
