@@ -20,7 +20,8 @@ from dpinfer.privacy.release import NoisySum
 from dpinfer.result.statements import Model
 
 _ADDED = 0.62  # of the deviation of the score: what its noise may add if the largest influence can make it so
-_INFLUENCE = 1.2, 2.0  # the largest influence over a typical one, at least and at most
+_ADDED_CLIPPED = 0.85  # ... where a number is clipped: its effect is seldom straight, and weights would matter more
+_INFLUENCE = 1.2, 3.0  # the largest influence over a typical one, at least and at most
 _LONG = 2.0  # times its square: the squared length up to which a number with a long tail counts fully
 _EVERYTHING = 1e300  # information over noise at which all is let in
 _FIRST_POWER, _LAST_POWER = 0.5, 1.0  # of 1/curvature: how the variance of a step grows with it
@@ -53,12 +54,13 @@ class LogisticSteps(Stepped[GeometryPlan]):
         fit = self._asked(replace(fit, tail=reach.tail), at)
         return Finished(place.line, fit, conclude(fit, place.line.clipped, self.plan.draws, seed))
 
-    def _influence(self, usual: Usual, n: float) -> float:
+    def _influence(self, usual: Usual, n: float, *, clipped: bool = False) -> float:
         """The largest influence over a typical one: large where noise is small, as weights cost bias."""
         scales = self._scales()
         d = len(self.design.names)
         noise = scales.gradient * np.sqrt(d * usual.farthest2 / (n * usual.information))
-        return float(np.clip(_ADDED / noise, *_INFLUENCE))
+        added = _ADDED_CLIPPED if clipped else _ADDED
+        return float(np.clip(added / noise, *_INFLUENCE))
 
     def _reach(self, known: Moments, line: Array, at: Setting) -> Reach:
         """Which numbers are let in as far as their public bounds go; the others are clipped to their released range."""
@@ -79,7 +81,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         moments = known.of(np.arange(d))
         usual = Usual.at(moments, line)
         seen = raised(information(moments, line) / known.n, 1e-8) * known.n
-        influence = self._influence(usual, known.n)
+        influence = self._influence(usual, known.n, clipped=bool((reach.tail & at.clippable).any()))
         kappa = scales.kappa(d, known.n)
         stretch = np.sqrt(max(1.0, kappa / (_LONG * influence**2)))
         distance = reaches(seen, columns, _EVERYTHING).distance
