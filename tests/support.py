@@ -85,12 +85,6 @@ def fit_stepped(source, design, plan, ledger=None, seed=None):
     return fit(steps(design, plan), source, Subject(), ledger, seed)
 
 
-def fit_stepped(source, design, plan, ledger=None, seed=None):
-    """A stepped fit: logistic regression, or least squares if the plan is one for it."""
-    steps = LinearSteps if isinstance(plan, dp.LinearPlan) else LogisticSteps
-    return fit(steps(design, plan), source, Subject(), ledger, seed)
-
-
 def fit_weighted(source, design, plan, ledger=None, seed=None):
     """The same by its earlier name."""
     return fit_stepped(source, design, plan, ledger, seed)
