@@ -1,5 +1,7 @@
 """Small data sets with known truth, and the statistical yardsticks the tests share."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import stats
 
@@ -7,6 +9,8 @@ import dpinfer as dp
 from dpinfer.fit.recipe import Subject, fit
 from dpinfer.fit.stepped.linear import LinearSteps
 from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.maths.families import IDENTITY, Line, step_sums
+from dpinfer.maths.histograms import influence_histogram
 from dpinfer.maths.losses import Loss
 from dpinfer.maths.risk import Risk
 from dpinfer.privacy.book import Entry
@@ -102,3 +106,21 @@ def directions_uniform(vectors) -> bool:
     m = vectors.shape[1]
     u = vectors[:, 0] / np.linalg.norm(vectors, axis=1)
     return follows((u + 1) / 2, stats.beta((m - 1) / 2, (m - 1) / 2))
+
+
+def identity_line(coef):
+    """A released line of least squares, for rows as they are."""
+    everywhere = np.ones(len(coef))
+    return Line(IDENTITY, np.eye(len(coef)), np.asarray(coef, dtype=float), np.inf, -everywhere, everywhere)
+
+
+def clipped_sums(coef, clip, stack, *, robust=False):
+    """The stack of least squares at a line, for rows anywhere."""
+    return step_sums(identity_line(coef), clip, stack, 1.0, robust=robust)
+
+
+def influences_at(coef, largest, neighbours):
+    """The histogram of influences at a line, for rows anywhere."""
+    line = identity_line(coef)
+    what = influence_histogram(largest, neighbours)
+    return replace(what, of_block=lambda block: what.of_block(line.linked(block, 1.0, neighbours).block))

@@ -4,7 +4,7 @@ An attacker knows the code, every digit that is published and two neighbouring d
 is recovered and compared with what a sampler of floats can draw and add.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
@@ -124,16 +124,15 @@ def identify(pair, release, evidence, runs, seed=0):
 
 @dataclass(frozen=True)
 class Transcript:
-    """The estimate of a stepped fit: its value, what was released, and of which rows at which released line."""
+    """The estimate of a stepped fit: its value, and what was released, at which released line."""
 
     value: object
     booked: object
     what: object
-    rows: object
 
 
 def of_transcript(out, source):
     """The same for a stepped fit: the score and both matrices at its last line, if the records are these."""
-    noise = out.value - replace(out.rows, source=source).total(out.what.of_block)
+    noise = out.value - source.total(out.what.of_block)
     scale = out.booked.noise(out.what).scale
     return grid_evidence(noise, scale, np.spacing(np.hypot(out.value, scale)))

@@ -179,7 +179,7 @@ def fitted_score(runs, monkeypatch, gate, n=20_000, d=9):
         def release(self, booked, source, what):
             out = super().release(booked, source, what)
             if booked.step == "estimate":
-                seen["estimate"] = Transcript(out.value, booked, what, source)
+                seen["estimate"] = Transcript(out.value, booked, what)
             return out
 
     monkeypatch.setattr(dpinfer.fit.recipe, "Gate", Open)

@@ -160,14 +160,6 @@ def test_a_block_errs_by_no_more_than_its_bound():
         assert distance2(plain_moment(block), moment_of(block)) <= (bound + subnormal) ** 2
 
 
-class Seen:
-    """A sum over rows at a line, with the bound of its stack."""
-
-    def __init__(self, line, what, notion):
-        self.bound = what.bound
-        self.of_block = lambda block: what.of_block(line.linked(block, 1.0, notion).block)
-
-
 def at_line(notion, wanted):
     """The stack of a logistic step, or its rest, at a line whose rows are far out."""
     rng = np.random.default_rng(9)
@@ -176,7 +168,7 @@ def at_line(notion, wanted):
     if wanted == "rest":
         return rest_sum(line, rng.standard_normal(4), 1e-4, 1.0, notion)
     stack = Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
-    return Seen(line, step_sums(stack, 4, 0.01), notion)
+    return step_sums(line, 0.01, stack, 1.0)
 
 
 SUMS = {

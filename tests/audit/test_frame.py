@@ -111,7 +111,7 @@ def test_the_bins_of_a_record_depend_on_that_record_alone():
 
 
 def test_the_edges_are_those_of_the_numbers():
-    """Of a number inside its bounds the bin is that of `numpy.histogram`; beyond either end are the bins at the ends."""
+    """The bin of a number is that of `numpy.histogram`; beyond either end are the bins at the ends."""
     design = design_of(1)
     inner = inner_edges(-0.5, 0.25)
     bounded = column_histograms(np.array([1]), inner[None], np.sqrt(design.norm2), Neighbours.REPLACE)

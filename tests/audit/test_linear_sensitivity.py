@@ -1,5 +1,6 @@
 """Sensitivities of the sums of least squares by adversarial search, for both notions of neighbours."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,11 +8,13 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
-from dpinfer.maths import squares, sums
+from dpinfer.maths import families, sums
+from dpinfer.maths.families import Linked
 from dpinfer.maths.histograms import Counts, histogram, influence_histogram, inner_edges
-from dpinfer.maths.squares import Stack, clipped_sums
+from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
+from support import clipped_sums, identity_line, influences_at
 
 NOTIONS = (Neighbours.REPLACE, Neighbours.ADD_REMOVE)  # units: test_unit_sensitivity.py
 DIM = 2
@@ -75,12 +78,8 @@ def test_mutations_are_caught(neighbours, monkeypatch):
     """A clip of the residual alone, none at all, or the bound of the score alone: all are exceeded."""
     bounded = clipped_sums(LINE, 0.02, Stack.of(neighbours))
     assert worst_change(bounded, neighbours) > neighbours.pick(2.0, 1.0) * 1.03
-    right = squares.influences
-    for mutant in (
-        lambda block, line: (np.full(len(block), 0.1), right(block, line)[1]),
-        lambda block, line: (np.zeros(len(block)), right(block, line)[1]),
-    ):
-        monkeypatch.setattr(squares, "influences", mutant)
+    for mutant in (0.1, 0.0):
+        monkeypatch.setattr(Linked, "influence", property(lambda at, mutant=mutant: np.full(len(at.block), mutant)))
         assert worst_change(clipped_sums(LINE, 0.02, Stack.of(neighbours)), neighbours, polish=0) > 2 * bounded.bound
 
 
@@ -111,7 +110,7 @@ def test_the_proof_asks_for_a_small_weight_of_the_score_covariance():
 @pytest.mark.parametrize(("line", "clip"), [(1e300 * LINE, 0.1), (np.nan * LINE, 0.1), (LINE, 0.0), (LINE, np.inf)])
 def test_numbers_that_floats_cannot_hold_are_refused(line, clip):
     with pytest.raises(dp.PrivacyError, match="too large for floats"):
-        clipped_sums(line, clip, Stack.of(Neighbours.REPLACE))
+        clipped_sums(line, clip, Stack.of(Neighbours.REPLACE)).of_block(record(np.zeros(DIM + 1)))
 
 
 @pytest.mark.parametrize("d", [1, 3, 9, 40])
@@ -130,14 +129,14 @@ def test_a_clipped_score_is_at_most_one_in_real_numbers(d, monkeypatch):
         return max(Fraction(w) ** 2 * s for w, s in zip(caught[0].tolist(), size, strict=True))
 
     assert largest() <= 1
-    monkeypatch.setattr(squares, "shrunk", lambda dim: 1.0)
+    monkeypatch.setattr(families, "shrunk", lambda dim: 1.0)
     assert largest() > 1
 
 
 @pytest.mark.parametrize("neighbours", NOTIONS)
 def test_guarantee_histogram_sensitivity(neighbours):
     """A record is in one bin, or in none if it could not be encoded."""
-    for bounded in (histogram(inner_edges(-0.4, 0.9), neighbours), influence_histogram(LINE, 2.0, neighbours)):
+    for bounded in (histogram(inner_edges(-0.4, 0.9), neighbours), influences_at(LINE, 2.0, neighbours)):
         assert bounded.bound == neighbours.pick(2**0.5, 1.0)
         rng, seen = np.random.default_rng(0), []
         for _ in range(300):
@@ -157,13 +156,15 @@ def test_the_influence_of_a_record_does_not_depend_on_its_place(d):
     """To the bit, wherever a block is cut; a product of the block with the line would tell where it can."""
     rng = np.random.default_rng(d)
     block = Block(rng.standard_normal((700, d)), rng.uniform(-1, 1, 700))
-    matrix, line = rng.standard_normal((d, d)), rng.standard_normal(d)
-    whole = block.mapped(matrix, Neighbours.ADD_REMOVE)
+    matrix, coef = rng.standard_normal((d, d)), rng.standard_normal(d)
+    line = replace(identity_line(coef), matrix=matrix)
+    whole = line.linked(block, 1.0, Neighbours.ADD_REMOVE)
     for k in (1, 2, 3, 5, 16, 255, 699):
-        left = block[k:].mapped(matrix, Neighbours.ADD_REMOVE)
-        for ours, same in zip(squares.influences(left, line), squares.influences(whole, line), strict=True):
-            assert np.array_equal(ours, same[k:])
-    products = [(whole.rows[k:] @ line != (whole.rows @ line)[k:]).any() for k in (1, 2, 3, 5, 16, 255, 699)]
+        left = line.linked(block[k:], 1.0, Neighbours.ADD_REMOVE)
+        assert np.array_equal(left.influence, whole.influence[k:])
+        assert np.array_equal(left.block.labels, whole.block.labels[k:])
+    u = whole.block.rows.copy()
+    products = [(u[k:] @ coef != (u @ coef)[k:]).any() for k in (1, 2, 3, 5, 16, 255, 699)]
     assert any(products) or d == 2  # what the rule is for
 
 
@@ -180,11 +181,10 @@ def test_the_bin_of_a_record_does_not_depend_on_its_place():
     """Where a record is added or removed, the others keep their bins, also at the edges."""
     rng = np.random.default_rng(1)
     block = Block(rng.standard_normal((3000, 9)), rng.uniform(-1, 1, 3000))
-    matrix, line = rng.standard_normal((9, 9)), rng.standard_normal(9)
-    mapped = block.mapped(matrix, Neighbours.ADD_REMOVE)
-    influence, residual = squares.influences(mapped, line)
-    sizes = influence * np.abs(residual)
-    bounded = influence_histogram(line, 2 * float(sizes[17]), Neighbours.ADD_REMOVE)  # record 17 is on an edge
+    line = replace(identity_line(rng.standard_normal(9)), matrix=rng.standard_normal((9, 9)))
+    whole = line.linked(block, 1.0, Neighbours.ADD_REMOVE)
+    sizes = whole.influence * np.abs(whole.block.labels)
+    bounded = influence_histogram(2 * float(sizes[17]), Neighbours.ADD_REMOVE)  # record 17 is on an edge
     for k in (1, 5, 16):
-        left = block[k:].mapped(matrix, Neighbours.ADD_REMOVE)
-        assert np.array_equal(bounded.of_block(left), bounded.of_block(mapped[k:]))
+        left = line.linked(block[k:], 1.0, Neighbours.ADD_REMOVE).block
+        assert np.array_equal(bounded.of_block(left), bounded.of_block(whole.block[k:]))

@@ -1,5 +1,6 @@
-"""Rows at a released line, the stack of a step, and what a step leaves: bounds attained and never exceeded; exactness."""
+"""Rows at a released line, the stack of a step, and what a step leaves: bounds attained, never exceeded; exactness."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.special import expit
 
 import dpinfer as dp
 from dpinfer.data.source import Rows
-from dpinfer.maths import families, sums
+from dpinfer.maths import families
 from dpinfer.maths.families import IDENTITY, LOGIT, Line, rest_sum, step_sums
 from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import Block, clip_rows
@@ -63,11 +64,13 @@ def wild_lines(d, family, seed):
         yield line_of(scaled, 3 * square[0], 1.0, family, low, high)
 
 
-def heaviest(block):
-    """The largest w‖v‖² over the share of its row, in rational arithmetic."""
+def heaviest(linked):
+    """The largest w h'‖u‖² over the share of its row, in rational arithmetic."""
+    block = linked.block
     shares = np.broadcast_to(block.shares, len(block))
     sizes = [sum(x**2 for x in exact(row)) for row in block.rows]
-    return max(w * size / s for w, size, s in zip(exact(block.weights), sizes, exact(shares), strict=True))
+    counts = zip(exact(block.weights), exact(linked.slope), sizes, exact(shares), strict=True)
+    return max(w * slope * size / s for w, slope, size, s in counts)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
@@ -90,13 +93,13 @@ def test_guarantee_linked_rows(notion, family, d, monkeypatch):
         assert np.isfinite(seen.labels).all()
         assert np.isfinite(seen.weights).all()
         assert (seen.weights >= 0).all()
-        assert heaviest(seen) <= 1
+        assert heaviest(linked) <= 1
         assert not seen.rows[zero].any()
         assert np.array_equal(seen.shares, block.shares)
     if d > 1 and not notion.units:
-        monkeypatch.setattr(sums, "shrunk", lambda dim: 1.0)
+        monkeypatch.setattr(families, "shrunk", lambda dim: 1.0)
         with np.errstate(all="ignore"):
-            bare = [line.linked(block, 1.0, notion).block for line in list(wild_lines(d, family, 7))[:40]]
+            bare = [line.linked(block, 1.0, notion) for line in list(wild_lines(d, family, 7))[:40]]
         assert max(map(heaviest, bare)) > 1
 
 
@@ -116,7 +119,8 @@ def test_the_numbers_of_a_row_do_not_depend_on_its_place(d, family):
             assert np.array_equal(later.block.labels, whole.block.labels[k:])
             assert np.array_equal(later.block.weights, whole.block.weights[k:])
             assert np.array_equal(later.predictor, whole.predictor[k:])
-            assert np.array_equal(later.root, whole.root[k:])
+            assert np.array_equal(later.slope, whole.slope[k:])
+            assert np.array_equal(later.influence, whole.influence[k:])
 
 
 def test_rows_that_a_cluster_placed_are_taken_one_by_one():
@@ -149,14 +153,26 @@ def test_lines_that_floats_cannot_hold_are_refused(matrix, coef, most):
             line.linked(Block(rows, np.ones(len(rows))), 1.0, Neighbours.REPLACE)
 
 
+@pytest.mark.parametrize("size", [1e-140, 1e-152, 1e-163, 1e-300, 5e-324])
+def test_rows_whose_squares_underflow_are_clipped_too(size):
+    """A tiny row that is far from an absurd line adds no more than any other."""
+    line = line_of(np.eye(2), np.array([1e147, 0.0]), 1.0, IDENTITY)
+    block = Block(np.array([[1.0, 0.0], [1.0, size]]), np.ones(2))
+    for matrix in (np.diag([size, size]), np.array([[0.0, 0.0], [0.0, 1.0]])):
+        here = replace(line, matrix=matrix)
+        for row in (block[:1], block[1:]):
+            added = step_sums(here, 1e-140, Stack.of(Neighbours.ADD_REMOVE), 1.0).of_block(row)
+            assert np.linalg.norm(added) <= Stack.of(Neighbours.ADD_REMOVE).bound
+
+
 def test_squares_stay_finite_in_many_columns():
     """The largest matrix that is not refused, 300 columns: what is not finite would be released as 0, and tell."""
     d = 300
     line = line_of(np.full((d, d), 0.99e148), np.zeros(d), 1.0, IDENTITY)
     block = Block(np.full((2, d), d**-0.5), np.ones(2))
     for clip in (1e-140, 1.0, 1e140):
-        what = step_sums(Stack.of(Neighbours.REPLACE), d, clip)
-        assert np.isfinite(what.of_block(line.linked(block, 1.0, Neighbours.REPLACE).block)).all()
+        what = step_sums(line, clip, Stack.of(Neighbours.REPLACE), 1.0)
+        assert np.isfinite(what.of_block(block)).all()
 
 
 # --- the stack of a step
@@ -168,11 +184,10 @@ SQUARE = np.array([[1.3, -0.4], [0.6, 2.1]])
 COEF = np.array([0.4, -1.1])
 
 
-def of_record(what, flat, line=None):
+def of_record(what, flat):
     """What a record adds: two numbers and an outcome from numbers without limits; the row is (1, x) over sqrt 2."""
     rows = np.array([[1.0, np.tanh(flat[0])]]) / np.sqrt(2)
-    block = Block(rows, np.array([1.0 if flat[1] > 0 else -1.0]))
-    return what.of_block(block if line is None else line.linked(block, 2.0, Neighbours.REPLACE).block)
+    return what.of_block(Block(rows, np.array([1.0 if flat[1] > 0 else -1.0])))
 
 
 def worst(added, notion, width, starts=150, polish=6):
@@ -202,8 +217,10 @@ def test_the_stack_of_a_step_keeps_its_bound(family, curvature, score, notion, s
     for size in (0.3, 2.0, 30.0):
         for most in (0.2, 1.0, 5.0):
             line = line_of(size * SQUARE, COEF, most, family)
-            what = step_sums(stack, 2, min(line.most, 0.5 * most))
-            found.append(worst(lambda flat, what=what, line=line: of_record(what, flat, line), notion, 2, 40, 1))
+            for covariance in (True, False):
+                what = step_sums(line, min(line.most, 0.5 * most), stack, 2.0, covariance=covariance)
+                assert what.bound == stack.bound
+                found.append(worst(lambda flat, what=what: of_record(what, flat), notion, 2, 40, 1))
     assert max(found) <= stack.bound * (1 + 1e-9)
     assert max(found) > 0.9 * stack.bound
 
@@ -313,7 +330,7 @@ def test_the_score_after_a_step_is_what_is_left(seed):
     stack = Stack(1.0, 0.25, notion)
     clip = 1e6
     linked = line.linked(source.block, float(d), notion)
-    sums_at = step_sums(stack, d, clip).of_block(linked.block)
+    sums_at = step_sums(line, clip, stack, float(d)).of_block(source.block)
     score, hessian, _ = stack.split(sums_at, d, clip)
     rest = clip * source.total(rest_sum(line, step, clip, float(d), notion).of_block)
     weights = linked.block.weights
@@ -334,14 +351,13 @@ def test_what_a_record_leaves_is_bounded_by_the_step():
         line = line_of(matrix, rng.standard_normal(d) * 10 ** rng.uniform(-1, 0.7), most)
         x = np.column_stack([np.ones(200), rng.uniform(-1, 1, (200, d - 1))])
         seen = line.linked(Block(x / np.sqrt(d), np.ones(200)), float(d), Neighbours.REPLACE)
-        length = np.linalg.norm(seen.block.rows, axis=1)
-        z = seen.block.rows @ step / seen.root
-        size = seen.block.weights * length * np.abs(LOGIT.left(seen.predictor, z)) / seen.root
+        z = seen.block.rows @ step
+        size = seen.influence * np.abs(LOGIT.left(seen.predictor, z))
         some = (np.abs(seen.predictor) < 29) & (np.abs(z) > 1e-2) & (np.abs(z) < 30)
         reach = np.abs(z[some])
         by_length = size[some] / (np.linalg.norm(step) * (np.expm1(reach) - reach) / reach)
         by_most = size[some] / (most * reach**2 / (6 * np.sqrt(3)))
-        influence = seen.block.weights * length / seen.root * LOGIT.farthest(seen.predictor) / most
+        influence = seen.influence * LOGIT.farthest(seen.predictor) / most
         found = [part.max(initial=0.0) for part in (by_length, by_most, influence)]
         near = np.maximum(near, found)
     assert (near <= 1 + 1e-9).all()

@@ -10,13 +10,14 @@ import dpinfer as dp
 from dpinfer.data.source import Rows
 from dpinfer.fit.frame import column_histograms
 from dpinfer.maths.families import LOGIT, Line, rest_sum
-from dpinfer.maths.histograms import histogram, influence_histogram, inner_edges
+from dpinfer.maths.histograms import histogram, inner_edges
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.rounding import BLOCK, MOST_RECORDS, SLACK, UNIT, sum_error
-from dpinfer.maths.squares import Stack, clipped_sums
+from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
+from support import clipped_sums, influences_at
 
 UNITS = (Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT)
 LINE = np.array([0.3, -0.2, 0.1])
@@ -81,7 +82,7 @@ def sums_of(notion):
     line = Line(LOGIT, np.eye(3) + 0.3, LINE, 1.0, -everywhere, everywhere)
     return [
         second_moment(notion), moment_and_score(notion), histogram(inner_edges(-0.5, 0.9), notion),
-        influence_histogram(LINE, 2.0, notion), clipped_sums(LINE, 0.3, Stack.of(notion)), risk.stacked_sum(4 * LINE),
+        influences_at(LINE, 2.0, notion), clipped_sums(LINE, 0.3, Stack.of(notion)), risk.stacked_sum(4 * LINE),
         risk.score_sum(LINE), risk.curvature_sum(LINE), rest_sum(line, 4 * LINE, 0.1, 1.0, notion),
         column_histograms(np.array([1, 2]), np.array([inner_edges(-0.5, 0.5)] * 2), 1.0, notion),
     ]  # fmt: skip

@@ -9,12 +9,13 @@ from scipy.special import expit
 import dpinfer as dp
 from capped import CAP, EDGE, CappedLogistic
 from dpinfer.maths.families import IDENTITY, LOGIT, Line, rest_sum, step_sums
-from dpinfer.maths.histograms import histogram, influence_histogram, inner_edges
+from dpinfer.maths.histograms import histogram, inner_edges
 from dpinfer.maths.losses import slope_and_curvature
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.squares import Stack, clipped_sums
+from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
+from support import clipped_sums, influences_at
 
 NOTIONS = (Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT)
 DIM = 2
@@ -83,14 +84,6 @@ def at(family):
     return Line(family, matrix, LINE, 1.5 if family is LOGIT else np.inf, -everywhere, everywhere)
 
 
-class AtLine:
-    """A sum over rows at that line, with the bound that it has for any rows."""
-
-    def __init__(self, what, family, notion):
-        self.bound = what.bound
-        self.of_block = lambda block: what.of_block(at(family).linked(block, 1.0, notion).block)
-
-
 def sums_of(notion):
     """Name -> sum, whether rows lie in the ball, whether outcomes are labels, and how near a search must come.
 
@@ -100,13 +93,13 @@ def sums_of(notion):
         "moments": (second_moment(notion), True, True, 0.97),
         "moments and score": (moment_and_score(notion), False, True, 0.97),
         "histogram": (histogram(inner_edges(-0.4, 0.9), notion), False, False, 0.97),
-        "influence": (influence_histogram(LINE, 2.0, notion), False, False, 0.97),
+        "influence": (influences_at(LINE, 2.0, notion), False, False, 0.97),
         "squares": (clipped_sums(LINE, 0.05, Stack.of(notion)), False, False, 0.97),
         "robust": (clipped_sums(LINE, 0.05, Stack.of(notion), robust=True), False, False, 0.8),
     }
     stack = Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
-    line["step, logit"] = AtLine(step_sums(stack, DIM, 0.05), LOGIT, notion), True, True, 0.85
-    line["step, identity"] = AtLine(step_sums(Stack.of(notion), DIM, 0.05), IDENTITY, notion), True, False, 0.85
+    line["step, logit"] = step_sums(at(LOGIT), 0.05, stack, 1.0), True, True, 0.85
+    line["step, identity"] = step_sums(at(IDENTITY), 0.05, Stack.of(notion), 1.0), True, False, 0.85
     line["rest"] = rest_sum(at(LOGIT), 3 * LINE, 1e-3, 1.0, notion), True, True, 0.9
     for name, loss in LOSSES.items():
         inside = Risk.penalised(loss, 0.05, 100, notion)

@@ -77,7 +77,7 @@ def test_the_noise_of_whole_fits(neighbours, target, recorder):
 
 @pytest.mark.parametrize("target", ["asked", "robust"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_guarantee_linear_released_values_only(neighbours, target, recorder, monkeypatch):
+def test_other_records_with_the_same_releases_give_the_same_result(neighbours, target, recorder, monkeypatch):
     """Replay the releases of one fit on quite other records: the result is the same to the last bit."""
     first = fitted(3000, neighbours=neighbours, target=target)
     replay = iter(recorder.releases)
@@ -94,7 +94,7 @@ def test_guarantee_linear_released_values_only(neighbours, target, recorder, mon
 
 @pytest.mark.parametrize("target", ["asked", "robust"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_guarantee_linear_composition(neighbours, target):
+def test_the_releases_spend_the_budget(neighbours, target):
     """All Gaussian: the promise is spent exactly; (1, 1e-6) is rho = .02801, by another library too."""
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
 

@@ -101,7 +101,7 @@ def test_every_release_has_the_noise_its_share_and_bound_ask_for(neighbours, rec
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_guarantee_released_values_only(neighbours, recorder, monkeypatch):
+def test_other_records_with_the_same_releases_give_the_same_result(neighbours, recorder, monkeypatch):
     """Replay the releases of one fit on quite other records: the result is the same to the last bit."""
     first = fitted(3000, 4, neighbours=neighbours)
     replay = iter(recorder.releases)

@@ -18,13 +18,12 @@ entry by entry there.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.joint import doubled
 from dpinfer.maths.moments import Columns
 from dpinfer.maths.posterior import Moments
-from dpinfer.maths.stepping import normal_nodes
+from dpinfer.maths.stepping import chance, normal_nodes
 
 _SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
 _CORRELATION = 0.6  # the largest deviation of a correlation, a priori
@@ -237,7 +236,7 @@ def _derivatives(covariance: Array, line: Array) -> tuple[Array, Array, float]:
     along = covariance @ np.concatenate([[0.0], line[1:]])
     variance = max(float(line[1:] @ along[1:]), 0.0)
     nodes, weights = normal_nodes()
-    p = expit(line[0] + np.sqrt(variance) * nodes)
+    p = chance(line[0] + np.sqrt(variance) * nodes)
     q = p * (1 - p)
     return np.array([weights @ q, weights @ (q * (1 - 2 * p)), weights @ (q * (1 - 6 * q))]), along, variance
 

@@ -31,6 +31,7 @@ from dpinfer.neighbours import Neighbours
 
 _FARTHEST = 30.0  # of a linear predictor: beyond, a probability is as good as 0 or 1
 _TINY = np.finfo(float).tiny
+_LEAST = 1e-150  # influence that a clip is divided by: of a shorter row the squares underflow, and so would the clip
 
 OfPredictor = Callable[[Array], Array]
 
@@ -185,7 +186,7 @@ def step_sums(
     def of_block(block: Block) -> Array:
         at = line.linked(block, norm2, stack.neighbours)
         gap, u = at.block.labels, at.block.rows
-        most = clip * shrunk(u.shape[1]) / np.maximum(at.influence, _TINY)
+        most = clip * shrunk(u.shape[1]) / np.maximum(at.influence, _LEAST)
         pulled = at.block.weights * np.clip(gap, -most, most) / clip
         counted = at.block.weights * at.slope
         if robust:
@@ -211,7 +212,7 @@ def rest_sum(line: Line, step: Array, clip: float, norm2: float, neighbours: Nei
         at = line.linked(block, norm2, neighbours)
         u = at.block.rows
         z = np.clip(np.einsum("ij,j->i", u, step), -2 * _FARTHEST, 2 * _FARTHEST)
-        most = clip * shrunk(u.shape[1]) / np.maximum(at.influence, _TINY)
+        most = clip * shrunk(u.shape[1]) / np.maximum(at.influence, _LEAST)
         moved = np.clip(line.family.left(at.predictor, z), -most, most)
         return np.asarray((at.block.weights * moved / clip) @ u)
 

@@ -53,7 +53,7 @@ def information(moments: Array, line: Array) -> Array:
     covariance = moments / n - np.outer(mean, mean)
     spread = float(np.sqrt(max(line @ covariance @ line, 1e-9)))
     nodes, weights = normal_nodes()
-    p = _chance(mean @ line + spread * nodes)
+    p = chance(mean @ line + spread * nodes)
     h = weights * p * (1 - p)
     along = covariance @ line
     cross = np.outer(along, mean)
@@ -63,14 +63,14 @@ def information(moments: Array, line: Array) -> Array:
     return np.asarray(n * (h.sum() * second + slope * (cross + cross.T) + bend * np.outer(along, along)))
 
 
-def _chance(predictor: Array) -> Array:
+def chance(predictor: Array) -> Array:
     """The probability at a predictor, short of 0 and 1, where there would be no information to divide by."""
     return np.asarray(expit(np.clip(predictor, -_SURE_OUTCOME, _SURE_OUTCOME)))
 
 
 def _root(information: Array) -> Array:
     """A Cholesky factor, of a matrix that is flat in no direction."""
-    return np.linalg.cholesky(raised(information, 1e-6 * float(np.abs(information).max())))
+    return np.asarray(np.linalg.cholesky(raised(information, 1e-6 * float(np.abs(information).max()))), dtype=float)
 
 
 def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: Array) -> Array:
@@ -133,7 +133,7 @@ class Usual:
         mean = moments[0] / moments[0, 0]
         covariance = moments / moments[0, 0] - np.outer(mean, mean)
         nodes, weights = normal_nodes()
-        p = _chance(mean @ line + np.sqrt(max(line @ covariance @ line, 1e-9)) * nodes)
+        p = chance(mean @ line + np.sqrt(max(line @ covariance @ line, 1e-9)) * nodes)
         h = weights * p * (1 - p)
         return cls(float(h.sum()), float(h @ np.maximum(p, 1 - p) ** 2 / h.sum()))
 
@@ -191,4 +191,4 @@ class Terrain:
         """
         reach = min(_WIDE * max(self.length(hessian, step), _SHORTEST), _WIDEST)
         by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach
-        return max(min(by_length, _BEND * reach**2 * most), 1e-6)
+        return float(max(min(by_length, _BEND * reach**2 * most), 1e-6))
