@@ -97,6 +97,7 @@ def joint():
         reference_toward=-level,
         group=level - 1,
         tail=np.array([0.0, 0, 0, 0, 0, 0, 1]),
+        centre=nothing,
         lines=np.eye(d),
     )
 

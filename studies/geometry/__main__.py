@@ -16,7 +16,7 @@ from pathlib import Path
 from studies.asked import BUDGETS, Found
 from studies.common import collect, complete, replicates, write
 from studies.geometry.cell import Cell, replicate
-from studies.geometry.designs import DESIGNS
+from studies.geometry.designs import DESIGNS, SYNTHETIC
 from studies.geometry.report import ordered, page, summarise
 
 
@@ -24,7 +24,7 @@ def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.geometry", description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
-    parser.add_argument("--designs", nargs="+", default=list(DESIGNS), choices=DESIGNS)
+    parser.add_argument("--designs", nargs="+", default=list(DESIGNS), choices=[*DESIGNS, *SYNTHETIC])
     parser.add_argument("--budgets", nargs="+", default=list(BUDGETS), help="(epsilon, delta) as 1,1e-6, rho as 0.1875")
     parser.add_argument("--neighbours", nargs="+", default=["replace"], choices=["replace", "add-remove"])
     parser.add_argument("--replicates", type=int, default=200)

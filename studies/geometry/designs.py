@@ -29,7 +29,8 @@ SYNTHETIC = (
     "syn_100k_5_corr_well", "syn_20k_20_rare_well", "syn_100k_10_heavy_mis", "syn_20k_20_rare_mis",
     "syn_100k_20_corr_mis", "syn_20k_40_corr_well", "syn_20k_40_rare_mis", "syn_100k_40_rare_well",
 )  # fmt: skip
-DESIGNS = (*REAL, *WIDE, *KNOWN, *SYNTHETIC)
+DESIGNS = (*REAL, *WIDE, *KNOWN)
+"""Those of the page; the synthetic ones are run when they are asked for."""
 
 
 @lru_cache(maxsize=2)

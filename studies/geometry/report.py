@@ -17,7 +17,7 @@ _HEAD = (*HEAD, "p < .05 at 0", "replicates")
 def summarise(cell: Cell, found: Sequence[Found], folder: Path) -> Found:
     """The numbers of a cell."""
     data = load(cell.design, folder)
-    more = {"n": len(data.labels), "down_weighted": plain(np.mean([one["down_weighted"] for one in found]))}
+    more = {"n": len(data.labels), "down_weighted": plain(np.nanmean([one["down_weighted"] for one in found]))}
     return {**asdict(cell), **more, **summary(found, data.design.names)}
 
 

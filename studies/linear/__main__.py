@@ -17,7 +17,7 @@ from typing import Any
 from studies.asked import BUDGETS
 from studies.common import collect, complete, replicates, write
 from studies.linear.cell import Cell, replicate
-from studies.linear.designs import DESIGNS, REAL
+from studies.linear.designs import DESIGNS, REAL, SYNTHETIC
 from studies.linear.report import compare, page, results, summarise
 from studies.linear.rivals import contest
 
@@ -31,7 +31,7 @@ def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.linear", description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
-    parser.add_argument("--designs", nargs="+", default=list(DESIGNS), choices=DESIGNS)
+    parser.add_argument("--designs", nargs="+", default=list(DESIGNS), choices=[*DESIGNS, *SYNTHETIC])
     parser.add_argument("--budgets", nargs="+", default=list(BUDGETS), help="(epsilon, delta) as 1,1e-6, rho as 0.1875")
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--replicates", type=int, default=200)

@@ -51,6 +51,7 @@ def replicate(cell: Cell, folder: Path, index: int) -> Found:
         result = fit(LinearSteps(data.design, cell.plan), Rows(sample), insecure_seed=index)
         assert result.band is not None
         found, about = held(result, at, sample)
+        assert about is not None
         spread = float(np.std(data.labels - data.x @ at.asked.coef))
         more = {
             "down_weighted": about.down_weighted,

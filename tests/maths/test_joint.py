@@ -34,6 +34,7 @@ def joint(**changes):
         reference_toward=nothing,
         group=np.array([-1.0, -1.0, -1.0, 2.0, 2.0]),
         tail=nothing,
+        centre=nothing,
         lines=EYE,
     )
     return replace(plain, **changes)

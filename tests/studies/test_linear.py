@@ -4,7 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-import laws
 import numpy as np
 import pytest
 from studies.asked import BUDGETS
@@ -15,6 +14,7 @@ from studies.linear.report import name_of, page
 from studies.linear.rivals import Task, adaptive, contest, counted, exact, naive, ranged
 
 import dpinfer as dp
+import laws
 
 ROOT = Path(__file__).parents[2]
 RESULTS = json.loads((ROOT / "studies/linear/results/linear.json").read_text(encoding="utf-8"))

@@ -224,9 +224,9 @@ def _products(terms: Terms) -> tuple[tuple[int, tuple[int, ...]], ...]:
     places: dict[tuple[str, ...], int] = {}
     place = int(terms.intercept)
     for block in terms.blocks:
-        factors = None if block.number is None or block.factors or _yes_no(block) else _factors(block.number)
-        if factors is not None:
-            places.setdefault(tuple(sorted(factors)), place)
+        named = None if block.number is None or block.factors or _yes_no(block) else _factors(block.number)
+        if named is not None:
+            places.setdefault(tuple(sorted(named)), place)
         place += len(block.names)
     found = []
     for factors, at in places.items():

@@ -199,8 +199,8 @@ class LinearRegression(LinearRegressor):
     target : "asked" or "robust", optional
         What the intervals are about: least squares (the default), or a Huber estimand that ignores the tails.
     tail : "balanced", "cautious" or "all"
-        How much of the tail of the outcome counts, for target "asked".  "balanced" clips where noise and what is cut off
-        balance; "cautious" takes the tail for longer than it looks; "all" clips nobody whose prediction is within the
+        How much of the tail of the outcome counts, for target "asked".  "balanced" clips where noise and what is cut
+        off balance; "cautious" takes the tail for longer than it looks; "all" clips nobody whose prediction is within the
         range of the outcome, with noise for all of that range: many times the length where it is wide.
     plan : LinearPlan, optional
         Instead of ``budget``: a budget with its target, tail, neighbours and the share of each release.

@@ -73,7 +73,7 @@ def column_histograms(places: Indices, edges: Array, radius: float, neighbours: 
             found = bins if present.all() else bins[present]
             return np.bincount(found.ravel(), minlength=BINS * len(places)).astype(float)
         weights = np.repeat(shares, len(places))
-        return np.bincount(bins.ravel(), weights, BINS * len(places))
+        return np.asarray(np.bincount(bins.ravel(), weights, BINS * len(places)), dtype=np.float64)
 
     return BoundedSum(of_block, neighbours.pick(math.sqrt(2), 1.0) * math.sqrt(len(places)))
 
@@ -95,7 +95,8 @@ class Frame:
         size = design.half * self.half
         found = np.diag(1 / size)
         found[1:, 0] = -(centre / size)[1:]
-        places = {(): 0, **{(j,): j for j in range(1, len(centre))}}
+        places: dict[tuple[int, ...], int] = {(): 0}
+        places |= {(j,): j for j in range(1, len(centre))}
         places |= {tuple(sorted(factors)): j for j, factors in self.products}
         for j, factors in self.products:
             found[j] = 0.0

@@ -10,7 +10,7 @@ from dpinfer.data.changed import Mapped
 from dpinfer.data.design import Design
 from dpinfer.data.source import Source
 from dpinfer.fit.frame import Frame, Winsorised
-from dpinfer.maths.arrays import Array, unsvec
+from dpinfer.maths.arrays import Array, solved, unsvec
 from dpinfer.maths.families import Line
 from dpinfer.maths.inference import Conclusion, Fitted
 from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
@@ -144,7 +144,7 @@ def published(line: Line, said: Conclusion, at: Setting, n: float) -> Geometry:
         preconditioner=line.matrix @ to_box,
         line=line.coef @ to_box,
         most=line.most,
-        centre=np.linalg.solve(slopes, said.centre[1:] - at.of_units[1:, 0]),
+        centre=solved(slopes, said.centre[1:] - at.of_units[1:, 0]),
         records=n,
         low=np.where(dummy, 0.0, at.frame.low(design))[1:],
         high=np.where(dummy, 1.0, at.frame.high(design))[1:],

@@ -31,6 +31,11 @@ class Randomness(Protocol):
         ...
 
 
+def solved(matrix: Array, right: Array) -> Array:
+    """matrix⁻¹ right."""
+    return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
+
+
 def svec(matrix: Array) -> Array:
     """Upper triangle of a symmetric matrix or a stack, off-diagonals times sqrt 2: a vector of the same norm."""
     dim = matrix.shape[-1]

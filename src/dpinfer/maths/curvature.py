@@ -21,7 +21,7 @@ import numpy as np
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.joint import doubled
-from dpinfer.maths.moments import Columns
+from dpinfer.maths.moments import Columns, raised
 from dpinfer.maths.posterior import Moments
 from dpinfer.maths.stepping import chance, normal_nodes
 
@@ -100,8 +100,8 @@ def within_factors(mean: Array, columns: Columns) -> Array:
 class Guess:
     """S about ``mean``, and what it is unsure of.
 
-    ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone; ``rare`` is the share of
-    the rarer value of a column, ``curve`` what weights p(1 - p) take away along the predictor.
+    ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone; ``rare`` is the share
+    of the rarer value of a column, ``curve`` what weights p(1 - p) take away along the predictor.
     """
 
     mean: Array
@@ -186,7 +186,7 @@ class Curvature:
 
 
 def curvature(released: Array, noise: float, S: Guess, back: Array, moments: Moments, columns: Columns) -> Curvature:
-    """H from its release and from a guess that is off by a part of itself, the one that the release shows.
+    """H from its release and from a guess that is off by a part of itself: the mean of those that the release allows.
 
     P = αS + the noise of the moments, as a Wishart matrix is off its mean; for rare levels at most what their rarity
     allows.  ``back`` maps coefficients of columns about the mean of S to u.
@@ -211,7 +211,9 @@ def curvature(released: Array, noise: float, S: Guess, back: Array, moments: Mom
         gap = vectors.T @ (released - base) @ vectors
         return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors, cut
 
-    _, values, Q, cut = max((judged(float(part)) for part in _PARTS), key=lambda found: found[0])
+    likely = np.array([judged(float(part))[0] for part in _PARTS])
+    weights = np.exp((likely - likely.max()) / 2)
+    _, values, Q, cut = judged(float(weights @ _PARTS / weights.sum()))
     prior = np.outer(values, values)
     part = prior / (prior + noise**2)
     left = noise * np.sqrt(part / 2)
@@ -242,7 +244,7 @@ def _derivatives(covariance: Array, line: Array) -> tuple[Array, Array, float]:
 
 
 def _bent(covariance: Array, line: Array) -> tuple[float, Array]:
-    """ρ and Cov θ: weights p(1 - p) make Cov + ρ (Cov θ)(Cov θ)ᵀ of a covariance, times a number, if all is Gaussian."""
+    """ρ and Cov θ: weights p(1 - p) make a multiple of Cov + ρ (Cov θ)(Cov θ)ᵀ of a covariance, if all is Gaussian."""
     (first, second, third), along, variance = _derivatives(covariance, line)
     return max(third / first - (second / first) ** 2, -_MOST / max(variance, 1e-9)), along
 
@@ -265,7 +267,8 @@ def bend(moments: Array, first: float, line: Array, step: Array) -> Array:
 
 def within(matrix: Array, base: Array) -> Array:
     """No direction becomes less than a third or more than three times what it is in ``base``."""
-    root = np.linalg.cholesky(base)
+    values = np.linalg.eigvalsh(base)
+    root = np.linalg.cholesky(raised(base, 1e-12 * max(float(values[-1]), 1e-300)))
     inner = np.linalg.solve(root, np.linalg.solve(root, matrix).T)
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     return np.asarray(root @ (vectors * np.clip(values, *_CHANGE)) @ vectors.T @ root.T)

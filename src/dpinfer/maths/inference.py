@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.arrays import Array, Indices, solved
 from dpinfer.maths.curvature import Curvature, Guess, bend, curvature, guess, seen, within
 from dpinfer.maths.joint import NO_EVENTS, REFERENCE, Answers, Joint
 from dpinfer.maths.moments import Columns, Scales, deviations, raised, shrink
@@ -91,11 +91,11 @@ class Fitted:
 
     @classmethod
     def of(cls, last: Step, matrix: Array, moments: Moments, columns: Columns, centre: Array) -> "Fitted":
-        """The fit in the geometry of a matrix; sizes are those of log-odds, no number has a tail, columns are as asked."""
+        """The fit in the geometry of a matrix; sizes are those of log-odds, and columns are as asked."""
         d = len(centre)
         to_centre = np.eye(d)
         to_centre[0] = centre
-        back = np.linalg.inv(to_centre @ matrix.T)
+        back = np.asarray(np.linalg.inv(to_centre @ matrix.T), dtype=np.float64)
         spread = deviations(moments.of(np.arange(d)))
         sizes = log_odds_sizes(spread, columns.dummy)
         return cls(last, moments, columns, centre, back, spread, sizes, np.zeros(d, dtype=bool), np.zeros(d), np.eye(d))
@@ -144,7 +144,7 @@ def no_events(d: int) -> Events:
 def events(fit: Fitted) -> Events:
     """Of each level, and of its reference, how sure a lower estimate of the number of its rarer outcomes is."""
     columns = fit.columns
-    coef = np.linalg.solve(fit.back, fit.last.line + fit.last.step)
+    coef = solved(fit.back, fit.last.line + fit.last.step)
     together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
     base = coef[0] - together @ (fit.centre * coef)
     return Events(
@@ -180,7 +180,7 @@ def _doubt(fit: Fitted, counted: Array) -> Array:
     uncentred = fit.back.copy()
     uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])  # so that v·u is x_j, not x_j less its centre
     at_line = _relative(uncentred @ counted, last.hessian, last.score, (last.scales.hessian, last.score_noise))
-    inner = np.linalg.solve(moments.back, moments.score)  # the score as it was released
+    inner = solved(moments.back, moments.score)  # the score as it was released
     at_zero = _relative(moments.back.T @ counted, moments.released / 2, inner, (moments.noise / 2, moments.noise))
     return np.minimum(at_line, at_zero)
 
@@ -213,7 +213,7 @@ def posterior(fit: Fitted) -> Joint:
     counted = fit.moments.n if last.exact else None
     H = seen(last.hessian, fit.back @ to_centre, columns, last.scales.hessian, counted)
     M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise, fit.moments.n)
-    line = np.linalg.solve(fit.back, last.line)
+    line = solved(fit.back, last.line)
     S = guess(H, M, fit.moments.matrix, columns, None if last.exact else line)
     about_mean = np.eye(d)
     about_mean[0, 1:] = (fit.centre - S.mean)[1:]
@@ -246,6 +246,7 @@ def posterior(fit: Fitted) -> Joint:
         reference_toward=few.reference_toward,
         group=np.where(columns.dummy, columns.group, -1).astype(float),
         tail=fit.tail.astype(float),
+        centre=fit.centre,
         lines=fit.lines,
         shift=fit.shift,
     )
@@ -280,7 +281,7 @@ class _Equation:
         basis = known.basis.T
         E = basis @ fit.back
         W = basis @ (fit.score_cov + last.noise**2 * np.eye(d)) @ basis.T
-        way = np.linalg.solve(fit.back, last.step)
+        way = solved(fit.back, last.step)
         right = basis @ (last.score - last.rest) - known.matrix @ (basis @ last.step)
         start = self.line + way
         precision = fit.sizes**-2.0
@@ -288,12 +289,12 @@ class _Equation:
         step = np.zeros(d)
         second = E @ np.outer(way, way) @ E.T
         own = np.zeros((d, d))
-        gain = np.zeros((d, d))
-        covariance = np.zeros((d, d))
+        gain: Array = np.zeros((d, d))
+        covariance: Array = np.zeros((d, d))
         for k in range(_ROUNDS):
             C = self._half_way(E, way + step / 2) @ E
-            gain = np.linalg.solve(W + known.moved(second) + own, C).T
-            covariance = np.linalg.inv(gain @ C + np.diag(precision))
+            gain = solved(W + known.moved(second) + own, C).T
+            covariance = np.asarray(np.linalg.inv(gain @ C + np.diag(precision)), dtype=np.float64)
             step = covariance @ gain @ right
             believed = precision if k < 2 else self._believed(start, step, covariance, precision)
             rest = self._second_moment(gain @ C, gain @ right, np.zeros(d), believed)
@@ -312,7 +313,7 @@ class _Equation:
         return within(self.known.matrix + inverse.T @ moved @ inverse, self.known.matrix)
 
     def _believed(self, start: Array, step: Array, covariance: Array, precision: Array) -> Array:
-        """1/S² of effects as large as those that are known: what the way is believed to be where the records are silent.
+        """1/S² of effects as large as those that are known: so long is the way believed to be where records are silent.
 
         It is used for the size of the way alone, never for an interval.  One effect of size S counts among the known.
         """
@@ -402,7 +403,7 @@ def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int)
 def _instead(
     joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers, clipped: npt.NDArray[np.bool_]
 ) -> tuple[Array, list[tuple[int, int]]]:
-    """Combinations that may be known instead of open coefficients: numbers as they were clipped, levels against others."""
+    """Combinations that may be known instead of open coefficients: numbers as clipped, levels against others."""
     d = len(printed)
     vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(clipped & ~printed)]
     columns = [(int(j), -1) for j in np.flatnonzero(clipped & ~printed)]

@@ -50,15 +50,17 @@ class Joint:
     """The law of all coefficients of a fit, open ones too, at the released centre.
 
     ``estimate``, ``covariance`` and ``sampling`` (the part of it that is no noise) are given that each coefficient
-    is N(``line``, ``prior``²) a priori: ``prior`` is S but for the intercept, which is as good as free.  ``own`` is what is unsure of a column's own information beside ``doubt``.
+    is N(``line``, ``prior``²) a priori: ``prior`` is S but for the intercept, which is as good as free.  ``own`` is
+    what is unsure of a column's own information beside ``doubt``.
 
     ``bent`` is allowed for at both ends of an interval: what a quadratic does not see.  ``few`` and ``toward`` are, of
     each level, the relative noise of its number of events and the side to which it would move its coefficient;
     ``reference_few`` and ``reference_toward`` those of the reference of its factor.  ``group`` is its factor, -1 for
     what is no level.  ``tail`` says that the records far out in a column count less, or not as they are.
 
-    All these are about columns as the fit measures them.  ``lines`` has, for every coefficient of the formula in its
-    own units, the combination of theirs that it is; ``shift`` is added to the intercept.
+    All these are about columns as the fit measures them, ``centre`` where the intercept is the predictor.  ``lines``
+    has, for every coefficient of the formula in its own units, the combination of theirs that it is; ``shift`` is added
+    to the intercept.
     """
 
     estimate: Array
@@ -78,6 +80,7 @@ class Joint:
     reference_toward: Array
     group: Array
     tail: Array
+    centre: Array
     lines: Array
     shift: float = 0.0
 
@@ -121,6 +124,7 @@ class Joint:
             covariance=to @ self.covariance @ to.T,
             sampling=to @ self.sampling @ to.T,
             basis=self.basis @ np.linalg.inv(to),
+            centre=self.centre + further,
         )
 
     def signal(self, vectors: Array) -> Array:
@@ -169,11 +173,16 @@ class Joint:
         return TOGETHER if signal < SIGNAL and apart else WEAK
 
     def _of_references(self, vectors: Array) -> Array:
-        """What combinations say of the reference of each factor, at the place of its first level: minus all its levels."""
+        """What combinations say of the reference of each factor, at the place of its first level.
+
+        A difference of levels says minus the sum of its parts.  The intercept is that of the centre, where a part of
+        the records is at the reference.
+        """
         found = np.zeros_like(vectors)
         for group in np.unique(self.group[self.group >= 0]):
             levels = np.flatnonzero(self.group == group)
-            found[:, levels[0]] = -vectors[:, levels].sum(axis=1)
+            at_reference = 1 - float(self.centre[levels].sum())
+            found[:, levels[0]] = vectors[:, 0] * at_reference - vectors[:, levels].sum(axis=1)
         return np.where(np.abs(found) > 1e-9 * np.abs(vectors).max(axis=1, keepdims=True), found, 0.0)
 
     def _allowed(self, vectors: Array) -> tuple[Array, Array]:

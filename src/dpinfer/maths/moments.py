@@ -30,8 +30,8 @@ class Columns:
     """What is public about the columns of x, the intercept first.
 
     ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the intercept's group is -1.
-    ``yes_no`` are numbers that are at one of their bounds, -1 or 1.  ``far`` is the largest size of a column, 1 where it
-    is None.
+    ``yes_no`` are numbers that are at one of their bounds, -1 or 1.  ``far`` is the largest size of a column, 1 where
+    it is None.
     """
 
     dummy: npt.NDArray[np.bool_]

@@ -157,7 +157,8 @@ class Terrain:
     def length(self, hessian: Array, step: Array) -> float:
         """Root mean square of the change of the predictor, in the measure of the curvature."""
         level = np.linalg.inv(self.matrix).T[:, 0]  # the intercept in u
-        return float(np.sqrt(max(step @ hessian @ step, 0.0) / max(level @ hessian @ level, 1.0)))
+        moved = max(float(step @ hessian @ step), 0.0)
+        return float(np.sqrt(moved / max(float(level @ hessian @ level), 1.0)))
 
     def best_step(self, hessian: Array, score: Array, noise: float, power: float) -> Array:
         """The step that undoes a score, as far as it is more than noise of this variance and sampling.

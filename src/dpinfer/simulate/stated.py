@@ -18,6 +18,7 @@ from dpinfer.maths.sums import Block, square
 from dpinfer.result.result import FitResult
 
 _RIDGE = 1e-3  # times the variance of a column, in a sum over records: against separation
+_SMALLEST = 1e-6  # of a variance there: a sample may not have a level at all
 _TOLERANCE = 1e-4  # of a gradient summed over records: a millionth of a standard error
 _MOST = 300  # reweightings of a robust fit
 _STILL = 1e-6  # of the clip: a step that ends them
@@ -52,7 +53,7 @@ def minimum(
     """Logistic regression, by the product's own search from ``start``."""
     w = weights * np.ones(len(y))
     f = Logistic()
-    ridge = _RIDGE * x.var(axis=0)
+    ridge = _RIDGE * np.maximum(x.var(axis=0), _SMALLEST)
 
     def totals(step: Array) -> tuple[float, Array, Array]:
         coef = start + step
@@ -76,7 +77,7 @@ def _of_scores(x: Array, factors: Array, starts: Indices | None) -> Array:
 def least_squares(x: Array, y: Array, weights: Array | float = 1.0, starts: Indices | None = None) -> Minimum:
     """Weighted least squares; a tiny ridge stands against columns that are collinear."""
     w = weights * np.ones(len(y))
-    inverse = np.linalg.inv(square(x, w) + np.diag(_RIDGE * x.var(axis=0)))
+    inverse = np.linalg.inv(square(x, w) + np.diag(_RIDGE * np.maximum(x.var(axis=0), _SMALLEST)))
     coef = inverse @ ((w * y) @ x)
     return Minimum(coef, inverse @ _of_scores(x, w * (y - x @ coef), starts) @ inverse)
 

@@ -22,7 +22,7 @@ from dpinfer.fit.stepped.plan import (
     LinearPlan,
 )
 from dpinfer.fit.stepped.run import AtLine, Finished, Stepped
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, solved
 from dpinfer.maths.families import IDENTITY, Line, step_sums
 from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
 from dpinfer.maths.inference import Fitted, Step, conclude, outcome_sizes
@@ -160,7 +160,7 @@ class LinearSteps(Stepped[LinearPlan]):
         mean = float(np.trace(hessian)) / len(score)
         if mean <= 3 * self._scales(FIRST_STEP).hessian:
             return line
-        step = np.linalg.solve(raised(hessian, _ONE_STEP * mean), score)
+        step = solved(raised(hessian, _ONE_STEP * mean), score)
         return replace(line, coef=line.coef + line.matrix.T @ step)
 
     def _last_step(self, gate: Gate, source: Source, n: float, line: Line, clip: Clip, at: Setting) -> Step:
@@ -169,7 +169,7 @@ class LinearSteps(Stepped[LinearPlan]):
         scales: Scales = self._scales()
         nothing = np.zeros(len(score))
         return Step(
-            line=np.linalg.solve(line.matrix.T, line.coef),
+            line=solved(line.matrix.T, line.coef),
             step=nothing,
             score=score,
             rest=nothing,

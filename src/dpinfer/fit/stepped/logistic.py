@@ -8,7 +8,7 @@ from dpinfer.data.source import Source
 from dpinfer.fit.geometry import Setting, crude_moments, refined_moments
 from dpinfer.fit.stepped.plan import CRUDE, ESTIMATE, FIRST, MOMENTS, REST, GeometryPlan
 from dpinfer.fit.stepped.run import Finished, Stepped
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, solved
 from dpinfer.maths.families import LOGIT, Line, rest_sum, step_sums
 from dpinfer.maths.inference import Fitted, Step, conclude
 from dpinfer.maths.moments import Reach, centre_of, preconditioner, raised, reaches, shrink
@@ -22,7 +22,6 @@ from dpinfer.result.statements import Model
 _ADDED = 0.62  # of the deviation of the score: what its noise may add if the largest influence can make it so
 _ADDED_CLIPPED = 0.85  # ... where a number is clipped: its effect is seldom straight, and weights would matter more
 _INFLUENCE = 1.2, 3.0  # the largest influence over a typical one, at least and at most
-_LONG = 2.0  # times its square: the squared length up to which a number with a long tail counts fully
 _EVERYTHING = 1e300  # information over noise at which all is let in
 _FIRST_POWER, _LAST_POWER = 0.5, 1.0  # of 1/curvature: how the variance of a step grows with it
 
@@ -68,8 +67,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         d = len(self.design.names)
         moments = known.of(np.arange(d))
         usual = Usual.at(moments, line)
-        inner = _LONG * self._influence(usual, known.n) ** 2
-        part = min(1.0, inner / scales.kappa(d, known.n))
+        part = min(1.0, self._influence(usual, known.n) ** 2 / scales.kappa(d, known.n))
         seen = raised(information(moments, line) / known.n, 1e-8)
         return reaches(seen, at.columns, known.n * part / scales.hessian, at.clippable)
 
@@ -83,7 +81,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         seen = raised(information(moments, line) / known.n, 1e-8) * known.n
         influence = self._influence(usual, known.n, clipped=bool((reach.tail & at.clippable).any()))
         kappa = scales.kappa(d, known.n)
-        stretch = np.sqrt(max(1.0, kappa / (_LONG * influence**2)))
+        stretch = np.sqrt(max(1.0, kappa / influence**2))  # so that no weight falls on what is let in at a price
         distance = reaches(seen, columns, _EVERYTHING).distance
         distance = np.where(reach.long, stretch * distance, distance)
         distance = np.where(reach.tail, reach.distance, distance)
@@ -125,7 +123,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         step = terrain.best_step(hessian, score, noise**2, _LAST_POWER) if seen else np.zeros(d)
         rest, rest_noise = self._rest(gate, source, place, hessian, step)
         return Step(
-            line=np.linalg.solve(terrain.matrix.T, terrain.line),
+            line=solved(terrain.matrix.T, terrain.line),
             step=step,
             score=score,
             rest=rest,
@@ -137,9 +135,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             exact=False,
         )
 
-    def _rest(
-        self, gate: Gate, source: Source, place: Place, hessian: Array, step: Array
-    ) -> tuple[Array, float]:
+    def _rest(self, gate: Gate, source: Source, place: Place, hessian: Array, step: Array) -> tuple[Array, float]:
         """What a step leaves, and the scale of its noise."""
         booked = self.booked.of(REST)[0]
         clip = place.terrain.rest_clip(hessian, step, place.line.most)

@@ -108,6 +108,10 @@ class StepPlan:
         """The weights of the matrices beside the score."""
         raise NotImplementedError
 
+    def strength(self, columns: Columns, n: float) -> float:
+        """What a typical one of ``columns`` would have over what it takes to be printed: a rule of thumb."""
+        raise NotImplementedError
+
     def _check(self, targets: Sequence[str]) -> None:
         spendable(self.budget)
         object.__setattr__(self, "target", target_of(self.target, targets))
@@ -122,7 +126,7 @@ class StepPlan:
         self.budget.split(*self.shares)  # refuses shares that are not positive
 
     def releases(self, *, numbers: bool = True) -> Releases:
-        """The releases, in order; where there are no ``numbers`` no scales are released, and the others get their share.
+        """The releases, in order; without ``numbers`` no scales are released, and the others get their share.
 
         Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters add up exactly: an
         (ε, δ) budget is spent to the last digit.
@@ -239,7 +243,7 @@ class LinearPlan(StepPlan):
 
     @property
     def usual(self) -> Mapping[str, float]:
-        """The robust target is not linear, so it takes a step more; where nobody is clipped no influences are needed."""
+        """The robust target takes a step more, as it is not linear; where nobody is clipped no influence is needed."""
         if self.tail == ALL:
             return _ALL
         return _ROBUST if self.target == ROBUST else _LINEAR
