@@ -129,7 +129,7 @@ def kept(law, places):
     """The law of some of the coefficients."""
     d = len(places)
     parts = ("estimate", "line", "sizes", "prior", "own", "bent", "few", "toward", "reference_few", "reference_toward")
-    some = {name: getattr(law, name)[places] for name in (*parts, "group", "tail")}
+    some = {name: getattr(law, name)[places] for name in (*parts, "group", "tail", "centre")}
     square = {name: getattr(law, name)[np.ix_(places, places)] for name in ("covariance", "sampling", "curvature")}
     return Joint(**some, **square, basis=np.eye(d), lines=np.eye(d), doubt=law.doubt[:d, :d])
 

@@ -454,7 +454,17 @@ def test_a_fit_can_be_watched(tmp_path):
     with dp.watching(lambda step, done: seen.append((step, done))):
         dp.LogisticRegression(FORMULA, schema=SCHEMA, budget=dp.ZCDP(0.5)).fit(PLACES["CSV"](tmp_path))
     steps = list(dict.fromkeys(step for step, _ in seen))
-    assert steps == ["crude moments", "moments", "estimate", "matrices"]
+    assert steps == [
+        "scales, 1 of 2",
+        "scales, 2 of 2",
+        "crude moments",
+        "moments",
+        "first steps, 1 of 3",
+        "first steps, 2 of 3",
+        "first steps, 3 of 3",
+        "estimate",
+        "rest",
+    ]
     assert all(0 <= done <= 1 for _, done in seen)
     assert {done for _, done in seen} > {0.0, 1.0}
 

@@ -73,7 +73,7 @@ def test_what_is_not_identified_is_refused():
     again = dp.FitResult.from_json(result.to_json())
     assert again.to_json() == result.to_json()
     assert np.isinf(again.conf_int()).all()
-    with pytest.raises(dp.InputError, match="set aside"):
+    with pytest.raises(dp.InputError, match="not identified"):
         result.contrast([1, 0, 0, 0])
 
 

@@ -137,9 +137,11 @@ def test_few_events():
 
 
 def test_few_events_of_the_reference():
-    """Both levels rest on it; their difference does not."""
+    """Both levels rest on it, and the intercept, as far as it is that of the reference; a difference does not."""
     law = joint(reference_few=np.array([0, 0, 0, NO_EVENTS, NO_EVENTS]))
-    assert why(law) == (KNOWN, KNOWN, KNOWN, REFERENCE, REFERENCE)
+    assert why(law) == (REFERENCE, KNOWN, KNOWN, REFERENCE, REFERENCE)
+    elsewhere = replace(law, centre=np.array([0, 0, 0, 0.4, 0.6]))
+    assert why(elsewhere)[0] == KNOWN
     assert why(law, [0, 0, 0, 1.0, -1.0]) == (KNOWN,)
     assert why(law, [0, 0, 0, 1.0, 1.0]) == (REFERENCE,)
 

@@ -200,13 +200,13 @@ class LinearRegression(LinearRegressor):
         What the intervals are about: least squares (the default), or a Huber estimand that ignores the tails.
     tail : "balanced", "cautious" or "all"
         How much of the tail of the outcome counts, for target "asked".  "balanced" clips where noise and what is cut
-        off balance; "cautious" takes the tail for longer than it looks; "all" clips nobody whose prediction is within the
-        range of the outcome, with noise for all of that range: many times the length where it is wide.
+        off balance; "cautious" takes the tail for longer than it looks; "all" clips nobody whose prediction is within
+        the range of the outcome, with noise for all of that range: many times the length where it is wide.
     plan : LinearPlan, optional
         Instead of ``budget``: a budget with its target, tail, neighbours and the share of each release.
     budget : ZCDP or ApproxDP, optional
         What the fit may cost.
-    schema, bounds, neighbours, rows, most_weight, ledger, insecure_seed
+    schema, bounds, yes_no, neighbours, rows, most_weight, ledger, insecure_seed
         As for `LogisticRegression`.
     penalty : None
         There is none; the parameter is that of the other models.
