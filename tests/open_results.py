@@ -91,6 +91,7 @@ def joint():
         doubt=np.full((d, d), 0.5),
         own=nothing,
         bent=np.full(d, 0.001),
+        allowed=nothing,
         few=0.05 * level + np.array([0, 0, 0, 0, 0, 0.95, 0]),
         toward=level,
         reference_few=0.05 * level,
@@ -128,7 +129,19 @@ def geometry(kind="logit"):
 def kept(law, places):
     """The law of some of the coefficients."""
     d = len(places)
-    parts = ("estimate", "line", "sizes", "prior", "own", "bent", "few", "toward", "reference_few", "reference_toward")
+    parts = (
+        "estimate",
+        "line",
+        "sizes",
+        "prior",
+        "own",
+        "bent",
+        "allowed",
+        "few",
+        "toward",
+        "reference_few",
+        "reference_toward",
+    )
     some = {name: getattr(law, name)[places] for name in (*parts, "group", "tail", "centre")}
     square = {name: getattr(law, name)[np.ix_(places, places)] for name in ("covariance", "sampling", "curvature")}
     return Joint(**some, **square, basis=np.eye(d), lines=np.eye(d), doubt=law.doubt[:d, :d])

@@ -28,6 +28,7 @@ def joint(**changes):
         doubt=np.full((D, D), 2.0),
         own=nothing,
         bent=nothing,
+        allowed=nothing,
         few=nothing,
         toward=nothing,
         reference_few=nothing,

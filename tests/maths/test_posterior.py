@@ -69,13 +69,4 @@ def test_the_second_release_is_mapped_back():
     exact = (x * w[:, None]).T @ x
     assert np.allclose(known.score, (w * y / 2) @ x, atol=1e-3)
     assert np.allclose(known.matrix[1:, 1:], exact[1:, 1:], rtol=0.1, atol=0.03 * N)
-    assert known.two_classes
     assert known.of(np.array([0, 2])).shape == (2, 2)
-
-
-@pytest.mark.parametrize("label", [1.0, -1.0])
-def test_one_class_is_seen(label):
-    assert not second(rows(), np.full(N, label), 5.0)[0].two_classes
-    rare = np.where(np.arange(N) < 20, -label, label)
-    assert not second(rows(), rare, 20.0)[0].two_classes
-    assert second(rows(), np.where(np.arange(N) < 800, -label, label), 20.0)[0].two_classes

@@ -6,10 +6,11 @@ norm, and the row is (1, x~)/R.  Without an intercept nothing could take up a sh
 their largest absolute value too, the outcome likewise, and the row is x~/R with R² = #blocks.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from dpinfer.data.terms import Block, Terms
 from dpinfer.data.unit import ROW, Unit
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.moments import Columns
+from dpinfer.maths.moments import Cell, Columns
 from dpinfer.maths.rounding import shrunk
 
 INTERCEPT = "(Intercept)"
@@ -59,7 +60,8 @@ class Design:
     A column is encoded as (value - middle)/half, with values clipped to [low, high]; the intercept is the value 1.
     ``columns`` says which are then 0 or 1 only, and which are never nonzero together.  ``norm2`` is R², the bound of
     the squared norm of an encoded row.  ``outcome`` is the scale of a numeric outcome, ``unit`` whose rows they are.
-    ``products`` has the places of columns that are powers or products of other columns, with the places of these.
+    ``products`` has the places of columns that are powers or products of other columns, with the places of these;
+    ``shared`` those of numbers that are a part of some other column, too.
     """
 
     names: tuple[str, ...]
@@ -72,6 +74,7 @@ class Design:
     outcome: Scale = UNSCALED
     unit: Unit = ROW
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    shared: tuple[int, ...] = ()
 
     @classmethod
     def of_formula(cls, response: Response, terms: Terms, kind: str, unit: Unit = ROW) -> "Design":
@@ -136,10 +139,21 @@ class Design:
         names, low, high, middle, half, dummy, group = zip(*facts, strict=True)
         answers = [_yes_no(block) for block in terms.blocks for _ in block.names]
         yes_no = np.array([False] * int(terms.intercept) + answers)
-        columns = Columns(np.array(dummy), np.array(group, dtype=np.intp), yes_no)
+        columns = Columns(np.array(dummy), np.array(group, dtype=np.intp), yes_no, cells=_cells(terms))
         ends = np.array(low), np.array(high)
         products = _products(terms)
-        return cls(names, *ends, np.array(middle), np.array(half), columns, columns.norm2, outcome, products=products)
+        shared = _shared(terms)
+        return cls(
+            names,
+            *ends,
+            np.array(middle),
+            np.array(half),
+            columns,
+            columns.norm2,
+            outcome,
+            products=products,
+            shared=shared,
+        )
 
     @classmethod
     def of_rows(cls, dim: int) -> "Design":
@@ -236,6 +250,18 @@ def _products(terms: Terms) -> tuple[tuple[int, tuple[int, ...]], ...]:
     return tuple(found)
 
 
+def _shared(terms: Terms) -> tuple[int, ...]:
+    """The places of numbers that are a part of some other column, too, or that others are made of."""
+    uses = Counter(column.name for block in terms.blocks for column in {*block.columns})
+    found = []
+    place = int(terms.intercept)
+    for block in terms.blocks:
+        often = block.number is not None and any(uses[column.name] > 1 for column in block.columns)
+        found += [place + k for k in range(len(block.names)) if often]
+        place += len(block.names)
+    return tuple(found)
+
+
 def _factors(number: Expression) -> list[str] | None:
     """The names of the columns that an expression is the product of, each as often as it counts; None if it is none."""
     if number.column is not None:
@@ -252,16 +278,70 @@ def _factors(number: Expression) -> list[str] | None:
 
 
 def _yes_no(block: Block) -> bool:
-    """Whether a block is one column that holds 0 and 1 alone: of type boolean, or whole numbers with these bounds."""
-    part = block.parts[0]
-    column = part.column if len(block.parts) == 1 and isinstance(part, Expression) else None
-    return column is not None and column.kind in ("boolean", "integer") and (column.low, column.high) == (0, 1)
+    """Whether a block is one column that holds 0 and 1 alone: yes or no, or a product of such columns."""
+    return not block.factors and _answers(block)
+
+
+def _answers(block: Block) -> bool:
+    """Whether all numbers of a block are yes or no: of type boolean, or whole numbers with the bounds 0 and 1."""
+    columns = [part.column for part in block.parts if isinstance(part, Expression)]
+    return all(
+        column is not None and column.kind in ("boolean", "integer") and (column.low, column.high) == (0, 1)
+        for column in columns
+    )
+
+
+def _levels(terms: Terms) -> dict[frozenset[tuple[str, object]], int]:
+    """The places of columns that are 0 or 1, by the levels that their records have."""
+    found: dict[frozenset[tuple[str, object]], int] = {}
+    place = int(terms.intercept)
+    for block in terms.blocks:
+        if _answers(block):
+            choices = [
+                [(part.text, 1)]
+                if isinstance(part, Expression)
+                else [(part.text, level) for level in block.kept_levels(part)]
+                for part in block.parts
+            ]
+            for k, combination in enumerate(product(*choices)):
+                found[frozenset(combination)] = place + k
+        place += len(block.names)
+    return found
+
+
+def _cells(terms: Terms) -> tuple[Cell, ...]:
+    """What the coefficients of interacting levels rest on: the cells of each pair of factors.
+
+    With f*g the coefficient of f = b is about the records with f = b and g at its reference, compared with those where
+    both are at theirs; that of b and d together about all four cells.
+    """
+    places = _levels(terms)
+    if not terms.intercept:
+        return ()
+    found: list[Cell] = []
+    for both, place in places.items():
+        if len(both) != 2:
+            continue
+        one, other = (frozenset({level}) for level in sorted(both, key=str))
+        if one not in places or other not in places:
+            continue
+        (f, _), (g, _) = (next(iter(part)) for part in (one, other))
+        pairs = {pair: at for pair, at in places.items() if {name for name, _ in pair} == {f, g} and len(pair) == 2}
+        alone = [at for part, at in places.items() if len(part) == 1 and next(iter(part))[0] in (f, g)]
+        first = ((places[one], 1.0), *((at, -1.0) for pair, at in pairs.items() if one < pair))
+        second = ((places[other], 1.0), *((at, -1.0) for pair, at in pairs.items() if other < pair))
+        neither = ((0, 1.0), *((at, -1.0) for at in alone), *((at, 1.0) for at in pairs.values()))
+        found += [(place, first), (place, second), (place, neither)]
+        found += [(places[one], first), (places[one], neither), (places[other], second), (places[other], neither)]
+    return tuple(dict.fromkeys(found))
 
 
 def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, bool]:
     """(low, high, centre, half, dummy) of the columns of a block."""
     number = block.number
     if number is None:
+        return 0.0, 1.0, 0.0, 1.0, True
+    if block.factors and _answers(block):
         return 0.0, 1.0, 0.0, 1.0, True
     low, high = number.low, number.high
     require_spread(number, "drop it from the formula, or change its bounds in the schema")

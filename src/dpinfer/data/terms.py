@@ -96,6 +96,10 @@ class Block:
         number = self.number
         return columns if number is None else columns * number.values(numbers)[:, None]
 
+    def kept_levels(self, factor: Factor) -> list[Level]:
+        """The levels of a factor that have columns."""
+        return [factor.levels[j] for j in self._kept(factor)]
+
     def _kept(self, factor: Factor) -> Iterator[int]:
         for j, level in enumerate(factor.levels):
             if factor.text in self.full or level != factor.reference:

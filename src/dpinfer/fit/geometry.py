@@ -73,6 +73,7 @@ class Setting:
         found[0] = False
         for j, factors in self.frame.products:
             found[[j, *factors]] = False
+        found[list(self.design.shared)] = False
         return found
 
     @property
@@ -162,7 +163,7 @@ def lines_of(at: Setting) -> Array:
 
 def statuses(said: Conclusion, at: Setting) -> tuple[str, ...]:
     """Of each coefficient that it is printed, or why it is open."""
-    if not (said.printed.any() or said.other_columns):
+    if not said.whole:
         return (UNIDENTIFIED,) * len(at.design.names)
     return tuple(_status(j, said, at) for j in range(len(at.design.names)))
 

@@ -96,8 +96,3 @@ def folded_quantile(bias: float, level: float) -> float:
         return bool(ndtr(c - bias) - ndtr(-c - bias) < level)
 
     return boundary(short, 0.0, bias - float(ndtri((1 - level) / 2)), _PRECISE)[1]
-
-
-def no_law(seed: int) -> AllowedLaw:
-    """The law of no coefficient at all: everything was set aside."""
-    return AllowedLaw(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0), np.zeros(0), 1, seed)

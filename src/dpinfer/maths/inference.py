@@ -63,11 +63,6 @@ class Step:
         """The scale of the noise of score and rest together."""
         return float(np.hypot(self.score_noise, self.rest_noise))
 
-    @property
-    def identified(self) -> bool:
-        """Whether H as a whole is more than noise."""
-        return bool(np.trace(self.hessian) > SURE * self.scales.hessian * np.sqrt(len(self.line)))
-
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -147,8 +142,11 @@ def events(fit: Fitted) -> Events:
     coef = solved(fit.back, fit.last.line + fit.last.step)
     together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
     base = coef[0] - together @ (fit.centre * coef)
+    level = _doubt(fit, _of_levels(columns))
+    for place, doubt in zip((place for place, _ in columns.cells), _doubt(fit, _of_cells(columns)), strict=True):
+        level[place] = max(level[place], doubt)
     return Events(
-        np.where(columns.dummy, _doubt(fit, _of_levels(columns)), 0.0),
+        np.where(columns.dummy, level, 0.0),
         np.sign(base + coef),
         np.where(columns.dummy, _doubt(fit, _of_references(columns)), 0.0),
         np.sign(base),
@@ -158,6 +156,15 @@ def events(fit: Fitted) -> Events:
 def _of_levels(columns: Columns) -> Array:
     """A column for each level: c with c·(1, x) = 1 for its records, and 0 for others."""
     return np.diag(columns.dummy.astype(float))
+
+
+def _of_cells(columns: Columns) -> Array:
+    """The same for the cells of interacting levels."""
+    found = np.zeros((len(columns), len(columns.cells)))
+    for k, (_, combination) in enumerate(columns.cells):
+        for place, weight in combination:
+            found[place, k] += weight
+    return found
 
 
 def _of_references(columns: Columns) -> Array:
@@ -239,7 +246,8 @@ def posterior(fit: Fitted) -> Joint:
         curvature=known.matrix,
         doubt=known.left,
         own=own,
-        bent=bent + fit.allowed,
+        bent=bent,
+        allowed=fit.allowed,
         few=level,
         toward=few.level_toward,
         reference_few=few.reference,
@@ -358,7 +366,8 @@ class Conclusion:
     """What is said of all coefficients of the formula: the joint law at ``centre``, and the answers about each of them.
 
     ``printed`` are those with an interval.  ``others`` are combinations that are known instead of open ones: each with
-    the column it stands for, and the level that it is compared with, or -1 for a number that was clipped.
+    the column it stands for, and the level that it is compared with, or -1 for a number that was clipped.  ``whole``
+    says that both outcomes are surely there; where they are not, nothing is known.
     """
 
     joint: Joint
@@ -367,6 +376,7 @@ class Conclusion:
     printed: npt.NDArray[np.bool_]
     others: Answers
     other_columns: tuple[tuple[int, int], ...]
+    whole: bool = True
 
     @property
     def coef(self) -> Array:
@@ -392,7 +402,7 @@ def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int)
     numbers = ~fit.columns.dummy
     printed[0] = bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
     if not whole:
-        return Conclusion(joint, centre, answers, printed, joint.about(np.zeros((0, d)), draws, seed), ())
+        return Conclusion(joint, centre, answers, printed, joint.about(np.zeros((0, d)), draws, seed), (), whole=False)
     vectors, columns = _instead(joint, printed, answers, clipped)
     as_clipped = replace(joint, tail=np.where(clipped, 0.0, joint.tail))
     known = np.flatnonzero(as_clipped.about(vectors, draws, seed).known)

@@ -5,7 +5,7 @@ question to the same law: a combination c of the coefficients θ.
 
 | symbol | meaning                                                       | name in code  |
 | ------ | ------------------------------------------------------------- | ------------- |
-| S      | plausible size of a coefficient: a priori it is N(0, S²)      | `sizes`       |
+| S      | plausible size of a coefficient                               | `sizes`       |
 | H      | curvature in a basis in which what is unsure is independent   | `curvature`   |
 | R      | deviations of its entries                                     | `doubt`       |
 | Q      | from θ to that basis                                          | `basis`       |
@@ -53,10 +53,11 @@ class Joint:
     is N(``line``, ``prior``²) a priori: ``prior`` is S but for the intercept, which is as good as free.  ``own`` is
     what is unsure of a column's own information beside ``doubt``.
 
-    ``bent`` is allowed for at both ends of an interval: what a quadratic does not see.  ``few`` and ``toward`` are, of
-    each level, the relative noise of its number of events and the side to which it would move its coefficient;
-    ``reference_few`` and ``reference_toward`` those of the reference of its factor.  ``group`` is its factor, -1 for
-    what is no level.  ``tail`` says that the records far out in a column count less, or not as they are.
+    ``bent`` and ``allowed`` are allowed for at both ends of an interval: what a quadratic does not see of the last
+    step, and what a fit may be off beside.  ``few`` and ``toward`` are, of each level, the relative noise of its number
+    of events and the side to which it would move its coefficient; ``reference_few`` and ``reference_toward`` those of
+    the reference of its factor.  ``group`` is its factor, -1 for what is no level.  ``tail`` says that the records far
+    out in a column count less, or not as they are.
 
     All these are about columns as the fit measures them, ``centre`` where the intercept is the predictor.  ``lines``
     has, for every coefficient of the formula in its own units, the combination of theirs that it is; ``shift`` is added
@@ -74,6 +75,7 @@ class Joint:
     doubt: Array
     own: Array
     bent: Array
+    allowed: Array
     few: Array
     toward: Array
     reference_few: Array
@@ -151,7 +153,8 @@ class Joint:
         tail = (used & (self.tail > 0)).any(axis=1)
         few = (used & (self.few > 1 / SURE)).any(axis=1)
         reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE)
-        known = (alone <= OPEN**2 * (vectors**2 @ self.sizes**2)) & (signal >= SIGNAL)
+        size = np.sqrt(vectors**2 @ self.sizes**2)
+        known = (np.sqrt(alone) <= OPEN * size) & (self._bent(vectors) <= OPEN * size) & (signal >= SIGNAL)
         return tuple(
             self._reason(vectors[i], bool(tail[i]), bool(few[i]), bool(reference[i].any()), bool(known[i]), signal[i])
             for i in range(len(vectors))
@@ -185,10 +188,20 @@ class Joint:
             found[:, levels[0]] = vectors[:, 0] * at_reference - vectors[:, levels].sum(axis=1)
         return np.where(np.abs(found) > 1e-9 * np.abs(vectors).max(axis=1, keepdims=True), found, 0.0)
 
+    def _bent(self, vectors: Array) -> Array:
+        """What a quadratic does not see: of one column b, of a combination its step times the largest b/|step| in it.
+
+        So nothing is allowed for where the steps of its parts cancel.
+        """
+        step = self.estimate - self.line
+        slope = self.bent / np.maximum(np.abs(step), np.finfo(float).tiny)
+        largest = np.where(vectors != 0, slope, 0.0).max(axis=1, initial=0.0)
+        return np.asarray(np.minimum(np.abs(vectors @ step) * largest, np.abs(vectors) @ self.bent))
+
     def _allowed(self, vectors: Array) -> tuple[Array, Array]:
         """What is allowed for below and above: bends at both ends, few events on the side to which they would move."""
-        bent = np.abs(vectors) @ self.bent
-        below, above = bent.copy(), bent.copy()
+        both = self._bent(vectors) + np.abs(vectors) @ self.allowed
+        below, above = both.copy(), both.copy()
         parts = (
             (vectors, allowed_for(self.few), self.toward),
             (self._of_references(vectors), allowed_for(self.reference_few), self.reference_toward),

@@ -25,19 +25,24 @@ _NEAR = 3.0  # times its released range: public bounds within which a number has
 _BEYOND = 1.5  # times its released range: how far a number is let in at least
 
 
+Cell = tuple[int, tuple[tuple[int, float], ...]]
+"""The place of a coefficient, and a combination of columns (place, weight) that is 1 for some records, 0 for others."""
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """What is public about the columns of x, the intercept first.
 
     ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the intercept's group is -1.
     ``yes_no`` are numbers that are at one of their bounds, -1 or 1.  ``far`` is the largest size of a column, 1 where
-    it is None.
+    it is None.  ``cells`` are sets of records that a coefficient rests on beside those of its own level.
     """
 
     dummy: npt.NDArray[np.bool_]
     group: npt.NDArray[np.intp]
     yes_no: npt.NDArray[np.bool_] | None = None
     far: Array | None = None
+    cells: tuple[Cell, ...] = ()
 
     def __len__(self) -> int:
         return len(self.dummy)
@@ -139,7 +144,7 @@ def reaches(moments: Array, columns: Columns, clear: float, clipped: npt.NDArray
 
     All of it, if that is hardly more than the range, or if the information on the column stays 7 times its noise;
     ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing of numbers that the fit would have
-    ``clipped`` to their range, and otherwise as far as its information stays 20 times its noise, a little at least.
+    ``clipped`` to their range, and otherwise as far as its information stays 28 times its noise, a little at least.
     """
     box = box_reach(moments, columns)
     if columns.far is None:

@@ -38,17 +38,11 @@ class Crude:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """M and the score at 0, ``scale`` being the noise left in the geometry of the release.
-
-    ``two_classes`` says whether both classes are surely there.  ``released`` is N₂ with its ``noise``; ``back`` maps it
-    to (1, x).
-    """
+    """M and the score at 0.  ``released`` is N₂ with its ``noise``; ``back`` maps it to (1, x)."""
 
     matrix: Array
     score: Array
     n: float
-    scale: float
-    two_classes: bool
     released: Array
     back: Array
     noise: float
@@ -107,18 +101,12 @@ def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Col
     back = np.asarray(np.linalg.inv(A), dtype=np.float64)
     guess = A @ crude.moments @ A.T
     N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise, _TRUST)
-    whole, toward = back @ N @ back.T, back @ score
-    first = float(back[0] @ back[0])
-    rarer = whole[0, 0] / 2 - abs(toward[0])  # weighted records of the rarer class
-    unsure = np.hypot(left * first / 2, noise * np.sqrt(first))
     M = clean(back @ undispersed(N, left) @ back.T, columns, n)
     M = back @ raised(A @ M @ A.T, _FLOOR * left * np.sqrt(2 * d)) @ back.T
     return Moments(
         matrix=(M + M.T) / 2,
-        score=toward,
+        score=back @ score,
         n=n,
-        scale=left,
-        two_classes=bool(rarer >= LEAST_EVENTS + SURE * unsure),
         released=noisy,
         back=back,
         noise=noise,

@@ -88,8 +88,8 @@ class FitResult(Estimates):
 
     def published(self) -> list[str]:
         """What was released beside the coefficients, in words."""
-        centre = [] if self.geometry is None else [self.geometry.at(self.names)]
-        return centre if self.band is None else [*centre, *self.band.statements(self.model.target)]
+        said = [] if self.geometry is None else [self.geometry.at(self.names), *self.geometry.clippings()]
+        return said if self.band is None else [*said, *self.band.statements(self.model.target)]
 
     def intercepts(self, level: float = 0.95) -> list[str]:
         """What the intercept is, in words, and the other one where there are two; intervals of the given ``level``."""

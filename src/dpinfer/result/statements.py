@@ -23,12 +23,12 @@ OPEN_REFERENCE = (
     "would help"
 )
 OPEN_TAIL = (
-    "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to {high:.4g} that this "
-    "budget cannot let in fully; declare narrower bounds, or take a logarithm where it is none"
+    "open: in the model, but its ordinary coefficient would rest on records beyond {low:.4g} to {high:.4g}, the range "
+    "that this budget can see, if there are any; narrower bounds help where they are true, or a logarithm"
 )
 OPEN_TOGETHER = "open: in the model, but it cannot be told apart from other columns, {other} first, at this budget"
 OPEN_LEVEL = "open: the level rests on coefficients that are open"
-UNIDENTIFIED = "not identified: this budget is too small for the fit as a whole"
+UNIDENTIFIED = "not identified: at this budget it is not sure that both outcomes are there"
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
@@ -204,6 +204,17 @@ class Geometry:
         """The centre in words; ``names`` are those of the coefficients, the intercept first."""
         pairs = zip(names[1:], self.centre, strict=True)
         return "Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."
+
+    def clippings(self) -> list[str]:
+        """What it means for the others that some numbers were clipped, in words; nothing where none was."""
+        if not self.clipped:
+            return []
+        ranges = dict(zip(self.columns[1:], zip(self.low, self.high, strict=True), strict=True))
+        named = ", ".join(f"{name} to {ranges[name][0]:.4g}..{ranges[name][1]:.4g}" for name in self.clipped)
+        return [
+            f"The fit has clipped {named}: the range that this budget can see. The other lines are those of the model "
+            "asked for, unless records beyond these ranges crowd in one of their columns."
+        ]
 
     def inside(self, rows: Array) -> Array:
         """Rows of columns in original units as the fit saw them: some of them clipped to their released range."""

@@ -96,7 +96,9 @@ class Stepped(Generic[P]):
         return self.booked.all
 
     def advice(self, n: int) -> str:
-        """A warning where a typical column has less than twice what it takes to be printed."""
+        """A warning where a typical column has less than twice what it takes to be printed; none where n is private."""
+        if not self.neighbours.counted:
+            return ""
         return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
 
     def _scales(self, stage: str = ESTIMATE) -> Scales:
@@ -142,5 +144,5 @@ class Stepped(Generic[P]):
             status=statuses(said, at),
             geometry=published(done.line, said, at, done.fit.moments.n),
             instead=alternatives(said, at),
-            joint=said.joint,
+            joint=said.joint if said.whole else None,
         )
