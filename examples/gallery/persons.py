@@ -75,4 +75,6 @@ most = int(rows.max())
 narrow = dp.ApproxDP(1.0 / most, 1e-6 / (most * np.e))
 model = dp.LogisticRegression("visit ~ age", schema=by_row, budget=narrow, insecure_seed=1)
 print(f"epsilon {narrow.epsilon:.3f} for a row, because somebody has {most} of them")
-print("age:", model.fit(panel).result_.to_frame()["status"]["age"])
+found = model.fit(panel).result_
+low, high = found.conf_int()[1]
+print(f"age: {found.status[1]}, from {low:.4f} to {high:.4f}")

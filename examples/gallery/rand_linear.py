@@ -33,9 +33,9 @@ print(f"clip {result.band.clip:.3f}, cut off on average {result.band.excess:.4f}
 # %% [markdown]
 # ## Visits themselves
 #
-# Without the logarithm the tail is cut, and the result warns. `tail="cautious"` cuts less and pays with noise. The
-# standard errors tell the price. It is another question, too: about means of visits, of which the few with many make
-# up a large part.
+# Without the logarithm the tail is cut, and the result warns. `tail="cautious"` takes the tail for longer than it
+# looks: its band is wider, and it pays with noise. It also believes that more is cut off. It is another question, too:
+# about means of visits, of which the few with many make up a large part.
 
 # %%
 for tail in ("balanced", "cautious"):
@@ -43,7 +43,7 @@ for tail in ("balanced", "cautious"):
     visits = model.fit(demo.table).result_
     place = visits.names.index("idp")
     print(f"{tail:9} idp {visits.estimate[place]:.3f} ± {1.96 * visits.std_error[place]:.3f}, ", end="")
-    print(f"noise {visits.noise_share[place]:.0%}, cut off on average {visits.band.excess:.3f} visits")
+    print(f"noise {visits.noise_share[place]:.0%}, band ± {visits.band.width:.1f} visits")
 
 # %% [markdown]
 # ## Beside ordinary least squares
@@ -56,6 +56,6 @@ import statsmodels.formula.api as smf  # noqa: E402
 
 table = demo.table.assign(y=np.log1p(demo.table["mdvis"]))
 plain = smf.ols(f"y ~ {right}", table).fit(cov_type="HC0")
-plain.params.index = plain.params.index.str.replace("[T.", "[", regex=False)
-beside = result.to_frame()[["estimate", "low", "high"]].join(plain.params.rename("not private"))
+known = plain.params.rename("not private").rename(lambda name: name.replace("[T.", "["))
+beside = result.to_frame()[["estimate", "low", "high"]].join(known)
 beside.iloc[1:].round(4)  # the intercepts are at different places

@@ -87,6 +87,6 @@ import statsmodels.formula.api as smf  # noqa: E402
 
 table = demo.table.assign(visit=demo.table["visit"].astype(int))
 plain = smf.logit(demo.formula, table).fit(disp=False, cov_type="HC0")
-plain.params.index = plain.params.index.str.replace("[T.", "[", regex=False)
-beside = result.to_frame()[["estimate", "low", "high"]].join(plain.params.rename("not private"))
+known = plain.params.rename("not private").rename(lambda name: name.replace("[T.", "["))
+beside = result.to_frame()[["estimate", "low", "high"]].join(known)
 beside.iloc[1:].round(3)  # the intercepts are at different places
