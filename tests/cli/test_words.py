@@ -116,7 +116,7 @@ def test_a_missing_delta_is_said_at_once(folder):
 def test_a_dry_run_names_each_kind_of_noise_once(folder):
     flat = " ".join(succeeds(run_here(*FIT, "--rho", "1", "--dry-run", cwd=folder)).split())
     assert flat.count("a sum over records plus Gaussian noise") == 1
-    for said in ("crude moments rho = 0.05", "moments rho = 0.09", "estimate rho = 0.63"):
+    for said in ("crude moments rho = 0.05", "moments rho = 0.09", "estimate rho = 0.68"):
         assert said in flat
 
 

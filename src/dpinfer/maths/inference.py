@@ -402,6 +402,7 @@ def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int)
     numbers = ~fit.columns.dummy
     printed[0] = bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
     if not whole:
+        joint = replace(joint, few=np.full(d, NO_EVENTS))  # so that no combination is known either
         return Conclusion(joint, centre, answers, printed, joint.about(np.zeros((0, d)), draws, seed), (), whole=False)
     vectors, columns = _instead(joint, printed, answers, clipped)
     as_clipped = replace(joint, tail=np.where(clipped, 0.0, joint.tail))

@@ -23,8 +23,8 @@ OPEN_REFERENCE = (
     "would help"
 )
 OPEN_TAIL = (
-    "open: in the model, but its ordinary coefficient would rest on records beyond {low:.4g} to {high:.4g}, the range "
-    "that this budget can see, if there are any; narrower bounds help where they are true, or a logarithm"
+    "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to {high:.4g}, the range "
+    "that this budget can see, if there are any; declare narrower bounds, or take a logarithm, where that is true"
 )
 OPEN_TOGETHER = "open: in the model, but it cannot be told apart from other columns, {other} first, at this budget"
 OPEN_LEVEL = "open: the level rests on coefficients that are open"
@@ -162,10 +162,10 @@ def _for_all(one: str, *, squares: bool) -> str:
     """What holds of every fit in a released geometry."""
     level = "prediction" if squares else "log-odds"
     return (
-        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result and is 1 for "
-        "most, and a coefficient for which that could matter is open; an open coefficient is in the model like any "
-        "other, and its uncertainty is inside the intervals of the others; the intercept is the "
-        f"{level} at the released centre"
+        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result; where the "
+        "model is right that changes nothing, where it is not the others decide more of the line; an open coefficient "
+        "is in the model like any other, and its uncertainty is inside the intervals of the others; the intercept is "
+        f"the {level} at the released centre"
     )
 
 

@@ -144,5 +144,5 @@ class Stepped(Generic[P]):
             status=statuses(said, at),
             geometry=published(done.line, said, at, done.fit.moments.n),
             instead=alternatives(said, at),
-            joint=said.joint if said.whole else None,
+            joint=said.joint,
         )
