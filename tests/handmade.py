@@ -55,7 +55,7 @@ class Records:
         u = self.x @ self.matrix.T
         labels = 2 * self.y - 1 if self.logit else self.y
         n = float(len(self.x))
-        return Moments(self.x.T @ self.x, self.x.T @ labels / 2, n, noise, True, u.T @ u, back, noise)
+        return Moments(self.x.T @ self.x, self.x.T @ labels / 2, n, u.T @ u, back, noise)
 
     def fit(self, coef, step=None, noise=QUIET):
         """What is released at a line, and after a step from it, both as coefficients of (1, x)."""

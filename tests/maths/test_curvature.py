@@ -29,7 +29,7 @@ def handmade_guess(rng, size=60.0, d=D):
 
 
 def quiet_moments(d=D):
-    return Moments(np.eye(d), np.zeros(d), 1.0, 0.0, True, np.eye(d), np.eye(d), 1e-12)
+    return Moments(np.eye(d), np.zeros(d), 1.0, np.eye(d), np.eye(d), 1e-12)
 
 
 def known(released, noise, S, d=D):
