@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import expit
@@ -427,3 +428,63 @@ high = 80
     assert result.reported[1:].all()
     assert (np.abs(result.estimate - coef)[1:] < error[1:]).all()
     assert result.std_error[1:] == pytest.approx(error[1:], rel=0.25)
+
+
+CELLS = """
+[columns.y]
+type = "outcome"
+levels = ["no", "yes"]
+
+[columns.f]
+type = "category"
+levels = ["a", "b"]
+reference = "a"
+
+[columns.g]
+type = "category"
+levels = ["c", "d"]
+reference = "c"
+
+[columns.one]
+type = "boolean"
+
+[columns.two]
+type = "boolean"
+"""
+
+
+@pytest.fixture
+def crossed(tmp_path):
+    """Two crossed factors; in the cell (b, c) nearly everybody says yes, elsewhere every second one does."""
+    path = tmp_path / "schema.toml"
+    path.write_text(CELLS, encoding="utf-8")
+    rng = np.random.default_rng(0)
+    n = 50_000
+    g = rng.choice(["c", "d"], n)
+    f = np.where(rng.random(n) < np.where(g == "c", 0.016, 0.5), "b", "a")
+    chance = np.where((f == "b") & (g == "c"), 0.998, 0.5)
+    answers = {"one": rng.random(n) < 0.05, "two": rng.random(n) < 0.04}
+    table = pd.DataFrame({"y": np.where(rng.random(n) < chance, "yes", "no"), "f": f, "g": g, **answers})
+    return dp.Schema.read(path), table
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_cell_of_interacting_levels_needs_events_of_its_own(crossed, seed):
+    """Of f[b] there are thousands of events, but none of them where g is at its reference: its coefficient has none."""
+    schema, table = crossed
+    budget = dp.ApproxDP(1.0, 1e-6)
+    result = dp.LogisticRegression("y ~ f * g", schema=schema, budget=budget, insecure_seed=seed).fit(table).result_
+    words = dict(zip(result.names, result.status, strict=True))
+    assert "too few events" in words["f[b]"]
+    assert "too few events" in words["f[b]:g[d]"]
+    assert words["g[d]"] == "reported"
+
+
+def test_a_product_of_yes_and_no_is_such(crossed):
+    schema, table = crossed
+    budget = dp.ApproxDP(4.0, 1e-6)
+    result = dp.LogisticRegression("y ~ one * two", schema=schema, budget=budget, insecure_seed=1).fit(table).result_
+    assert result.reported.all()
+    assert result.geometry.high[-1] == 1.0
+    assert len(result.alternatives()) == 0
+    assert np.all(np.abs(result.estimate) < 1)
