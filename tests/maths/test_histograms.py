@@ -1,5 +1,7 @@
 """Ranges and clips from noisy histograms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -101,3 +103,20 @@ def test_a_clip_is_always_a_size(sizes, noise):
         assert tail.edges[-1] <= clip <= 2.0
         assert 0 <= excess <= 2.0
         assert tail.edges[-1] <= tail.point(0.1) <= 2.0
+
+
+def test_what_a_heavy_tail_may_hide_is_counted():
+    """Of a light tail the drawn one is used; of a heavy one as much as noise may hide, up to the largest size."""
+    edges = 2.0 * 2.0 ** (-np.arange(1, 27) / 2)
+    for law, heavy in ((stats.norm(scale=0.1), False), (stats.t(1.5, scale=0.05), True)):
+        beyond = 2 * law.sf(edges)
+        counts = 20_000 * np.diff(np.concatenate([[0.0], beyond]))
+        counts[-1] += 20_000 - counts.sum()
+        tail = Tail(counts, 20_000.0, 30.0, 2.0)
+        clip, drawn = tail.clip(1e-3)
+        most = tail._most_excess(clip)
+        assert most > drawn
+        assert (tail.excess(clip) >= most) == heavy
+    hidden = replace(tail, counts=np.zeros(26))
+    assert hidden._most_excess(2.0) == 0.0
+    assert hidden._most_excess(1.0) > 30 / 20_000 * 0.5

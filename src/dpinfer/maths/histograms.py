@@ -5,7 +5,7 @@ logarithm: a record's bin depends on the record alone.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,8 @@ _OUTSIDE = 0.004  # the share of records that may lie beyond either end of a ran
 _SEEN = 2.0  # deviations of the noise by which counts at an end are told from nothing
 _SIZES = 26  # bins of influences, each sqrt 2 times as wide as the next
 _CLEAR = 3.0  # deviations of the noise by which a tail is seen: noise alone passes for one in a hundred fits
+_LIMIT = 1.0  # deviations of the noise by which there may be more records in a tail than are counted
+_HEAVY = 0.7  # the shape of a tail that is heavy: half way from an exponential one to the heaviest that is drawn
 _APART = 3  # bins between the two points that a tail is drawn through
 _SHAPES = 0.4, 2.2  # of a Weibull tail
 _GRID = 400
@@ -137,19 +139,38 @@ class Tail:
         return float(sizes[best]), float(excess[best])
 
     def excess(self, clip: float) -> float:
-        """The mean of what a clip takes off."""
-        sizes, tail = self._curve()
-        beyond = np.where(sizes > clip, tail, 0.0)
-        return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
+        """The mean of what a clip takes off: by the tail that is drawn or, where that is heavy, the most it may be.
 
-    def _curve(self) -> tuple[Array, Array]:
-        """The tail on a grid: counts as far as noise lets them be seen, a Weibull tail through two points beyond."""
+        A heavy tail has no scale by which it could be drawn on where nothing is seen of it.
+        """
+        sizes, tail = replace(self, caution=self.caution + _LIMIT)._curve()
+        beyond = np.where(sizes > clip, tail, 0.0)
+        drawn = float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
+        return max(drawn, self._most_excess(clip)) if self._bend()[2] < _HEAVY else drawn
+
+    def _most_excess(self, clip: float) -> float:
+        """Beyond each edge there are at most as many records as are counted there and a deviation of the noise."""
+        above = np.maximum.accumulate(np.cumsum(self.counts)) + _LIMIT * self._deviation
+        share = np.clip(np.maximum.accumulate(above) / self.n, 0.0, 1.0)  # at or above each lower edge
+        upper = self.largest * 2.0 ** (-np.arange(_SIZES) / 2)
+        width = np.maximum(upper - np.maximum(self.edges, clip), 0.0)
+        return float(share @ width)
+
+    def _bend(self) -> tuple[int, float, float]:
+        """The farthest edge that noise lets be seen, -log of the share beyond, the shape of a Weibull tail there."""
         edges, beyond = self.edges, self.beyond
         clear = np.cumsum(self.counts) > _CLEAR * self._deviation
         far = min(int(np.argmax(np.append(clear, True))), _SIZES - 1 - _APART)
         near = far + _APART
-        depth = max(-math.log(beyond[far]), 1e-3), max(-math.log(min(beyond[near], 0.95)), 1e-3)
-        shape = np.clip(math.log(depth[0] / depth[1]) / math.log(edges[far] / edges[near]), *_SHAPES)
+        depth = max(-math.log(beyond[far]), 1e-3)
+        inner = max(-math.log(min(beyond[near], 0.95)), 1e-3)
+        shape = float(np.clip(math.log(depth / inner) / math.log(edges[far] / edges[near]), *_SHAPES))
+        return far, depth, shape
+
+    def _curve(self) -> tuple[Array, Array]:
+        """The tail on a grid: counts as far as noise lets them be seen, a Weibull tail through two points beyond."""
+        edges, beyond = self.edges, self.beyond
+        far, depth, shape = self._bend()
         sizes = edges[-1] * (self.largest / edges[-1]) ** np.linspace(0, 1, _GRID)
         inside = np.exp(np.interp(np.log(sizes), np.log(edges[::-1]), np.log(beyond[::-1])))
-        return sizes, np.where(sizes >= edges[far], np.exp(-depth[0] * (sizes / edges[far]) ** shape), inside)
+        return sizes, np.where(sizes >= edges[far], np.exp(-depth * (sizes / edges[far]) ** shape), inside)

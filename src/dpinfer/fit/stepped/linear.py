@@ -142,8 +142,7 @@ class LinearSteps(Stepped[LinearPlan]):
             return Clip(tail.point(_KNEE), 0.0, tail.point(_BEYOND_ONE))
         size, _ = tail.clip(np.sqrt(d) * self._scales().gradient / n)
         # what is said of the cut may not be less than the noise lets it be
-        excess = replace(tail, caution=caution + _CAUTION).excess(size)
-        return Clip(size, excess, tail.point(_BEYOND_ONE))
+        return Clip(size, tail.excess(size), tail.point(_BEYOND_ONE))
 
     def _released(
         self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
