@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpinfer.maths.histograms import BINS, Tail, histogram, inner_edges, narrowed
 from dpinfer.maths.sums import Block
