@@ -26,8 +26,12 @@ ROOT = Path(__file__).parents[2]
 RESULTS = json.loads((ROOT / "studies/geometry/results/geometry.json").read_text(encoding="utf-8"))
 COVERAGE: dict[str, float] = {}
 """Cells whose mean coverage is below .93, each with the least it may have, and why."""
-LOW: dict[str, set[str]] = {}
+LOW: dict[str, set[str]] = {"acs-1,1e-6-replace": {"DENSITY"}}
 """Cells with coefficients far below the ceiling, each with their names, and why."""
+
+
+INSTEAD = {"bank-1,1e-6-replace": 0.88, "bank_s_wide-1,1e-6-replace": 0.85}
+"""Cells whose lines instead of open ones cover less: duration, whose effect bends inside its range as well."""
 
 
 def test_every_cell_is_there():
@@ -40,13 +44,13 @@ def test_the_committed_results(cell):
     name = name_of(cell)
     assert laws.covers_what_was_asked(cell, COVERAGE.get(name, 0.93))
     assert laws.near_the_ceiling(cell, LOW.get(name, ())) == []
-    assert laws.lines_instead_cover(cell)
+    assert laws.lines_instead_cover(cell, INSTEAD.get(name, 0.9))
     assert laws.keeps_its_level(cell)
     assert laws.is_in_order(cell)
 
 
 def test_exceptions_are_of_cells_that_there_are():
-    assert {*COVERAGE, *LOW} <= {name_of(cell) for cell in RESULTS}
+    assert {*COVERAGE, *LOW, *INSTEAD} <= {name_of(cell) for cell in RESULTS}
 
 
 def test_the_page_is_that_of_the_results():

@@ -37,7 +37,8 @@ def test_the_committed_results(cell):
     assert laws.covers_what_was_asked(cell, COVERAGE.get(name, 0.93))
     assert laws.near_the_ceiling(cell, LOW.get(name, ())) == []
     assert laws.lines_instead_cover(cell)
-    assert laws.is_in_order(cell)
+    # lengths are over those of least squares, and the robust estimand is another one
+    assert cell["target"] == "robust" or laws.is_in_order(cell)
     assert cell["target"] != "robust" or cell["asked"] == cell["stated"]
 
 
