@@ -9,7 +9,7 @@ import numpy as np
 from studies.asked import BUDGETS, HEAD, Found, form, line, summary, table, weak
 from studies.common import plain
 from studies.geometry.cell import Cell
-from studies.geometry.designs import DESIGNS, load
+from studies.geometry.designs import DESIGNS, SYNTHETIC, load
 
 _HEAD = (*HEAD, "p < .05 at 0", "replicates")
 
@@ -31,7 +31,9 @@ def ordered(cells: Sequence[Found]) -> list[Found]:
 
     def place(cell: Found) -> tuple[int, int, str]:
         known = cell["budget"] in BUDGETS
-        return DESIGNS.index(cell["design"]), BUDGETS.index(cell["budget"]) if known else len(BUDGETS), name_of(cell)
+        design = (*DESIGNS, *SYNTHETIC).index(cell["design"])
+        budget = BUDGETS.index(cell["budget"]) if known else len(BUDGETS)
+        return design, budget, name_of(cell)
 
     return sorted(cells, key=place)
 

@@ -57,7 +57,7 @@ def ordered(cells: Sequence[Found]) -> list[Found]:
 
     def place(cell: Found) -> tuple[int, int]:
         known = cell["budget"] in BUDGETS
-        return DESIGNS.index(cell["design"]), BUDGETS.index(cell["budget"]) if known else len(BUDGETS)
+        return (*DESIGNS, *SYNTHETIC).index(cell["design"]), BUDGETS.index(cell["budget"]) if known else len(BUDGETS)
 
     return sorted(cells, key=place)
 
