@@ -1,8 +1,10 @@
-"""Time of a fit on Dask and on Spark, with one worker process and with two, next to the same fit in this process.
+"""Time of a fit on Dask and on Spark, with one worker process and with two, next to the same fit in
+this process.
 
     .venv-cluster/bin/python benchmarks/cluster.py [--records 2000000] [--columns 10]
 
-Spark needs JAVA_HOME where the default Java is neither 17 nor 21.  Writes benchmarks/results/cluster.json.
+Spark needs JAVA_HOME where the default Java is neither 17 nor 21.  Writes
+benchmarks/results/cluster.json.
 """
 
 import argparse
@@ -20,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
-from dpinfer.data import crew
+from dpinfer.rows import workers
 
 FILES = 16
 RESULTS = Path(__file__).parent / "results/cluster.json"
@@ -35,24 +37,33 @@ def write(folder: Path, records: int, columns: int) -> dp.Schema:
         frame["y"] = rng.random(len(X)) < 1 / (1 + np.exp(-X[:, :3].sum(axis=1)))
         frame.to_parquet(folder / f"{j:02}.parquet", index=False)
     text = '[columns.y]\ntype = "outcome"\nlevels = [false, true]\n'
-    text += "".join(f'[columns.x{k}]\ntype = "number"\nlow = -1\nhigh = 1\n' for k in range(columns))
+    text += "".join(
+        f'[columns.x{k}]\ntype = "number"\nlow = -1\nhigh = 1\n' for k in range(columns)
+    )
     return dp.Schema.parse('title = "benchmark"\nunit = "one record"\n' + text)
 
 
 def measured(model: dp.LogisticRegression, native: Any, times: int = 4) -> dict[str, float]:
-    """The shortest of some fits, of which the first warms the workers up, and the passes over the rows that it took.
+    """The shortest of some fits, of which the first warms the workers up, and the passes over the
+    rows that it took.
 
-    ``load`` is what else the machine did before: where it is not far below the number of cores, times are too long.
+    ``load`` is what else the machine did before: where it is not far below the number of cores,
+    times are too long.
     """
     found, load = [], os.getloadavg()[0]
     for _ in range(times):
         done: list[float] = []
         began = time.perf_counter()
-        with crew.watching(lambda _, part, done=done: done.append(part)):  # type: ignore[misc]
+        with workers.watching(lambda _, part, done=done: done.append(part)):  # type: ignore[misc]
             model.fit(native)
         found.append(time.perf_counter() - began)
     passes = done.count(1.0)
-    return {"seconds": min(found), "passes": passes, "seconds a pass": min(found) / passes, "load": load}
+    return {
+        "seconds": min(found),
+        "passes": passes,
+        "seconds a pass": min(found) / passes,
+        "load": load,
+    }
 
 
 @contextmanager
@@ -62,7 +73,10 @@ def dask(workers: int, folder: str) -> Iterator[Callable[[], Any]]:
     from distributed import Client, LocalCluster  # noqa: PLC0415
 
     at = {"host": "127.0.0.1", "dashboard_address": None, "memory_limit": 0}
-    with LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, **at) as cluster, Client(cluster):
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, **at) as cluster,
+        Client(cluster),
+    ):
         yield lambda: dd.read_parquet(folder).persist()
 
 
@@ -72,9 +86,17 @@ def spark(workers: int, folder: str) -> Iterator[Callable[[], Any]]:
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    builder = SparkSession.builder.master(f"local-cluster[{workers},1,2048]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "OFF")
-    session = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "2g").getOrCreate()
+    builder = SparkSession.builder.master(f"local-cluster[{workers},1,2048]").config(
+        "spark.ui.enabled", "false"
+    )
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config(
+        "spark.log.level", "OFF"
+    )
+    session = (
+        builder.config("spark.driver.host", "127.0.0.1")
+        .config("spark.executor.memory", "2g")
+        .getOrCreate()
+    )
     yield lambda: session.read.parquet(folder).repartition(FILES).cache()
     session.stop()
 

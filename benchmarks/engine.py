@@ -1,10 +1,12 @@
-"""Fits a second of the study engine against scikit-learn, in one run with one BLAS thread; memory and scaling.
+"""Fits a second of the study engine against scikit-learn, in one run with one BLAS thread; memory
+and scaling.
 
     python benchmarks/engine.py [--data FOLDER] [--out FILE]
 
-A fit of ours is the coefficients and both matrices of one bootstrap replicate with a perturbed objective, its counts
-drawn too.  A fit of scikit-learn's is one plain weighted logistic regression (newton-cholesky), without either.
-With a data folder the rows are Adult's first ten features in the paper's preprocessing, else rows of the same shape.
+A fit of ours is the coefficients and both matrices of one bootstrap replicate with a perturbed
+objective, its counts drawn too.  A fit of scikit-learn's is one plain weighted logistic regression
+(newton-cholesky), without either.  With a data folder the rows are Adult's first ten features in
+the paper's preprocessing, else rows of the same shape.
 """
 
 import os
@@ -24,12 +26,12 @@ import numpy as np  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 import dpinfer as dp  # noqa: E402
-from dpinfer.data.source import Rows  # noqa: E402
-from dpinfer.maths.laws import SphericalLaplace  # noqa: E402
+from dpinfer.maths.noise_laws import SphericalLaplace  # noqa: E402
 from dpinfer.maths.risk import Risk  # noqa: E402
+from dpinfer.rows.source import Rows  # noqa: E402
 from dpinfer.simulate.batched import BLOCK  # noqa: E402
-from dpinfer.simulate.draws import Population  # noqa: E402
 from dpinfer.simulate.engine import Engine  # noqa: E402
+from dpinfer.simulate.population import Population  # noqa: E402
 
 PENALTY, RATE = 1e-3, 0.25
 SIZES = (15_000, 30_000, 60_000, 120_000)
@@ -67,13 +69,17 @@ def ours(X: np.ndarray, y: np.ndarray, loss: dp.Loss, replicates: int = BLOCK) -
     population = Population.of_records(Rows.of(X, y))
     engine = Engine(population, Risk.penalised(loss, PENALTY, len(X)))
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (replicates, engine.dim))
-    return replicates / best(lambda: engine.fit(population.counts(np, 0, range(replicates), None), b), 5)
+    return replicates / best(
+        lambda: engine.fit(population.counts(np, 0, range(replicates), None), b), 5
+    )
 
 
 def theirs(X: np.ndarray, y: np.ndarray, tol: float) -> float:
     """Weighted fits a second of scikit-learn."""
     weights = Population.of_records(Rows.of(X, y)).counts(np, 0, range(1), None)[0].astype(float)
-    model = LogisticRegression(C=1 / (2 * len(X) * PENALTY), fit_intercept=False, solver="newton-cholesky", tol=tol)
+    model = LogisticRegression(
+        C=1 / (2 * len(X) * PENALTY), fit_intercept=False, solver="newton-cholesky", tol=tol
+    )
     return 1 / best(lambda: model.fit(X, y, sample_weight=weights), 20)
 
 
@@ -85,18 +91,26 @@ def peak_megabytes(n: int) -> float:
         "dp.simulate.coverage(X, y, penalty=1e-3, budget=dp.PureDP(1.0), replicates=256, workers=2)\n"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     return float(run.stdout) / 1024
 
 
 def main() -> None:
     """Print the ratios, and write them as JSON if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     X, y = rows(30_162, options.data)
-    report: dict[str, object] = {"data": "adult" if options.data else "synthetic", "n": len(X), "d": X.shape[1]}
+    report: dict[str, object] = {
+        "data": "adult" if options.data else "synthetic",
+        "n": len(X),
+        "d": X.shape[1],
+    }
     reference, loose = theirs(X, y, 1e-8), theirs(X, y, 1e-4)
     report["scikit_learn_fits_per_second"] = {"tol 1e-8": reference, "tol 1e-4 (default)": loose}
     for loss in (dp.Logistic(), dp.HuberHinge(1.0)):
@@ -109,7 +123,9 @@ def main() -> None:
     report["seconds_a_fit_by_n"] = {n: 1 / ours(*rows(n, None), dp.Logistic()) for n in SIZES}
     X, y = rows(30_000, None)
     report["seconds_by_replicates"] = {
-        k: best(lambda k=k: dp.simulate.coverage(X, y, budget=dp.ZCDP(0.2), replicates=k, workers=1), 2)
+        k: best(
+            lambda k=k: dp.simulate.coverage(X, y, budget=dp.ZCDP(0.2), replicates=k, workers=1), 2
+        )
         for k in (256, 512, 1024)
     }
     report["peak_megabytes_by_n"] = {n: peak_megabytes(n) for n in (30_000, 450_000)}

@@ -1,8 +1,10 @@
-"""Time and memory of fits from files, beside plain decoding: a process for each file, of both the faster of two runs.
+"""Time and memory of fits from files, beside plain decoding: a process for each file, of both the
+faster of two runs.
 
     python -m benchmarks.files FOLDER [--sizes 3000000x20 5000000x90]
 
-Writes Parquet files of random numbers into FOLDER (kept for the next run) and benchmarks/results/files.json.
+Writes Parquet files of random numbers into FOLDER (kept for the next run) and
+benchmarks/results/files.json.
 """
 
 import argparse
@@ -23,8 +25,8 @@ import json, resource, sys, time
 import pyarrow.parquet as pq
 import dpinfer as dp
 from dpinfer.data import changed
-from dpinfer.data.source import Blocks
-from dpinfer.data.spool import Spooled
+from dpinfer.rows.source import Blocks
+from dpinfer.rows.disk_rows import Spooled
 path, d = sys.argv[1], int(sys.argv[2])
 text = "unit = 'one record'\\n[columns.y]\\ntype = 'outcome'\\nlevels = ['no', 'yes']\\n"
 text += "".join(f"[columns.x{j}]\\ntype = 'number'\\nlow = -1\\nhigh = 1\\n" for j in range(d))
@@ -83,7 +85,9 @@ def measured(path: Path, n: int, d: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, print, store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", nargs="+", default=["500000x20", "3000000x20", "5000000x90"])
     options = parser.parse_args()

@@ -2,8 +2,9 @@
 
     python benchmarks/gpu.py [--out FILE]
 
-Needs torch with a CUDA device.  The rows have the shape of the Adult data (n = 30,162, d = 11).
-A fit is the coefficients and both matrices of one replicate, its bootstrap counts drawn on the device.
+Needs torch with a CUDA device.  The rows have the shape of the Adult data (n = 30,162, d = 11).  A
+fit is the coefficients and both matrices of one replicate, its bootstrap counts drawn on the
+device.
 """
 
 import argparse
@@ -16,11 +17,11 @@ import numpy as np
 import torch
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
-from dpinfer.maths.laws import SphericalLaplace
+from dpinfer.maths.noise_laws import SphericalLaplace
 from dpinfer.maths.risk import Risk
-from dpinfer.simulate.draws import Population
+from dpinfer.rows.source import Rows
 from dpinfer.simulate.engine import Engine
+from dpinfer.simulate.population import Population
 
 PENALTY, RATE = 1e-3, 0.25
 
@@ -66,7 +67,9 @@ def agreement(population: Population, loss: dp.Loss) -> dict[str, float]:
     risk = Risk.penalised(loss, PENALTY, population.n)
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (64, population.rows.shape[1]))
     ours = Engine(population, risk).fit(population.counts(np, 0, range(64), None), b)
-    theirs = Engine(population, risk, xp, "cuda").fit(population.counts(xp, 0, range(64), "cuda"), b)
+    theirs = Engine(population, risk, xp, "cuda").fit(
+        population.counts(xp, 0, range(64), "cuda"), b
+    )
     return {
         "coef": float(np.abs(ours.coef - theirs.coef).max()),
         "curvature": float(np.abs(ours.curvature / theirs.curvature - 1).max()),
@@ -75,7 +78,9 @@ def agreement(population: Population, loss: dp.Loss) -> dict[str, float]:
 
 
 def whole_study(X: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """The same coverage study on the device and on numpy, and the time of a large one on the device."""
+    """The same coverage study on the device and on numpy, and the time of a large one on the
+    device.
+    """
     setting = {"loss": dp.Logistic(), "penalty": PENALTY, "budget": dp.PureDP(1.0)}
     ours = dp.simulate.coverage(X, y, replicates=256, **setting)
     theirs = dp.simulate.coverage(X, y, replicates=256, device="cuda", **setting)
@@ -90,7 +95,9 @@ def whole_study(X: np.ndarray, y: np.ndarray) -> dict[str, float]:
 
 def main() -> None:
     """Print a table, and write it as JSON if asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": []}

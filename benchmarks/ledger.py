@@ -1,4 +1,5 @@
-"""Fifty processes book in one ledger that has thousands of entries: nothing overspent, nothing lost, and how fast.
+"""Fifty processes book in one ledger that has thousands of entries: nothing overspent, nothing
+lost, and how fast.
 
 PYTHONPATH=src .venv/bin/python benchmarks/ledger.py --entries 3000 --processes 50 --each 20
 """
@@ -12,16 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import dpinfer as dp
-from dpinfer.maths.cost import PerturbedObjective
+from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.privacy import store
-from dpinfer.privacy.book import Entry, entry_text
+from dpinfer.privacy.entries import Entry, entry_text
 from dpinfer.privacy.release import NoisySum, PerturbedMinimum
 
 RHO = 1e-6
 
 
 def entry(number: int, rho: float = RHO) -> Entry:
-    """Four releases, the perturbed minimum different for each number, as fits of a geometry have them."""
+    """Four releases, the perturbed minimum different for each number, as fits of a geometry have
+    them.
+    """
     objective = PerturbedObjective(3e4 * (1 + number / 1e4), 1e-5, "logistic")
     share = dp.ZCDP(objective.cost() * 1.001)
     sums = tuple(NoisySum(step, dp.ZCDP(rho)) for step in ("crude moments", "moments", "matrices"))
@@ -68,13 +71,20 @@ def main() -> None:
         done = pool.starmap(spend, [(path, asked.each)] * asked.processes, chunksize=1)
         wall = time.perf_counter() - start
     booked = [each.release for each in opened.entries()[asked.entries :]]
-    assert sorted(booked) == sorted(release for taken, _ in done for release in taken), "a booking was lost"
+    assert sorted(booked) == sorted(release for taken, _ in done for release in taken), (
+        "a booking was lost"
+    )
     assert opened.verify().ok
     assert opened.spent() <= ledger.total.epsilon * (1 + 1e-9), "overspent"  # type: ignore[union-attr]
     asks = asked.processes * asked.each
     found |= {"processes": asked.processes, "asked": asks, "booked": len(booked)}
     found |= {"locked": sum(locked for _, locked in done)}
-    found |= {"wall_s": wall, "asked_per_s": asks / wall, "booked_per_s": len(booked) / wall, "left": opened.left()}
+    found |= {
+        "wall_s": wall,
+        "asked_per_s": asks / wall,
+        "booked_per_s": len(booked) / wall,
+        "left": opened.left(),
+    }
     print(json.dumps(found, indent=1))
 
 

@@ -1,9 +1,10 @@
-"""What full protection costs: a fit with exact noise and masked minima next to one with float noise, in one run.
+"""What full protection costs: a fit with exact noise and masked minima next to one with float
+noise, in one run.
 
     python benchmarks/protection.py [--records 500000] [--columns 40]
 
-The other side draws noise in double precision and releases minima as they are found; it protects nobody.
-Writes benchmarks/results/protection.json.
+The other side draws noise in double precision and releases minima as they are found; it protects
+nobody.  Writes benchmarks/results/protection.json.
 """
 
 import argparse
@@ -44,7 +45,10 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (options.records, options.columns))
     y = (rng.random(options.records) < 1 / (1 + np.exp(-X[:, :5].sum(axis=1)))).astype(int)
-    model, found = dp.LogisticRegression(bounds=(-1.0, 1.0), budget=dp.ApproxDP(1.0, 1e-6)), {"exact": [], "float": []}
+    model, found = (
+        dp.LogisticRegression(bounds=(-1.0, 1.0), budget=dp.ApproxDP(1.0, 1e-6)),
+        {"exact": [], "float": []},
+    )
     with threadpool_limits(1):
         model.fit(X, y)  # calibrations and memory are kept
         for turn in range(6):
@@ -57,7 +61,9 @@ def main() -> None:
     report = {"records": options.records, "columns": options.columns, "threads": 1, "seconds": best}
     report["ratio"] = best["exact"] / best["float"]
     print(json.dumps(report, indent=1))
-    Path("benchmarks/results/protection.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    Path("benchmarks/results/protection.json").write_text(
+        json.dumps(report, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The gallery: sources in examples/gallery, executed notebooks in docs/gallery, pages of the site.
 
-``python docs/notebooks.py`` (``make gallery``) runs the sources and writes the notebooks, with their output.  As a hook
-of mkdocs this module turns them into pages without running anything, and lets the README and its neighbours be pages.
+``python docs/notebooks.py`` (``make gallery``) runs the sources and writes the notebooks, with
+their output.  As a hook of mkdocs this module turns them into pages without running anything, and
+lets the README and its neighbours be pages.
 """
 
 import json
@@ -13,32 +14,57 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "examples/gallery"
 NOTEBOOKS = ROOT / "docs/gallery"
-BORROWED = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")  # pages that live beside docs/
+BORROWED = (
+    "README.md",
+    "SECURITY.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+)  # pages that live beside docs/
 REPOSITORY = "https://github.com/dpinfer/dpinfer/blob/main"
 
 
 def cells(source: str) -> list[tuple[str, str]]:
     """Kind ("markdown" or "code") and text of each cell of a script with ``# %%`` between them."""
     found = []
-    for mark, text in re.findall(r"^# %%( \[markdown\])?\n(.*?)(?=^# %%|\Z)", source, re.DOTALL | re.MULTILINE):
-        plain = re.sub(r"^# ?", "", text, flags=re.MULTILINE) if mark else re.sub(r" +# noqa.*", "", text)
+    for mark, text in re.findall(
+        r"^# %%( \[markdown\])?\n(.*?)(?=^# %%|\Z)", source, re.DOTALL | re.MULTILINE
+    ):
+        plain = (
+            re.sub(r"^# ?", "", text, flags=re.MULTILINE)
+            if mark
+            else re.sub(r" +# noqa.*", "", text)
+        )
         found.append(("markdown" if mark else "code", plain.strip()))
     return found
 
 
 def execute(source: Path) -> None:
-    """Run a source and write its notebook; ids of cells are their places, so the same source gives the same file."""
+    """Run a source and write its notebook; ids of cells are their places, so the same source gives
+    the same file.
+    """
     import nbformat.v4 as form  # noqa: PLC0415 - of the environment of the documentation
     from nbclient import NotebookClient  # noqa: PLC0415
 
     make = {"markdown": form.new_markdown_cell, "code": form.new_code_cell}
-    parts = [make[kind](text, id=f"cell-{j}") for j, (kind, text) in enumerate(cells(source.read_text("utf-8")))]
+    parts = [
+        make[kind](text, id=f"cell-{j}")
+        for j, (kind, text) in enumerate(cells(source.read_text("utf-8")))
+    ]
     notebook = form.new_notebook(cells=parts)
-    options = {"timeout": 300, "kernel_name": "python3", "record_timing": False, "coalesce_streams": True}
+    options = {
+        "timeout": 300,
+        "kernel_name": "python3",
+        "record_timing": False,
+        "coalesce_streams": True,
+    }
     NotebookClient(notebook, **options).execute()
-    notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
+    }
     target = NOTEBOOKS / f"{source.stem}.ipynb"
-    target.write_text(json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+    target.write_text(
+        json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
+    )
 
 
 def page(notebook: dict[str, Any], name: str) -> str:
@@ -55,7 +81,12 @@ def shown(output: dict[str, Any]) -> str:
     """One output: a table, a picture or text."""
     data = output.get("data", {"text/plain": output.get("text", "")})
     if "text/html" in data:
-        table = re.sub(r"<style.*?</style>\n*|^\s+", "", "".join(data["text/html"]), flags=re.DOTALL | re.MULTILINE)
+        table = re.sub(
+            r"<style.*?</style>\n*|^\s+",
+            "",
+            "".join(data["text/html"]),
+            flags=re.DOTALL | re.MULTILINE,
+        )
         return table.replace('<table border="1" class="dataframe">', "<table>")
     if "image/png" in data:
         picture = "".join(data["image/png"]).replace("\n", "")
@@ -67,7 +98,10 @@ def on_files(files: Any, config: Any) -> Any:
     """A hook of mkdocs: notebooks and the files beside docs/ become pages."""
     from mkdocs.structure.files import File  # noqa: PLC0415
 
-    made = {name: (ROOT / name).read_text("utf-8").replace("](docs/", "](").replace("[docs/", "[") for name in BORROWED}
+    made = {
+        name: (ROOT / name).read_text("utf-8").replace("](docs/", "](").replace("[docs/", "[")
+        for name in BORROWED
+    }
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         made[f"gallery/{path.stem}.md"] = page(json.loads(path.read_text("utf-8")), path.name)
     for name, text in made.items():

@@ -1,8 +1,10 @@
-"""What the studies of fits without a penalty share: replicates, and what each line of a fit is held against.
+"""What the studies of fits without a penalty share: replicates, and what each line of a fit is held
+against.
 
-Asked is the ordinary regression of all columns on the population.  Where the truth is unknown the population is the
-data set, and a replicate is a bootstrap sample of it.  Where it is known, rows are drawn from the data set and outcomes
-are drawn anew: the coefficients asked for are the true ones, and some of them are 0.
+Asked is the ordinary regression of all columns on the population.  Where the truth is unknown the
+population is the data set, and a replicate is a bootstrap sample of it.  Where it is known, rows
+are drawn from the data set and outcomes are drawn anew: the coefficients asked for are the true
+ones, and some of them are 0.
 """
 
 import warnings
@@ -13,15 +15,24 @@ from typing import Any
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.data.design import Design
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
-from dpinfer.simulate.stated import Minimum, Stated, instead, least_squares, minimum, ordinary, stated
+from dpinfer.schema.design import Design
+from dpinfer.simulate.estimands import (
+    Minimum,
+    Stated,
+    instead,
+    least_squares,
+    minimum,
+    ordinary,
+    stated,
+)
 from studies.common import plain
 
 BUDGETS = ("0.3,1e-6", "1,1e-6", "3,1e-6", "0.1875")
 Z95 = 1.959964
-THOROUGH = 4  # one replicate in so many is also held against what it states, which takes a search of its own
+# one replicate in so many is also held against what it states, which takes a search of its own
+THOROUGH = 4
 OFTEN = 0.5  # of the fits: a coefficient that fewer of them print is no candidate for the worst one
 Found = dict[str, Any]
 
@@ -41,10 +52,11 @@ def budget_words(text: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Encoded rows (norm at most 1, intercept first), labels or scaled outcomes, and the public design.
+    """Encoded rows (norm at most 1, intercept first), labels or scaled outcomes, and the public
+    design.
 
-    Where the truth is known, ``chance`` is the probability of the label +1 of each row, and ``zero`` names the columns
-    without an effect.
+    Where the truth is known, ``chance`` is the probability of the label +1 of each row, and
+    ``zero`` names the columns without an effect.
     """
 
     rows: Array
@@ -60,7 +72,9 @@ class Data:
 
     @property
     def people(self) -> Block:
-        """The population: the records or, where the truth is known, every row with both labels, by their chances."""
+        """The population: the records or, where the truth is known, every row with both labels, by
+        their chances.
+        """
         if self.chance is None:
             return Block(self.x, self.labels)
         both = np.concatenate([self.chance, 1 - self.chance])
@@ -80,7 +94,9 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """A population, and the regression asked for, with the covariance that its own records would have."""
+    """A population, and the regression asked for, with the covariance that its own records would
+    have.
+    """
 
     data: Data
     people: Block
@@ -105,19 +121,25 @@ class Whole:
         return minimum(x, sample.labels, self.asked.coef)
 
 
-def held(result: dp.FitResult, whole: Whole, sample: Block, *, thorough: bool = True) -> tuple[Found, Stated | None]:
-    """One fit, one number for each coefficient, NaN where a line is open; and what it states on the population.
+def held(
+    result: dp.FitResult, whole: Whole, sample: Block, *, thorough: bool = True
+) -> tuple[Found, Stated | None]:
+    """One fit, one number for each coefficient, NaN where a line is open; and what it states on the
+    population.
 
     Only a ``thorough`` look has the latter, and whether other lines hold their own estimands.
 
-    asked, stated: whether the interval holds what was asked, and what the fit states.  ceiling: whether an interval
-    without noise (HC0) of the same replicate holds what was asked.  ratio: length over that of the ordinary interval of
-    the population.  rejected: whether a coefficient that is 0 has p < .05.  instead: lines that stand for open ones.
+    asked, stated: whether the interval holds what was asked, and what the fit states.  ceiling:
+    whether an interval without noise (HC0) of the same replicate holds what was asked.  ratio:
+    length over that of the ordinary interval of the population.  rejected: whether a coefficient
+    that is 0 has p < .05.  instead: lines that stand for open ones.
     """
     design = whole.data.design
     geometry = result.geometry
     assert geometry is not None
-    assert geometry.columns == design.names  # one model: every column of the formula is in every fit
+    assert (
+        geometry.columns == design.names
+    )  # one model: every column of the formula is in every fit
     asked = whole.asked.in_units(design, geometry.centre)
     robust = result.model.target == "robust"  # what is asked is the Huber regression that is stated
     about = stated(result, design, whole.people, whole.asked) if thorough or robust else None
@@ -133,7 +155,9 @@ def held(result: dp.FitResult, whole: Whole, sample: Block, *, thorough: bool = 
     found = {
         "asked": covered(about.coef if about is not None and robust else asked.coef),
         "stated": [float("nan")] * len(low) if about is None else covered(about.coef),
-        "ceiling": (np.abs(other.coef - asked.coef) <= Z95 * other.std_error).astype(float).tolist(),
+        "ceiling": (np.abs(other.coef - asked.coef) <= Z95 * other.std_error)
+        .astype(float)
+        .tolist(),
         "ratio": np.where(printed, (high - low) / (2 * Z95 * asked.std_error), np.nan).tolist(),
         "printed": printed.astype(float).tolist(),
         "rejected": np.where(zero, p_values < 0.05, np.nan).tolist(),
@@ -143,10 +167,15 @@ def held(result: dp.FitResult, whole: Whole, sample: Block, *, thorough: bool = 
 
 
 def _instead(result: dp.FitResult, whole: Whole, *, thorough: bool) -> list[Found]:
-    """Each line that stands for an open one: its name, whose place it takes, and whether it holds its own estimand."""
+    """Each line that stands for an open one: its name, whose place it takes, and whether it holds
+    its own estimand.
+    """
     rows = result.instead_rows()
     if not thorough:
-        return [{"name": row["name"], "instead_of": row["instead_of"], "covered": float("nan")} for row in rows]
+        return [
+            {"name": row["name"], "instead_of": row["instead_of"], "covered": float("nan")}
+            for row in rows
+        ]
     estimands = instead(result, whole.data.design, whole.people, whole.asked)
     return [
         {
@@ -159,11 +188,15 @@ def _instead(result: dp.FitResult, whole: Whole, *, thorough: bool) -> list[Foun
 
 
 def summary(found: Sequence[Found], names: Sequence[str]) -> Found:
-    """Averages over all printed lines; the smallest coverage is over coefficients that half of the fits print."""
+    """Averages over all printed lines; the smallest coverage is over coefficients that half of the
+    fits print.
+    """
     keys = ("asked", "stated", "ceiling", "ratio", "printed", "rejected")
     arrays = {key: np.array([one[key] for one in found], dtype=float) for key in keys}
     answered = np.array([_answered(one, names) for one in found])
-    others = [line["covered"] for one in found for line in one["instead"] if np.isfinite(line["covered"])]
+    others = [
+        line["covered"] for one in found for line in one["instead"] if np.isfinite(line["covered"])
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN
         by_name = {key: np.nanmean(arrays[key], axis=0) for key in ("asked", "stated", "ceiling")}
@@ -209,7 +242,11 @@ def _worst(by_name: dict[str, Array], often: Array, names: Sequence[str]) -> Fou
     if not often.any():
         return None
     j = int(np.argmin(np.where(often, by_name["asked"], np.inf)))
-    return {"name": names[j], "asked": plain(by_name["asked"][j]), "ceiling": plain(by_name["ceiling"][j])}
+    return {
+        "name": names[j],
+        "asked": plain(by_name["asked"][j]),
+        "ceiling": plain(by_name["ceiling"][j]),
+    }
 
 
 HEAD = (
@@ -256,9 +293,13 @@ def weak(cells: Sequence[Found], below: float = 0.9) -> list[str]:
     said = []
     for cell in cells:
         columns = cell["coefficients"]
-        rows = zip(columns["names"], columns["asked"], columns["ceiling"], columns["printed"], strict=True)
+        rows = zip(
+            columns["names"], columns["asked"], columns["ceiling"], columns["printed"], strict=True
+        )
         for name, asked, ceiling, printed in rows:
             if printed >= OFTEN and asked is not None and asked < below:
                 where = f"{cell['design']} at {budget_words(cell['budget'])}"
-                said.append(f"- {where}: `{name}` {asked:.2f}, without noise {form(ceiling, '.2f')}")
+                said.append(
+                    f"- {where}: `{name}` {asked:.2f}, without noise {form(ceiling, '.2f')}"
+                )
     return said

@@ -25,10 +25,14 @@ def write(path: Path, text: str) -> None:
 
 def complete(path: Path, count: int) -> bool:
     """Whether the file of a cell has as many replicates already."""
-    return path.exists() and int(json.loads(path.read_text(encoding="utf-8"))["replicates"]) >= count
+    return (
+        path.exists() and int(json.loads(path.read_text(encoding="utf-8"))["replicates"]) >= count
+    )
 
 
-def replicates(name: str, work: Callable[[int], dict[str, Any]], count: int, pool: Executor) -> list[dict[str, Any]]:
+def replicates(
+    name: str, work: Callable[[int], dict[str, Any]], count: int, pool: Executor
+) -> list[dict[str, Any]]:
     """All replicates of a cell, in order, with a bar on a terminal."""
     found = []
     for done in pool.map(work, range(count), chunksize=1):
@@ -36,7 +40,12 @@ def replicates(name: str, work: Callable[[int], dict[str, Any]], count: int, poo
         if sys.stderr.isatty():
             bar = "#" * (_WIDTH * len(found) // count)
             end = "\n" if len(found) == count else ""
-            print(f"\r{name} [{bar:<{_WIDTH}}] {len(found)}/{count}", end=end, file=sys.stderr, flush=True)
+            print(
+                f"\r{name} [{bar:<{_WIDTH}}] {len(found)}/{count}",
+                end=end,
+                file=sys.stderr,
+                flush=True,
+            )
     return found
 
 
@@ -61,8 +70,14 @@ def plain(value: Any) -> Any:
 
 
 def seldom(cell: dict[str, Any]) -> float | None:
-    """Coverage of what is reported in fewer than half of the replicates, weighted by how often it is."""
+    """Coverage of what is reported in fewer than half of the replicates, weighted by how often it
+    is.
+    """
     columns = cell["coefficients"]
-    pairs = [(c, r) for c, r in zip(columns["coverage"], columns["reported"], strict=True) if c is not None and r < 0.5]
+    pairs = [
+        (c, r)
+        for c, r in zip(columns["coverage"], columns["reported"], strict=True)
+        if c is not None and r < 0.5
+    ]
     weight = sum(r for _, r in pairs)
     return sum(c * r for c, r in pairs) / weight if weight >= 0.05 else None

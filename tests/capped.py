@@ -1,14 +1,17 @@
-"""The capped logistic loss of earlier versions, whose entries in ledgers are still read and counted.
+"""The capped logistic loss of earlier versions, whose entries in ledgers are still read and
+counted.
 
 The logistic score made as large as its bound allows.
 
-A logistic score p - y has size 1 only where the model is quite wrong; noise is scaled to that 1 all the same.  Here the
-score is v(p - y), v = min(1/c, 1/max(p, 1 - p)): still at most 1, never smaller than p - y, and of mean 0 at the true
-p, so a right logistic model has the same coefficients.  With L = logit c it is the slope of the margin loss
+A logistic score p - y has size 1 only where the model is quite wrong; noise is scaled to that 1 all
+the same.  Here the score is v(p - y), v = min(1/c, 1/max(p, 1 - p)): still at most 1, never smaller
+than p - y, and of mean 0 at the true p, so a right logistic model has the same coefficients.  With
+L = logit c it is the slope of the margin loss
 
     f(z) = log(1 + exp(-z))/c + const for abs(z) <= L,     slope -1 below -L,     exp(-z) + const above L.
 
-With u = -f' the curvature is u for u <= (1 - c)/c, else u(1 - cu), and 0 at u = 1: at most 1/(4c), at u = 1/(2c).
+With u = -f' the curvature is u for u <= (1 - c)/c, else u(1 - cu), and 0 at u = 1: at most 1/(4c),
+at u = 1/(2c).
 """
 
 import math
@@ -37,7 +40,11 @@ class CappedLogistic:
     def value(self, z: Array) -> Array:
         """log(1 + exp(-z))/c in the middle, linear below, exponential above; continuous."""
         middle = np.log1p(np.exp(-np.clip(z, -EDGE, EDGE))) / CAP
-        return np.asarray(np.where(z > EDGE, np.exp(-np.maximum(z, EDGE)) + _LAST, middle + np.maximum(-EDGE - z, 0)))
+        return np.asarray(
+            np.where(
+                z > EDGE, np.exp(-np.maximum(z, EDGE)) + _LAST, middle + np.maximum(-EDGE - z, 0)
+            )
+        )
 
     def slope(self, z: Array) -> Array:
         """-min(1, S(-z)/c) up to L, -exp(-z) above."""

@@ -24,7 +24,9 @@ class Trap:
         TOUCHED.append(1)
         raise RuntimeError("48151623")
 
-    __float__ = __int__ = __index__ = __bool__ = __len__ = __iter__ = __getitem__ = __array__ = _spring
+    __float__ = __int__ = __index__ = __bool__ = __len__ = __iter__ = __getitem__ = __array__ = (
+        _spring
+    )
     __eq__ = __lt__ = __hash__ = __str__ = __add__ = __array_ufunc__ = __getattr__ = _spring
 
     def __repr__(self):
@@ -43,11 +45,31 @@ PLAIN = st.one_of(
     st.integers(-(2**70), 2**70),
     st.booleans(),
     st.sampled_from(
-        [np.float32(2), np.float16(0.5), np.int8(-3), np.uint64(2**64 - 1), np.True_, np.longdouble("1e4000")]
+        [
+            np.float32(2),
+            np.float16(0.5),
+            np.int8(-3),
+            np.uint64(2**64 - 1),
+            np.True_,
+            np.longdouble("1e4000"),
+        ]
     ),
 )
 ODD_CELLS = [
-    *[None, 10**400, -(10**400), "12", "x", "", "nan", np.str_("1"), b"1", bytearray(b"1"), 1j, np.complex64(1j)],
+    *[
+        None,
+        10**400,
+        -(10**400),
+        "12",
+        "x",
+        "",
+        "nan",
+        np.str_("1"),
+        b"1",
+        bytearray(b"1"),
+        1j,
+        np.complex64(1j),
+    ],
     *[
         Decimal("1.5"),
         Decimal("sNaN"),
@@ -117,7 +139,11 @@ def ending(act):
             act()
             told = "done"
         except dp.InputError as fault:
-            told = str(fault) if fault.__context__ is fault.__cause__ is None else "it hangs on another error"
+            told = (
+                str(fault)
+                if fault.__context__ is fault.__cause__ is None
+                else "it hangs on another error"
+            )
     assert not TOUCHED
     assert "48151623" not in told
     assert "hangs" not in told
@@ -164,4 +190,6 @@ GOOD = {"number": 1.5, "integer": 2, "boolean": True, "text": "a", "code": 2, "y
 
 def fit(table, outcome="y"):
     kind = dp.LogisticRegression if outcome == "y" else dp.HuberRegression
-    return lambda: kind(f"{outcome} ~ {' + '.join(NAMES)}", schema=SCHEMA, budget=dp.PureDP(5.0)).fit(table)
+    return lambda: kind(
+        f"{outcome} ~ {' + '.join(NAMES)}", schema=SCHEMA, budget=dp.PureDP(5.0)
+    ).fit(table)

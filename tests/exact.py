@@ -1,8 +1,8 @@
 """Exact divergences of Gaussian objective perturbation in one and two dimensions, by quadrature.
 
-The output has the density ν(b_D(θ)) det A_D(θ).  A record enters as f(w·θ + o): for a margin loss w is its label times
-its row and o is 0, for a residual loss w is its row times -1 and o its outcome.  Both densities are normalised on the
-grid, so that the rule's own error cancels to first order.
+The output has the density ν(b_D(θ)) det A_D(θ).  A record enters as f(w·θ + o): for a margin loss w
+is its label times its row and o is 0, for a residual loss w is its row times -1 and o its outcome.
+Both densities are normalised on the grid, so that the rule's own error cancels to first order.
 """
 
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from scipy.special import logsumexp
 class Pair:
     """Two neighbouring data sets, the ridge (centred at ``centre``) and the scale of the noise.
 
-    ``outcomes`` are the o of the records, first and second: 0 where there are none.  ``weights`` are what the records
-    count, 1 where nothing is said.
+    ``outcomes`` are the o of the records, first and second: 0 where there are none.  ``weights``
+    are what the records count, 1 where nothing is said.
     """
 
     loss: object
@@ -46,14 +46,22 @@ class Pair:
         dim = first.shape[1]
         centre = np.zeros(dim) if self.centre is None else np.asarray(self.centre, float)
         reach = (9 * self.scale + 2 * self.loss.slope_bound * len(first)) / self.ridge
-        axes = [c + np.linspace(-reach, reach, points or (40_001 if dim == 1 else 701)) for c in centre]
+        axes = [
+            c + np.linspace(-reach, reach, points or (40_001 if dim == 1 else 701)) for c in centre
+        ]
         theta = np.stack([grid.ravel() for grid in np.meshgrid(*axes)], axis=1)
-        return [self._log_density(records, side, theta, centre) for side, records in enumerate((first, second))]
+        return [
+            self._log_density(records, side, theta, centre)
+            for side, records in enumerate((first, second))
+        ]
 
     def _log_density(self, records, side, theta, centre):
         b, bend = -self.ridge * (theta - centre), np.zeros((len(theta), *2 * [theta.shape[1]]))
         bend[:] = self.ridge * np.eye(theta.shape[1])
-        outcomes, weights = self.outcomes[side] or [0.0] * len(records), self.weights[side] or [1.0] * len(records)
+        outcomes, weights = (
+            self.outcomes[side] or [0.0] * len(records),
+            self.weights[side] or [1.0] * len(records),
+        )
         for record, outcome, weight in zip(records, outcomes, weights, strict=True):
             z = theta @ record + outcome
             b -= weight * self.loss.slope(z)[:, None] * record

@@ -1,4 +1,6 @@
-"""The releases of a stepped fit as exact sums over records in memory: what inference is given when nothing is noisy."""
+"""The releases of a stepped fit as exact sums over records in memory: what inference is given when
+nothing is noisy.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -6,8 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from dpinfer.maths.inference import Fitted, Step
-from dpinfer.maths.moments import LOGISTIC_RADIUS, Columns, Scales
-from dpinfer.maths.posterior import Moments
+from dpinfer.maths.moments import LOGISTIC_RADIUS, Columns, Moments, Scales
 
 QUIET = 1e-7
 """Noise that is as good as none; none at all would be divided by."""
@@ -19,7 +20,9 @@ def scales(noise=QUIET):
 
 
 def columns_of(dummy, group=None):
-    """Public facts of columns behind an intercept; every one is a group of its own where nothing else is said."""
+    """Public facts of columns behind an intercept; every one is a group of its own where nothing
+    else is said.
+    """
     dummy = np.array([False, *dummy])
     group = np.arange(len(dummy)) - 1 if group is None else np.array([-1, *group])
     return Columns(dummy, group.astype(np.intp))
@@ -27,7 +30,9 @@ def columns_of(dummy, group=None):
 
 @dataclass(frozen=True)
 class Records:
-    """Rows (1, x), outcomes (0 and 1 for the logit, numbers for least squares), and the facts of the columns."""
+    """Rows (1, x), outcomes (0 and 1 for the logit, numbers for least squares), and the facts of
+    the columns.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -105,7 +110,11 @@ def mixed(n=6000, seed=0, logit=True, effect=1.0):
     level = rng.choice(3, n, p=[0.5, 0.3, 0.2])
     x = np.column_stack([np.ones(n), np.clip(numbers, -1, 1), level == 1, level == 2]).astype(float)
     eta = x @ (effect * np.array([-0.3, 1.0, -1.5, 0.5, -0.7]))
-    y = (rng.random(n) < expit(eta)).astype(float) if logit else 0.2 * eta + 0.1 * rng.standard_normal(n)
+    y = (
+        (rng.random(n) < expit(eta)).astype(float)
+        if logit
+        else 0.2 * eta + 0.1 * rng.standard_normal(n)
+    )
     return Records(x, y, columns_of([False, False, True, True], [0, 1, 2, 2]), logit)
 
 

@@ -1,4 +1,6 @@
-"""Laws that the committed cells of the studies keep, whatever the method; exceptions are named where they are made."""
+"""Laws that the committed cells of the studies keep, whatever the method; exceptions are named
+where they are made.
+"""
 
 import numpy as np
 
@@ -17,9 +19,13 @@ def covers_what_was_asked(cell, least=0.93):
 
 
 def near_the_ceiling(cell, allowed=()):
-    """Names of coefficients, often printed, that are covered clearly less than without noise, and than nine in ten."""
+    """Names of coefficients, often printed, that are covered clearly less than without noise, and
+    than nine in ten.
+    """
     columns = cell["coefficients"]
-    rows = zip(columns["names"], columns["asked"], columns["ceiling"], columns["printed"], strict=True)
+    rows = zip(
+        columns["names"], columns["asked"], columns["ceiling"], columns["printed"], strict=True
+    )
     low = []
     for name, asked, ceiling, printed in rows:
         if printed >= OFTEN and name not in allowed:
@@ -43,4 +49,8 @@ def keeps_its_level(cell, most=0.05):
 def is_in_order(cell):
     """Nothing is shorter than without noise but by chance, and what is printed is answered."""
     long_enough = cell["length"] is None or cell["length"] >= 0.97
-    return long_enough and cell["printed"] <= cell["answered"] <= 1 and len(cell["coefficients"]["names"]) == cell["d"]
+    return (
+        long_enough
+        and cell["printed"] <= cell["answered"] <= 1
+        and len(cell["coefficients"]["names"]) == cell["d"]
+    )

@@ -1,21 +1,20 @@
 """Results with open lines, written down by hand: what a fit in a geometry releases, without a fit.
 
-``left`` and ``right`` cannot be told apart, but their sum is known; ``health[poor]`` has too few events; ``income``
-rests on records far out.  All other lines are reported.
+``left`` and ``right`` cannot be told apart, but their sum is known; ``health[poor]`` has too few
+events; ``income`` rests on records far out.  All other lines are reported.
 """
 
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.data.formula import parse
-from dpinfer.maths.allowed import AllowedLaw
+from dpinfer.maths.error_laws import AllowedLaw
 from dpinfer.maths.joint import Joint
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result import statements
 from dpinfer.result.alternatives import Alternatives
-from dpinfer.result.band import Band
 from dpinfer.result.question import Question
-from dpinfer.result.statements import REPORTED, Geometry, Model, Privacy
+from dpinfer.result.statements import REPORTED, Band, Geometry, Model, Privacy
+from dpinfer.schema.formula import parse
 
 SCHEMA = dp.Schema.parse(
     """
@@ -143,7 +142,10 @@ def kept(law, places):
         "reference_toward",
     )
     some = {name: getattr(law, name)[places] for name in (*parts, "group", "tail", "centre")}
-    square = {name: getattr(law, name)[np.ix_(places, places)] for name in ("covariance", "sampling", "curvature")}
+    square = {
+        name: getattr(law, name)[np.ix_(places, places)]
+        for name in ("covariance", "sampling", "curvature")
+    }
     return Joint(**some, **square, basis=np.eye(d), lines=np.eye(d), doubt=law.doubt[:d, :d])
 
 
@@ -173,8 +175,16 @@ def opened(*, income=True, squares=False, private=True):
         answers.law,
         np.eye(d),
         np.eye(d),
-        Model(loss, 0.0, 5000, "asked", "noisy steps", "steps", of="residual" if squares else "margin"),
-        Privacy(dp.ZCDP(0.1), "one person", (NoisySum("frame", dp.ZCDP(0.1)),), booked=False, private=private),
+        Model(
+            loss, 0.0, 5000, "asked", "noisy steps", "steps", of="residual" if squares else "margin"
+        ),
+        Privacy(
+            dp.ZCDP(0.1),
+            "one person",
+            (NoisySum("frame", dp.ZCDP(0.1)),),
+            booked=False,
+            private=private,
+        ),
         status,
         released,
         Band(np.zeros(d), 1.0, 30.0, 0.0, 0.0, 500.0) if squares else None,

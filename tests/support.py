@@ -6,25 +6,30 @@ import numpy as np
 from scipy import stats
 
 import dpinfer as dp
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.recipe import Subject, fit
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.logistic import LogisticSteps
 from dpinfer.maths.families import IDENTITY, Line, step_sums
 from dpinfer.maths.histograms import influence_histogram
 from dpinfer.maths.losses import Loss
 from dpinfer.maths.risk import Risk
-from dpinfer.privacy.book import Entry
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 
 
 class Tripled:
-    """Three times another loss, or another multiple: a loss of which nothing is known but its bounds."""
+    """Three times another loss, or another multiple: a loss of which nothing is known but its
+    bounds.
+    """
 
     def __init__(self, loss, factor=3):
         self.loss, self.factor = loss, factor
         self.of = getattr(loss, "of", "margin")
-        self.slope_bound, self.curvature_bound = factor * loss.slope_bound, factor * loss.curvature_bound
+        self.slope_bound, self.curvature_bound = (
+            factor * loss.slope_bound,
+            factor * loss.curvature_bound,
+        )
         if hasattr(loss, "slope_within"):
             self.slope_within = lambda radius: factor * loss.slope_within(radius)
 
@@ -40,7 +45,11 @@ class Tripled:
 
 LOSSES: list[Loss] = [dp.Logistic(), dp.HuberHinge(1.0), dp.HuberHinge(0.5)]
 
-RESIDUAL_LOSSES: list[Loss] = [dp.Huber(0.2), dp.SmoothedQuantile(0.5, 0.1), dp.SmoothedQuantile(0.25, 0.05)]
+RESIDUAL_LOSSES: list[Loss] = [
+    dp.Huber(0.2),
+    dp.SmoothedQuantile(0.5, 0.1),
+    dp.SmoothedQuantile(0.25, 0.05),
+]
 
 SIGNIFICANCE = 1e-4
 """A correct build fails one such test in ten thousand; seeds are fixed, so in practice never."""
@@ -89,10 +98,14 @@ def exact_gradient(risk: Risk, X, y, coef):
     """Gradient of the penalised sum objective, written out independently of the package's sums."""
     ridge = 2 * risk.n * risk.penalty * coef
     if getattr(risk.loss, "of", "margin") == "residual":
-        slopes = [float(risk.loss.slope(np.array([yi - xi @ coef]))[0]) for xi, yi in zip(X, y, strict=True)]
+        slopes = [
+            float(risk.loss.slope(np.array([yi - xi @ coef]))[0])
+            for xi, yi in zip(X, y, strict=True)
+        ]
         return ridge - sum(slope * xi for slope, xi in zip(slopes, X, strict=True))
     return ridge + sum(
-        yi * float(risk.loss.slope(np.array([yi * (xi @ coef)]))[0]) * xi for xi, yi in zip(X, y, strict=True)
+        yi * float(risk.loss.slope(np.array([yi * (xi @ coef)]))[0]) * xi
+        for xi, yi in zip(X, y, strict=True)
     )
 
 
@@ -102,7 +115,9 @@ def follows(sample, law) -> bool:
 
 
 def directions_uniform(vectors) -> bool:
-    """Whether the first coordinate of unit vectors in R^m follows its law: (u+1)/2 ~ Beta((m-1)/2, (m-1)/2)."""
+    """Whether the first coordinate of unit vectors in R^m follows its law: (u+1)/2 ~ Beta((m-1)/2,
+    (m-1)/2).
+    """
     m = vectors.shape[1]
     u = vectors[:, 0] / np.linalg.norm(vectors, axis=1)
     return follows((u + 1) / 2, stats.beta((m - 1) / 2, (m - 1) / 2))
@@ -111,7 +126,9 @@ def directions_uniform(vectors) -> bool:
 def identity_line(coef):
     """A released line of least squares, for rows as they are."""
     everywhere = np.ones(len(coef))
-    return Line(IDENTITY, np.eye(len(coef)), np.asarray(coef, dtype=float), np.inf, -everywhere, everywhere)
+    return Line(
+        IDENTITY, np.eye(len(coef)), np.asarray(coef, dtype=float), np.inf, -everywhere, everywhere
+    )
 
 
 def clipped_sums(coef, clip, stack, *, robust=False):
@@ -123,4 +140,6 @@ def influences_at(coef, largest, neighbours):
     """The histogram of influences at a line, for rows anywhere."""
     line = identity_line(coef)
     what = influence_histogram(largest, neighbours)
-    return replace(what, of_block=lambda block: what.of_block(line.linked(block, 1.0, neighbours).block))
+    return replace(
+        what, of_block=lambda block: what.of_block(line.linked(block, 1.0, neighbours).block)
+    )

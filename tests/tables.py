@@ -78,7 +78,9 @@ def table(n=2000, seed=0):
             "smoker": rng.random(n) < 0.3,
         }
     )
-    score = -2 + 0.02 * frame["age"] + 0.3 * frame["w"] + 0.5 * (frame["sex"] == "f") + 0.1 * frame["k"]
+    score = (
+        -2 + 0.02 * frame["age"] + 0.3 * frame["w"] + 0.5 * (frame["sex"] == "f") + 0.1 * frame["k"]
+    )
     frame["ill"] = rng.random(n) < 1 / (1 + np.exp(-score))
     frame["cost"] = 5 * frame["w"] + rng.normal(0, 2, n)
     return frame

@@ -1,4 +1,6 @@
-"""The command line for tests: the real executable, or the same program in this process, which is quicker."""
+"""The command line for tests: the real executable, or the same program in this process, which is
+quicker.
+"""
 
 import contextlib
 import io
@@ -32,14 +34,26 @@ levels = ["p", "q", "None"]
 
 def run(*arguments, **options):
     """The executable."""
-    environment = {**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "100"} | options.pop("env", {})
+    environment = {**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "100"} | options.pop(
+        "env", {}
+    )
     command = [PROGRAM, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False, **options)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        check=False,
+        **options,
+    )
 
 
 def run_here(*arguments, cwd=None):
     """The same in this process."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
+    )
     with (
         mock.patch.object(sys, "argv", ["dpinfer", *map(str, arguments)]),
         mock.patch.dict(os.environ, {"COLUMNS": "100"}),
@@ -78,7 +92,9 @@ def fails(done, *words, code=2):
 
 def table(n=400):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.uniform(0, 10, n).round(3), "b": rng.choice(["p", "q", "None"], n)})
+    frame = pd.DataFrame(
+        {"a": rng.uniform(0, 10, n).round(3), "b": rng.choice(["p", "q", "None"], n)}
+    )
     frame["y"] = np.where(rng.random(n) < frame["a"] / 10, "NA", "0")
     return frame
 

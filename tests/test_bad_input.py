@@ -23,7 +23,9 @@ X, Y = labelled(50, 3)
 
 
 def run(X=X, Y=Y, **options):
-    return dp.infer(X, Y, **({"loss": dp.Logistic(), "penalty": 0.1, "budget": dp.PureDP(1.0)} | options))
+    return dp.infer(
+        X, Y, **({"loss": dp.Logistic(), "penalty": 0.1, "budget": dp.PureDP(1.0)} | options)
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,10 +101,17 @@ def test_a_result_holds_no_rows():
     spoilt = X.copy()
     spoilt[7, 1] = SENTINEL
     result = run(spoilt)
-    model = dp.LogisticRegression(bounds=(-1, 1), classes=(-1, 1), budget=dp.PureDP(1.0)).fit(spoilt, Y)
+    model = dp.LogisticRegression(bounds=(-1, 1), classes=(-1, 1), budget=dp.PureDP(1.0)).fit(
+        spoilt, Y
+    )
     needle = struct.pack("<d", SENTINEL)
     assert needle in pickle.dumps(spoilt)
-    for saved in (pickle.dumps(result), pickle.dumps(model), result.to_json().encode(), repr(vars(model)).encode()):
+    for saved in (
+        pickle.dumps(result),
+        pickle.dumps(model),
+        result.to_json().encode(),
+        repr(vars(model)).encode(),
+    ):
         assert needle not in saved
         assert str(SENTINEL).encode() not in saved
         assert len(saved) < 8000
@@ -138,7 +147,9 @@ def test_estimators_never_quote_rows(rows):
     no_value(lambda: model.predict(rows))
 
 
-@pytest.mark.parametrize("rows", [[["1234"], ["x"], ["y"]], np.array([["1234"], ["x"], ["y"]], dtype=object)])
+@pytest.mark.parametrize(
+    "rows", [[["1234"], ["x"], ["y"]], np.array([["1234"], ["x"], ["y"]], dtype=object)]
+)
 def test_text_in_a_list_is_a_missing_number(rows):
     """It ends no fit; a prediction needs a number, and does not say what stands in its place."""
     model = dp.LogisticRegression(bounds=(-1, 1), budget=dp.PureDP(5.0)).fit(rows, [0, 1, 1])
@@ -162,7 +173,12 @@ SCHEMA = dp.Schema.parse(
     levels = [1, 2]
     """
 )
-CLEAN = {"y": [True, False, True, True], "a": [1, 2, 3, 4], "f": ["p", "q", "q", "p"], "k": [1, 2, 2, 1]}
+CLEAN = {
+    "y": [True, False, True, True],
+    "a": [1, 2, 3, 4],
+    "f": ["p", "q", "q", "p"],
+    "k": [1, 2, 2, 1],
+}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +197,9 @@ CLEAN = {"y": [True, False, True, True], "a": [1, 2, 3, 4], "f": ["p", "q", "q",
 )
 @pytest.mark.parametrize("kind", [pd.DataFrame, pa.table, pl.DataFrame, "arrow-backed pandas"])
 def test_no_value_of_a_table_raises(kind, column, value):
-    """Whatever one cell holds, the fit succeeds as it does without it, with numpy's errors turned on."""
+    """Whatever one cell holds, the fit succeeds as it does without it, with numpy's errors turned
+    on.
+    """
     if isinstance(value, bytes) and kind is not pd.DataFrame:
         return  # the other tables cannot hold it beside text
     cells = {**CLEAN, column: [value, *CLEAN[column][1:]]}
@@ -222,7 +240,9 @@ def test_no_value_raises_under_a_transform(kind, value):
     )
     cells = [value, 2.0, 3.0, 4.0]
     table = kind({"y": [True, False, True, True], "a": cells, "b": cells, "i": cells})
-    formula = "y ~ log(a) + sqrt(a) + exp(a) + I(a**9) + I(1/a) + scale(a) + log1p(a):a + I(b**3) + b:i"
+    formula = (
+        "y ~ log(a) + sqrt(a) + exp(a) + I(a**9) + I(1/a) + scale(a) + log1p(a):a + I(b**3) + b:i"
+    )
     model = dp.LogisticRegression(formula, schema=schema, budget=dp.PureDP(5.0))
     with np.errstate(all="raise"), warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -237,7 +257,9 @@ def test_no_value_of_an_array_raises(value):
     with np.errstate(all="raise"), warnings.catch_warnings():
         warnings.simplefilter("error")
         for budget in (dp.PureDP(1.0), dp.ZCDP(1.0)):
-            assert np.isfinite(run(rows, loss=dp.HuberHinge(0.5), penalty=1.0, budget=budget).conf_int()).all()
+            assert np.isfinite(
+                run(rows, loss=dp.HuberHinge(0.5), penalty=1.0, budget=budget).conf_int()
+            ).all()
         assert np.isfinite(model.fit(rows, Y).coef_).all()
 
 
@@ -258,7 +280,9 @@ def test_no_label_raises(labels):
 
 def test_labels_of_another_type_than_the_classes_are_refused():
     with pytest.raises(dp.InputError, match="declare the two labels"):
-        dp.LogisticRegression(bounds=(-1, 1), budget=dp.PureDP(5.0)).fit(X, np.where(Y > 0, "a", "b"))
+        dp.LogisticRegression(bounds=(-1, 1), budget=dp.PureDP(5.0)).fit(
+            X, np.where(Y > 0, "a", "b")
+        )
 
 
 def test_a_list_may_hold_a_missing_number():
@@ -300,7 +324,9 @@ def test_numbers_that_no_float_can_hold_are_missing():
 def test_booleans_in_a_list_of_labels_are_missing(values):
     """An array of booleans is refused by its type; what a list holds must not decide."""
     found = dp.infer([[0.2, 0.1]] * 20, values * 10, **PLAIN, insecure_seed=1)
-    assert np.array_equal(found.estimate, dp.infer([[0.0, 0.0]] * 20, [1] * 20, **PLAIN, insecure_seed=1).estimate)
+    assert np.array_equal(
+        found.estimate, dp.infer([[0.0, 0.0]] * 20, [1] * 20, **PLAIN, insecure_seed=1).estimate
+    )
     with pytest.raises(dp.InputError, match="not booleans"):
         dp.infer([[0.2, 0.1]] * 20, np.array([True, False] * 10), **PLAIN)
     with pytest.raises(dp.InputError, match="not Boolean"):
@@ -325,7 +351,9 @@ class Reads:
 
 
 def test_guarantee_types_first(tmp_path):
-    """With an exhausted ledger every fit of a table ends in the same error, whatever a cell holds; none is read."""
+    """With an exhausted ledger every fit of a table ends in the same error, whatever a cell holds;
+    none is read.
+    """
     schema = dp.Schema.parse(
         '[columns.y]\ntype = "outcome"\nlevels = [0, 1]\n[columns.a]\ntype = "number"\nlow = 0\nhigh = 1\n'
     )
@@ -336,16 +364,22 @@ def test_guarantee_types_first(tmp_path):
             if kind is None and not all(isinstance(value, float) for value in values):
                 continue
             table = pd.DataFrame({"a": pd.Series(values, dtype=kind), "y": [0, 1]})
-            model = dp.LogisticRegression("y ~ a", schema=schema, budget=dp.ZCDP(1.0), ledger=ledger)
+            model = dp.LogisticRegression(
+                "y ~ a", schema=schema, budget=dp.ZCDP(1.0), ledger=ledger
+            )
             with pytest.raises(dp.DpinferError) as caught:
                 model.fit(table)
             messages.add((kind is object, type(caught.value), str(caught.value)))
-    assert len({message for _, *message in map(list, messages) for message in [tuple(message)]}) <= 2
+    assert (
+        len({message for _, *message in map(list, messages) for message in [tuple(message)]}) <= 2
+    )
     for text in ("a,y\n0.5,1\n0.1,0\n", 'a,y\n"x,1\n\xff,0\n', "a,y\n,\n1e999,zz\n"):
         path = tmp_path / "table.csv"
         path.write_text(text, encoding="latin-1")
         with pytest.raises(dp.LedgerError, match="needs"):
-            dp.LogisticRegression("y ~ a", schema=schema, budget=dp.ZCDP(1.0), ledger=ledger).fit(path)
+            dp.LogisticRegression("y ~ a", schema=schema, budget=dp.ZCDP(1.0), ledger=ledger).fit(
+                path
+            )
     assert cell.seen == []
     assert ledger.entries() == ()
 
@@ -357,13 +391,17 @@ def test_an_empty_table_is_a_table_where_the_number_of_records_is_private():
         assert model.fit(np.zeros((n, 2)), np.zeros(n)).result_.model.n is None
     with pytest.raises(ValueError, match="minimum of 1"):
         dp.LogisticRegression(bounds=(-1, 1), budget=dp.ZCDP(0.1)).fit(*empty)
-    with pytest.raises(dp.InputError, match="at least one record, unless the neighbours add-remove"):
+    with pytest.raises(
+        dp.InputError, match="at least one record, unless the neighbours add-remove"
+    ):
         dp.infer(*empty, loss=dp.Logistic(), budget=dp.ZCDP(0.1))
     schema = dp.Schema.parse(
         '[columns.a]\ntype = "number"\nlow = -1\nhigh = 1\n[columns.y]\ntype = "outcome"\nlevels = [0, 1]\n'
     )
     table = pd.DataFrame({"a": np.zeros(0), "y": np.zeros(0, dtype=int)})
-    private = dp.LogisticRegression("y ~ a", schema=schema, budget=dp.ZCDP(0.1), neighbours="add-remove")
+    private = dp.LogisticRegression(
+        "y ~ a", schema=schema, budget=dp.ZCDP(0.1), neighbours="add-remove"
+    )
     assert private.entry(0) == private.entry(1)
     private.fit(table)
     public = dp.LogisticRegression("y ~ a", schema=schema, budget=dp.ZCDP(0.1))

@@ -2,7 +2,7 @@ import numpy as np
 import statsmodels.api as sm
 
 import dpinfer as dp
-from dpinfer.data.columns import Number
+from dpinfer.schema.columns import Number
 
 DEMO = dp.datasets.rand_hie()
 
@@ -22,15 +22,21 @@ def test_bounds_are_public_and_have_a_source():
     for name, column in DEMO.schema.columns.items():
         if isinstance(column, Number):
             assert column.source, name
-            assert DEMO.table[name].between(column.low, column.high).all()  # a test may look; the schema did not
+            assert (
+                DEMO.table[name].between(column.low, column.high).all()
+            )  # a test may look; the schema did not
 
 
 def test_without_noise_the_answer_is_statsmodels():
-    model = dp.LogisticRegression(DEMO.formula, schema=DEMO.schema, penalty=0.0, budget=dp.NoPrivacy())
+    model = dp.LogisticRegression(
+        DEMO.formula, schema=DEMO.schema, penalty=0.0, budget=dp.NoPrivacy()
+    )
     result = model.fit(DEMO.table).result_
     source = sm.datasets.randhie.load_pandas().data
     X = sm.add_constant(source.drop(columns="mdvis"))
-    theirs = sm.Logit(source["mdvis"] > 0, X).fit(cov_type="HC0", disp=False, method="newton", tol=1e-12)
+    theirs = sm.Logit(source["mdvis"] > 0, X).fit(
+        cov_type="HC0", disp=False, method="newton", tol=1e-12
+    )
     assert np.allclose(result.estimate, theirs.params, rtol=1e-6)
     assert np.allclose(result.std_error, theirs.bse, rtol=1e-6)
 
@@ -38,5 +44,8 @@ def test_without_noise_the_answer_is_statsmodels():
 def test_the_question_has_an_answer():
     """Cost sharing reduces visits: the private interval of lncoins lies below 0, fit after fit."""
     model = dp.LogisticRegression(DEMO.formula, schema=DEMO.schema, budget=dp.ZCDP(0.1875))
-    below = [model.set_params(insecure_seed=s).fit(DEMO.table).result_.conf_int()[1, 1] < 0 for s in range(20)]
+    below = [
+        model.set_params(insecure_seed=s).fit(DEMO.table).result_.conf_int()[1, 1] < 0
+        for s in range(20)
+    ]
     assert all(below)

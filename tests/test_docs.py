@@ -1,4 +1,6 @@
-"""Every Python block of the documents runs, and so do the commands; links, navigation and notebooks hold together."""
+"""Every Python block of the documents runs, and so do the commands; links, navigation and notebooks
+hold together.
+"""
 
 import contextlib
 import io
@@ -20,13 +22,20 @@ from terminal import run_here
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TUTORIAL = ROOT / "docs/tutorial.md"
-# Stories: their blocks run in order, in one folder, and Python remembers.  In other documents every block stands alone.
-STORIES = [TUTORIAL, ROOT / "docs/from-statsmodels-and-r.md", *sorted((ROOT / "docs/howto").glob("*.md"))]
+# Stories: their blocks run in order, in one folder, and Python remembers.  In other documents every
+# block stands alone.
+STORIES = [
+    TUTORIAL,
+    ROOT / "docs/from-statsmodels-and-r.md",
+    *sorted((ROOT / "docs/howto").glob("*.md")),
+]
 BLOCKS = [
     pytest.param(code, id=f"{path.name}-{j}")
     for path in DOCUMENTS
     if path not in STORIES
-    for j, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
+    for j, code in enumerate(
+        re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    )
 ]
 
 
@@ -38,7 +47,9 @@ def test_code_blocks_run(code, capsys):
 
 def blocks(path):
     """Language and text of each block."""
-    return re.findall(r"^```(\w+)\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return re.findall(
+        r"^```(\w+)\n(.*?)^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
 
 
 def typed(text):
@@ -49,7 +60,15 @@ def typed(text):
 def shell(command, folder):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONWARNINGS": "error"}
-    done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, ""), command
 
 
@@ -115,7 +134,9 @@ def test_the_demo_runs(capsys):
 
 
 def prose(path):
-    return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(
+        r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
 
 
 def anchors(path):
@@ -135,7 +156,9 @@ def test_links_lead_somewhere(path):
 
 
 def test_the_navigation_is_the_pages():
-    """Each page has one place on the site, and each place a page; notebooks and the README are pages, too."""
+    """Each page has one place on the site, and each place a page; notebooks and the README are
+    pages, too.
+    """
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
     listed = re.findall(r"^ +- .*: (\S+)$", site, re.MULTILINE)
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
@@ -147,7 +170,9 @@ def test_the_reference_has_every_public_name():
     found = [
         name
         for path in (ROOT / "docs/reference").glob("*.md")
-        for name in re.findall(r"^::: dpinfer\.(\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in re.findall(
+            r"^::: dpinfer\.(\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
     ]
     assert sorted(found) == sorted(dp.__all__)
 
@@ -156,7 +181,9 @@ NOTEBOOKS = sorted((ROOT / "docs/gallery").glob("*.ipynb"))
 
 
 def test_every_source_has_its_notebook():
-    assert [path.stem for path in NOTEBOOKS] == sorted(path.stem for path in notebooks.SOURCES.glob("*.py"))
+    assert [path.stem for path in NOTEBOOKS] == sorted(
+        path.stem for path in notebooks.SOURCES.glob("*.py")
+    )
     assert NOTEBOOKS
 
 
@@ -170,7 +197,10 @@ def test_notebooks_say_what_their_code_says(path):
     names, outputs = {"__name__": path.stem}, 0
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            assert {output["output_type"] for output in cell["outputs"]} <= {"stream", "execute_result"}
+            assert {output["output_type"] for output in cell["outputs"]} <= {
+                "stream",
+                "execute_result",
+            }
             with contextlib.redirect_stdout(io.StringIO()) as shown:
                 exec(compile(cell["source"], path.name, "exec"), names)
             kept = "".join(output.get("text", "") for output in cell["outputs"])
@@ -200,11 +230,19 @@ def test_pages_of_the_site():
     (logistic,) = [path for path in NOTEBOOKS if path.stem == "rand_logistic"]
     page = notebooks.page(json.loads(logistic.read_text(encoding="utf-8")), logistic.name)
     assert page.startswith("# Logistic regression")
-    for part in ("```python\n", '<pre class="output"', "<table", '<img alt="', "](rand_logistic.ipynb)"):
+    for part in (
+        "```python\n",
+        '<pre class="output"',
+        "<table",
+        '<img alt="',
+        "](rand_logistic.ipynb)",
+    ):
         assert part in page
     assert "http" not in page
     assert "&lt;b&gt;" in notebooks.shown({"text": "<b>"})
-    moved = notebooks.on_page_markdown("[a](../SECURITY.md) [b](../gallery/persons.ipynb) [c](CITATION.cff)")
+    moved = notebooks.on_page_markdown(
+        "[a](../SECURITY.md) [b](../gallery/persons.ipynb) [c](CITATION.cff)"
+    )
     assert moved.startswith("[a](SECURITY.md) [b](../gallery/persons.md) [c](https://")
 
 
@@ -212,6 +250,8 @@ def test_the_site_asks_nobody():
     """Fonts, addresses of repositories and other scripts would be fetched when a page is read."""
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "font: false" in site
-    assert "polyfills: [iframe-worker.js]" in site  # else the plugin "offline" takes one from elsewhere
+    assert (
+        "polyfills: [iframe-worker.js]" in site
+    )  # else the plugin "offline" takes one from elsewhere
     assert not re.search(r"https?:|repo_url|extra_javascript|analytics", site)
     assert not re.search(r"url\(|@import", (ROOT / "docs/site.css").read_text(encoding="utf-8"))

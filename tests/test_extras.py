@@ -1,4 +1,6 @@
-"""The library stands alone; what an extra brings is missed with a remedy, and nothing else imports it."""
+"""The library stands alone; what an extra brings is missed with a remedy, and nothing else imports
+it.
+"""
 
 import ast
 import os
@@ -30,8 +32,8 @@ ALLOWED = {
     "cli": {"cli", "gpu"},
     "views": {"report"},
     "simulate/runner.py": {"cli"},
-    "data/on_dask.py": {"dask"},
-    "data/on_spark.py": {"spark"},
+    "tables/on_dask.py": {"dask"},
+    "tables/on_spark.py": {"spark"},
 }
 
 BLOCKED = """
@@ -58,7 +60,10 @@ def succeeds(done):
 
 def test_the_message():
     error = missing("dp.report", "report", "jinja2", "matplotlib", otherwise="read the JSON")
-    assert str(error) == "dp.report needs jinja2 and matplotlib: pip install 'dpinfer[report]', or read the JSON"
+    assert (
+        str(error)
+        == "dp.report needs jinja2 and matplotlib: pip install 'dpinfer[report]', or read the JSON"
+    )
     assert isinstance(error, ImportError)
     assert isinstance(error, dp.InputError)
     assert installed("numpy", "scipy")
@@ -84,7 +89,9 @@ def test_python_m_dpinfer_without_its_packages():
     program = "import runpy; sys.argv = ['dpinfer', 'demo']; runpy.run_module('dpinfer', run_name='__main__')"
     done = without(["typer"], program)
     assert done.returncode == 2
-    assert done.stderr == "error: the command line needs typer and rich: pip install 'dpinfer[cli]'\n"
+    assert (
+        done.stderr == "error: the command line needs typer and rich: pip install 'dpinfer[cli]'\n"
+    )
 
 
 @pytest.mark.parametrize("absent", ["jinja2", "matplotlib"])
@@ -98,10 +105,23 @@ def test_no_command_that_could_spend_and_then_not_report(absent, tmp_path):
 def test_a_broken_package_shows_before_anything_is_spent(tmp_path):
     files_in(tmp_path)
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/jinja2.py").write_text("raise ImportError('half an installation')", encoding="utf-8")
+    (tmp_path / "broken/jinja2.py").write_text(
+        "raise ImportError('half an installation')", encoding="utf-8"
+    )
     ledger, schema = tmp_path / "ledger.db", tmp_path / "schema.toml"
     succeeds(run("budget", "init", ledger, "--rho", 1, "--schema", schema, "--quiet"))
-    fit = ("fit", tmp_path / "table.csv", "--schema", schema, "--formula", "y ~ a", "--rho", 0.5, "--ledger", ledger)
+    fit = (
+        "fit",
+        tmp_path / "table.csv",
+        "--schema",
+        schema,
+        "--formula",
+        "y ~ a",
+        "--rho",
+        0.5,
+        "--ledger",
+        ledger,
+    )
     first = f"{tmp_path / 'broken'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     done = run(*fit, "--out", tmp_path / "out", env={"PYTHONPATH": first})
     assert (done.returncode, done.stdout) == (1, "")
@@ -115,8 +135,16 @@ def test_a_broken_package_shows_before_anything_is_spent(tmp_path):
     ("absent", "module", "message"),
     [
         ("matplotlib", "plot", "dp.plot needs matplotlib: pip install 'dpinfer[report]'"),
-        ("matplotlib", "report", "dp.report needs jinja2 and matplotlib: pip install 'dpinfer[report]'"),
-        ("jinja2", "report", "dp.report needs jinja2 and matplotlib: pip install 'dpinfer[report]'"),
+        (
+            "matplotlib",
+            "report",
+            "dp.report needs jinja2 and matplotlib: pip install 'dpinfer[report]'",
+        ),
+        (
+            "jinja2",
+            "report",
+            "dp.report needs jinja2 and matplotlib: pip install 'dpinfer[report]'",
+        ),
     ],
 )
 def test_no_figures_no_reports(absent, module, message):
@@ -167,7 +195,10 @@ except dp.InputError as fault:
 def test_the_library_stands_alone():
     """Fits, results and studies without any extra; a study that is to show a bar shows none."""
     shown = succeeds(without(set.union(*EXTRAS.values()), LIBRARY))
-    assert shown == "device= needs torch: pip install 'dpinfer[gpu]', or leave it out to run on numpy\n"
+    assert (
+        shown
+        == "device= needs torch: pip install 'dpinfer[gpu]', or leave it out to run on numpy\n"
+    )
 
 
 def named(requirements):
@@ -176,7 +207,11 @@ def named(requirements):
     for requirement in requirements:
         name, extras = re.match(r"([\w.-]+)(?:\[([\w,]+)\])?", requirement).groups()
         if name == "dpinfer":
-            found |= named(line for extra in extras.split(",") for line in PROJECT["optional-dependencies"][extra])
+            found |= named(
+                line
+                for extra in extras.split(",")
+                for line in PROJECT["optional-dependencies"][extra]
+            )
         else:
             found.add(name)
     return found
@@ -186,7 +221,9 @@ def test_extras_hold_what_the_messages_say():
     extras = {name: named(lines) for name, lines in PROJECT["optional-dependencies"].items()}
     assert extras["report"] == EXTRAS["report"]
     assert extras["cli"] == EXTRAS["cli"] | EXTRAS["report"]
-    assert [extras[name] for name in ("gpu", "dask", "spark")] == [EXTRAS[name] for name in ("gpu", "dask", "spark")]
+    assert [extras[name] for name in ("gpu", "dask", "spark")] == [
+        EXTRAS[name] for name in ("gpu", "dask", "spark")
+    ]
     assert extras["all"] == extras["cli"] | extras["report"]
     assert extras["dev"] > extras["all"]
     for extra, packages in EXTRAS.items():
@@ -198,25 +235,35 @@ def imported(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-        for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"dpinfer"}:
+        for name in (
+            {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"dpinfer"}
+        ):
             yield name, node
 
 
 def distribution(module):
-    return {"sklearn": "scikit-learn", "flint": "python-flint"}.get(module, module.replace("_", "-"))
+    return {"sklearn": "scikit-learn", "flint": "python-flint"}.get(
+        module, module.replace("_", "-")
+    )
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE))
+)
 def test_every_import_is_declared(path):
     here = path.relative_to(SOURCE).as_posix()
     extras = ALLOWED.get(here.partition("/")[0], ALLOWED.get(here, set()))
-    allowed = named(PROJECT["dependencies"]).union(*(named(PROJECT["optional-dependencies"][name]) for name in extras))
+    allowed = named(PROJECT["dependencies"]).union(
+        *(named(PROJECT["optional-dependencies"][name]) for name in extras)
+    )
     for module, _ in imported(path):
         assert distribution(module) in allowed, f"{here} imports {module}, which it may not rely on"
 
 
 def test_a_part_of_the_library_itself_loads_extras_late():
-    """`simulate` belongs to the library, so only a function of its runner may import what an extra brings."""
+    """`simulate` belongs to the library, so only a function of its runner may import what an extra
+    brings.
+    """
     path = SOURCE / "simulate/runner.py"
     found = [node.col_offset for module, node in imported(path) if module in EXTRAS["cli"]]
     assert found

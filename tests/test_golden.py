@@ -1,4 +1,6 @@
-"""The same seeded fits give the same numbers; ``python tests/golden/make.py`` stores new ones on purpose."""
+"""The same seeded fits give the same numbers; ``python tests/golden/make.py`` stores new ones on
+purpose.
+"""
 
 import json
 
@@ -13,7 +15,9 @@ SAVED = json.loads(STORED.read_text(encoding="utf-8"))
 def same(found, stored):
     if isinstance(stored, list) and stored and isinstance(stored[0], str | bool):
         return list(found) == stored
-    return np.allclose(np.asarray(found, dtype=float), np.asarray(stored, dtype=float), rtol=1e-6, equal_nan=True)
+    return np.allclose(
+        np.asarray(found, dtype=float), np.asarray(stored, dtype=float), rtol=1e-6, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("name", FITS)

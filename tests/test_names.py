@@ -14,7 +14,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_all_is_exactly_what_is_documented():
-    documented = re.findall(r"^\| `dp\.(\w+)", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    documented = re.findall(
+        r"^\| `dp\.(\w+)", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert sorted(documented) == sorted(dp.__all__)
     assert len(set(documented)) == len(documented)
 
@@ -29,7 +31,9 @@ def test_every_public_name_is_there_and_described():
 def test_versions_agree():
     """`__version__` is the one place: the build reads it there."""
     build = [sys.executable, "-m", "hatchling", "metadata", "version"]
-    built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    built = subprocess.run(
+        build, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert built == dp.__version__ == version("dpinfer")
     assert run_here("--version").stdout == f"dpinfer {dp.__version__}\n"
     assert f"## {dp.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -50,7 +54,9 @@ def test_import_is_light():
         "import sys, numpy, scipy.special, scipy.linalg; before = len(sys.modules); import dpinfer; "
         f"print(len(sys.modules) - before, [name for name in {HEAVY} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     count, loaded = done.stdout.split(maxsplit=1)
     assert loaded == "[]\n"
     assert int(count) <= MODULES
@@ -62,8 +68,16 @@ def public():
         if not inspect.ismodule(found):
             yield name, found
             continue
-        own = [k for k, v in vars(found).items() if inspect.isfunction(v) and v.__module__ == found.__name__]
-        yield from ((f"{name}.{k}", getattr(found, k)) for k in getattr(found, "__all__", own) if not k.startswith("_"))
+        own = [
+            k
+            for k, v in vars(found).items()
+            if inspect.isfunction(v) and v.__module__ == found.__name__
+        ]
+        yield from (
+            (f"{name}.{k}", getattr(found, k))
+            for k in getattr(found, "__all__", own)
+            if not k.startswith("_")
+        )
 
 
 def callables():
@@ -76,7 +90,9 @@ def callables():
                 yield f"{name}.{key}", method
 
 
-@pytest.mark.parametrize(("name", "found"), [pytest.param(*pair, id=pair[0]) for pair in callables()])
+@pytest.mark.parametrize(
+    ("name", "found"), [pytest.param(*pair, id=pair[0]) for pair in callables()]
+)
 def test_every_parameter_is_described(name, found):
     if inspect.isclass(found) and (issubclass(found, Exception) or name == "Loss"):
         return

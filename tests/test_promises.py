@@ -1,4 +1,6 @@
-"""Each guarantee in a docstring has a test of its name and a row in docs/promises.md, and nothing else has."""
+"""Each guarantee in a docstring has a test of its name and a row in docs/promises.md, and nothing
+else has.
+"""
 
 import re
 from pathlib import Path
@@ -6,7 +8,9 @@ from pathlib import Path
 import dpinfer
 
 ROOT = Path(__file__).parent.parent
-SOURCE = "\n".join(p.read_text(encoding="utf-8") for p in Path(dpinfer.__file__).parent.rglob("*.py"))
+SOURCE = "\n".join(
+    p.read_text(encoding="utf-8") for p in Path(dpinfer.__file__).parent.rglob("*.py")
+)
 TESTS = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py"))
 PROMISES = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
 

@@ -1,23 +1,27 @@
-"""With the noise off, or next to none, fits of units equal statsmodels with weights 1/n_u and clusters."""
+"""With the noise off, or next to none, fits of units equal statsmodels with weights 1/n_u and
+clusters.
+"""
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
 
 import dpinfer as dp
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
 from dpinfer.fit.frame import public_frame
 from dpinfer.fit.geometry import Setting
 from dpinfer.maths.sums import Block, square
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design
 
 D = 3
 BOUNDS = (-np.ones(D), np.ones(D))
 
 
 def panel(units=4000, seed=0):
-    """Rows of persons with an effect of their own, in any order: 1 to 6, more where the effect is positive."""
+    """Rows of persons with an effect of their own, in any order: 1 to 6, more where the effect is
+    positive.
+    """
     rng = np.random.default_rng(seed)
     effect = 1.5 * rng.standard_normal(units)
     ids = np.repeat(np.arange(units), rng.integers(1, 4, units) + 3 * (effect > 0))
@@ -26,20 +30,26 @@ def panel(units=4000, seed=0):
     chance = 1 / (1 + np.exp(-(X @ [1.0, -0.7, 0.0] + effect[ids])))
     y = np.where(rng.random(len(ids)) < chance, 1, 0)
     numeric = np.clip(
-        0.3 * X @ [1.0, -0.7, 0.0] + 0.15 * effect[ids] + 0.1 * rng.standard_normal(len(ids)), -0.95, 0.95
+        0.3 * X @ [1.0, -0.7, 0.0] + 0.15 * effect[ids] + 0.1 * rng.standard_normal(len(ids)),
+        -0.95,
+        0.95,
     )
     order = rng.permutation(len(ids))
     return X[order], y[order], numeric[order], ids[order]
 
 
 def by_clusters(kind, X, y, ids, weights):
-    """Coefficients and cluster-robust covariance of a weighted fit, with the factor U/(U - 1) alone."""
+    """Coefficients and cluster-robust covariance of a weighted fit, with the factor U/(U - 1)
+    alone.
+    """
     design = sm.add_constant(X)
     if kind == "linear":
         groups = {"groups": ids, "use_correction": False}
         fit = sm.WLS(y, design, weights=weights).fit(cov_type="cluster", cov_kwds=groups)
     else:  # generalised estimating equations with independence: the only logistic fit there with weights and clusters
-        fit = sm.GEE(y, design, groups=ids, family=sm.families.Binomial(), weights=weights).fit(ctol=1e-12)
+        fit = sm.GEE(y, design, groups=ids, family=sm.families.Binomial(), weights=weights).fit(
+            ctol=1e-12
+        )
     units = len(np.unique(ids))
     return fit.params, fit.cov_params() * units / (units - 1)
 
@@ -52,9 +62,16 @@ def share(ids, most=1.0):
 def test_logistic_regression_without_noise_is_the_weighted_fit_with_clusters(rows):
     X, y, _, ids = panel()
     model = dp.LogisticRegression(
-        bounds=BOUNDS, classes=(0, 1), penalty=0.0, budget=dp.NoPrivacy(), target="unpenalised", rows=rows
+        bounds=BOUNDS,
+        classes=(0, 1),
+        penalty=0.0,
+        budget=dp.NoPrivacy(),
+        target="unpenalised",
+        rows=rows,
     ).fit(X, y, units=ids)
-    coef, covariance = by_clusters("logistic", X, y, ids, share(ids, 1.0 if rows == "average" else rows))
+    coef, covariance = by_clusters(
+        "logistic", X, y, ids, share(ids, 1.0 if rows == "average" else rows)
+    )
     assert np.allclose(model.result_.estimate, coef, rtol=1e-5, atol=1e-6)
     assert np.allclose(model.result_.std_error, np.sqrt(np.diag(covariance)), rtol=1e-5)
     assert np.allclose(model.result_.covariance, covariance, rtol=1e-4, atol=1e-9)
@@ -80,7 +97,9 @@ def test_a_penalised_fit_of_units_is_its_formula():
     """Minimum and sandwich written out over units, on the scaled rows."""
     X, y, _, ids = panel(600)
     c, a = 0.003, share(ids)
-    model = dp.LogisticRegression(bounds=BOUNDS, classes=(0, 1), penalty=c, budget=dp.NoPrivacy()).fit(X, y, units=ids)
+    model = dp.LogisticRegression(
+        bounds=BOUNDS, classes=(0, 1), penalty=c, budget=dp.NoPrivacy()
+    ).fit(X, y, units=ids)
     rows, sign, units = sm.add_constant(X) / 2, 2 * y - 1, 600  # ‖(1, x)‖ <= 2
     theta = np.zeros(D + 1)
     for _ in range(40):
@@ -103,7 +122,9 @@ def test_the_factor_of_few_clusters():
     design = Design.of_bounds(BOUNDS, ("a", "b", "c"))
     for notion, factor in ((Neighbours.REPLACE, 1.0), (Neighbours.REPLACE_UNIT, 50 / 49)):
         scales = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=notion).scales()
-        found = Setting(design, notion, scales, public_frame(design)).clustered(np.eye(2), FEW, 50.0)
+        found = Setting(design, notion, scales, public_frame(design)).clustered(
+            np.eye(2), FEW, 50.0
+        )
         assert found == pytest.approx(factor * np.eye(2))
 
 
@@ -124,9 +145,17 @@ def compared(model, X, y, ids, coef, covariance):
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_least_squares_with_a_huge_budget_is_the_weighted_fit_with_clusters(neighbours, rows):
     X, _, y, ids = panel()
-    coef, covariance = by_clusters("linear", X, y, ids, share(ids, 1.0 if rows == "average" else rows))
+    coef, covariance = by_clusters(
+        "linear", X, y, ids, share(ids, 1.0 if rows == "average" else rows)
+    )
     model = dp.LinearRegression(
-        bounds=BOUNDS, outcome=(-1, 1), budget=HUGE, tail="all", neighbours=neighbours, rows=rows, insecure_seed=0
+        bounds=BOUNDS,
+        outcome=(-1, 1),
+        budget=HUGE,
+        tail="all",
+        neighbours=neighbours,
+        rows=rows,
+        insecure_seed=0,
     )
     off, ratio = compared(model, X, y, ids, coef, covariance)
     assert np.abs(off).max() < 0.1
@@ -137,7 +166,9 @@ def test_least_squares_with_a_huge_budget_is_the_weighted_fit_with_clusters(neig
 def test_logistic_regression_with_a_huge_budget_is_the_weighted_fit_with_clusters(neighbours):
     X, y, _, ids = panel()
     coef, covariance = by_clusters("logistic", X, y, ids, share(ids))
-    model = dp.LogisticRegression(bounds=BOUNDS, classes=(0, 1), budget=HUGE, neighbours=neighbours, insecure_seed=0)
+    model = dp.LogisticRegression(
+        bounds=BOUNDS, classes=(0, 1), budget=HUGE, neighbours=neighbours, insecure_seed=0
+    )
     off, ratio = compared(model, X, y, ids, coef, covariance)
     assert np.abs(off).max() < 0.1
     assert np.abs(ratio - 1).max() < 0.03
@@ -145,7 +176,9 @@ def test_logistic_regression_with_a_huge_budget_is_the_weighted_fit_with_cluster
 
 @pytest.mark.parametrize("model", [dp.LogisticRegression, dp.LinearRegression])
 def test_the_factor_of_clusters_reaches_the_interval(model, monkeypatch):
-    """With four times the covariance of the scores, the sampling part of the variance is four times as large."""
+    """With four times the covariance of the scores, the sampling part of the variance is four times
+    as large.
+    """
     rng = np.random.default_rng(0)
     ids, X = np.repeat(np.arange(2000), 2), rng.uniform(-1, 1, (4000, 2))
     logistic = model is dp.LogisticRegression
@@ -153,9 +186,13 @@ def test_the_factor_of_clusters_reaches_the_interval(model, monkeypatch):
     options = {} if logistic else {"outcome": (-1.0, 1.0)}
 
     def sampling():
-        fitted = model(bounds=(-1, 1), budget=dp.ZCDP(50.0), insecure_seed=1, **options).fit(X, y, units=ids)
+        fitted = model(bounds=(-1, 1), budget=dp.ZCDP(50.0), insecure_seed=1, **options).fit(
+            X, y, units=ids
+        )
         return np.diag(fitted.result_.error.sampling)
 
     before, right = sampling(), Setting.clustered
-    monkeypatch.setattr(Setting, "clustered", lambda at, matrix, *others: 4 * right(at, matrix, *others))
+    monkeypatch.setattr(
+        Setting, "clustered", lambda at, matrix, *others: 4 * right(at, matrix, *others)
+    )
     assert sampling() == pytest.approx(4 * before, rel=0.05)

@@ -1,4 +1,6 @@
-"""Persons with several rows, from a table to a page: the same fit whatever the ids, and no number of rows anywhere."""
+"""Persons with several rows, from a table to a page: the same fit whatever the ids, and no number
+of rows anywhere.
+"""
 
 import csv
 import io
@@ -11,9 +13,9 @@ import pyarrow.feather
 import pytest
 
 import dpinfer as dp
-from dpinfer.data import table as tables
 from dpinfer.maths.sums import second_moment
 from dpinfer.neighbours import Neighbours
+from dpinfer.tables import memory as tables
 from people import AVERAGE, COLUMNS, PERSONS, ROWS, UNIT, WEIGHTS, schema, table, tells
 
 TABLE, SMALL = table(), table(700, 150)
@@ -23,7 +25,9 @@ MODELS = {
     "least squares": lambda **options: dp.LinearRegression("cost ~ a + b", budget=ZCDP, **options),
     "svm": lambda **options: dp.LinearSVC("y ~ a + b", budget=ZCDP, **options),
     "pure": lambda **options: dp.LogisticRegression("y ~ a + b", budget=dp.PureDP(2.0), **options),
-    "huber": lambda **options: dp.HuberRegression("cost ~ a + b", budget=dp.ApproxDP(2.0, 1e-6), **options),
+    "huber": lambda **options: dp.HuberRegression(
+        "cost ~ a + b", budget=dp.ApproxDP(2.0, 1e-6), **options
+    ),
 }
 HEADS = {
     "average": AVERAGE,
@@ -42,7 +46,8 @@ def block(native, head=AVERAGE, formula="y ~ a + b", **options):
 
 def same(first, second):
     return all(
-        np.array_equal(getattr(first, key), getattr(second, key)) for key in ("rows", "labels", "shares", "starts")
+        np.array_equal(getattr(first, key), getattr(second, key))
+        for key in ("rows", "labels", "shares", "starts")
     )
 
 
@@ -51,7 +56,9 @@ def same(first, second):
 def test_nothing_tells_the_number_of_rows(model, head):
     """Mutations that it catches: n of rows in the model, in the pending source, or in a sentence."""
     result = MODELS[model](schema=schema(HEADS[head]), insecure_seed=1).fit(TABLE).result_
-    private = dp.FitResult.from_json(result.to_json().replace('"private": false', '"private": true'))
+    private = dp.FitResult.from_json(
+        result.to_json().replace('"private": false', '"private": true')
+    )
     pages = [dp.report.html(private), dp.report.markdown(private), dp.report.csv(private)]
     told = [result.summary(), result.to_json(), repr(result.model), repr(result.privacy), *pages]
     assert not any(tells(text, ROWS) for text in told)
@@ -135,7 +142,9 @@ def test_the_order_of_rows_does_not_matter(head):
         model = dp.LogisticRegression("y ~ a + b", schema=schema(head), budget=ZCDP)
         source = model.read(frame)[1].rows()
         outer = source.total(lambda some: some.outer(some.shares * some.labels).ravel())
-        totals.append(np.concatenate([source.total(second_moment(Neighbours.REPLACE_UNIT).of_block), outer]))
+        totals.append(
+            np.concatenate([source.total(second_moment(Neighbours.REPLACE_UNIT).of_block), outer])
+        )
     assert np.allclose(totals, totals[0], rtol=1e-12, atol=1e-12)
 
 
@@ -164,9 +173,13 @@ def test_nobody_has_an_id():
     model = dp.LogisticRegression("y ~ a + b", schema=schema(), budget=ZCDP)
     with pytest.raises(dp.InputError, match="at least one record"):
         model.fit(nobody)
-    private = dp.LogisticRegression("y ~ a + b", schema=schema(), budget=ZCDP, neighbours="add-remove")
+    private = dp.LogisticRegression(
+        "y ~ a + b", schema=schema(), budget=ZCDP, neighbours="add-remove"
+    )
     assert private.fit(nobody).result_.model.n is None
-    declared = dp.LogisticRegression("y ~ a + b", schema=schema(AVERAGE + "units = 150\n"), budget=ZCDP)
+    declared = dp.LogisticRegression(
+        "y ~ a + b", schema=schema(AVERAGE + "units = 150\n"), budget=ZCDP
+    )
     assert declared.fit(nobody).result_.model.n == 150
 
 
@@ -187,7 +200,9 @@ def test_a_declared_number_is_believed_and_nothing_is_counted():
 
 
 def test_ids_are_looked_at_before_booking_only_to_count_them(monkeypatch):
-    """The number of units is public under "replace"; else no value is read before the ledger has said yes."""
+    """The number of units is public under "replace"; else no value is read before the ledger has
+    said yes.
+    """
     looked = []
     real = tables.to_ids
     monkeypatch.setattr(tables, "to_ids", lambda cells: (looked.append(len(cells)), real(cells))[1])
@@ -199,7 +214,9 @@ def test_ids_are_looked_at_before_booking_only_to_count_them(monkeypatch):
         looked.clear()
         code = "add-remove-unit" if options else "replace-unit"
         ledger = dp.Ledger(dp.ZCDP(0.1), unit="one person", neighbours=code)
-        model = dp.LogisticRegression("y ~ a + b", schema=schema(head), budget=ZCDP, ledger=ledger, **options)
+        model = dp.LogisticRegression(
+            "y ~ a + b", schema=schema(head), budget=ZCDP, ledger=ledger, **options
+        )
         with pytest.raises(dp.LedgerError, match=r"needs 0\.5"):
             model.fit(SMALL)
         assert [n for n in looked if n] == expected
@@ -225,7 +242,9 @@ def test_weights_that_cannot_count_make_a_zero_row():
         assert (found.shares > 0).all()
         assert found.shares.max() <= 1
     huge = SMALL.assign(w=1e308)
-    assert np.array_equal(block(huge, UNIT + WEIGHTS)[1].shares, block(huge.assign(w=1e9), UNIT + WEIGHTS)[1].shares)
+    assert np.array_equal(
+        block(huge, UNIT + WEIGHTS)[1].shares, block(huge.assign(w=1e9), UNIT + WEIGHTS)[1].shares
+    )
     for model in (MODELS["logistic"], MODELS["least squares"]):
         result = model(schema=schema(UNIT + WEIGHTS)).fit(huge).result_
         assert result.model.n == 150
@@ -242,10 +261,20 @@ def test_a_unit_never_counts_more_than_one():
 
 @pytest.mark.parametrize("model", MODELS)
 def test_weights_of_one_are_no_weights(model):
-    """Each row weighs 1 and may weigh 1: the fit without weights, but for a rounding guard of a millionth."""
+    """Each row weighs 1 and may weigh 1: the fit without weights, but for a rounding guard of a
+    millionth.
+    """
     plain = MODELS[model](schema=schema(""), insecure_seed=7).fit(SMALL).result_
-    even = MODELS[model](schema=schema(WEIGHTS.replace("6.0", "1")), insecure_seed=7).fit(SMALL.assign(w=1.0)).result_
-    if model in ("svm", "pure", "huber"):  # in a geometry the number of records is then read off a release
+    even = (
+        MODELS[model](schema=schema(WEIGHTS.replace("6.0", "1")), insecure_seed=7)
+        .fit(SMALL.assign(w=1.0))
+        .result_
+    )
+    if model in (
+        "svm",
+        "pure",
+        "huber",
+    ):  # in a geometry the number of records is then read off a release
         assert np.allclose(even.estimate, plain.estimate, rtol=1e-5, atol=1e-5)
     _, rows = block(SMALL.assign(w=1.0), WEIGHTS.replace("6.0", "1"))
     assert np.array_equal(rows.rows, block(SMALL, "")[1].rows)
@@ -259,7 +288,9 @@ def test_a_weight_is_as_good_as_copies():
     twice = SMALL.assign(w=np.where(SMALL.index % 2, 2.0, 1.0))
     copies = pd.concat([SMALL, SMALL[SMALL.index % 2 == 1]])
     fits = [
-        dp.LogisticRegression("y ~ a + b", schema=schema(head), budget=dp.NoPrivacy(), target="unpenalised").fit(frame)
+        dp.LogisticRegression(
+            "y ~ a + b", schema=schema(head), budget=dp.NoPrivacy(), target="unpenalised"
+        ).fit(frame)
         for head, frame in ((WEIGHTS.replace("6.0", "2"), twice), ("", copies))
     ]
     assert np.allclose(*(fit.result_.estimate for fit in fits), rtol=1e-5, atol=1e-6)
@@ -270,7 +301,9 @@ def test_the_average_person_is_not_the_average_row():
     many = pd.concat([SMALL, *[SMALL[SMALL["person"] == 1]] * 20])
     heads = {"average": AVERAGE, "rows": UNIT + "rows = 1000\n"}
     fits = {
-        key: dp.LogisticRegression("y ~ a", schema=schema(head), budget=dp.NoPrivacy(), target="unpenalised")
+        key: dp.LogisticRegression(
+            "y ~ a", schema=schema(head), budget=dp.NoPrivacy(), target="unpenalised"
+        )
         for key, head in heads.items()
     }
     before = {key: fit.fit(SMALL).result_.estimate for key, fit in fits.items()}
@@ -294,12 +327,24 @@ def test_what_a_result_says_of_units():
     assert "robust to correlation among the rows of a unit (CR1)" in summary
     assert "A person with two ids is two units" in summary
     assert "robust to correlation among the rows of a unit (CR1)" in page
-    private = dp.FitResult.from_json(result.to_json().replace('"private": false', '"private": true'))
-    for words in ("All rows with one id are protected together", "all rows of all the others", "on 150 units."):
+    private = dp.FitResult.from_json(
+        result.to_json().replace('"private": false', '"private": true')
+    )
+    for words in (
+        "All rows with one id are protected together",
+        "all rows of all the others",
+        "on 150 units.",
+    ):
         assert words in dp.report.markdown(private)
     assert "Someone behind several" not in dp.report.markdown(private)
-    capped = MODELS["logistic"](schema=schema(UNIT + "rows = 5\n"), insecure_seed=1).fit(SMALL).result_.model.estimand()
-    assert "rows count alike up to 5 a unit, and a unit with more of them counts as 5 rows" in capped
+    capped = (
+        MODELS["logistic"](schema=schema(UNIT + "rows = 5\n"), insecure_seed=1)
+        .fit(SMALL)
+        .result_.model.estimand()
+    )
+    assert (
+        "rows count alike up to 5 a unit, and a unit with more of them counts as 5 rows" in capped
+    )
     heavy = MODELS["svm"](schema=schema(UNIT + WEIGHTS), insecure_seed=1).fit(SMALL).result_
     assert "units whose weights add up to more than 6: these are trimmed" in heavy.model.estimand()
     assert "raked or calibrated to the margins" in " ".join(heavy.summary().split())
@@ -324,7 +369,11 @@ def test_what_a_fit_books():
     ledger = dp.Ledger(dp.ZCDP(2.0), unit="one person", neighbours="replace-unit")
     model.set_params(ledger=ledger).fit(SMALL)
     (booked,) = ledger.entries()
-    assert (booked.unit, booked.neighbours, booked.events) == (entry.unit, entry.neighbours, entry.events)
+    assert (booked.unit, booked.neighbours, booked.events) == (
+        entry.unit,
+        entry.neighbours,
+        entry.events,
+    )
 
 
 def test_rows_and_units_are_not_booked_together():
@@ -333,7 +382,12 @@ def test_rows_and_units_are_not_booked_together():
     for unit, code, wrong, words in (
         ("one person", "replace-unit", by_row, "protects all rows of a unit and the fit one row"),
         ("one person", "replace", by_unit, "protects one row and the fit all rows of a unit"),
-        ("one household", "replace-unit", by_unit, "unit is 'one household' and the fit's is 'one person'"),
+        (
+            "one household",
+            "replace-unit",
+            by_unit,
+            "unit is 'one household' and the fit's is 'one person'",
+        ),
         ("one person", "add-remove-unit", by_unit, "neighbours is 'add-remove-unit'"),
     ):
         ledger = dp.Ledger(ZCDP, unit=unit, neighbours=code)
@@ -345,8 +399,14 @@ def test_rows_and_units_are_not_booked_together():
 def test_arrays_say_the_same_as_a_table():
     """And their unit has a name in the ledger."""
     X, y = SMALL[["a"]].to_numpy(), SMALL["y"].to_numpy()
-    arrays = dp.LogisticRegression(bounds=(0, 10), classes=(False, True), budget=ZCDP, insecure_seed=2)
-    frame = dp.LogisticRegression("y ~ a", schema=schema(), budget=ZCDP, insecure_seed=2).fit(SMALL).result_
+    arrays = dp.LogisticRegression(
+        bounds=(0, 10), classes=(False, True), budget=ZCDP, insecure_seed=2
+    )
+    frame = (
+        dp.LogisticRegression("y ~ a", schema=schema(), budget=ZCDP, insecure_seed=2)
+        .fit(SMALL)
+        .result_
+    )
     assert np.array_equal(arrays.fit(X, y, units=SMALL["person"]).result_.estimate, frame.estimate)
     ledger = dp.Ledger(ZCDP, unit="one unit", neighbours="replace-unit")
     arrays.set_params(insecure_seed=None, ledger=ledger).fit(X, y, units=SMALL["person"])
@@ -363,8 +423,13 @@ def test_predictions_need_no_ids():
 
 
 def test_an_id_may_be_a_declared_column_of_another_formula():
-    declared = dp.Schema.parse(AVERAGE + COLUMNS + '[columns.person]\ntype = "integer"\nlow = 0\nhigh = 9\n')
-    assert dp.LogisticRegression("y ~ a", schema=declared, budget=ZCDP).fit(SMALL).result_.model.n == 150
+    declared = dp.Schema.parse(
+        AVERAGE + COLUMNS + '[columns.person]\ntype = "integer"\nlow = 0\nhigh = 9\n'
+    )
+    assert (
+        dp.LogisticRegression("y ~ a", schema=declared, budget=ZCDP).fit(SMALL).result_.model.n
+        == 150
+    )
 
 
 def test_a_row_that_cannot_be_used_takes_nothing_from_the_others_of_its_unit():
@@ -373,7 +438,10 @@ def test_a_row_that_cannot_be_used_takes_nothing_from_the_others_of_its_unit():
     lost = np.random.default_rng(4).random(len(broken)) < 0.4
     broken.loc[lost, "a"] = np.nan
     shares = [block(data)[1] for data in (broken, broken[~lost])]
-    found = [np.add.reduceat(np.where(one.rows.any(axis=1), one.shares, 0.0), one.starts) for one in shares]
+    found = [
+        np.add.reduceat(np.where(one.rows.any(axis=1), one.shares, 0.0), one.starts)
+        for one in shares
+    ]
     assert sorted(found[0][found[0] > 0.5]) == pytest.approx(sorted(found[1]))
     assert found[0].max() <= 1
     assert len(found[0]) == PERSONS
@@ -383,7 +451,9 @@ def test_few_usable_units_are_told():
     """A unit is lost where none of its rows can be used."""
     broken = TABLE.copy()
     broken.loc[broken["person"] % 3 == 0, "b"] = "P"
-    model = dp.LogisticRegression("y ~ a + b", schema=schema(), budget=dp.ZCDP(5.0), insecure_seed=1)
+    model = dp.LogisticRegression(
+        "y ~ a + b", schema=schema(), budget=dp.ZCDP(5.0), insecure_seed=1
+    )
     (said,) = model.fit(broken).result_.warnings()
     assert said.startswith("WARNING: only about ")
     assert "of 3,001 units (67 %) could be used" in said

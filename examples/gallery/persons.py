@@ -1,11 +1,14 @@
 # %% [markdown]
 # # Persons with several rows
 #
-# A panel: a person has several rows. Protecting one row does not protect the person, and errors that take rows of a
-# person for independent are too small. With ids both are put right: all rows of a person are protected together, and
+# A panel: a person has several rows. Protecting one row does not protect the person, and errors
+# that take rows of a
+# person for independent are too small. With ids both are put right: all rows of a person are
+# protected together, and
 # intervals are clustered.
 #
-# The table is made up and the noise comes from a known seed, so that the numbers stay the same; results therefore say
+# The table is made up and the noise comes from a known seed, so that the numbers stay the same;
+# results therefore say
 # "NOT PRIVATE". Leave `insecure_seed` out for records of your own.
 
 # %%
@@ -38,26 +41,35 @@ low = 18
 high = 100
 """
 by_row = dp.Schema.parse('unit = "one visit"\n' + COLUMNS)
-by_person = dp.Schema.parse('[unit]\nname = "one person"\ncolumn = "person_id"\nrows = "average"\n' + COLUMNS)
+by_person = dp.Schema.parse(
+    '[unit]\nname = "one person"\ncolumn = "person_id"\nrows = "average"\n' + COLUMNS
+)
 
 
 def fitted(schema):
     """The same model, with whom the schema protects."""
-    model = dp.LogisticRegression("visit ~ age", schema=schema, budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=1)
+    model = dp.LogisticRegression(
+        "visit ~ age", schema=schema, budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=1
+    )
     return model.fit(panel).result_
 
 
 results = {"row": fitted(by_row), "person": fitted(by_person)}
 for unit, result in results.items():
     low, high = result.conf_int()[1]
-    print(f"one {unit:7} age {result.estimate[1]:.4f}, from {low:.4f} to {high:.4f}, noise {result.noise_share[1]:.0%}")
+    print(
+        f"one {unit:7} age {result.estimate[1]:.4f}, from {low:.4f} to {high:.4f}, noise {result.noise_share[1]:.0%}"
+    )
 
 # %% [markdown]
 # ## What each one says
 #
-# The interval of the first is short for two reasons: its noise hides one row only, and it takes rows of a person for
-# independent, which they are not. The second is about the average person: someone with thirty visits counts as much
-# as someone with one. The first is about the average row. Here the number of rows tells nothing about the outcome, so
+# The interval of the first is short for two reasons: its noise hides one row only, and it takes
+# rows of a person for
+# independent, which they are not. The second is about the average person: someone with thirty
+# visits counts as much
+# as someone with one. The first is about the average row. Here the number of rows tells nothing
+# about the outcome, so
 # both estimate the same.
 
 # %%
@@ -66,8 +78,10 @@ print(results["person"].summary())
 # %% [markdown]
 # ## What it would cost to get there by rows
 #
-# To protect a person by a fit that protects rows, ε would have to be divided by the largest number of rows that a
-# person has, and δ by a little more. That number is itself private. With ids no such number is needed, and no person
+# To protect a person by a fit that protects rows, ε would have to be divided by the largest number
+# of rows that a
+# person has, and δ by a little more. That number is itself private. With ids no such number is
+# needed, and no person
 # is cut off.
 
 # %%

@@ -1,12 +1,16 @@
 # %% [markdown]
 # # Logistic regression: cost sharing and visits to a doctor
 #
-# The RAND Health Insurance Experiment gave families insurance plans by lot: some paid nothing for a visit to a
-# doctor, others up to 95 per cent. Does cost sharing keep people from seeing a doctor at all? The data, 20,190
+# The RAND Health Insurance Experiment gave families insurance plans by lot: some paid nothing for a
+# visit to a
+# doctor, others up to 95 per cent. Does cost sharing keep people from seeing a doctor at all? The
+# data, 20,190
 # person-years, are public and come with dpinfer; the protected unit is one person-year.
 #
-# The noise in this notebook comes from a known seed, `insecure_seed=1`, so that its numbers stay the same. That is
-# why the results say "NOT PRIVATE". With records of your own leave the seed out: the noise then comes from the
+# The noise in this notebook comes from a known seed, `insecure_seed=1`, so that its numbers stay
+# the same. That is
+# why the results say "NOT PRIVATE". With records of your own leave the seed out: the noise then
+# comes from the
 # operating system.
 
 # %%
@@ -14,12 +18,20 @@ import dpinfer as dp
 
 demo = dp.datasets.rand_hie()
 print(demo.formula)
-print("disea:", demo.schema["disea"].low, "to", demo.schema["disea"].high, "-", demo.schema["disea"].source)
+print(
+    "disea:",
+    demo.schema["disea"].low,
+    "to",
+    demo.schema["disea"].high,
+    "-",
+    demo.schema["disea"].source,
+)
 
 # %% [markdown]
 # ## Before anything is spent
 #
-# The schema and the number of records are public. A forecast from them, with guesses of what is typical, tells how
+# The schema and the number of records are public. A forecast from them, with guesses of what is
+# typical, tells how
 # long intervals will be with three budgets. It reads no record.
 
 # %%
@@ -32,14 +44,18 @@ guesses = {
 }
 schema = demo.schema.guess(guesses)
 budgets = [dp.ApproxDP(epsilon, 1e-6) for epsilon in (0.5, 1.0, 2.0)]
-found = dp.simulate.forecast(demo.formula, schema=schema, records=20_190, budgets=budgets, replicates=5)
+found = dp.simulate.forecast(
+    demo.formula, schema=schema, records=20_190, budgets=budgets, replicates=5
+)
 print(found.summary())
 
 # %% [markdown]
 # ## The fit
 #
-# A ledger holds the total for all that is ever released from these data, and tells beforehand what a fit would leave.
-# With `ledger=ledger` the fit itself is booked before a record is read. A seeded fit cannot be booked, so this one
+# A ledger holds the total for all that is ever released from these data, and tells beforehand what
+# a fit would leave.
+# With `ledger=ledger` the fit itself is booked before a record is read. A seeded fit cannot be
+# booked, so this one
 # goes without.
 
 # %%
@@ -57,8 +73,10 @@ result.to_frame().round(4)
 dp.plot.forest(result)
 
 # %% [markdown]
-# The thick part of a bar is sampling error alone, the thin part what privacy adds. A higher coinsurance (`lncoins`)
-# and an individual deductible (`idp`) make a visit less likely. `health[poor]` is 1.5 per cent of the records; its
+# The thick part of a bar is sampling error alone, the thin part what privacy adds. A higher
+# coinsurance (`lncoins`)
+# and an individual deductible (`idp`) make a visit less likely. `health[poor]` is 1.5 per cent of
+# the records; its
 # interval is long, and says so.
 
 # %% [markdown]
@@ -71,11 +89,20 @@ print(f"fair against good health: {fair.estimate:.3f}, from {fair.low:.3f} to {f
 print(f"health as a whole: p = {result.wald('health').p_value:.4f}")
 
 # %%
-person = {"lncoins": [0.0, 4.6], "idp": 0, "lpi": 6, "fmde": 0, "physlm": 0, "disea": 10, "health": "good"}
+person = {
+    "lncoins": [0.0, 4.6],
+    "idp": 0,
+    "lpi": 6,
+    "fmde": 0,
+    "physlm": 0,
+    "disea": 10,
+    "health": "good",
+}
 result.predict(person).round(3)
 
 # %% [markdown]
-# Someone who pays nothing, and someone who pays nearly all: the probability of at least one visit in a year, with
+# Someone who pays nothing, and someone who pays nearly all: the probability of at least one visit
+# in a year, with
 # intervals.
 #
 # ## Beside the fit without privacy

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpinfer.errors import BudgetError, DpinferError, InputError, LedgerError, PrivacyError
 from dpinfer.fit.choose import infer
-from dpinfer.fit.penalised.plan import ObjectivePerturbation, OutputPerturbation, Plan
-from dpinfer.fit.stepped.plan import GeometryPlan, LinearPlan
+from dpinfer.fit.penalised_plan import ObjectivePerturbation, OutputPerturbation, Plan
+from dpinfer.fit.stepped_plan import GeometryPlan, LinearPlan
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger
@@ -13,8 +13,6 @@ from dpinfer.result.result import FitResult
 
 if TYPE_CHECKING:
     from dpinfer import datasets, simulate
-    from dpinfer.data.crew import watching
-    from dpinfer.data.schema import Schema
     from dpinfer.estimators.models import (
         HuberRegression,
         LinearRegression,
@@ -22,7 +20,9 @@ if TYPE_CHECKING:
         LogisticRegression,
         QuantileRegression,
     )
-    from dpinfer.fit.bounds.run import learn_bounds
+    from dpinfer.fit.bounds import learn_bounds
+    from dpinfer.rows.workers import watching
+    from dpinfer.schema.schema import Schema
     from dpinfer.views import plot, report
 
 __version__ = "0.1.0"
@@ -71,13 +71,13 @@ _LATE = {
     "LinearSVC": "dpinfer.estimators.models",
     "LogisticRegression": "dpinfer.estimators.models",
     "QuantileRegression": "dpinfer.estimators.models",
-    "Schema": "dpinfer.data.schema",
+    "Schema": "dpinfer.schema.schema",
     "datasets": "dpinfer.datasets",
-    "learn_bounds": "dpinfer.fit.bounds.run",
+    "learn_bounds": "dpinfer.fit.bounds",
     "plot": "dpinfer.views.plot",
     "report": "dpinfer.views.report",
     "simulate": "dpinfer.simulate",
-    "watching": "dpinfer.data.crew",
+    "watching": "dpinfer.rows.workers",
 }
 
 
@@ -94,7 +94,7 @@ def _instead(name: str) -> str:
     """What to use in the place of a model that is asked for by another name."""
     if name.startswith("_"):
         return ""
-    from dpinfer.elsewhere import IN_PYTHON, answer  # noqa: PLC0415
+    from dpinfer.estimators.aliases import IN_PYTHON, answer  # noqa: PLC0415
 
     found = answer(name)
     return "" if found is None else f": {found.sentence(IN_PYTHON)}"

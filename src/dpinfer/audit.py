@@ -1,7 +1,8 @@
 """Attacks on this installation: what an adversary who knows all other records tries, in seconds.
 
-Each attack goes through the door that every fit goes through, with the operating system's bits.  What is found is a
-fault; that nothing is found proves nothing: the proofs are in docs/method.md, their assumptions in SECURITY.md.
+Each attack goes through the door that every fit goes through, with the operating system's bits.
+What is found is a fault; that nothing is found proves nothing: the proofs are in docs/method.md,
+their assumptions in SECURITY.md.
 """
 
 import math
@@ -15,19 +16,18 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binomtest, chisquare
 
-from dpinfer.data.source import Rows
 from dpinfer.fit.choose import infer
-from dpinfer.fit.penalised.plan import ObjectivePerturbation, Plan
+from dpinfer.fit.penalised_plan import ObjectivePerturbation, Plan
 from dpinfer.fit.recipe import fit
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import Gaussian
 from dpinfer.maths.losses import HuberHinge
-from dpinfer.maths.rounding import SLACK
-from dpinfer.maths.sums import BoundedSum, moment_and_score
+from dpinfer.maths.noise_laws import Gaussian
+from dpinfer.maths.sums import SLACK, BoundedSum, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP
 from dpinfer.privacy.grid import grid
 from dpinfer.privacy.release import NoisySum
+from dpinfer.rows.source import Rows
 
 _CELLS, _RARE = 2.0**52, 1e-6  # a sound installation fails a check as rarely
 
@@ -66,10 +66,14 @@ def run(seconds: float = 20.0, progress: Callable[[str], None] | None = None) ->
 
 
 def grid_evidence(noise: Array, scale: float, error: Array) -> float:
-    """Log-likelihood that noise is scale · ndtri((k + 1/2)/2⁵²), known up to ``error``, less that of real noise."""
+    """Log-likelihood that noise is scale · ndtri((k + 1/2)/2⁵²), known up to ``error``, less that
+    of real noise.
+    """
     z = np.abs(noise / scale)
     place = ndtr(-z) * _CELLS - 0.5  # from the nearer tail, where a probability keeps its digits
-    apart = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * _CELLS / scale  # cells in a unit of the noise
+    apart = (
+        np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * _CELLS / scale
+    )  # cells in a unit of the noise
     blur = np.maximum(error * apart, 0.02)
     away = place - np.rint(place)
     near = np.exp(-((away[:, None] + np.arange(-2, 3)) ** 2) / (2 * blur[:, None] ** 2)).sum(axis=1)
@@ -86,7 +90,9 @@ def representable(values: Array, exact: Array) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Alarms:
-    """The best threshold of a statistic: Clopper-Pearson limits of its alarms, and what a budget allows."""
+    """The best threshold of a statistic: Clopper-Pearson limits of its alarms, and what a budget
+    allows.
+    """
 
     true: float
     false: float
@@ -103,8 +109,11 @@ class Alarms:
         return self.excess > 0
 
 
-def alarms(on: Array, off: Array, budget: Budget, *, level: float | None = None, sure: float = 0.005) -> Alarms:
-    """Limits of the rates at which a statistic is above a threshold, each wrong with a chance of ``sure``.
+def alarms(
+    on: Array, off: Array, budget: Budget, *, level: float | None = None, sure: float = 0.005
+) -> Alarms:
+    """Limits of the rates at which a statistic is above a threshold, each wrong with a chance of
+    ``sure``.
 
     Without a threshold one is found on every other number, and the limits are those of the rest.
     """
@@ -173,7 +182,10 @@ _NOBODY = Rows.of(np.zeros((1, 1)), [1.0])
 
 
 def _on_grid(_: float) -> Finding:
-    what, tried = moment_and_score(Neighbours.REPLACE), "Is every released number a whole multiple of its public step?"
+    what, tried = (
+        moment_and_score(Neighbours.REPLACE),
+        "Is every released number a whole multiple of its public step?",
+    )
     pair, off, size = _pair(), 0, 0
     for share in (ZCDP(0.02), PureDP(0.2)):
         values = released(share, what, pair[0]).value
@@ -190,7 +202,9 @@ def _fresh(_: float) -> Finding:
         first, second = (released(share, _zeros(m), _NOBODY).value for _ in range(2))
         equal += int((first == second).sum())
     found = equal > m // 100
-    words = f"{equal} of {2 * m} numbers came out the same" + (", far too many" if found else ", as chance has it")
+    words = f"{equal} of {2 * m} numbers came out the same" + (
+        ", far too many" if found else ", as chance has it"
+    )
     return Finding("fresh", tried, found, words, {"equal": equal, "numbers": 2 * m})
 
 
@@ -227,21 +241,39 @@ def _floats(seconds: float) -> Finding:
     from flint import arb, ctx  # noqa: PLC0415  (python-flint is slow to load)
 
     tried = "Are this machine's ndtri and log within 2^-37 of the real ones, as the sampler takes them to be?"
-    rng, end, worst, count = np.random.default_rng(), time.monotonic() + seconds, {"ndtri": 0.0, "log": 0.0}, 0
+    rng, end, worst, count = (
+        np.random.default_rng(),
+        time.monotonic() + seconds,
+        {"ndtri": 0.0, "log": 0.0},
+        0,
+    )
     while count == 0 or time.monotonic() < end:
         p = np.concatenate(
-            [2.0 ** -rng.uniform(1, 48, 100), rng.uniform(0, 0.5, 100), np.exp(-2) + rng.normal(0, 1e-9, 50)]
+            [
+                2.0 ** -rng.uniform(1, 48, 100),
+                rng.uniform(0, 0.5, 100),
+                np.exp(-2) + rng.normal(0, 1e-9, 50),
+            ]
         )
         p = p[(p >= 2.0**-48) & (p <= 0.5)]
         with ctx.workprec(160):
             root = arb(2).sqrt()
-            for u, z, log in zip(p.tolist(), ndtri(p).tolist(), np.log(2 * p).tolist(), strict=True):
-                worst["ndtri"] = max(worst["ndtri"], float(abs((2 * arb(u)).erfcinv() * root + arb(z)).upper()))
+            for u, z, log in zip(
+                p.tolist(), ndtri(p).tolist(), np.log(2 * p).tolist(), strict=True
+            ):
+                worst["ndtri"] = max(
+                    worst["ndtri"], float(abs((2 * arb(u)).erfcinv() * root + arb(z)).upper())
+                )
                 worst["log"] = max(worst["log"], float(abs(arb(2 * u).log() - arb(log)).upper()))
         count += len(p)
     bits = {name: -math.log2(max(error, 2.0**-60)) for name, error in worst.items()}
-    words = ", ".join(f"{name} within 2^-{bit:.1f}" for name, bit in bits.items()) + f" at {count:,} numbers"
-    return Finding("floats", tried, max(worst.values()) > 2.0**-37, words, {**worst, "numbers": count})
+    words = (
+        ", ".join(f"{name} within 2^-{bit:.1f}" for name, bit in bits.items())
+        + f" at {count:,} numbers"
+    )
+    return Finding(
+        "floats", tried, max(worst.values()) > 2.0**-37, words, {**worst, "numbers": count}
+    )
 
 
 def _pair() -> tuple[Rows, Rows]:
@@ -265,8 +297,12 @@ def _bits(seconds: float) -> Finding:
         hits += _guess(out.value, exact, out.noise.scale) == truth
         old_hits += _guess(exact[truth] + out.noise.scale * z, exact, out.noise.scale) == truth
     p, weak = float(binomtest(hits, runs).pvalue), old_hits < 0.9 * runs
-    words = f"{hits} of {runs} guesses were right, " + ("where half is chance" if p >= _RARE else "which is no chance")
-    words += f"; of float noise {old_hits} are" + (": the attack does not work on this machine" if weak else "")
+    words = f"{hits} of {runs} guesses were right, " + (
+        "where half is chance" if p >= _RARE else "which is no chance"
+    )
+    words += f"; of float noise {old_hits} are" + (
+        ": the attack does not work on this machine" if weak else ""
+    )
     numbers = {"hits": hits, "runs": runs, "p": p, "float_hits": old_hits}
     return Finding("bits", tried, p < _RARE or weak, words, numbers)
 
@@ -274,7 +310,9 @@ def _bits(seconds: float) -> Finding:
 def _guess(value: Array, exact: list[Array], scale: float) -> int:
     """Which sum the noise was added to, if it is of floats."""
     errors = [0.3 * (np.spacing(np.abs(value)) + np.spacing(np.abs(value - e))) for e in exact]
-    first, second = (grid_evidence(value - e, scale, error) for e, error in zip(exact, errors, strict=True))
+    first, second = (
+        grid_evidence(value - e, scale, error) for e, error in zip(exact, errors, strict=True)
+    )
     return int(first < second)
 
 
@@ -287,7 +325,11 @@ def _black_box(seconds: float) -> Finding:
     while len(on) < 200 or (len(on) < 20_000 and time.monotonic() < end):
         for side, kept in ((1.0, on), (-1.0, off)):
             X = np.append(np.zeros(7), side)[:, None]
-            kept.append(float(infer(X, np.ones(8), loss=HuberHinge(0.5), penalty=2.0, plan=plan).estimate[0]))
+            kept.append(
+                float(
+                    infer(X, np.ones(8), loss=HuberHinge(0.5), penalty=2.0, plan=plan).estimate[0]
+                )
+            )
     seen = alarms(np.array(on), np.array(off), budget, level=0.0, sure=1e-4)
     words = f"at most {seen.false:.0%} false and at least {seen.true:.0%} true alarms in {len(on)} runs each; "
     words += f"{seen.allowed:.0%} are allowed"

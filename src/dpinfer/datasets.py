@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from dpinfer.data.schema import Schema
+from dpinfer.schema.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,14 +21,17 @@ class Dataset:
 def rand_hie() -> Dataset:
     """RAND Health Insurance Experiment: does cost sharing reduce the chance of seeing a doctor?
 
-    20,190 person-years, public domain.  ``visit`` is mdvis > 0; ``health`` joins the three dummies of the source.
-    The rows are person-years, so the unit protected is one person-year, not one person.
+    20,190 person-years, public domain.  ``visit`` is mdvis > 0; ``health`` joins the three dummies
+    of the source.  The rows are person-years, so the unit protected is one person-year, not one
+    person.
     """
     folder = files("dpinfer") / "_datasets"
     with (folder / "rand_hie.csv.gz").open("rb") as file:
         table = pd.read_csv(file, compression="gzip")
     levels = ["excellent", "good", "fair", "poor"]
-    health = np.select([table["hlthg"] == 1, table["hlthf"] == 1, table["hlthp"] == 1], levels[1:], levels[0])
+    health = np.select(
+        [table["hlthg"] == 1, table["hlthf"] == 1, table["hlthp"] == 1], levels[1:], levels[0]
+    )
     table = table.drop(columns=["hlthg", "hlthf", "hlthp"])
     table["health"] = pd.Categorical(health, categories=levels)
     table["visit"] = table["mdvis"] > 0

@@ -1,7 +1,7 @@
 """What may differ between two data sets that nobody can tell apart.
 
-It stands at the bottom of the house: how far one record or person moves a sum depends on it, and so do ledgers and
-sentences.
+It stands at the bottom of the house: how far one record or person moves a sum depends on it, and so
+do ledgers and sentences.
 """
 
 from enum import StrEnum
@@ -10,7 +10,8 @@ from dpinfer.errors import InputError
 
 
 class Neighbours(StrEnum):
-    """The notions of neighbouring data sets.  The value is the code in files; `sentence` is for people.
+    """The notions of neighbouring data sets.  The value is the code in files; `sentence` is for
+    people.
 
     A unit has all the rows with its id, in any number; without ids one record is one row.
     """
@@ -22,11 +23,15 @@ class Neighbours(StrEnum):
 
     @classmethod
     def of(cls, code: "str | Neighbours", *, units: bool = False) -> "Neighbours":
-        """The notion of a code, or an error that lists them; with ``units`` that of all rows with an id."""
+        """The notion of a code, or an error that lists them; with ``units`` that of all rows with
+        an id.
+        """
         try:
             notion = cls(code)
         except ValueError:
-            raise InputError(f"neighbours must be 'replace' or 'add-remove', not {code!r}") from None
+            raise InputError(
+                f"neighbours must be 'replace' or 'add-remove', not {code!r}"
+            ) from None
         return cls(f"{notion}-unit") if units and not notion.units else notion
 
     @property
@@ -46,7 +51,9 @@ class Neighbours(StrEnum):
 
     @property
     def in_place(self) -> bool:
-        """Whether every other row keeps its place, so that what is computed of it may depend on that."""
+        """Whether every other row keeps its place, so that what is computed of it may depend on
+        that.
+        """
         return self is Neighbours.REPLACE
 
     def pick(self, replace: float, one: float) -> float:

@@ -1,6 +1,8 @@
-"""The same black-box audit of diffprivlib and of dpinfer: ``python -m studies.audit --peer VENV/bin/python``.
+"""The same black-box audit of diffprivlib and of dpinfer: ``python -m studies.audit --peer
+VENV/bin/python``.
 
-diffprivlib lives in an environment of its own; `peer.py` draws there, this program judges both alike.
+diffprivlib lives in an environment of its own; `peer.py` draws there, this program judges both
+alike.
 """
 
 import argparse
@@ -14,9 +16,8 @@ import numpy as np
 
 import dpinfer as dp
 from dpinfer.audit import Alarms, alarms, released, representable
-from dpinfer.data.source import Rows
-from dpinfer.maths.rounding import shrunk
-from dpinfer.maths.sums import BoundedSum
+from dpinfer.maths.sums import BoundedSum, shrunk
+from dpinfer.rows.source import Rows
 from studies.common import write
 
 HERE = Path(__file__).parent
@@ -33,11 +34,15 @@ CLAIMS: dict[str, Any] = {
 
 
 def best_linear(on: Any, off: Any) -> tuple[Any, Any]:
-    """The direction that separates every other run best, coordinates clipped to their middle 96 %; then all runs."""
+    """The direction that separates every other run best, coordinates clipped to their middle 96 %;
+    then all runs.
+    """
     train = np.vstack([on[::2], off[::2]])
     ends = np.quantile(train, [0.02, 0.98], axis=0)
     on, off = (np.clip(side, *ends) for side in (on, off))
-    spread = np.cov(on[::2].T).reshape(on.shape[1], -1) + np.cov(off[::2].T).reshape(on.shape[1], -1)
+    spread = np.cov(on[::2].T).reshape(on.shape[1], -1) + np.cov(off[::2].T).reshape(
+        on.shape[1], -1
+    )
     spread = spread + 1e-9 * (np.trace(spread) + 1e-9) * np.eye(len(spread))
     direction = np.linalg.solve(spread, on[::2].mean(axis=0) - off[::2].mean(axis=0))
     return on @ direction, off @ direction
@@ -55,20 +60,38 @@ def judged(raw: Any, claim: Any, level: float | None = None) -> dict[str, Any]:
 
 def shown(seen: Alarms, runs: int) -> dict[str, Any]:
     """For the file."""
-    return {"true": seen.true, "false": seen.false, "allowed": seen.allowed, "refuted": seen.refuted, "runs": runs}
+    return {
+        "true": seen.true,
+        "false": seen.false,
+        "allowed": seen.allowed,
+        "refuted": seen.refuted,
+        "runs": runs,
+    }
 
 
 def impossible(raw: Any, claim: Any, one: float) -> dict[str, Any]:
-    """How often a release of 0 is a double that no noise added to 1, as it is stored, gives; next to a release of 1."""
+    """How often a release of 0 is a double that no noise added to 1, as it is stored, gives; next
+    to a release of 1.
+    """
     exact = np.array([one])
-    on, off = (np.array([float(not representable(np.array(v), exact)[0]) for v in side]) for side in raw[::-1])
-    return shown(alarms(on, off, claim, level=0.5), len(on)) | {"events": [int(on.sum()), int(off.sum())]}
+    on, off = (
+        np.array([float(not representable(np.array(v), exact)[0]) for v in side])
+        for side in raw[::-1]
+    )
+    return shown(alarms(on, off, claim, level=0.5), len(on)) | {
+        "events": [int(on.sum()), int(off.sum())]
+    }
 
 
 def value(share: Any, side: float) -> list[float]:
     """A sum of one number in [0, 1], 0 or 1, through the gate."""
     source = Rows.of([[(side + 1) / 2]], [1.0])
-    return [float(v) for v in released(share, BoundedSum(lambda block: block.rows.sum(axis=0), 1.0), source).value]
+    return [
+        float(v)
+        for v in released(
+            share, BoundedSum(lambda block: block.rows.sum(axis=0), 1.0), source
+        ).value
+    ]
 
 
 def ours(runs: int) -> dict[str, Any]:
@@ -77,11 +100,16 @@ def ours(runs: int) -> dict[str, Any]:
     def steep(side: float) -> list[float]:
         X = np.vstack([np.tile([0.0, 1.0], (400, 1)), [side * np.cos(0.35), np.sin(0.35)]])
         y = np.append(np.ones(400), -1.0)
-        return [float(v) for v in dp.infer(X, y, loss=dp.Logistic(), penalty=1 / 401, budget=PURE).estimate]
+        return [
+            float(v)
+            for v in dp.infer(X, y, loss=dp.Logistic(), penalty=1 / 401, budget=PURE).estimate
+        ]
 
     def straight(side: float) -> list[float]:
         X, y = np.append(np.zeros(7), 1.0)[:, None], np.append(np.zeros(7), side)
-        return [float(v) for v in dp.infer(X, y, loss=dp.Huber(0.2), penalty=4.0, budget=PURE).estimate]
+        return [
+            float(v) for v in dp.infer(X, y, loss=dp.Huber(0.2), penalty=4.0, budget=PURE).estimate
+        ]
 
     def one_class(side: float) -> list[float]:
         X, y = np.tile([0.0, 1.0], (401, 1)), np.append(np.ones(400), side)
@@ -139,12 +167,18 @@ def table(found: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Run both, write the page and the numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer", required=True, help="the Python of an environment with diffprivlib")
+    parser.add_argument(
+        "--peer", required=True, help="the Python of an environment with diffprivlib"
+    )
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     asked = parser.parse_args()
     version, theirs = peer(asked.peer, asked.runs)
-    found = {"runs": asked.runs, "diffprivlib": {"version": version, "cases": theirs}, "dpinfer": ours(asked.runs)}
+    found = {
+        "runs": asked.runs,
+        "diffprivlib": {"version": version, "cases": theirs},
+        "dpinfer": ours(asked.runs),
+    }
     write(HERE / "results/audit.json", json.dumps(found, indent=1) + "\n")
     words = (HERE / "words.md").read_text(encoding="utf-8")
     page = words.format(

@@ -1,4 +1,5 @@
-"""Run by the Python of diffprivlib's own environment: raw statistics of its mechanisms on two neighbours, as JSON.
+"""Run by the Python of diffprivlib's own environment: raw statistics of its mechanisms on two
+neighbours, as JSON.
 
 Imports nothing of dpinfer.  ``python peer.py RUNS``
 """
@@ -31,14 +32,18 @@ def straight(side: float) -> tuple[Any, Any]:
 
 def logistic(side: float, **options: Any) -> list[float]:
     """Coefficients of one fit; C is 1/λ."""
-    model = LogisticRegression(epsilon=1.0, data_norm=1.0, C=0.5, tol=1e-8, max_iter=1000, **options)
+    model = LogisticRegression(
+        epsilon=1.0, data_norm=1.0, C=0.5, tol=1e-8, max_iter=1000, **options
+    )
     model.fit(*steep(side))
     return [*model.coef_.ravel().tolist(), *np.ravel(model.intercept_).tolist()]
 
 
 def linear(side: float) -> list[float]:
     """The coefficient of one fit through 0."""
-    model = LinearRegression(epsilon=1.0, bounds_X=(0.0, 1.0), bounds_y=(-1.0, 1.0), fit_intercept=False)
+    model = LinearRegression(
+        epsilon=1.0, bounds_X=(0.0, 1.0), bounds_y=(-1.0, 1.0), fit_intercept=False
+    )
     return [float(v) for v in np.ravel(model.fit(*straight(side)).coef_)]
 
 

@@ -1,7 +1,8 @@
 """Coverage and length of logistic regression: ``python -m studies.geometry --data FOLDER``.
 
 Populations and replicates are those of `studies.asked`.  One JSON file a cell, written when it is
-complete, so that a stopped run goes on where it was; then one file and one page of all cells there are.  Not private.
+complete, so that a stopped run goes on where it was; then one file and one page of all cells there
+are.  Not private.
 """
 
 import argparse
@@ -24,12 +25,26 @@ def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.geometry", description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
-    parser.add_argument("--designs", nargs="+", default=list(DESIGNS), choices=[*DESIGNS, *SYNTHETIC])
-    parser.add_argument("--budgets", nargs="+", default=list(BUDGETS), help="(epsilon, delta) as 1,1e-6, rho as 0.1875")
-    parser.add_argument("--neighbours", nargs="+", default=["replace"], choices=["replace", "add-remove"])
+    parser.add_argument(
+        "--designs", nargs="+", default=list(DESIGNS), choices=[*DESIGNS, *SYNTHETIC]
+    )
+    parser.add_argument(
+        "--budgets",
+        nargs="+",
+        default=list(BUDGETS),
+        help="(epsilon, delta) as 1,1e-6, rho as 0.1875",
+    )
+    parser.add_argument(
+        "--neighbours", nargs="+", default=["replace"], choices=["replace", "add-remove"]
+    )
     parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--work", type=Path, default=Path("studies/geometry/cells"), help="one file a cell, to go on")
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path("studies/geometry/cells"),
+        help="one file a cell, to go on",
+    )
     parser.add_argument("--out", type=Path, default=Path("studies/geometry/results"))
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     return parser.parse_args()

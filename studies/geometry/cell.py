@@ -6,10 +6,10 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from dpinfer.data.source import Rows
+from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.stepped.logistic import LogisticSteps
-from dpinfer.fit.stepped.plan import GeometryPlan
+from dpinfer.fit.stepped_plan import GeometryPlan
+from dpinfer.rows.source import Rows
 from studies.asked import THOROUGH, Found, Whole, budget, held
 from studies.geometry.designs import load
 

@@ -12,12 +12,11 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Column, Number, Outcome
-from dpinfer.data.formula import parse
-from dpinfer.data.reading import read
-from dpinfer.data.response import Response
-from dpinfer.data.terms import Terms
 from dpinfer.maths.arrays import Array
+from dpinfer.schema.columns import Category, Column, Number, Outcome
+from dpinfer.schema.formula import parse
+from dpinfer.schema.terms import Response, Terms
+from dpinfer.tables.reading import read
 from studies.asked import Data
 
 Bounds = Mapping[str, tuple[float, float]]
@@ -52,7 +51,9 @@ def load(name: str, folder: Path) -> Data:
 
 def encoded(table: pd.DataFrame, terms: Sequence[Number | Category]) -> Data:
     """Rows and labels of a table with a column ``outcome`` of false and true."""
-    design, pending = read(table, Response(Outcome("outcome", (False, True))), Terms.plain(list(terms)), "margin")
+    design, pending = read(
+        table, Response(Outcome("outcome", (False, True))), Terms.plain(list(terms)), "margin"
+    )
     block = pending.rows().block
     return Data(block.rows, block.labels, design)
 
@@ -73,7 +74,9 @@ def number(table: pd.DataFrame, column: str, limits: tuple[float, float]) -> Num
 def factor(table: pd.DataFrame, column: str) -> Category:
     """All levels of a column; the most common one is the reference."""
     table[column] = table[column].astype(str)
-    return Category(column, tuple(sorted(table[column].unique())), str(table[column].value_counts().index[0]))
+    return Category(
+        column, tuple(sorted(table[column].unique())), str(table[column].value_counts().index[0])
+    )
 
 
 def _rand(_: Path) -> tuple[pd.DataFrame, Bounds, Sequence[str]]:
@@ -93,8 +96,16 @@ def _adult(folder: Path, small: bool) -> tuple[pd.DataFrame, Bounds, Sequence[st
         "capital-loss": (0.0, 4356.0), "hours-per-week": (1.0, 99.0),
     }  # fmt: skip
     if not small:
-        return table, bounds, ("workclass", "marital-status", "occupation", "relationship", "race", "sex")
-    return table, {c: bounds[c] for c in ("age", "education-num", "hours-per-week")}, ("race", "sex")
+        return (
+            table,
+            bounds,
+            ("workclass", "marital-status", "occupation", "relationship", "race", "sex"),
+        )
+    return (
+        table,
+        {c: bounds[c] for c in ("age", "education-num", "hours-per-week")},
+        ("race", "sex"),
+    )
 
 
 def _bank(folder: Path, small: bool) -> tuple[pd.DataFrame, Bounds, Sequence[str]]:
@@ -105,7 +116,11 @@ def _bank(folder: Path, small: bool) -> tuple[pd.DataFrame, Bounds, Sequence[str
         "campaign": (1.0, 63.0),
     }  # fmt: skip
     if small:
-        return table, {c: bounds[c] for c in ("age", "balance", "duration")}, ("housing", "loan", "marital")
+        return (
+            table,
+            {c: bounds[c] for c in ("age", "balance", "duration")},
+            ("housing", "loan", "marital"),
+        )
     factors = ("job", "marital", "education", "default", "housing", "loan", "contact", "poutcome")
     return table, bounds, factors
 
@@ -149,7 +164,11 @@ def _age2(folder: Path) -> Data:
 
 
 def _drawn(
-    table: pd.DataFrame, terms: Sequence[Number | Category], eta: Array, zero: Sequence[str], rng: np.random.Generator
+    table: pd.DataFrame,
+    terms: Sequence[Number | Category],
+    eta: Array,
+    zero: Sequence[str],
+    rng: np.random.Generator,
 ) -> Data:
     """A design whose truth is known: log-odds ``eta``, and the columns without an effect."""
     chance = expit(eta)
@@ -157,7 +176,9 @@ def _drawn(
     return replace(data, chance=chance, zero=tuple(zero))
 
 
-def _normal(n: int, p: int, most: float, rng: np.random.Generator) -> tuple[pd.DataFrame, list[Number | Category]]:
+def _normal(
+    n: int, p: int, most: float, rng: np.random.Generator
+) -> tuple[pd.DataFrame, list[Number | Category]]:
     """Independent normal columns x0, x1, ... clipped to ± ``most``, which are their bounds."""
     names = [f"x{j}" for j in range(p)]
     table = pd.DataFrame(np.clip(rng.standard_normal((n, p)), -most, most), columns=names)
@@ -178,7 +199,12 @@ def _rare(share: float, n: int, rng: np.random.Generator) -> Data:
     x = table.to_numpy()
     table["f"] = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
     table["g"] = rng.choice(["u", "v"], n, p=[0.7, 0.3])
-    eta = x @ [0.5, -0.4, 0.3, 0.0] + 0.6 * (table["f"] == "b") - 0.3 * (table["f"] == "c") + 0.5 * (table["g"] == "v")
+    eta = (
+        x @ [0.5, -0.4, 0.3, 0.0]
+        + 0.6 * (table["f"] == "b")
+        - 0.3 * (table["f"] == "c")
+        + 0.5 * (table["g"] == "v")
+    )
     level = brentq(lambda a: expit(eta + a).mean() - share, -20.0, 5.0)
     terms += [Category("f", ("a", "b", "c"), "a"), Category("g", ("u", "v"), "u")]
     return _drawn(table, terms, np.asarray(eta + level), ["x3"], rng)
@@ -205,7 +231,9 @@ def _poor_reference(rng: np.random.Generator) -> Data:
     table["g"] = rng.choice(["u", "v"], n)
     base = table["f"].map({"r": -7.0, "a": -4.3, "b": -2.8, "c": -1.6}).to_numpy(dtype=float)
     terms += [Category("f", ("r", "a", "b", "c"), "r"), Category("g", ("u", "v"), "u")]
-    return _drawn(table, terms, np.asarray(base + 0.5 * x[:, 0] + 0.4 * (table["g"] == "v")), ["x1"], rng)
+    return _drawn(
+        table, terms, np.asarray(base + 0.5 * x[:, 0] + 0.4 * (table["g"] == "v")), ["x1"], rng
+    )
 
 
 _MADE: dict[str, Callable[[np.random.Generator], Data]] = {
@@ -224,7 +252,11 @@ def _synthetic(name: str) -> tuple[pd.DataFrame, list[Number | Category]]:
     n, d = int(size.replace("k", "000")), int(dim)
     rng = np.random.default_rng(d * 7 + len(kind))
     x, first_dummy = synthetic_rows(n, d - 1, kind, rng)
-    coef = np.random.default_rng(5 + d).standard_normal(d - 1) * (0.9 / np.sqrt(d - 1)) / np.maximum(x.std(0), 0.1)
+    coef = (
+        np.random.default_rng(5 + d).standard_normal(d - 1)
+        * (0.9 / np.sqrt(d - 1))
+        / np.maximum(x.std(0), 0.1)
+    )
     eta = x @ coef - 1 - x.mean(0) @ coef
     if spec == "mis":
         eta = 1.5 * np.tanh(eta) + 0.8 * (np.abs(eta) > 2)
@@ -238,7 +270,9 @@ def _synthetic(name: str) -> tuple[pd.DataFrame, list[Number | Category]]:
 
 
 def synthetic_rows(n: int, p: int, kind: str, rng: np.random.Generator) -> tuple[Array, int]:
-    """Columns, and the place of the first dummy: AR(.8) normals, half of them log-normal, or half of them rare."""
+    """Columns, and the place of the first dummy: AR(.8) normals, half of them log-normal, or half
+    of them rare.
+    """
     Z = rng.standard_normal((n, p))
     if kind == "corr":
         for j in range(1, p):

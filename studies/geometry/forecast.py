@@ -1,7 +1,8 @@
 """Forecasts held against the study: ``python -m studies.geometry.forecast``; no data are needed.
 
-A forecast is told means, deviations and shares of the columns and the share of the outcome, and nothing else.  These
-are in ``results/facts.json``, with standard errors without noise; ``--data FOLDER`` makes that file anew.  Not private.
+A forecast is told means, deviations and shares of the columns and the share of the outcome, and
+nothing else.  These are in ``results/facts.json``, with standard errors without noise; ``--data
+FOLDER`` makes that file anew.  Not private.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Column, Number, Outcome
+from dpinfer.schema.columns import Category, Column, Number, Outcome
 from studies.asked import BUDGETS, Z95
 from studies.common import write
 from studies.geometry.cell import Cell, whole
@@ -34,7 +35,9 @@ def facts(design: str, folder: Path) -> dict[str, Any]:
     numbers: dict[str, list[float]] = {}
     answers: dict[str, float] = {}
     levels: dict[str, float] = {}
-    yes_no = np.zeros(len(means), dtype=bool) if public.columns.yes_no is None else public.columns.yes_no
+    yes_no = (
+        np.zeros(len(means), dtype=bool) if public.columns.yes_no is None else public.columns.yes_no
+    )
     for j, name in enumerate(public.names[1:], 1):
         middle, half = public.middle[j], public.half[j]
         if public.columns.dummy[j]:
@@ -77,23 +80,30 @@ def question(told: dict[str, Any]) -> tuple[str, dp.Schema]:
     return f"outcome ~ {terms}", dp.Schema(columns).guess(typical)
 
 
-def compare(design: str, budgets: Sequence[str], replicates: int, results: Path = RESULTS) -> list[dict[str, Any]]:
+def compare(
+    design: str, budgets: Sequence[str], replicates: int, results: Path = RESULTS
+) -> list[dict[str, Any]]:
     """For each budget quotients of forecast and study, over the coefficients that both print often.
 
-    ``over_plain`` is that of the medians of length over length without noise, the study's own measure; ``length`` the
-    median of quotients of lengths in original units, ``low`` and ``high`` the extreme ones.
+    ``over_plain`` is that of the medians of length over length without noise, the study's own
+    measure; ``length`` the median of quotients of lengths in original units, ``low`` and ``high``
+    the extreme ones.
     """
     told = json.loads((results / "facts.json").read_text(encoding="utf-8"))[design]
     study = json.loads((results / "geometry.json").read_text(encoding="utf-8"))
     formula, schema = question(told)
     asked = [Cell(design, budget).plan.budget for budget in budgets]
-    found = dp.simulate.forecast(formula, schema=schema, records=told["records"], budgets=asked, replicates=replicates)
+    found = dp.simulate.forecast(
+        formula, schema=schema, records=told["records"], budgets=asked, replicates=replicates
+    )
     rows = []
     for b, budget in enumerate(budgets):
         asked_for = [design, budget, "replace"]
         (cell,) = (c for c in study if [c["design"], c["budget"], c["neighbours"]] == asked_for)
         seen = cell["coefficients"]
-        places = [found.names.index(name) for name in seen["names"]]  # a forecast has its yes/no columns elsewhere
+        places = [
+            found.names.index(name) for name in seen["names"]
+        ]  # a forecast has its yes/no columns elsewhere
         half_width = found.half_width[b, places]
         reported = found.reported[b, places]
         ratio = np.array(seen["ratio"], dtype=float)
@@ -117,19 +127,27 @@ def compare(design: str, budgets: Sequence[str], replicates: int, results: Path 
 
 def main() -> None:
     """Make the facts, where there are data, and print the comparison."""
-    parser = argparse.ArgumentParser(prog="python -m studies.geometry.forecast", description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the data files, to make the facts anew")
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.geometry.forecast", description=__doc__
+    )
+    parser.add_argument(
+        "--data", type=Path, help="folder of the data files, to make the facts anew"
+    )
     parser.add_argument("--replicates", type=int, default=20)
     chosen = parser.parse_args()
     if chosen.data is not None:
         found = {design: facts(design, chosen.data) for design in DESIGNS}
         write(RESULTS / "facts.json", json.dumps(found, indent=1) + "\n")
-    print("forecast over study: length over plain length; length (lowest, highest); share printed by study, forecast")
+    print(
+        "forecast over study: length over plain length; length (lowest, highest); share printed by study, forecast"
+    )
     for design in DESIGNS:
         for row in compare(design, BUDGETS, chosen.replicates):
             length = f"{row['length']:.2f} ({row['low']:.2f}, {row['high']:.2f})"
             study, forecast = row["reported"]
-            print(f"{design:8} {row['budget']:7} {row['over_plain']:.2f}  {length}  {study:.2f}, {forecast:.2f}")
+            print(
+                f"{design:8} {row['budget']:7} {row['over_plain']:.2f}  {length}  {study:.2f}, {forecast:.2f}"
+            )
 
 
 if __name__ == "__main__":

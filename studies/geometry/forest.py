@@ -16,10 +16,14 @@ def main(path: Path = Path("docs/figures/rand_forest.png")) -> None:
     private = dp.LogisticRegression(
         demo.formula, schema=demo.schema, budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=2024
     ).fit(demo.table)
-    plain = dp.LogisticRegression(demo.formula, schema=demo.schema, budget=dp.NoPrivacy(), penalty=0.0).fit(demo.table)
+    plain = dp.LogisticRegression(
+        demo.formula, schema=demo.schema, budget=dp.NoPrivacy(), penalty=0.0
+    ).fit(demo.table)
     result, other = private.result_, plain.result_
     assert result.geometry is not None
-    at = other.contrast(np.concatenate([[1.0], result.geometry.centre]))  # the intercept at the released centre
+    at = other.contrast(
+        np.concatenate([[1.0], result.geometry.centre])
+    )  # the intercept at the released centre
     estimate, interval = other.estimate.copy(), other.conf_int().copy()
     estimate[0], interval[0] = at.estimate, (at.low, at.high)
     dp.plot.forest(result, reference=(estimate, interval)).savefig(path)

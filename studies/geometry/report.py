@@ -17,7 +17,10 @@ _HEAD = (*HEAD, "p < .05 at 0", "replicates")
 def summarise(cell: Cell, found: Sequence[Found], folder: Path) -> Found:
     """The numbers of a cell."""
     data = load(cell.design, folder)
-    more = {"n": len(data.labels), "down_weighted": plain(np.nanmean([one["down_weighted"] for one in found]))}
+    more = {
+        "n": len(data.labels),
+        "down_weighted": plain(np.nanmean([one["down_weighted"] for one in found])),
+    }
     return {**asdict(cell), **more, **summary(found, data.design.names)}
 
 
@@ -48,7 +51,10 @@ def page(cells: Sequence[Found]) -> str:
     if not cells:
         return words + "\nThe study has not been run with the method of this version yet.\n"
     parts = [words]
-    for neighbours, title in (("replace", "One record is replaced"), ("add-remove", "One record is added or removed")):
+    for neighbours, title in (
+        ("replace", "One record is replaced"),
+        ("add-remove", "One record is added or removed"),
+    ):
         some = [cell for cell in cells if cell["neighbours"] == neighbours]
         if some:
             parts.append(f"## {title}\n\n" + table(_HEAD, [_line(cell) for cell in some]))

@@ -1,1 +1,3 @@
-"""Coverage and length of least-squares fits in a private geometry, beside rivals on the same samples."""
+"""Coverage and length of least-squares fits in a private geometry, beside rivals on the same
+samples.
+"""

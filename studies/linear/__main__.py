@@ -1,7 +1,8 @@
 """Coverage and length of least-squares fits: ``python -m studies.linear --data FOLDER``.
 
 Populations and replicates are those of `studies.asked`.  One JSON file a cell, written when it is
-complete, so that a stopped run goes on where it was; then one file and one page of all cells there are.  Not private.
+complete, so that a stopped run goes on where it was; then one file and one page of all cells there
+are.  Not private.
 """
 
 import argparse
@@ -31,13 +32,24 @@ def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies.linear", description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
-    parser.add_argument("--designs", nargs="+", default=list(DESIGNS), choices=[*DESIGNS, *SYNTHETIC])
-    parser.add_argument("--budgets", nargs="+", default=list(BUDGETS), help="(epsilon, delta) as 1,1e-6, rho as 0.1875")
+    parser.add_argument(
+        "--designs", nargs="+", default=list(DESIGNS), choices=[*DESIGNS, *SYNTHETIC]
+    )
+    parser.add_argument(
+        "--budgets",
+        nargs="+",
+        default=list(BUDGETS),
+        help="(epsilon, delta) as 1,1e-6, rho as 0.1875",
+    )
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--replicates", type=int, default=200)
-    parser.add_argument("--fewer", type=int, default=100, help="replicates of the parts extra and rivals")
+    parser.add_argument(
+        "--fewer", type=int, default=100, help="replicates of the parts extra and rivals"
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--work", type=Path, default=Path("studies/linear/cells"), help="one file a cell, to go on")
+    parser.add_argument(
+        "--work", type=Path, default=Path("studies/linear/cells"), help="one file a cell, to go on"
+    )
     parser.add_argument("--out", type=Path, default=Path("studies/linear/results"))
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     return parser.parse_args()
@@ -71,7 +83,11 @@ def run(chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
 def measure(cell: Cell, count: int, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
     """A cell of the package's fits."""
     one = _Job(cell.name, chosen.work / f"{cell.name}.json", count)
-    summary = one.run(partial(replicate, cell, chosen.data), lambda found: summarise(cell, found, chosen.data), pool)
+    summary = one.run(
+        partial(replicate, cell, chosen.data),
+        lambda found: summarise(cell, found, chosen.data),
+        pool,
+    )
     shown = ("asked", "stated", "length", "length_max", "printed", "answered", "instead")
     if summary:
         one.say(", ".join(f"{key} {summary[key]:.3f}" for key in shown if summary[key] is not None))
@@ -84,7 +100,11 @@ def rival(cell: Cell, chosen: argparse.Namespace, pool: ProcessPoolExecutor) -> 
     summary = one.run(partial(contest, cell, chosen.data), partial(compare, cell), pool)
     if summary:
         some = {key: (found["asked"], found["length"]) for key, found in summary["methods"].items()}
-        one.say(", ".join(f"{key} {cover:.2f} {length:.1f}" for key, (cover, length) in some.items() if cover))
+        one.say(
+            ", ".join(
+                f"{key} {cover:.2f} {length:.1f}" for key, (cover, length) in some.items() if cover
+            )
+        )
 
 
 class _Job:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpinfer.data.source import Rows
+from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.plan import LinearPlan
+from dpinfer.fit.stepped_plan import LinearPlan
+from dpinfer.rows.source import Rows
 from studies.asked import Found, Whole, budget, held
 from studies.linear.designs import load
 

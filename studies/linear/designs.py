@@ -1,4 +1,6 @@
-"""The designs of the study: tables with public bounds of columns and outcome, encoded by the package itself."""
+"""The designs of the study: tables with public bounds of columns and outcome, encoded by the
+package itself.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,12 +11,11 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Number
-from dpinfer.data.expressions import of_column
-from dpinfer.data.reading import read
-from dpinfer.data.response import Response
-from dpinfer.data.terms import Terms
 from dpinfer.maths.arrays import Array
+from dpinfer.schema.columns import Category, Number
+from dpinfer.schema.expressions import of_column
+from dpinfer.schema.terms import Response, Terms
+from dpinfer.tables.reading import read
 from studies.asked import Data
 from studies.geometry.designs import factor, synthetic_rows, widened
 
@@ -33,7 +34,9 @@ DESIGNS = (*REAL, *WIDE)
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A table with a column ``outcome``, its range, the ranges of numbers, and the names of factors."""
+    """A table with a column ``outcome``, its range, the ranges of numbers, and the names of
+    factors.
+    """
 
     table: pd.DataFrame
     outcome: tuple[float, float]
@@ -53,7 +56,9 @@ class Question:
 
 @lru_cache(maxsize=2)
 def load(name: str, folder: Path) -> Data:
-    """A design by its name, from the folder of the data files; its labels are outcomes scaled to [-1, 1]."""
+    """A design by its name, from the folder of the data files; its labels are outcomes scaled to
+    [-1, 1].
+    """
     asked = _question(WIDE.get(name, name), folder)
     if name in WIDE:
         asked = asked.wide()
@@ -83,11 +88,17 @@ def _rand(name: str, _: Path) -> Question:
 def _adult(name: str, folder: Path) -> Question:
     table = pd.read_parquet(folder / "adult_train_complete.parquet")
     table["outcome"] = table["hours-per-week"].astype(float)
-    numbers, factors = {"age": (17.0, 90.0), "education-num": (1.0, 16.0)}, ("race", "sex", "income")
+    numbers, factors = (
+        {"age": (17.0, 90.0), "education-num": (1.0, 16.0)},
+        ("race", "sex", "income"),
+    )
     if name == "adult_f":
         numbers |= {"capital-gain": (0.0, 99999.0), "capital-loss": (0.0, 4356.0)}
         return Question(
-            table, (1.0, 99.0), numbers, ("workclass", "marital-status", "occupation", "relationship", "race", "sex")
+            table,
+            (1.0, 99.0),
+            numbers,
+            ("workclass", "marital-status", "occupation", "relationship", "race", "sex"),
         )
     return Question(table, (1.0, 99.0), numbers, factors)
 
@@ -117,7 +128,9 @@ def _bank(name: str, folder: Path) -> Question:
     factors = ("marital", "education", "housing", "loan", "default")
     if name == "bank_age":
         table["outcome"] = table["age"].astype(float)
-        return Question(table, age, {"balance": balance, "duration": duration, "campaign": (1.0, 63.0)}, factors)
+        return Question(
+            table, age, {"balance": balance, "duration": duration, "campaign": (1.0, 63.0)}, factors
+        )
     table["outcome"] = table["balance"].astype(float)
     return Question(table, balance, {"age": age, "duration": duration}, factors)
 
@@ -147,7 +160,11 @@ def _synthetic(name: str) -> Question:
     n, d = int(size.replace("k", "000")), int(dim)
     rng = np.random.default_rng(d * 7 + len(kind) + len(errors))
     x, first_dummy = synthetic_rows(n, d - 1, kind, rng)
-    coef = np.random.default_rng(5 + d).standard_normal(d - 1) / np.sqrt(d - 1) / np.maximum(x.std(axis=0), 0.1)
+    coef = (
+        np.random.default_rng(5 + d).standard_normal(d - 1)
+        / np.sqrt(d - 1)
+        / np.maximum(x.std(axis=0), 0.1)
+    )
     line = x @ coef
     line -= line.mean()
     table = pd.DataFrame(x, columns=[f"x{j}" for j in range(d - 1)])
@@ -159,7 +176,8 @@ def _synthetic(name: str) -> Question:
 
 
 def _outcome(line: Array, errors: str, rng: np.random.Generator) -> Array:
-    """A line plus errors of variance about 1: skewed, with heavy tails, or wider where the line is high.
+    """A line plus errors of variance about 1: skewed, with heavy tails, or wider where the line is
+    high.
 
     "mis" has a kink in the line, "highr2" little error beside it.
     """

@@ -1,6 +1,7 @@
 """One fit next to the one without noise: ``python -m studies.linear.forest``.
 
-log(1 + visits) of RAND HIE at (1, 1e-6), with a fixed seed, and ordinary least squares; so neither is private.
+log(1 + visits) of RAND HIE at (1, 1e-6), with a fixed seed, and ordinary least squares; so neither
+is private.
 """
 
 from pathlib import Path
@@ -8,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
+from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.recipe import Subject, fit
-from dpinfer.fit.stepped.linear import LinearSteps
 from dpinfer.maths.sums import Block
+from dpinfer.rows.source import Rows
 from studies.asked import Z95
 from studies.linear.cell import Cell, whole
 
@@ -22,7 +23,12 @@ def main(path: Path = Path("docs/figures/linear_forest.png")) -> None:
     at = whole(cell.design, Path())
     data = at.data
     rows = Rows(Block(data.rows, data.labels))
-    result = fit(LinearSteps(data.design, cell.plan), rows, Subject(unit="one person-year"), insecure_seed=2024)
+    result = fit(
+        LinearSteps(data.design, cell.plan),
+        rows,
+        Subject(unit="one person-year"),
+        insecure_seed=2024,
+    )
     assert result.geometry is not None
     plain = at.asked.in_units(data.design, result.geometry.centre)
     half = Z95 * plain.std_error

@@ -20,14 +20,22 @@ _HEAD = (*HEAD, "clipped", "band / sd", "replicates")
 def summarise(cell: Cell, found: Sequence[Found], folder: Path) -> Found:
     """The numbers of a cell."""
     data = load(cell.design, folder)
-    means = {key: plain(np.mean([one[key] for one in found])) for key in ("down_weighted", "clipped", "band")}
+    means = {
+        key: plain(np.mean([one[key] for one in found]))
+        for key in ("down_weighted", "clipped", "band")
+    }
     return {**asdict(cell), "n": len(data.labels), **means, **summary(found, data.design.names)}
 
 
 def compare(cell: Cell, found: Sequence[Found]) -> Found:
     """The rivals of a cell, for slopes; ``failed`` is the share of replicates without an answer."""
     methods = {name: _rival([one[name] for one in found]) for name in RIVALS}
-    return {"design": cell.design, "budget": cell.budget, "replicates": len(found), "methods": methods}
+    return {
+        "design": cell.design,
+        "budget": cell.budget,
+        "replicates": len(found),
+        "methods": methods,
+    }
 
 
 def _rival(found: Sequence[Found]) -> Found:
@@ -57,7 +65,9 @@ def ordered(cells: Sequence[Found]) -> list[Found]:
 
     def place(cell: Found) -> tuple[int, int]:
         known = cell["budget"] in BUDGETS
-        return (*DESIGNS, *SYNTHETIC).index(cell["design"]), BUDGETS.index(cell["budget"]) if known else len(BUDGETS)
+        return (*DESIGNS, *SYNTHETIC).index(cell["design"]), BUDGETS.index(
+            cell["budget"]
+        ) if known else len(BUDGETS)
 
     return sorted(cells, key=place)
 
@@ -85,7 +95,9 @@ def page(found: dict[str, list[Found]]) -> str:
     parts.append("## Covered in fewer than nine of ten fits\n\n" + "\n".join(said) + "\n")
     if found["rivals"]:
         head = ("design", "budget", "dpinfer", *RIVALS, "replicates")
-        parts.append("## Rivals\n\n" + table(head, [_beside(one, found["cells"]) for one in found["rivals"]]))
+        parts.append(
+            "## Rivals\n\n" + table(head, [_beside(one, found["cells"]) for one in found["rivals"]])
+        )
     return "\n".join(parts)
 
 
@@ -106,16 +118,27 @@ _SECTIONS: dict[str, Callable[[Found], bool]] = {
 
 
 def _line(cell: Found) -> list[str]:
-    return [*line(cell), form(cell["clipped"], ".2%"), form(cell["band"], ".1f"), str(cell["replicates"])]
+    return [
+        *line(cell),
+        form(cell["clipped"], ".2%"),
+        form(cell["band"], ".1f"),
+        str(cell["replicates"]),
+    ]
 
 
 def _beside(one: Found, cells: Sequence[Found]) -> list[str]:
     """A row of rivals, after the package's own fit of the same samples."""
-    ours = [c for c in cells if _usual(c) and (c["design"], c["budget"]) == (one["design"], one["budget"])]
+    ours = [
+        c
+        for c in cells
+        if _usual(c) and (c["design"], c["budget"]) == (one["design"], one["budget"])
+    ]
     own = "-"
     if ours:
         own = _short(ours[0], 1 - ours[0]["printed"], "open")
-    rivals = [_short(one["methods"][name], one["methods"][name]["failed"], "fail") for name in RIVALS]
+    rivals = [
+        _short(one["methods"][name], one["methods"][name]["failed"], "fail") for name in RIVALS
+    ]
     return [one["design"], budget_words(one["budget"]), own, *rivals, str(one["replicates"])]
 
 

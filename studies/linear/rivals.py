@@ -9,8 +9,8 @@
 | SSP naive   | SSP with the textbook interval, as if the moments were exact                                     |
 | no noise    | least squares with the sandwich HC0, not private                                                 |
 
-Replace-one neighbours.  Rows are x = (1, x~) with ‖x‖² <= R², outcomes y in [-1, 1], both by public bounds.  A rival
-fails where its matrix is not positive definite.
+Replace-one neighbours.  Rows are x = (1, x~) with ‖x‖² <= R², outcomes y in [-1, 1], both by public
+bounds.  A rival fails where its matrix is not positive definite.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import ZOOMS, histogram, inner_edges, narrowed
 from dpinfer.maths.sums import Block, square
 from dpinfer.neighbours import Neighbours
-from dpinfer.simulate.stated import least_squares
+from dpinfer.simulate.estimands import least_squares
 from studies.asked import Z95
 from studies.linear.cell import Cell, whole
 from studies.linear.designs import load
@@ -54,7 +54,9 @@ class Task:
         return len(self.y)
 
     def symmetric(self, d: int, scale: float) -> Array:
-        """A matrix that hides one of Frobenius sensitivity ``scale`` sqrt(2 rho): Gaussian, diagonal sqrt 2 wider."""
+        """A matrix that hides one of Frobenius sensitivity ``scale`` sqrt(2 rho): Gaussian,
+        diagonal sqrt 2 wider.
+        """
         noise = self.rng.normal(scale=scale / 2, size=(d, d))
         return np.asarray(noise + noise.T)
 
@@ -80,7 +82,9 @@ def _ssp(task: Task, counts: float) -> Answer | None:
         return None
     coef = np.asarray(np.linalg.solve(H, g), dtype=np.float64)
     variance = max(float(S[d, d] - g @ coef) / task.n, _LEAST)
-    return coef, _errors(H, variance * H + counts * (_noise(coef, scale) + scale**2 / 2 * np.eye(d)))
+    return coef, _errors(
+        H, variance * H + counts * (_noise(coef, scale) + scale**2 / 2 * np.eye(d))
+    )
 
 
 def _noise(coef: Array, scale: float) -> Array:
@@ -98,19 +102,28 @@ def ranged(task: Task) -> Answer | None:
     low, high, part = -1.0, 1.0, _RANGE_SHARE * task.rho
     noise = np.sqrt(2) / np.sqrt(2 * part / ZOOMS)
     for _ in range(ZOOMS):
-        counts = histogram(inner_edges(low, high), Neighbours.REPLACE).of_block(Block(task.x, task.y))
-        low, high = narrowed(counts + task.rng.normal(scale=noise, size=len(counts)), low, high, task.n, noise)
+        counts = histogram(inner_edges(low, high), Neighbours.REPLACE).of_block(
+            Block(task.x, task.y)
+        )
+        low, high = narrowed(
+            counts + task.rng.normal(scale=noise, size=len(counts)), low, high, task.n, noise
+        )
     middle, half = (low + high) / 2, (high - low) / 2
     inside = np.clip((task.y - middle) / half, -1.0, 1.0)
     found = counted(Task(task.x, inside, task.norm2, task.rho - part, task.rng))
-    return None if found is None else (half * found[0] + middle * np.eye(len(found[0]))[0], half * found[1])
+    return (
+        None
+        if found is None
+        else (half * found[0] + middle * np.eye(len(found[0]))[0], half * found[1])
+    )
 
 
 def adaptive(task: Task) -> Answer | None:
-    """AdaSSP: a quarter of the budget each for the smallest eigenvalue, xxᵀ, xy, and y² for the residual variance.
+    """AdaSSP: a quarter of the budget each for the smallest eigenvalue, xxᵀ, xy, and y² for the
+    residual variance.
 
-    These move by at most R², sqrt 2 R², 2R and 1.  The ridge is the size of the noise, less a lower bound of the
-    smallest eigenvalue.
+    These move by at most R², sqrt 2 R², 2R and 1.  The ridge is the size of the noise, less a lower
+    bound of the smallest eigenvalue.
     """
     d, unit = task.x.shape[1], 1 / np.sqrt(2 * task.rho / 4)
     in_matrix, in_score = np.sqrt(2) * task.norm2 * unit, 2 * np.sqrt(task.norm2) * unit
@@ -145,17 +158,25 @@ RIVALS: dict[str, Callable[[Task], Answer | None]] = {
 
 
 def contest(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
-    """Slopes of all rivals on one sample: whether they cover those of the population, and lengths over its own."""
+    """Slopes of all rivals on one sample: whether they cover those of the population, and lengths
+    over its own.
+    """
     with threadpool_limits(1, "blas"):
         data = load(cell.design, folder)
         block = data.sample(index)
         population = whole(cell.design, folder).asked
-        x, norm2, rho = block.rows * np.sqrt(data.design.norm2), data.design.norm2, cell.plan.cost.rho
+        x, norm2, rho = (
+            block.rows * np.sqrt(data.design.norm2),
+            data.design.norm2,
+            cell.plan.cost.rho,
+        )
         slopes = np.arange(1, x.shape[1])
         own = np.sqrt(np.diag(population.covariance))[slopes]
         found: dict[str, Any] = {}
         for number, (name, answer) in enumerate(RIVALS.items()):
-            said = answer(Task(x, block.labels, norm2, rho, np.random.default_rng([index, 11, number])))
+            said = answer(
+                Task(x, block.labels, norm2, rho, np.random.default_rng([index, 11, number]))
+            )
             coef, error = (np.full(x.shape[1], np.nan),) * 2 if said is None else said
             off = np.abs(coef - population.coef)[slopes]
             covered = np.where(np.isfinite(off), off <= Z95 * error[slopes], np.nan)

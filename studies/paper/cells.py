@@ -1,7 +1,8 @@
-"""The cells of the paper: one setting of one study each, from the printed tables and the panels of the figures.
+"""The cells of the paper: one setting of one study each, from the printed tables and the panels of
+the figures.
 
-A `Chart` is a set of lines over one sweep: a panel of a figure, or the rows of one loss of a table.  Tables and figures
-share many cells; a cell is known by its key and computed once.
+A `Chart` is a set of lines over one sweep: a panel of a figure, or the rows of one loss of a table.
+Tables and figures share many cells; a cell is known by its key and computed once.
 """
 
 import json
@@ -33,7 +34,9 @@ RAND_ROWS, RAND_TERMS = 20_190, 7
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting: data, model, privacy.  ``d`` counts features, or terms of the formula for ``rand_hie``."""
+    """One setting: data, model, privacy.  ``d`` counts features, or terms of the formula for
+    ``rand_hie``.
+    """
 
     data: str
     n: int
@@ -49,7 +52,9 @@ class Cell:
     @property
     def key(self) -> str:
         """A name that stays the same from run to run."""
-        shares = "/".join(f"{epsilon:g}" for epsilon in (self.epsilon1, self.epsilon2, self.epsilon3))
+        shares = "/".join(
+            f"{epsilon:g}" for epsilon in (self.epsilon1, self.epsilon2, self.epsilon3)
+        )
         return f"{self.data} n={self.n} d={self.d} {self.loss} {self.privacy} {self.mechanism} {shares} {self.order}"
 
     @property
@@ -59,7 +64,9 @@ class Cell:
 
     def plan(self) -> dp.Plan:
         """The shares: ε for DP, ρ = ε²/2 for zCDP."""
-        first, second, third = (self._share(epsilon) for epsilon in (self.epsilon1, self.epsilon2, self.epsilon3))
+        first, second, third = (
+            self._share(epsilon) for epsilon in (self.epsilon1, self.epsilon2, self.epsilon3)
+        )
         return dp.Plan(MECHANISMS[self.mechanism], first, second, third, recipe="paper")
 
     def released(self) -> "Cell":
@@ -141,7 +148,9 @@ def rand_tables() -> list[Chart]:
 
 
 def other_order() -> list[tuple[Chart, Cell, Cell]]:
-    """The middle of every table row with the columns selected first: (table, the paper's order, the other)."""
+    """The middle of every table row with the columns selected first: (table, the paper's order, the
+    other).
+    """
     pairs = []
     for chart in tables():
         for line in chart.lines:
@@ -151,19 +160,25 @@ def other_order() -> list[tuple[Chart, Cell, Cell]]:
 
 
 def fullest() -> list[tuple[Chart, Cell]]:
-    """The last cell of every table and loss, with the paper's most rows and features; its noise does not matter."""
+    """The last cell of every table and loss, with the paper's most rows and features; its noise
+    does not matter.
+    """
     return [(chart, chart.cell(LINES[0], chart.values[-1])) for chart in tables()]
 
 
 def unique(cells: Iterable[Cell]) -> list[Cell]:
     """Each cell once, those with the same rows together."""
-    return sorted({cell.key: cell for cell in cells}.values(), key=lambda cell: (*cell.rows, cell.key))
+    return sorted(
+        {cell.key: cell for cell in cells}.values(), key=lambda cell: (*cell.rows, cell.key)
+    )
 
 
 def _table(entry: Mapping[str, Any], loss: str) -> Chart:
     rows = [row for row in entry["rows"] if row["loss"] == loss]
     printed = {(row["privacy"], row["mechanism"]): tuple(row["coverage"]) for row in rows}
-    return Chart(name=entry["name"], loss=loss, lines=tuple(printed), printed=printed, **_common(entry))
+    return Chart(
+        name=entry["name"], loss=loss, lines=tuple(printed), printed=printed, **_common(entry)
+    )
 
 
 def _common(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,24 +1,31 @@
 """The paper's data sets with the paper's preprocessing: rows in the unit ball and labels -1 or +1.
 
-The steps: every categorical attribute becomes one 0/1 column per level, every column is divided by its largest absolute
-value, every row by max(1, norm), a column of ones is appended and every row is divided by max(1, norm) once more.
-The last division always happens, so every row ends with norm 1 up to rounding.
+The steps: every categorical attribute becomes one 0/1 column per level, every column is divided by
+its largest absolute value, every row by max(1, norm), a column of ones is appended and every row is
+divided by max(1, norm) once more.  The last division always happens, so every row ends with norm 1
+up to rounding.
 
-The column scales are taken from the data.  That is fine in a study, whose results are not private, and nowhere else.
+The column scales are taken from the data.  That is fine in a study, whose results are not private,
+and nowhere else.
 
 Two orders of "the first d features" are offered:
 
-- ``paper``: all columns are scaled and enter the first row norm; the first d are selected after that;
+- ``paper``: all columns are scaled and enter the first row norm; the first d are selected after
+that;
 - ``select-first``: the first d columns are selected before anything is scaled.
 
 Choices the paper leaves open:
 
-- *Column order.*  Numeric columns come first, then the dummies, attributes in file order and levels sorted.  The two
+- *Column order.*  Numeric columns come first, then the dummies, attributes in file order and levels
+sorted.  The two
   files that arrive encoded (``bank_dpagd``, ``br``) keep the order of their file.
-- *Scale.*  The paper makes the maximum of a column 1.  A column with negative values (the balance of ``bank``, its
-  ``pdays`` of -1) is divided by its largest absolute value, so that it stays in [-1, 1]; for every column of these data
-  sets that is the maximum too.  A column of zeros stays.  Scales come from all rows, also when n is smaller.
-- *Rows.*  ``n`` takes the first n rows of a seeded permutation; without it all rows come in file order.
+- *Scale.*  The paper makes the maximum of a column 1.  A column with negative values (the balance
+of ``bank``, its
+  ``pdays`` of -1) is divided by its largest absolute value, so that it stays in [-1, 1]; for every
+  column of these data sets that is the maximum too.  A column of zeros stays.  Scales come from all
+  rows, also when n is smaller.
+- *Rows.*  ``n`` takes the first n rows of a seeded permutation; without it all rows come in file
+order.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,10 +50,12 @@ _BY_HAND = "there is no public download; put the file into the folder by hand"
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one table becomes columns and labels: its file, which rows count, and what each column is.
+    """How one table becomes columns and labels: its file, which rows count, and what each column
+    is.
 
-    Text columns are categorical and all others numeric, apart from ``categories`` (numbers that are codes) and
-    ``numbers`` (text that holds numbers, where anything else, such as ``N``, counts as 0).
+    Text columns are categorical and all others numeric, apart from ``categories`` (numbers that are
+    codes) and ``numbers`` (text that holds numbers, where anything else, such as ``N``, counts as
+    0).
     """
 
     file: str
@@ -72,8 +81,10 @@ def _above_50k(outcome: pd.Series) -> pd.Series:
 
 
 RECIPES: dict[str, Recipe] = {
-    # Income above 50,000 is +1.  fnlwgt is a survey weight, education repeats education-num, native-country is dropped
-    # as in the method note.  Only the complete rows of the training file, which gives the paper's 30,162.
+    # Income above 50,000 is +1.  fnlwgt is a survey weight, education repeats education-num,
+    # native-country is dropped
+    # as in the method note.  Only the complete rows of the training file, which gives the paper's
+    # 30,162.
     "adult": Recipe(
         file="adult_train_complete.parquet",
         outcome="income",
@@ -81,17 +92,24 @@ RECIPES: dict[str, Recipe] = {
         remedy=_FETCH,
         drop=("fnlwgt", "education", "native-country"),
     ),
-    # A subscription is +1.  `unknown` is a level like any other; duration is kept, as in the encoded file.
+    # A subscription is +1.  `unknown` is a level like any other; duration is kept, as in the
+    # encoded file.
     "bank": Recipe("bank_full.parquet", "y", lambda outcome: outcome == "yes", _FETCH),
     "bank_dpagd": Recipe("bank_dpagd_encoded.parquet", "y", _is_one, _FETCH),
-    # Every attack is +1 and `normal.` is -1: the task is to find attacks.  Swapping the labels only changes the sign
-    # of the coefficients, no length and no coverage.  The two constant columns are kept; they are zero.
+    # Every attack is +1 and `normal.` is -1: the task is to find attacks.  Swapping the labels only
+    # changes the sign
+    # of the coefficients, no length and no coverage.  The two constant columns are kept; they are
+    # zero.
     "kdd": Recipe("kddcup99_10pct.parquet", "label", _is_attack, _FETCH),
     "br": Recipe("ipums_br_dpagd_encoded.parquet", "y", _is_one, _BY_HAND),
-    # STAND-IN for IPUMS-US: the American Community Survey 2019.  Income above 50,000 is +1, among the rows that have
-    # an income.  PINCP_DECILE and POVPIP are functions of income; PWGTP and WGTP are survey weights; PUMA is one-to-one
-    # with DENSITY; INDP (263 codes) is INDP_CAT in finer detail.  `N` (not applicable) is a level of a categorical
-    # column; in NOC (own children) and NPF (persons in the family) it counts as 0; EDU is used as a number, 1 to 12.
+    # STAND-IN for IPUMS-US: the American Community Survey 2019.  Income above 50,000 is +1, among
+    # the rows that have
+    # an income.  PINCP_DECILE and POVPIP are functions of income; PWGTP and WGTP are survey
+    # weights; PUMA is one-to-one
+    # with DENSITY; INDP (263 codes) is INDP_CAT in finer detail.  `N` (not applicable) is a level
+    # of a categorical
+    # column; in NOC (own children) and NPF (persons in the family) it counts as 0; EDU is used as a
+    # number, 1 to 12.
     "us": Recipe(
         file="acs2019_national_nist.parquet",
         outcome="PINCP",
@@ -114,10 +132,11 @@ def load(
     order: Order = "paper",
     seed: int = 0,
 ) -> tuple[Array, Array, list[str]]:
-    """Rows (n, d + 1) of norm at most 1 up to rounding, labels in {-1, +1}, and the column names, ``constant`` last.
+    """Rows (n, d + 1) of norm at most 1 up to rounding, labels in {-1, +1}, and the column names,
+    ``constant`` last.
 
-    ``name`` is a key of ``RECIPES``.  ``d`` counts features before the constant.  ``n`` rows are drawn without
-    replacement by ``seed``; the same seed gives nested samples.
+    ``name`` is a key of ``RECIPES``.  ``d`` counts features before the constant.  ``n`` rows are
+    drawn without replacement by ``seed``; the same seed gives nested samples.
     """
     if name not in RECIPES:
         raise ValueError(f"unknown data set {name!r}: use one of {', '.join(RECIPES)}")
@@ -154,7 +173,9 @@ def _chosen_rows(total: int, n: int | None, seed: int, name: str) -> Array | sli
 
 
 def _columns(table: pd.DataFrame, recipe: Recipe) -> Iterator[Column]:
-    """The numeric columns, then one 0/1 column per level, made one at a time so that wide tables stay small."""
+    """The numeric columns, then one 0/1 column per level, made one at a time so that wide tables
+    stay small.
+    """
     coded = [
         column
         for column in table.columns
@@ -172,8 +193,12 @@ def _columns(table: pd.DataFrame, recipe: Recipe) -> Iterator[Column]:
             yield f"{attribute}={level}", (codes == code).astype(float)
 
 
-def _bounded(columns: Iterator[Column], rows: int, d: int | None, order: Order) -> tuple[list[str], Array]:
-    """Scale, normalise, select, append the ones and normalise again; the two orders differ in where they stop."""
+def _bounded(
+    columns: Iterator[Column], rows: int, d: int | None, order: Order
+) -> tuple[list[str], Array]:
+    """Scale, normalise, select, append the ones and normalise again; the two orders differ in where
+    they stop.
+    """
     names: list[str] = []
     kept: list[Array] = []
     squares = np.zeros(rows)

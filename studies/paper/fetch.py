@@ -1,11 +1,13 @@
-"""Fetch Adult, Bank marketing and KDD Cup 99 for people who have a network: ``python -m studies.paper.fetch FOLDER``.
+"""Fetch Adult, Bank marketing and KDD Cup 99 for people who have a network: ``python -m
+studies.paper.fetch FOLDER``.
 
-Adult and Bank marketing come from OpenML by its JSON interface, which also states an MD5 sum of each file.  KDD Cup 99
-is the 10 % file that scikit-learn's ``fetch_kddcup99`` uses, by the SHA-256 sum that scikit-learn states.
-The encoded Bank file is computed from the Bank file.  The two census files have no public download.
+Adult and Bank marketing come from OpenML by its JSON interface, which also states an MD5 sum of
+each file.  KDD Cup 99 is the 10 % file that scikit-learn's ``fetch_kddcup99`` uses, by the SHA-256
+sum that scikit-learn states.  The encoded Bank file is computed from the Bank file.  The two census
+files have no public download.
 
-Every table is checked by its number of rows and of positive labels before it is written, and appears under its final
-name only when it is complete.  A file that is already there is left alone.
+Every table is checked by its number of rows and of positive labels before it is written, and
+appears under its final name only when it is complete.  A file that is already there is left alone.
 """
 
 import argparse
@@ -49,12 +51,16 @@ services"""
 
 
 class FetchError(RuntimeError):
-    """A table could not be had, or is not the one expected; the message is one line and ends with a remedy."""
+    """A table could not be had, or is not the one expected; the message is one line and ends with a
+    remedy.
+    """
 
 
 @dataclass(frozen=True)
 class Table:
-    """What a finished table must hold: its rows, and how many of them carry ``label`` in the last column."""
+    """What a finished table must hold: its rows, and how many of them carry ``label`` in the last
+    column.
+    """
 
     rows: int
     label: str | int
@@ -75,7 +81,9 @@ class Facts:
 FACTS = Facts()
 
 
-def fetch(folder: str | Path, base_url: str = OPENML, *, kdd_url: str = KDD_URL, facts: Facts = FACTS) -> list[Path]:
+def fetch(
+    folder: str | Path, base_url: str = OPENML, *, kdd_url: str = KDD_URL, facts: Facts = FACTS
+) -> list[Path]:
     """Write the tables that are not in ``folder`` yet, and return the paths of all of them.
 
     Another server, or other facts about its files, serve the tests.
@@ -85,15 +93,22 @@ def fetch(folder: str | Path, base_url: str = OPENML, *, kdd_url: str = KDD_URL,
     bank = folder / "bank_full.parquet"
     encoded = Table(facts.bank.rows, 1, facts.bank.labelled)
     return [
-        _keep(folder / "adult_train_complete.parquet", lambda: _adult(base_url, facts), facts.adult),
+        _keep(
+            folder / "adult_train_complete.parquet", lambda: _adult(base_url, facts), facts.adult
+        ),
         _keep(bank, lambda: _bank(base_url), facts.bank),
-        _keep(folder / "bank_dpagd_encoded.parquet", lambda: encode_bank(pd.read_parquet(bank)), encoded),
+        _keep(
+            folder / "bank_dpagd_encoded.parquet",
+            lambda: encode_bank(pd.read_parquet(bank)),
+            encoded,
+        ),
         _keep(folder / "kddcup99_10pct.parquet", lambda: _kdd(kdd_url, facts), facts.kdd),
     ]
 
 
 def encode_bank(bank: pd.DataFrame) -> pd.DataFrame:
-    """The numeric encoding of the DP-AGD authors, columns x1 to x32 and y, from the columns of bank_full.
+    """The numeric encoding of the DP-AGD authors, columns x1 to x32 and y, from the columns of
+    bank_full.
 
     The all-zero level is `unknown`, and `divorced` for the marital status.
     """
@@ -116,11 +131,15 @@ def encode_bank(bank: pd.DataFrame) -> pd.DataFrame:
         bank["y"] == "yes",
     ]
     names = [*(f"x{place}" for place in range(1, len(columns))), "y"]
-    return pd.DataFrame({name: column.astype("int32") for name, column in zip(names, columns, strict=True)})
+    return pd.DataFrame(
+        {name: column.astype("int32") for name, column in zip(names, columns, strict=True)}
+    )
 
 
 def _adult(base_url: str, facts: Facts) -> pd.DataFrame:
-    """The complete rows of the training file; OpenML's table 1590 is the test file followed by the training file."""
+    """The complete rows of the training file; OpenML's table 1590 is the test file followed by the
+    training file.
+    """
     table = _openml(base_url, 1590, ADULT_COLUMNS).iloc[facts.adult_test_rows :]
     return table[~(table == "?").any(axis=1)].reset_index(drop=True)
 
@@ -136,11 +155,15 @@ def _kdd(url: str, facts: Facts) -> pd.DataFrame:
     packed = _get(url)
     _same_sum("sha256", packed, facts.kdd_sha256, url)
     with _reading(url):
-        return pd.read_csv(io.BytesIO(gzip.decompress(packed)), names=KDD_COLUMNS, keep_default_na=False)
+        return pd.read_csv(
+            io.BytesIO(gzip.decompress(packed)), names=KDD_COLUMNS, keep_default_na=False
+        )
 
 
 def _openml(base_url: str, number: int, columns: list[str]) -> pd.DataFrame:
-    """A data set of OpenML by its number, with columns renamed by position; a missing value stays ``?``."""
+    """A data set of OpenML by its number, with columns renamed by position; a missing value stays
+    ``?``.
+    """
     about = f"{base_url.rstrip('/')}/api/v1/json/data/{number}"
     text = _get(about)
     with _reading(about):
@@ -156,13 +179,21 @@ def _openml(base_url: str, number: int, columns: list[str]) -> pd.DataFrame:
 def _arff(text: str, columns: list[str]) -> pd.DataFrame:
     """The rows of a dense ARFF file; its header is only used to count the attributes."""
     lines = text.splitlines()
-    start = next((place for place, line in enumerate(lines) if line.strip().lower() == "@data"), len(lines))
+    start = next(
+        (place for place, line in enumerate(lines) if line.strip().lower() == "@data"), len(lines)
+    )
     attributes = sum(line.strip().lower().startswith("@attribute") for line in lines[:start])
     if attributes != len(columns):
         raise ValueError(f"{attributes} columns instead of {len(columns)}")
     rows = "\n".join(line for line in lines[start + 1 :] if not line.startswith("%"))
     quote = "'" if "'" in rows else '"'
-    return pd.read_csv(io.StringIO(rows), names=columns, skipinitialspace=True, keep_default_na=False, quotechar=quote)
+    return pd.read_csv(
+        io.StringIO(rows),
+        names=columns,
+        skipinitialspace=True,
+        keep_default_na=False,
+        quotechar=quote,
+    )
 
 
 def _get(url: str) -> bytes:
@@ -177,7 +208,9 @@ def _get(url: str) -> bytes:
         error.close()
         raise FetchError(f"cannot fetch {url} (HTTP status {error.code}): {remedy}") from error
     except (OSError, HTTPException) as error:
-        raise FetchError(f"cannot fetch {url} ({getattr(error, 'reason', error)}): {remedy}") from error
+        raise FetchError(
+            f"cannot fetch {url} ({getattr(error, 'reason', error)}): {remedy}"
+        ) from error
 
 
 def _same_sum(kind: str, content: bytes, stated: str, url: str) -> None:
@@ -193,7 +226,9 @@ def _reading(url: str) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, OSError, EOFError, zlib.error) as error:
         reason = " ".join(str(error).split())
-        raise FetchError(f"cannot read what {url} sent ({reason}): check the base URL and fetch again") from error
+        raise FetchError(
+            f"cannot read what {url} sent ({reason}): check the base URL and fetch again"
+        ) from error
 
 
 def _keep(path: Path, make: Callable[[], pd.DataFrame], expected: Table) -> Path:
@@ -203,7 +238,9 @@ def _keep(path: Path, make: Callable[[], pd.DataFrame], expected: Table) -> Path
     table = make()
     found = Table(len(table), expected.label, int((table.iloc[:, -1] == expected.label).sum()))
     if found != expected:
-        raise FetchError(f"{path.name} would have {found}, not {expected}: the server has another version of the table")
+        raise FetchError(
+            f"{path.name} would have {found}, not {expected}: the server has another version of the table"
+        )
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         table.to_parquet(partial, compression="zstd", index=False)
@@ -214,11 +251,19 @@ def _keep(path: Path, make: Callable[[], pd.DataFrame], expected: Table) -> Path
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fetch from the command line; the exit status is 1 and the error one line when something fails."""
-    parser = argparse.ArgumentParser(prog="python -m studies.paper.fetch", description="Fetch the public data sets.")
+    """Fetch from the command line; the exit status is 1 and the error one line when something
+    fails.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.paper.fetch", description="Fetch the public data sets."
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--base-url", default=OPENML, help="an OpenML server (default: %(default)s)")
-    parser.add_argument("--kdd-url", default=KDD_URL, help="the KDD Cup 99 10 %% file (default: %(default)s)")
+    parser.add_argument(
+        "--base-url", default=OPENML, help="an OpenML server (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--kdd-url", default=KDD_URL, help="the KDD Cup 99 10 %% file (default: %(default)s)"
+    )
     chosen = parser.parse_args(arguments)
     try:
         paths = fetch(chosen.folder, chosen.base_url, kdd_url=chosen.kdd_url)

@@ -19,7 +19,8 @@ COLOURS = ("#0072B2", "#D55E00")
 """Blue and vermilion of Okabe and Ito, told apart with any colour vision and in grey."""
 
 DASHES = ((0, (4, 4)), (4, (4, 4)))
-"""The second line dashes in the gaps of the first, so that equal variability intervals show both."""
+"""The second line dashes in the gaps of the first, so that equal variability intervals show both.
+"""
 
 NAMES = {"n": "n (thousands)", "d": "d", "epsilon1": "ε₁", "epsilon2": "ε₂", "epsilon3": "ε₃"}
 SHARED_WITHIN = 2.5
@@ -44,10 +45,19 @@ def draw(charts: Sequence[Chart], look: Look, path: Path) -> None:
         figure = Figure(figsize=(9.6, 2.6 * rows + 0.7), layout=spacing)
         axes = figure.subplots(rows, 3, squeeze=False)
         for row in range(rows):
-            tops = [_panel(ax, chart, look) for ax, chart in zip(axes[row], charts[3 * row :], strict=False)]
+            tops = [
+                _panel(ax, chart, look)
+                for ax, chart in zip(axes[row], charts[3 * row :], strict=False)
+            ]
             _scale(list(axes[row]), tops)
             axes[row, 0].set_ylabel("length")
-        figure.legend(handles=_legend(charts[0].lines), loc="outside upper center", ncols=5, frameon=False, fontsize=10)
+        figure.legend(
+            handles=_legend(charts[0].lines),
+            loc="outside upper center",
+            ncols=5,
+            frameon=False,
+            fontsize=10,
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path.with_suffix(".png"), dpi=130, metadata={"Software": None})
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
@@ -58,14 +68,22 @@ def _panel(ax: Axes, chart: Chart, look: Look) -> float:
     top, unit = 0.0, 1000 if chart.parameter == "n" else 1
     for line, colour, dashes in zip(chart.lines, COLOURS, DASHES, strict=True):
         points = [
-            (value / unit, *(look(chart, line, value, name) for name in ("length", "length_sd", "variability")))
+            (
+                value / unit,
+                *(
+                    look(chart, line, value, name)
+                    for name in ("length", "length_sd", "variability")
+                ),
+            )
             for value in chart.values
         ]
         known: list[Any] = [point for point in points if None not in point]
         if not known:
             continue
         x, length, spread, shortest = (list(column) for column in zip(*known, strict=True))
-        low, high = ([a + sign * b for a, b in zip(length, spread, strict=True)] for sign in (-1, 1))
+        low, high = (
+            [a + sign * b for a, b in zip(length, spread, strict=True)] for sign in (-1, 1)
+        )
         ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
         ax.plot(x, length, color=colour, linewidth=1.6, marker="o", markersize=3)
         ax.plot(x, shortest, color=colour, linewidth=1.4, linestyle=dashes)
@@ -99,7 +117,9 @@ def _legend(lines: Sequence[Line]) -> list[Any]:
     for line, colour in zip(lines, COLOURS, strict=True):
         name = next(part for part in line if any(part not in other for other in lines))
         handles += [
-            Line2D([], [], color=colour, linewidth=1.6, marker="o", markersize=3, label=f"{name}, CI"),
+            Line2D(
+                [], [], color=colour, linewidth=1.6, marker="o", markersize=3, label=f"{name}, CI"
+            ),
             Line2D([], [], color=colour, linewidth=1.4, linestyle=(0, (4, 3)), label=f"{name}, VI"),
         ]
     return [*handles, Patch(color="#888888", alpha=0.3, linewidth=0, label="CI ± 1 sd")]

@@ -53,7 +53,9 @@ def looker(results: Results) -> Look:
         cell = chart.cell(line, value)
         first = "first_" if chart.length_of == "first" else ""
         if measure == "ratio":
-            length, shortest = (look(chart, line, value, name) for name in ("length", "variability"))
+            length, shortest = (
+                look(chart, line, value, name) for name in ("length", "variability")
+            )
             return None if length is None or shortest is None else length / shortest
         if measure == "variability":
             return _item(results.get("variability", cell), f"{first}length")
@@ -81,7 +83,10 @@ def _short(results: Results, look: Look, found: list[Verdict]) -> str:
             f"- A mean over coefficients can hide a bad one: the lowest single coefficient covers {_dot(min(worst))}; "
             f"{low} cells have a coefficient below .93."
         )
-    count = {word: sum(v.word == word for v in found) for word in ("confirmed", "partly", "not confirmed")}
+    count = {
+        word: sum(v.word == word for v in found)
+        for word in ("confirmed", "partly", "not confirmed")
+    }
     text = ", ".join(f"{number} {word}" for word, number in count.items())
     lines.append(f"- Findings: {text}, of {len(found)}.")
     return "\n".join(lines)
@@ -95,7 +100,10 @@ def _coverage(name: str, results: Results, look: Look) -> str:
     for chart, line in ((chart, line) for line in charts[0].lines for chart in charts):
 
         def entry(value: float, chart: Chart = chart, line: Line = line) -> str:
-            record, paper = results.get("cells", chart.cell(line, value)), printed(chart, line, value, "coverage")
+            record, paper = (
+                results.get("cells", chart.cell(line, value)),
+                printed(chart, line, value, "coverage"),
+            )
             if record is None or paper is None:
                 return NONE
             ours = record["coverage"]
@@ -111,10 +119,19 @@ def _coverage(name: str, results: Results, look: Look) -> str:
 
 def _figure(name: str, look: Look) -> str:
     """One figure, its caption, and its numbers folded away."""
-    lines = [f"### {prose.FIGURES[name]}", "", f"![{prose.FIGURES[name]}](figures/paper_{name}.png)", ""]
+    lines = [
+        f"### {prose.FIGURES[name]}",
+        "",
+        f"![{prose.FIGURES[name]}](figures/paper_{name}.png)",
+        "",
+    ]
     lines += [prose.CAPTION, "", "<details><summary>The numbers</summary>", ""]
     for chart in _panels(name):
-        lines += [f"({chart.panel}) {chart.shown_as}, {chart.loss}", "", *_head(chart, "CI ± sd<br>VI")]
+        lines += [
+            f"({chart.panel}) {chart.shown_as}, {chart.loss}",
+            "",
+            *_head(chart, "CI ± sd<br>VI"),
+        ]
         for line in chart.lines:
 
             def entry(value: float, chart: Chart = chart, line: Line = line) -> str:
@@ -130,10 +147,15 @@ def _figure(name: str, look: Look) -> str:
 
 
 def _findings(found: list[Verdict]) -> str:
-    """Each finding with its verdict and numbers; for the tables also the verdict on the paper's own numbers."""
+    """Each finding with its verdict and numbers; for the tables also the verdict on the paper's own
+    numbers.
+    """
     own = {v.finding["id"]: v.word for v in verdicts(printed, only_tables=True)}
     lines = ["## The findings of section 5", "", prose.FINDINGS, ""]
-    lines += ["| finding | verdict | our numbers | paper's own numbers |", "| --- | --- | --- | --- |"]
+    lines += [
+        "| finding | verdict | our numbers | paper's own numbers |",
+        "| --- | --- | --- | --- |",
+    ]
     for verdict in found:
         finding = verdict.finding
         mark = "" if finding["source"] == "text" else " *"
@@ -150,16 +172,26 @@ def _floor(results: Results, look: Look) -> str:
     for chart, cell in cells.fullest():
         record = results.get("spectrum", cell)
         if record is not None:
-            below.append(f"{chart.shown_as} {chart.loss} {record['below']} of {len(record['eigenvalues'])}")
-    lines = [f"Eigenvalues of Σ without noise that lie below the floor: {', '.join(below)}.", ""] if below else []
+            below.append(
+                f"{chart.shown_as} {chart.loss} {record['below']} of {len(record['eigenvalues'])}"
+            )
+    lines = (
+        [f"Eigenvalues of Σ without noise that lie below the floor: {', '.join(below)}.", ""]
+        if below
+        else []
+    )
     rows = []
     for chart in cells.panels():
         if chart.name not in ("dp", "zcdp") or chart.parameter != "n":
             continue
         for line in chart.lines:
-            ratios = [look(chart, line, value, "ratio") for value in (chart.values[0], chart.values[-1])]
+            ratios = [
+                look(chart, line, value, "ratio") for value in (chart.values[0], chart.values[-1])
+            ]
             if None not in ratios:
-                rows.append(f"| {' '.join(line)} {chart.loss} | {ratios[0]:.2f} | {ratios[1]:.2f} |")
+                rows.append(
+                    f"| {' '.join(line)} {chart.loss} | {ratios[0]:.2f} | {ratios[1]:.2f} |"
+                )
     if rows:
         lines += ["| KDDCUP99, CI/VI | n = 50,000 | n = 450,000 |", "| --- | --- | --- |", *rows]
     return "\n".join(lines)
@@ -175,12 +207,22 @@ def _other_order(results: Results) -> str:
             setting = f"{chart.shown_as}, {SYMBOLS[chart.parameter]} = {value}"
             lengths = f"{here['length']:.3g} | {there['length']:.3g}"
             line = f"{cell.privacy} {cell.mechanism} {cell.loss}"
-            rows.append(f"| {setting} | {line} | {_dot(here['coverage'])} | {_dot(there['coverage'])} | {lengths} |")
+            rows.append(
+                f"| {setting} | {line} | {_dot(here['coverage'])} | {_dot(there['coverage'])} | {lengths} |"
+            )
     if not rows:
         return ""
     head = "| cell | row | coverage, paper's order | select first | length, paper's order | select first |"
-    lines = ["### The other order of preprocessing", "", prose.ORDER, "", "<details><summary>The numbers</summary>"]
-    return "\n".join([*lines, "", head, "| --- | --- | --- | --- | --- | --- |", *rows, "", "</details>"])
+    lines = [
+        "### The other order of preprocessing",
+        "",
+        prose.ORDER,
+        "",
+        "<details><summary>The numbers</summary>",
+    ]
+    return "\n".join(
+        [*lines, "", head, "| --- | --- | --- | --- | --- | --- |", *rows, "", "</details>"]
+    )
 
 
 def _rand(parameter: str, results: Results) -> str:
@@ -200,7 +242,10 @@ def _rand(parameter: str, results: Results) -> str:
 
 
 def _head(chart: Chart, first: str) -> list[str]:
-    values = [f"{SYMBOLS[chart.parameter]} = {_value(chart.values[0])}", *map(_value, chart.values[1:])]
+    values = [
+        f"{SYMBOLS[chart.parameter]} = {_value(chart.values[0])}",
+        *map(_value, chart.values[1:]),
+    ]
     return [f"| {first} | {' | '.join(values)} |", "| --- |" + " --- |" * len(values)]
 
 
@@ -214,9 +259,13 @@ def _panels(figure: str) -> list[Chart]:
 
 def _gaps(charts: list[Chart], look: Look) -> np.ndarray:
     """Ours minus the paper's, in every cell that has been computed."""
-    places = [(chart, line, value) for chart in charts for line in chart.lines for value in chart.values]
+    places = [
+        (chart, line, value) for chart in charts for line in chart.lines for value in chart.values
+    ]
     pairs = [(look(*place, "coverage"), printed(*place, "coverage")) for place in places]
-    return np.array([ours - paper for ours, paper in pairs if ours is not None and paper is not None])
+    return np.array(
+        [ours - paper for ours, paper in pairs if ours is not None and paper is not None]
+    )
 
 
 def _item(record: Record | None, name: str) -> float | None:
@@ -238,7 +287,9 @@ def _signed(gap: float) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the report of the results that are there."""
-    parser = argparse.ArgumentParser(prog="python -m studies.paper.report", description="Write the report again.")
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.paper.report", description="Write the report again."
+    )
     parser.add_argument("--out", default="studies/paper/results", help="folder of the results")
     parser.add_argument("--docs", default="docs", help="folder of the report")
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
 """Compute every cell that is not in the results yet: ``python -m studies.paper --data FOLDER``.
 
-Results are saved after every cell, whole and then renamed, so an interrupted run goes on where it stopped.  A study
-reads the records without noise: nothing here is private.
+Results are saved after every cell, whole and then renamed, so an interrupted run goes on where it
+stopped.  A study reads the records without noise: nothing here is private.
 """
 
 import argparse
@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
@@ -26,7 +33,9 @@ from studies.paper.store import PARTS, Record, Results, Settings
 
 @dataclass(frozen=True)
 class Job:
-    """One record to find: a cell's coverage study, its variability interval, or the eigenvalues of its Σ."""
+    """One record to find: a cell's coverage study, its variability interval, or the eigenvalues of
+    its Σ.
+    """
 
     part: str
     kind: str
@@ -36,14 +45,21 @@ class Job:
 def jobs(part: str) -> list[Job]:
     """What a part needs, each once; records with the same rows follow each other."""
     if part == "tables":
-        both = [c for chart in cells.tables() for c in chart.cells()] + [c for _, _, c in cells.other_order()]
+        both = [c for chart in cells.tables() for c in chart.cells()] + [
+            c for _, _, c in cells.other_order()
+        ]
         spectra = [Job(part, "spectrum", cell) for _, cell in cells.fullest()]
         return [*(Job(part, "cells", cell) for cell in cells.unique(both)), *spectra]
     if part == "rand":
-        return [Job(part, "cells", c) for c in cells.unique(c for chart in cells.rand_tables() for c in chart.cells())]
+        return [
+            Job(part, "cells", c)
+            for c in cells.unique(c for chart in cells.rand_tables() for c in chart.cells())
+        ]
     points = cells.unique(c for chart in cells.panels() for c in chart.cells())
     wanted = [Job(part, "cells", cell) for cell in points]
-    wanted += [Job(part, "variability", cell) for cell in cells.unique(c.released() for c in points)]
+    wanted += [
+        Job(part, "variability", cell) for cell in cells.unique(c.released() for c in points)
+    ]
     return sorted(wanted, key=lambda job: (*job.cell.rows, job.kind))
 
 
@@ -74,21 +90,31 @@ def study(job: Job, folder: Path, settings: Settings, device: str | None) -> Rec
         record = {"length": float(np.mean(high - low)), "first_length": float(high[0] - low[0])}
     else:
         on_rand = cell.data == "rand_hie"
-        record = _record(dp.simulate.coverage(**common, replicates=settings.replicates, nonprivate=on_rand))
+        record = _record(
+            dp.simulate.coverage(**common, replicates=settings.replicates, nonprivate=on_rand)
+        )
     return {**record, "seconds": round(time.perf_counter() - started, 2)}
 
 
 def compute(
-    wanted: Iterable[Job], results: Results, work: Callable[[Job], Record], console: Console, limit: int | None = None
+    wanted: Iterable[Job],
+    results: Results,
+    work: Callable[[Job], Record],
+    console: Console,
+    limit: int | None = None,
 ) -> int:
-    """Do the jobs that are not in the results, at most ``limit`` of them; return how many were done."""
+    """Do the jobs that are not in the results, at most ``limit`` of them; return how many were
+    done.
+    """
     todo = [job for job in wanted if results.get(job.kind, job.cell) is None][:limit]
     columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.description}"), console=console) as bar:
         task = bar.add_task("", total=len(todo))
         for job in todo:
             bar.update(task, description=job.cell.key)
-            with threadpool_limits(1, "blas"):  # many small products: threads of BLAS would only wait for each other
+            with threadpool_limits(
+                1, "blas"
+            ):  # many small products: threads of BLAS would only wait for each other
                 record = work(job)
             results.add(job.part, job.kind, job.cell, record)
             bar.advance(task)
@@ -105,7 +131,10 @@ def main(arguments: list[str] | None = None) -> int:
     absent = {name for name, recipe in RECIPES.items() if not (folder / recipe.file).is_file()}
     skipped = [j for j in wanted if j.cell.data in absent and results.get(j.kind, j.cell) is None]
     for name in sorted({job.cell.data for job in skipped}):
-        console.print(f"{RECIPES[name].file} is missing, {name} is left out: {RECIPES[name].remedy}", markup=False)
+        console.print(
+            f"{RECIPES[name].file} is missing, {name} is left out: {RECIPES[name].remedy}",
+            markup=False,
+        )
     lost = set(skipped)
     try:
         compute(
@@ -124,13 +153,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m studies.paper", description="The paper's tables and figures.")
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.paper", description="The paper's tables and figures."
+    )
     defaults = Settings()
     parser.add_argument("--data", required=True, help="folder of the data files")
     parser.add_argument("--device", help="run the fits on torch, for example cuda")
     parser.add_argument("--only", choices=PARTS, help="one part instead of all")
-    parser.add_argument("--replicates", type=int, default=defaults.replicates, help="of a coverage study")
-    parser.add_argument("--variability", type=int, default=defaults.variability, help="of a variability interval")
+    parser.add_argument(
+        "--replicates", type=int, default=defaults.replicates, help="of a coverage study"
+    )
+    parser.add_argument(
+        "--variability", type=int, default=defaults.variability, help="of a variability interval"
+    )
     parser.add_argument("--seed", type=int, default=defaults.seed)
     parser.add_argument("--out", default="studies/paper/results", help="folder of the results")
     parser.add_argument("--docs", default="docs", help="folder of the report")
@@ -159,11 +194,18 @@ def _rand(n: int, terms: int) -> dict[str, Any]:
 
 
 def _spectrum(X: Any, y: Any, loss: dp.Loss) -> Record:
-    """The eigenvalues of Σ without noise, and how many of them lie below the floor 2c of Algorithm 2."""
+    """The eigenvalues of Σ without noise, and how many of them lie below the floor 2c of Algorithm
+    2.
+    """
     coef = dp.infer(X, y, loss=loss, penalty=cells.PENALTY, budget=dp.NoPrivacy()).estimate
     score = X * loss.slope(y * (X @ coef))[:, None]
-    values = np.linalg.eigvalsh(score.T @ score / len(X) - 4 * cells.PENALTY**2 * np.outer(coef, coef))
-    return {"eigenvalues": [float(f"{v:.3g}") for v in values], "below": int((values < 2 * cells.PENALTY).sum())}
+    values = np.linalg.eigvalsh(
+        score.T @ score / len(X) - 4 * cells.PENALTY**2 * np.outer(coef, coef)
+    )
+    return {
+        "eigenvalues": [float(f"{v:.3g}") for v in values],
+        "below": int((values < 2 * cells.PENALTY).sum()),
+    }
 
 
 def _record(found: dp.simulate.Study) -> Record:

@@ -1,4 +1,6 @@
-"""Where the numbers of the studies are kept: three small JSON files, saved whole after every record."""
+"""Where the numbers of the studies are kept: three small JSON files, saved whole after every
+record.
+"""
 
 import json
 import os
@@ -26,7 +28,9 @@ class Settings:
 
 
 class Results:
-    """The three files of a folder.  A record is looked for in all of them and saved in the one of its part."""
+    """The three files of a folder.  A record is looked for in all of them and saved in the one of
+    its part.
+    """
 
     def __init__(self, folder: str | Path, settings: Settings | None = None) -> None:
         self.folder = Path(folder)
@@ -42,7 +46,9 @@ class Results:
     def get(self, kind: str, cell: Cell) -> Record | None:
         """The record of a cell, if it is there; ``kind`` is one of `KINDS`."""
         key = (cell.released() if kind == "variability" else cell).key
-        found: Record | None = next((f[kind][key] for f in self.files.values() if key in f.get(kind, {})), None)
+        found: Record | None = next(
+            (f[kind][key] for f in self.files.values() if key in f.get(kind, {})), None
+        )
         return found
 
     def add(self, part: str, kind: str, cell: Cell, record: Record) -> None:
@@ -58,7 +64,9 @@ class Results:
 
     def _same_settings(self, path: Path, saved: Settings) -> None:
         if self.settings not in (None, saved):
-            raise SystemExit(f"{path.name} was computed with {saved}: use the same settings, or name another --out")
+            raise SystemExit(
+                f"{path.name} was computed with {saved}: use the same settings, or name another --out"
+            )
         self.settings = saved
 
 
@@ -66,10 +74,16 @@ def _lines(file: dict[str, Any]) -> str:
     """JSON with one record a line, numbers to seven digits: small, and easy to compare."""
     blocks = [f'"settings": {json.dumps(file["settings"])}']
     for kind in (kind for kind in KINDS if kind in file):
-        rows = [f"{json.dumps(key)}: {json.dumps(_short(record))}" for key, record in sorted(file[kind].items())]
+        rows = [
+            f"{json.dumps(key)}: {json.dumps(_short(record))}"
+            for key, record in sorted(file[kind].items())
+        ]
         blocks.append(f'"{kind}": {{\n' + ",\n".join(rows) + "\n}")
     return "{" + ",\n".join(blocks) + "}\n"
 
 
 def _short(record: Record) -> Record:
-    return {name: float(f"{value:.7g}") if isinstance(value, float) else value for name, value in record.items()}
+    return {
+        name: float(f"{value:.7g}") if isinstance(value, float) else value
+        for name, value in record.items()
+    }

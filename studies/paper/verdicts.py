@@ -24,7 +24,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A finding and the points behind it.  Confirmed if the share asked for holds, partly if half of them do."""
+    """A finding and the points behind it.  Confirmed if the share asked for holds, partly if half
+    of them do.
+    """
 
     finding: dict[str, Any]
     points: tuple[Point, ...]
@@ -44,11 +46,15 @@ class Verdict:
         return sum(point.holds for point in self.points)
 
     def numbers(self) -> str:
-        """The evidence in one line: how many points hold, the range, where the extremes that fail are."""
+        """The evidence in one line: how many points hold, the range, where the extremes that fail
+        are.
+        """
         if not self.points:
             return "–"
         lowest, highest = min(self.points, key=_number), max(self.points, key=_number)
-        span = f"{lowest.number:.3f}" + (f" to {highest.number:.3f}" if len(self.points) > 1 else "")
+        span = f"{lowest.number:.3f}" + (
+            f" to {highest.number:.3f}" if len(self.points) > 1 else ""
+        )
         text = f"{self.holding} of {len(self.points)} hold; {self.measured} {span}"
         failing = [point for point in (lowest, highest) if not point.holds]
         if not failing:
@@ -77,7 +83,10 @@ def verdicts(look: Look, *, only_tables: bool = False) -> list[Verdict]:
     """Every finding, in the order of the file."""
     document = json.loads((cells.HERE / "findings.json").read_text(encoding="utf-8"))
     found = [
-        Verdict(finding, tuple(p for chart in _charts(finding) for p in _points(chart, finding["check"], look)))
+        Verdict(
+            finding,
+            tuple(p for chart in _charts(finding) for p in _points(chart, finding["check"], look)),
+        )
         for finding in document["findings"]
     ]
     return [v for v in found if not only_tables or "tables" in v.finding["where"][0]]
@@ -95,7 +104,11 @@ def _charts(finding: dict[str, Any]) -> Iterator[Chart]:
         if "tables" in where:
             yield from (chart for chart in cells.tables() if chart.name in where["tables"])
         else:
-            yield from (c for c in cells.panels() if c.name == where["figure"] and c.panel in where["panels"])
+            yield from (
+                c
+                for c in cells.panels()
+                if c.name == where["figure"] and c.panel in where["panels"]
+            )
 
 
 def _points(chart: Chart, check: Check, look: Look) -> list[Point]:
@@ -141,13 +154,19 @@ def _trend(chart: Chart, check: Check, at: At) -> Found:
         if check["direction"] == "flat":
             holds = abs(ratio - 1) <= check["within"]
         else:
-            holds = ratio >= check["at_least"] if check["direction"] == "up" else ratio <= 1 / check["at_least"]
+            holds = (
+                ratio >= check["at_least"]
+                if check["direction"] == "up"
+                else ratio <= 1 / check["at_least"]
+            )
         yield Point(holds, ratio, _place(chart, None, line))
 
 
 def _gap(chart: Chart, check: Check, at: At) -> Found:
     left, right = _line(check["left"]), _line(check["right"])
-    first, last = (_ratio(at(left, value), at(right, value)) for value in (chart.values[0], chart.values[-1]))
+    first, last = (
+        _ratio(at(left, value), at(right, value)) for value in (chart.values[0], chart.values[-1])
+    )
     if first is not None and last is not None:
         change = abs(last - 1) - abs(first - 1)
         yield Point(change < 0, change, _place(chart, None))
@@ -174,7 +193,11 @@ _KINDS: dict[str, Callable[[Chart, Check, At], Found]] = {
 
 def _lines(chart: Chart, check: Check) -> list[Line]:
     wanted = check["lines"]
-    return [line for line in chart.lines if wanted == "all" or line in [_line(entry) for entry in wanted]]
+    return [
+        line
+        for line in chart.lines
+        if wanted == "all" or line in [_line(entry) for entry in wanted]
+    ]
 
 
 def _values(chart: Chart, check: Check) -> list[float]:
@@ -205,5 +228,7 @@ def _place(chart: Chart, value: float | None, line: Line | None = None) -> str:
     if line is not None:
         parts += line
     if value is not None:
-        parts.append(f"{chart.parameter}={value:g}" if value < 1000 else f"{chart.parameter}={value:,.0f}")
+        parts.append(
+            f"{chart.parameter}={value:g}" if value < 1000 else f"{chart.parameter}={value:,.0f}"
+        )
     return " ".join(parts)

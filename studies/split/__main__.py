@@ -1,7 +1,8 @@
-"""Which part of the budget the estimate should get: ``python -m studies.split --data FOLDER``.  Not private.
+"""Which part of the budget the estimate should get: ``python -m studies.split --data FOLDER``.  Not
+private.
 
-Mean length of the intervals against the share of the estimate, for each kind of budget, on three data sets and two
-losses; the rest pays for both matrices at once.
+Mean length of the intervals against the share of the estimate, for each kind of budget, on three
+data sets and two losses; the rest pays for both matrices at once.
 """
 
 import argparse
@@ -45,7 +46,13 @@ def cells(folder: str, replicates: int) -> Iterator[tuple[str, str, dict[str, An
                     found = {}
                     for share in SHARES:
                         study = dp.simulate.coverage(
-                            X, y, loss=loss, penalty=PENALTY, plan=plan(budget, share), replicates=replicates, seed=0
+                            X,
+                            y,
+                            loss=loss,
+                            penalty=PENALTY,
+                            plan=plan(budget, share),
+                            replicates=replicates,
+                            seed=0,
                         )
                         ratio = study.mean_length / float(study.nonprivate_length.mean())
                         found[str(share)] = {"ratio": ratio, "coverage": study.mean_coverage}
@@ -73,7 +80,9 @@ def page(results: dict[str, dict[str, Any]], replicates: int) -> str:
             lengths = [found[s]["ratio"] for s in shares]
             loss = found[default]["ratio"] / min(lengths) - 1
             numbers = " | ".join(f"{x:.2f}" for x in lengths)
-            lines.append(f"| {title} | {numbers} | {100 * loss:.0f} % | {found[default]['coverage']:.3f} |")
+            lines.append(
+                f"| {title} | {numbers} | {100 * loss:.0f} % | {found[default]['coverage']:.3f} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -88,7 +97,10 @@ def main() -> None:
     results: dict[str, dict[str, Any]] = {name: {} for name in BUDGETS}
     for name, title, found in cells(options.data, options.replicates):
         results[name][title] = found
-        print(f"{name}, {title}: {' '.join(format(f['ratio'], '.3f') for f in found.values())}", flush=True)
+        print(
+            f"{name}, {title}: {' '.join(format(f['ratio'], '.3f') for f in found.values())}",
+            flush=True,
+        )
     write(options.out / "split.json", json.dumps(results, indent=1) + "\n")
     write(options.docs / "split.md", page(results, options.replicates))
 

@@ -1,7 +1,9 @@
-"""Length and coverage of the default recipe next to the paper's: ``python -m studies.tight --data FOLDER``.
+"""Length and coverage of the default recipe next to the paper's: ``python -m studies.tight --data
+FOLDER``.
 
-Adult, Bank and IPUMS-BR, first ten columns selected first, c = .001, 1,000 bootstrap replicates; and for each cell the
-mean length of 50 real `dp.infer` calls on the whole data set, which must agree with the study's.  Not private.
+Adult, Bank and IPUMS-BR, first ten columns selected first, c = .001, 1,000 bootstrap replicates;
+and for each cell the mean length of 50 real `dp.infer` calls on the whole data set, which must
+agree with the study's.  Not private.
 """
 
 import argparse
@@ -74,7 +76,9 @@ def page(results: dict[str, dict[str, dict[str, float]]], replicates: int) -> st
         for name, c in cells.items():
             ours = f"**{c['length']:.3f}** | {c['ratio']:.2f} | {c['coverage']:.3f} ({c['min_coverage']:.3f})"
             paper = f"{c['paper_length']:.3f} | {c['paper_coverage']:.3f}"
-            lines.append(f"| {name} | {c['nonprivate_length']:.3f} | {ours} | {c['length_of_50_fits']:.3f} | {paper} |")
+            lines.append(
+                f"| {name} | {c['nonprivate_length']:.3f} | {ours} | {c['length_of_50_fits']:.3f} | {paper} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -91,9 +95,12 @@ def main() -> None:
         X, y, _ = load(data, options.data, d=10, order="select-first")
         for short, loss in LOSSES.items():
             for name, budget in BUDGETS.items():
-                results[name][f"{title} {short}"] = found = cell(X, y, loss, budget, options.replicates)
+                results[name][f"{title} {short}"] = found = cell(
+                    X, y, loss, budget, options.replicates
+                )
                 print(
-                    f"{title} {short}, {name}: ratio {found['ratio']:.3f}, coverage {found['coverage']:.3f}", flush=True
+                    f"{title} {short}, {name}: ratio {found['ratio']:.3f}, coverage {found['coverage']:.3f}",
+                    flush=True,
                 )
     write(options.out / "tight.json", json.dumps(results, indent=1) + "\n")
     write(options.docs / "tight.md", page(results, options.replicates))

@@ -1,1 +1,3 @@
-"""Coverage and length of fits that protect all rows of a person together, beside group privacy; sampling weights."""
+"""Coverage and length of fits that protect all rows of a person together, beside group privacy;
+sampling weights.
+"""

@@ -1,4 +1,6 @@
-"""One replicate: a bootstrap sample of persons, the package's fit, and what it is about on the population."""
+"""One replicate: a bootstrap sample of persons, the package's fit, and what it is about on the
+population.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,17 +11,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.logistic import LogisticSteps
-from dpinfer.fit.stepped.plan import GeometryPlan, LinearPlan
+from dpinfer.fit.stepped_plan import GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
-from dpinfer.simulate.draws import Population
-from dpinfer.simulate.single import noise_seed
-from dpinfer.simulate.stated import Minimum, ordinary, stated
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design
+from dpinfer.simulate.estimands import Minimum, ordinary, stated
+from dpinfer.simulate.population import Population
+from dpinfer.simulate.replicates import noise_seed
 from studies.asked import Z95
 from studies.asked import budget as read_budget
 from studies.units.designs import NUMERIC, load
@@ -39,7 +41,8 @@ def budget(text: str) -> dp.ZCDP | dp.ApproxDP:
 class Cell:
     """A design, a budget ("approx" is (1, 1e-6), a number a zCDP budget), and a method.
 
-    The method is the number of a person's rows that count alike, or "group": a fit that protects rows, at ρ/m².
+    The method is the number of a person's rows that count alike, or "group": a fit that protects
+    rows, at ρ/m².
     """
 
     design: str
@@ -63,7 +66,9 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What all replicates of a cell share: rows as (1, x~), counted as the method does, and as the average row."""
+    """What all replicates of a cell share: rows as (1, x~), counted as the method does, and as the
+    average row.
+    """
 
     recipe: LogisticSteps | LinearSteps
     population: Population
@@ -85,15 +90,27 @@ def setting(cell: Cell, folder: Path) -> Setting:
     recipe = cell.recipe(found.design if by_row else design, found.most)
     x = population.rows * np.sqrt(design.norm2)
     rows = Block(x, population.labels, starts=population.starts)
-    people = rows if by_row else Block(x, population.labels, population.shares, population.shares, population.starts)
-    return Setting(recipe, population, people, ordinary(people, squares=squares), ordinary(rows, squares=squares))
+    people = (
+        rows
+        if by_row
+        else Block(x, population.labels, population.shares, population.shares, population.starts)
+    )
+    return Setting(
+        recipe,
+        population,
+        people,
+        ordinary(people, squares=squares),
+        ordinary(rows, squares=squares),
+    )
 
 
 def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
     """What one replicate says of each coefficient: NaN where it is not reported."""
     with threadpool_limits(1, "blas"):
         at = setting(cell, folder)
-        result = fit(at.recipe, at.sample(index, cell.method == GROUP), insecure_seed=noise_seed(SEED, index))
+        result = fit(
+            at.recipe, at.sample(index, cell.method == GROUP), insecure_seed=noise_seed(SEED, index)
+        )
         design = at.recipe.design
         assert result.geometry is not None
         about = stated(result, design, at.people, at.asked)
@@ -111,7 +128,8 @@ def compare(result: dp.FitResult, targets: dict[str, Array], error: Array) -> di
     reported, (low, high) = result.reported, result.conf_int().T
     with np.errstate(invalid="ignore"):
         covered = {
-            key: np.where(reported, (low <= coef) & (coef <= high), np.nan).tolist() for key, coef in targets.items()
+            key: np.where(reported, (low <= coef) & (coef <= high), np.nan).tolist()
+            for key, coef in targets.items()
         }
         return {
             **covered,

@@ -1,4 +1,6 @@
-"""The designs of the study: tables with ids of persons and public bounds, encoded by the package itself."""
+"""The designs of the study: tables with ids of persons and public bounds, encoded by the package
+itself.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,17 +13,16 @@ import pandas as pd
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Number, Outcome
-from dpinfer.data.design import Design
-from dpinfer.data.expressions import of_column
-from dpinfer.data.ids import identities
-from dpinfer.data.reading import read
-from dpinfer.data.response import Response
-from dpinfer.data.source import Rows
-from dpinfer.data.terms import Terms
-from dpinfer.data.unit import Unit
 from dpinfer.maths.arrays import Indices
-from dpinfer.simulate.draws import Population
+from dpinfer.rows.source import Rows
+from dpinfer.schema.columns import Category, Number, Outcome
+from dpinfer.schema.design import Design
+from dpinfer.schema.expressions import of_column
+from dpinfer.schema.terms import Response, Terms
+from dpinfer.schema.unit import Unit
+from dpinfer.simulate.population import Population
+from dpinfer.tables.cells import identities
+from dpinfer.tables.reading import read
 from studies.geometry.designs import factor
 
 BINARY = ("gsoep", "rand", "visits")
@@ -34,7 +35,9 @@ PERSONS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A table with a column ``outcome``, ids, and its terms; ``limits`` is the range of a numeric outcome."""
+    """A table with a column ``outcome``, ids, and its terms; ``limits`` is the range of a numeric
+    outcome.
+    """
 
     table: pd.DataFrame
     ids: Any
@@ -58,13 +61,17 @@ class People:
     def of_units(self, rows: float) -> tuple[Design, Population]:
         """Persons, whose rows count alike up to ``rows`` of them."""
         unit = Unit("one person", "id", rows)
-        return replace(self.design, unit=unit), Population.of_records(self.rows.counted(unit.most, self.units))
+        return replace(self.design, unit=unit), Population.of_records(
+            self.rows.counted(unit.most, self.units)
+        )
 
 
 @lru_cache(maxsize=1)
 def load(name: str, folder: Path) -> People:
     """A design by its name, from the folder of the data files."""
-    asked = {"gsoep": _gsoep, "visits": _visits, "rand": _rand}[name.partition("_")[0]](name, folder)
+    asked = {"gsoep": _gsoep, "visits": _visits, "rand": _rand}[name.partition("_")[0]](
+        name, folder
+    )
     if asked.limits is None:
         response, kind = Response(Outcome("outcome", (False, True))), "margin"
     else:
@@ -81,7 +88,9 @@ def _gsoep(name: str, folder: Path) -> Question:
     """Did a person see a doctor in a quarter, and how often; five years of a survey, with its ids."""
     table = pd.read_parquet(folder / "gsoep_rwm5yr.parquet")
     terms = _numbers({"age": (25.0, 64.0), "hhninc": (0.0, 15.0), "educ": (7.0, 18.0)})
-    terms += [factor(table, column) for column in ("outwork", "female", "married", "kids", "self", "year")]
+    terms += [
+        factor(table, column) for column in ("outwork", "female", "married", "kids", "self", "year")
+    ]
     if name == "gsoep":
         table["outcome"] = table["docvis"] > 0
         return Question(table, table["id"].to_numpy(), terms)
@@ -97,14 +106,17 @@ def _rand(_: str, __: Path) -> Question:
         table[short] = (table["health"] == level).astype(float)
     columns = ("lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp")
     table["outcome"] = table["mdvis"] > 0
-    return Question(table, ids, _numbers({column: (0.0, float(table[column].max())) for column in columns}))
+    return Question(
+        table, ids, _numbers({column: (0.0, float(table[column].max())) for column in columns})
+    )
 
 
 def persons(table: pd.DataFrame) -> Indices:
     """Ids of RAND HIE, approximately: the extract has none.
 
-    The rows of a person follow each other with equal covariates, and persons took part for three or five years.  So a
-    run of more than five equal rows is several persons of five rows or, where only three divides it, of three.
+    The rows of a person follow each other with equal covariates, and persons took part for three or
+    five years.  So a run of more than five equal rows is several persons of five rows or, where
+    only three divides it, of three.
     """
     covariates = table.drop(columns=["mdvis", "visit"]).astype({"health": str})
     run = (covariates != covariates.shift()).any(axis=1).cumsum().to_numpy() - 1
@@ -116,7 +128,9 @@ def persons(table: pd.DataFrame) -> Indices:
 
 
 def _visits(name: str, _: Path) -> Question:
-    """A geometric number of rows, four on average; two covariates of the person, one of both, two of the row."""
+    """A geometric number of rows, four on average; two covariates of the person, one of both, two
+    of the row.
+    """
     rng = np.random.default_rng(3)
     number = np.minimum(rng.geometric(0.25, PERSONS), 40)
     ids = np.repeat(np.arange(PERSONS), number)
@@ -124,7 +138,12 @@ def _visits(name: str, _: Path) -> Question:
     mixed = 0.6 * person[ids, 2:] + 0.8 * rng.standard_normal((n, 1))
     x = np.hstack([person[ids, :2], mixed, rng.standard_normal((n, 2))])
     sex = (rng.random(PERSONS) < 0.5)[ids]
-    eta = -0.5 + x @ np.array([0.5, -0.4, 0.4, 0.3, 0.0]) + 0.3 * sex + 1.2 * rng.standard_normal(PERSONS)[ids]
+    eta = (
+        -0.5
+        + x @ np.array([0.5, -0.4, 0.4, 0.3, 0.0])
+        + 0.3 * sex
+        + 1.2 * rng.standard_normal(PERSONS)[ids]
+    )
     table = pd.DataFrame(x, columns=list("abcde"))
     table["sex"] = sex.astype(int)
     terms = [*_numbers(dict.fromkeys("abcde", (-4.0, 4.0))), factor(table, "sex")]

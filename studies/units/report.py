@@ -29,7 +29,9 @@ _ORDER = (*BINARY, *NUMERIC, ROWS, PERSONS)
 
 
 def summarise(cell: Cell, found: list[Found], folder: Path) -> Found:
-    """Averages over all reported intervals; extremes over coefficients reported in half of the replicates or more."""
+    """Averages over all reported intervals; extremes over coefficients reported in half of the
+    replicates or more.
+    """
     data = load(cell.design, folder)
     summary = _summary(found, ("asked", "stated", "rows"))
     facts = {"units": int(data.units.max()) + 1, "rows_of_all": len(data.units), "most": data.most}
@@ -37,8 +39,15 @@ def summarise(cell: Cell, found: list[Found], folder: Path) -> Found:
 
 
 def of_survey(cell: Survey, found: list[Found]) -> Found:
-    """The same for sampling weights: "asked" are the coefficients of the population, "plain" a fit without noise."""
-    return {**asdict(cell), "units": SIZE, **_columns(found, NAMES), **_summary(found, ("asked", "plain"))}
+    """The same for sampling weights: "asked" are the coefficients of the population, "plain" a fit
+    without noise.
+    """
+    return {
+        **asdict(cell),
+        "units": SIZE,
+        **_columns(found, NAMES),
+        **_summary(found, ("asked", "plain")),
+    }
 
 
 def _arrays(found: list[Found]) -> dict[str, Any]:
@@ -99,7 +108,9 @@ def results(cells: list[Found], surveys: list[Found]) -> str:
 
 
 _SECTIONS: dict[str, Callable[[Found], bool]] = {
-    "The average person, logistic regression": lambda c: c["design"] in BINARY and c["method"] == "1",
+    "The average person, logistic regression": lambda c: (
+        c["design"] in BINARY and c["method"] == "1"
+    ),
     "Rows alike up to three a person": lambda c: c["method"] == "3",
     "Group privacy": lambda c: c["method"] == GROUP,
     "The average person, least squares": lambda c: c["design"] in NUMERIC,
@@ -116,7 +127,11 @@ def page(found: dict[str, list[Found]]) -> str:
     if not found["cells"]:
         parts.append("The study has not been run with the method of this version yet.\n")
     if found["surveys"]:
-        parts.append(_table("Sampling weights", _SURVEY_HEAD, [_survey_line(cell) for cell in found["surveys"]]))
+        parts.append(
+            _table(
+                "Sampling weights", _SURVEY_HEAD, [_survey_line(cell) for cell in found["surveys"]]
+            )
+        )
     return "\n".join(parts)
 
 

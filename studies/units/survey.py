@@ -1,8 +1,9 @@
 """Sampling weights with a known truth: people enter a sample by what they are and by their outcome.
 
-A person is selected with a probability between 1/5 and 1 that is larger where covariate and outcome agree, so that the
-sample exaggerates a coefficient.  The weight of a row is the inverse of that probability.  The model is right: outcomes
-follow a logistic curve given the covariates, so its coefficients are those of the population, by rows and by persons.
+A person is selected with a probability between 1/5 and 1 that is larger where covariate and outcome
+agree, so that the sample exaggerates a coefficient.  The weight of a row is the inverse of that
+probability.  The model is right: outcomes follow a logistic curve given the covariates, so its
+coefficients are those of the population, by rows and by persons.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from threadpoolctl import threadpool_limits
 import dpinfer as dp
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import Block
-from dpinfer.simulate.stated import ordinary
+from dpinfer.simulate.estimands import ordinary
 from studies.asked import Z95
 from studies.units.cell import budget, compare
 
@@ -59,10 +60,14 @@ class Sample:
 
 
 def draw(design: str, index: int) -> Sample:
-    """People until enough of them are selected; outcomes of a person share a normal factor, given the covariates."""
+    """People until enough of them are selected; outcomes of a person share a normal factor, given
+    the covariates.
+    """
     rng = np.random.default_rng([index, 17])
     tries = 3 * SIZE
-    number = rng.integers(1, MOST_ROWS + 1, tries) if design == PERSONS else np.ones(tries, dtype=int)
+    number = (
+        rng.integers(1, MOST_ROWS + 1, tries) if design == PERSONS else np.ones(tries, dtype=int)
+    )
     ids = np.repeat(np.arange(tries), number)
     person, n = rng.standard_normal((tries, 2)), len(ids)
     a, b = person[ids, 0], 0.6 * person[ids, 1] + 0.8 * rng.standard_normal(n)
@@ -93,7 +98,13 @@ def survey(cell: Survey, index: int) -> dict[str, Any]:
         result = model.fit(*asked).result_
         design, pending = model.read(*asked)
         block = pending.rows().block
-        rows = Block(block.rows * np.sqrt(design.norm2), block.labels, block.shares, block.shares, block.starts)
+        rows = Block(
+            block.rows * np.sqrt(design.norm2),
+            block.labels,
+            block.shares,
+            block.shares,
+            block.starts,
+        )
         assert result.geometry is not None
         truth = TRUTH.copy()
         truth[0] += result.geometry.centre @ TRUTH[1:]

@@ -1,6 +1,7 @@
 """Coverage of the unpenalised target, or its refusal: ``python -m studies.unpenalised``.
 
-RAND HIE on its bounded rows, repeated for n = 100,950, and a logistic population with known coefficients.  Not private.
+RAND HIE on its bounded rows, repeated for n = 100,950, and a logistic population with known
+coefficients.  Not private.
 """
 
 import argparse
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.data.formula import parse
-from dpinfer.data.reading import read
+from dpinfer.schema.formula import parse
+from dpinfer.tables.reading import read
 from studies.common import write
 
 BUDGETS = {
@@ -42,13 +43,17 @@ def populations() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def cell(arguments: dict[str, Any], budget: Any, replicates: int) -> dict[str, Any]:
     """One population at one budget."""
-    study = dp.simulate.coverage(**arguments, budget=budget, target="unpenalised", replicates=replicates, seed=0)
+    study = dp.simulate.coverage(
+        **arguments, budget=budget, target="unpenalised", replicates=replicates, seed=0
+    )
     known = study.reported > 0
     return {
         "reported": float(study.reported.mean()),
         "coverage": study.mean_coverage if known.any() else None,
         "min_coverage": study.min_coverage if known.any() else None,
-        "ratio": float((study.length / study.nonprivate_length)[known].mean()) if known.any() else None,
+        "ratio": float((study.length / study.nonprivate_length)[known].mean())
+        if known.any()
+        else None,
     }
 
 

@@ -1,7 +1,8 @@
-"""The noise of earlier versions, in floats, behind a gate of its own; and attacks on the last bits of a release.
+"""The noise of earlier versions, in floats, behind a gate of its own; and attacks on the last bits
+of a release.
 
-An attacker knows the code, every digit that is published and two neighbouring data sets.  For each of the two the noise
-is recovered and compared with what a sampler of floats can draw and add.
+An attacker knows the code, every digit that is published and two neighbouring data sets.  For each
+of the two the noise is recovered and compared with what a sampler of floats can draw and add.
 """
 
 from dataclasses import dataclass
@@ -10,15 +11,17 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpinfer.audit import grid_evidence, representable
-from dpinfer.maths.laws import NO_NOISE
 from dpinfer.maths.minimise import minimum
-from dpinfer.privacy.book import Entry
+from dpinfer.maths.noise_laws import NO_NOISE
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisyMinimum
 
 
 class Inverted:
-    """Normal and exponential numbers by inversion of the midpoints of 2⁵² cells, as earlier versions drew them."""
+    """Normal and exponential numbers by inversion of the midpoints of 2⁵² cells, as earlier
+    versions drew them.
+    """
 
     def __init__(self, seed):
         self._rng = np.random.default_rng(seed)
@@ -34,7 +37,9 @@ class Inverted:
 
 
 class FloatGate(Gate):
-    """The gate of earlier versions: float noise added in double precision, minima as the search leaves them."""
+    """The gate of earlier versions: float noise added in double precision, minima as the search
+    leaves them.
+    """
 
     def _draw(self, noise, size):
         if not hasattr(self, "_old"):
@@ -42,7 +47,11 @@ class FloatGate(Gate):
         return noise.sample(self._old, (size,))
 
     def _added(self, exact, noise, bound):
-        return exact if noise == NO_NOISE else exact + self._draw(noise, exact.size).reshape(exact.shape)
+        return (
+            exact
+            if noise == NO_NOISE
+            else exact + self._draw(noise, exact.size).reshape(exact.shape)
+        )
 
     def _minimum(self, booked, source, risk):
         noise = booked.noise(risk)
@@ -63,7 +72,9 @@ def rounding(*numbers):
 
 
 def of_sum(out, source, what):
-    """Evidence that the noise of a Gaussian sum is what a float sampler draws, if the records are these."""
+    """Evidence that the noise of a Gaussian sum is what a float sampler draws, if the records are
+    these.
+    """
     noise = out.value - source.total(what.of_block)
     return grid_evidence(noise.ravel(), out.noise.scale, rounding(out.value, noise).ravel())
 
@@ -80,7 +91,9 @@ def gradient(risk, source, point):
 
 
 def of_objective(out, source, risk):
-    """The same for objective perturbation: the search is inverted, with the residual that it leaves near here."""
+    """The same for objective perturbation: the search is inverted, with the residual that it leaves
+    near here.
+    """
     b = -gradient(risk, source, out.value)
     again = minimum(risk, source.total, b).coef
     b = b + (b + gradient(risk, source, again))
@@ -93,7 +106,9 @@ def fits_sum(out, source, what):
 
 
 def fits_objective(out, source, risk):
-    """The same where the loss is straight: the minimum is -(g + b)/λ, the quotient exact for a power of 4."""
+    """The same where the loss is straight: the minimum is -(g + b)/λ, the quotient exact for a
+    power of 4.
+    """
     straight = source.total(risk.totals(np.zeros(source.dim)))[1 : source.dim + 1]
     return -float((~representable(-out.value * risk.ridge, straight)).sum())
 
@@ -132,7 +147,9 @@ class Transcript:
 
 
 def of_transcript(out, source):
-    """The same for a stepped fit: the score and both matrices at its last line, if the records are these."""
+    """The same for a stepped fit: the score and both matrices at its last line, if the records are
+    these.
+    """
     noise = out.value - source.total(out.what.of_block)
     scale = out.booked.noise(out.what).scale
     return grid_evidence(noise, scale, np.spacing(np.hypot(out.value, scale)))

@@ -1,6 +1,8 @@
-"""Attacks on the last bits of every path to a release: at chance on ours, while the same code breaks float noise.
+"""Attacks on the last bits of every path to a release: at chance on ours, while the same code
+breaks float noise.
 
-400 runs a path; the default fit, of 20,000 records and a tenth of a second each with its attack, gets 100.
+400 runs a path; the default fit, of 20,000 records and a tenth of a second each with its attack,
+gets 100.
 """
 
 from dataclasses import dataclass
@@ -26,8 +28,6 @@ from audit.attack import (
     rounding,
 )  # fmt: skip
 from dpinfer.audit import grid_evidence
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import BoundedSum, moment_and_score
@@ -35,6 +35,8 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.grid import grid
 from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PerturbedMinimum
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design
 from support import labelled
 
 RUNS, FITS, SURE = 400, 100, 0.01
@@ -78,14 +80,26 @@ ROW = [0.9, 0.3, 0.2, 0.1, 0.1, 0.1]
 RIDGED, STRONG = Risk.penalised(dp.Logistic(), 0.05, 20), Risk.penalised(dp.Logistic(), 0.4, 20)
 STRAIGHT = Risk.penalised(dp.HuberHinge(0.5), 4.0, 8)  # λ = 64, and no margin comes near the knee
 ON_GRID = {
-    "sum": Path(turned(20, 6), NoisySum("s", dp.ZCDP(0.02)), moment_and_score(Neighbours.REPLACE), of_sum),
+    "sum": Path(
+        turned(20, 6), NoisySum("s", dp.ZCDP(0.02)), moment_and_score(Neighbours.REPLACE), of_sum
+    ),
     "output": Path(turned(20, 9), NoisyMinimum("s", dp.ZCDP(0.02)), RIDGED, of_output),
-    "objective": Path(turned(20, 20), PerturbedMinimum.of("s", dp.ZCDP(0.02), STRONG), STRONG, of_objective),
+    "objective": Path(
+        turned(20, 20), PerturbedMinimum.of("s", dp.ZCDP(0.02), STRONG), STRONG, of_objective
+    ),
 }
 IN_FORMAT = {
-    "sum": Path(empty(8, ROW), NoisySum("s", dp.PureDP(1.0)), BoundedSum(lambda b: b.rows.sum(axis=0), 1.0), fits_sum),
+    "sum": Path(
+        empty(8, ROW),
+        NoisySum("s", dp.PureDP(1.0)),
+        BoundedSum(lambda b: b.rows.sum(axis=0), 1.0),
+        fits_sum,
+    ),
     "objective": Path(
-        empty(8, ROW), LaplaceMinimum.of("s", dp.PureDP(1.0), STRAIGHT, sharp=False), STRAIGHT, fits_objective
+        empty(8, ROW),
+        LaplaceMinimum.of("s", dp.PureDP(1.0), STRAIGHT, sharp=False),
+        STRAIGHT,
+        fits_objective,
     ),
 }
 
@@ -108,10 +122,12 @@ def test_gaussian_noise_is_on_no_grid_of_floats(path):
 
 
 def refutes(score, epsilon):
-    """Whether some entry that no double can give speaks for the first data set more often than ε allows.
+    """Whether some entry that no double can give speaks for the first data set more often than ε
+    allows.
 
-    Laplace numbers share one random radius, so there is no grid to compare with, and who is right more often than not
-    is bounded by ε anyway.  But what the second data set can never give must not happen with the first either.
+    Laplace numbers share one random radius, so there is no grid to compare with, and who is right
+    more often than not is bounded by ε anyway.  But what the second data set can never give must
+    not happen with the first either.
     """
     events = [sum(difference > 0 for difference in side) for side in (score.first, score.second)]
     each = score.runs // 2
@@ -128,7 +144,9 @@ def test_laplace_noise_has_no_impossible_doubles(path):
 
 
 def test_our_own_grid_tells_nothing():
-    """Whoever asks which sum is nearer to the grid of the release, or to its released point in steps, is at chance."""
+    """Whoever asks which sum is nearer to the grid of the release, or to its released point in
+    steps, is at chance.
+    """
 
     def nearer(out, source, what):
         step = grid(what.bound, out.value.size)
@@ -143,9 +161,16 @@ def test_our_own_grid_tells_nothing():
 
 
 def test_output_perturbation_with_laplace_noise():
-    """Minima are never 0, so no double is impossible; the grid of the normals is hidden by the common radius."""
+    """Minima are never 0, so no double is impossible; the grid of the normals is hidden by the
+    common radius.
+    """
     risk = RIDGED
-    path = Path(turned(20, 9), NoisyMinimum("s", dp.PureDP(0.2)), risk, lambda out, source, what: _ratio(out, source))
+    path = Path(
+        turned(20, 9),
+        NoisyMinimum("s", dp.PureDP(0.2)),
+        risk,
+        lambda out, source, what: _ratio(out, source),
+    )
     assert at_chance(path.score(Gate))
 
 
@@ -167,7 +192,8 @@ def data_of(n, d):
 
 
 def fitted_score(runs, monkeypatch, gate, n=20_000, d=9):
-    """How often the estimate of the default fit at (1, 1e-6) tells which of two neighbours was fitted.
+    """How often the estimate of the default fit at (1, 1e-6) tells which of two neighbours was
+    fitted.
 
     The attacker is given more than is published: the release itself, not the intervals made of it.
     """

@@ -1,8 +1,10 @@
-"""End-to-end audit: the best test between two neighbouring data sets, from everything that is released.
+"""End-to-end audit: the best test between two neighbouring data sets, from everything that is
+released.
 
-The log-likelihood ratio of a whole transcript, each release given those before it, is the most powerful statistic there
-is.  Over fresh runs its rate of true alarms at a given rate of false ones must stay below what the promise allows,
-TPR <= e^ε FPR + δ(ε) at every ε, by Clopper-Pearson limits of one in a thousand; with too little noise it does not.
+The log-likelihood ratio of a whole transcript, each release given those before it, is the most
+powerful statistic there is.  Over fresh runs its rate of true alarms at a given rate of false ones
+must stay below what the promise allows, TPR <= e^ε FPR + δ(ε) at every ε, by Clopper-Pearson limits
+of one in a thousand; with too little noise it does not.
 """
 
 from dataclasses import dataclass, replace
@@ -13,26 +15,28 @@ from scipy.stats import beta
 
 import dpinfer as dp
 import dpinfer.privacy.gate
-from dpinfer.data.changed import Changed
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
-from dpinfer.fit.penalised.matrices import private_matrices
-from dpinfer.fit.penalised.plan import default_plan
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.logistic import LogisticSteps
-from dpinfer.maths.cost import gaussian_delta
-from dpinfer.maths.laws import Gaussian
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.penalised import private_matrices
+from dpinfer.fit.penalised_plan import default_plan
+from dpinfer.maths.noise_laws import Gaussian
+from dpinfer.maths.privacy_cost import gaussian_delta
 from dpinfer.maths.risk import Risk
-from dpinfer.privacy.book import Entry
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, PerturbedMinimum
+from dpinfer.rows.source import Rows
+from dpinfer.rows.transforms import Changed
+from dpinfer.schema.design import Design
 
 RUNS, ALARM, COMMON = 300, 0.1, 150
 DESIGN = Design.of_bounds((-1.0, 1.0), ("a",))
 
 
 def in_box(side):
-    """Records at the middle of the box, all +1, and a -1 at one end of it: steep, and far out in any geometry."""
+    """Records at the middle of the box, all +1, and a -1 at one end of it: steep, and far out in
+    any geometry.
+    """
     values = np.append(np.zeros(COMMON), side)[:, None]
     return Rows.of(DESIGN.rows(values), np.append(np.ones(COMMON), -1.0))
 
@@ -41,7 +45,9 @@ def in_ball(side):
     """Records in one direction, all +1, and a -1 that is nearly opposite to its replacement."""
     angle = 0.35
     last = [side * np.cos(angle), np.sin(angle)]
-    return Rows.of(np.vstack([np.tile([0.0, 1.0], (COMMON, 1)), last]), np.append(np.ones(COMMON), -1.0))
+    return Rows.of(
+        np.vstack([np.tile([0.0, 1.0], (COMMON, 1)), last]), np.append(np.ones(COMMON), -1.0)
+    )
 
 
 @dataclass(frozen=True)
@@ -64,11 +70,15 @@ class Twin:
 
 
 def neighbour(source):
-    return replace(source, source=source.source.other) if isinstance(source, Changed) else source.other
+    return (
+        replace(source, source=source.source.other) if isinstance(source, Changed) else source.other
+    )
 
 
 class Suspicious(Gate):
-    """A gate that adds up the log-likelihood ratio of what it lets out, as the promise describes its noise."""
+    """A gate that adds up the log-likelihood ratio of what it lets out, as the promise describes
+    its noise.
+    """
 
     ratio = 0.0
 
@@ -77,7 +87,9 @@ class Suspicious(Gate):
         if isinstance(what, Risk):
             self._compare(source, what, out)
             return out
-        far = [((out.value - s.total(what.of_block)) ** 2).sum() for s in (source, neighbour(source))]
+        far = [
+            ((out.value - s.total(what.of_block)) ** 2).sum() for s in (source, neighbour(source))
+        ]
         self.ratio += (far[1] - far[0]) / (2 * out.noise.scale**2)
         return out
 
@@ -113,7 +125,9 @@ def of_squares(source, plan, seed):
 
 
 def with_outcomes(side):
-    """Records all over the box with outcome 0, and one at its corner whose outcome is at one end of the range."""
+    """Records all over the box with outcome 0, and one at its corner whose outcome is at one end of
+    the range.
+    """
     values = np.append(np.linspace(-1, 1, COMMON), 1.0)[:, None]
     return Rows.encoded(DESIGN.rows(values), np.append(np.zeros(COMMON), side), "residual")
 
@@ -122,7 +136,9 @@ PAIRS = {plainly: in_ball, of_labels: in_box, of_squares: with_outcomes}
 
 
 def alarms(release, plan):
-    """Lower limit of the true alarms and upper limit of the false ones, for a threshold found on other runs."""
+    """Lower limit of the true alarms and upper limit of the false ones, for a threshold found on
+    other runs.
+    """
     first, second = (PAIRS[release](side) for side in (1.0, -1.0))
     on = np.array([release(Twin(first, second), plan, 2 * run) for run in range(RUNS)])
     off = np.array([-release(Twin(second, first), plan, 2 * run + 1) for run in range(RUNS)])

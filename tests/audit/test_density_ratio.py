@@ -1,7 +1,8 @@
-"""Exact audit of Algorithm 1: the closed density of its output, its worst ratio over adversarial neighbours.
+"""Exact audit of Algorithm 1: the closed density of its output, its worst ratio over adversarial
+neighbours.
 
-With b_D(θ) = -sum grad - λθ and A_D(θ) = λI + sum Hessians the output density is ν(b_D(θ)) det A_D(θ), so
-log g_D/g_D' = γ(‖b_D'‖ - ‖b_D‖) + log det A_D - log det A_D'.
+With b_D(θ) = -sum grad - λθ and A_D(θ) = λI + sum Hessians the output density is ν(b_D(θ)) det
+A_D(θ), so log g_D/g_D' = γ(‖b_D'‖ - ‖b_D‖) + log det A_D - log det A_D'.
 """
 
 import numpy as np
@@ -14,7 +15,8 @@ from support import Tripled
 
 
 def log_ratio(risk, rate, rest, record, other, coef):
-    """log g_D(coef)/g_D'(coef), D = rest + record, D' = rest + other; rows already multiplied by their label.
+    """log g_D(coef)/g_D'(coef), D = rest + record, D' = rest + other; rows already multiplied by
+    their label.
 
     ``rest`` is the crowd's totals at ``coef``.
     """
@@ -23,15 +25,18 @@ def log_ratio(risk, rate, rest, record, other, coef):
     def norm_and_determinant(row):
         sums = rest + risk.totals(coef)(Block(row[None], np.ones(1)))
         b = -sums[1 : d + 1] - risk.ridge * coef
-        return np.linalg.norm(b), np.linalg.slogdet(sums[d + 1 :].reshape(d, d) + risk.ridge * np.eye(d))[1]
+        return np.linalg.norm(b), np.linalg.slogdet(
+            sums[d + 1 :].reshape(d, d) + risk.ridge * np.eye(d)
+        )[1]
 
     (norm, det), (norm2, det2) = norm_and_determinant(record), norm_and_determinant(other)
     return rate * (norm2 - norm) + det - det2
 
 
 def worst_ratio(loss, ridge, epsilon, margins, rate=None):
-    """An adversarial pair in two dimensions: θ is long along one axis, so tiny first coordinates set the margins,
-    and the second coordinates of the two records point apart; a crowd without curvature aligns b with that axis.
+    """An adversarial pair in two dimensions: θ is long along one axis, so tiny first coordinates
+    set the margins, and the second coordinates of the two records point apart; a crowd without
+    curvature aligns b with that axis.
     """
     n, length = 400_001, 1000.0
     risk = Risk.penalised(loss, ridge / (2 * n), n)
@@ -42,11 +47,17 @@ def worst_ratio(loss, ridge, epsilon, margins, rate=None):
         return np.array([-margin / length, side * np.sqrt(1 - (margin / length) ** 2)])
 
     crowd = (n - 1) * risk.totals(coef)(Block(row(-25.0, 1.0)[None], np.ones(1)))
-    return max(log_ratio(risk, rate, crowd, row(m, -1.0), row(m2, 1.0), coef) for m in margins for m2 in margins)
+    return max(
+        log_ratio(risk, rate, crowd, row(m, -1.0), row(m2, 1.0), coef)
+        for m in margins
+        for m2 in margins
+    )
 
 
 def test_slopes_beyond_one_are_counted():
-    """Three times the hinge reaches the same ε with its own rate, and breaks it with the rate of slope 1."""
+    """Three times the hinge reaches the same ε with its own rate, and breaks it with the rate of
+    slope 1.
+    """
     margins, ridge = [0.5 + 1e-9, -20.0], 6.0
     loss = Tripled(dp.HuberHinge(0.5))
     assert 0.99 < worst_ratio(loss, ridge, 1.0, margins) <= 1 + 1e-9
@@ -64,13 +75,20 @@ def logistic_worst_ratio(ridge, epsilon, rate=None):
 
 
 def coupled_supremum(ridge, rate):
-    """Largest γ(u1 + u2) + log(1 + u1(1 - u1)/λ) - log(1 + u2(1 - u2)/λ), as |f'| = u and f'' = u(1 - u)."""
+    """Largest γ(u1 + u2) + log(1 + u1(1 - u1)/λ) - log(1 + u2(1 - u2)/λ), as |f'| = u and f'' = u(1
+    - u).
+    """
     u = np.linspace(0, 1, 2001)
     bend = np.log1p(u * (1 - u) / ridge)
     return (rate * u + bend).max() + (rate * u - bend).max()
 
 
-HINGES = [(knee, ridge, eps) for knee in (0.3, 0.5, 1.0, 2.0) for ridge in (2.0, 10.0) for eps in (0.7, 1.0, 3.0)]
+HINGES = [
+    (knee, ridge, eps)
+    for knee in (0.3, 0.5, 1.0, 2.0)
+    for ridge in (2.0, 10.0)
+    for eps in (0.7, 1.0, 3.0)
+]
 HINGES = [(h, r, e) for h, r, e in HINGES if e > np.log1p(1 / (2 * h * r))]
 
 
@@ -81,7 +99,9 @@ def test_guarantee_objective_perturbation(knee, ridge, epsilon):
     assert worst >= 0.99 * epsilon
 
 
-@pytest.mark.parametrize(("ridge", "epsilon"), [(1.0, 1.0), (0.5, 2.0), (5.0, 0.5), (20.0, 0.2), (8.0, 3.0)])
+@pytest.mark.parametrize(
+    ("ridge", "epsilon"), [(1.0, 1.0), (0.5, 2.0), (5.0, 0.5), (20.0, 0.2), (8.0, 3.0)]
+)
 def test_logistic_reaches_its_coupled_supremum(ridge, epsilon):
     n = 400_001
     rate = Risk.penalised(dp.Logistic(), ridge / (2 * n), n).perturbation_rate(epsilon)
@@ -93,10 +113,14 @@ def test_logistic_reaches_its_coupled_supremum(ridge, epsilon):
         assert supremum == pytest.approx(2 * rate, rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(0.5), dp.HuberHinge(1.0), Tripled(dp.HuberHinge(0.5))])
+@pytest.mark.parametrize(
+    "loss", [dp.Logistic(), dp.HuberHinge(0.5), dp.HuberHinge(1.0), Tripled(dp.HuberHinge(0.5))]
+)
 def test_random_neighbours_never_exceed_epsilon(loss):
     rng = np.random.default_rng(0)
-    for _ in range(2000 if not isinstance(loss, Tripled) else 50):  # a loss of one's own is checked each time
+    for _ in range(
+        2000 if not isinstance(loss, Tripled) else 50
+    ):  # a loss of one's own is checked each time
         n, d, epsilon = int(rng.integers(1, 6)), int(rng.integers(1, 4)), float(rng.uniform(0.2, 3))
         risk = Risk.penalised(loss, 0, n)
         risk = Risk.penalised(loss, risk.smallest_penalty(epsilon) * rng.uniform(1.01, 20), n)
@@ -123,8 +147,15 @@ def test_the_sharp_logistic_constant(ridge, epsilon):
     assert coupled_supremum(ridge, rate) <= epsilon * (1 + 1e-9)
     assert 0.99 * epsilon <= logistic_worst_ratio(ridge, epsilon, rate) <= epsilon * (1 + 1e-9)
     below = Risk.penalised(dp.Logistic(), 0.99 / epsilon / n, n)
-    assert below.perturbation_rate(epsilon, sharp=True) == below.perturbation_rate(epsilon) < epsilon / 2
-    assert Risk.penalised(dp.HuberHinge(1.0), ridge, n).perturbation_rate(epsilon, sharp=True) < epsilon / 2
+    assert (
+        below.perturbation_rate(epsilon, sharp=True)
+        == below.perturbation_rate(epsilon)
+        < epsilon / 2
+    )
+    assert (
+        Risk.penalised(dp.HuberHinge(1.0), ridge, n).perturbation_rate(epsilon, sharp=True)
+        < epsilon / 2
+    )
 
 
 def test_mutation_of_the_factor_two_is_caught():

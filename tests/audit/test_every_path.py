@@ -1,9 +1,9 @@
 """Black-box audits of every mechanism, loss and kind of budget, end to end through `dp.infer`.
 
-The statistic is the log-likelihood ratio of everything that leaves the gate.  The lower 99.5 % limit of its true alarms
-stays below what the budget allows at the upper 99.5 % limit of its false ones, and with noise at 30 % it does not.
-In the suite each of the eleven plans meets one loss, with 200 runs of a data set; ``AUDIT_RUNS=200`` or more in the
-environment tries all 44 pairs.
+The statistic is the log-likelihood ratio of everything that leaves the gate.  The lower 99.5 %
+limit of its true alarms stays below what the budget allows at the upper 99.5 % limit of its false
+ones, and with noise at 30 % it does not.  In the suite each of the eleven plans meets one loss,
+with 200 runs of a data set; ``AUDIT_RUNS=200`` or more in the environment tries all 44 pairs.
 """
 
 import os
@@ -15,18 +15,22 @@ import dpinfer as dp
 import dpinfer.fit.recipe
 import dpinfer.privacy.gate
 from dpinfer.audit import alarms
-from dpinfer.data.source import Rows
-from dpinfer.maths.laws import Gaussian, SphericalLaplace
 from dpinfer.maths.losses import kind
 from dpinfer.maths.minimise import minimum
+from dpinfer.maths.noise_laws import Gaussian, SphericalLaplace
 from dpinfer.maths.risk import Risk
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum
+from dpinfer.rows.source import Rows
 
 LONG = "AUDIT_RUNS" in os.environ
 RUNS = int(os.environ.get("AUDIT_RUNS", "200"))
 PURE, RHO, APPROX = dp.PureDP(1.0), dp.ZCDP(0.5), dp.ApproxDP(0.5, 0.09)
-LAPLACE, GAUSSIAN, OUTPUT = dp.ObjectivePerturbation(), dp.ObjectivePerturbation("gaussian"), dp.OutputPerturbation()
+LAPLACE, GAUSSIAN, OUTPUT = (
+    dp.ObjectivePerturbation(),
+    dp.ObjectivePerturbation("gaussian"),
+    dp.OutputPerturbation(),
+)
 LOSSES = {
     "logistic": (dp.Logistic(), 2.5e-3),
     "hinge": (dp.HuberHinge(0.5), 2.0),
@@ -64,12 +68,15 @@ def pair(loss):
         return [(np.append(np.zeros(7), side)[:, None], np.ones(8)) for side in (1.0, -1.0)]
     y = np.append(np.ones(400), -1.0)  # the many push the last record to where its slope is steep
     return [
-        (np.vstack([np.tile([0.0, 1.0], (400, 1)), [side * np.cos(0.35), np.sin(0.35)]]), y) for side in (1.0, -1.0)
+        (np.vstack([np.tile([0.0, 1.0], (400, 1)), [side * np.cos(0.35), np.sin(0.35)]]), y)
+        for side in (1.0, -1.0)
     ]
 
 
 def matrices_pair(loss):
-    """Two neighbours for the sums: a row in one direction, or in another that is at a right angle to it."""
+    """Two neighbours for the sums: a row in one direction, or in another that is at a right angle
+    to it.
+    """
     y = np.append(np.zeros(7), 1.0) if kind(loss) == "residual" else np.append(np.ones(7), -1.0)
     if isinstance(loss, dp.SmoothedQuantile):
         y[-1] = 0.0  # its curvature is at 0
@@ -90,7 +97,11 @@ class Witness(Gate):
 
 
 def _log(noise, b):
-    return -(b**2).sum() / (2 * noise.scale**2) if isinstance(noise, Gaussian) else -noise.rate * np.sqrt((b**2).sum())
+    return (
+        -(b**2).sum() / (2 * noise.scale**2)
+        if isinstance(noise, Gaussian)
+        else -noise.rate * np.sqrt((b**2).sum())
+    )
 
 
 def _log_density(booked, source, what, out):
@@ -129,13 +140,22 @@ def weaker(monkeypatch, part):
     honest = dpinfer.privacy.gate.rounded
 
     def rounded(law, *others):
-        law = Gaussian(part * law.scale) if isinstance(law, Gaussian) else SphericalLaplace(law.rate / part)
+        law = (
+            Gaussian(part * law.scale)
+            if isinstance(law, Gaussian)
+            else SphericalLaplace(law.rate / part)
+        )
         return honest(law, *others)
 
     monkeypatch.setattr(dpinfer.privacy.gate, "rounded", rounded)
 
 
-EVERY = [(asked, loss) for i, asked in enumerate(PLANS) for j, loss in enumerate(LOSSES) if LONG or (i + j) % 4 == 0]
+EVERY = [
+    (asked, loss)
+    for i, asked in enumerate(PLANS)
+    for j, loss in enumerate(LOSSES)
+    if LONG or (i + j) % 4 == 0
+]
 
 
 @pytest.mark.parametrize(("asked", "loss"), EVERY)
@@ -145,7 +165,10 @@ def test_no_better_than_the_budget_allows(asked, loss, monkeypatch):
     data, penalty = (matrices_pair(function), 2.0) if sums else (pair(function), penalty)
     honest = alarms(*ratios(function, penalty, chosen, data, monkeypatch), chosen.budget, level=0.0)
     assert not honest.refuted, honest
-    # the slope of a logistic record stays below its bound, and in many dimensions Laplace noise hides more than it must
+    # the slope of a logistic record stays below its bound, and in many dimensions Laplace noise
+    # hides more than it must
     slack = asked == "sums-pure" or (loss == "logistic" and asked.startswith("laplace"))
     weaker(monkeypatch, 0.1 if slack else 0.3)
-    assert alarms(*ratios(function, penalty, chosen, data, monkeypatch), chosen.budget, level=0.0).refuted
+    assert alarms(
+        *ratios(function, penalty, chosen, data, monkeypatch), chosen.budget, level=0.0
+    ).refuted

@@ -1,4 +1,6 @@
-"""A search for a record that moves a float sum by more than its bound, in exact rational arithmetic."""
+"""A search for a record that moves a float sum by more than its bound, in exact rational
+arithmetic.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -8,14 +10,21 @@ import pytest
 
 import dpinfer as dp
 import dpinfer.maths.sums
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
 from dpinfer.maths.families import LOGIT, Line, rest_sum, step_sums
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.rounding import BLOCK, UNIT, sum_error
 from dpinfer.maths.squares import Stack
-from dpinfer.maths.sums import Block, clip_rows, moment_and_score, second_moment
+from dpinfer.maths.sums import (
+    BLOCK,
+    UNIT,
+    Block,
+    clip_rows,
+    moment_and_score,
+    second_moment,
+    sum_error,
+)
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design
 
 TINY, HUGE = 5e-324, 1.7e308
 
@@ -24,11 +33,29 @@ def wild_rows(d, seed):
     """Huge, tiny, subnormal, opposite, at the norm bound and just beyond it, in every mixture."""
     rng = np.random.default_rng(seed)
     values = np.array(
-        [0.0, TINY, -TINY, 2e-308, 1e-160, 1e-16, 2.0**-27, 0.5, 1.0, -1.0, 1 + 2**-52, 3.0, 1e154, HUGE, -HUGE]
+        [
+            0.0,
+            TINY,
+            -TINY,
+            2e-308,
+            1e-160,
+            1e-16,
+            2.0**-27,
+            0.5,
+            1.0,
+            -1.0,
+            1 + 2**-52,
+            3.0,
+            1e154,
+            HUGE,
+            -HUGE,
+        ]
     )
     mixed = rng.choice(values, (60, d))
     unit = rng.standard_normal((200, d)) * 10.0 ** rng.uniform(-3, 3, (200, 1))
-    unit[:100] /= np.linalg.norm(unit[:100], axis=1, keepdims=True)  # at the bound, as floats see it
+    unit[:100] /= np.linalg.norm(
+        unit[:100], axis=1, keepdims=True
+    )  # at the bound, as floats see it
     unit[:50] *= 1 + np.outer(rng.integers(-4, 5, 50), np.full(d, 2.0**-53))
     equal = np.outer(rng.uniform(0.1, 2, 30), rng.choice([-1.0, 1.0], d)) / np.sqrt(d)
     broken = np.array([np.full(d, np.nan), np.full(d, np.inf), np.r_[np.full(d - 1, 0.1), -np.inf]])
@@ -49,7 +76,9 @@ def longest(rows):
 
 DIMENSIONS = (1, 2, 3, 9, 40)
 BARE = (2, 9, 40)
-"""Where the root of the public scaling is rounded down, so that rows leave the ball without the shrinking factor."""
+"""Where the root of the public scaling is rounded down, so that rows leave the ball without the
+shrinking factor.
+"""
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
@@ -69,11 +98,13 @@ def test_encoded_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
     corners = np.where(rng.random((200, d)) < 0.5, low, high)
     beyond = np.vstack([corners, np.nextafter(corners, HUGE), wild_rows(d, d)])
     assert longest(design.rows(beyond)) <= 1
-    monkeypatch.setattr("dpinfer.data.design.shrunk", lambda dim: 1.0)
+    monkeypatch.setattr("dpinfer.schema.design.shrunk", lambda dim: 1.0)
     assert (longest(replace(design).rows(beyond)) > 1) == (d in BARE)
 
 
-@pytest.mark.parametrize(("low", "high"), [(2.0**53, 2.0**53 + 2), (1.6e9 + 0.1, 1.6e9 + 0.7), (1e9 + 0.1, 1e9 + 1.3)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(2.0**53, 2.0**53 + 2), (1.6e9 + 0.1, 1.6e9 + 0.7), (1e9 + 0.1, 1e9 + 1.3)]
+)
 def test_narrow_ranges_far_from_0_are_in_the_ball_too(low, high):
     """Their middle is rounded, by much of their width."""
     design = Design.of_bounds((low, high), ("x", "y", "z"))
@@ -91,7 +122,9 @@ def wild_matrices(d, seed):
 
 
 def heaviest(block):
-    return max(Fraction(float(w)) * norm2(row) for w, row in zip(block.weights, block.rows, strict=True))
+    return max(
+        Fraction(float(w)) * norm2(row) for w, row in zip(block.weights, block.rows, strict=True)
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 9])
@@ -110,7 +143,9 @@ def test_mapped_rows_count_for_at_most_one_in_real_numbers(d, monkeypatch):
 
 
 def test_a_mapped_row_does_not_depend_on_its_place():
-    """Where a record is added or removed the others move to other places; a matrix product would tell (last line)."""
+    """Where a record is added or removed the others move to other places; a matrix product would
+    tell (last line).
+    """
     rng = np.random.default_rng(3)
     block = Block(clip_rows(rng.standard_normal((300, 40))), np.ones(300))
     matrix = rng.standard_normal((40, 40))
@@ -118,7 +153,10 @@ def test_a_mapped_row_does_not_depend_on_its_place():
 
     def moved(notion):
         parts = [(block[k:].mapped(matrix, notion), whole[notion][k:]) for k in (1, 2, 7, 255, 299)]
-        return any((part.rows != same.rows).any() or (part.weights != same.weights).any() for part, same in parts)
+        return any(
+            (part.rows != same.rows).any() or (part.weights != same.weights).any()
+            for part, same in parts
+        )
 
     assert not moved(Neighbours.ADD_REMOVE)
     if not moved(Neighbours.REPLACE):
@@ -140,7 +178,9 @@ def moment_of(block):
 
 
 def distance2(matrix, total):
-    return sum((Fraction(float(value)) - total[i][j]) ** 2 for (i, j), value in np.ndenumerate(matrix))
+    return sum(
+        (Fraction(float(value)) - total[i][j]) ** 2 for (i, j), value in np.ndenumerate(matrix)
+    )
 
 
 def plain_moment(block):
@@ -156,7 +196,9 @@ def test_a_block_errs_by_no_more_than_its_bound():
         block = Block(sample, np.ones(len(sample)))
         terms = float(sum(norm2(row) for row in sample))
         bound = Fraction(len(sample) + 8) * Fraction(UNIT) * Fraction(terms)
-        subnormal = Fraction(len(sample) * 9) * Fraction(TINY)  # underflow is absolute, far below every grid
+        subnormal = Fraction(len(sample) * 9) * Fraction(
+            TINY
+        )  # underflow is absolute, far below every grid
         assert distance2(plain_moment(block), moment_of(block)) <= (bound + subnormal) ** 2
 
 
@@ -164,7 +206,9 @@ def at_line(notion, wanted):
     """The stack of a logistic step, or its rest, at a line whose rows are far out."""
     rng = np.random.default_rng(9)
     everywhere = np.ones(4)
-    line = Line(LOGIT, 6 * rng.standard_normal((4, 4)), rng.standard_normal(4), 1.0, -everywhere, everywhere)
+    line = Line(
+        LOGIT, 6 * rng.standard_normal((4, 4)), rng.standard_normal(4), 1.0, -everywhere, everywhere
+    )
     if wanted == "rest":
         return rest_sum(line, rng.standard_normal(4), 1e-4, 1.0, notion)
     stack = Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
@@ -180,7 +224,9 @@ SUMS = {
 @pytest.mark.parametrize("notion", Neighbours)
 @pytest.mark.parametrize("name", SUMS)
 def test_no_record_moves_a_float_sum_beyond_its_bound(name, notion):
-    """Differences of float sums of wild neighbours, in rational arithmetic: at most the bound times 1 + 2⁻¹²."""
+    """Differences of float sums of wild neighbours, in rational arithmetic: at most the bound times
+    1 + 2⁻¹².
+    """
     what, rng, d = SUMS[name](notion), np.random.default_rng(3), 4
     wild, common = wild_rows(d, 2), rng.standard_normal((3 * BLOCK, d))
     labels = np.append(np.ones(3 * BLOCK), 1.0)
@@ -237,7 +283,9 @@ def test_the_claimed_error_covers_blocks_and_their_addition():
 
 @pytest.mark.parametrize("d", [2, 13, 33, 40])
 def test_a_record_has_the_same_numbers_at_every_place(d):
-    """Under add-remove the others move up by one: their margins, and so their terms, keep every bit."""
+    """Under add-remove the others move up by one: their margins, and so their terms, keep every
+    bit.
+    """
     rng = np.random.default_rng(d)
     rows = Rows.of(rng.standard_normal((20_011, d)), np.ones(20_011)).block
     coef, same = 5 * rng.standard_normal(d), {}
@@ -246,9 +294,13 @@ def test_a_record_has_the_same_numbers_at_every_place(d):
         for start in (0, 1):
             found = []
             Rows(rows[start:]).total(
-                lambda block, found=found, risk=risk: found.append(risk._z(coef, block)) or np.zeros(1)
+                lambda block, found=found, risk=risk: (
+                    found.append(risk._z(coef, block)) or np.zeros(1)
+                )
             )
             seen.append(np.concatenate(found))
         same[notion] = np.array_equal(seen[0][1:], seen[1])
     assert all(same[notion] for notion in Neighbours if not notion.in_place)
-    assert not same[Neighbours.REPLACE] or d < 33  # where every other row keeps its place, it may count
+    assert (
+        not same[Neighbours.REPLACE] or d < 33
+    )  # where every other row keeps its place, it may count

@@ -1,4 +1,6 @@
-"""The first release of a fit: how far histograms of all numbers move, and what a record's bins depend on."""
+"""The first release of a fit: how far histograms of all numbers move, and what a record's bins
+depend on.
+"""
 
 from fractions import Fraction
 
@@ -6,16 +8,16 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Number
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
 from dpinfer.fit import frame as frames
 from dpinfer.fit.frame import Winsorised, column_histograms, framed, framed_columns, public_frame
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.maths.histograms import BINS, inner_edges
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.source import Rows
+from dpinfer.schema.columns import Category, Number
+from dpinfer.schema.design import Design
 from support import gate_of
 
 COLUMNS = (1, 3, 7)
@@ -37,7 +39,9 @@ def sum_of(p, notion, seed=0):
 
 def unit_of(values, p, weights=None):
     """One unit with these rows of numbers as it comes to a sum, whatever its number of rows."""
-    source = Rows.encoded(design_of(p).rows(np.atleast_2d(values)), np.ones(len(np.atleast_2d(values))), "margin")
+    source = Rows.encoded(
+        design_of(p).rows(np.atleast_2d(values)), np.ones(len(np.atleast_2d(values))), "margin"
+    )
     if weights is None and len(source.block) == 1:
         return source.block
     return source.counted(1.0, np.zeros(len(source.block), dtype=np.intp), weights).block
@@ -50,7 +54,11 @@ def units(p, notion, rng):
     yield unit_of(np.full((1, p), np.nan), p)
     for _ in range(40):
         many = int(rng.integers(1, 6)) if notion.units else 1
-        weights = rng.uniform(0, 3, many) * (rng.random(many) < 0.8) if notion.units and rng.random() < 0.5 else None
+        weights = (
+            rng.uniform(0, 3, many) * (rng.random(many) < 0.8)
+            if notion.units and rng.random() < 0.5
+            else None
+        )
         values = rng.uniform(-1.2, 1.2, (many, p))
         values[rng.random((many, p)) < 0.02] = np.inf
         yield unit_of(values, p, weights)
@@ -60,17 +68,24 @@ def largest(p, notion):
     """The largest squared change between neighbours, in rational arithmetic."""
     bounded = sum_of(p, notion)
     added = [
-        [Fraction(float(x)) for x in bounded.of_block(unit)] for unit in units(p, notion, np.random.default_rng(p))
+        [Fraction(float(x)) for x in bounded.of_block(unit)]
+        for unit in units(p, notion, np.random.default_rng(p))
     ]
     nothing = [Fraction(0)] * len(added[0])
     others = added if notion.counted else [nothing]
-    return max(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) for one in added for other in others)
+    return max(
+        sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
+        for one in added
+        for other in others
+    )
 
 
 @pytest.mark.parametrize("p", COLUMNS)
 @pytest.mark.parametrize("notion", Neighbours)
 def test_guarantee_frame_sensitivity(notion, p):
-    """sqrt(2p) or sqrt p, and two records at opposite ends attain it; half of the bound would be exceeded."""
+    """sqrt(2p) or sqrt p, and two records at opposite ends attain it; half of the bound would be
+    exceeded.
+    """
     bounded = sum_of(p, notion)
     assert bounded.bound == pytest.approx(np.sqrt(2 * p if notion.counted else p), rel=1e-15)
     found = largest(p, notion)
@@ -95,13 +110,17 @@ def test_a_row_that_cannot_be_encoded_is_in_no_bin():
 
 
 def test_the_bins_of_a_record_depend_on_that_record_alone():
-    """On edges and beside them, at any place, among any others: one by one they are in the same bins."""
+    """On edges and beside them, at any place, among any others: one by one they are in the same
+    bins.
+    """
     p = 3
     design = design_of(p)
     bounded = sum_of(p, Neighbours.ADD_REMOVE)
     rng = np.random.default_rng(1)
     edges = np.linspace(-0.6, 0.6, 25)
-    values = np.concatenate([rng.choice(edges, (300, p)), np.nextafter(rng.choice(edges, (300, p)), 2.0)])
+    values = np.concatenate(
+        [rng.choice(edges, (300, p)), np.nextafter(rng.choice(edges, (300, p)), 2.0)]
+    )
     block = Rows.encoded(design.rows(values), np.ones(600), "margin").block
     alone = np.array([bounded.of_block(block[k : k + 1]) for k in range(600)])
     assert ((alone == 0) | (alone == 1)).all()
@@ -114,14 +133,22 @@ def test_the_edges_are_those_of_the_numbers():
     """The bin of a number is that of `numpy.histogram`; beyond either end are the bins at the ends."""
     design = design_of(1)
     inner = inner_edges(-0.5, 0.25)
-    bounded = column_histograms(np.array([1]), inner[None], np.sqrt(design.norm2), Neighbours.REPLACE)
+    bounded = column_histograms(
+        np.array([1]), inner[None], np.sqrt(design.norm2), Neighbours.REPLACE
+    )
     values = np.random.default_rng(0).uniform(-1, 1, 4000)
-    found = bounded.of_block(Rows.encoded(design.rows(values[:, None]), np.ones(4000), "margin").block)
+    found = bounded.of_block(
+        Rows.encoded(design.rows(values[:, None]), np.ones(4000), "margin").block
+    )
     known, _ = np.histogram(values, np.concatenate([[-1.0], inner, [1.0]]))
     assert np.array_equal(found, known)
 
 
-MIXED = [Number("age", 0.0, 80.0), Category("kind", ("a", "b", "c"), "a"), Number("ill", 0, 1, kind="boolean")]
+MIXED = [
+    Number("age", 0.0, 80.0),
+    Category("kind", ("a", "b", "c"), "a"),
+    Number("ill", 0, 1, kind="boolean"),
+]
 
 
 def test_only_numbers_of_their_own_are_framed():
@@ -130,7 +157,9 @@ def test_only_numbers_of_their_own_are_framed():
     assert framed_columns(Design.of_terms(MIXED[1:])).tolist() == []
 
 
-@pytest.mark.parametrize(("steps", "plan"), [(LogisticSteps, dp.GeometryPlan), (LinearSteps, dp.LinearPlan)])
+@pytest.mark.parametrize(
+    ("steps", "plan"), [(LogisticSteps, dp.GeometryPlan), (LinearSteps, dp.LinearPlan)]
+)
 def test_nothing_is_booked_without_numbers(steps, plan):
     """And nothing is released: the gate is asked for no histogram."""
     with_numbers = steps(Design.of_terms(MIXED), plan(dp.ZCDP(0.5)))
@@ -143,7 +172,11 @@ def test_nothing_is_booked_without_numbers(steps, plan):
     assert without.releases(100)[0].step == "crude moments"
     design = without.design
     found = framed(
-        gate_of(0), without.booked.of("scales"), Rows.of(np.zeros((5, 3)), np.ones(5)), design, Neighbours.REPLACE
+        gate_of(0),
+        without.booked.of("scales"),
+        Rows.of(np.zeros((5, 3)), np.ones(5)),
+        design,
+        Neighbours.REPLACE,
     )
     assert np.array_equal(found.middle, public_frame(design).middle)
 
@@ -177,7 +210,9 @@ def test_a_frame_is_made_of_what_is_released(monkeypatch):
 
 @pytest.mark.parametrize("notion", Neighbours)
 def test_rows_pulled_into_a_frame_count_for_at_most_one(notion):
-    """w‖u‖² <= 1 in rational arithmetic, a zero row stays one, and a row's numbers do not depend on its place."""
+    """w‖u‖² <= 1 in rational arithmetic, a zero row stays one, and a row's numbers do not depend on
+    its place.
+    """
     rng = np.random.default_rng(2)
     design = design_of(5)
     values = rng.uniform(-1, 1, (200, 5))
@@ -191,8 +226,12 @@ def test_rows_pulled_into_a_frame_count_for_at_most_one(notion):
     change = Winsorised(source, frame).change
     whole = change(source.block)
     shares = np.broadcast_to(source.block.shares, 200)
-    for row, weight, share in zip(whole.rows, np.broadcast_to(whole.weights, 200), shares, strict=True):
-        assert Fraction(float(weight)) * sum(Fraction(float(x)) ** 2 for x in row) <= Fraction(float(share))
+    for row, weight, share in zip(
+        whole.rows, np.broadcast_to(whole.weights, 200), shares, strict=True
+    ):
+        assert Fraction(float(weight)) * sum(Fraction(float(x)) ** 2 for x in row) <= Fraction(
+            float(share)
+        )
     assert not whole.rows[~source.block.rows.any(axis=1)].any()
     for k in (4, 8, 196):
         later = change(source.block[k:])

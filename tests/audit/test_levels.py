@@ -1,4 +1,6 @@
-"""Levels that are shown: the exact divergence between neighbours, what one unit can do, and an attack."""
+"""Levels that are shown: the exact divergence between neighbours, what one unit can do, and an
+attack.
+"""
 
 import itertools
 import math
@@ -8,11 +10,11 @@ import pytest
 from scipy.stats import binom, norm
 
 import dpinfer as dp
-from dpinfer.data.levels import tally
-from dpinfer.maths.cost import gaussian_delta
 from dpinfer.maths.histograms import Tally
+from dpinfer.maths.privacy_cost import gaussian_delta
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import ShownLevels
+from dpinfer.tables.cells import tally
 from support import gate_of
 
 NOTIONS = [Neighbours.REPLACE, Neighbours.ADD_REMOVE]
@@ -21,7 +23,9 @@ BOUND = {Neighbours.REPLACE: math.sqrt(2), Neighbours.ADD_REMOVE: 1.0}
 
 
 def masses(count, scale, threshold, cells=400):
-    """The law of what is shown of one level: nothing, or its noisy count, in cells.  Cells only lose divergence."""
+    """The law of what is shown of one level: nothing, or its noisy count, in cells.  Cells only
+    lose divergence.
+    """
     if count == 0:
         return np.append(1.0, np.zeros(cells))
     edges = np.append(np.linspace(threshold, max(threshold, MANY) + 9 * scale, cells), np.inf)
@@ -39,7 +43,9 @@ def divergence(one, other, epsilon, scale, threshold):
 
 
 def pairs(notion):
-    """Counts of the levels that differ between neighbours: a level of one unit, of two, and one of many."""
+    """Counts of the levels that differ between neighbours: a level of one unit, of two, and one of
+    many.
+    """
     many = [1, 2, 3, MANY]
     if notion is Neighbours.ADD_REMOVE:
         moves = [((k,), (k - 1,)) for k in many]
@@ -64,7 +70,9 @@ def worst(notion, release, *, lower=0.0, less=1.0):
 
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_guarantee_rare_levels(notion):
-    """A release of levels is δ-nearly a Gaussian one, at every ε, and its δ is used up; by quadrature."""
+    """A release of levels is δ-nearly a Gaussian one, at every ε, and its δ is used up; by
+    quadrature.
+    """
     for rho, delta in ((0.5, 1e-3), (0.02, 1e-2), (2.0, 1e-6)):
         release = ShownLevels("levels", dp.ZCDP(rho), delta)
         alone = norm.sf(release.threshold(BOUND[notion]), 1, release.noise(BOUND[notion]).scale)
@@ -111,12 +119,19 @@ def test_guarantee_one_level_a_unit(notion, units):
     odd = ["a", "b", "c", "d", None, "", "drop", "x" * 300, 3, np.nan, b"a", "\ud800"]
 
     def rows(unit):
-        size = int(rng.integers(0 if notion is Neighbours.ADD_REMOVE or units else 1, 6)) if units else 1
+        size = (
+            int(rng.integers(0 if notion is Neighbours.ADD_REMOVE or units else 1, 6))
+            if units
+            else 1
+        )
         return [(unit, odd[rng.integers(len(odd))]) for _ in range(size)]
 
     def counted(some):
         order = rng.permutation(len(some)) if units else np.arange(len(some))
-        column, ids = cells([some[j][1] for j in order]), np.array([some[j][0] for j in order], dtype=np.intp)
+        column, ids = (
+            cells([some[j][1] for j in order]),
+            np.array([some[j][0] for j in order], dtype=np.intp),
+        )
         return tally(column, ids if units else None, notion), tally(column, None, notion)
 
     for _ in range(400):

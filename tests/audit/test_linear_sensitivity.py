@@ -27,27 +27,41 @@ def record(flat):
 
 
 def worst_change(bounded, neighbours, starts=400, polish=8):
-    """Largest change of a sum between neighbours, by random starts and local search of the best of them."""
+    """Largest change of a sum between neighbours, by random starts and local search of the best of
+    them.
+    """
     rng = np.random.default_rng(0)
 
     def change(flat):
         first = bounded.of_block(record(flat[: DIM + 1]))
-        second = bounded.of_block(record(flat[DIM + 1 :])) if neighbours is Neighbours.REPLACE else 0.0
+        second = (
+            bounded.of_block(record(flat[DIM + 1 :])) if neighbours is Neighbours.REPLACE else 0.0
+        )
         return float(np.linalg.norm(first - second))
 
     points = rng.standard_normal((starts, 2 * DIM + 2)) * 10 ** rng.uniform(-1, 1.5, (starts, 1))
-    mirrored = np.concatenate([points[:, : DIM + 1], points[:, : DIM + 1] * [*[1] * DIM, -1]], axis=1)
+    mirrored = np.concatenate(
+        [points[:, : DIM + 1], points[:, : DIM + 1] * [*[1] * DIM, -1]], axis=1
+    )
     points = sorted([*points, *mirrored], key=change)
     found = [change(points[-1])]
     for point in points[-polish:] if polish else ():
-        least = optimize.minimize(lambda z: -change(z), point, method="Nelder-Mead", options={"maxiter": 800})
+        least = optimize.minimize(
+            lambda z: -change(z), point, method="Nelder-Mead", options={"maxiter": 800}
+        )
         found.append(-least.fun)
     return max(found)
 
 
 STACKS = {  # least squares, and logistic regression
-    Neighbours.REPLACE: [(Stack.of(Neighbours.REPLACE), 4.5), (Stack(1.0, 0.25, Neighbours.REPLACE), 5.0)],
-    Neighbours.ADD_REMOVE: [(Stack.of(Neighbours.ADD_REMOVE), 1.4), (Stack(0.5, 0.1, Neighbours.ADD_REMOVE), 1.6)],
+    Neighbours.REPLACE: [
+        (Stack.of(Neighbours.REPLACE), 4.5),
+        (Stack(1.0, 0.25, Neighbours.REPLACE), 5.0),
+    ],
+    Neighbours.ADD_REMOVE: [
+        (Stack.of(Neighbours.ADD_REMOVE), 1.4),
+        (Stack(0.5, 0.1, Neighbours.ADD_REMOVE), 1.6),
+    ],
 }
 
 
@@ -61,13 +75,17 @@ def test_guarantee_clipped_stack_sensitivity(neighbours, which, clip, robust):
     assert bounded.bound**2 == pytest.approx(squared, abs=1e-12)
     worst = worst_change(bounded, neighbours)
     assert worst <= bounded.bound * (1 + 1e-9)
-    if not (robust and neighbours is Neighbours.ADD_REMOVE):  # a clipped record has no curvature there
+    if not (
+        robust and neighbours is Neighbours.ADD_REMOVE
+    ):  # a clipped record has no curvature there
         assert worst > 0.98 * bounded.bound
 
 
 @pytest.mark.parametrize("neighbours", NOTIONS)
 def test_outcomes_move_the_second_release_as_labels_do(neighbours):
-    """(y - middle)/half is pulled into [-1, 1]: the bound of labels -1 and +1 holds, and is attained."""
+    """(y - middle)/half is pulled into [-1, 1]: the bound of labels -1 and +1 holds, and is
+    attained.
+    """
     bounded = moment_and_score(neighbours, 0.2, 0.05)
     assert bounded.bound**2 == pytest.approx(neighbours.pick(2.53125, 1.25))
     assert 0.99 * bounded.bound < worst_change(bounded, neighbours) <= bounded.bound * (1 + 1e-9)
@@ -79,13 +97,28 @@ def test_mutations_are_caught(neighbours, monkeypatch):
     bounded = clipped_sums(LINE, 0.02, Stack.of(neighbours))
     assert worst_change(bounded, neighbours) > neighbours.pick(2.0, 1.0) * 1.03
     for mutant in (0.1, 0.0):
-        monkeypatch.setattr(Linked, "influence", property(lambda at, mutant=mutant: np.full(len(at.block), mutant)))
-        assert worst_change(clipped_sums(LINE, 0.02, Stack.of(neighbours)), neighbours, polish=0) > 2 * bounded.bound
+        monkeypatch.setattr(
+            Linked, "influence", property(lambda at, mutant=mutant: np.full(len(at.block), mutant))
+        )
+        assert (
+            worst_change(clipped_sums(LINE, 0.02, Stack.of(neighbours)), neighbours, polish=0)
+            > 2 * bounded.bound
+        )
 
 
 @pytest.mark.parametrize("neighbours", NOTIONS)
 @pytest.mark.parametrize(
-    "weights", [(0.5, 0.45), (0.25, 0.15), (1.0, 0.25), (0.5, 0.1), (0.1, 0.5), (1.0, 0.5), (0.9, 0.1), (3.0, 0.5)]
+    "weights",
+    [
+        (0.5, 0.45),
+        (0.25, 0.15),
+        (1.0, 0.25),
+        (0.5, 0.1),
+        (0.1, 0.5),
+        (1.0, 0.5),
+        (0.9, 0.1),
+        (3.0, 0.5),
+    ],
 )
 def test_the_bound_of_a_stack_is_the_maximum(neighbours, weights):
     """Over the norms of the two records' parts and the cosine of their rows, on a fine grid."""
@@ -107,7 +140,9 @@ def test_the_proof_asks_for_a_small_weight_of_the_score_covariance():
         clipped_sums(LINE, 0.1, Stack(0.5, 0.51, Neighbours.REPLACE))
 
 
-@pytest.mark.parametrize(("line", "clip"), [(1e300 * LINE, 0.1), (np.nan * LINE, 0.1), (LINE, 0.0), (LINE, np.inf)])
+@pytest.mark.parametrize(
+    ("line", "clip"), [(1e300 * LINE, 0.1), (np.nan * LINE, 0.1), (LINE, 0.0), (LINE, np.inf)]
+)
 def test_numbers_that_floats_cannot_hold_are_refused(line, clip):
     with pytest.raises(dp.PrivacyError, match="too large for floats"):
         clipped_sums(line, clip, Stack.of(Neighbours.REPLACE)).of_block(record(np.zeros(DIM + 1)))
@@ -115,12 +150,16 @@ def test_numbers_that_floats_cannot_hold_are_refused(line, clip):
 
 @pytest.mark.parametrize("d", [1, 3, 9, 40])
 def test_a_clipped_score_is_at_most_one_in_real_numbers(d, monkeypatch):
-    """The norm of w u ψ/b, with the floats as they are; without the factor for rounding it can be above 1."""
+    """The norm of w u ψ/b, with the floats as they are; without the factor for rounding it can be
+    above 1.
+    """
     rng = np.random.default_rng(d)
     rows = rng.standard_normal((400, d)) * 10 ** rng.uniform(-3, 3, (400, 1))
     block = Block(rows, np.ones(400)).mapped(np.eye(d), Neighbours.REPLACE)
     caught = []
-    monkeypatch.setattr(sums.Block, "outer", lambda self, factors: caught.append(factors) or np.zeros((d, d)))
+    monkeypatch.setattr(
+        sums.Block, "outer", lambda self, factors: caught.append(factors) or np.zeros((d, d))
+    )
 
     def largest():
         caught.clear()
@@ -136,7 +175,10 @@ def test_a_clipped_score_is_at_most_one_in_real_numbers(d, monkeypatch):
 @pytest.mark.parametrize("neighbours", NOTIONS)
 def test_guarantee_histogram_sensitivity(neighbours):
     """A record is in one bin, or in none if it could not be encoded."""
-    for bounded in (histogram(inner_edges(-0.4, 0.9), neighbours), influences_at(LINE, 2.0, neighbours)):
+    for bounded in (
+        histogram(inner_edges(-0.4, 0.9), neighbours),
+        influences_at(LINE, 2.0, neighbours),
+    ):
         assert bounded.bound == neighbours.pick(2**0.5, 1.0)
         rng, seen = np.random.default_rng(0), []
         for _ in range(300):
@@ -153,7 +195,9 @@ def test_guarantee_histogram_sensitivity(neighbours):
 
 @pytest.mark.parametrize("d", [2, 13, 33, 40])
 def test_the_influence_of_a_record_does_not_depend_on_its_place(d):
-    """To the bit, wherever a block is cut; a product of the block with the line would tell where it can."""
+    """To the bit, wherever a block is cut; a product of the block with the line would tell where it
+    can.
+    """
     rng = np.random.default_rng(d)
     block = Block(rng.standard_normal((700, d)), rng.uniform(-1, 1, 700))
     matrix, coef = rng.standard_normal((d, d)), rng.standard_normal(d)
@@ -184,7 +228,9 @@ def test_the_bin_of_a_record_does_not_depend_on_its_place():
     line = replace(identity_line(rng.standard_normal(9)), matrix=rng.standard_normal((9, 9)))
     whole = line.linked(block, 1.0, Neighbours.ADD_REMOVE)
     sizes = whole.influence * np.abs(whole.block.labels)
-    bounded = influence_histogram(2 * float(sizes[17]), Neighbours.ADD_REMOVE)  # record 17 is on an edge
+    bounded = influence_histogram(
+        2 * float(sizes[17]), Neighbours.ADD_REMOVE
+    )  # record 17 is on an edge
     for k in (1, 5, 16):
         left = line.linked(block[k:], 1.0, Neighbours.ADD_REMOVE).block
         assert np.array_equal(bounded.of_block(left), bounded.of_block(whole.block[k:]))

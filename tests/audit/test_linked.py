@@ -1,4 +1,6 @@
-"""Rows at a released line, the stack of a step, and what a step leaves: bounds attained, never exceeded; exactness."""
+"""Rows at a released line, the stack of a step, and what a step leaves: bounds attained, never
+exceeded; exactness.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -9,12 +11,12 @@ from scipy import optimize
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
 from dpinfer.maths import families
 from dpinfer.maths.families import IDENTITY, LOGIT, Line, rest_sum, step_sums
 from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import Block, clip_rows
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.source import Rows
 
 FAMILIES = (IDENTITY, LOGIT)
 NAMES = {"ids": lambda one: getattr(one, "name", str(one))}
@@ -42,7 +44,9 @@ def exact(values):
 
 
 def wild_rows(d, seed):
-    """Rows in the ball with a first column that is 0 in zero rows alone, of all sizes, at the bound among them."""
+    """Rows in the ball with a first column that is 0 in zero rows alone, of all sizes, at the bound
+    among them.
+    """
     rng = np.random.default_rng(seed)
     mixed = rng.choice([0.0, TINY, -TINY, 2e-308, 1e-160, 2.0**-27, 0.5, -1.0, 1.0], (80, d))
     random = rng.standard_normal((120, d)) * 10.0 ** rng.uniform(-3, 1, (120, 1))
@@ -77,11 +81,15 @@ def heaviest(linked):
 @pytest.mark.parametrize("family", FAMILIES, **NAMES)
 @pytest.mark.parametrize("notion", Neighbours)
 def test_guarantee_linked_rows(notion, family, d, monkeypatch):
-    """In rational arithmetic; with a weight that forgets the slope, or the factor for rounding, it is not so."""
+    """In rational arithmetic; with a weight that forgets the slope, or the factor for rounding, it
+    is not so.
+    """
     rows = wild_rows(d, d)
     source = Rows(Block(rows, np.resize([1.0, -1.0, 0.3], len(rows))))
     if notion.units:
-        source = source.counted(1.0, np.arange(len(rows)) // 3, np.resize([1.0, 0.2, 0.0, 5.0], len(rows)))
+        source = source.counted(
+            1.0, np.arange(len(rows)) // 3, np.resize([1.0, 0.2, 0.0, 5.0], len(rows))
+        )
     block = source.block
     zero = ~block.rows.any(axis=1)
     assert zero.any()
@@ -106,11 +114,15 @@ def test_guarantee_linked_rows(notion, family, d, monkeypatch):
 @pytest.mark.parametrize("d", [2, 13, 33, 40])
 @pytest.mark.parametrize("family", FAMILIES, **NAMES)
 def test_the_numbers_of_a_row_do_not_depend_on_its_place(d, family):
-    """To the bit, where the others may move, with clipped columns and without; and those of its rest."""
+    """To the bit, where the others may move, with clipped columns and without; and those of its
+    rest.
+    """
     rng = np.random.default_rng(d)
     block = Block(clip_rows(rng.standard_normal((700, d))), rng.choice([-1.0, 1.0], 700))
     ends = np.where(np.arange(d) % 3 == 1, 0.1, 1.0)
-    line = line_of(3 * rng.standard_normal((d, d)), rng.standard_normal(d), 1.0, family, -ends, ends)
+    line = line_of(
+        3 * rng.standard_normal((d, d)), rng.standard_normal(d), 1.0, family, -ends, ends
+    )
     for notion in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT):
         whole = line.linked(block, 4.0, notion)
         for k in (1, 2, 3, 5, 16, 255, 699):
@@ -136,14 +148,28 @@ def test_rows_that_a_cluster_placed_are_taken_one_by_one():
 def test_columns_are_clipped_before_anything_else():
     """To the stated ends, those of a zero row to 0; others keep every bit."""
     rows = np.array([[0.5, 0.4, -0.4], [0.5, -0.5, 0.1], [0.0, 0.0, 0.0]])
-    line = line_of(np.eye(3), np.zeros(3), 1e9, IDENTITY, np.array([-1.0, 0.2, -1.0]), np.array([1.0, 0.6, 1.0]))
+    line = line_of(
+        np.eye(3),
+        np.zeros(3),
+        1e9,
+        IDENTITY,
+        np.array([-1.0, 0.2, -1.0]),
+        np.array([1.0, 0.6, 1.0]),
+    )
     seen = line.linked(Block(rows, np.zeros(3)), 4.0, Neighbours.REPLACE).block.rows
     assert np.array_equal(seen, 2 * np.array([[0.5, 0.3, -0.4], [0.5, 0.1, 0.1], [0.0, 0.0, 0.0]]))
 
 
 @pytest.mark.parametrize(
     ("matrix", "coef", "most"),
-    [(1e300, 1.0, 1.0), (np.nan, 1.0, 1.0), (1.0, np.inf, 1.0), (1.0, 1e150, 1.0), (1.0, 1.0, 0.0), (1.0, 1.0, np.nan)],
+    [
+        (1e300, 1.0, 1.0),
+        (np.nan, 1.0, 1.0),
+        (1.0, np.inf, 1.0),
+        (1.0, 1e150, 1.0),
+        (1.0, 1.0, 0.0),
+        (1.0, 1.0, np.nan),
+    ],
 )
 def test_lines_that_floats_cannot_hold_are_refused(matrix, coef, most):
     """By what is released alone: with no record at all, too."""
@@ -166,7 +192,9 @@ def test_rows_whose_squares_underflow_are_clipped_too(size):
 
 
 def test_squares_stay_finite_in_many_columns():
-    """The largest matrix that is not refused, 300 columns: what is not finite would be released as 0, and tell."""
+    """The largest matrix that is not refused, 300 columns: what is not finite would be released as
+    0, and tell.
+    """
     d = 300
     line = line_of(np.full((d, d), 0.99e148), np.zeros(d), 1.0, IDENTITY)
     block = Block(np.full((2, d), d**-0.5), np.ones(2))
@@ -185,7 +213,9 @@ COEF = np.array([0.4, -1.1])
 
 
 def of_record(what, flat):
-    """What a record adds: two numbers and an outcome from numbers without limits; the row is (1, x) over sqrt 2."""
+    """What a record adds: two numbers and an outcome from numbers without limits; the row is (1, x)
+    over sqrt 2.
+    """
     rows = np.array([[1.0, np.tanh(flat[0])]]) / np.sqrt(2)
     return what.of_block(Block(rows, np.array([1.0 if flat[1] > 0 else -1.0])))
 
@@ -202,7 +232,9 @@ def worst(added, notion, width, starts=150, polish=6):
     pairs = sorted(pairs, key=change)
     found = [change(pairs[-1])]
     for pair in pairs[-polish:]:
-        search = optimize.minimize(lambda z: -change(z), pair, method="Nelder-Mead", options={"maxiter": 300})
+        search = optimize.minimize(
+            lambda z: -change(z), pair, method="Nelder-Mead", options={"maxiter": 300}
+        )
         found.append(-search.fun)
     return max(found)
 
@@ -210,7 +242,9 @@ def worst(added, notion, width, starts=150, polish=6):
 @pytest.mark.parametrize(("curvature", "score", "notion", "squared"), WEIGHTS)
 @pytest.mark.parametrize("family", FAMILIES, **NAMES)
 def test_the_stack_of_a_step_keeps_its_bound(family, curvature, score, notion, squared):
-    """For the weights of both plans and rows (1, x) at lines of both families; the row of worst sizes comes near."""
+    """For the weights of both plans and rows (1, x) at lines of both families; the row of worst
+    sizes comes near.
+    """
     stack = Stack(curvature, score, notion)
     assert stack.bound**2 == pytest.approx(squared, abs=1e-12)
     found = []
@@ -218,7 +252,9 @@ def test_the_stack_of_a_step_keeps_its_bound(family, curvature, score, notion, s
         for most in (0.2, 1.0, 5.0):
             line = line_of(size * SQUARE, COEF, most, family)
             for covariance in (True, False):
-                what = step_sums(line, min(line.most, 0.5 * most), stack, 2.0, covariance=covariance)
+                what = step_sums(
+                    line, min(line.most, 0.5 * most), stack, 2.0, covariance=covariance
+                )
                 assert what.bound == stack.bound
                 found.append(worst(lambda flat, what=what: of_record(what, flat), notion, 2, 40, 1))
     assert max(found) <= stack.bound * (1 + 1e-9)
@@ -257,7 +293,9 @@ STEPS = [(0.1, 0.05), (-0.6, 1.5), (3.0, -2.0), (40.0, 90.0), (1e3, 0.0)]
 
 @pytest.mark.parametrize("notion", Neighbours)
 def test_guarantee_rest_sensitivity(notion):
-    """2 or 1, by searches over pairs of records and of units of three rows, for short steps and absurd ones."""
+    """2 or 1, by searches over pairs of records and of units of three rows, for short steps and
+    absurd ones.
+    """
     bound = 2.0 if notion.counted else 1.0
     found = []
     for size in (0.5, 4.0):
@@ -286,7 +324,9 @@ def test_mutations_of_the_rest_are_caught(monkeypatch):
 
 
 def test_a_rest_is_at_most_one_in_real_numbers():
-    """A record's part in rational arithmetic, where the clip is small and everybody is pulled into it."""
+    """A record's part in rational arithmetic, where the clip is small and everybody is pulled into
+    it.
+    """
     rng = np.random.default_rng(0)
     for d in (1, 3, 9):
         rows = np.column_stack([np.ones(60), rng.uniform(-1, 1, (60, d - 1))]) / np.sqrt(d)
@@ -301,7 +341,8 @@ def test_a_rest_is_at_most_one_in_real_numbers():
 
 
 @pytest.mark.parametrize(
-    ("step", "clip"), [(np.inf, 1.0), (np.nan, 1.0), (1e149, 1.0), (1.0, 0.0), (1.0, np.inf), (1.0, np.nan)]
+    ("step", "clip"),
+    [(np.inf, 1.0), (np.nan, 1.0), (1e149, 1.0), (1.0, 0.0), (1.0, np.inf), (1.0, np.nan)],
 )
 def test_steps_that_floats_cannot_hold_are_refused(step, clip):
     with pytest.raises(dp.PrivacyError, match="too large for floats"):
@@ -316,7 +357,9 @@ def test_a_zero_row_and_no_row_leave_nothing():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_score_after_a_step_is_what_is_left(seed):
-    """g - H a - R is the weighted score at the line after the step, to 1e-12, the weights being those of the line."""
+    """g - H a - R is the weighted score at the line after the step, to 1e-12, the weights being
+    those of the line.
+    """
     rng = np.random.default_rng(seed)
     n, d = 3000, 4
     x = np.column_stack([np.ones(n), np.clip(rng.standard_normal((n, d - 1)) / 2, -1, 1)])
@@ -335,12 +378,17 @@ def test_the_score_after_a_step_is_what_is_left(seed):
     rest = clip * source.total(rest_sum(line, step, clip, float(d), notion).of_block)
     weights = linked.block.weights
     after = matrix @ ((weights * (y - expit(x @ (coef + matrix.T @ step)))) @ x)
-    assert np.abs(score - hessian @ step - rest - after).max() <= 1e-12 * np.abs(weights[:, None] * x @ matrix.T).sum()
+    assert (
+        np.abs(score - hessian @ step - rest - after).max()
+        <= 1e-12 * np.abs(weights[:, None] * x @ matrix.T).sum()
+    )
     assert np.linalg.norm(rest) > 1e-3 * np.linalg.norm(after)  # the rest is no idle one
 
 
 def test_what_a_record_leaves_is_bounded_by_the_step():
-    """At most ‖a‖(e^Z - 1 - Z)/Z and at most B Z²/(6 sqrt 3) where |z| <= Z; influences are at most B."""
+    """At most ‖a‖(e^Z - 1 - Z)/Z and at most B Z²/(6 sqrt 3) where |z| <= Z; influences are at most
+    B.
+    """
     rng = np.random.default_rng(3)
     near = np.zeros(3)
     for _ in range(300):

@@ -1,4 +1,6 @@
-"""Sensitivities of the two releases of moments by adversarial search, for both notions: attained, not exceeded."""
+"""Sensitivities of the two releases of moments by adversarial search, for both notions: attained,
+not exceeded.
+"""
 
 from functools import partial
 
@@ -7,12 +9,12 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
 from dpinfer.maths import sums as maths_sums
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block, moment_and_score, row_weights, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import NoisySum
+from dpinfer.rows.source import Rows
 from support import gate_of
 
 NOTIONS = (Neighbours.REPLACE, Neighbours.ADD_REMOVE)
@@ -20,7 +22,8 @@ DIM = 3
 
 
 def worst_change(bounded, neighbours, ball=False, polish=2):
-    """Largest change of a sum between neighbours, by random starts and local search of the best of them.
+    """Largest change of a sum between neighbours, by random starts and local search of the best of
+    them.
 
     Rows may lie anywhere, or with ``ball`` in the unit ball.
     """
@@ -28,7 +31,9 @@ def worst_change(bounded, neighbours, ball=False, polish=2):
 
     def value(row, label):
         row = row / max(1, np.linalg.norm(row)) if ball else row
-        return bounded.of_block(Block(row[None], np.array([label])).mapped(np.eye(DIM), Neighbours.REPLACE))
+        return bounded.of_block(
+            Block(row[None], np.array([label])).mapped(np.eye(DIM), Neighbours.REPLACE)
+        )
 
     def change(flat, labels):
         first = value(flat[:DIM], labels[0])
@@ -42,7 +47,12 @@ def worst_change(bounded, neighbours, ball=False, polish=2):
         best = max(best, change(points[-1], labels))
         for point in points[-polish:] if polish else ():
             least = partial(lambda flat, labels: -change(flat, labels), labels=labels)
-            best = max(best, -optimize.minimize(least, point, method="Nelder-Mead", options={"maxiter": 500}).fun)
+            best = max(
+                best,
+                -optimize.minimize(
+                    least, point, method="Nelder-Mead", options={"maxiter": 500}
+                ).fun,
+            )
     return best
 
 
@@ -57,7 +67,9 @@ def test_guarantee_moment_sensitivity(neighbours):
 @pytest.mark.parametrize("neighbours", NOTIONS)
 def test_guarantee_moment_and_score_sensitivity(neighbours):
     bounded = moment_and_score(neighbours)
-    assert bounded.bound == pytest.approx({"replace": 1.590990, "add-remove": 1.118034}[neighbours], abs=1e-6)
+    assert bounded.bound == pytest.approx(
+        {"replace": 1.590990, "add-remove": 1.118034}[neighbours], abs=1e-6
+    )
     worst = worst_change(bounded, neighbours)
     assert 0.99 * bounded.bound < worst <= bounded.bound * (1 + 1e-9)
 
@@ -67,7 +79,10 @@ def test_mutations_are_caught(neighbours, monkeypatch):
     """A halved bound, no weight at all, or a weight without the square: all are exceeded."""
     bounded = moment_and_score(neighbours)
     assert worst_change(bounded, neighbours, polish=0) > bounded.bound / 2
-    for mutant in (lambda u: np.ones(len(u)), lambda u: 1 / np.maximum(1, np.linalg.norm(u, axis=1))):
+    for mutant in (
+        lambda u: np.ones(len(u)),
+        lambda u: 1 / np.maximum(1, np.linalg.norm(u, axis=1)),
+    ):
         monkeypatch.setattr(maths_sums, "row_weights", mutant)
         assert worst_change(bounded, neighbours, polish=0) > 2 * bounded.bound
 

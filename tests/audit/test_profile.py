@@ -1,4 +1,6 @@
-"""Exact audit of the privacy profile: hockey-stick divergences by quadrature, d = 1 and 2, alone and composed."""
+"""Exact audit of the privacy profile: hockey-stick divergences by quadrature, d = 1 and 2, alone
+and composed.
+"""
 
 import numpy as np
 import pytest
@@ -6,20 +8,41 @@ from scipy.stats import norm
 
 import dpinfer as dp
 from capped import CappedLogistic, kind_of
-from dpinfer.maths.cost import PerturbedObjective
+from dpinfer.maths.privacy_cost import PerturbedObjective
 from exact import Pair, turned
 
 EPSILONS = (0.02, 0.1, 0.3, 1.0, 2.0)
 NAMES = {"ids": lambda loss: f"{type(loss).__name__}-{loss.curvature_bound:g}"}
-ONE = [((1.0,), (-1.0,)), ((1.0, 1.0), (1.0, -1.0)), ((1.0,), (0.0,)), ((0.0,), (1.0,)), ((0.6,), (-1.0,))]
+ONE = [
+    ((1.0,), (-1.0,)),
+    ((1.0, 1.0), (1.0, -1.0)),
+    ((1.0,), (0.0,)),
+    ((0.0,), (1.0,)),
+    ((0.6,), (-1.0,)),
+]
 LOSSES = [dp.Logistic(), CappedLogistic(), dp.HuberHinge(0.5)]
 
 
 def pairs(loss, dim):
     if dim == 1:
-        return [Pair(loss, *p, ridge, scale) for ridge in (0.5, 2.0, 20.0, 400.0) for scale in (0.7, 2.0) for p in ONE]
-    turns = [(0.0, (0.0, 0.0)), (0.1, (0.0, -80.0)), (0.6, (0.0, -9.0)), (1.2, (0.0, 0.0)), (-0.6, (0.0, 0.0))]
-    return [Pair(loss, *turned(a), ridge, 2.0, centre) for ridge in (2.0, 20.0, 400.0) for a, centre in turns]
+        return [
+            Pair(loss, *p, ridge, scale)
+            for ridge in (0.5, 2.0, 20.0, 400.0)
+            for scale in (0.7, 2.0)
+            for p in ONE
+        ]
+    turns = [
+        (0.0, (0.0, 0.0)),
+        (0.1, (0.0, -80.0)),
+        (0.6, (0.0, -9.0)),
+        (1.2, (0.0, 0.0)),
+        (-0.6, (0.0, 0.0)),
+    ]
+    return [
+        Pair(loss, *turned(a), ridge, 2.0, centre)
+        for ridge in (2.0, 20.0, 400.0)
+        for a, centre in turns
+    ]
 
 
 def release(pair, factor=1.0):
@@ -32,7 +55,9 @@ def worst(loss, dim, factor=1.0):
     for pair in pairs(loss, dim):
         _, hockey = pair.divergences()
         claimed = [release(pair, factor).delta(epsilon) for epsilon in EPSILONS]
-        ratios += [hockey(e) / delta for e, delta in zip(EPSILONS, claimed, strict=True) if delta > 1e-9]
+        ratios += [
+            hockey(e) / delta for e, delta in zip(EPSILONS, claimed, strict=True) if delta > 1e-9
+        ]
     return max(ratios)
 
 
@@ -60,23 +85,31 @@ def test_mutation_without_the_curvature_is_caught():
 
 @pytest.mark.parametrize("mu", [0.1, 0.5])
 def test_composed_with_a_gaussian_release(mu):
-    """The exact δ of both releases together, by quadrature over both losses, is at most the claimed one."""
+    """The exact δ of both releases together, by quadrature over both losses, is at most the claimed
+    one.
+    """
     pair = Pair(dp.HuberHinge(0.5), (1.0,), (-1.0,), 400.0, 2.0)
     _, hockey = pair.divergences()
     z = np.linspace(-8, 8, 401)
     weights = norm.pdf(z) / norm.pdf(z).sum()
     ratios = []
     for epsilon in (0.3, 1.0, 2.0):
-        exact = sum(w * hockey(epsilon - mu * x - mu**2 / 2) for w, x in zip(weights, z, strict=True))
+        exact = sum(
+            w * hockey(epsilon - mu * x - mu**2 / 2) for w, x in zip(weights, z, strict=True)
+        )
         ratios.append(exact / release(pair).delta(epsilon, mu))
     assert 0.95 < max(ratios) <= 1 + 1e-4
 
 
 def test_without_curvature_it_is_the_gaussian_release():
-    """δ of N(0, s²) with sensitivity 2 together with μ is that of sqrt(4/s² + μ²), but for losses below 0."""
+    """δ of N(0, s²) with sensitivity 2 together with μ is that of sqrt(4/s² + μ²), but for losses
+    below 0.
+    """
     s, mu, epsilon = 3.0, 0.2, 1.5
     whole = np.hypot(2 / s, mu)
-    exact = norm.cdf(whole / 2 - epsilon / whole) - np.exp(epsilon) * norm.cdf(-whole / 2 - epsilon / whole)
+    exact = norm.cdf(whole / 2 - epsilon / whole) - np.exp(epsilon) * norm.cdf(
+        -whole / 2 - epsilon / whole
+    )
     claimed = PerturbedObjective(s, 1e-12, "one-sided").delta(epsilon, mu)
     assert exact <= claimed <= 1.01 * exact
 
@@ -100,7 +133,10 @@ def best_order(objective, mu, delta):
 
 def test_slopes_of_either_sign_cost_a_little_more():
     """δ is at most twice as large, which is a few hundredths of ε."""
-    one, two = (PerturbedObjective(9.0, 1e-3, kind).epsilon(1e-6, 0.1) for kind in ("one-sided", "two-sided"))
+    one, two = (
+        PerturbedObjective(9.0, 1e-3, kind).epsilon(1e-6, 0.1)
+        for kind in ("one-sided", "two-sided")
+    )
     assert one < two < 1.05 * one
 
 
@@ -113,5 +149,8 @@ def test_one_more_release_never_costs_less(delta):
 
 
 def gaussian(epsilon, mu):
-    first, second = norm.logcdf(mu / 2 - epsilon / mu), epsilon + norm.logcdf(-mu / 2 - epsilon / mu)
+    first, second = (
+        norm.logcdf(mu / 2 - epsilon / mu),
+        epsilon + norm.logcdf(-mu / 2 - epsilon / mu),
+    )
     return np.exp(first) * -np.expm1(second - first)

@@ -1,4 +1,6 @@
-"""Exact audit of the zCDP cost of Gaussian objective perturbation: Rényi divergences by quadrature, d = 1 and 2."""
+"""Exact audit of the zCDP cost of Gaussian objective perturbation: Rényi divergences by quadrature,
+d = 1 and 2.
+"""
 
 import numpy as np
 import pytest
@@ -9,30 +11,51 @@ from scipy.special import logsumexp
 
 import dpinfer as dp
 from capped import CAP, CappedLogistic, kind_of
-from dpinfer.maths.cost import PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
+from dpinfer.maths.privacy_cost import (
+    PerturbedObjective,
+    largest_curvature_ratio,
+    perturbed_objective_scale,
+)
 from exact import Pair, turned
 from support import Tripled
 
 KINDS = ["logistic", "capped", "one-sided", "two-sided"]
-ONE = [((1.0,), (-1.0,)), ((1.0, 1.0), (1.0, -1.0)), ((-1.0,) * 4, (-1.0, -1.0, -1.0, 1.0)), ((0.6,), (-1.0,))]
+ONE = [
+    ((1.0,), (-1.0,)),
+    ((1.0, 1.0), (1.0, -1.0)),
+    ((-1.0,) * 4, (-1.0, -1.0, -1.0, 1.0)),
+    ((0.6,), (-1.0,)),
+]
 ONE += [((1.0,), (0.0,)), ((0.0,), (1.0,))]
 GRID = [(ridge, scale) for ridge in (0.5, 2.0, 20.0, 200.0) for scale in (0.7, 2.0, 6.0)]
 ORDERS = (1.01, 2.0, 8.0, 30.0)
 NAMES = {"ids": lambda loss: f"{type(loss).__name__}-{loss.curvature_bound:g}"}
-LOSSES = [dp.Logistic(), CappedLogistic(), dp.HuberHinge(0.5), dp.HuberHinge(1.0), Tripled(dp.HuberHinge(0.5))]
+LOSSES = [
+    dp.Logistic(),
+    CappedLogistic(),
+    dp.HuberHinge(0.5),
+    dp.HuberHinge(1.0),
+    Tripled(dp.HuberHinge(0.5)),
+]
 
 
 def claim(loss, ridge, scale):
-    return PerturbedObjective(scale / loss.slope_bound, loss.curvature_bound / ridge, kind_of(loss)).cost()
+    return PerturbedObjective(
+        scale / loss.slope_bound, loss.curvature_bound / ridge, kind_of(loss)
+    ).cost()
 
 
 def pairs(loss, dim):
-    """Neighbours, ridges, scales.  In the plane records are turned and the ridge is centred where both are steep."""
+    """Neighbours, ridges, scales.  In the plane records are turned and the ridge is centred where
+    both are steep.
+    """
     if dim == 1:
         return [Pair(loss, *pair, ridge, scale) for ridge, scale in GRID for pair in ONE]
     turns = [(0.0, (0.0, 0.0)), (0.2, (0.0, -40.0)), (0.6, (0.0, -9.0)), (1.2, (0.0, 0.0))]
     grid = [(2.0, 2.0), (20.0, 2.0), (20.0, 6.0), (200.0, 6.0)]
-    return [Pair(loss, *turned(a), ridge, scale, centre) for ridge, scale in grid for a, centre in turns]
+    return [
+        Pair(loss, *turned(a), ridge, scale, centre) for ridge, scale in grid for a, centre in turns
+    ]
 
 
 def worst(loss, dim, factor=1.0):
@@ -49,7 +72,9 @@ def worst(loss, dim, factor=1.0):
 def test_guarantee_gaussian_objective_perturbation(loss):
     largest = worst(loss, 1)
     assert largest <= 1 + 1e-6
-    if not isinstance(loss, dp.Logistic | CappedLogistic):  # on a line its two opposite slopes never add up to 2
+    if not isinstance(
+        loss, dp.Logistic | CappedLogistic
+    ):  # on a line its two opposite slopes never add up to 2
         assert largest > 0.95
 
 
@@ -68,7 +93,9 @@ def test_mutation_less_noise_is_caught(loss):
 def test_mutation_without_the_cost_of_curvature_is_caught(loss, scale):
     """Claiming 2/σ² alone is too little where the curvature counts."""
     ridge = 2.0
-    found = max(Pair(loss, *p, ridge, scale).divergences()[0](a) / a for p in ONE for a in (1.01, 1.5, 3.0))
+    found = max(
+        Pair(loss, *p, ridge, scale).divergences()[0](a) / a for p in ONE for a in (1.01, 1.5, 3.0)
+    )
     assert found > 1.05 * 2 / scale**2
     assert found <= claim(loss, ridge, scale)
 
@@ -86,7 +113,9 @@ def test_scale_and_cost_are_inverse(rho, k, kind):
 
 
 def theorem(scale, k, beyond, cap):
-    """The Rényi theorem with curvatures coupled to slopes, maximised by a search: max over (u₁, u₂), over α."""
+    """The Rényi theorem with curvatures coupled to slopes, maximised by a search: max over (u₁,
+    u₂), over α.
+    """
     alpha, lam = 1 + beyond, 0.25 / cap / k
 
     def negative(u):
@@ -101,14 +130,21 @@ def theorem(scale, k, beyond, cap):
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.floats(0.5, 50), st.floats(1e-3, 1), st.floats(0.01, 0.98), st.sampled_from(["logistic", "capped"]))
+@given(
+    st.floats(0.5, 50),
+    st.floats(1e-3, 1),
+    st.floats(0.01, 0.98),
+    st.sampled_from(["logistic", "capped"]),
+)
 def test_the_coupled_bound_is_the_theorem_or_a_little_more(scale, k, part, loss):
     bound = PerturbedObjective(scale, k, loss).growing(part / k)
     exact = theorem(scale, k, part / k, {"logistic": 1.0, "capped": CAP}[loss])
     assert exact <= bound * (1 + 1e-9)
     free = PerturbedObjective(scale, k, "one-sided").growing(part / k)
     assert bound <= free * (1 + 1e-9)
-    if loss == "logistic" and k <= 0.25 / scale and part <= 0.5:  # both records steep: no penalty at all
+    if (
+        loss == "logistic" and k <= 0.25 / scale and part <= 0.5
+    ):  # both records steep: no penalty at all
         assert bound == pytest.approx(2 / scale**2, rel=1e-3)
 
 
@@ -118,7 +154,9 @@ def test_one_bound_grows_and_the_other_falls(scale, k, kind):
     """The certificate: so the cost is at least the smaller of the two bounds at every order."""
     release = PerturbedObjective(scale, k, kind)
     below, above = np.geomspace(1e-3, 0.999, 60) / k, np.geomspace(1e-3, 1e4, 90) / k
-    grown, fallen = (np.array([f(b) for b in x]) for f, x in ((release.growing, below), (release.falling, above)))
+    grown, fallen = (
+        np.array([f(b) for b in x]) for f, x in ((release.growing, below), (release.falling, above))
+    )
     assert np.all(np.diff(grown) >= -1e-9 * np.minimum(grown[1:], 1e300))
     assert np.all(np.diff(fallen) <= 1e-9 * fallen[1:])
     smaller = [release.renyi(b) / (1 + b) for b in above]
@@ -130,16 +168,22 @@ def test_first_order():
     assert PerturbedObjective(1e9, 1e-3, "two-sided").cost() == pytest.approx(1.4e-6, rel=0.03)
     assert PerturbedObjective(3.0, 1e-9, "two-sided").cost() == pytest.approx(2 / 9, rel=1e-6)
     assert PerturbedObjective(5.0, 1e-3, "one-sided").cost() - 2 / 25 <= 1.6e-6
-    at_equal_ridge = [PerturbedObjective(s, 0.25 / s, "logistic").cost() * s**2 / 2 for s in (40.0, 10.0, 1.2)]
+    at_equal_ridge = [
+        PerturbedObjective(s, 0.25 / s, "logistic").cost() * s**2 / 2 for s in (40.0, 10.0, 1.2)
+    ]
     assert at_equal_ridge == pytest.approx([1.031, 1.030, 1.0235], abs=5e-4)
-    capped = [PerturbedObjective(s, 0.3125 / s, "capped").cost() * s**2 / 2 for s in (40.0, 10.0, 1.2)]
+    capped = [
+        PerturbedObjective(s, 0.3125 / s, "capped").cost() * s**2 / 2 for s in (40.0, 10.0, 1.2)
+    ]
     assert capped == pytest.approx([1.0483, 1.0466, 1.0344], abs=5e-4)
 
 
 @pytest.mark.parametrize("kind", ["one-sided", "two-sided"])
 @pytest.mark.parametrize(("scale", "k"), [(0.7, 0.2), (3.0, 0.01), (40.0, 1.0)])
 def test_the_falling_bound_is_the_divergence_of_the_dominating_loss(scale, k, kind):
-    """By quadrature of log(1+k) + max(0, 2/s² + 2z/s), or of log(1+k) + 2/s² + 2 abs(z)/s for slopes of either sign."""
+    """By quadrature of log(1+k) + max(0, 2/s² + 2z/s), or of log(1+k) + 2/s² + 2 abs(z)/s for
+    slopes of either sign.
+    """
     z = np.linspace(-40, 40, 400_001)
     steep = 2 / scale**2 + 2 / scale * (np.abs(z) if kind == "two-sided" else z)
     loss, weight = np.log1p(k) + np.maximum(0, steep), -(z**2) / 2

@@ -1,4 +1,5 @@
-"""Exact audits of losses of the residual r = y - θx, written out here: a record's gradient is -x f'(r).
+"""Exact audits of losses of the residual r = y - θx, written out here: a record's gradient is -x
+f'(r).
 
 The densities are those of tests/audit/test_renyi.py and test_density_ratio.py, in one dimension.
 """
@@ -9,12 +10,12 @@ from scipy import optimize
 from scipy.special import logsumexp
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
-from dpinfer.maths.cost import PerturbedObjective
 from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.minimise import minimum
+from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block
+from dpinfer.rows.source import Rows
 from support import Tripled
 
 LOSSES = [
@@ -24,14 +25,18 @@ LOSSES = [
     dp.SmoothedQuantile(0.8, 0.05),
     Tripled(dp.Huber(0.1)),
 ]
-losses = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{type(loss).__name__}-{loss.slope_bound:g}")
+losses = pytest.mark.parametrize(
+    "loss", LOSSES, ids=lambda loss: f"{type(loss).__name__}-{loss.slope_bound:g}"
+)
 
 
 def noise_and_bend(loss, records, ridge, theta):
     """b_D(θ) and A_D(θ) on a grid of θ; records are pairs (x, y)."""
     x, y = (np.asarray(side, float)[:, None] for side in zip(*records, strict=True))
     r = y - x * theta
-    return (x * loss.slope(r)).sum(axis=0) - ridge * theta, ridge + (x**2 * loss.curvature(r)).sum(axis=0)
+    return (x * loss.slope(r)).sum(axis=0) - ridge * theta, ridge + (x**2 * loss.curvature(r)).sum(
+        axis=0
+    )
 
 
 def renyi(loss, pair, ridge, scale, alpha):
@@ -60,7 +65,9 @@ GRID = [(ridge, scale) for ridge in (0.5, 2.0, 20.0, 200.0) for scale in (0.7, 2
 
 
 def worst(loss, scale_factor=1.0):
-    """Largest ratio of an exact divergence to the claimed ρα, over pairs, sizes of noise and orders."""
+    """Largest ratio of an exact divergence to the claimed ρα, over pairs, sizes of noise and
+    orders.
+    """
     ratios = [0.0]
     for ridge, scale in GRID:
         rho = PerturbedObjective(scale, loss.curvature_bound / ridge, slope_kind(loss)).cost()
@@ -83,7 +90,11 @@ def test_mutation_less_noise_is_caught():
 
 def test_mutation_without_the_cost_of_curvature_is_caught():
     loss, ridge, scale = dp.Huber(0.1), 2.0, 60.0
-    found = max(renyi(loss, pair, ridge, scale * 0.1, alpha) / alpha for pair in PAIRS for alpha in (1.5, 3.0))
+    found = max(
+        renyi(loss, pair, ridge, scale * 0.1, alpha) / alpha
+        for pair in PAIRS
+        for alpha in (1.5, 3.0)
+    )
     assert found > 5 * 2 / scale**2
     assert found <= PerturbedObjective(scale, loss.curvature_bound / ridge, slope_kind(loss)).cost()
 
@@ -95,15 +106,24 @@ def log_ratio(loss, pair, ridge, rate, theta):
 
 
 def worst_ratio(loss, ridge, epsilon, rate=None):
-    """Over records that are bent at some θ > 0 and steep, against records that are steep the other way."""
+    """Over records that are bent at some θ > 0 and steep, against records that are steep the other
+    way.
+    """
     n = 10
-    rate = Risk.penalised(loss, ridge / (2 * n), n).perturbation_rate(epsilon) if rate is None else rate
+    rate = (
+        Risk.penalised(loss, ridge / (2 * n), n).perturbation_rate(epsilon)
+        if rate is None
+        else rate
+    )
     theta, found = np.linspace(-1, 1, 401), []
     for y in np.linspace(-1, 1, 41):
         for other in ((1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (-1.0, -1.0), (0.5, -1.0)):
             for x in (1.0, -1.0):
                 pair = ([(x, y)], [other])
-                found += [log_ratio(loss, pair, ridge, rate, theta), log_ratio(loss, pair[::-1], ridge, rate, theta)]
+                found += [
+                    log_ratio(loss, pair, ridge, rate, theta),
+                    log_ratio(loss, pair[::-1], ridge, rate, theta),
+                ]
     return np.max(found)
 
 
@@ -131,7 +151,9 @@ def test_mutations_of_the_rate_are_caught():
 
 
 def worst_change(bounded, coef, seed=0):
-    """Largest Frobenius change of a sum when one record (x, y) is replaced, by random starts and local search."""
+    """Largest Frobenius change of a sum when one record (x, y) is replaced, by random starts and
+    local search.
+    """
     d, rng = len(coef), np.random.default_rng(seed)
 
     def change(flat):
@@ -143,7 +165,10 @@ def worst_change(bounded, coef, seed=0):
 
     starts = rng.standard_normal((400, 2 * (d + 1)))
     best = sorted(starts, key=change)[-8:]
-    found = [optimize.minimize(lambda f: -change(f), s, method="Nelder-Mead", options={"maxiter": 600}) for s in best]
+    found = [
+        optimize.minimize(lambda f: -change(f), s, method="Nelder-Mead", options={"maxiter": 600})
+        for s in best
+    ]
     return max(-f.fun for f in found)
 
 
@@ -169,7 +194,9 @@ def test_sensitivities_are_attained_and_never_exceeded(loss, name, stated, attai
 def test_the_stacked_bounds():
     huber, quantile = dp.Huber(0.3), dp.SmoothedQuantile(0.8, 0.05)
     assert Risk.penalised(huber, 0.01, 10).stacked_sum(COEF).bound == pytest.approx(2 * 0.3**2)
-    assert Risk.penalised(quantile, 0.01, 10).stacked_sum(COEF).bound == pytest.approx(2**0.5 * 1.0356 * 0.8**2)
+    assert Risk.penalised(quantile, 0.01, 10).stacked_sum(COEF).bound == pytest.approx(
+        2**0.5 * 1.0356 * 0.8**2
+    )
     s = np.linspace(0, 1, 100_001)
     for tau in np.linspace(0.01, 0.99, 99):
         L = max(tau, 1 - tau)

@@ -1,7 +1,8 @@
-"""Exact audit of the privacy profile of residual losses: hockey-sticks by quadrature, d = 1 and 2, and its lemma.
+"""Exact audit of the privacy profile of residual losses: hockey-sticks by quadrature, d = 1 and 2,
+and its lemma.
 
-Their slopes have either sign.  The profile allows a loss to be steep both ways, which one pair of records is not: exact
-divergences stay below about half of it where it is small.
+Their slopes have either sign.  The profile allows a loss to be steep both ways, which one pair of
+records is not: exact divergences stay below about half of it where it is small.
 """
 
 from itertools import product
@@ -11,11 +12,16 @@ import pytest
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.maths.cost import PerturbedObjective
 from dpinfer.maths.losses import slope_kind
+from dpinfer.maths.privacy_cost import PerturbedObjective
 from exact import Pair, turned
 
-LOSSES = [dp.Huber(0.1), dp.Huber(1.0), dp.SmoothedQuantile(0.5, 0.1), dp.SmoothedQuantile(0.8, 0.05)]
+LOSSES = [
+    dp.Huber(0.1),
+    dp.Huber(1.0),
+    dp.SmoothedQuantile(0.5, 0.1),
+    dp.SmoothedQuantile(0.8, 0.05),
+]
 losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 LINE = [(0.5, 2.0), (0.5, 20.0), (2.0, 0.7), (20.0, 2.0), (200.0, 0.7), (200.0, 6.0)]
 SLOPES = [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (0.1, 1.0), (0.0, -1.0)]
@@ -23,34 +29,64 @@ EPSILONS = (0.02, 0.1, 0.3, 1.0, 2.0)
 
 
 def pairs(loss, dim):
-    """A record and its replacement: equal, opposite, shorter and turned rows; outcomes that set slopes of any sign."""
+    """A record and its replacement: equal, opposite, shorter and turned rows; outcomes that set
+    slopes of any sign.
+    """
     noise = loss.slope_bound
     if dim == 1:
         rows = [((1.0,), (1.0,)), ((1.0,), (-1.0,)), ((1.0,), (0.0,)), ((0.5,), (-1.0,))]
         return [
-            Pair(loss, *way, ridge, noise * scale, outcomes=tuple((y,) for y in ys[:: 1 if way is pair else -1]))
+            Pair(
+                loss,
+                *way,
+                ridge,
+                noise * scale,
+                outcomes=tuple((y,) for y in ys[:: 1 if way is pair else -1]),
+            )
             for (ridge, scale), pair, ys in product(LINE, rows, SLOPES)
             for way in (pair, pair[::-1])
         ]
-    turns = [(0.0, (0.0, 0.0)), (0.2, (0.0, -3.0)), (0.6, (0.0, 2.0)), (1.2, (0.0, 0.0)), (-0.6, (0.0, 0.0))]
+    turns = [
+        (0.0, (0.0, 0.0)),
+        (0.2, (0.0, -3.0)),
+        (0.6, (0.0, 2.0)),
+        (1.2, (0.0, 0.0)),
+        (-0.6, (0.0, 0.0)),
+    ]
     grid = [(2.0, 6.0), (20.0, 2.0), (200.0, 6.0)]
     crowd = ((np.cos(0.5), np.sin(0.5)),) * 2
     return [
-        Pair(loss, others + a, others + b, ridge, noise * scale, centre, tuple((0.0,) * len(others) + (y,) for y in ys))
-        for (ridge, scale), (angle, centre), ys, others in product(grid, turns, SLOPES[:3], ((), crowd))
+        Pair(
+            loss,
+            others + a,
+            others + b,
+            ridge,
+            noise * scale,
+            centre,
+            tuple((0.0,) * len(others) + (y,) for y in ys),
+        )
+        for (ridge, scale), (angle, centre), ys, others in product(
+            grid, turns, SLOPES[:3], ((), crowd)
+        )
         for a, b in [turned(angle)]
     ]
 
 
 def claim(pair, noise=1.0, curvature=1.0):
-    """The stated profile; for mutations with a multiple of the noise, or of the price of the curvature."""
+    """The stated profile; for mutations with a multiple of the noise, or of the price of the
+    curvature.
+    """
     loss = pair.loss
     k = loss.curvature_bound / pair.ridge
-    return PerturbedObjective(noise * pair.scale / loss.slope_bound, (1 + k) ** curvature - 1, slope_kind(loss))
+    return PerturbedObjective(
+        noise * pair.scale / loss.slope_bound, (1 + k) ** curvature - 1, slope_kind(loss)
+    )
 
 
 def worst(loss, dim, **mutation):
-    """Largest ratio of an exact δ to the claimed one, over pairs and ε, among them some beyond the curvature."""
+    """Largest ratio of an exact δ to the claimed one, over pairs and ε, among them some beyond the
+    curvature.
+    """
     ratios = [0.0]
     for pair in pairs(loss, dim):
         _, hockey = pair.divergences(4001 if dim == 1 else 161)
@@ -81,7 +117,9 @@ def test_mutations_without_the_curvature_or_with_half_of_it_are_caught(loss):
 def test_mutations_of_the_curvature_are_caught_in_the_plane(loss):
     """Where the noise is wide and one record bends in a strip that the other leaves straight."""
     rows = turned(0.3)
-    pair = Pair(loss, *rows, loss.curvature_bound, 20 * loss.slope_bound, outcomes=((0.2,), (-0.3,)))
+    pair = Pair(
+        loss, *rows, loss.curvature_bound, 20 * loss.slope_bound, outcomes=((0.2,), (-0.3,))
+    )
     _, hockey = pair.divergences()
     epsilon = 0.9 * claim(pair).kappa
     assert hockey(epsilon) <= claim(pair).delta(epsilon)
@@ -98,19 +136,25 @@ def test_mutation_less_noise_is_caught(loss):
 @pytest.mark.parametrize("mu", [0.1, 0.5])
 @pytest.mark.parametrize("loss", [dp.Huber(0.1), dp.SmoothedQuantile(0.5, 0.1)], ids=repr)
 def test_composed_with_a_gaussian_release(loss, mu):
-    """The exact δ of both together, by quadrature over both losses: below the claimed one, above half the δ alone."""
+    """The exact δ of both together, by quadrature over both losses: below the claimed one, above
+    half the δ alone.
+    """
     pair = Pair(loss, (1.0,), (-1.0,), 400.0, 2.0 * loss.slope_bound, outcomes=((1.0,), (1.0,)))
     _, hockey = pair.divergences()
     z = np.linspace(-8, 8, 401)
     weights = norm.pdf(z) / norm.pdf(z).sum()
     for epsilon in (0.3, 1.0, 2.0):
-        exact = sum(w * hockey(epsilon - mu * x - mu**2 / 2) for w, x in zip(weights, z, strict=True))
+        exact = sum(
+            w * hockey(epsilon - mu * x - mu**2 / 2) for w, x in zip(weights, z, strict=True)
+        )
         assert 0.4 * claim(pair).delta(epsilon, mu) < exact <= claim(pair).delta(epsilon, mu)
         assert claim(pair).delta(epsilon, mu) > claim(pair).delta(epsilon)
 
 
 def profile_of(generators, signs, scale, a):
-    """E(1 - e^{a-M})₊ in the plane, M the largest loss over all sums of parts of the generators: at its vertices."""
+    """E(1 - e^{a-M})₊ in the plane, M the largest loss over all sums of parts of the generators: at
+    its vertices.
+    """
     axis = scale * np.linspace(-9, 9, 361)
     b = np.stack([side.ravel() for side in np.meshgrid(axis, axis)], axis=1)
     density = np.exp(-(b**2).sum(axis=1) / (2 * scale**2))
@@ -123,7 +167,9 @@ def profile_of(generators, signs, scale, a):
 @pytest.mark.parametrize(("signs", "shape"), [(1, "one-sided"), (2, "two-sided")])
 @pytest.mark.parametrize("scale", [0.7, 2.0, 6.0])
 def test_a_segment_is_the_worst_zonotope(signs, shape, scale):
-    """For any number of generators of total length 2, and every a, also below 0; aligned ones attain the profile."""
+    """For any number of generators of total length 2, and every a, also below 0; aligned ones
+    attain the profile.
+    """
     rng = np.random.default_rng(7)
     claimed = PerturbedObjective(scale, 0.0, shape)
     for a in (-1.0, 0.0, 0.3 / scale, 2 / scale**2, 2 / scale**2 + 3 / scale):

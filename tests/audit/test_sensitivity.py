@@ -5,15 +5,17 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block
+from dpinfer.rows.source import Rows
 from support import LOSSES, Tripled
 
 
 def worst_change(bounded, d, coef, seed=0):
-    """Largest Frobenius change of a sum when one record is replaced, by random starts and local search."""
+    """Largest Frobenius change of a sum when one record is replaced, by random starts and local
+    search.
+    """
     rng = np.random.default_rng(seed)
 
     def change(flat):
@@ -27,7 +29,10 @@ def worst_change(bounded, d, coef, seed=0):
     starts[:20] = np.concatenate([np.tile(toward, (20, 1)), starts[:20, d:]], axis=1)
     starts[20:40] = np.concatenate([np.tile(-toward, (20, 1)), starts[20:40, d:]], axis=1)
     best = sorted(starts, key=change)[-8:]
-    found = [optimize.minimize(lambda f: -change(f), s, method="Nelder-Mead", options={"maxiter": 600}) for s in best]
+    found = [
+        optimize.minimize(lambda f: -change(f), s, method="Nelder-Mead", options={"maxiter": 600})
+        for s in best
+    ]
     return max(-f.fun for f in found)
 
 
@@ -56,7 +61,9 @@ def test_guarantee_score_sensitivity(loss, scale):
 
 @pytest.mark.parametrize(("loss", "scale"), CASES)
 def test_guarantee_stacked_sensitivity(loss, scale):
-    """Both matrices in one vector: never exceeded, and attained where the margins allow the worst slope."""
+    """Both matrices in one vector: never exceeded, and attained where the margins allow the worst
+    slope.
+    """
     coef = scale * np.array([0.6, -0.8, 0.0])
     risk = Risk.penalised(loss, 0.01, 10)
     bounded = risk.stacked_sum(coef)
@@ -66,7 +73,9 @@ def test_guarantee_stacked_sensitivity(loss, scale):
         assert worst > 0.85 * bounded.bound
     papers = {"Logistic": np.sqrt(2) * 1.0356, "HuberHinge": 2.0}[type(loss).__name__]
     assert bounded.bound == pytest.approx(papers)
-    assert risk.stack_weight == {"Logistic": 4.0}.get(type(loss).__name__, 2 * getattr(loss, "knee", 0))
+    assert risk.stack_weight == {"Logistic": 4.0}.get(
+        type(loss).__name__, 2 * getattr(loss, "knee", 0)
+    )
 
 
 def test_the_supremum_of_the_logistic_stack():
@@ -76,7 +85,9 @@ def test_the_supremum_of_the_logistic_stack():
 
 def test_score_sensitivity_is_the_papers_at_the_released_coefficients():
     coef = np.array([0.6, -0.8, 0.0])
-    logistic, hinge = (Risk.penalised(loss, 0.01, 10).score_sum for loss in (dp.Logistic(), dp.HuberHinge(2.0)))
+    logistic, hinge = (
+        Risk.penalised(loss, 0.01, 10).score_sum for loss in (dp.Logistic(), dp.HuberHinge(2.0))
+    )
     assert logistic(coef).bound == pytest.approx(2 / (1 + np.exp(-1)) ** 2, rel=1e-12)
     assert hinge(coef).bound == 2.0
     assert hinge(0 * coef).bound == 2.0
@@ -103,7 +114,9 @@ def test_a_sum_keeps_its_bound_even_if_the_loss_lies():
     risk, coef = Risk.penalised(Spiky(dp.HuberHinge(1.0)), 0.01, 1), np.array([0.625])
     row = np.ones((1, 1))
     for bounded in (risk.curvature_sum(coef), risk.score_sum(coef)):
-        assert np.linalg.norm(bounded.of_block(Block(row, np.ones(1)))) == pytest.approx(bounded.bound / 2)
+        assert np.linalg.norm(bounded.of_block(Block(row, np.ones(1)))) == pytest.approx(
+            bounded.bound / 2
+        )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -114,12 +127,17 @@ def test_guarantee_minimiser_sensitivity(loss):
         risk = Risk.penalised(loss, c, n)
         rows = rng.standard_normal((n + 1, d))
         rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
-        a, b = (minimum(risk, Rows.of(r, np.ones(n)).total, np.zeros(d)).coef for r in (rows[:-1], rows[1:]))
+        a, b = (
+            minimum(risk, Rows.of(r, np.ones(n)).total, np.zeros(d)).coef
+            for r in (rows[:-1], rows[1:])
+        )
         assert np.linalg.norm(a - b) <= risk.minimiser_sensitivity() * (1 + 1e-9)
 
 
 def test_minimiser_sensitivity_is_attained():
-    """One record of the linear part of the hinge, turned round: the minimum moves by exactly 1/(nc)."""
+    """One record of the linear part of the hinge, turned round: the minimum moves by exactly
+    1/(nc).
+    """
     c = 2.0
     risk = Risk.penalised(dp.HuberHinge(0.5), c, 1)
     a, b = (minimum(risk, Rows.of([[s]], [1.0]).total, np.zeros(1)).coef for s in (1.0, -1.0))

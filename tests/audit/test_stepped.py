@@ -1,4 +1,6 @@
-"""Stepped fits as a whole: what they book, what they spend, and that nothing but releases decides anything."""
+"""Stepped fits as a whole: what they book, what they spend, and that nothing but releases decides
+anything.
+"""
 
 from fractions import Fraction
 
@@ -7,18 +9,18 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Number
-from dpinfer.data.design import Design, Scale
-from dpinfer.data.source import Rows
-from dpinfer.data.unit import Unit
 from dpinfer.fit import recipe
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.recipe import Subject, fit
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.logistic import LogisticSteps
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import SEARCHED, spent
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisySum
+from dpinfer.rows.source import Rows
+from dpinfer.schema.columns import Category, Number
+from dpinfer.schema.design import Design, Scale
+from dpinfer.schema.unit import Unit
 
 TERMS = [Number("age", 0.0, 80.0), Number("hours", -1.0, 1.0), Category("kind", ("a", "b"), "a")]
 PLANS = {
@@ -50,10 +52,15 @@ def exact_delta(epsilon, rho):
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("kind", PLANS)
 def test_guarantee_stepped_composition(kind, budget, numbers):
-    """Gaussian sums that spend the budget to the last digit and no more, with a release of scales or without."""
+    """Gaussian sums that spend the budget to the last digit and no more, with a release of scales
+    or without.
+    """
     for code in Neighbours:
         releases = PLANS[kind](budget, code).releases(numbers=numbers).all
-        assert all(isinstance(release, NoisySum) and isinstance(release.share, dp.ZCDP) for release in releases)
+        assert all(
+            isinstance(release, NoisySum) and isinstance(release.share, dp.ZCDP)
+            for release in releases
+        )
         assert len({release.step for release in releases}) == len(releases)
         assert any(release.step.startswith("scales") for release in releases) == numbers
         together = sum(Fraction(release.share.rho) for release in releases)
@@ -62,7 +69,10 @@ def test_guarantee_stepped_composition(kind, budget, numbers):
         else:
             found = exact_delta(budget.epsilon * (1 + SEARCHED), together)
             assert found <= budget.delta * (1 + 1e-12)
-            assert exact_delta(budget.epsilon, together * Fraction(10001, 10000)) > budget.delta * 1.0001
+            assert (
+                exact_delta(budget.epsilon, together * Fraction(10001, 10000))
+                > budget.delta * 1.0001
+            )
             assert spent(budget, releases) == pytest.approx(budget.epsilon, rel=1e-8)
 
 
@@ -112,14 +122,19 @@ def hopeless(steps, n, weighted=False):
 
 
 CASES = [(kind, code, False) for kind in PLANS for code in Neighbours]
-CASES += [("logistic", Neighbours.REPLACE, True), ("least squares", Neighbours.ADD_REMOVE_UNIT, True)]
+CASES += [
+    ("logistic", Neighbours.REPLACE, True),
+    ("least squares", Neighbours.ADD_REMOVE_UNIT, True),
+]
 
 
 @pytest.mark.parametrize(("kind", "code", "weighted"), CASES)
 def test_guarantee_released_values_only(kind, code, weighted, monkeypatch):
-    """The releases of one fit played to another, of quite other records: the result is the same to the last bit.
+    """The releases of one fit played to another, of quite other records: the result is the same to
+    the last bit.
 
-    Where the number of records is private it is another one, too; with units the number of rows always is.
+    Where the number of records is private it is another one, too; with units the number of rows
+    always is.
     """
     column = "id" if code.units else ""
     unit = Unit("one record", column, weights="w" if weighted else "", most_weight=2.0)
@@ -147,7 +162,9 @@ def test_guarantee_released_values_only(kind, code, weighted, monkeypatch):
 @pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("code", ["replace", "add-remove"])
 def test_every_sum_is_finite_whatever_the_records_hold(kind, code, monkeypatch):
-    """A sum that is not finite would be released as 0 and tell of a record; no warning tells of one either."""
+    """A sum that is not finite would be released as 0 and tell of a record; no warning tells of one
+    either.
+    """
     steps = steps_of(kind, PLANS[kind](dp.ZCDP(0.5), code))
     exact = []
 

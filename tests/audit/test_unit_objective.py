@@ -1,4 +1,6 @@
-"""Exact audits of objective perturbation with units of several rows: divergences, density ratios, determinants."""
+"""Exact audits of objective perturbation with units of several rows: divergences, density ratios,
+determinants.
+"""
 
 import math
 
@@ -8,7 +10,7 @@ from scipy.special import logsumexp
 
 import dpinfer as dp
 from capped import CappedLogistic, kind_of
-from dpinfer.maths.cost import OF_UNITS, PerturbedObjective
+from dpinfer.maths.privacy_cost import OF_UNITS, PerturbedObjective
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
@@ -48,7 +50,9 @@ def pairs(loss, dim, ridge, scale, count):
 
 
 def worst(loss, dim, noise=1.0, count=12):
-    """Largest exact Rényi divergence over the claimed ρα, and largest hockey-stick over the claimed δ."""
+    """Largest exact Rényi divergence over the claimed ρα, and largest hockey-stick over the claimed
+    δ.
+    """
     renyi, profile = [0.0], [0.0]
     for ridge, scale in NOISES:
         claimed = claim(loss, ridge, scale / noise)
@@ -78,22 +82,34 @@ def test_mutation_less_noise_is_caught(loss):
 
 
 def two_bent_rows(scale, ridge=1.0, knee=0.5, points=400):
-    """Logarithms of the densities of two orthogonal rows of weight 1/2, and of no row, where both rows bend; cells."""
+    """Logarithms of the densities of two orthogonal rows of weight 1/2, and of no row, where both
+    rows bend; cells.
+    """
     loss, span = dp.HuberHinge(knee), np.linspace(1 - knee, 1 + knee, points + 1)
-    theta = np.stack(np.meshgrid((span[1:] + span[:-1]) / 2, (span[1:] + span[:-1]) / 2), axis=-1).reshape(-1, 2)
-    b = -(0.5 * loss.slope(theta) + ridge * (theta - 1.0))  # a margin is a coordinate; the ridge is centred at (1, 1)
+    theta = np.stack(
+        np.meshgrid((span[1:] + span[:-1]) / 2, (span[1:] + span[:-1]) / 2), axis=-1
+    ).reshape(-1, 2)
+    b = -(
+        0.5 * loss.slope(theta) + ridge * (theta - 1.0)
+    )  # a margin is a coordinate; the ridge is centred at (1, 1)
     bend = np.log(ridge + 0.5 * loss.curvature(theta)).sum(axis=1)
     plain = -math.log(2 * math.pi * scale**2)
     with_unit = plain + bend - (b**2).sum(axis=1) / (2 * scale**2)
-    without = plain + 2 * math.log(ridge) - (ridge**2 * (theta - 1.0) ** 2).sum(axis=1) / (2 * scale**2)
+    without = (
+        plain + 2 * math.log(ridge) - (ridge**2 * (theta - 1.0) ** 2).sum(axis=1) / (2 * scale**2)
+    )
     return with_unit, without, (span[1] - span[0]) ** 2
 
 
 def test_mutation_kappa_of_a_row_is_caught_in_the_profile_and_in_divergences():
-    """Two rows bend in two directions: the determinant moves by (1 + k/2)², which is more than 1 + k."""
+    """Two rows bend in two directions: the determinant moves by (1 + k/2)², which is more than 1 +
+    k.
+    """
     p, q, cell = two_bent_rows(200.0)
     row, units = (PerturbedObjective(200.0, 1.0, "one-sided" + of) for of in ("", OF_UNITS))
-    hockey = np.maximum(np.exp(p) - np.exp(0.75 + q), 0).sum() * cell  # of that part alone: no more is needed
+    hockey = (
+        np.maximum(np.exp(p) - np.exp(0.75 + q), 0).sum() * cell
+    )  # of that part alone: no more is needed
     assert hockey > 100 * row.delta(0.75)
     assert hockey <= units.delta(0.75)
     beyond = 1000.0
@@ -117,7 +133,9 @@ def test_the_growing_bound_covers_every_rank(k, shape):
         down = -beyond * math.log1p(k) - math.log1p(-part)
         for parts in (1, 2, 3, 10):
             exact = 2 / 9 + (split(k, alpha, parts) + down) / x
-            assert exact <= PerturbedObjective(3.0, k, shape + OF_UNITS).growing(beyond) * (1 + 1e-9)
+            assert exact <= PerturbedObjective(3.0, k, shape + OF_UNITS).growing(beyond) * (
+                1 + 1e-9
+            )
 
 
 def test_mutation_the_growing_bound_of_a_row_is_exceeded_beyond_its_range():
@@ -160,19 +178,24 @@ def test_determinants_of_any_rank():
 def log_ratio(risk, rate, unit, other, theta, pull=0.0):
     """log g_D/g_D' at θ for two units; a unit is rows times labels, and their weights.
 
-    ``pull`` is what all other records add to -b, over the ridge: they may be many, and steep without a bend.
+    ``pull`` is what all other records add to -b, over the ridge: they may be many, and steep
+    without a bend.
     """
     d, found = len(theta), []
     for rows, weights in (unit, other):
         sums = risk.totals(theta)(Block(np.asarray(rows), np.ones(len(rows)), np.asarray(weights)))
         b = -sums[1 : d + 1] - risk.ridge * (theta - pull)
-        found.append((np.linalg.norm(b), logdet(sums[d + 1 :].reshape(d, d) + risk.ridge * np.eye(d))))
+        found.append(
+            (np.linalg.norm(b), logdet(sums[d + 1 :].reshape(d, d) + risk.ridge * np.eye(d)))
+        )
     (norm, det), (norm2, det2) = found
     return rate * (norm2 - norm) + det - det2
 
 
 def orthogonal_rows(dim, ridge=1.0, knee=0.5):
-    """d orthogonal rows of weight 1/d at the steep end of their bend, against one steep row that points away."""
+    """d orthogonal rows of weight 1/d at the steep end of their bend, against one steep row that
+    points away.
+    """
     risk = Risk(dp.HuberHinge(knee), ridge, 1, Neighbours.REPLACE_UNIT)
     theta = np.full(dim, 1 - knee + 1e-9)
     away = -np.ones(dim) / math.sqrt(dim)
@@ -190,7 +213,9 @@ def test_mutation_the_pure_rate_of_a_row_is_caught():
         risk.perturbation_rate(0.75)  # k = 1: nothing is left of ε
 
 
-@pytest.mark.parametrize(("dim", "ridge", "epsilon"), [(1, 1.0, 1.1), (2, 1.0, 1.1), (40, 1.0, 1.02), (40, 4.0, 0.3)])
+@pytest.mark.parametrize(
+    ("dim", "ridge", "epsilon"), [(1, 1.0, 1.1), (2, 1.0, 1.1), (40, 1.0, 1.02), (40, 4.0, 0.3)]
+)
 def test_the_pure_rate_of_units_holds(dim, ridge, epsilon):
     """It is attained, nearly, by many rows in many directions."""
     risk, pair = orthogonal_rows(dim, ridge)
@@ -214,7 +239,9 @@ def test_random_units_never_exceed_epsilon(loss, sharp):
         units = []
         for size in rng.integers(1, 6, 2):
             rows = rng.standard_normal((size, d))
-            units.append((rows / np.linalg.norm(rows, axis=1, keepdims=True), rng.dirichlet(np.ones(size))))
+            units.append(
+                (rows / np.linalg.norm(rows, axis=1, keepdims=True), rng.dirichlet(np.ones(size)))
+            )
         theta = rng.standard_normal(d) * 10 ** rng.uniform(-1, 1)
         ratio = log_ratio(risk, risk.perturbation_rate(epsilon, sharp=sharp), *units, theta, pull)
         assert ratio <= epsilon * (1 + 1e-9)
@@ -244,17 +271,24 @@ def test_the_price_of_many_rows():
         for s in (100.0, 10.0, 1.2, 0.4):
             row, units = (PerturbedObjective(s, t / s, kind + of).cost() for of in ("", OF_UNITS))
             assert 1 < units / row < most
-    known = [PerturbedObjective(s, 0.25 / s, "logistic of units").cost() * s**2 / 2 for s in (100.0, 10.0, 3.0, 1.2)]
+    known = [
+        PerturbedObjective(s, 0.25 / s, "logistic of units").cost() * s**2 / 2
+        for s in (100.0, 10.0, 3.0, 1.2)
+    ]
     assert known == pytest.approx([1.0312, 1.0305, 1.0289, 1.0259], abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["logistic", "capped", "one-sided", "two-sided"])
 @pytest.mark.parametrize(("scale", "k"), [(0.7, 0.05), (3.0, 0.7), (20.0, 2.0), (3.0, 10.0)])
 def test_one_bound_grows_and_the_other_falls(scale, k, kind):
-    """The certificate of the cost, also over the jump of the growing bound to the form for every rank."""
+    """The certificate of the cost, also over the jump of the growing bound to the form for every
+    rank.
+    """
     release = PerturbedObjective(scale, k, kind + OF_UNITS)
     below, above = np.geomspace(1e-3, 0.999, 60) / k, np.geomspace(1e-3, 1e4, 90) / k
-    grown, fallen = (np.array([f(b) for b in x]) for f, x in ((release.growing, below), (release.falling, above)))
+    grown, fallen = (
+        np.array([f(b) for b in x]) for f, x in ((release.growing, below), (release.falling, above))
+    )
     assert np.all(np.diff(grown) >= -1e-9 * np.minimum(grown[1:], 1e300))
     assert np.all(np.diff(fallen) <= 1e-9 * fallen[1:])
     assert max(release.renyi(b) / (1 + b) for b in above) <= release.cost() * (1 + 1e-6)
@@ -273,7 +307,15 @@ def test_one_unit_added_or_removed_has_half_the_noise(loss):
         rows, weights = unit(rng, 2, 1 + step % 3, np.pi / 2, 0.05)
         sides = [(rows, weights), (((0.0, 0.0),), (1.0,))]
         for way in (sides, sides[::-1]):
-            pair = Pair(loss, way[0][0], way[1][0], ridge, scale / 2, (0.0, -3.0), weights=(way[0][1], way[1][1]))
+            pair = Pair(
+                loss,
+                way[0][0],
+                way[1][0],
+                ridge,
+                scale / 2,
+                (0.0, -3.0),
+                weights=(way[0][1], way[1][1]),
+            )
             renyi, _ = pair.divergences(points=201)
             ratios += [renyi(alpha) / (claimed.cost() * alpha) for alpha in ORDERS]
     assert 0.8 < max(ratios) <= 1 + 1e-4

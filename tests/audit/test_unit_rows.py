@@ -1,4 +1,6 @@
-"""Rows of units: what they count, in real numbers; the same totals wherever they stand; float sums and their bounds."""
+"""Rows of units: what they count, in real numbers; the same totals wherever they stand; float sums
+and their bounds.
+"""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -7,16 +9,24 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
 from dpinfer.fit.frame import column_histograms
 from dpinfer.maths.families import LOGIT, Line, rest_sum
 from dpinfer.maths.histograms import histogram, inner_edges
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.rounding import BLOCK, MOST_RECORDS, SLACK, UNIT, sum_error
 from dpinfer.maths.squares import Stack
-from dpinfer.maths.sums import Block, moment_and_score, second_moment
+from dpinfer.maths.sums import (
+    BLOCK,
+    MOST_RECORDS,
+    SLACK,
+    UNIT,
+    Block,
+    moment_and_score,
+    second_moment,
+    sum_error,
+)
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.source import Rows
 from support import clipped_sums, influences_at
 
 UNITS = (Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT)
@@ -47,7 +57,9 @@ WILD = [5e-324, 1e-310, 1e-200, 1e-16, 0.1, 1 / 3, 1.0, 3.0, 1e16, 1e200, 1.7e30
 @pytest.mark.parametrize("most", [1.0, 2.5, 7.0, 1e99])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_guarantee_units_count_at_most_one(most, weighted):
-    """In rational arithmetic, for units of 1 to 3,000 rows and weights of every size: at most a millionth less."""
+    """In rational arithmetic, for units of 1 to 3,000 rows and weights of every size: at most a
+    millionth less.
+    """
     rng, (source, ids) = np.random.default_rng(1), panel(9000, 40)
     ids = np.where(rng.random(9000) < 0.3, 7, ids)
     weights = rng.choice(WILD, 9000) * rng.uniform(0.5, 1, 9000) if weighted else None
@@ -57,7 +69,9 @@ def test_guarantee_units_count_at_most_one(most, weighted):
     if not weighted and most < 100:
         assert max(together) > 1 - Fraction(1, 2**19)
     if most == 1 and not weighted:  # without the margin some unit counts more than 1
-        naive = np.repeat(1 / np.diff([*counted.block.starts, 9000]), np.diff([*counted.block.starts, 9000]))
+        naive = np.repeat(
+            1 / np.diff([*counted.block.starts, 9000]), np.diff([*counted.block.starts, 9000])
+        )
         assert max(of_units(counted, naive)) > 1
 
 
@@ -72,7 +86,9 @@ def test_a_row_counts_one_over_the_larger_of_both(most):
     omega = np.random.default_rng(0).uniform(0, 2, 50)
     total = np.bincount(ids, omega)[ids]
     weighted = source.counted(most, ids, omega).block.shares
-    assert np.allclose(weighted, (omega / np.maximum(most, total))[np.argsort(ids, kind="stable")], rtol=1e-5)
+    assert np.allclose(
+        weighted, (omega / np.maximum(most, total))[np.argsort(ids, kind="stable")], rtol=1e-5
+    )
 
 
 def sums_of(notion):
@@ -91,7 +107,9 @@ def sums_of(notion):
 @pytest.mark.parametrize("notion", UNITS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_totals_do_not_depend_on_where_the_rows_stand(notion, weighted, monkeypatch):
-    """Shuffled, with other codes for the ids, and cut into blocks of any length: the same to 1e-12 of the total."""
+    """Shuffled, with other codes for the ids, and cut into blocks of any length: the same to 1e-12
+    of the total.
+    """
     rng, (source, ids) = np.random.default_rng(2), panel()
     weights = rng.uniform(0, 2, len(ids)) if weighted else None
     matrix = rng.standard_normal((3, 3))
@@ -102,7 +120,7 @@ def test_the_totals_do_not_depend_on_where_the_rows_stand(notion, weighted, monk
     for bounded in sums_of(notion):
         first = Rows(together.block.mapped(matrix, notion)).total(bounded.of_block)
         for step in (1, 7, 256):
-            monkeypatch.setattr("dpinfer.data.source.BLOCK", step)
+            monkeypatch.setattr("dpinfer.rows.source.BLOCK", step)
             second = Rows(moved.block.mapped(matrix, notion)).total(bounded.of_block)
             assert np.abs(first - second).max() <= 1e-12 * max(1, np.abs(first).max())
         monkeypatch.undo()
@@ -110,11 +128,13 @@ def test_the_totals_do_not_depend_on_where_the_rows_stand(notion, weighted, monk
 
 @pytest.mark.parametrize("step", [1, 5, 64, 2048])
 def test_blocks_hold_whole_units(step, monkeypatch):
-    monkeypatch.setattr("dpinfer.data.source.BLOCK", step)
+    monkeypatch.setattr("dpinfer.rows.source.BLOCK", step)
     source, ids = panel(2000, 300)
     ids[500:1400] = 3  # longer than most blocks
     counted, seen = source.counted(1.0, ids), []
-    counted.total(lambda block: seen.append((len(block), block.starts, of_units_shares(block))) or np.zeros(1))
+    counted.total(
+        lambda block: seen.append((len(block), block.starts, of_units_shares(block))) or np.zeros(1)
+    )
     assert sum(length for length, _, _ in seen) == 2000
     assert sum(len(starts) for _, starts, _ in seen) == counted.n
     for length, starts, together in seen:
@@ -128,7 +148,9 @@ def of_units_shares(block):
 
 
 def test_rows_without_an_id_or_a_weight_count_for_nothing():
-    """Such rows may hold anything; parts too small for floats end in zero rows, huge weights count alike."""
+    """Such rows may hold anything; parts too small for floats end in zero rows, huge weights count
+    alike.
+    """
     source, ids = panel(400, 60)
     wild = np.where(np.arange(400) % 5 == 0, -1, ids)
     matrix = np.random.default_rng(0).standard_normal((3, 3))
@@ -142,13 +164,19 @@ def test_rows_without_an_id_or_a_weight_count_for_nothing():
     broken = source.counted(1.0, ids, weights)
     whole = np.array([index for index in range(400) if index >= 40 or not index])
     for bounded in sums_of(Neighbours.REPLACE_UNIT):
-        values = [Rows(s.block.mapped(matrix, UNITS[0])).total(bounded.of_block) for s in (plain, without, broken)]
+        values = [
+            Rows(s.block.mapped(matrix, UNITS[0])).total(bounded.of_block)
+            for s in (plain, without, broken)
+        ]
         assert np.array_equal(values[0], values[1])
         assert np.isfinite(values[2]).all()
         good = Rows(Block(source.block.rows[whole], source.block.labels[whole]))
         omega = np.where((whole == 0) | ((whole < 80) & (whole % 2 == 1)), 0.0, 1.0)
         assert np.allclose(
-            values[2], Rows(good.counted(1.0, ids[whole], omega).block.mapped(matrix, UNITS[0])).total(bounded.of_block)
+            values[2],
+            Rows(good.counted(1.0, ids[whole], omega).block.mapped(matrix, UNITS[0])).total(
+                bounded.of_block
+            ),
         )
 
 
@@ -174,18 +202,29 @@ def test_the_numbers_of_a_row_do_not_depend_on_its_place(notion):
 
 @pytest.mark.parametrize("notion", UNITS)
 def test_no_unit_moves_a_float_sum_beyond_its_bound(notion):
-    """Wild units of up to 3 blocks, beside others that move to other blocks; differences in rational arithmetic."""
+    """Wild units of up to 3 blocks, beside others that move to other blocks; differences in
+    rational arithmetic.
+    """
     rng, d = np.random.default_rng(4), 3
     common, ids = panel(3 * BLOCK, 1500, d=d)
     risk = Risk.penalised(dp.Logistic(), 0.01, 1501, notion)
     worst = {}
     for i, size in enumerate([1, 2, 50, 3 * BLOCK, 1, 700]):
         direction = rng.standard_normal(d)
-        steep, turned = -0.8 * direction / np.linalg.norm(direction), np.cross(direction, rng.standard_normal(d))
-        sides = [(np.outer(np.ones(size), direction), 1.0), (np.outer(np.ones(1 + i), turned), -1.0)]
+        steep, turned = (
+            -0.8 * direction / np.linalg.norm(direction),
+            np.cross(direction, rng.standard_normal(d)),
+        )
+        sides = [
+            (np.outer(np.ones(size), direction), 1.0),
+            (np.outer(np.ones(1 + i), turned), -1.0),
+        ]
         if not notion.counted:
             sides[1] = (np.zeros((1, d)), 1.0)
-        for name, what in {"moments": moment_and_score(notion), "stack": risk.stacked_sum(steep)}.items():
+        for name, what in {
+            "moments": moment_and_score(notion),
+            "stack": risk.stacked_sum(steep),
+        }.items():
             totals = [exact(total_with(common, ids, *side, i, what)) for side in sides]
             moved = sum((a - b) ** 2 for a, b in zip(*totals, strict=True))
             assert moved <= (Fraction(what.bound) * (1 + Fraction(1, 2**12))) ** 2
@@ -196,8 +235,13 @@ def test_no_unit_moves_a_float_sum_beyond_its_bound(notion):
 def total_with(common, ids, rows, label, place, what):
     """The total of the others and of one unit more, whose code is anywhere."""
     more = Rows.of(rows * 10, np.full(len(rows), label)).block
-    block = Block(np.vstack([common.block.rows, more.rows]), np.concatenate([common.block.labels, more.labels]))
-    codes = np.concatenate([np.where(ids >= 100 * place, ids + 1, ids), np.full(len(rows), 100 * place)])
+    block = Block(
+        np.vstack([common.block.rows, more.rows]),
+        np.concatenate([common.block.labels, more.labels]),
+    )
+    codes = np.concatenate(
+        [np.where(ids >= 100 * place, ids + 1, ids), np.full(len(rows), 100 * place)]
+    )
     return Rows(block).counted(1.0, codes).total(what.of_block)
 
 
@@ -211,19 +255,28 @@ def test_the_error_of_sums_over_units_is_covered():
     source = Rows.of(rows, np.ones(size)).counted(1.0, np.repeat([0, 1], [size - 500, 500]))
     shares = source.block.shares
     score = [Fraction(0), Fraction(0)]
-    for value, share, unit in zip(source.block.rows[:, 0], shares, np.repeat([0, 1], [size - 500, 500]), strict=True):
+    for value, share, unit in zip(
+        source.block.rows[:, 0], shares, np.repeat([0, 1], [size - 500, 500]), strict=True
+    ):
         score[unit] += Fraction(float(value)) * Fraction(float(share))
     real = sum(s**2 for s in score)
     found = source.total(lambda block: block.outer(block.shares))
-    assert abs(Fraction(float(found[0, 0])) - real) <= Fraction((BLOCK + 11) * UNIT * 2 + 3 * size * UNIT)
+    assert abs(Fraction(float(found[0, 0])) - real) <= Fraction(
+        (BLOCK + 11) * UNIT * 2 + 3 * size * UNIT
+    )
 
 
 def test_the_minimum_of_long_units_is_within_its_error():
-    """One unit of twenty blocks beside short ones: the bound has the rows that a longer block may round."""
+    """One unit of twenty blocks beside short ones: the bound has the rows that a longer block may
+    round.
+    """
     source, ids = panel(20 * BLOCK + 900, 0)
     ids = np.where(ids < 20 * BLOCK, 0, ids)
     counted = source.counted(1.0, ids)
-    risks = [Risk.penalised(dp.Logistic(), 0.01, counted.n, n) for n in (Neighbours.REPLACE, Neighbours.REPLACE_UNIT)]
+    risks = [
+        Risk.penalised(dp.Logistic(), 0.01, counted.n, n)
+        for n in (Neighbours.REPLACE, Neighbours.REPLACE_UNIT)
+    ]
     row, unit = (risk.minimum_error(3) * risk.ridge for risk in risks)
     assert unit - row == pytest.approx(UNIT * MOST_RECORDS, rel=1e-6)
     found = minimum(risks[1], counted.total, np.zeros(3))

@@ -1,4 +1,6 @@
-"""Sensitivities of every sum over units of several rows, by adversarial search: attained, never exceeded."""
+"""Sensitivities of every sum over units of several rows, by adversarial search: attained, never
+exceeded.
+"""
 
 from functools import partial
 
@@ -32,7 +34,9 @@ def by_rows(shares):
 
 
 class Search:
-    """Units as flat numbers: for each of ``size`` rows a row, an outcome and the logarithm of a weight."""
+    """Units as flat numbers: for each of ``size`` rows a row, an outcome and the logarithm of a
+    weight.
+    """
 
     def __init__(self, bounded, notion, size, *, ball=False, sign=True, shares=by_rows):
         self.bounded, self.notion, self.size = bounded, notion, size
@@ -52,10 +56,14 @@ class Search:
 
     def change(self, pair):
         first, second = np.split(pair, 2)
-        return float(np.linalg.norm(self.added(first) - (self.added(second) if self.notion.counted else 0.0)))
+        return float(
+            np.linalg.norm(self.added(first) - (self.added(second) if self.notion.counted else 0.0))
+        )
 
     def worst(self, seed=0, starts=200, climbs=200):
-        """By random units, those of one direction and mirror images among them; all pairs of the largest; a climb."""
+        """By random units, those of one direction and mirror images among them; all pairs of the
+        largest; a climb.
+        """
         rng, drawn = np.random.default_rng(seed), []
         for _ in range(starts):
             unit = rng.standard_normal((self.size, DIM + 2)) * 10 ** rng.uniform(-1, 1)
@@ -85,9 +93,11 @@ def at(family):
 
 
 def sums_of(notion):
-    """Name -> sum, whether rows lie in the ball, whether outcomes are labels, and how near a search must come.
+    """Name -> sum, whether rows lie in the ball, whether outcomes are labels, and how near a search
+    must come.
 
-    One matrix alone has the bound of the triangle inequality, of which at most sqrt 1/2 can be reached.
+    One matrix alone has the bound of the triangle inequality, of which at most sqrt 1/2 can be
+    reached.
     """
     line = {
         "moments": (second_moment(notion), True, True, 0.97),
@@ -145,18 +155,24 @@ def units_of(loss, rng, size=4):
 
 
 def hull(u):
-    """The concave hull of the capped loss's curvature over its slope: u, then a chord, then u(1 - cu)."""
+    """The concave hull of the capped loss's curvature over its slope: u, then a chord, then u(1 -
+    cu).
+    """
     return np.where(u <= 0.25, u, np.where(u <= 0.5, 0.2 + 0.2 * u, u * (1 - CAP * u)))
 
 
 def test_slope_and_curvature_of_a_unit_are_coupled():
-    """‖s‖ <= P and the trace is at most the concave hull at P; for the capped loss the curvature itself is exceeded."""
+    """‖s‖ <= P and the trace is at most the concave hull at P; for the capped loss the curvature
+    itself is exceeded.
+    """
     rng = np.random.default_rng(0)
     for _ in range(3000):
         steep, score, trace = units_of(dp.Logistic(), rng)
         assert score <= steep * (1 + 1e-12)
         assert trace <= steep * (1 - steep) * (1 + 1e-12)
-        steep, score, trace = units_of(CappedLogistic(), rng)  # of earlier versions, still counted in their ledgers
+        steep, score, trace = units_of(
+            CappedLogistic(), rng
+        )  # of earlier versions, still counted in their ledgers
         assert score <= steep * (1 + 1e-12)
         assert trace <= float(hull(steep)) * (1 + 1e-12)
     slope, bend = CappedLogistic().slope_and_curvature(np.array([EDGE + 1e-9, np.log(1.5)]))
@@ -187,9 +203,12 @@ def test_the_stack_of_least_squares_is_convex_in_the_score_of_a_unit(weight):
         found = []
         for _ in range(500):
             s, t = (
-                v / max(1, np.linalg.norm(v)) for v in rng.standard_normal((2, 3)) * 10 ** rng.uniform(-2, 1, (2, 1))
+                v / max(1, np.linalg.norm(v))
+                for v in rng.standard_normal((2, 3)) * 10 ** rng.uniform(-2, 1, (2, 1))
             )
-            bend = 2 * np.eye(3) + a2 * (4 * (s @ s) * np.eye(3) + 8 * np.outer(s, s) - 4 * np.outer(t, t))
+            bend = 2 * np.eye(3) + a2 * (
+                4 * (s @ s) * np.eye(3) + 8 * np.outer(s, s) - 4 * np.outer(t, t)
+            )
             found.append(np.linalg.eigvalsh(bend)[0])
         return min(found)
 

@@ -8,7 +8,7 @@ import pytest
 import dpinfer.audit
 import dpinfer.privacy.gate
 from audit.attack import Inverted
-from dpinfer.maths.laws import Gaussian, SphericalLaplace
+from dpinfer.maths.noise_laws import Gaussian, SphericalLaplace
 from terminal import run_here
 
 
@@ -27,14 +27,18 @@ def test_nothing_is_found_here():
 def test_progress_and_words():
     done = run_here("audit", "--seconds", "1")
     assert "Nothing was found." in done.stdout
-    assert [line for line in done.stderr.splitlines() if line] == [f"trying: {name}" for name in dpinfer.audit.CHECKS]
+    assert [line for line in done.stderr.splitlines() if line] == [
+        f"trying: {name}" for name in dpinfer.audit.CHECKS
+    ]
 
 
 HONEST = dpinfer.privacy.gate.rounded
 
 
 def thin(law, *others):
-    law = Gaussian(0.3 * law.scale) if isinstance(law, Gaussian) else SphericalLaplace(law.rate / 0.3)
+    law = (
+        Gaussian(0.3 * law.scale) if isinstance(law, Gaussian) else SphericalLaplace(law.rate / 0.3)
+    )
     return HONEST(law, *others)
 
 

@@ -30,29 +30,71 @@ BAD_SPECS = {
     "no schema": (other(schema="#"), "[data] path", 'schema = "schema.toml"'),
     "no formula": (other(formula="#"), "[data] path", 'formula = "y ~ a + b"'),
     "no file": (other(**{"table.csv": "none.csv"}), "[data] path", "'none.csv'", "relative"),
-    "no schema file": (other(**{"schema.toml": "none.toml"}), "[data] schema", "dpinfer schema init"),
-    "a draft": (other(**{"schema.toml": "draft.toml"}), "draft.toml, line 2", "low is not filled in"),
-    "unknown level": (other(**{"schema.toml": "levels.toml"}), "levels.toml, line 7", "it has ['p', 'q']"),
-    "one level": (other(**{"schema.toml": "one.toml"}), "one.toml, line 3", "two or more different levels"),
+    "no schema file": (
+        other(**{"schema.toml": "none.toml"}),
+        "[data] schema",
+        "dpinfer schema init",
+    ),
+    "a draft": (
+        other(**{"schema.toml": "draft.toml"}),
+        "draft.toml, line 2",
+        "low is not filled in",
+    ),
+    "unknown level": (
+        other(**{"schema.toml": "levels.toml"}),
+        "levels.toml, line 7",
+        "it has ['p', 'q']",
+    ),
+    "one level": (
+        other(**{"schema.toml": "one.toml"}),
+        "one.toml, line 3",
+        "two or more different levels",
+    ),
     "suffix": (other(**{"table.csv": "table.txt"}), ".csv or .parquet"),
     "not Parquet": (other(**{"table.csv": "fake.parquet"}), "'fake.parquet'", "write it again"),
     "no header": (other(**{"table.csv": "bare.csv"}), "'bare.csv'", "header"),
     "no rows": (other(**{"table.csv": "header.csv"}), "at least one record"),
     "a missing column": (other(**{"table.csv": "narrow.csv"}), "no column 'b'", "it has"),
     "a column twice": (other(**{"table.csv": "twice.csv"}), "more than one column 'a'", "rename"),
-    "wrong type": (other(**{"table.csv": "text.parquet"}), "column 'a'", "change its type in the schema"),
-    "wrong levels": (other(**{"table.csv": "numbers.parquet"}), "column 'b'", "write the levels as they are"),
+    "wrong type": (
+        other(**{"table.csv": "text.parquet"}),
+        "column 'a'",
+        "change its type in the schema",
+    ),
+    "wrong levels": (
+        other(**{"table.csv": "numbers.parquet"}),
+        "column 'b'",
+        "write the levels as they are",
+    ),
     "formula typo": (other(**{"y ~ a + b": "y ~ a + c"}), "no column 'c'", "it has"),
     "formula syntax": (other(**{"y ~ a + b": "y ~ a +"}), "the formula cannot be read"),
     "no outcome": (other(**{"y ~ a + b": "a + b"}), "write 'outcome ~ terms'"),
     "not an outcome": (other(**{"y ~ a + b": "b ~ a"}), 'give it type = "outcome"'),
     "a number": (other(**{"y ~ a + b": "a ~ b"}), "'a' is a number", 'type = "outcome" and levels'),
     "learned": (other(**{"y ~ a + b": "y ~ poly(a)"}), "use a public transform"),
-    "numeric outcome": (GOOD + '[model]\nloss = "huber"\n', "'y'", "needs low and high in the schema"),
+    "numeric outcome": (
+        GOOD + '[model]\nloss = "huber"\n',
+        "'y'",
+        "needs low and high in the schema",
+    ),
     "loss": (GOOD + '[model]\nloss = "logistics"\n', "[model] loss", '"quantile"'),
-    "another name": (GOOD + '[model]\nloss = "ols"\n', "[model] loss", 'use loss = "linear"', "docs/models.md"),
-    "not here": (GOOD + '[model]\nloss = "Poisson"\n', "[model] loss", "not here", 'loss = "linear" of log(1 + y)'),
-    "model not here": ('model = "probit"\n' + GOOD, "model has no 'probit'", 'near is loss = "logistic"'),
+    "another name": (
+        GOOD + '[model]\nloss = "ols"\n',
+        "[model] loss",
+        'use loss = "linear"',
+        "docs/models.md",
+    ),
+    "not here": (
+        GOOD + '[model]\nloss = "Poisson"\n',
+        "[model] loss",
+        "not here",
+        'loss = "linear" of log(1 + y)',
+    ),
+    "model not here": (
+        'model = "probit"\n' + GOOD,
+        "model has no 'probit'",
+        'near is loss = "logistic"',
+    ),
     "model": ('model = "x"\n' + GOOD, "model must be", '"linear"'),
     "model a number": ("model = 1\n" + GOOD, "model is a section"),
     "model twice": (
@@ -60,12 +102,28 @@ BAD_SPECS = {
         "not valid TOML",
         "give one of the two",
     ),
-    "tail of another": (GOOD + '[model]\ntail = "all"\n', "[model] tail belongs to the loss linear, not to logistic"),
+    "tail of another": (
+        GOOD + '[model]\ntail = "all"\n',
+        "[model] tail belongs to the loss linear, not to logistic",
+    ),
     "tail": (GOOD + '[model]\nloss = "linear"\ntail = "long"\n', "[model] tail", '"cautious"'),
-    "target of linear": (GOOD + '[model]\ntarget = "robust"\n', '"robust" belongs to the loss linear, not to logistic'),
-    "target that is gone": (GOOD + '[model]\ntarget = "unweighted"\n', '"unweighted" is gone', "leave the target out"),
-    "pure target": (other(**{"rho = 0.5": "epsilon = 1"}) + '[model]\ntarget = "asked"\n', "delta beside it"),
-    "target of the others": (GOOD + '[model]\nloss = "linear"\ntarget = "penalised"\n', "logistic or svm or huber or"),
+    "target of linear": (
+        GOOD + '[model]\ntarget = "robust"\n',
+        '"robust" belongs to the loss linear, not to logistic',
+    ),
+    "target that is gone": (
+        GOOD + '[model]\ntarget = "unweighted"\n',
+        '"unweighted" is gone',
+        "leave the target out",
+    ),
+    "pure target": (
+        other(**{"rho = 0.5": "epsilon = 1"}) + '[model]\ntarget = "asked"\n',
+        "delta beside it",
+    ),
+    "target of the others": (
+        GOOD + '[model]\nloss = "linear"\ntarget = "penalised"\n',
+        "logistic or svm or huber or",
+    ),
     "penalty of linear": (
         GOOD + '[model]\nloss = "linear"\npenalty = 1\n',
         "[model] penalty belongs to",
@@ -75,16 +133,34 @@ BAD_SPECS = {
         other(**{"rho = 0.5": "rho = 1\nshares = [2, 1, 1]\n"}) + '[model]\nloss = "linear"\n',
         "[privacy] shares is for losses with a penalty",
     ),
-    "pure linear": (other(**{"rho = 0.5": "epsilon = 1"}) + '[model]\nloss = "linear"\n', "epsilon with delta"),
+    "pure linear": (
+        other(**{"rho = 0.5": "epsilon = 1"}) + '[model]\nloss = "linear"\n',
+        "epsilon with delta",
+    ),
     "knee of another": (GOOD + "[model]\nknee = 1\n", "[model] knee", "svm or huber"),
-    "quantile of another": (GOOD + "[model]\nquantile = 0.5\n", "[model] quantile", "the loss quantile"),
-    "quantile": (GOOD + '[model]\nloss = "quantile"\nquantile = 50\n', "[model] quantile", "between 0 and 1"),
+    "quantile of another": (
+        GOOD + "[model]\nquantile = 0.5\n",
+        "[model] quantile",
+        "the loss quantile",
+    ),
+    "quantile": (
+        GOOD + '[model]\nloss = "quantile"\nquantile = 50\n',
+        "[model] quantile",
+        "between 0 and 1",
+    ),
     "penalty": (GOOD + '[model]\npenalty = "small"\n', "[model] penalty", "0 or a number above"),
     "tiny penalty": (GOOD + "[model]\npenalty = 1e-15\n", "penalty of at least"),
     "target type": (GOOD + "[model]\ntarget = 1\n", "[model] target", '"asked" or "robust"'),
-    "svm target": (GOOD + '[model]\nloss = "svm"\ntarget = "asked"\n', "least squares only", "penalised"),
+    "svm target": (
+        GOOD + '[model]\nloss = "svm"\ntarget = "asked"\n',
+        "least squares only",
+        "penalised",
+    ),
     "no budget": (other(**{"rho = 0.5": ""}), "[privacy]", "epsilon = 1.0"),
-    "two budgets": (other(**{"rho = 0.5": "rho = 1\nepsilon = 1"}), "exactly one of epsilon, rho, none"),
+    "two budgets": (
+        other(**{"rho = 0.5": "rho = 1\nepsilon = 1"}),
+        "exactly one of epsilon, rho, none",
+    ),
     "noise off": (other(**{"rho = 0.5": "none = true"}), "for studies", "epsilon or rho"),
     "delta": (other(**{"rho = 0.5": "rho = 1\ndelta = 0.1"}), "[privacy] delta", "drop delta"),
     "rho": (other(**{"rho = 0.5": "rho = inf"}), "[privacy] rho", "above 0"),
@@ -98,7 +174,11 @@ BAD_SPECS = {
 }
 REFUSED = {
     "overspent": (other(**{"rho = 0.5": "rho = 5"}), "rho = 1 left of 1", "lower its budget"),
-    "another unit": (other(**{"schema.toml": "person.toml"}), "unit is 'one record'", "use a ledger made with unit="),
+    "another unit": (
+        other(**{"schema.toml": "person.toml"}),
+        "unit is 'one record'",
+        "use a ledger made with unit=",
+    ),
     "a damaged ledger": (other(**{"ledger.db": "damaged.db"}), "not a ledger", "last good copy"),
 }
 
@@ -106,7 +186,10 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     here = files_in(tmp_path_factory.mktemp("bad"))
-    text, head = (here / "schema.toml").read_text(encoding="utf-8"), f"y,a,b\n0,1,p\n{SECRET},{SECRET},{SECRET}\n"
+    text, head = (
+        (here / "schema.toml").read_text(encoding="utf-8"),
+        f"y,a,b\n0,1,p\n{SECRET},{SECRET},{SECRET}\n",
+    )
     written = {
         "draft.toml": '[columns.a]\nlow = "?"\ntype = "number"\nhigh = 1\n',
         "levels.toml": '[columns.y]\ntype = "outcome"\nlevels = ["0", "NA"]\n[columns.b]\ntype = "category"\n'
@@ -164,9 +247,15 @@ TABLE = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a + b"
     [
         (["fit"], ["SOURCE", "dpinfer fit --help"]),
         (["fit", "none.toml"], ["'none.toml'", "check the path"]),
-        (["fit", "none.csv", *TABLE[2:], "--rho", "1", "--out", "o"], ["DATA", "'none.csv'", "check the path"]),
+        (
+            ["fit", "none.csv", *TABLE[2:], "--rho", "1", "--out", "o"],
+            ["DATA", "'none.csv'", "check the path"],
+        ),
         (["fit", "table.csv", "--rho", "1"], ["--schema"]),
-        (["fit", "table.csv", "--schema", "none.toml", "--formula", "y ~ a"], ["--schema", "dpinfer schema init"]),
+        (
+            ["fit", "table.csv", "--schema", "none.toml", "--formula", "y ~ a"],
+            ["--schema", "dpinfer schema init"],
+        ),
         (TABLE, ["--epsilon, --rho", "--delta 1e-6"]),
         ([*TABLE, "--rho", "1"], ["--out DIR"]),
         ([*TABLE, "--rho", "1", "--epsilon", "1"], ["exactly one"]),
@@ -188,7 +277,10 @@ TABLE = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a + b"
         (["report", "table.csv", "--level", "2"], ["--level"]),
         (["schema", "init", "none.csv", "-o", "new.toml"], ["'none.csv'", "check the path"]),
         (["schema", "init", "table.txt", "-o", "new.toml"], [".csv or .parquet"]),
-        (["schema", "check", "none.toml"], ["'none.toml'", "dpinfer schema init TABLE -o none.toml"]),
+        (
+            ["schema", "check", "none.toml"],
+            ["'none.toml'", "dpinfer schema init TABLE -o none.toml"],
+        ),
         (["schema", "check", "schema.toml", "--formula", "y ~ z"], ["no column 'z'", "it has"]),
         (["schema", "check", "schema.toml", "--data", "none.csv"], ["'none.csv'"]),
     ],

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 import dpinfer as dp
-from dpinfer.privacy.book import Entry
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result import text
 from terminal import fails, files_in, run, run_here, succeeds
@@ -29,22 +29,42 @@ def booked(tmp_path):
 
 @pytest.mark.parametrize("options", TOTALS)
 def test_totals(tmp_path, options):
-    succeeds(run_here("budget", "init", tmp_path / "ledger.db", *options, "--unit", "one visit", "--title", "T"))
+    succeeds(
+        run_here(
+            "budget",
+            "init",
+            tmp_path / "ledger.db",
+            *options,
+            "--unit",
+            "one visit",
+            "--title",
+            "T",
+        )
+    )
     ledger = dp.Ledger.open(tmp_path / "ledger.db")
     assert (ledger.total, ledger.unit, ledger.title) == (TOTALS[options], "one visit", "T")
 
 
 def test_unit_and_title_of_a_schema(tmp_path):
     files_in(tmp_path)
-    text = 'unit = "one person"\ntitle = "Visits"\n' + (tmp_path / "schema.toml").read_text(encoding="utf-8")
+    text = 'unit = "one person"\ntitle = "Visits"\n' + (tmp_path / "schema.toml").read_text(
+        encoding="utf-8"
+    )
     (tmp_path / "schema.toml").write_text(text, encoding="utf-8")
-    shown = succeeds(run_here("budget", "init", "l.db", "--rho", "1", "--schema", "schema.toml", cwd=tmp_path))
+    shown = succeeds(
+        run_here("budget", "init", "l.db", "--rho", "1", "--schema", "schema.toml", cwd=tmp_path)
+    )
     assert "one person" in shown
-    assert (dp.Ledger.open(tmp_path / "l.db").unit, dp.Ledger.open(tmp_path / "l.db").title) == ("one person", "Visits")
+    assert (dp.Ledger.open(tmp_path / "l.db").unit, dp.Ledger.open(tmp_path / "l.db").title) == (
+        "one person",
+        "Visits",
+    )
 
 
 def test_the_executable(tmp_path):
-    assert "A new ledger" in succeeds(run("budget", "init", "l.db", "--epsilon", "1", "--delta", "1e-6", cwd=tmp_path))
+    assert "A new ledger" in succeeds(
+        run("budget", "init", "l.db", "--epsilon", "1", "--delta", "1e-6", cwd=tmp_path)
+    )
     assert "Nothing was booked yet" in succeeds(run("budget", "show", "l.db", cwd=tmp_path))
     assert "0 entries" in succeeds(run("budget", "verify", "l.db", cwd=tmp_path))
 
@@ -52,10 +72,21 @@ def test_the_executable(tmp_path):
 def test_show(booked):
     shown = succeeds(run_here("budget", "show", booked.path))
     (entry,) = booked.entries()
-    for words in ("Claims", "a [sum]", entry.release[:8], "rho = 0.25", "0.25 of 1", "rho = 0.75 left of 1"):
+    for words in (
+        "Claims",
+        "a [sum]",
+        entry.release[:8],
+        "rho = 0.25",
+        "0.25 of 1",
+        "rho = 0.75 left of 1",
+    ):
         assert words in shown
     told = json.loads(succeeds(run_here("budget", "show", booked.path, "--json")))
-    assert (told["spent"], told["left"], told["releases"][0]["release"]) == (0.25, 0.75, entry.release)
+    assert (told["spent"], told["left"], told["releases"][0]["release"]) == (
+        0.25,
+        0.75,
+        entry.release,
+    )
     assert succeeds(run_here("budget", "show", booked.path, "-q")) == ""
 
 
@@ -64,7 +95,17 @@ def test_verify_looks_for_published_results(booked, tmp_path):
     told = json.loads(succeeds(run_here("budget", "verify", booked.path, "--json")))
     assert (told["entries"], told["head"]) == (1, found.head)
     files_in(tmp_path)
-    given = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a", "--rho", "0.5", "-q"]
+    given = [
+        "fit",
+        "table.csv",
+        "--schema",
+        "schema.toml",
+        "--formula",
+        "y ~ a",
+        "--rho",
+        "0.5",
+        "-q",
+    ]
     succeeds(run_here(*given, "--ledger", "ledger.db", "--out", "in", cwd=tmp_path))
     succeeds(run_here(*given, "--out", "out", cwd=tmp_path))
     assert re.search(
@@ -77,10 +118,15 @@ def test_verify_looks_for_published_results(booked, tmp_path):
     given = ["budget", "verify", "ledger.db", "in/result.json", "out/result.json", "changed.json"]
     done = run_here(*given, cwd=tmp_path)
     assert done.returncode == 3
-    assert re.search(r"in/result.json\s+\w{8}\s+matches\s+out/result.json\s+none\s+is not in this ledger", done.stdout)
+    assert re.search(
+        r"in/result.json\s+\w{8}\s+matches\s+out/result.json\s+none\s+is not in this ledger",
+        done.stdout,
+    )
     assert "changed.json" in done.stdout
     assert "names other releases" in done.stdout
-    assert done.stderr.startswith("error: the result 'out/result.json' is not in this ledger (and 1 more)")
+    assert done.stderr.startswith(
+        "error: the result 'out/result.json' is not in this ledger (and 1 more)"
+    )
     assert "find the right copy" in done.stderr
     told = json.loads(run_here(*given, "--json", cwd=tmp_path).stdout)
     assert told["ok"] is False
@@ -109,7 +155,10 @@ def test_a_ledger_is_never_replaced(booked):
         (["init", "l.db", "--rho", "1", "--epsilon", "1"], ["exactly one"]),
         (["init", "l.db", "--rho", "1", "--delta", "0.1"], ["--delta goes with epsilon"]),
         (["init", "l.db", "--rho", "-1"], ["--rho must be a number above 0"]),
-        (["init", "l.db", "--epsilon", "1", "--delta", "2"], ["--delta must be", "between 0 and 1"]),
+        (
+            ["init", "l.db", "--epsilon", "1", "--delta", "2"],
+            ["--delta must be", "between 0 and 1"],
+        ),
         (["init", "l.db", "--epsilon", "nan"], ["--epsilon must be"]),
         (["init", "none/l.db", "--rho", "1"], ["'none'", "make it first"]),
         (["init", "l.db", "--rho", "1", "--schema", "none.toml"], ["none.toml"]),
@@ -143,7 +192,9 @@ def test_show_says_which_rule_judged_what(tmp_path):
 
 def test_terminals_show_and_do_not_obey(tmp_path):
     escape = "\x1b[2J\x9b31m\u202e"
-    ledger = dp.Ledger.create(tmp_path / "l.db", dp.ZCDP(1.0), title=f"T{escape}", unit=f"one{escape}")
+    ledger = dp.Ledger.create(
+        tmp_path / "l.db", dp.ZCDP(1.0), title=f"T{escape}", unit=f"one{escape}"
+    )
     ledger.book(Entry(f"line{escape}\nline", f"one{escape}", (NoisySum("sum", dp.ZCDP(0.25)),)))
     shown = succeeds(run_here("budget", "show", ledger.path))
     assert not set(escape) - set("[2J31m") & set(shown)

@@ -62,9 +62,15 @@ def test_a_parquet_file_gives_all_files(folder):
     study = expected(folder)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == json.loads(study.to_json())
-    assert sorted(path.name for path in out.iterdir()) == ["coverage.csv", "coverage.png", "study.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "coverage.csv",
+        "coverage.png",
+        "study.json",
+    ]
     assert done.stderr.count("wrote") == 3
-    assert dp.simulate.Study.from_json((out / "study.json").read_text()).summary() == study.summary()
+    assert (
+        dp.simulate.Study.from_json((out / "study.json").read_text()).summary() == study.summary()
+    )
     rows = list(csv.DictReader(io.StringIO((out / "coverage.csv").read_text())))
     assert [row["name"] for row in rows] == list(study.names)
     assert [float(row["length"]) for row in rows] == list(study.length)
@@ -73,7 +79,8 @@ def test_a_parquet_file_gives_all_files(folder):
 
 def test_every_key_reaches_the_study(folder):
     text = (
-        DATA + '[model]\nloss = "huber_hinge"\nknee = 0.5\npenalty = 0.02\n[privacy]\nepsilon = 3\ndelta = 1e-6\n'
+        DATA
+        + '[model]\nloss = "huber_hinge"\nknee = 0.5\npenalty = 0.02\n[privacy]\nepsilon = 3\ndelta = 1e-6\n'
         'mechanism = "output"\nshares = [2, 1, 1]\n[study]\nreplicates = 20\nseed = 7\nlevel = 0.9\ncheckpoint = true\n'
     )
     done = run("coverage", spec(folder, text), "--json", "--quiet", "--out", folder / "out")
@@ -89,7 +96,11 @@ def test_every_key_reaches_the_study(folder):
 
 @pytest.mark.parametrize(
     ("keys", "words"),
-    [("rho = 0.5", "rho = 0.5"), ("none = true", "noise off"), ('rho = 9\nmechanism = "objective"', "objective")],
+    [
+        ("rho = 0.5", "rho = 0.5"),
+        ("none = true", "noise off"),
+        ('rho = 9\nmechanism = "objective"', "objective"),
+    ],
 )
 def test_kinds_of_budget(folder, keys, words):
     done = run_here("coverage", spec(folder, DATA + f"[privacy]\n{keys}\n" + STUDY))
@@ -145,12 +156,31 @@ BAD = {
     "no schema": (GOOD.replace("schema", "#"), "[data]", 'schema = "schema.toml"'),
     "no formula": (GOOD.replace("formula", "#"), "[data]", 'formula = "y ~ a + b"'),
     "path": (GOOD.replace("table.csv", "none.csv"), "[data] path", "'none.csv'", "relative"),
-    "schema": (GOOD.replace("schema.toml", "none.toml"), "[data] schema", "'none.toml'", "relative"),
+    "schema": (
+        GOOD.replace("schema.toml", "none.toml"),
+        "[data] schema",
+        "'none.toml'",
+        "relative",
+    ),
     "a folder": (GOOD.replace("table.csv", "."), "[data] path"),
-    "bad schema": (GOOD.replace("schema.toml", "broken.toml"), "the schema is not valid TOML", "line 1"),
+    "bad schema": (
+        GOOD.replace("schema.toml", "broken.toml"),
+        "the schema is not valid TOML",
+        "line 1",
+    ),
     "suffix": (GOOD.replace("table.csv", "broken.toml"), "[data] path", ".csv or .parquet"),
-    "not Parquet": (GOOD.replace("table.csv", "fake.parquet"), "[data] path", "'fake.parquet'", "no readable Parquet"),
-    "no bytes": (GOOD.replace("table.csv", "empty.csv"), "[data] path", "'empty.csv'", "no readable CSV"),
+    "not Parquet": (
+        GOOD.replace("table.csv", "fake.parquet"),
+        "[data] path",
+        "'fake.parquet'",
+        "no readable Parquet",
+    ),
+    "no bytes": (
+        GOOD.replace("table.csv", "empty.csv"),
+        "[data] path",
+        "'empty.csv'",
+        "no readable CSV",
+    ),
     "no rows": (GOOD.replace("table.csv", "header.csv"), "at least one record"),
     "column type": (GOOD.replace("table.csv", "text.parquet"), "'a'", "numbers"),
     "column": (GOOD.replace("table.csv", "narrow.csv"), "no column 'b'"),
@@ -165,15 +195,27 @@ BAD = {
     "penalty nan": (GOOD + "[model]\npenalty = nan\n", "[model] penalty", "0 or a number above"),
     "penalty small": (GOOD + "[model]\npenalty = 1e-9\n", "penalty", "must exceed"),
     "no budget": (DATA, "[privacy]", "epsilon, rho, none"),
-    "two budgets": (GOOD.replace("epsilon = 5.0", "epsilon = 1\nrho = 1"), "[privacy]", "exactly one"),
+    "two budgets": (
+        GOOD.replace("epsilon = 5.0", "epsilon = 1\nrho = 1"),
+        "[privacy]",
+        "exactly one",
+    ),
     "epsilon": (GOOD.replace("5.0", "0"), "[privacy] epsilon", "above 0"),
     "epsilon inf": (GOOD.replace("5.0", "inf"), "[privacy] epsilon", "1e20"),
     "epsilon text": (GOOD.replace("5.0", '"1"'), "[privacy] epsilon", "number"),
     "epsilon true": (GOOD.replace("5.0", "true"), "[privacy] epsilon", "number"),
     "delta": (GOOD.replace("5.0", "5.0\ndelta = 1.0"), "[privacy] delta", "between 0 and 1"),
-    "lonely delta": (GOOD.replace("epsilon = 5.0", "rho = 1\ndelta = 1e-6"), "[privacy] delta", "epsilon"),
+    "lonely delta": (
+        GOOD.replace("epsilon = 5.0", "rho = 1\ndelta = 1e-6"),
+        "[privacy] delta",
+        "epsilon",
+    ),
     "none": (GOOD.replace("epsilon = 5.0", "none = false"), "[privacy] none", "true"),
-    "mechanism": (GOOD.replace("5.0", '5.0\nmechanism = "exponential"'), "[privacy] mechanism", '"objective"'),
+    "mechanism": (
+        GOOD.replace("5.0", '5.0\nmechanism = "exponential"'),
+        "[privacy] mechanism",
+        '"objective"',
+    ),
     "shares": (GOOD.replace("5.0", "5.0\nshares = [1, 1]"), "[privacy] shares", "three"),
     "shares zero": (GOOD.replace("5.0", "5.0\nshares = [1, 1, 0]"), "[privacy] shares", "positive"),
     "replicates": (GOOD.replace("40", "0"), "[study] replicates", "1 to 100 million"),
@@ -236,12 +278,18 @@ def test_a_checkpoint_of_another_study_is_refused(folder):
     out = folder / "out"
     out.mkdir()
     (out / "resume.json").write_text(json.dumps({"study": "another", "tallies": {}}))
-    fails(run("coverage", spec(folder, GOOD + "checkpoint = true\n"), "--out", out), "resume.json", "remove it")
+    fails(
+        run("coverage", spec(folder, GOOD + "checkpoint = true\n"), "--out", out),
+        "resume.json",
+        "remove it",
+    )
     assert [path.name for path in out.iterdir()] == ["resume.json"]
 
 
 def test_a_fault_of_ours_shows_no_value(folder):
-    (folder / "tomllib.py").write_text(f"def loads(text): raise KeyError({SECRET})\n", encoding="utf-8")
+    (folder / "tomllib.py").write_text(
+        f"def loads(text): raise KeyError({SECRET})\n", encoding="utf-8"
+    )
     done = run("coverage", spec(folder), env={"PYTHONPATH": str(folder)})
     assert done.returncode == 1
     assert done.stderr.startswith("error: this is a fault of dpinfer itself (KeyError")

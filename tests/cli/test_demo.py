@@ -23,7 +23,13 @@ def test_the_whole_path(shown):
     assert "<html" in (folder / "release/report.html").read_text(encoding="utf-8")
     steps = [line for line in text.splitlines() if line.startswith("$ dpinfer ")]
     assert [step.split()[2] for step in steps] == ["schema", "budget", "fit", "fit", "budget"]
-    for words in ("health[poor]", "one person-year", "20,190 records", "try/release/report.html", entry.release[:8]):
+    for words in (
+        "health[poor]",
+        "one person-year",
+        "20,190 records",
+        "try/release/report.html",
+        entry.release[:8],
+    ):
         assert words in text
 
 
@@ -42,7 +48,11 @@ def test_its_commands_can_be_typed(shown, tmp_path):
     """The same files again, by hand."""
     for name in ("visits.parquet", "schema.toml", "fit.toml"):
         shutil.copy(shown[0] / "try" / name, tmp_path / name)
-    succeeds(run_here("budget", "init", "ledger.db", "--rho", "1", "--schema", "schema.toml", cwd=tmp_path))
+    succeeds(
+        run_here(
+            "budget", "init", "ledger.db", "--rho", "1", "--schema", "schema.toml", cwd=tmp_path
+        )
+    )
     succeeds(run_here("fit", "fit.toml", "-q", cwd=tmp_path))
     assert len(dp.Ledger.open(tmp_path / "ledger.db").entries()) == 1
 

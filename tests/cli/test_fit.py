@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import dpinfer as dp
-from dpinfer.cli.asked import model_of
-from dpinfer.cli.spec import Data, of_options
+from dpinfer.cli.spec import Data, model_of, of_options
 from terminal import PROGRAM, fails, files_in, run, run_here, succeeds, table
 
 FORMULA = "y ~ a + b"
@@ -54,14 +53,39 @@ def test_a_spec_through_the_executable(folder):
     assert result.privacy.release == entry.release
     assert (entry.purpose, entry.unit) == ("LogisticRegression: y ~ a + b", "one record")
     assert entry.schema == dp.Schema.read(folder / "schema.toml").digest()
-    for words in ("Title of the spec", "b[None]", entry.release, "rho = 0.5 left of 1", "penalised"):
+    for words in (
+        "Title of the spec",
+        "b[None]",
+        entry.release,
+        "rho = 0.5 left of 1",
+        "penalised",
+    ):
         assert words in shown
     assert "Title of the spec" in (folder / "release/report.html").read_text(encoding="utf-8")
 
 
 def test_options_alone_and_a_json_receipt(folder):
-    arguments = ["fit", "table.parquet", "--schema", "schema.toml", "--formula", FORMULA, "--epsilon", "1"]
-    more = ["--delta", "1e-6", "--out", "new/place", "--level", "0.9", "--json", "--target", "penalised"]
+    arguments = [
+        "fit",
+        "table.parquet",
+        "--schema",
+        "schema.toml",
+        "--formula",
+        FORMULA,
+        "--epsilon",
+        "1",
+    ]
+    more = [
+        "--delta",
+        "1e-6",
+        "--out",
+        "new/place",
+        "--level",
+        "0.9",
+        "--json",
+        "--target",
+        "penalised",
+    ]
     receipt = json.loads(succeeds(run_here(*arguments, *more, cwd=folder)))
     result = saved(folder, "new/place")
     assert (receipt["booked"], receipt["release"], receipt["ledger"]) == (False, None, None)
@@ -74,13 +98,36 @@ def test_options_alone_and_a_json_receipt(folder):
 
 
 def test_without_a_ledger_it_says_so(folder):
-    arguments = ["fit", "table.csv", "--schema", "schema.toml", "--formula", FORMULA, "--rho", "1", "-o", "out"]
+    arguments = [
+        "fit",
+        "table.csv",
+        "--schema",
+        "schema.toml",
+        "--formula",
+        FORMULA,
+        "--rho",
+        "1",
+        "-o",
+        "out",
+    ]
     assert "nothing was booked" in succeeds(run_here(*arguments, cwd=folder))
     assert "Nothing was booked" in saved(folder, "out").summary()
 
 
 def test_options_overrule_a_spec(folder):
-    options = ["--epsilon", "0.5", "--loss", "svm", "--knee", "0.7", "--penalty", "0.05", "--out", "other", "-q"]
+    options = [
+        "--epsilon",
+        "0.5",
+        "--loss",
+        "svm",
+        "--knee",
+        "0.7",
+        "--penalty",
+        "0.05",
+        "--out",
+        "other",
+        "-q",
+    ]
     assert succeeds(run_here("fit", "fit.toml", *options, cwd=folder)) == ""
     result = saved(folder, "other")
     assert result.privacy.budget == dp.PureDP(0.5)
@@ -92,7 +139,10 @@ def test_options_overrule_a_spec(folder):
     ("options", "expected"),
     [
         (["--loss", "huber", "--knee", "2"], dp.Huber(2.0)),
-        (["--loss", "quantile", "--quantile", "0.9", "--bandwidth", "3"], dp.SmoothedQuantile(0.9, 3.0)),
+        (
+            ["--loss", "quantile", "--quantile", "0.9", "--bandwidth", "3"],
+            dp.SmoothedQuantile(0.9, 3.0),
+        ),
     ],
 )
 def test_regressions(folder, options, expected):
@@ -119,7 +169,10 @@ def test_a_dry_run_tells_what_the_fit_books_and_leaves_no_trace(folder, kind):
     steps = [(e["step"], e["mechanism"], e["share"]["rho"]) for e in told["entry"]["events"]]
     assert steps == [(e.step, e.mechanism, e.share.rho) for e in entry.events]
     assert (told["entry"]["purpose"], told["entry"]["schema"]) == (entry.purpose, entry.schema)
-    assert (told["after"]["spent"], told["records"]) == (receipt["ledger"]["spent"], receipt["records"])
+    assert (told["after"]["spent"], told["records"]) == (
+        receipt["ledger"]["spent"],
+        receipt["records"],
+    )
     assert told["coefficients"] == [row["name"] for row in receipt["coefficients"]]
 
 
@@ -127,7 +180,9 @@ def test_a_dry_run_tells_what_the_fit_books_and_leaves_no_trace(folder, kind):
 @pytest.mark.parametrize("model", [dp.LogisticRegression, dp.LinearSVC])
 def test_a_model_tells_what_it_would_book(folder, budget, model):
     ledger = dp.Ledger(dp.ApproxDP(9.0, 1e-5))
-    chosen = model(FORMULA, schema=dp.Schema.read(folder / "schema.toml"), budget=budget, ledger=ledger)
+    chosen = model(
+        FORMULA, schema=dp.Schema.read(folder / "schema.toml"), budget=budget, ledger=ledger
+    )
     told = chosen.entry(400)
     foretold = ledger.preview(told)
     chosen.fit(table())
@@ -150,8 +205,21 @@ def test_guarantee_dry_runs_read_no_value(folder):
 
 def test_a_dry_run_keeps_a_private_number_of_records(folder):
     """Under add-remove a table with another number of rows gives the same lines."""
-    succeeds(run_here("budget", "init", "other.db", "--rho", "1", "--neighbours", "add-remove", cwd=folder))
-    asked = ("fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a + b", "--rho", "0.5")
+    succeeds(
+        run_here(
+            "budget", "init", "other.db", "--rho", "1", "--neighbours", "add-remove", cwd=folder
+        )
+    )
+    asked = (
+        "fit",
+        "table.csv",
+        "--schema",
+        "schema.toml",
+        "--formula",
+        "y ~ a + b",
+        "--rho",
+        "0.5",
+    )
     asked += ("--neighbours", "add-remove", "--ledger", "other.db", "--dry-run")
     for more in ((), ("--json",)):
         table().to_csv(folder / "table.csv", index=False)
@@ -176,7 +244,9 @@ def test_a_result_is_not_replaced_unless_told_to(folder):
     assert saved(folder).privacy.release == entries(folder)[1].release != first.privacy.release
 
 
-@pytest.mark.parametrize(("fault", "code"), [(OSError(28, "No space left on device"), 2), (KeyError("48151623"), 1)])
+@pytest.mark.parametrize(
+    ("fault", "code"), [(OSError(28, "No space left on device"), 2), (KeyError("48151623"), 1)]
+)
 def test_no_fault_of_the_report_loses_the_result(folder, monkeypatch, fault, code):
     """The result is there, and the report follows later."""
 
@@ -214,7 +284,7 @@ def test_a_fault_after_booking_names_the_release(folder, monkeypatch):
     def fault(*_):
         raise KeyError("48151623")
 
-    monkeypatch.setattr("dpinfer.fit.penalised.run.private_matrices", fault)
+    monkeypatch.setattr("dpinfer.fit.penalised.private_matrices", fault)
     done = run_here("fit", "fit.toml", cwd=folder)
     (entry,) = entries(folder)
     assert done.returncode == 1
@@ -225,16 +295,25 @@ def test_a_fault_after_booking_names_the_release(folder, monkeypatch):
 
 
 def test_the_bundled_data_by_a_spec(tmp_path):
-    (tmp_path / "fit.toml").write_text('[data]\ndataset = "rand_hie"\n[privacy]\nrho = 1\n', encoding="utf-8")
+    (tmp_path / "fit.toml").write_text(
+        '[data]\ndataset = "rand_hie"\n[privacy]\nrho = 1\n', encoding="utf-8"
+    )
     told = json.loads(succeeds(run_here("fit", tmp_path / "fit.toml", "--dry-run", "--json")))
-    assert (told["records"], len(told["coefficients"]), told["after"]) == (20190, 10, {"allowed": None})
+    assert (told["records"], len(told["coefficients"]), told["after"]) == (
+        20190,
+        10,
+        {"allowed": None},
+    )
 
 
 def test_a_formula_of_several_lines(folder):
     text = SPEC.replace('"y ~ a + b"', '"""\ny ~ a\n  + b\n"""')
     (folder / "fit.toml").write_text(text, encoding="utf-8")
     told = json.loads(succeeds(run_here("fit", "fit.toml", "--dry-run", "--json", cwd=folder)))
-    assert (told["entry"]["purpose"], len(told["coefficients"])) == ("LogisticRegression: y ~ a + b", 4)
+    assert (told["entry"]["purpose"], len(told["coefficients"])) == (
+        "LogisticRegression: y ~ a + b",
+        4,
+    )
 
 
 def test_a_plan_by_a_spec(folder):
@@ -247,7 +326,11 @@ def test_a_plan_by_a_spec(folder):
 
 def test_a_target_reaches_the_model(folder):
     data = Data(folder / "table.csv", dp.Schema.read(folder / "schema.toml"), FORMULA)
-    asked = {("model", "loss"): "huber", ("model", "target"): "unpenalised", ("privacy", "rho"): 1.0}
+    asked = {
+        ("model", "loss"): "huber",
+        ("model", "target"): "unpenalised",
+        ("privacy", "rho"): 1.0,
+    }
     assert model_of(of_options(asked), data).target == "unpenalised"
     assert model_of(of_options({**asked, ("model", "target"): None}), data).target is None
 
@@ -272,19 +355,32 @@ def test_a_poor_terminal_costs_no_result(folder):
 
 def test_a_reader_that_leaves_is_no_error(folder):
     command = f"'{PROGRAM}' fit fit.toml | true; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (141, "")
     assert saved(folder).privacy.booked
 
 
 def test_python_m_dpinfer():
-    done = subprocess.run([sys.executable, "-m", "dpinfer", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "dpinfer", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout == f"dpinfer {dp.__version__}\n"
 
 
 def test_what_is_not_identified_is_said_and_kept(folder):
     """Four hundred records at epsilon = 1: nothing is identified, and every view says so."""
-    arguments = ["fit", "table.csv", "--schema", "schema.toml", "--formula", FORMULA, "--epsilon", "1"]
+    arguments = [
+        "fit",
+        "table.csv",
+        "--schema",
+        "schema.toml",
+        "--formula",
+        FORMULA,
+        "--epsilon",
+        "1",
+    ]
     shown = succeeds(run_here(*arguments, "--delta", "1e-6", "-o", "out", cwd=folder))
     result = saved(folder, "out")
     assert result.model.target == "asked"
@@ -313,4 +409,8 @@ def test_a_pattern_of_nothing_is_told_before_anything_is_booked(folder):
 
 def test_a_result_of_a_procedure_that_was_replaced_says_so(folder):
     old = Path(__file__).parent.parent / "golden/result_v3_geometry.json"
-    fails(run_here("report", old, "-o", "again", cwd=folder), "of version 3", "read it with the dpinfer that wrote it")
+    fails(
+        run_here("report", old, "-o", "again", cwd=folder),
+        "of version 3",
+        "read it with the dpinfer that wrote it",
+    )

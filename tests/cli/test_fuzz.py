@@ -39,7 +39,10 @@ def toml(sections):
     """TOML text; JSON writes all these values as TOML does, but for numbers that are none."""
     lines = []
     for section, entries in sections.items():
-        lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in entries.items())]
+        lines += [
+            f"[{section}]",
+            *(f"{key} = {json.dumps(value)}" for key, value in entries.items()),
+        ]
     return "\n".join(lines).replace("NaN", "nan").replace("Infinity", "inf")
 
 
@@ -57,7 +60,9 @@ KEYS = [(section, key) for section, rules in RULES.items() for key in rules]
 def test_odd_values_in_a_spec(folder, odd):
     sections = {section: dict(entries) for section, entries in GOOD.items()}
     for (section, key), value in odd.items():
-        if key not in ("folder", "ledger") or not isinstance(value, str):  # a text there names a place to write to
+        if key not in ("folder", "ledger") or not isinstance(
+            value, str
+        ):  # a text there names a place to write to
             sections.setdefault(section, {})[key] = value
     (folder / "fit.toml").write_text(toml(sections), encoding="utf-8")
     harmless(run_here("fit", "fit.toml", "--dry-run", cwd=folder))
@@ -74,7 +79,9 @@ def test_odd_bytes_in_a_spec_and_a_schema(folder, odd):
         harmless(run_here("fit", "fit.toml", "--dry-run", cwd=folder))
 
 
-cells = st.sampled_from(["0", "NA", "p", "q", str(SECRET), "", "1e999", '"', "nan", "\x00", "é", "a\nb", "5", "-"])
+cells = st.sampled_from(
+    ["0", "NA", "p", "q", str(SECRET), "", "1e999", '"', "nan", "\x00", "é", "a\nb", "5", "-"]
+)
 
 
 @settings(parent=fuzz, max_examples=25)

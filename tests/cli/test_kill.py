@@ -13,7 +13,17 @@ from terminal import PROGRAM, files_in
 def test_guarantee_no_result_without_its_entry(tmp_path):
     files_in(tmp_path, 4000)
     dp.Ledger.create(tmp_path / "ledger.db", dp.ZCDP(1e6))
-    given = ["fit", "table.parquet", "--schema", "schema.toml", "--formula", "y ~ a + b", "--rho", "1", "-q"]
+    given = [
+        "fit",
+        "table.parquet",
+        "--schema",
+        "schema.toml",
+        "--formula",
+        "y ~ a + b",
+        "--rho",
+        "1",
+        "-q",
+    ]
     command = [PROGRAM, *given, "--ledger", "ledger.db", "--out"]
     start = time.monotonic()
     subprocess.run([*command, "whole"], cwd=tmp_path, check=True, timeout=60)

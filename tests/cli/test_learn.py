@@ -40,26 +40,45 @@ def test_from_a_csv_file_through_the_executable(folder):
     budget = ["--epsilon", 2, "--delta", 1e-6, "--ledger", "ledger.db"]
     given = ["schema", "learn", "table.csv", "--columns", TYPED, *budget]
     dry = succeeds(run(*given, "--dry-run", cwd=folder))
-    for words in ("no value was read", "6,000 records", "levels of health", "After this", "a level that about"):
+    for words in (
+        "no value was read",
+        "6,000 records",
+        "levels of health",
+        "After this",
+        "a level that about",
+    ):
         assert words in dry
     assert entries(folder) == ()
     assert not (folder / "schema.toml").exists()
     shown = succeeds(run(*given, cwd=folder))
     assert str(SECRET) not in shown
     (booked,) = entries(folder)
-    for words in ("good, fair, poor", "no, yes", booked.release, "dpinfer schema check schema.toml --data table.csv"):
+    for words in (
+        "good, fair, poor",
+        "no, yes",
+        booked.release,
+        "dpinfer schema check schema.toml --data table.csv",
+    ):
         assert words in shown
     schema = dp.Schema.read(folder / "schema.toml")
     assert {schema[name].learned for name in schema.columns} == {booked.release}
     assert schema.unit == "one person"
-    # the noise is the operating system's, so how close a range comes is left to seeded tests (tests/fit/test_bounds.py)
+    # the noise is the operating system's, so how close a range comes is left to seeded tests
+    # (tests/fit/test_bounds.py)
     assert schema["age"].low < schema["age"].high
     assert schema["income"].low < schema["income"].high
-    checked = succeeds(run_here("schema", "check", "schema.toml", "--data", "table.csv", cwd=folder))
+    checked = succeeds(
+        run_here("schema", "check", "schema.toml", "--data", "table.csv", cwd=folder)
+    )
     assert f"(learned, release {booked.release[:8]})" in " ".join(checked.split())
     shown = succeeds(run_here("budget", "show", "ledger.db", cwd=folder))
     assert "took delta = 5e-07" in shown
-    assert json.loads(succeeds(run_here("budget", "show", "ledger.db", "--json", cwd=folder)))["levels_delta"] == 5e-7
+    assert (
+        json.loads(succeeds(run_here("budget", "show", "ledger.db", "--json", cwd=folder)))[
+            "levels_delta"
+        ]
+        == 5e-7
+    )
 
 
 def test_json(folder):
@@ -87,8 +106,20 @@ def test_a_schema_with_gaps_is_filled_in(folder):
     (folder / "draft.toml").write_text(
         'title = "T"\nunit = "one person"\n[columns.age]\ntype = "integer"\nlow = 18\nhigh = "?"\nsource = "adults"\n'
     )
-    given = ["schema", "learn", "table.csv", "--schema", "draft.toml", "--epsilon", 1, "--ledger", "ledger.db"]
-    fails(run_here(*given, "-o", "draft.toml", cwd=folder), "'draft.toml' is there already", "--force")
+    given = [
+        "schema",
+        "learn",
+        "table.csv",
+        "--schema",
+        "draft.toml",
+        "--epsilon",
+        1,
+        "--ledger",
+        "ledger.db",
+    ]
+    fails(
+        run_here(*given, "-o", "draft.toml", cwd=folder), "'draft.toml' is there already", "--force"
+    )
     assert entries(folder) == ()
     succeeds(run_here(*given, "-o", "draft.toml", "--force", "--quiet", cwd=folder))
     schema = dp.Schema.read(folder / "draft.toml")
@@ -97,9 +128,24 @@ def test_a_schema_with_gaps_is_filled_in(folder):
 
 
 def test_a_second_time_levels_are_refused_and_ranges_are_not(folder):
-    given = ["schema", "learn", "table.parquet", "--epsilon", 0.5, "--delta", 1e-6, "--ledger", "ledger.db", "-q"]
+    given = [
+        "schema",
+        "learn",
+        "table.parquet",
+        "--epsilon",
+        0.5,
+        "--delta",
+        1e-6,
+        "--ledger",
+        "ledger.db",
+        "-q",
+    ]
     succeeds(run_here(*given, "--columns", "health", cwd=folder))
-    fails(run_here(*given, "--columns", "visit", "-o", "b.toml", cwd=folder), "levels come first", code=3)
+    fails(
+        run_here(*given, "--columns", "visit", "-o", "b.toml", cwd=folder),
+        "levels come first",
+        code=3,
+    )
     dry = run_here(*given[:-1], "--columns", "visit", "-o", "b.toml", "--dry-run", cwd=folder)
     assert dry.returncode == 3
     assert "refused: levels come first" in dry.stdout
@@ -136,10 +182,32 @@ def test_bad_input_books_nothing(folder, options, words, code):
 def test_ledgers_without_a_delta(folder):
     for name, total in (("pure.db", dp.PureDP(9.0)), ("rho.db", dp.ZCDP(9.0))):
         dp.Ledger.create(folder / name, total)
-        given = ["schema", "learn", "table.parquet", "--ledger", name, "--epsilon", 1, "--delta", 1e-6]
+        given = [
+            "schema",
+            "learn",
+            "table.parquet",
+            "--ledger",
+            name,
+            "--epsilon",
+            1,
+            "--delta",
+            1e-6,
+        ]
         fails(run_here(*given, "--columns", "health", cwd=folder), "levels take a delta", code=3)
         assert entries(folder, name) == ()
-    succeeds(run_here("schema", "learn", "table.parquet", "--ledger", "pure.db", "--epsilon", 1, "-q", cwd=folder))
+    succeeds(
+        run_here(
+            "schema",
+            "learn",
+            "table.parquet",
+            "--ledger",
+            "pure.db",
+            "--epsilon",
+            1,
+            "-q",
+            cwd=folder,
+        )
+    )
     assert len(entries(folder, "pure.db")) == 1
 
 
@@ -149,15 +217,33 @@ def test_other_bad_files(folder):
     (folder / "empty.csv").write_text("")
     fails(run_here("schema", "learn", "empty.csv", *given, cwd=folder), "first line")
     (folder / "head.csv").write_text("a,b\n")
-    fails(run_here("schema", "learn", "head.csv", "--columns", "a:number", *given, cwd=folder), "no rows")
-    fails(run_here("schema", "learn", "table.csv", *given, cwd=folder), "no column has a type", "age:integer")
-    fails(run_here("schema", "learn", "table.csv", "--columns", "age", *given, cwd=folder), "write age:TYPE")
-    fails(run_here("schema", "learn", "table.parquet", "--epsilon", 1, "--ledger", "no.db", cwd=folder), "no ledger")
+    fails(
+        run_here("schema", "learn", "head.csv", "--columns", "a:number", *given, cwd=folder),
+        "no rows",
+    )
+    fails(
+        run_here("schema", "learn", "table.csv", *given, cwd=folder),
+        "no column has a type",
+        "age:integer",
+    )
+    fails(
+        run_here("schema", "learn", "table.csv", "--columns", "age", *given, cwd=folder),
+        "write age:TYPE",
+    )
+    fails(
+        run_here(
+            "schema", "learn", "table.parquet", "--epsilon", 1, "--ledger", "no.db", cwd=folder
+        ),
+        "no ledger",
+    )
     given += ["-o", "not/there/out.toml", "--columns", "age"]
-    succeeds(run_here("schema", "learn", "table.parquet", *given, "-q", cwd=folder))  # the folder is made
+    succeeds(
+        run_here("schema", "learn", "table.parquet", *given, "-q", cwd=folder)
+    )  # the folder is made
     (folder / "file").write_text("")
     fails(
-        run_here("schema", "learn", "table.parquet", "--rho", 1, "-o", "file/x.toml", cwd=folder), "cannot be written"
+        run_here("schema", "learn", "table.parquet", "--rho", 1, "-o", "file/x.toml", cwd=folder),
+        "cannot be written",
     )
 
 
@@ -165,21 +251,35 @@ def test_a_disk_that_fails_at_the_end_costs_no_result(folder, monkeypatch):
     def full(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dpinfer.disk.write", full)
-    done = run_here("schema", "learn", "table.parquet", "--columns", "age", "--rho", 0.1, cwd=folder)
+    monkeypatch.setattr("dpinfer.persistence.write", full)
+    done = run_here(
+        "schema", "learn", "table.parquet", "--columns", "age", "--rho", 0.1, cwd=folder
+    )
     assert done.returncode == 2
     assert "printed to stdout" in done.stderr
     assert dp.Schema.parse(done.stdout)["age"].high > 90
 
 
 def test_persons(folder):
-    frame = pd.read_parquet(folder / "table.parquet").assign(person=lambda t: np.arange(len(t)) // 3)
+    frame = pd.read_parquet(folder / "table.parquet").assign(
+        person=lambda t: np.arange(len(t)) // 3
+    )
     frame.to_parquet(folder / "people.parquet")
     (folder / "people.toml").write_text(
         '[unit]\nname = "one person"\ncolumn = "person"\nrows = "average"\n[columns.age]\ntype = "integer"\n'
     )
     dp.Ledger.create(folder / "p.db", dp.ZCDP(1.0), unit="one person", neighbours="replace-unit")
-    given = ["schema", "learn", "people.parquet", "--schema", "people.toml", "--rho", 0.1, "--ledger", "p.db"]
+    given = [
+        "schema",
+        "learn",
+        "people.parquet",
+        "--schema",
+        "people.toml",
+        "--rho",
+        0.1,
+        "--ledger",
+        "p.db",
+    ]
     dry = succeeds(run_here(*given, "--dry-run", cwd=folder))
     assert "people.parquet, whose units are not counted" in " ".join(dry.split())
     assert "6,000" not in dry

@@ -42,7 +42,9 @@ LOGISTIC_WORDS = ("odds", "event", "class", "logistic", "Wang")
 def folder(tmp_path):
     dp.Ledger.create(tmp_path / "ledger.db", dp.ZCDP(1.0))
     frame = table(4000)
-    frame["cost"] = (5 + 2 * frame["a"] + np.random.default_rng(1).exponential(4, len(frame))).round(2)
+    frame["cost"] = (
+        5 + 2 * frame["a"] + np.random.default_rng(1).exponential(4, len(frame))
+    ).round(2)
     frame.to_csv(tmp_path / "table.csv", index=False)
     (tmp_path / "schema.toml").write_text(SCHEMA, encoding="utf-8")
     return tmp_path
@@ -69,7 +71,11 @@ def saved(folder, name="release"):
     ],
 )
 def test_every_way_of_asking(folder, given, options):
-    told = json.loads(succeeds(run_here("fit", spec(folder, **given), *options, "--dry-run", "--json", cwd=folder)))
+    told = json.loads(
+        succeeds(
+            run_here("fit", spec(folder, **given), *options, "--dry-run", "--json", cwd=folder)
+        )
+    )
     assert told["entry"]["purpose"] == "LinearRegression: cost ~ a + b"
     assert [event["step"] for event in told["entry"]["events"]][-1] == "estimate"
     assert told["warning"] is None
@@ -77,12 +83,18 @@ def test_every_way_of_asking(folder, given, options):
 
 def test_a_dry_run_warns(folder):
     name = spec(folder, 'model = "linear"')
-    told = json.loads(succeeds(run_here("fit", name, "--rho", "0.001", "--dry-run", "--json", cwd=folder)))
-    assert told["warning"].startswith("4 coefficients are more than this budget carries at 4,000 records")
+    told = json.loads(
+        succeeds(run_here("fit", name, "--rho", "0.001", "--dry-run", "--json", cwd=folder))
+    )
+    assert told["warning"].startswith(
+        "4 coefficients are more than this budget carries at 4,000 records"
+    )
 
 
 def test_a_fit_and_its_files(folder):
-    shown = " ".join(succeeds(run_here("fit", spec(folder, 'model = "linear"'), cwd=folder)).split())
+    shown = " ".join(
+        succeeds(run_here("fit", spec(folder, 'model = "linear"'), cwd=folder)).split()
+    )
     result, (entry,) = saved(folder), dp.Ledger.open(folder / "ledger.db").entries()
     assert (result.model.target, result.privacy.release) == ("asked", entry.release)
     assert result.conf_int()[1, 0] < 2 < result.conf_int()[1, 1]
@@ -95,8 +107,15 @@ def test_a_fit_and_its_files(folder):
     text = shown + page.split("<body>")[1] + dp.report.markdown(result) + result.summary()
     visible = text.replace(' class="', "").replace("</svg", "")
     assert not [word for word in LOGISTIC_WORDS if word in visible]
-    assert sorted(os.listdir(folder / "release")) == ["coefficients.csv", "forest.png", "report.html", "result.json"]
-    succeeds(run_here("report", "release/result.json", "--out", "again", "--level", "0.9", cwd=folder))
+    assert sorted(os.listdir(folder / "release")) == [
+        "coefficients.csv",
+        "forest.png",
+        "report.html",
+        "result.json",
+    ]
+    succeeds(
+        run_here("report", "release/result.json", "--out", "again", "--level", "0.9", cwd=folder)
+    )
     assert "90% interval" in (folder / "again/report.html").read_text(encoding="utf-8")
 
 
@@ -118,10 +137,16 @@ def test_targets_and_tails(folder, options, words):
 
 
 def test_a_logarithm(folder):
-    succeeds(run_here("fit", spec(folder, 'model = "linear"', left="log(1 + cost)"), "--quiet", cwd=folder))
+    succeeds(
+        run_here(
+            "fit", spec(folder, 'model = "linear"', left="log(1 + cost)"), "--quiet", cwd=folder
+        )
+    )
     result = saved(folder)
     assert 0 < result.conf_int()[1, 0] < result.conf_int()[1, 1] < 0.5
-    assert "as it stands on the left of the formula" in (folder / "release/report.html").read_text(encoding="utf-8")
+    assert "as it stands on the left of the formula" in (folder / "release/report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_study(folder):

@@ -32,7 +32,9 @@ def test_a_number_is_explained_as_it_is_or_transformed(folder, kind, formula):
     succeeds(run_here(*given(formula, "huber", kind), cwd=folder))
     assert [entry.purpose for entry in entries(folder)] == [purpose]
     result = dp.FitResult.from_json((folder / "out/result.json").read_text(encoding="utf-8"))
-    model = dp.HuberRegression(formula, schema=dp.Schema.read(folder / "schema.toml"), budget=dp.ZCDP(0.5))
+    model = dp.HuberRegression(
+        formula, schema=dp.Schema.read(folder / "schema.toml"), budget=dp.ZCDP(0.5)
+    )
     assert result.model == model.fit(table()).result_.model
     assert result.names == ("(Intercept)", "b[q]", "b[None]")
 

@@ -24,7 +24,9 @@ def plan(folder, text, *options):
 
 
 def expected(folder, records, **options):
-    model = dp.LogisticRegression("y ~ a + b", schema=dp.Schema.read(folder / "schema.toml"), budget=dp.ZCDP(0.5))
+    model = dp.LogisticRegression(
+        "y ~ a + b", schema=dp.Schema.read(folder / "schema.toml"), budget=dp.ZCDP(0.5)
+    )
     return dp.simulate.forecast(model=model, records=records, **{"replicates": 3} | options)
 
 
@@ -37,7 +39,9 @@ def test_the_forecast_of_the_library(folder):
 
 
 def test_guarantee_plans_read_no_value(folder):
-    """Tables with the same shape and other values give the same lines; those of another length do not."""
+    """Tables with the same shape and other values give the same lines; those of another length do
+    not.
+    """
     first = succeeds(plan(folder, TABLE + PRIVACY))
     assert f"{len(table())} records" in first
     table().iloc[::-1].assign(a="x", y="0").to_csv(folder / "table.csv", index=False)
@@ -80,7 +84,9 @@ def test_a_public_table_that_is_alike(folder):
     shown = succeeds(plan(folder, PUBLIC + PRIVACY, "--like", "like.csv", "--json"))
     found = dp.simulate.Forecast.from_json(shown)
     assert found.records == len(table())
-    assert np.array_equal(found.half_width, expected(folder, None, like=table()).half_width, equal_nan=True)
+    assert np.array_equal(
+        found.half_width, expected(folder, None, like=table()).half_width, equal_nan=True
+    )
     assert "look-alike table" in found.assumed[0]
 
 
@@ -114,5 +120,7 @@ def test_a_dry_run_has_a_forecast(folder):
     assert [row["reported"] for row in told["forecast"]] == found.reported[0].tolist()
     asked = ("fit", "spec.toml", "--neighbours", "add-remove", "--dry-run", "--json")
     assert json.loads(succeeds(run_here(*asked, cwd=folder)))["forecast"] is None
-    little = " ".join(succeeds(run_here("fit", "spec.toml", "--rho", "1e-6", "--dry-run", cwd=folder)).split())
+    little = " ".join(
+        succeeds(run_here("fit", "spec.toml", "--rho", "1e-6", "--dry-run", cwd=folder)).split()
+    )
     assert "every line is likely to be open" in little

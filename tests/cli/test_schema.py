@@ -19,8 +19,12 @@ def folder(tmp_path):
 def test_a_draft_through_the_executable(folder):
     done = run("schema", "init", "table.parquet", "-o", "draft.toml", cwd=folder)
     assert "dpinfer schema check draft.toml --data table.parquet" in succeeds(done)
-    assert (folder / "draft.toml").read_text(encoding="utf-8") == dp.Schema.draft(folder / "table.parquet")
-    fails(run_here("schema", "check", "draft.toml", cwd=folder), "draft.toml, line", "not filled in")
+    assert (folder / "draft.toml").read_text(encoding="utf-8") == dp.Schema.draft(
+        folder / "table.parquet"
+    )
+    fails(
+        run_here("schema", "check", "draft.toml", cwd=folder), "draft.toml, line", "not filled in"
+    )
 
 
 def test_a_schema_is_not_replaced_unless_told_to(folder):
@@ -51,9 +55,17 @@ def test_columns_that_do_not_fit_are_named(folder):
     assert "'a'" in done.stderr
     assert "(and 1 more)" in done.stderr
     assert str(SECRET) not in done.stdout + done.stderr
-    fails(run_here("schema", "check", "schema.toml", "--data", "other.parquet", "-q", cwd=folder), "'a'")
+    fails(
+        run_here("schema", "check", "schema.toml", "--data", "other.parquet", "-q", cwd=folder),
+        "'a'",
+    )
     formula = ["--formula", "y ~ b"]
-    fails(run_here("schema", "check", "schema.toml", "--data", "other.parquet", "-q", *formula, cwd=folder), "'b'")
+    fails(
+        run_here(
+            "schema", "check", "schema.toml", "--data", "other.parquet", "-q", *formula, cwd=folder
+        ),
+        "'b'",
+    )
 
 
 def test_a_check_looks_at_no_value(folder):
@@ -79,7 +91,12 @@ def test_a_check_tells_the_range_of_what_is_explained(folder):
     pd.DataFrame({"y": [1.0], "a": [2.0], "b": ["p"]}).to_parquet(folder / "more.parquet")
     given = ["schema", "check", "more.toml", "--data", "more.parquet", "--formula"]
     shown = succeeds(run_here(*given, "I(y - a) ~ b", cwd=folder))
-    for words in ("I(y - a), -10 to 8: for a regression", "outcome", "0 to 8 euro", "3 coefficients"):
+    for words in (
+        "I(y - a), -10 to 8: for a regression",
+        "outcome",
+        "0 to 8 euro",
+        "3 coefficients",
+    ):
         assert words in shown
     assert "read as 3" not in shown  # a missing outcome has no substitute
     assert "y, 0 to 8 euro: for a regression" in succeeds(run_here(*given, "y ~ a", cwd=folder))
@@ -106,7 +123,12 @@ def test_a_peek_counts_what_does_not_fit_and_says_that_it_is_not_private(folder)
     shown = succeeds(run_here(*given, cwd=folder))
     assert NOT_PRIVATE in shown
     assert str(SECRET) not in shown
-    for words in (r"a\s+1\s+0\s+0\s+1\s+1\n", r"b\s+0\s+2\s+1\s+0\s+0\n", r"y\s+0\s+1\s+1\s+0\s+0\n", "1 of 4 rows"):
+    for words in (
+        r"a\s+1\s+0\s+0\s+1\s+1\n",
+        r"b\s+0\s+2\s+1\s+0\s+0\n",
+        r"y\s+0\s+1\s+1\s+0\s+0\n",
+        "1 of 4 rows",
+    ):
         assert re.search(words, shown), words
     assert "large and small letters are told apart" in shown
     told = json.loads(succeeds(run_here(*given, "--json", cwd=folder)))
@@ -122,14 +144,20 @@ def test_a_draft_of_a_csv_file_has_stubs_and_with_a_peek_types(folder):
     draft = (folder / "draft.toml").read_text(encoding="utf-8")
     assert draft.count('type = "?"') == draft.count("# low =") == draft.count("# levels =") == 3
     assert "no value was read" in draft
-    shown = succeeds(run_here("schema", "init", "table.csv", "-o", "guess.toml", "--peek", cwd=folder))
+    shown = succeeds(
+        run_here("schema", "init", "table.csv", "-o", "guess.toml", "--peek", cwd=folder)
+    )
     guess = (folder / "guess.toml").read_text(encoding="utf-8")
     assert NOT_PRIVATE in shown
     assert "NOT PRIVATE" in guess
     assert "no value was read" not in guess
     typed = dp.Schema.draft(folder / "table.parquet")
-    ours, theirs = (text.partition("[columns.a]")[2].partition("[columns.y]")[0] for text in (guess, typed))
+    ours, theirs = (
+        text.partition("[columns.a]")[2].partition("[columns.y]")[0] for text in (guess, typed)
+    )
     assert ours == theirs
     assert '[columns.y]\ntype = "integer"' in guess  # NA is taken for a missing number
-    told = run_here("schema", "init", "table.csv", "-o", "guess.toml", "--peek", "--force", "--json", cwd=folder)
+    told = run_here(
+        "schema", "init", "table.csv", "-o", "guess.toml", "--peek", "--force", "--json", cwd=folder
+    )
     assert json.loads(succeeds(told))["not_private"].startswith(NOT_PRIVATE)

@@ -16,7 +16,9 @@ from support import labelled
 def aside():
     """A result in which no coefficient is identified."""
     X, y = labelled(500, 3)
-    return dp.infer(X, y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.01), target="unpenalised")
+    return dp.infer(
+        X, y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.01), target="unpenalised"
+    )
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -21,7 +21,11 @@ def folder(tmp_path):
 
 
 def ledger(folder, *options):
-    return succeeds(run_here("budget", "init", "l.db", "--rho", "2", "--schema", "schema.toml", *options, cwd=folder))
+    return succeeds(
+        run_here(
+            "budget", "init", "l.db", "--rho", "2", "--schema", "schema.toml", *options, cwd=folder
+        )
+    )
 
 
 def everything(folder, name):
@@ -36,10 +40,18 @@ def everything(folder, name):
 def test_nothing_tells_the_number_of_rows(folder, rows):
     (folder / "schema.toml").write_text(UNIT + rows + "\n" + COLUMNS, encoding="utf-8")
     shown = [ledger(folder)]
-    for options in (["--dry-run"], ["--dry-run", "--json"], ["--out", "one"], ["--out", "two", "--json"]):
+    for options in (
+        ["--dry-run"],
+        ["--dry-run", "--json"],
+        ["--out", "one"],
+        ["--out", "two", "--json"],
+    ):
         shown.append(succeeds(run_here(*FIT, "--ledger", "l.db", *options, cwd=folder)))
         assert tells(shown[-1], PERSONS)
-    shown += [succeeds(run_here("budget", "show", "l.db", *options, cwd=folder)) for options in ([], ["--json"])]
+    shown += [
+        succeeds(run_here("budget", "show", "l.db", *options, cwd=folder))
+        for options in ([], ["--json"])
+    ]
     shown += [everything(folder, name) for name in ("one", "two")]
     assert not any(tells(text, ROWS) for text in shown)
     assert "3,001 units, one person each" in shown[1]
@@ -47,7 +59,10 @@ def test_nothing_tells_the_number_of_rows(folder, rows):
     for text in (shown[2], shown[4]):
         told = json.loads(text)
         assert (told["records"], told["units"]) == (None, PERSONS)
-    assert "all rows of one unit replaced, number of units public, number of rows private" in " ".join(shown[5].split())
+    assert (
+        "all rows of one unit replaced, number of units public, number of rows private"
+        in " ".join(shown[5].split())
+    )
 
 
 def test_a_private_number_of_units(folder):
@@ -76,10 +91,22 @@ def test_a_dry_run_depends_on_the_number_of_units_alone(folder):
 def test_a_ledger_for_rows_refuses_units_and_the_other_way_round(folder):
     options = ["--rho", "2", "--unit", "one person"]
     succeeds(run_here("budget", "init", "rows.db", *options, cwd=folder))
-    fails(run_here(*FIT, "--ledger", "rows.db", "--out", "o", cwd=folder), "one row", "all rows of a unit", code=3)
-    succeeds(run_here("budget", "init", "l.db", *options, "--neighbours", "replace-unit", cwd=folder))
+    fails(
+        run_here(*FIT, "--ledger", "rows.db", "--out", "o", cwd=folder),
+        "one row",
+        "all rows of a unit",
+        code=3,
+    )
+    succeeds(
+        run_here("budget", "init", "l.db", *options, "--neighbours", "replace-unit", cwd=folder)
+    )
     (folder / "schema.toml").write_text('unit = "one person"\n' + COLUMNS, encoding="utf-8")
-    fails(run_here(*FIT, "--ledger", "l.db", "--out", "o", cwd=folder), "one row", "all rows of a unit", code=3)
+    fails(
+        run_here(*FIT, "--ledger", "l.db", "--out", "o", cwd=folder),
+        "one row",
+        "all rows of a unit",
+        code=3,
+    )
     assert not (folder / "o" / "result.json").exists()
 
 
@@ -91,17 +118,33 @@ def test_neighbours_of_a_fit_without_ids(folder):
 @pytest.mark.parametrize("file", ["table.csv", "table.parquet"])
 def test_a_schema_is_checked_with_its_ids_and_weights(folder, file):
     shown = succeeds(run_here("schema", "check", "schema.toml", "--data", file, cwd=folder))
-    for words in ("one person", "all with the same person are protected together", "every unit counts alike", "id"):
+    for words in (
+        "one person",
+        "all with the same person are protected together",
+        "every unit counts alike",
+        "id",
+    ):
         assert words in " ".join(shown.split())
     (folder / "schema.toml").write_text(UNIT + "units = 5\n" + WEIGHTS + COLUMNS, encoding="utf-8")
-    shown = succeeds(run_here("schema", "check", "schema.toml", "--data", file, "--formula", "y ~ a", cwd=folder))
+    shown = succeeds(
+        run_here("schema", "check", "schema.toml", "--data", file, "--formula", "y ~ a", cwd=folder)
+    )
     for words in ("by w, trimmed at 6 a unit", "the row counts for nothing", "believed"):
         assert words in " ".join(shown.split())
-    told = json.loads(succeeds(run_here("schema", "check", "schema.toml", "--data", file, "--json", cwd=folder)))
-    assert (told["unit"], told["ids"], told["rows"], told["units"]) == ("one person", "person", None, 5)
+    told = json.loads(
+        succeeds(run_here("schema", "check", "schema.toml", "--data", file, "--json", cwd=folder))
+    )
+    assert (told["unit"], told["ids"], told["rows"], told["units"]) == (
+        "one person",
+        "person",
+        None,
+        5,
+    )
     assert (told["weights"], told["most_weight"]) == ("w", 6.0)
     assert [column["type"] for column in told["columns"]][-2:] == ["id", "weight"]
-    (folder / "schema.toml").write_text(AVERAGE.replace('"person"', '"nobody"') + COLUMNS, encoding="utf-8")
+    (folder / "schema.toml").write_text(
+        AVERAGE.replace('"person"', '"nobody"') + COLUMNS, encoding="utf-8"
+    )
     failed = run_here("schema", "check", "schema.toml", "--data", file, "--quiet", cwd=folder)
     fails(failed, "no column 'nobody'")
 

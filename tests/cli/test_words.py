@@ -1,4 +1,6 @@
-"""What the command line says: errors for programs, words that are no Python, what a fit says before it is booked."""
+"""What the command line says: errors for programs, words that are no Python, what a fit says before
+it is booked.
+"""
 
 import json
 import re
@@ -68,7 +70,18 @@ ASKED = {
     "a number for a classifier": ["--rho", "1", "--formula", "a ~ b"],
     "levels for a regression": ["--rho", "1", "--loss", "linear"],
     "pure least squares": ["--epsilon", "1", "--loss", "linear"],
-    "robust tail": ["--rho", "1", "--loss", "linear", "--formula", "a ~ b", "--target", "robust", "--tail", "all"],
+    "robust tail": [
+        "--rho",
+        "1",
+        "--loss",
+        "linear",
+        "--formula",
+        "a ~ b",
+        "--target",
+        "robust",
+        "--tail",
+        "all",
+    ],
     "target of least squares": ["--rho", "1", "--target", "robust"],
     "a file of another program": ["--rho", "1", "--schema", "table.csv"],
 }
@@ -103,7 +116,9 @@ def test_a_missing_delta_is_said_at_once(folder):
     done = run_here(*FIT, "--epsilon", "1", "--out", "o", cwd=folder)
     assert done.stderr.startswith(f"note: Without a delta {PENALTY}")
     assert f"Without a delta {PENALTY}" in " ".join(done.stdout.split())
-    told = json.loads(succeeds(run_here(*FIT, "--epsilon", "1", "--out", "p", "--json", cwd=folder)))
+    told = json.loads(
+        succeeds(run_here(*FIT, "--epsilon", "1", "--out", "p", "--json", cwd=folder))
+    )
     assert told["warnings"][0].startswith(f"Without a delta {PENALTY}")
     result = dp.FitResult.load(folder / "o/result.json")
     assert PENALTY in " ".join(result.summary().split())
@@ -130,7 +145,9 @@ def test_an_earlier_name_of_the_target_is_told(target, folder):
 
 def test_few_usable_records_are_said(folder):
     text = (folder / "table.csv").read_text(encoding="utf-8")
-    (folder / "table.csv").write_text(text.replace(",p,", ",P,").replace(",q,", ",Q,"), encoding="utf-8")
+    (folder / "table.csv").write_text(
+        text.replace(",p,", ",P,").replace(",q,", ",Q,"), encoding="utf-8"
+    )
     shown = " ".join(succeeds(run_here(*FIT, "--rho", "5000", "--out", "o", cwd=folder)).split())
     assert re.search(r"WARNING: only about 12\d of 400 records \(30 %\) could be used", shown)
     told = json.loads(succeeds(run_here(*FIT, "--rho", "5000", "--out", "p", "--json", cwd=folder)))
@@ -138,10 +155,14 @@ def test_few_usable_records_are_said(folder):
     assert told["warnings"][0].startswith("WARNING: only about")
 
 
-@pytest.mark.parametrize(("budget", "words"), [("none = true", "Without noise"), ("epsilon = 1.0", "Without a delta")])
+@pytest.mark.parametrize(
+    ("budget", "words"), [("none = true", "Without noise"), ("epsilon = 1.0", "Without a delta")]
+)
 def test_a_study_of_another_estimand_says_so(budget, words, folder):
     data = '[data]\npath = "table.csv"\nschema = "schema.toml"\nformula = "y ~ a"\n'
-    (folder / "s.toml").write_text(f"{data}[privacy]\n{budget}\n[study]\nreplicates = 2\n", encoding="utf-8")
+    (folder / "s.toml").write_text(
+        f"{data}[privacy]\n{budget}\n[study]\nreplicates = 2\n", encoding="utf-8"
+    )
     done = run_here("coverage", "s.toml", cwd=folder)
     assert done.stderr.startswith(f"note: {words} {PENALTY}")
     assert run_here("coverage", "s.toml", "--json", "-q", cwd=folder).stderr == ""

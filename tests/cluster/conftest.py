@@ -1,4 +1,6 @@
-"""Two real clusters, each of two worker processes.  Where an engine is not installed its tests are not collected."""
+"""Two real clusters, each of two worker processes.  Where an engine is not installed its tests are
+not collected.
+"""
 
 import os
 import re
@@ -24,7 +26,9 @@ def java_home():
     asked = [os.environ["JAVA_HOME"]] if os.environ.get("JAVA_HOME") else []
     for home in [*asked, *sorted(map(str, Path("/usr/lib/jvm").glob("*")))]:
         try:
-            told = subprocess.run([f"{home}/bin/java", "-version"], capture_output=True, text=True, check=True).stderr
+            told = subprocess.run(
+                [f"{home}/bin/java", "-version"], capture_output=True, text=True, check=True
+            ).stderr
         except (OSError, subprocess.CalledProcessError):
             continue
         if re.search(r'version "(17|21)\.', told):
@@ -38,7 +42,10 @@ def client():
     from distributed import Client, LocalCluster  # noqa: PLC0415
 
     at = {"host": "127.0.0.1", "dashboard_address": None, "memory_limit": 0}
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **at) as cluster, Client(cluster) as made:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **at) as cluster,
+        Client(cluster) as made,
+    ):
         yield made
 
 
@@ -47,8 +54,14 @@ def spark():
     """Two executors with a core and a gigabyte each."""
     home = java_home()
     if home is None:
-        pytest.skip("Spark needs Java 17 or 21, and there is none here: install one, or set JAVA_HOME")
-    os.environ |= {"JAVA_HOME": home, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        pytest.skip(
+            "Spark needs Java 17 or 21, and there is none here: install one, or set JAVA_HOME"
+        )
+    os.environ |= {
+        "JAVA_HOME": home,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     options = {
@@ -91,7 +104,9 @@ class OnDask:
     def held(self):
         """How many partitions the cluster keeps."""
         return self.client.run_on_scheduler(
-            lambda dask_scheduler: sum(task.state == "memory" for task in dask_scheduler.tasks.values())
+            lambda dask_scheduler: sum(
+                task.state == "memory" for task in dask_scheduler.tasks.values()
+            )
         )
 
 

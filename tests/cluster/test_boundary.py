@@ -1,4 +1,6 @@
-"""What is looked at before a fit is booked, what travels, what is told of an error, what stays behind."""
+"""What is looked at before a fit is booked, what travels, what is told of an error, what stays
+behind.
+"""
 
 import time
 import traceback
@@ -11,9 +13,9 @@ import pytest
 import dpinfer as dp
 import people
 import tables
-from dpinfer.data.cluster import Partitions, Task
-from dpinfer.data.formula import parse
-from dpinfer.data.reading import read
+from dpinfer.schema.formula import parse
+from dpinfer.tables.cluster import Partitions, Task
+from dpinfer.tables.reading import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 
@@ -35,19 +37,25 @@ def refused(model, native, ledger):
 
 
 def test_types_come_first(engine):
-    """By the types of the cluster's table, with the words for one in memory; nothing is booked, no task runs."""
+    """By the types of the cluster's table, with the words for one in memory; nothing is booked, no
+    task runs.
+    """
     frame, ledger = tables.table(60), dp.Ledger(dp.ZCDP(1), unit="one person")
     frame["age"] = frame["age"].astype(str)
     native = engine.through(engine.spread(frame), lambda: 1 / 0)
     message = refused(logistic(), native, ledger)
     assert message.startswith("column 'age' must hold numbers, as the schema says, not String")
     assert message == refused(logistic(), frame, ledger)
-    assert refused(logistic(), frame[["sex"]], ledger) == refused(logistic(), engine.spread(frame[["sex"]]), ledger)
+    assert refused(logistic(), frame[["sex"]], ledger) == refused(
+        logistic(), engine.spread(frame[["sex"]]), ledger
+    )
     assert not ledger.entries()
 
 
 def test_nothing_but_numbers_before_booking(engine, tmp_path):
-    """The ledger refuses: rows were counted for it, ids where the number of units is public and not declared."""
+    """The ledger refuses: rows were counted for it, ids where the number of units is public and not
+    declared.
+    """
     marks = tmp_path / "marks"
     marks.mkdir()
     folder = str(marks)
@@ -86,7 +94,9 @@ def test_errors_of_a_task(engine):
             raise ValueError(f"could not convert {float(VALUE) * np.ceil(block.rows[0, 0])}")
         return np.zeros(1)
 
-    with pytest.raises(dp.InputError, match="the cluster could not read or sum its rows \\(ValueError; ") as caught:
+    with pytest.raises(
+        dp.InputError, match="the cluster could not read or sum its rows \\(ValueError; "
+    ) as caught:
         source.total(of_block)
     assert VALUE not in told(caught.value)
 
@@ -118,7 +128,9 @@ def test_a_partition_of_another_type(client):
     native = dd.from_pandas(frame, npartitions=2).map_partitions(
         lambda part: part.assign(age=VALUE), meta=dd.from_pandas(frame, npartitions=1)._meta
     )
-    with pytest.raises(dp.InputError, match="could not read or sum its rows \\(InputError; ") as caught:
+    with pytest.raises(
+        dp.InputError, match="could not read or sum its rows \\(InputError; "
+    ) as caught:
         logistic().fit(native)
     assert VALUE not in told(caught.value)
     assert "String" not in str(caught.value)
@@ -127,7 +139,9 @@ def test_a_partition_of_another_type(client):
 def test_released_numbers_that_are_wrong_fail_here(engine):
     """What is no fault of the rows keeps its own words."""
     with pytest.raises(dp.PrivacyError, match="nothing can be released"):
-        source_of(engine).total(lambda block: (_ for _ in ()).throw(dp.PrivacyError("nothing can be released")))
+        source_of(engine).total(
+            lambda block: (_ for _ in ()).throw(dp.PrivacyError("nothing can be released"))
+        )
 
 
 def test_what_travels(engine, monkeypatch):
@@ -179,7 +193,10 @@ def test_drafts_and_predictions(engine):
     native = engine.through(engine.spread(frame), lambda: 1 / 0)
     assert dp.Schema.draft(native) == dp.Schema.draft(frame)
     fitted = logistic(insecure_seed=1).fit(tables.table(500))
-    with pytest.raises(dp.InputError, match=f"not {'dask' if engine.name == 'dask' else 'pyspark'}'s DataFrame: coll"):
+    with pytest.raises(
+        dp.InputError,
+        match=f"not {'dask' if engine.name == 'dask' else 'pyspark'}'s DataFrame: coll",
+    ):
         fitted.predict(native)
 
 

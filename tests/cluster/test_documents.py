@@ -11,6 +11,8 @@ TEXT = (Path(__file__).parents[2] / "docs/scale.md").read_text(encoding="utf-8")
 
 
 def test_examples(engine, capsys):
-    (code,) = re.findall(rf"^## {engine.name}\n.*?```py\n(.*?)```", TEXT, re.DOTALL | re.MULTILINE | re.IGNORECASE)
+    (code,) = re.findall(
+        rf"^## {engine.name}\n.*?```py\n(.*?)```", TEXT, re.DOTALL | re.MULTILINE | re.IGNORECASE
+    )
     exec(compile(code, "document", "exec"), {})
     assert "95%" in capsys.readouterr().out

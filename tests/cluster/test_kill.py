@@ -1,4 +1,6 @@
-"""A worker that is killed in the middle of a pass: its partitions are summed by others, and nobody pays twice."""
+"""A worker that is killed in the middle of a pass: its partitions are summed by others, and nobody
+pays twice.
+"""
 
 import os
 import signal
@@ -14,17 +16,19 @@ import pytest
 import dpinfer as dp
 import people
 import tables
-from dpinfer.data import crew
-from dpinfer.data.formula import parse
-from dpinfer.data.reading import read
 from dpinfer.maths.sums import second_moment
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows import workers
+from dpinfer.schema.formula import parse
+from dpinfer.tables.reading import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 
 
 def deadly(engine, folder, after):
-    """A step that counts its calls and kills the process of its worker in one of them, after so many."""
+    """A step that counts its calls and kills the process of its worker in one of them, after so
+    many.
+    """
     spark = engine.name == "spark"
 
     def step():
@@ -36,7 +40,9 @@ def deadly(engine, folder, after):
         except FileExistsError:
             return
         above = [one.pid for one in psutil.Process().parents() if "java" in one.name()]
-        os.kill(above[0] if spark else os.getpid(), signal.SIGKILL)  # with Spark the executor, not only its Python
+        os.kill(
+            above[0] if spark else os.getpid(), signal.SIGKILL
+        )  # with Spark the executor, not only its Python
         time.sleep(60)
 
     return step
@@ -45,10 +51,14 @@ def deadly(engine, folder, after):
 def test_rows(engine, tmp_path):
     """Seeded: the same bits as without a death."""
     frame = tables.table(4000)
-    fit = dp.LogisticRegression("ill ~ age + w + sex", schema=tables.SCHEMA, budget=dp.ZCDP(0.5), insecure_seed=11)
+    fit = dp.LogisticRegression(
+        "ill ~ age + w + sex", schema=tables.SCHEMA, budget=dp.ZCDP(0.5), insecure_seed=11
+    )
     alive = fit.fit(engine.spread(frame)).result_
     (tmp_path / "calls").mkdir()
-    after = fit.fit(engine.through(engine.spread(frame), deadly(engine, str(tmp_path / "calls"), after=14))).result_
+    after = fit.fit(
+        engine.through(engine.spread(frame), deadly(engine, str(tmp_path / "calls"), after=14))
+    ).result_
     assert (tmp_path / "calls-killed").exists()
     assert np.array_equal(after.estimate, alive.estimate)
     assert np.array_equal(after.conf_int(), alive.conf_int(), equal_nan=True)
@@ -63,26 +73,38 @@ def death_in_pass(engine, number):
         if done == 0 and next(passes) == number:
             os.kill(engine.workers()[0], signal.SIGKILL)
 
-    with crew.watching(watch):
+    with workers.watching(watch):
         yield
     assert next(passes) > number + 1
 
 
 def test_persons(engine):
-    """The worker holds rows that were sorted by their ids: they are sorted again; nobody is lost or counted twice."""
-    frame, schema = people.table(rows=4000, persons=1000), people.schema(people.AVERAGE + "units = 1000\n")
+    """The worker holds rows that were sorted by their ids: they are sorted again; nobody is lost or
+    counted twice.
+    """
+    frame, schema = (
+        people.table(rows=4000, persons=1000),
+        people.schema(people.AVERAGE + "units = 1000\n"),
+    )
     sums = []
     for native in (frame, engine.spread(frame)):
         _, pending = read(native, *parse("y ~ a + b", schema), "margin", schema.whom)
-        with pending.opened() as source, death_in_pass(engine, 2) if native is not frame else nullcontext():
-            sums += [source.total(second_moment(Neighbours.REPLACE_UNIT).of_block) for _ in range(3)]
+        with (
+            pending.opened() as source,
+            death_in_pass(engine, 2) if native is not frame else nullcontext(),
+        ):
+            sums += [
+                source.total(second_moment(Neighbours.REPLACE_UNIT).of_block) for _ in range(3)
+            ]
     assert np.allclose(sums, sums[0], rtol=1e-12, atol=1e-12)
 
 
 def test_one_charge(engine):
     """The noise is drawn here, after a pass that was begun twice."""
     frame, ledger = tables.table(1000), dp.Ledger(dp.ZCDP(1), unit="one person")
-    fit = dp.LinearRegression("cost ~ w + sex", schema=tables.SCHEMA, budget=dp.ZCDP(0.5), ledger=ledger)
+    fit = dp.LinearRegression(
+        "cost ~ w + sex", schema=tables.SCHEMA, budget=dp.ZCDP(0.5), ledger=ledger
+    )
     with death_in_pass(engine, 3):
         booked = fit.fit(engine.spread(frame)).result_
     (entry,) = ledger.entries()

@@ -1,4 +1,6 @@
-"""The same fit wherever the rows are: to the bit in memory and in files, to what floats allow on a cluster."""
+"""The same fit wherever the rows are: to the bit in memory and in files, to what floats allow on a
+cluster.
+"""
 
 import numpy as np
 import pytest
@@ -6,12 +8,11 @@ import pytest
 import dpinfer as dp
 import people
 import tables
-from dpinfer.data.formula import parse
-from dpinfer.data.reading import read
 from dpinfer.maths.histograms import histogram, inner_edges
-from dpinfer.maths.rounding import sum_error
-from dpinfer.maths.sums import moment_and_score, second_moment
+from dpinfer.maths.sums import moment_and_score, second_moment, sum_error
 from dpinfer.neighbours import Neighbours
+from dpinfer.schema.formula import parse
+from dpinfer.tables.reading import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 
@@ -46,7 +47,13 @@ def weighted():
 
 FITS = {
     "logistic": (rows, lambda: tables.SCHEMA, dp.LogisticRegression, FORMULA, {}),
-    "linear": (rows, lambda: tables.SCHEMA, dp.LinearRegression, "cost ~ w + sex", {"neighbours": "add-remove"}),
+    "linear": (
+        rows,
+        lambda: tables.SCHEMA,
+        dp.LinearRegression,
+        "cost ~ w + sex",
+        {"neighbours": "add-remove"},
+    ),
     "huber": (rows, lambda: tables.SCHEMA, dp.HuberRegression, "cost ~ w + sex", {}),
     "persons": (persons, people.schema, dp.LogisticRegression, "y ~ a + b", {}),
     "weighted persons": (
@@ -57,7 +64,13 @@ FITS = {
         {"neighbours": "add-remove"},
     ),
     "penalised persons": (persons, people.schema, dp.LinearSVC, "y ~ a + b", {}),
-    "weights": (persons, weighted, dp.LogisticRegression, "y ~ a + b", {"neighbours": "add-remove"}),
+    "weights": (
+        persons,
+        weighted,
+        dp.LogisticRegression,
+        "y ~ a + b",
+        {"neighbours": "add-remove"},
+    ),
 }
 
 
@@ -68,12 +81,18 @@ def model(name, **more):
 
 @pytest.mark.parametrize("name", FITS)
 def test_fits(engine, name):
-    """Seeded; what is released is on a grid, so that results agree to far more digits than float sums do."""
+    """Seeded; what is released is on a grid, so that results agree to far more digits than float
+    sums do.
+    """
     frame, fit = FITS[name][0](), model(name, insecure_seed=5)
     here, there = fit.fit(frame).result_, fit.fit(engine.spread(frame)).result_
     assert np.allclose(there.estimate, here.estimate, rtol=1e-9, atol=1e-12)
     assert np.allclose(there.conf_int(), here.conf_int(), rtol=1e-9, atol=1e-12, equal_nan=True)
-    assert (there.model, there.status, there.privacy.events) == (here.model, here.status, here.privacy.events)
+    assert (there.model, there.status, there.privacy.events) == (
+        here.model,
+        here.status,
+        here.privacy.events,
+    )
     if "persons" in name:
         assert not people.tells(there.to_json() + there.summary(), len(frame))
 
@@ -83,18 +102,30 @@ def test_sums(engine, name):
     """Within twice the error of a float sum; a row counted twice, or not at all, would show."""
     frame, fit = FITS[name][0](), model(name)
     response, terms = parse(fit.formula, fit.schema)
-    unit, notion = fit.schema.whom, Neighbours.of(fit.neighbours or "replace", units=fit.schema.whom.many)
-    pair = [read(native, response, terms, fit.kind, unit)[1] for native in (frame, engine.spread(frame, parts=20))]
+    unit, notion = (
+        fit.schema.whom,
+        Neighbours.of(fit.neighbours or "replace", units=fit.schema.whom.many),
+    )
+    pair = [
+        read(native, response, terms, fit.kind, unit)[1]
+        for native in (frame, engine.spread(frame, parts=20))
+    ]
     assert pair[0].n == pair[1].n
     error = 2 * sum_error(private_number=True, units=notion.units)
     with pair[0].opened() as here, pair[1].opened() as there:
         assert (here.n, here.dim) == (there.n, there.dim)
-        for what in (second_moment(notion), moment_and_score(notion), histogram(inner_edges(-1.0, 1.0), notion)):
+        for what in (
+            second_moment(notion),
+            moment_and_score(notion),
+            histogram(inner_edges(-1.0, 1.0), notion),
+        ):
             assert np.abs(there.total(what.of_block) - here.total(what.of_block)).max() <= error
 
 
 def test_all_places(engine, tmp_path):
-    """One table in pandas, polars, Arrow, Parquet and CSV: the same bits; on a cluster the same numbers."""
+    """One table in pandas, polars, Arrow, Parquet and CSV: the same bits; on a cluster the same
+    numbers.
+    """
     pl = pytest.importorskip("polars")
     frame = tables.table(3000)
     paths = [tmp_path / f"table.{end}" for end in ("parquet", "csv")]
@@ -104,13 +135,17 @@ def test_all_places(engine, tmp_path):
     here = fit.fit(frame).result_
     for native in (pl.from_pandas(frame), pl.from_pandas(frame).to_arrow(), *paths):
         assert np.array_equal(fit.fit(native).result_.estimate, here.estimate)
-    assert np.allclose(fit.fit(engine.spread(frame)).result_.estimate, here.estimate, rtol=1e-9, atol=1e-12)
+    assert np.allclose(
+        fit.fit(engine.spread(frame)).result_.estimate, here.estimate, rtol=1e-9, atol=1e-12
+    )
 
 
 def test_no_row(engine):
     """Where their number is private nobody is told that there is none."""
     fit = model("linear", insecure_seed=3)
-    here, there = (fit.fit(native).result_ for native in (rows()[:0], engine.spread(rows()[:0], parts=1)))
+    here, there = (
+        fit.fit(native).result_ for native in (rows()[:0], engine.spread(rows()[:0], parts=1))
+    )
     assert np.array_equal(here.estimate, there.estimate)
 
 
@@ -124,14 +159,23 @@ def test_ids(engine, kind):
     elif kind == "numbers":
         frame["person"] = number.astype("Int64").mask(number % 50 == 7)
     elif kind == "dates":
-        frame["person"] = np.datetime64("2020-01-01", "us") + number.to_numpy() * np.timedelta64(1, "D")
+        frame["person"] = np.datetime64("2020-01-01", "us") + number.to_numpy() * np.timedelta64(
+            1, "D"
+        )
     else:
-        frame["person"] = number.map(lambda cell: f"{cell:x}\u00e9").astype("category").astype(object)
+        frame["person"] = (
+            number.map(lambda cell: f"{cell:x}\u00e9").astype("category").astype(object)
+        )
     fit = model("persons")
     response, terms = parse(fit.formula, fit.schema)
-    pair = [read(native, response, terms, fit.kind, fit.schema.whom)[1] for native in (frame, engine.spread(frame))]
+    pair = [
+        read(native, response, terms, fit.kind, fit.schema.whom)[1]
+        for native in (frame, engine.spread(frame))
+    ]
     assert pair[0].n == pair[1].n == {"zero": 2, "numbers": 294}.get(kind, 300)
     with pair[0].opened() as here, pair[1].opened() as there:
-        sums = [source.total(lambda block: np.array([np.sum(block.shares)])) for source in (here, there)]
+        sums = [
+            source.total(lambda block: np.array([np.sum(block.shares)])) for source in (here, there)
+        ]
     assert sums[0] == pytest.approx(sums[1], rel=1e-12)
     assert sums[0] <= pair[0].n

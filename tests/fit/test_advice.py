@@ -1,4 +1,6 @@
-"""The dry run warns by public facts alone, in the same words for logistic regression and least squares."""
+"""The dry run warns by public facts alone, in the same words for logistic regression and least
+squares.
+"""
 
 import re
 
@@ -6,10 +8,10 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.data.design import Design
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.maths.joint import SIGNAL
+from dpinfer.schema.design import Design
 
 APPROX = dp.ApproxDP(1.0, 1e-6)
 
@@ -30,7 +32,9 @@ def test_the_advice_is_about_public_facts():
 def test_the_advice_of_logistic_regression():
     few = LogisticSteps(design(3), dp.GeometryPlan(APPROX))
     assert few.advice(20_000) == ""
-    assert few.advice(1000).startswith("4 coefficients are more than this budget carries at 1,000 records")
+    assert few.advice(1000).startswith(
+        "4 coefficients are more than this budget carries at 1,000 records"
+    )
     assert LogisticSteps(design(200), dp.GeometryPlan(APPROX)).advice(20_000)
     assert not LogisticSteps(design(200), dp.GeometryPlan(dp.ZCDP(20.0))).advice(20_000)
 
@@ -44,18 +48,26 @@ def test_the_words_are_shared():
 @pytest.mark.parametrize("n", [100, 310, 10_000])
 @pytest.mark.parametrize("d", [1, 5, 50])
 def test_strength_is_records_over_what_they_need(n, d):
-    """One record in twenty: 15 of them where noise is small, else what is clear of the noise of the curvature."""
+    """One record in twenty: 15 of them where noise is small, else what is clear of the noise of the
+    curvature.
+    """
     plan, columns = dp.LinearPlan(dp.ZCDP(1e6)), design(d).columns
     assert plan.strength(columns, n) == pytest.approx(n / 20 / 15)
     plan, d = dp.LinearPlan(dp.ZCDP(0.01)), len(columns)
     noise = plan.scales().hessian * max(1.0, plan.scales().kappa(d, n) * d / 20)
     assert SIGNAL * noise > 15
-    assert plan.strength(columns, n) == pytest.approx(n / 20 / (noise * max(SIGNAL, np.sqrt(2 * d))))
+    assert plan.strength(columns, n) == pytest.approx(
+        n / 20 / (noise * max(SIGNAL, np.sqrt(2 * d)))
+    )
 
 
-@pytest.mark.parametrize(("n", "d", "ample"), [(5000, 20, False), (20_000, 20, True), (20_000, 100, False)])
+@pytest.mark.parametrize(
+    ("n", "d", "ample"), [(5000, 20, False), (20_000, 20, True), (20_000, 100, False)]
+)
 def test_the_advice_tells_what_happens(n, d, ample):
-    """Levels that one record in twenty has: all are reported where nothing is said, fewer where there is a warning."""
+    """Levels that one record in twenty has: all are reported where nothing is said, fewer where
+    there is a warning.
+    """
     rng = np.random.default_rng(0)
     X = (rng.random((n, d)) < 1 / 20) * 1.0
     y = X @ rng.normal(0, 0.1, d) + rng.normal(0, 1, n)

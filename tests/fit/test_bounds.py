@@ -1,4 +1,6 @@
-"""Learning bounds: what is booked, what is read when, what is found, and that nothing else gets out."""
+"""Learning bounds: what is booked, what is read when, what is found, and that nothing else gets
+out.
+"""
 
 import itertools
 import math
@@ -12,9 +14,9 @@ import pytest
 
 import dpinfer as dp
 import people
-from dpinfer.fit.bounds import run
-from dpinfer.fit.bounds.plan import BoundsPlan
-from dpinfer.maths.cost import gaussian_delta
+from dpinfer.fit import bounds
+from dpinfer.fit.bounds import BoundsPlan
+from dpinfer.maths.privacy_cost import gaussian_delta
 from dpinfer.privacy import accountant
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import ShownLevels, delta_of
@@ -59,9 +61,11 @@ def test_guarantee_bounds_composition(ranges, levels):
             total = delta_of(events) + float(gaussian_delta(budget.epsilon, mu))
             assert total == pytest.approx(budget.delta, rel=1e-6)
         else:
-            assert accountant.spent(budget, events) == pytest.approx(accountant.limit(budget), rel=1e-12)
+            assert accountant.spent(budget, events) == pytest.approx(
+                accountant.limit(budget), rel=1e-12
+            )
         first = dp.Ledger(budget)
-        first.book(run.Entry("test", "one record", events))  # a fresh ledger of its size pays
+        first.book(bounds.Entry("test", "one record", events))  # a fresh ledger of its size pays
     with pytest.raises(dp.BudgetError, match="bounds are learnt with"):
         BoundsPlan(dp.NoPrivacy(), ranges, ())
 
@@ -85,7 +89,7 @@ class Recorder(Gate):
 def test_guarantee_bounds_from_releases(neighbours, monkeypatch):
     """Replay the releases on quite other records: the schema is the same, letter by letter."""
     monkeypatch.setattr(Recorder, "kept", [])
-    monkeypatch.setattr(run, "Gate", Recorder)
+    monkeypatch.setattr(bounds, "Gate", Recorder)
     first = dp.learn_bounds(table(), budget=APPROX, neighbours=neighbours)
     replay = iter(Recorder.kept)
 
@@ -95,9 +99,11 @@ def test_guarantee_bounds_from_releases(neighbours, monkeypatch):
 
         levels = release
 
-    monkeypatch.setattr(run, "Gate", Replay)
+    monkeypatch.setattr(bounds, "Gate", Replay)
     n = 20_000 if neighbours == "replace" else 3
-    other = pd.DataFrame({"age": [7] * n, "income": [np.nan] * n, "health": ["secret"] * n, "flag": [True] * n})
+    other = pd.DataFrame(
+        {"age": [7] * n, "income": [np.nan] * n, "health": ["secret"] * n, "flag": [True] * n}
+    )
     again = dp.learn_bounds(other, budget=APPROX, neighbours=neighbours)
     assert again.text == first.text
     assert again.columns == first.columns
@@ -107,8 +113,8 @@ def test_guarantee_bounds_from_releases(neighbours, monkeypatch):
 def test_booked_before_a_value_is_read(monkeypatch):
     """A ledger that refuses: no column was opened; one that accepts: the entry comes first."""
     opened, seen = [], []
-    honest = run.open_table
-    monkeypatch.setattr(run, "open_table", lambda *given: opened.append(given) or honest(*given))
+    honest = bounds.open_table
+    monkeypatch.setattr(bounds, "open_table", lambda *given: opened.append(given) or honest(*given))
     with pytest.raises(dp.LedgerError, match=r"left of 0\.01"):
         dp.learn_bounds(table(), budget=dp.ZCDP(0.05), ledger=dp.Ledger(dp.ZCDP(0.01)))
     assert opened == []
@@ -127,7 +133,9 @@ def test_booked_before_a_value_is_read(monkeypatch):
     assert entry.purpose == "learn_bounds of age, income"
     assert found.schema["age"].learned == found.release == "f" * 32
     assert "NOT PRIVATE" not in found.summary()
-    assert "NOT PRIVATE" in dp.learn_bounds(table(), budget=dp.ZCDP(0.05), insecure_seed=1).summary()
+    assert (
+        "NOT PRIVATE" in dp.learn_bounds(table(), budget=dp.ZCDP(0.05), insecure_seed=1).summary()
+    )
 
 
 def kinds(frame):
@@ -145,7 +153,9 @@ def test_no_number_raises_or_warns(value):
     for one, neighbours in itertools.product(tables, ["replace", "add-remove"]):
         with np.errstate(all="raise"), warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = dp.learn_bounds(one, budget=dp.ApproxDP(5.0, 1e-3), neighbours=neighbours, insecure_seed=1)
+            found = dp.learn_bounds(
+                one, budget=dp.ApproxDP(5.0, 1e-3), neighbours=neighbours, insecure_seed=1
+            )
         assert found.columns[0].keys["low"] <= 50
         assert 2800 < found.columns[0].keys["high"] < 4500
 
@@ -194,14 +204,18 @@ def test_a_learnt_schema_serves_a_fit():
     frame = table()
     found = dp.learn_bounds(frame, budget=dp.ApproxDP(0.3, 1e-7), ledger=ledger)
     assert found.gaps == 0
-    model = dp.LinearRegression("log(income) ~ age + health", schema=found.schema, budget=APPROX, ledger=ledger)
+    model = dp.LinearRegression(
+        "log(income) ~ age + health", schema=found.schema, budget=APPROX, ledger=ledger
+    )
     assert np.isfinite(model.fit(frame).result_.estimate).all()
     assert ledger.entries()[0].release == found.release
     assert ledger.spent() < 2.0
 
 
 def test_nothing_is_clear_of_the_noise():
-    frame = pd.DataFrame({"a": [np.nan] * 5000, "z": [0.0] * 5000, "t": [str(j) for j in range(5000)]})
+    frame = pd.DataFrame(
+        {"a": [np.nan] * 5000, "z": [0.0] * 5000, "t": [str(j) for j in range(5000)]}
+    )
     found = dp.learn_bounds(frame, budget=APPROX, insecure_seed=0)
     assert [one.keys for one in found.columns] == [{}, {}, {}]
     assert found.gaps == 5
@@ -214,7 +228,9 @@ def test_nothing_is_clear_of_the_noise():
 
 def test_a_range_that_clips_many_is_left_open():
     """Counts that zoom in on a small part of the records are told, and not written."""
-    frame = pd.DataFrame({"a": np.append(np.full(1000, 3.0), 2.0 ** np.random.default_rng(0).uniform(5, 300, 1000))})
+    frame = pd.DataFrame(
+        {"a": np.append(np.full(1000, 3.0), 2.0 ** np.random.default_rng(0).uniform(5, 300, 1000))}
+    )
     found = dp.learn_bounds(frame, budget=dp.ZCDP(0.002), insecure_seed=1)
     assert found.columns[0].keys == {}
     assert found.columns[0].clipped > 0.2
@@ -249,8 +265,12 @@ type = "boolean"
     assert income.high > 50_000
     assert set(health.levels) == {"good", "fair", "poor", "unknown"}
     assert health.reference == "unknown"
-    high = dp.learn_bounds(table(), text.replace("low = 0", "low = 500").replace("missing = 130\n", ""), budget=APPROX)
-    assert high.columns[0].keys == {}  # stated bounds and records contradict each other: nothing is written
+    high = dp.learn_bounds(
+        table(), text.replace("low = 0", "low = 500").replace("missing = 130\n", ""), budget=APPROX
+    )
+    assert (
+        high.columns[0].keys == {}
+    )  # stated bounds and records contradict each other: nothing is written
     outcome = 'unit = "one record"\n[columns.health]\ntype = "outcome"\nlevels = "?"\n'
     assert "an outcome has two" in dp.learn_bounds(table(), outcome, budget=APPROX).summary()
     two = table().assign(health=lambda t: np.where(t["health"] == "good", "yes", "no"))
@@ -263,9 +283,13 @@ type = "boolean"
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_persons(budget, neighbours):
-    """A person with thousands of rows moves nothing: not the range, and a level of its own does not show."""
+    """A person with thousands of rows moves nothing: not the range, and a level of its own does not
+    show.
+    """
     frame = people.table()
-    loud = pd.DataFrame({"person": 1, "a": 1e6, "b": "loud", "y": True, "cost": 0.0, "w": 1.0}, index=range(20_000))
+    loud = pd.DataFrame(
+        {"person": 1, "a": 1e6, "b": "loud", "y": True, "cost": 0.0, "w": 1.0}, index=range(20_000)
+    )
     draft = people.AVERAGE + '[columns.a]\ntype = "number"\n[columns.b]\ntype = "category"\n'
     asked = ["a", "b"] if budget is APPROX else ["a"]
     options = {"budget": budget, "columns": asked, "neighbours": neighbours, "insecure_seed": 3}
@@ -278,15 +302,24 @@ def test_persons(budget, neighbours):
         assert 9 < high < 25
         if budget is APPROX:
             assert set(found.columns[1].keys["levels"]) == {"p", "q"}
-    rows = dp.learn_bounds(pd.concat([frame, loud]), draft.replace(people.AVERAGE, 'unit = "one row"\n'), **options)
+    rows = dp.learn_bounds(
+        pd.concat([frame, loud]), draft.replace(people.AVERAGE, 'unit = "one row"\n'), **options
+    )
     assert rows.columns[0].keys.get("high", 1e6) >= 1e6  # protecting rows, it would
 
 
 def test_weights_count():
     """A row without a weight is not counted."""
-    frame = pd.DataFrame({"a": np.append(np.full(2000, 5.0), np.full(2000, 900.0)), "w": np.repeat([1.0, 0.0], 2000)})
-    draft = 'unit = "one record"\n[weights]\ncolumn = "w"\nmost = 2.0\n[columns.a]\ntype = "number"\n'
-    assert dp.learn_bounds(frame, draft, budget=dp.ZCDP(0.1), insecure_seed=0).columns[0].keys["high"] < 20
+    frame = pd.DataFrame(
+        {"a": np.append(np.full(2000, 5.0), np.full(2000, 900.0)), "w": np.repeat([1.0, 0.0], 2000)}
+    )
+    draft = (
+        'unit = "one record"\n[weights]\ncolumn = "w"\nmost = 2.0\n[columns.a]\ntype = "number"\n'
+    )
+    assert (
+        dp.learn_bounds(frame, draft, budget=dp.ZCDP(0.1), insecure_seed=0).columns[0].keys["high"]
+        < 20
+    )
 
 
 # Refusals, all before anything is booked
@@ -314,7 +347,10 @@ def test_weights_count():
         ({"schema": "there/is/none.toml"}, "cannot be read"),
         ({"schema": '[columns.age]\ntype = "numbr"\n'}, "line 2: column 'age': there is no type"),
         ({"schema": 'unit = "?"\n[columns.age]\ntype = "number"\n'}, "unit is not filled in"),
-        ({"schema": '[columns.age]\ntype = "number"\nlow = "a"\n'}, "line 3: column 'age': low must be a number"),
+        (
+            {"schema": '[columns.age]\ntype = "number"\nlow = "a"\n'},
+            "line 3: column 'age': low must be a number",
+        ),
         ({"schema": '[columns.health]\ntype = "integer"\n'}, "'health' must hold numbers"),
         ({"schema": '[columns.age]\ntype = "category"\n'}, "'age' is int64"),
         ({"schema": '[columns.nope]\ntype = "number"\n'}, "no column 'nope'"),
@@ -333,7 +369,9 @@ def test_an_empty_table():
     empty = table(500)[:0]
     with pytest.raises(dp.InputError, match="no rows"):
         dp.learn_bounds(empty, budget=APPROX)
-    found = dp.learn_bounds(empty, budget=APPROX, neighbours="add-remove", insecure_seed=0)  # their number is private
+    found = dp.learn_bounds(
+        empty, budget=APPROX, neighbours="add-remove", insecure_seed=0
+    )  # their number is private
     assert [one.keys for one in found.columns] == [{}, {}, {}]
 
 
@@ -341,13 +379,17 @@ def test_levels_that_look_the_same_are_one():
     """As in a fit: white space around a text and the way accents are stored do not count."""
     rng = np.random.default_rng(0)
     words = rng.choice(["café", "cafe\u0301", "tea", "tea ", " "], 20_000)
-    found = dp.learn_bounds(pd.DataFrame({"drink": words}), budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=1)
+    found = dp.learn_bounds(
+        pd.DataFrame({"drink": words}), budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=1
+    )
     assert set(found.schema["drink"].levels) == {"café", "tea"}
 
 
 def test_values_that_end_at_0_from_below():
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"k": rng.integers(-5, 1, 30_000), "x": -np.maximum(rng.normal(1, 2, 30_000), 0)})
+    table = pd.DataFrame(
+        {"k": rng.integers(-5, 1, 30_000), "x": -np.maximum(rng.normal(1, 2, 30_000), 0)}
+    )
     found = dp.learn_bounds(table, budget=dp.ZCDP(1.0), insecure_seed=1)
     assert (found.schema["k"].low, found.schema["k"].high) == (-5, 0)
     assert found.schema["x"].low < -4

@@ -1,4 +1,6 @@
-"""One place chooses: the faces, the laboratory, the command line and the dry run agree on what is run."""
+"""One place chooses: the faces, the laboratory, the command line and the dry run agree on what is
+run.
+"""
 
 import re
 
@@ -6,12 +8,12 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.data.design import Design
 from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.penalised.run import Penalised
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.logistic import LogisticSteps
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.penalised import Penalised
 from dpinfer.neighbours import Neighbours
+from dpinfer.schema.design import Design
 
 DESIGN = Design.of_bounds((-1.0, 1.0), ("a", "b"))
 APPROX = dp.ApproxDP(1.0, 1e-6)
@@ -55,7 +57,9 @@ def test_earlier_targets(loss):
     for old in ("weighted", "mean"):
         with pytest.warns(FutureWarning, match=f"'{old}' is now called 'asked'"):
             assert chosen(loss, budget=APPROX, target=old).plan == chosen(loss, budget=APPROX).plan
-    with pytest.raises(dp.InputError, match="'unweighted' is gone: 'asked' answers the same question"):
+    with pytest.raises(
+        dp.InputError, match="'unweighted' is gone: 'asked' answers the same question"
+    ):
         chosen(loss, budget=APPROX, target="unweighted")
 
 
@@ -67,15 +71,24 @@ def test_earlier_targets(loss):
             {"budget": APPROX, "target": "median"},
             "'asked', without a penalty.*'penalised' or 'unpenalised'.*'asked' or 'robust'",
         ),
-        ({"budget": dp.PureDP(1.0), "target": "asked"}, "give a delta beside epsilon.*the target 'penalised'"),
+        (
+            {"budget": dp.PureDP(1.0), "target": "asked"},
+            "give a delta beside epsilon.*the target 'penalised'",
+        ),
         ({"budget": APPROX, "target": "asked", "penalty": 0.1}, "no penalty"),
         ({"budget": APPROX, "plan": dp.GeometryPlan(APPROX)}, "leave out budget="),
         ({"plan": dp.GeometryPlan(APPROX), "target": "unweighted"}, "leave out budget="),
         ({"plan": dp.GeometryPlan(APPROX), "neighbours": "add-remove"}, "leave out neighbours="),
         ({"plan": 3.0}, "takes a dpinfer Plan"),
-        ({"budget": APPROX, "target": "penalised", "neighbours": "add-remove"}, "number of records private"),
+        (
+            {"budget": APPROX, "target": "penalised", "neighbours": "add-remove"},
+            "number of records private",
+        ),
         ({"budget": APPROX, "neighbours": "replaced"}, "'replace' or 'add-remove'"),
-        ({"loss": dp.HuberHinge(), "budget": APPROX, "target": "asked"}, "logistic regression and least squares only"),
+        (
+            {"loss": dp.HuberHinge(), "budget": APPROX, "target": "asked"},
+            "logistic regression and least squares only",
+        ),
         ({"budget": APPROX, "target": "asked", "design": Design.of_rows(2)}, "intercept"),
         ({"loss": object(), "budget": APPROX}, "not a loss"),
     ],
@@ -98,7 +111,9 @@ def test_neighbours_of_an_estimator_reach_the_ledger_and_the_result():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (500, 2)), rng.integers(0, 2, 500)
     ledger = dp.Ledger(APPROX, neighbours="add-remove")
-    model = dp.LogisticRegression(bounds=(-1, 1), budget=APPROX, neighbours="add-remove", ledger=ledger).fit(X, y)
+    model = dp.LogisticRegression(
+        bounds=(-1, 1), budget=APPROX, neighbours="add-remove", ledger=ledger
+    ).fit(X, y)
     assert model.result_.privacy.neighbours == "add-remove"
     assert model.result_.model.n is None
     assert ledger.entries()[0].neighbours is Neighbours.ADD_REMOVE
@@ -108,14 +123,24 @@ def test_neighbours_of_an_estimator_reach_the_ledger_and_the_result():
         dp.Ledger(APPROX, neighbours="one record replaced")
 
 
-@pytest.mark.parametrize("cls", [dp.LinearSVC, dp.LogisticRegression, dp.HuberRegression, dp.QuantileRegression])
+@pytest.mark.parametrize(
+    "cls", [dp.LinearSVC, dp.LogisticRegression, dp.HuberRegression, dp.QuantileRegression]
+)
 @pytest.mark.parametrize("budget", [dp.PureDP(3.0), dp.ZCDP(1.0)])
 def test_a_study_of_a_model_is_of_what_it_fits(cls, budget):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (800, 2))
     numeric = cls in (dp.HuberRegression, dp.QuantileRegression)
-    y = X[:, 0] + rng.standard_normal(800) if numeric else rng.random(800) < 1 / (1 + np.exp(-2 * X[:, 0]))
-    model = cls(bounds=(-1, 1), budget=budget, **{"outcome": (-4, 4)} if numeric else {"classes": (False, True)})
+    y = (
+        X[:, 0] + rng.standard_normal(800)
+        if numeric
+        else rng.random(800) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    )
+    model = cls(
+        bounds=(-1, 1),
+        budget=budget,
+        **{"outcome": (-4, 4)} if numeric else {"classes": (False, True)},
+    )
     study = dp.simulate.coverage(X, y, model=model, replicates=16, seed=1)
     result = model.fit(X, y).result_
     assert study.names == result.names
@@ -128,7 +153,9 @@ def test_a_study_of_a_model_is_of_what_it_fits(cls, budget):
 def test_a_study_of_a_model_takes_nothing_else():
     for extra in ({"schema": 1}, {"formula": "y ~ a"}, {"truth": [0.5]}):
         with pytest.raises(dp.InputError, match="model= brings"):
-            dp.simulate.coverage([[0.0]], [1], model=dp.LinearSVC(bounds=(-1, 1), budget=APPROX), **extra)
+            dp.simulate.coverage(
+                [[0.0]], [1], model=dp.LinearSVC(bounds=(-1, 1), budget=APPROX), **extra
+            )
     with pytest.raises(dp.InputError, match="takes a dpinfer model"):
         dp.simulate.coverage([[0.0]], [1], model="linear")
 

@@ -1,4 +1,6 @@
-"""Faults that a fit must not have: what does not exist is not printed, and nothing breaks whatever the records are."""
+"""Faults that a fit must not have: what does not exist is not printed, and nothing breaks whatever
+the records are.
+"""
 
 import numpy as np
 import pytest
@@ -6,10 +8,10 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Number
-from dpinfer.data.design import Design, Scale
-from dpinfer.data.source import Rows
 from dpinfer.result.statements import OPEN_FEW, OPENING, REPORTED, UNIDENTIFIED
+from dpinfer.rows.source import Rows
+from dpinfer.schema.columns import Category, Number
+from dpinfer.schema.design import Design, Scale
 from support import fit_stepped
 
 APPROX = dp.ApproxDP(1.0, 1e-6)
@@ -48,13 +50,17 @@ def linear(terms, table, y, budget, seed, notion="replace", target="asked"):
 
 
 def checked(result):
-    """What every result has: a row for every column, words for every open one, numbers that are not absurd."""
+    """What every result has: a row for every column, words for every open one, numbers that are not
+    absurd.
+    """
     interval = result.conf_int()
     told = result.reported
     assert not np.isnan(interval).any()
     assert np.isfinite(result.estimate).all()
     assert np.array_equal(np.isfinite(interval).all(axis=1), told)
-    assert all(word == REPORTED or word.startswith((OPENING, UNIDENTIFIED)) for word in result.status)
+    assert all(
+        word == REPORTED or word.startswith((OPENING, UNIDENTIFIED)) for word in result.status
+    )
     size = np.abs(result.joint.lines) @ result.joint.sizes
     slopes = told.copy()
     slopes[0] = False
@@ -93,7 +99,10 @@ def empty_reference(x, rng):
     return [*NUMBERS, Category("k", ("a", "b"), "a")], np.column_stack([x, np.ones(len(x))]), [3]
 
 
-MISSING = {make.__name__: make for make in (twins, twin_levels, constant, at_a_bound, empty_level, empty_reference)}
+MISSING = {
+    make.__name__: make
+    for make in (twins, twin_levels, constant, at_a_bound, empty_level, empty_reference)
+}
 """Columns whose coefficients do not exist."""
 
 
@@ -103,7 +112,8 @@ MISSING = {make.__name__: make for make in (twins, twin_levels, constant, at_a_b
 def test_a_coefficient_that_does_not_exist_is_open(name, squares, notion):
     """At a good budget, with the other lines as they are; a few seeds each.
 
-    With less of it, noise now and then finds another column that a silent one cannot be told apart from.
+    With less of it, noise now and then finds another column that a silent one cannot be told apart
+    from.
     """
     for seed in range(6):
         rng, x, eta = people(10_000, seed)
@@ -147,7 +157,9 @@ def test_a_number_that_separates_is_open(rho):
 
 
 def test_a_separated_level_and_one_with_a_single_event():
-    """300 records with one outcome, and one event in 800: infinite, or as good as unknown, and said so."""
+    """300 records with one outcome, and one event in 800: infinite, or as good as unknown, and said
+    so.
+    """
     covered = []
     for seed in range(12):
         rng, x, eta = people(20_000, seed)
@@ -166,7 +178,9 @@ def test_a_separated_level_and_one_with_a_single_event():
 
 
 def test_complementary_levels_have_lines_about_the_model_with_both():
-    """Two groups that cover all records but .6 %: weak together, strong one by one; none takes over the other."""
+    """Two groups that cover all records but .6 %: weak together, strong one by one; none takes over
+    the other.
+    """
     covered = []
     for seed in range(25):
         rng, x, eta = people(20_000, seed)
@@ -183,10 +197,14 @@ def test_complementary_levels_have_lines_about_the_model_with_both():
 
 
 def test_a_long_tail_is_named_with_its_range():
-    """0 for most and log-normal for some: open with what helps, known as clipped; a logarithm is printed."""
+    """0 for most and log-normal for some: open with what helps, known as clipped; a logarithm is
+    printed.
+    """
     rng = np.random.default_rng(0)
     n = 20_000
-    amount = np.where(rng.random(n) < 0.08, np.minimum(np.exp(8.7 + 0.9 * rng.standard_normal(n)), 1e5), 0.0)
+    amount = np.where(
+        rng.random(n) < 0.08, np.minimum(np.exp(8.7 + 0.9 * rng.standard_normal(n)), 1e5), 0.0
+    )
     other = np.clip(rng.standard_normal(n) / 3.5, -1, 1)
     labels = labels_of(-1.2 + 0.8 * np.log1p(amount / 1000) + other, rng)
     for values, top in ((amount, 1e5), (np.log1p(amount / 1000), float(np.log1p(100)))):
@@ -202,7 +220,9 @@ def test_a_long_tail_is_named_with_its_range():
 
 @NOTIONS
 @pytest.mark.parametrize("squares", [False, True], ids=["logistic", "squares"])
-@pytest.mark.parametrize(("n", "rho"), [(1, 0.5), (60, 20.0), (200, 1e-5), (200, 0.05), (200, 1.0), (5000, 1e-5)])
+@pytest.mark.parametrize(
+    ("n", "rho"), [(1, 0.5), (60, 20.0), (200, 1e-5), (200, 0.05), (200, 1.0), (5000, 1e-5)]
+)
 def test_few_records_and_hopeless_budgets_are_said_in_words(n, rho, squares, notion):
     """Nothing breaks; with a hopeless budget, or one record, nothing is printed."""
     for seed in range(4):
@@ -224,7 +244,12 @@ def test_many_columns_missing_rows_and_absurd_bounds(rho):
     many = [*NUMBERS, *(Number(f"z{j}", -1.0, 1.0) for j in range(60))]
     wide = np.column_stack([x, rng.uniform(-1, 1, (1000, 60))])
     absurd = [Number("age", -1e9, 1e9), NUMBERS[1]]
-    for terms, table in ((many, wide), (absurd, x), (NUMBERS, np.full_like(x, np.nan)), (NUMBERS[:1], x[:, :1])):
+    for terms, table in (
+        (many, wide),
+        (absurd, x),
+        (NUMBERS, np.full_like(x, np.nan)),
+        (NUMBERS[:1], x[:, :1]),
+    ):
         for squares in (False, True):
             result = (linear if squares else logistic)(terms, table, labels, dp.ZCDP(rho), 1)
             if np.isnan(table).all():

@@ -1,18 +1,24 @@
-"""The range of each number: found by histograms, used as units, and a public one where there is nothing to find."""
+"""The range of each number: found by histograms, used as units, and a public one where there is
+nothing to find.
+"""
 
 import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Number
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
 from dpinfer.fit.frame import framed, framed_columns
-from dpinfer.fit.stepped.plan import SCALES
+from dpinfer.fit.stepped_plan import SCALES
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.source import Rows
+from dpinfer.schema.columns import Category, Number
+from dpinfer.schema.design import Design
 from support import gate_of
 
-TERMS = [Number("age", -1000.0, 1000.0), Category("kind", ("a", "b"), "a"), Number("share", 0.0, 1.0)]
+TERMS = [
+    Number("age", -1000.0, 1000.0),
+    Category("kind", ("a", "b"), "a"),
+    Number("share", 0.0, 1.0),
+]
 DESIGN = Design.of_terms(TERMS)
 
 
@@ -64,7 +70,9 @@ def test_a_constant_and_a_lone_end_have_a_range(value):
 
 
 def test_rows_that_cannot_be_encoded_are_in_no_bin():
-    """A zero row would look like one at the middle of the public bounds, here 0, which is far from all records."""
+    """A zero row would look like one at the middle of the public bounds, here 0, which is far from
+    all records.
+    """
     x = table()
     x[:, 0] += 400
     x[::2] = np.nan

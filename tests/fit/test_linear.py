@@ -9,13 +9,13 @@ import statsmodels.api as sm
 from scipy import stats
 
 import dpinfer as dp
-from dpinfer.data.design import Design, Scale
-from dpinfer.data.source import Rows
 from dpinfer.fit import recipe
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.plan import LinearPlan
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.stepped_plan import LinearPlan
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate, Released
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design, Scale
 from support import follows
 
 COEF = np.array([2.0, -1.0, 0.5])
@@ -24,13 +24,17 @@ BOUNDS, RANGE = ([0.0, -2.0, 0.0], [10.0, 2.0, 1.0]), (-40.0, 60.0)
 
 def table(n=4000, seed=0):
     rng = np.random.default_rng(seed)
-    x = np.column_stack([rng.uniform(0, 10, n), rng.normal(0, 0.7, n).clip(-2, 2), rng.integers(0, 2, n)])
+    x = np.column_stack(
+        [rng.uniform(0, 10, n), rng.normal(0, 0.7, n).clip(-2, 2), rng.integers(0, 2, n)]
+    )
     return x, 3 + x @ COEF + 2 * rng.standard_normal(n)
 
 
 def model(budget=None, **options):
     budget = dp.ZCDP(0.5) if budget is None and "plan" not in options else budget
-    return dp.LinearRegression(bounds=BOUNDS, outcome=RANGE, budget=budget, **{"insecure_seed": 7} | options)
+    return dp.LinearRegression(
+        bounds=BOUNDS, outcome=RANGE, budget=budget, **{"insecure_seed": 7} | options
+    )
 
 
 def fitted(n=4000, seed=0, **options):
@@ -69,16 +73,25 @@ def test_the_noise_of_whole_fits(neighbours, target, recorder):
     booked = LinearPlan(dp.ZCDP(rho), target, neighbours).releases().all
     assert set(recorder.noises) == {release.step for release in booked}
     for release in booked:
-        scale, noise = 1 / np.sqrt(2 * release.share.rho), np.concatenate(recorder.noises[release.step])
+        scale, noise = (
+            1 / np.sqrt(2 * release.share.rho),
+            np.concatenate(recorder.noises[release.step]),
+        )
         assert follows(noise, stats.norm(scale=scale)), release.step
         # a mean square tells a wrong scale by far fewer numbers than its whole law does
-        assert np.mean(noise**2) / scale**2 == pytest.approx(1, abs=4 * np.sqrt(2 / len(noise))), release.step
+        assert np.mean(noise**2) / scale**2 == pytest.approx(1, abs=4 * np.sqrt(2 / len(noise))), (
+            release.step
+        )
 
 
 @pytest.mark.parametrize("target", ["asked", "robust"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_other_records_with_the_same_releases_give_the_same_result(neighbours, target, recorder, monkeypatch):
-    """Replay the releases of one fit on quite other records: the result is the same to the last bit."""
+def test_other_records_with_the_same_releases_give_the_same_result(
+    neighbours, target, recorder, monkeypatch
+):
+    """Replay the releases of one fit on quite other records: the result is the same to the last
+    bit.
+    """
     first = fitted(3000, neighbours=neighbours, target=target)
     replay = iter(recorder.releases)
 
@@ -88,14 +101,20 @@ def test_other_records_with_the_same_releases_give_the_same_result(neighbours, t
 
     monkeypatch.setattr(recipe, "Gate", Replay)
     n = 3000 if neighbours == "replace" else 700
-    other = model(neighbours=neighbours, target=target).fit(np.full((n, 3), 0.5), np.full(n, 50.0)).result_
+    other = (
+        model(neighbours=neighbours, target=target)
+        .fit(np.full((n, 3), 0.5), np.full(n, 50.0))
+        .result_
+    )
     assert first.to_json() == other.to_json()
 
 
 @pytest.mark.parametrize("target", ["asked", "robust"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_the_releases_spend_the_budget(neighbours, target):
-    """All Gaussian: the promise is spent exactly; (1, 1e-6) is rho = .02801, by another library too."""
+    """All Gaussian: the promise is spent exactly; (1, 1e-6) is rho = .02801, by another library
+    too.
+    """
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
 
     promised = dp.ApproxDP(1.0, 1e-6)
@@ -104,7 +123,9 @@ def test_the_releases_spend_the_budget(neighbours, target):
     assert spent(promised, plan.releases().all) == pytest.approx(1.0, abs=1e-9)
     known = pld.from_gaussian_mechanism(1 / np.sqrt(2 * plan.cost.rho))
     assert known.get_delta_for_epsilon(1.0) == pytest.approx(1e-6, rel=1e-3)
-    assert sum(release.share.rho for release in LinearPlan(dp.ZCDP(0.3)).releases().all) == pytest.approx(0.3)
+    assert sum(
+        release.share.rho for release in LinearPlan(dp.ZCDP(0.3)).releases().all
+    ) == pytest.approx(0.3)
 
 
 def test_with_much_budget_it_is_ordinary_least_squares():
@@ -120,11 +141,16 @@ def test_with_much_budget_it_is_ordinary_least_squares():
 
 
 def test_units_are_the_users():
-    """Columns and outcome in other units give the same fit in these units: the encoding is the same."""
+    """Columns and outcome in other units give the same fit in these units: the encoding is the
+    same.
+    """
     x, y = table()
     plain = model().fit(x, y).result_
     scaled = dp.LinearRegression(
-        bounds=([0.0, -20.0, 0.0], [1.0, 20.0, 1.0]), outcome=(-4000.0, 6000.0), budget=dp.ZCDP(0.5), insecure_seed=7
+        bounds=([0.0, -20.0, 0.0], [1.0, 20.0, 1.0]),
+        outcome=(-4000.0, 6000.0),
+        budget=dp.ZCDP(0.5),
+        insecure_seed=7,
     )
     other = scaled.fit(x * [0.1, 10, 1], 100 * y).result_
     factor = 100 * np.array([1, 10, 0.1, 1])
@@ -132,7 +158,9 @@ def test_units_are_the_users():
     assert other.conf_int() == pytest.approx(factor[:, None] * plain.conf_int())
     for name in ("clip", "width", "excess", "low", "high"):
         assert getattr(other.band, name) == pytest.approx(100 * getattr(plain.band, name))
-    assert scaled.predict(x[:5] * [0.1, 10, 1]) == pytest.approx(100 * model().fit(x, y).predict(x[:5]))
+    assert scaled.predict(x[:5] * [0.1, 10, 1]) == pytest.approx(
+        100 * model().fit(x, y).predict(x[:5])
+    )
 
 
 @pytest.mark.parametrize("target", ["asked", "robust"])
@@ -141,7 +169,11 @@ def test_intervals_cover_the_known_truth(neighbours, target):
     """Symmetric errors: mean and robust targets are the coefficients themselves."""
     covered = []
     for seed in range(60):
-        low, high = fitted(3000, seed, target=target, neighbours=neighbours, insecure_seed=seed).conf_int()[1:].T
+        low, high = (
+            fitted(3000, seed, target=target, neighbours=neighbours, insecure_seed=seed)
+            .conf_int()[1:]
+            .T
+        )
         covered.append((low <= COEF) & (high >= COEF))
     assert 0.90 < np.mean(covered) < 0.985
     assert np.mean(covered, axis=0).min() > 0.87
@@ -157,13 +189,17 @@ def test_tails():
     assert found["all"].band.excess == 0
     assert "Nobody is clipped" in found["all"].summary()
     assert "ask for a cautious tail" in " ".join(found["balanced"].summary().split())
-    assert "influence" not in [event.step for event in found["all"].privacy.events]  # nobody needs a clip
+    assert "influence" not in [
+        event.step for event in found["all"].privacy.events
+    ]  # nobody needs a clip
     lengths = [np.diff(result.conf_int()[1:]).mean() for result in found.values()]
     assert lengths == sorted(lengths)
 
 
 def test_lines_allow_for_what_was_cut_off():
-    """The level may be off by all of it; a slope by half of it, for a level or a deviation of a number."""
+    """The level may be off by all of it; a slope by half of it, for a level or a deviation of a
+    number.
+    """
     result = fitted()
     law = result.error
     assert law.below == pytest.approx(law.above)
@@ -214,7 +250,10 @@ EDGES = {
     "constant outcome": lambda x, y: (x, np.full(len(y), 3.0)),
     "outcome at its bound": lambda x, y: (x, np.full(len(y), 60.0)),
     "constant column": lambda x, y: (np.column_stack([x[:, :2], np.zeros(len(y))]), y),
-    "twin columns": lambda x, y: (np.column_stack([x[:, 0], x[:, 1], x[:, 1] > 0])[:, [0, 1, 2]], y),
+    "twin columns": lambda x, y: (
+        np.column_stack([x[:, 0], x[:, 1], x[:, 1] > 0])[:, [0, 1, 2]],
+        y,
+    ),
     "few records": lambda x, y: (x[:200], y[:200]),
     "one record": lambda x, y: (x[:1], y[:1]),
 }
@@ -251,7 +290,9 @@ def test_exact_twins_are_open_with_each_other_named():
     bounds = ([0.0, -2.0, -2.0], [10.0, 2.0, 2.0])
     named = 0
     for seed in range(20):
-        model = dp.LinearRegression(bounds=bounds, outcome=RANGE, budget=dp.ZCDP(0.5), insecure_seed=seed)
+        model = dp.LinearRegression(
+            bounds=bounds, outcome=RANGE, budget=dp.ZCDP(0.5), insecure_seed=seed
+        )
         result = model.fit(x, y).result_
         assert result.reported[1:].tolist() == [True, False, False]
         named += "cannot be told apart from other columns, x3 first" in result.status[2]
@@ -273,7 +314,9 @@ def test_targets_by_their_names():
 
 
 def test_wide_bounds_of_a_number_and_of_the_outcome():
-    """The other lines are right; the number is open with its range, and was not clipped, so nothing stands for it."""
+    """The other lines are right; the number is open with its range, and was not clipped, so nothing
+    stands for it.
+    """
     x, y = table(8000)
     covered = []
     for seed in range(12):
@@ -301,7 +344,11 @@ def test_wide_bounds_of_a_number_and_of_the_outcome():
 def test_units_and_weights(notion):
     x, y = table(6000)
     ids = np.arange(6000) // 3
-    result = model(neighbours=notion, most_weight=2.0).fit(x, y, units=ids, weights=np.full(6000, 0.5)).result_
+    result = (
+        model(neighbours=notion, most_weight=2.0)
+        .fit(x, y, units=ids, weights=np.full(6000, 0.5))
+        .result_
+    )
     assert result.reported.all()
     assert (np.abs(result.estimate[1:] - COEF) < 4 * result.std_error[1:]).all()
     assert result.privacy.neighbours == notion
@@ -339,7 +386,12 @@ def test_bad_input_is_refused_before_anything_is_booked(name):
 
 @pytest.mark.parametrize(
     ("shares", "words"),
-    [((1, 1, 1), "6 shares"), ("abcdef", "6 shares"), (3, "6 shares"), ((0.2, 0.2, 0.2, 0.2, 0.2, -0.2), "positive")],
+    [
+        ((1, 1, 1), "6 shares"),
+        ("abcdef", "6 shares"),
+        (3, "6 shares"),
+        ((0.2, 0.2, 0.2, 0.2, 0.2, -0.2), "positive"),
+    ],
 )
 def test_bad_shares(shares, words):
     with pytest.raises(dp.BudgetError, match=words):

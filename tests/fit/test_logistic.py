@@ -11,15 +11,15 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
-from dpinfer.data.changed import Mapped, kept
-from dpinfer.data.columns import Category, Number
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
 from dpinfer.fit import recipe
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.result.statements import REPORTED
+from dpinfer.rows.source import Rows
+from dpinfer.rows.transforms import Mapped, kept
+from dpinfer.schema.columns import Category, Number
+from dpinfer.schema.design import Design
 from handmade import Records, columns_of
 from support import fit_stepped, follows
 
@@ -46,7 +46,9 @@ def source_of(x, seed=0, design=DESIGN):
     """Labels from a logistic model in box units, intercept -.5."""
     rows = design.rows(x)
     eta = DESIGN.rows(x)[:, 1:] * np.sqrt(DESIGN.norm2) @ SLOPES - 0.5
-    return Rows.of(rows, np.where(np.random.default_rng(seed + 99).random(len(x)) < expit(eta), 1.0, -1.0))
+    return Rows.of(
+        rows, np.where(np.random.default_rng(seed + 99).random(len(x)) < expit(eta), 1.0, -1.0)
+    )
 
 
 def plan(rho=0.5, neighbours="replace"):
@@ -92,18 +94,26 @@ def recorder(monkeypatch):
 def test_every_release_has_the_noise_its_share_and_bound_ask_for(neighbours, recorder):
     for seed in range(60):
         fitted(300, seed, neighbours=neighbours)
-    booked = {release.step: release.share.rho for release in plan(neighbours=neighbours).releases().all}
+    booked = {
+        release.step: release.share.rho for release in plan(neighbours=neighbours).releases().all
+    }
     assert recorder.noises.keys() == booked.keys()
     for step, rho in booked.items():
         scale, noise = 1 / np.sqrt(2 * rho), np.concatenate(recorder.noises[step])
         assert follows(noise, stats.norm(scale=scale)), step
         # a mean square tells a wrong scale by far fewer numbers than its whole law does
-        assert np.mean(noise**2) / scale**2 == pytest.approx(1, abs=4 * np.sqrt(2 / len(noise))), step
+        assert np.mean(noise**2) / scale**2 == pytest.approx(1, abs=4 * np.sqrt(2 / len(noise))), (
+            step
+        )
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_other_records_with_the_same_releases_give_the_same_result(neighbours, recorder, monkeypatch):
-    """Replay the releases of one fit on quite other records: the result is the same to the last bit."""
+def test_other_records_with_the_same_releases_give_the_same_result(
+    neighbours, recorder, monkeypatch
+):
+    """Replay the releases of one fit on quite other records: the result is the same to the last
+    bit.
+    """
     first = fitted(3000, 4, neighbours=neighbours)
     replay = iter(recorder.releases)
 
@@ -112,14 +122,18 @@ def test_other_records_with_the_same_releases_give_the_same_result(neighbours, r
             return next(replay)
 
     monkeypatch.setattr(recipe, "Gate", Replay)
-    n = 3000 if neighbours == "replace" else 700  # a private number of records has no influence either
+    n = (
+        3000 if neighbours == "replace" else 700
+    )  # a private number of records has no influence either
     other = Rows.of(np.random.default_rng(8).standard_normal((n, 4)), np.ones(n))
     again = fit_stepped(other, DESIGN, plan(neighbours=neighbours), None, 4)
     assert again.to_json() == first.to_json()
 
 
 def test_a_zero_step_is_released_where_nothing_is_seen(recorder):
-    """All stages are carried out whatever they show: what is released does not depend on the records."""
+    """All stages are carried out whatever they show: what is released does not depend on the
+    records.
+    """
     hopeless = fitted(200, rho=1e-6)
     assert len(recorder.releases) == len(plan().releases().all)
     assert not hopeless.reported.any()
@@ -132,7 +146,9 @@ def test_rows_are_mapped_the_same_in_memory_and_block_by_block():
     assert (lazy.n, lazy.dim) == (3000, 2)
     assert isinstance(kept(lazy), Rows)
     assert np.array_equal(lazy.total(total), kept(lazy).total(total))
-    assert np.allclose(lazy.total(total), Rows(source.block.mapped(9 * matrix, Neighbours.REPLACE)).total(total))
+    assert np.allclose(
+        lazy.total(total), Rows(source.block.mapped(9 * matrix, Neighbours.REPLACE)).total(total)
+    )
 
 
 def test_there_is_one_row_for_every_column():
@@ -165,7 +181,9 @@ def test_with_much_budget_it_is_the_ordinary_fit():
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_errors_have_the_stated_law(neighbours):
-    """60 fits, n = 5,000: z-scores have mean square near 1, so that widths which are 25 % off would fail."""
+    """60 fits, n = 5,000: z-scores have mean square near 1, so that widths which are 25 % off would
+    fail.
+    """
     z, covered = [], []
     for seed in range(60):
         result = fitted(5000, seed, rho=0.1, neighbours=neighbours)
@@ -180,7 +198,9 @@ def test_errors_have_the_stated_law(neighbours):
 
 
 def test_strong_effects_are_covered():
-    """Log-odds with a deviation of 2.25, n = 10,000, (1, 1e-6): a first line is far off, and steps lead there."""
+    """Log-odds with a deviation of 2.25, n = 10,000, (1, 1e-6): a first line is far off, and steps
+    lead there.
+    """
     rng = np.random.default_rng(7)
     truth = rng.standard_normal(5)
     design = Design.of_bounds((-4.0, 4.0), tuple(f"x{j}" for j in range(5)))
@@ -190,7 +210,9 @@ def test_strong_effects_are_covered():
         draw = np.random.default_rng([seed, 11])
         x = np.clip(draw.standard_normal((10_000, 5)), -4, 4)
         labels = np.where(draw.random(len(x)) < expit(x @ truth - 0.5), 1.0, -1.0)
-        result = fit_stepped(Rows.of(design.rows(x), labels), design, dp.GeometryPlan(APPROX), None, seed)
+        result = fit_stepped(
+            Rows.of(design.rows(x), labels), design, dp.GeometryPlan(APPROX), None, seed
+        )
         low, high = result.conf_int()[1:].T
         told = result.reported[1:]
         covered += ((low <= truth) & (truth <= high))[told].tolist()
@@ -205,25 +227,36 @@ def wide(factor):
 
 
 def test_wide_bounds_leave_the_other_lines_right():
-    """100 times too wide: age is open with the range where its records are, and known as clipped to that.
+    """100 times too wide: age is open with the range where its records are, and known as clipped to
+    that.
 
     Now and then noise makes a range far too wide, and age is not known as clipped either.
     """
     covered, told = [], []
     design = wide(100.0)
     for seed in range(20):
-        result = fit_stepped(source_of(values(8000, seed), seed, design), design, dp.GeometryPlan(APPROX), None, seed)
+        result = fit_stepped(
+            source_of(values(8000, seed), seed, design), design, dp.GeometryPlan(APPROX), None, seed
+        )
         low, high = result.conf_int().T
         words = "open: in the model, but its ordinary coefficient rests on records beyond about"
         assert result.status[1].startswith(words)
         assert f"{result.geometry.low[0]:.4g} to {result.geometry.high[0]:.4g}" in result.status[1]
-        assert result.reported.tolist() == [False, False, True, True]  # a number is open, and with it the level
+        assert result.reported.tolist() == [
+            False,
+            False,
+            True,
+            True,
+        ]  # a number is open, and with it the level
         covered += ((low <= TRUTH) & (high >= TRUTH))[2:].tolist()
         rows = result.instead.table(0.95)
         told += [row["low"] <= TRUTH[1] <= row["high"] for row in rows]
         for row in rows:
             assert row["instead_of"] == "age"
-            assert row["name"] == f"age clipped to {result.geometry.low[0]:.4g}..{result.geometry.high[0]:.4g}"
+            assert (
+                row["name"]
+                == f"age clipped to {result.geometry.low[0]:.4g}..{result.geometry.high[0]:.4g}"
+            )
     assert np.mean(covered) >= 0.88
     assert len(told) >= 12
     assert np.mean(told) >= 0.85
@@ -231,7 +264,8 @@ def test_wide_bounds_leave_the_other_lines_right():
 
 def test_bounds_that_are_a_little_wide_cost_nothing():
     plain, wider = (
-        fit_stepped(source_of(values(8000), 0, wide(f)), wide(f), dp.GeometryPlan(APPROX), None, 1) for f in (1.0, 1.5)
+        fit_stepped(source_of(values(8000), 0, wide(f)), wide(f), dp.GeometryPlan(APPROX), None, 1)
+        for f in (1.0, 1.5)
     )
     assert plain.reported.all()
     assert wider.reported.all()
@@ -245,7 +279,9 @@ def test_wide_bounds_of_a_lone_column_are_not_the_end():
     rows = Rows.of(design.rows(x[:, :1]), source_of(x).block.labels)
     result = fit_stepped(rows, design, plan(0.5), None, 1)
     assert not result.reported.any()
-    assert result.status[1].startswith("open: in the model, but its ordinary coefficient rests on records beyond")
+    assert result.status[1].startswith(
+        "open: in the model, but its ordinary coefficient rests on records beyond"
+    )
     assert result.instead.instead_of == ("age",)
     row = result.instead.table(0.999)[0]
     assert row["low"] < TRUTH[1] < row["high"]
@@ -286,7 +322,9 @@ def test_a_reference_is_no_matter_without_noise():
     first = fit_stepped(source_of(x), DESIGN, plan(1e7), None, 1)
     other = fit_stepped(Rows.of(turned.rows(y), labels), turned, plan(1e7), None, 1)
     sign = np.array([1, 1, -1])
-    assert (np.abs(other.estimate[1:] - sign * first.estimate[1:]) < 0.05 * first.std_error[1:]).all()
+    assert (
+        np.abs(other.estimate[1:] - sign * first.estimate[1:]) < 0.05 * first.std_error[1:]
+    ).all()
     assert other.std_error[1:] == pytest.approx(first.std_error[1:], rel=0.02)
 
 
@@ -295,7 +333,9 @@ def test_a_contrast_of_printed_lines_is_that_of_their_law():
     vector = np.array([0.0, 10.0, 0.0, 1.0])
     told = result.contrast(vector)
     assert told.estimate == pytest.approx(vector @ result.estimate, abs=0.02 * told.std_error)
-    assert told.std_error == pytest.approx(np.sqrt(vector @ result.error.covariance() @ vector), rel=0.02)
+    assert told.std_error == pytest.approx(
+        np.sqrt(vector @ result.error.covariance() @ vector), rel=0.02
+    )
 
 
 def test_a_private_number_of_records_is_not_printed():
@@ -323,7 +363,9 @@ def test_the_ledger_is_charged_once_and_first():
     assert result.privacy.private
     assert result.privacy.booked
     with pytest.raises(dp.LedgerError):
-        fit_stepped(SimpleNamespace(n=1000), DESIGN, plan(0.8), ledger)  # refused before a record is read
+        fit_stepped(
+            SimpleNamespace(n=1000), DESIGN, plan(0.8), ledger
+        )  # refused before a record is read
     assert json.loads(result.to_json())["geometry"]["kind"] == "Geometry"
 
 
@@ -332,8 +374,13 @@ def test_rows_that_cannot_be_encoded_do_not_spoil_the_geometry():
     table, some = values(6000), np.random.default_rng(5).random(6000) < 0.5
     whole = source_of(table)
     rows, labels = whole.block.rows, whole.block.labels
-    gaps, left = Rows(Block(np.where(some[:, None], rows, 0.0), labels)), Rows(Block(rows[some], labels[some]))
-    lengths = [np.diff(fit_stepped(s, DESIGN, plan(2.0), None, 1).conf_int())[:, 0] for s in (gaps, left)]
+    gaps, left = (
+        Rows(Block(np.where(some[:, None], rows, 0.0), labels)),
+        Rows(Block(rows[some], labels[some])),
+    )
+    lengths = [
+        np.diff(fit_stepped(s, DESIGN, plan(2.0), None, 1).conf_int())[:, 0] for s in (gaps, left)
+    ]
     assert np.allclose(lengths[0], lengths[1], rtol=0.25)
 
 
@@ -355,7 +402,9 @@ def test_without_numbers_no_scales_are_released(recorder):
 
 
 def model(**options):
-    return dp.LogisticRegression(bounds=([0.0, -1.0, 0.0], [80.0, 1.0, 1.0]), insecure_seed=3, **options)
+    return dp.LogisticRegression(
+        bounds=([0.0, -1.0, 0.0], [80.0, 1.0, 1.0]), insecure_seed=3, **options
+    )
 
 
 def arrays(n=3000):
@@ -401,7 +450,9 @@ def test_sampling_weights():
 
 
 def test_a_power_is_the_one_of_the_formula():
-    """Columns less their middle span the same model: lines are about age and age² as they are written."""
+    """Columns less their middle span the same model: lines are about age and age² as they are
+    written.
+    """
     text = """
 unit = "one person"
 [columns.y]
@@ -422,7 +473,9 @@ high = 80
     ).fit(pd.DataFrame({"y": y, "age": age}))
     result = model.result_
     coef, covariance = Records(
-        np.column_stack([np.ones(len(age)), age, age**2]), y.astype(float), columns_of([False, False])
+        np.column_stack([np.ones(len(age)), age, age**2]),
+        y.astype(float),
+        columns_of([False, False]),
     ).ordinary()
     error = np.sqrt(np.diag(covariance))
     assert result.reported[1:].all()
@@ -455,7 +508,9 @@ type = "boolean"
 
 @pytest.fixture
 def crossed(tmp_path):
-    """Two crossed factors; in the cell (b, c) nearly everybody says yes, elsewhere every second one does."""
+    """Two crossed factors; in the cell (b, c) nearly everybody says yes, elsewhere every second one
+    does.
+    """
     path = tmp_path / "schema.toml"
     path.write_text(CELLS, encoding="utf-8")
     rng = np.random.default_rng(0)
@@ -464,16 +519,24 @@ def crossed(tmp_path):
     f = np.where(rng.random(n) < np.where(g == "c", 0.016, 0.5), "b", "a")
     chance = np.where((f == "b") & (g == "c"), 0.998, 0.5)
     answers = {"one": rng.random(n) < 0.05, "two": rng.random(n) < 0.04}
-    table = pd.DataFrame({"y": np.where(rng.random(n) < chance, "yes", "no"), "f": f, "g": g, **answers})
+    table = pd.DataFrame(
+        {"y": np.where(rng.random(n) < chance, "yes", "no"), "f": f, "g": g, **answers}
+    )
     return dp.Schema.read(path), table
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_cell_of_interacting_levels_needs_events_of_its_own(crossed, seed):
-    """Of f[b] there are thousands of events, but none of them where g is at its reference: its coefficient has none."""
+    """Of f[b] there are thousands of events, but none of them where g is at its reference: its
+    coefficient has none.
+    """
     schema, table = crossed
     budget = dp.ApproxDP(1.0, 1e-6)
-    result = dp.LogisticRegression("y ~ f * g", schema=schema, budget=budget, insecure_seed=seed).fit(table).result_
+    result = (
+        dp.LogisticRegression("y ~ f * g", schema=schema, budget=budget, insecure_seed=seed)
+        .fit(table)
+        .result_
+    )
     words = dict(zip(result.names, result.status, strict=True))
     assert "too few events" in words["f[b]"]
     assert "too few events" in words["f[b]:g[d]"]
@@ -483,7 +546,11 @@ def test_a_cell_of_interacting_levels_needs_events_of_its_own(crossed, seed):
 def test_a_product_of_yes_and_no_is_such(crossed):
     schema, table = crossed
     budget = dp.ApproxDP(4.0, 1e-6)
-    result = dp.LogisticRegression("y ~ one * two", schema=schema, budget=budget, insecure_seed=1).fit(table).result_
+    result = (
+        dp.LogisticRegression("y ~ one * two", schema=schema, budget=budget, insecure_seed=1)
+        .fit(table)
+        .result_
+    )
     assert result.reported.all()
     assert result.geometry.high[-1] == 1.0
     assert len(result.alternatives()) == 0

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 import dpinfer as dp
-from dpinfer.maths.cost import perturbed_objective_scale
 from dpinfer.maths.losses import slope_kind
+from dpinfer.maths.privacy_cost import perturbed_objective_scale
 from dpinfer.maths.risk import Risk
 from support import LOSSES, RESIDUAL_LOSSES, exact_gradient, follows, labelled, numeric
 
@@ -18,7 +18,9 @@ GAUSSIAN = dp.ObjectivePerturbation("gaussian")
 
 def fits(loss, mechanism, share):
     plan = dp.Plan(mechanism, share, share, share)
-    return [dp.infer(X, Y, loss=loss, penalty=C, plan=plan, insecure_seed=seed) for seed in range(FITS)]
+    return [
+        dp.infer(X, Y, loss=loss, penalty=C, plan=plan, insecure_seed=seed) for seed in range(FITS)
+    ]
 
 
 def epsilon_left(loss, epsilon):
@@ -30,7 +32,9 @@ def epsilon_left(loss, epsilon):
 def test_algorithm_1(loss, share):
     """b = -(gradient of the penalised risk at θ~), of rate ε'/2; zCDP runs at ε = sqrt(2ρ)."""
     risk = Risk.penalised(loss, C, N)
-    b = np.array([-exact_gradient(risk, X, Y, fit.estimate) for fit in fits(loss, OBJECTIVE, share)])
+    b = np.array(
+        [-exact_gradient(risk, X, Y, fit.estimate) for fit in fits(loss, OBJECTIVE, share)]
+    )
     radius, scale = np.linalg.norm(b, axis=1), 2 / epsilon_left(loss, 1.0)
     assert follows(radius, stats.gamma(3, scale=scale))
     assert not follows(radius, stats.gamma(3, scale=1.2 * scale))
@@ -41,7 +45,9 @@ def test_algorithm_1(loss, share):
 def test_gaussian_objective_perturbation(loss):
     """b is Gaussian; its scale is a little above sqrt(2/ρ), by what the curvature costs."""
     risk, rho = Risk.penalised(loss, C, N), 0.8
-    b = np.array([-exact_gradient(risk, X, Y, fit.estimate) for fit in fits(loss, GAUSSIAN, dp.ZCDP(rho))]).ravel()
+    b = np.array(
+        [-exact_gradient(risk, X, Y, fit.estimate) for fit in fits(loss, GAUSSIAN, dp.ZCDP(rho))]
+    ).ravel()
     scale = perturbed_objective_scale(rho, loss.curvature_bound / (2 * N * C), slope_kind(loss))
     assert np.sqrt(2 / rho) < scale < 1.5 * np.sqrt(2 / rho)
     assert follows(b, stats.norm(scale=scale))
@@ -65,7 +71,9 @@ def test_algorithm_4(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_algorithm_2_inside_a_fit(loss):
-    """One column and little noise, so that neither symmetry nor floor hides it: H~, Σ~ minus their values at θ~."""
+    """One column and little noise, so that neither symmetry nor floor hides it: H~, Σ~ minus their
+    values at θ~.
+    """
     x, c, epsilon = np.abs(X[:, 0]) / 5 + 0.8, 0.005, 400.0
     plan = dp.Plan(OBJECTIVE, dp.PureDP(5.0), dp.PureDP(epsilon), dp.PureDP(epsilon))
     H, S = [], []
@@ -74,8 +82,16 @@ def test_algorithm_2_inside_a_fit(loss):
         theta = fit.estimate[0]
         z = Y * x * theta
         slope = 1 / (1 + np.exp(-abs(theta))) if isinstance(loss, dp.Logistic) else 1.0
-        H.append((fit.hessian[0, 0] - np.mean(loss.curvature(z) * x**2) - 2 * c) * N / (2 * loss.curvature_bound))
-        S.append((fit.score_cov[0, 0] - np.mean(loss.slope(z) ** 2 * x**2) + 4 * c**2 * theta**2) * N / (2 * slope**2))
+        H.append(
+            (fit.hessian[0, 0] - np.mean(loss.curvature(z) * x**2) - 2 * c)
+            * N
+            / (2 * loss.curvature_bound)
+        )
+        S.append(
+            (fit.score_cov[0, 0] - np.mean(loss.slope(z) ** 2 * x**2) + 4 * c**2 * theta**2)
+            * N
+            / (2 * slope**2)
+        )
         assert min(fit.hessian[0, 0], fit.score_cov[0, 0]) > 2 * c
     for noise in (np.array(H), np.array(S)):
         assert follows(noise * epsilon, stats.laplace())
@@ -94,13 +110,18 @@ def test_matrices_are_symmetric_and_floored_at_2c(loss, share):
 
 @pytest.mark.parametrize("loss", RESIDUAL_LOSSES)
 def test_residual_losses(loss):
-    """b recovered from the published coefficients, for both kinds of noise; a scale 20 % off is rejected."""
+    """b recovered from the published coefficients, for both kinds of noise; a scale 20 % off is
+    rejected.
+    """
     (rows, y), c = numeric(N, 3), 0.5
     risk = Risk.penalised(loss, c, N)
 
     def recovered(mechanism, share):
         plan = dp.Plan(mechanism, *share.split(2, 1, 1))
-        fitted = [dp.infer(rows, y, loss=loss, penalty=c, plan=plan, insecure_seed=seed) for seed in range(FITS)]
+        fitted = [
+            dp.infer(rows, y, loss=loss, penalty=c, plan=plan, insecure_seed=seed)
+            for seed in range(FITS)
+        ]
         return np.array([-exact_gradient(risk, rows, y, fit.estimate) for fit in fitted])
 
     L, t = loss.slope_bound, loss.curvature_bound

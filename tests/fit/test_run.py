@@ -5,14 +5,14 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.fit import recipe
-from dpinfer.fit.penalised.plan import default_plan
+from dpinfer.fit.penalised_plan import default_plan
 from dpinfer.maths.arrays import unsvec
-from dpinfer.maths.cost import PerturbedObjective
-from dpinfer.maths.error import sandwich
-from dpinfer.maths.laws import SphericalLaplace
+from dpinfer.maths.error_laws import sandwich
 from dpinfer.maths.losses import slope_kind
+from dpinfer.maths.noise_laws import SphericalLaplace
+from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.rounding import SLACK
+from dpinfer.maths.sums import SLACK
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import MASK
 from support import LOSSES, Tripled, labelled
@@ -29,16 +29,27 @@ def test_algorithm_5_zcdp_is_the_closed_form(loss):
     plan = dp.Plan(OUTPUT, dp.ZCDP(0.2), dp.ZCDP(0.1), dp.ZCDP(0.1))
     fit = dp.infer(X, Y, loss=loss, penalty=C, plan=plan, insecure_seed=1)
     inverse = np.linalg.inv(fit.hessian)
-    U = (1 + SLACK) ** 2 * np.eye(3) / (2 * 0.2 * (N * C) ** 2) + inverse @ fit.score_cov @ inverse / N
+    U = (1 + SLACK) ** 2 * np.eye(3) / (
+        2 * 0.2 * (N * C) ** 2
+    ) + inverse @ fit.score_cov @ inverse / N
     assert np.allclose(fit.covariance, U, rtol=1e-12)
     half = 1.959963984540054 * np.sqrt(np.diag(U))
-    assert np.allclose(fit.conf_int(0.95), np.stack([fit.estimate - half, fit.estimate + half], axis=1), rtol=1e-12)
+    assert np.allclose(
+        fit.conf_int(0.95), np.stack([fit.estimate - half, fit.estimate + half], axis=1), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gaussian_objective_perturbation_is_a_closed_form(loss):
     """U = H~⁻¹(Σ~/n + σ² I/n²)H~⁻¹."""
-    fit = dp.infer(X, Y, loss=loss, penalty=C, plan=dp.Plan(GAUSSIAN, *dp.ZCDP(0.4).split(2, 1, 1)), insecure_seed=1)
+    fit = dp.infer(
+        X,
+        Y,
+        loss=loss,
+        penalty=C,
+        plan=dp.Plan(GAUSSIAN, *dp.ZCDP(0.4).split(2, 1, 1)),
+        insecure_seed=1,
+    )
     inverse, sigma = np.linalg.inv(fit.hessian), fit.error.noise.scale
     release = PerturbedObjective(sigma, loss.curvature_bound / (2 * N * C), slope_kind(loss))
     assert release.cost() == pytest.approx(0.2 * (1 - MASK))
@@ -75,19 +86,25 @@ def test_sampled_intervals_are_the_papers(loss, mechanism, share):
 
 @pytest.mark.parametrize(
     ("mechanism", "budget"),
-    [(m, b) for m in (OBJECTIVE, OUTPUT) for b in (dp.PureDP(3.0), dp.ZCDP(1.0))] + [(GAUSSIAN, dp.ZCDP(1.0))],
+    [(m, b) for m in (OBJECTIVE, OUTPUT) for b in (dp.PureDP(3.0), dp.ZCDP(1.0))]
+    + [(GAUSSIAN, dp.ZCDP(1.0))],
 )
 @pytest.mark.parametrize("loss", LOSSES)
 def test_four_times_the_loss_and_the_penalty_is_the_same_fit(loss, mechanism, budget):
-    """Every noise scale follows the slope bound: the same seed gives the same coefficients and intervals.
+    """Every noise scale follows the slope bound: the same seed gives the same coefficients and
+    intervals.
 
     Four, as the steps of a grid are powers of two: then they follow too.
     """
     plan, c = dp.Plan(mechanism, *budget.split(1, 1, 1)), 0.002
-    plain = Tripled(loss, 1) if mechanism == GAUSSIAN else loss  # the built-in losses pay less for their curvature
+    plain = (
+        Tripled(loss, 1) if mechanism == GAUSSIAN else loss
+    )  # the built-in losses pay less for their curvature
     once = dp.infer(X, Y, loss=plain, penalty=c, plan=plan, insecure_seed=1)
     fourfold = dp.infer(X, Y, loss=Tripled(loss, 4), penalty=4 * c, plan=plan, insecure_seed=1)
-    assert np.linalg.eigvalsh(fourfold.score_cov)[0] > 32 * c * 1.001  # no floor at work in either fit
+    assert (
+        np.linalg.eigvalsh(fourfold.score_cov)[0] > 32 * c * 1.001
+    )  # no floor at work in either fit
     assert np.allclose(fourfold.estimate, once.estimate, rtol=1e-5)
     assert np.allclose(fourfold.hessian, 4 * once.hessian, rtol=1e-3, atol=1e-5)
     assert np.allclose(fourfold.score_cov, 16 * once.score_cov, rtol=1e-3, atol=1e-5)
@@ -97,7 +114,9 @@ def test_four_times_the_loss_and_the_penalty_is_the_same_fit(loss, mechanism, bu
 @pytest.mark.parametrize("mechanism", [GAUSSIAN, OUTPUT])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_noise_of_the_matrices_is_stated_as_it_is(loss, mechanism):
-    """Deviation of one entry of H~ and Σ~, and with it the spread of a standard error, by drawing that noise again."""
+    """Deviation of one entry of H~ and Σ~, and with it the spread of a standard error, by drawing
+    that noise again.
+    """
     plan = dp.Plan(mechanism, dp.ZCDP(0.2), dp.ZCDP(0.5), dp.ZCDP(0.7), recipe="tight")
     fit = dp.infer(X, Y, loss=loss, penalty=C, plan=plan, insecure_seed=1)
     bound, w = (np.sqrt(2) * 1.0356, 4.0) if isinstance(loss, dp.Logistic) else (2.0, 2 * loss.knee)
@@ -114,7 +133,9 @@ def test_the_noise_of_the_matrices_is_stated_as_it_is(loss, mechanism):
     else:
         noisy = noisy + sigma2 * np.eye(3)
     deviations = np.sqrt(np.diagonal(noisy, axis1=1, axis2=2))
-    assert np.allclose(deviations.var(axis=0) / np.diag(fit.covariance), fit.error.spread(), rtol=0.06)
+    assert np.allclose(
+        deviations.var(axis=0) / np.diag(fit.covariance), fit.error.spread(), rtol=0.06
+    )
 
 
 def test_every_fit_samples_its_intervals_anew():
@@ -128,7 +149,10 @@ def test_shares_of_the_default_plan():
     assert pure.recipe == zcdp.recipe == "tight"
     assert [s.epsilon for s in (pure.estimate, pure.matrices[0].share)] == pytest.approx([0.7, 0.3])
     assert [s.rho for s in (zcdp.estimate, zcdp.matrices[0].share)] == pytest.approx([0.14, 0.02])
-    assert [event.step for event in zcdp.releases(Risk.penalised(dp.Logistic(), C, N))] == ["estimate", "matrices"]
+    assert [event.step for event in zcdp.releases(Risk.penalised(dp.Logistic(), C, N))] == [
+        "estimate",
+        "matrices",
+    ]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -143,12 +167,16 @@ def test_the_tight_matrices(loss, share):
     ]  # fmt: skip
     assert all(np.linalg.eigvalsh(fit.hessian)[0] >= 0.4 * (1 - 1e-9) for fit in noisy)
     assert all(np.linalg.eigvalsh(fit.score_cov)[0] >= -1e-12 for fit in noisy)
-    assert min(np.linalg.eigvalsh(fit.score_cov)[0] for fit in noisy) < 0.1  # below the paper's floor
+    assert (
+        min(np.linalg.eigvalsh(fit.score_cov)[0] for fit in noisy) < 0.1
+    )  # below the paper's floor
     rich = dp.Plan(mechanism, share, *type(share)(1e12).split(1, 1), recipe="tight")
     fit = dp.infer(X, Y, loss=loss, penalty=C, plan=rich, insecure_seed=1)
     z = Y * (X @ fit.estimate)
     exact_h = (X * loss.curvature(z)[:, None]).T @ X / N + 2 * C * np.eye(3)
-    exact_s = (X * loss.slope(z)[:, None] ** 2).T @ X / N - 4 * C**2 * np.outer(fit.estimate, fit.estimate)
+    exact_s = (X * loss.slope(z)[:, None] ** 2).T @ X / N - 4 * C**2 * np.outer(
+        fit.estimate, fit.estimate
+    )
     assert np.allclose(fit.hessian, exact_h, atol=1e-6)
     assert np.allclose(fit.score_cov, exact_s, atol=1e-6)
 
@@ -161,11 +189,15 @@ def test_intervals_use_m_draws():
 
 
 def test_order_of_the_matrices_is_after_the_estimate():
-    """H~ and Σ~ belong to the released θ~: with hardly any matrix noise they equal the sums there, not at θ^."""
+    """H~ and Σ~ belong to the released θ~: with hardly any matrix noise they equal the sums there,
+    not at θ^.
+    """
     plan = dp.Plan(OUTPUT, dp.PureDP(0.5), dp.PureDP(1e7), dp.PureDP(1e7))
     fit = dp.infer(X, Y, loss=dp.Logistic(), penalty=1e-2, plan=plan, insecure_seed=4)
     z = Y * (X @ fit.estimate)
-    S = (X * (1 / (1 + np.exp(z)))[:, None] ** 2).T @ X / N - 4e-4 * np.outer(fit.estimate, fit.estimate)
+    S = (X * (1 / (1 + np.exp(z)))[:, None] ** 2).T @ X / N - 4e-4 * np.outer(
+        fit.estimate, fit.estimate
+    )
     values, vectors = np.linalg.eigh((S + S.T) / 2)
     assert np.allclose(fit.score_cov, (vectors * np.maximum(values, 2 * C)) @ vectors.T, atol=1e-5)
 
@@ -181,14 +213,25 @@ def test_order_of_the_matrices_is_after_the_estimate():
     ],
 )
 def test_coverage_of_the_known_penalised_target(mechanism, budget):
-    """400 samples from a known population; the target is the penalised minimiser on 400,000 records of it."""
+    """400 samples from a known population; the target is the penalised minimiser on 400,000 records
+    of it.
+    """
     truth_x, truth_y = labelled(400_000, 3, seed=77)
-    target = dp.infer(truth_x, truth_y, loss=dp.Logistic(), penalty=C, budget=dp.NoPrivacy()).estimate
+    target = dp.infer(
+        truth_x, truth_y, loss=dp.Logistic(), penalty=C, budget=dp.NoPrivacy()
+    ).estimate
     plan = dp.Plan(mechanism, *budget.split(2, 1, 1))
     covered = np.zeros(3)
     for seed in range(400):
         take = slice(1000 * seed, 1000 * (seed + 1))
-        fit = dp.infer(truth_x[take], truth_y[take], loss=dp.Logistic(), penalty=C, plan=plan, insecure_seed=seed)
+        fit = dp.infer(
+            truth_x[take],
+            truth_y[take],
+            loss=dp.Logistic(),
+            penalty=C,
+            plan=plan,
+            insecure_seed=seed,
+        )
         low, high = fit.conf_int(0.95).T
         covered += (low <= target) & (target <= high)
     assert np.all(covered / 400 >= 0.91)
@@ -200,23 +243,44 @@ def test_guarantee_refused_before_booking():
     with pytest.raises(dp.BudgetError, match=f"exceed {smallest:.6g}"):
         dp.infer(X, Y, loss=dp.Logistic(), penalty=smallest, budget=dp.PureDP(1.0), ledger=ledger)
     with pytest.raises(dp.BudgetError, match="penalty above 0"):
-        dp.infer(X, Y, loss=dp.Logistic(), penalty=0.0, plan=dp.Plan(OUTPUT, *dp.ZCDP(1.0).split(1, 1, 1)), ledger=zcdp)
+        dp.infer(
+            X,
+            Y,
+            loss=dp.Logistic(),
+            penalty=0.0,
+            plan=dp.Plan(OUTPUT, *dp.ZCDP(1.0).split(1, 1, 1)),
+            ledger=zcdp,
+        )
     for faulty in (
-        lambda: dp.infer(X, Y, loss=dp.Logistic(), penalty=1e-100, budget=dp.ZCDP(0.1), ledger=zcdp),
-        lambda: dp.infer(X, Y, loss=dp.Logistic(), penalty=C, budget=dp.ZCDP(0.1), ledger=zcdp, insecure_seed=1),
-        lambda: dp.infer(X, Y, loss=dp.Logistic(), penalty=C, budget=dp.ZCDP(0.1), ledger=zcdp, insecure_seed="a"),
-        lambda: dp.Plan(OBJECTIVE, dp.ZCDP(0.1), dp.ZCDP(0.1), dp.ZCDP(0.1), approx=dp.ApproxDP(1, 2.0)),
+        lambda: dp.infer(
+            X, Y, loss=dp.Logistic(), penalty=1e-100, budget=dp.ZCDP(0.1), ledger=zcdp
+        ),
+        lambda: dp.infer(
+            X, Y, loss=dp.Logistic(), penalty=C, budget=dp.ZCDP(0.1), ledger=zcdp, insecure_seed=1
+        ),
+        lambda: dp.infer(
+            X, Y, loss=dp.Logistic(), penalty=C, budget=dp.ZCDP(0.1), ledger=zcdp, insecure_seed="a"
+        ),
+        lambda: dp.Plan(
+            OBJECTIVE, dp.ZCDP(0.1), dp.ZCDP(0.1), dp.ZCDP(0.1), approx=dp.ApproxDP(1, 2.0)
+        ),
         lambda: dp.Plan(OBJECTIVE, dp.PureDP(1.0), dp.NoPrivacy(), dp.NoPrivacy()),
-        lambda: dp.LogisticRegression(bounds=(-1e308, 1e308), budget=dp.ZCDP(0.1), ledger=zcdp).fit(X, Y),
+        lambda: dp.LogisticRegression(bounds=(-1e308, 1e308), budget=dp.ZCDP(0.1), ledger=zcdp).fit(
+            X, Y
+        ),
     ):
         with pytest.raises(dp.DpinferError):
             faulty()
     assert ledger.entries() == zcdp.entries() == ()
-    dp.infer(X, Y, loss=dp.Logistic(), penalty=1.01 * smallest, budget=dp.PureDP(1.0), ledger=ledger)
+    dp.infer(
+        X, Y, loss=dp.Logistic(), penalty=1.01 * smallest, budget=dp.PureDP(1.0), ledger=ledger
+    )
     assert ledger.left() == 0
 
 
-@pytest.mark.parametrize("plan", [dp.Plan(OUTPUT, *dp.ZCDP(1.0).split(1, 1, 1)), default_plan(dp.PureDP(2.0))])
+@pytest.mark.parametrize(
+    "plan", [dp.Plan(OUTPUT, *dp.ZCDP(1.0).split(1, 1, 1)), default_plan(dp.PureDP(2.0))]
+)
 @pytest.mark.parametrize("target", ["penalised", "unpenalised"])
 def test_the_same_releases_on_other_records_give_the_same_bytes(plan, target, monkeypatch):
     """Everything published is made of released and public numbers."""
@@ -227,7 +291,13 @@ def test_the_same_releases_on_other_records_give_the_same_bytes(plan, target, mo
             released.append(super().release(booked, source, what))
             return released[-1]
 
-    options = {"loss": dp.Logistic(), "penalty": C, "plan": plan, "target": target, "insecure_seed": 3}
+    options = {
+        "loss": dp.Logistic(),
+        "penalty": C,
+        "plan": plan,
+        "target": target,
+        "insecure_seed": 3,
+    }
     monkeypatch.setattr(recipe, "Gate", Recorder)
     first = dp.infer(X, Y, **options).to_json()
     replay = iter(released)

@@ -6,9 +6,9 @@ from dp_accounting import GaussianDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
 import dpinfer as dp
-from dpinfer.data.design import Design
-from dpinfer.fit.stepped.plan import ESTIMATE, FIRST, SCALES
+from dpinfer.fit.stepped_plan import ESTIMATE, FIRST, SCALES
 from dpinfer.privacy import accountant
+from dpinfer.schema.design import Design
 
 APPROX = dp.ApproxDP(1.0, 1e-6)
 PLANS = {
@@ -18,7 +18,9 @@ PLANS = {
     "all": lambda budget, notion: dp.LinearPlan(budget, neighbours=notion, tail="all"),
 }
 EVERY = pytest.mark.parametrize("kind", PLANS)
-NOTIONS = pytest.mark.parametrize("notion", ["replace", "add-remove", "replace-unit", "add-remove-unit"])
+NOTIONS = pytest.mark.parametrize(
+    "notion", ["replace", "add-remove", "replace-unit", "add-remove-unit"]
+)
 
 
 @EVERY
@@ -65,8 +67,12 @@ def test_the_stages_in_order():
         "crude moments", "outcome range, 1 of 3", "outcome range, 2 of 3", "outcome range, 3 of 3",
         "moments", "influence", "estimate",
     ]  # fmt: skip
-    assert "first step" in [release.step for release in dp.LinearPlan(APPROX, "robust").releases().all]
-    assert "influence" not in [release.step for release in dp.LinearPlan(APPROX, tail="all").releases().all]
+    assert "first step" in [
+        release.step for release in dp.LinearPlan(APPROX, "robust").releases().all
+    ]
+    assert "influence" not in [
+        release.step for release in dp.LinearPlan(APPROX, tail="all").releases().all
+    ]
 
 
 def test_parts_of_a_stage_share_alike():
@@ -88,15 +94,21 @@ def test_noise_falls_with_the_budget_and_with_the_notion(kind):
 
 
 def test_the_noise_of_a_stack_is_that_of_its_bound():
-    """sqrt(4 + a²) for score and curvature where a record is replaced, over the share of the estimate."""
+    """sqrt(4 + a²) for score and curvature where a record is replaced, over the share of the
+    estimate.
+    """
     plan = dp.GeometryPlan(dp.ZCDP(0.5))
     scales = plan.scales()
     rho = plan.releases().of(ESTIMATE)[0].share.rho
-    assert scales.gradient == pytest.approx(plan.stack.bound / np.sqrt(2 * rho), rel=2e-3)  # and what rounding takes
+    assert scales.gradient == pytest.approx(
+        plan.stack.bound / np.sqrt(2 * rho), rel=2e-3
+    )  # and what rounding takes
     assert scales.hessian == pytest.approx(scales.gradient / np.sqrt(plan.stack.curvature))
     assert scales.score_cov == pytest.approx(scales.gradient / np.sqrt(plan.stack.score))
     first = plan.releases().of(FIRST)[0].share.rho
-    assert plan.scales(stage=FIRST).gradient == pytest.approx(plan.stack.bound / np.sqrt(2 * first), rel=2e-3)
+    assert plan.scales(stage=FIRST).gradient == pytest.approx(
+        plan.stack.bound / np.sqrt(2 * first), rel=2e-3
+    )
     assert plan.scales(numbers=False).gradient < scales.gradient
 
 
@@ -111,7 +123,9 @@ def test_earlier_names_of_the_target_are_told_of(old, make):
 
 @pytest.mark.parametrize("make", [dp.GeometryPlan, dp.LinearPlan])
 def test_the_unweighted_target_is_refused_in_a_sentence(make):
-    with pytest.raises(dp.InputError, match="'unweighted' is gone: 'asked' answers the same question"):
+    with pytest.raises(
+        dp.InputError, match="'unweighted' is gone: 'asked' answers the same question"
+    ):
         make(APPROX, "unweighted")
 
 
@@ -157,11 +171,15 @@ def test_robust_is_of_least_squares_alone():
 def test_own_shares_are_used():
     shares = (0.05, 0.05, 0.1, 0.2, 0.5, 0.1)
     releases = dp.GeometryPlan(dp.ZCDP(1.0), shares=shares).releases()
-    assert [sum(r.share.rho for r in stage) for _, stage in releases.stages] == pytest.approx(shares)
+    assert [sum(r.share.rho for r in stage) for _, stage in releases.stages] == pytest.approx(
+        shares
+    )
 
 
 def test_strength_grows_with_budget_and_records_and_falls_with_columns():
-    few, many = (Design.of_bounds((-1.0, 1.0), tuple(f"x{j}" for j in range(d))).columns for d in (3, 60))
+    few, many = (
+        Design.of_bounds((-1.0, 1.0), tuple(f"x{j}" for j in range(d))).columns for d in (3, 60)
+    )
     for make in (dp.GeometryPlan, dp.LinearPlan):
         plan, more = make(dp.ZCDP(0.02)), make(dp.ZCDP(0.2))
         assert plan.strength(few, 5000) < plan.strength(few, 50_000)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.penalised.matrices import Matrices
-from dpinfer.fit.penalised.target import aim
-from dpinfer.maths.laws import Gaussian
+from dpinfer.fit.penalised import Matrices, aim
+from dpinfer.maths.noise_laws import Gaussian
 from dpinfer.maths.risk import Risk
 from dpinfer.result.statements import NOT_IDENTIFIED
 from support import LOSSES, labelled
@@ -16,7 +15,16 @@ X, Y = labelled(N, 4)
 
 
 def fit(budget, penalty=5e-5, loss=LOSSES[0], **options):
-    return dp.infer(X, Y, loss=loss, penalty=penalty, budget=budget, target="unpenalised", insecure_seed=1, **options)
+    return dp.infer(
+        X,
+        Y,
+        loss=loss,
+        penalty=penalty,
+        budget=budget,
+        target="unpenalised",
+        insecure_seed=1,
+        **options,
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -27,8 +35,13 @@ def test_without_noise_it_is_the_fit_without_a_penalty(loss):
 
 
 def test_the_step_and_its_covariance():
-    """θ~ + 2c H_f⁻¹θ~ with covariance H_f⁻¹(Σ/n + σ²I/n²)H_f⁻¹ and what the noise of H_f adds through the step."""
-    c, penalised = 5e-5, dp.infer(X, Y, loss=dp.Logistic(), penalty=5e-5, budget=dp.ZCDP(1.0), insecure_seed=1)
+    """θ~ + 2c H_f⁻¹θ~ with covariance H_f⁻¹(Σ/n + σ²I/n²)H_f⁻¹ and what the noise of H_f adds
+    through the step.
+    """
+    c, penalised = (
+        5e-5,
+        dp.infer(X, Y, loss=dp.Logistic(), penalty=5e-5, budget=dp.ZCDP(1.0), insecure_seed=1),
+    )
     result = fit(dp.ZCDP(1.0), c)
     free = penalised.hessian - 2 * c * np.eye(4)
     step = 2 * c * np.linalg.solve(free, penalised.estimate)
@@ -41,16 +54,22 @@ def test_the_step_and_its_covariance():
     noise = np.tril(draws, -1) / np.sqrt(2)
     noise = noise + noise.mT + draws * np.eye(4)
     moved = -(inverse @ noise @ step[:, None])[..., 0]
-    through = result.error.step_noise - penalised.error.step_noise  # less the mask of the minimum, which both have
+    through = (
+        result.error.step_noise - penalised.error.step_noise
+    )  # less the mask of the minimum, which both have
     assert np.allclose(np.cov(moved.T), through, rtol=0.1, atol=0.03 * through.max())
     assert result.model.target == "unpenalised"
 
 
-@pytest.mark.parametrize("mechanism", [dp.OutputPerturbation(), dp.ObjectivePerturbation("laplace")], ids=str)
+@pytest.mark.parametrize(
+    "mechanism", [dp.OutputPerturbation(), dp.ObjectivePerturbation("laplace")], ids=str
+)
 def test_other_mechanisms_cover_it_too(mechanism):
     free = dp.infer(X, Y, loss=dp.Logistic(), penalty=0.0, budget=dp.NoPrivacy()).estimate
     plan = dp.Plan(mechanism, *dp.ZCDP(4.0).split(14, 1, 1), recipe="tight")
-    study = dp.simulate.coverage(X, Y, penalty=2e-4, plan=plan, target="unpenalised", replicates=256, seed=0)
+    study = dp.simulate.coverage(
+        X, Y, penalty=2e-4, plan=plan, target="unpenalised", replicates=256, seed=0
+    )
     assert np.allclose(study.target, free, rtol=1e-6)
     assert np.all(study.reported == 1)
     assert np.all(np.abs(study.coverage - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 256))
@@ -88,9 +107,15 @@ def test_the_rule_is_twice_the_noise_of_the_eigenvalues():
 
 
 def test_coverage_with_known_truth():
-    """Private intervals cover the coefficients that made the labels; the penalised ones are elsewhere."""
+    """Private intervals cover the coefficients that made the labels; the penalised ones are
+    elsewhere.
+    """
     beta = np.array([2.0, -1.0, 0.5, 1.0])
-    common = {"truth": lambda rows: 1 / (1 + np.exp(-rows @ beta)), "budget": dp.ZCDP(0.1875), "nonprivate": False}
+    common = {
+        "truth": lambda rows: 1 / (1 + np.exp(-rows @ beta)),
+        "budget": dp.ZCDP(0.1875),
+        "nonprivate": False,
+    }
     study = dp.simulate.coverage(X, target="unpenalised", replicates=384, seed=0, **common)
     assert np.allclose(study.target, beta, atol=1e-6)
     assert np.all(np.abs(study.coverage - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 384))

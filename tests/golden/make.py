@@ -1,8 +1,10 @@
-"""Seeded fits of every recipe, and the script that stores their numbers: ``python tests/golden/make.py``.
+"""Seeded fits of every recipe, and the script that stores their numbers: ``python
+tests/golden/make.py``.
 
-A change of the code that is not meant to change numbers leaves them as they are; one that is meant to runs the script.
-With words behind it, ``make.py asked``, it stores what has one of them in its name, and leaves the rest to the bit.
-Only the public names are used, so that the house behind them may be rebuilt.
+A change of the code that is not meant to change numbers leaves them as they are; one that is meant
+to runs the script.  With words behind it, ``make.py asked``, it stores what has one of them in its
+name, and leaves the rest to the bit.  Only the public names are used, so that the house behind them
+may be rebuilt.
 """
 
 import json
@@ -31,11 +33,17 @@ def rows(n=3000, d=4):
 
 def _infer(loss, numeric=False, **options):
     X, y, r = rows()
-    return dp.infer(X, r if numeric else y, loss=loss, insecure_seed=SEED, **{"penalty": 0.01} | options)
+    return dp.infer(
+        X, r if numeric else y, loss=loss, insecure_seed=SEED, **{"penalty": 0.01} | options
+    )
 
 
 def _plan(mechanism, share, recipe, **options):
-    return {"plan": dp.Plan(mechanism, share(0.5), share(0.25), share(0.25), recipe=recipe, draws=2000, **options)}
+    return {
+        "plan": dp.Plan(
+            mechanism, share(0.5), share(0.25), share(0.25), recipe=recipe, draws=2000, **options
+        )
+    }
 
 
 def _rand(**options):
@@ -63,47 +71,72 @@ def _arrays(model, n=4000, **options):
     return model(bounds=([18, 0, 0], [100, 5, 1]), insecure_seed=SEED, **options).fit(X, y).result_
 
 
-OBJECTIVE, GAUSSIAN, OUTPUT = dp.ObjectivePerturbation(), dp.ObjectivePerturbation("gaussian"), dp.OutputPerturbation()
+OBJECTIVE, GAUSSIAN, OUTPUT = (
+    dp.ObjectivePerturbation(),
+    dp.ObjectivePerturbation("gaussian"),
+    dp.OutputPerturbation(),
+)
 HALF = {"approx": dp.ApproxDP(1.0, 1e-6)}
 FITS = {
-    "paper objective pure": lambda: _infer(dp.HuberHinge(1.0), **_plan(OBJECTIVE, dp.PureDP, "paper")),
+    "paper objective pure": lambda: _infer(
+        dp.HuberHinge(1.0), **_plan(OBJECTIVE, dp.PureDP, "paper")
+    ),
     "paper objective zcdp": lambda: _infer(dp.Logistic(), **_plan(OBJECTIVE, dp.ZCDP, "paper")),
     "paper gaussian zcdp": lambda: _infer(dp.HuberHinge(0.5), **_plan(GAUSSIAN, dp.ZCDP, "paper")),
     "paper output pure": lambda: _infer(dp.Logistic(), **_plan(OUTPUT, dp.PureDP, "paper")),
     "paper output zcdp": lambda: _infer(dp.Logistic(), **_plan(OUTPUT, dp.ZCDP, "paper")),
     "tight output approx": lambda: _infer(dp.Logistic(), **_plan(OUTPUT, dp.ZCDP, "tight", **HALF)),
-    "tight laplace approx": lambda: _infer(dp.Logistic(), **_plan(OBJECTIVE, dp.ZCDP, "tight", **HALF)),
+    "tight laplace approx": lambda: _infer(
+        dp.Logistic(), **_plan(OBJECTIVE, dp.ZCDP, "tight", **HALF)
+    ),
     "tight pure": lambda: _infer(dp.Logistic(), budget=dp.PureDP(2.0)),
     "tight zcdp": lambda: _infer(dp.Logistic(), budget=dp.ZCDP(0.5)),
     "tight approx": lambda: _infer(dp.HuberHinge(1.0), budget=dp.ApproxDP(1.0, 1e-6)),
     "no privacy": lambda: _infer(dp.Logistic(), budget=dp.NoPrivacy()),
-    "unpenalised zcdp": lambda: _infer(dp.Logistic(), penalty=1e-3, budget=dp.ZCDP(50.0), target="unpenalised"),
-    "unpenalised output": lambda: _infer(
-        dp.Logistic(), penalty=5e-3, target="unpenalised", **_plan(OUTPUT, lambda x: dp.ZCDP(40 * x), "tight")
+    "unpenalised zcdp": lambda: _infer(
+        dp.Logistic(), penalty=1e-3, budget=dp.ZCDP(50.0), target="unpenalised"
     ),
-    "unpenalised refused": lambda: _infer(dp.Logistic(), budget=dp.ZCDP(1e-4), target="unpenalised"),
+    "unpenalised output": lambda: _infer(
+        dp.Logistic(),
+        penalty=5e-3,
+        target="unpenalised",
+        **_plan(OUTPUT, lambda x: dp.ZCDP(40 * x), "tight"),
+    ),
+    "unpenalised refused": lambda: _infer(
+        dp.Logistic(), budget=dp.ZCDP(1e-4), target="unpenalised"
+    ),
     "huber approx": lambda: _infer(dp.Huber(0.2), True, budget=dp.ApproxDP(1.0, 1e-6)),
     "quantile zcdp": lambda: _infer(dp.SmoothedQuantile(0.25, 0.1), True, budget=dp.ZCDP(0.5)),
     "svm by arrays": lambda: _arrays(dp.LinearSVC, budget=dp.ZCDP(0.5), knee=0.5),
     "huber by arrays": lambda: _arrays(dp.HuberRegression, budget=dp.PureDP(4.0), outcome=(0, 20)),
-    "median by arrays": lambda: _arrays(dp.QuantileRegression, budget=dp.ZCDP(1.0), outcome=(0, 20)),
+    "median by arrays": lambda: _arrays(
+        dp.QuantileRegression, budget=dp.ZCDP(1.0), outcome=(0, 20)
+    ),
     "logistic by arrays": lambda: _arrays(dp.LogisticRegression, budget=dp.PureDP(4.0)),
     "asked by arrays": lambda: _arrays(dp.LogisticRegression, budget=dp.ZCDP(0.5)),
-    "asked least squares by arrays": lambda: _arrays(dp.LinearRegression, budget=dp.ZCDP(0.5), outcome=(0, 20)),
+    "asked least squares by arrays": lambda: _arrays(
+        dp.LinearRegression, budget=dp.ZCDP(0.5), outcome=(0, 20)
+    ),
     "asked least squares approx": lambda: _visits(budget=dp.ApproxDP(1.0, 1e-6)),
-    "asked least squares cautious": lambda: _visits(budget=dp.ZCDP(0.02), tail="cautious", neighbours="add-remove"),
+    "asked least squares cautious": lambda: _visits(
+        budget=dp.ZCDP(0.02), tail="cautious", neighbours="add-remove"
+    ),
     "asked robust": lambda: _visits(budget=dp.ZCDP(0.02), target="robust"),
     "asked approx": lambda: _rand(budget=dp.ApproxDP(1.0, 1e-6)),
     "asked small": lambda: _rand(budget=dp.ZCDP(0.002)),
     "asked zcdp": lambda: _rand(budget=dp.ZCDP(0.5), target="asked"),
-    "asked add-remove": lambda: _rand(plan=dp.GeometryPlan(dp.ApproxDP(1.0, 1e-6), neighbours="add-remove")),
+    "asked add-remove": lambda: _rand(
+        plan=dp.GeometryPlan(dp.ApproxDP(1.0, 1e-6), neighbours="add-remove")
+    ),
     "penalised formula": lambda: _rand(budget=dp.ApproxDP(1.0, 1e-6), target="penalised"),
 }
 
 
 def _coverage(**options):
     X, y, _ = rows(800)
-    study = dp.simulate.coverage(X, y, loss=dp.Logistic(), penalty=0.01, replicates=130, seed=3, **options)
+    study = dp.simulate.coverage(
+        X, y, loss=dp.Logistic(), penalty=0.01, replicates=130, seed=3, **options
+    )
     return [study.target, study.coverage, study.length, study.nonprivate_length]
 
 
@@ -139,7 +172,11 @@ def numbers(result):
     }
     if result.geometry is not None:
         shown |= {"weights": result.geometry.preconditioner, "centre": result.geometry.centre}
-        shown |= {"records": result.geometry.records, "low": result.geometry.low, "high": result.geometry.high}
+        shown |= {
+            "records": result.geometry.records,
+            "low": result.geometry.low,
+            "high": result.geometry.high,
+        }
         shown |= {"instead": list(result.instead.names), "known_instead": result.instead.estimate}
     if result.band is not None:
         shown |= {"line": result.band.line, "clip": [result.band.clip, result.band.excess]}

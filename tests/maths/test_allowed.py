@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpinfer.maths import error
-from dpinfer.maths.allowed import AllowedLaw, folded_quantile
+from dpinfer.maths import error_laws
+from dpinfer.maths.error_laws import AllowedLaw, folded_quantile
 
 
 def law(**changes):
@@ -33,7 +33,9 @@ def test_the_quantile_of_a_folded_normal(bias, level):
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
 def test_intervals_cover_whatever_the_bias_and_at_the_largest_as_promised(level):
-    """Target - estimate is N(bias, variance): the allowances added to both ends would cover more than was asked."""
+    """Target - estimate is N(bias, variance): the allowances added to both ends would cover more
+    than was asked.
+    """
     found = law().interval(np.zeros(2), level)
     sd = np.sqrt(np.diag(law().covariance()))
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
@@ -50,7 +52,9 @@ def test_without_allowances_intervals_are_normal_ones():
     assert np.allclose(law().noise_share(), [0.5 / 1.5, 0.4 / 0.9])
 
 
-@pytest.mark.parametrize("estimate", [np.array([2.9, -1.4]), np.array([0.05, 0.1]), np.array([-1.0, 1.0])])
+@pytest.mark.parametrize(
+    "estimate", [np.array([2.9, -1.4]), np.array([0.05, 0.1]), np.array([-1.0, 1.0])]
+)
 def test_p_values_are_dual_to_intervals(estimate):
     for j, p in enumerate(law().p_values(estimate)):
         low, high = law().interval(estimate, min(1 - p, 1 - 1e-12) if p < 1 else 1e-9)[j]
@@ -78,7 +82,9 @@ def test_draws_are_as_wide_as_intervals():
 
 
 def test_draws_allow_for_either_sign_at_once():
-    """For several coefficients no sign of the bias is the worst: draws are wider than the interval of one."""
+    """For several coefficients no sign of the bias is the worst: draws are wider than the interval
+    of one.
+    """
     low, high = np.quantile(law().sample(), [0.025, 0.975], axis=0)
     found = law().interval(np.zeros(2), 0.95)
     assert (low < found[:, 0] + 0.03).all()
@@ -86,12 +92,12 @@ def test_draws_allow_for_either_sign_at_once():
 
 
 def test_bands_and_tests_of_several_coefficients():
-    bands = error.simultaneous(np.zeros(2), law(), 0.95)
+    bands = error_laws.simultaneous(np.zeros(2), law(), 0.95)
     inside = ((law().sample() >= bands[:, 0]) & (law().sample() <= bands[:, 1])).all(axis=1)
     assert inside.mean() == pytest.approx(0.95, abs=0.002)
-    statistic, p_value = error.wald(np.array([2.0, 0.5]), PLAIN)
+    statistic, p_value = error_laws.wald(np.array([2.0, 0.5]), PLAIN)
     assert p_value == pytest.approx(stats.chi2(2).sf(statistic), abs=0.01)
-    assert error.wald(np.array([2.0, 0.5]), law())[1] > p_value
+    assert error_laws.wald(np.array([2.0, 0.5]), law())[1] > p_value
 
 
 def test_the_law_of_nothing():
@@ -101,4 +107,4 @@ def test_the_law_of_nothing():
     assert nothing.interval(np.zeros(0), 0.95).shape == (0, 2)
     assert nothing.p_values(np.zeros(0)).shape == nothing.noise_share().shape == (0,)
     assert nothing.mapped(np.zeros((0, 0))).sample().shape == (1, 0)
-    assert error.simultaneous(np.zeros(0), nothing, 0.95).shape == (0, 2)
+    assert error_laws.simultaneous(np.zeros(0), nothing, 0.95).shape == (0, 2)

@@ -1,4 +1,6 @@
-"""The law of the curvature: the release where it is precise, the guess where it is not, and honest in between."""
+"""The law of the curvature: the release where it is precise, the guess where it is not, and honest
+in between.
+"""
 
 from dataclasses import replace
 
@@ -8,8 +10,18 @@ from scipy import stats
 from scipy.special import expit
 
 from dpinfer.maths.arrays import unsvec
-from dpinfer.maths.curvature import Curvature, Guess, _likelihood, bend, curvature, guess, seen, within, within_factors
-from dpinfer.maths.posterior import Moments
+from dpinfer.maths.curvature import (
+    Curvature,
+    Guess,
+    _likelihood,
+    bend,
+    curvature,
+    guess,
+    seen,
+    within,
+    within_factors,
+)
+from dpinfer.maths.moments import Moments
 from handmade import QUIET, columns_of, mixed, to_centre
 
 D = 6
@@ -17,7 +29,9 @@ NUMBERS = columns_of([False] * (D - 1))
 
 
 def symmetric(scale, d, rng):
-    """Noise of the kind that releases have: this deviation on the diagonal, less by sqrt 2 beside it."""
+    """Noise of the kind that releases have: this deviation on the diagonal, less by sqrt 2 beside
+    it.
+    """
     return scale * unsvec(rng.standard_normal(d * (d + 1) // 2), d)
 
 
@@ -71,7 +85,9 @@ def test_in_between_it_is_between():
 
 
 def errors(part, noise, rng):
-    """H drawn around its guess, then released with noise: how far its entries are off, in deviations that are left."""
+    """H drawn around its guess, then released with noise: how far its entries are off, in
+    deviations that are left.
+    """
     S = handmade_guess(rng, size=100.0)
     root = np.linalg.cholesky(part * S.matrix)
     H = S.matrix + root @ symmetric(1.0, D, rng) @ root.T
@@ -83,7 +99,9 @@ def errors(part, noise, rng):
 @pytest.mark.parametrize("part", [0.02, 0.05, 0.15])
 @pytest.mark.parametrize("noise", [2.0, 8.0, 40.0])
 def test_the_law_is_exact_where_it_is_known_how_far_the_guess_is_off(part, noise, monkeypatch):
-    """Entry by entry, whatever the noise: the part is told, and no direction is without information."""
+    """Entry by entry, whatever the noise: the part is told, and no direction is without
+    information.
+    """
     monkeypatch.setattr("dpinfer.maths.curvature._PARTS", [part])
     rng = np.random.default_rng([3, int(100 * part), int(noise)])
     z = [errors(part, noise, rng) for _ in range(150)]
@@ -100,7 +118,9 @@ def test_the_release_shows_how_far_the_guess_is_off(part, noise):
 
 
 def test_the_likelihood_is_that_of_independent_normal_entries():
-    """Beside the diagonal an entry has half the variance, and counts once though it stands there twice."""
+    """Beside the diagonal an entry has half the variance, and counts once though it stands there
+    twice.
+    """
     rng = np.random.default_rng(9)
     gap = symmetric(3.0, 4, rng)
     first, second = (np.abs(symmetric(4.0, 4, rng)) + 1 for _ in range(2))
@@ -109,7 +129,9 @@ def test_the_likelihood_is_that_of_independent_normal_entries():
         own = variance * np.where(np.eye(4) > 0, 1.0, 0.5)
         return 2 * stats.norm.logpdf(gap, scale=np.sqrt(own))[np.triu_indices(4)].sum()
 
-    assert _likelihood(gap, first) - _likelihood(gap, second) == pytest.approx(exact(first) - exact(second))
+    assert _likelihood(gap, first) - _likelihood(gap, second) == pytest.approx(
+        exact(first) - exact(second)
+    )
 
 
 def test_what_is_unsure_times_a_vector_has_the_stated_covariance():
@@ -127,7 +149,11 @@ def test_what_is_unsure_times_a_vector_has_the_stated_covariance():
 def exact_seen(data, noise=QUIET, counted=None):
     fit = data.fit(np.zeros(data.x.shape[1]))
     H = seen(fit.last.hessian, np.linalg.inv(data.matrix).T, data.columns, noise, counted)
-    return H, seen(fit.moments.released, fit.moments.back.T, data.columns, noise, fit.moments.n), fit
+    return (
+        H,
+        seen(fit.moments.released, fit.moments.back.T, data.columns, noise, fit.moments.n),
+        fit,
+    )
 
 
 @pytest.mark.parametrize("logit", [True, False])
@@ -151,7 +177,10 @@ def test_the_deviations_of_what_is_seen_are_those_of_draws():
     back = np.linalg.inv(data.matrix).T
     rng = np.random.default_rng(5)
     noise = 2.0
-    drawn = [seen(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise) for _ in range(1500)]
+    drawn = [
+        seen(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
+        for _ in range(1500)
+    ]
     first = np.array([one.first for one in drawn])
     total = np.array([one.mean * one.first for one in drawn])
     assert first.std() == pytest.approx(drawn[0].loose, rel=0.1)
@@ -166,7 +195,9 @@ def test_records_that_count_fully_add_up_to_their_number():
     n = float(len(data.x))
     fit = data.fit(np.zeros(5))
     back = np.linalg.inv(data.matrix).T
-    noisy = seen(fit.last.hessian + 500 * np.outer(back[:, 0], back[:, 0]), back, data.columns, 1e4, n)
+    noisy = seen(
+        fit.last.hessian + 500 * np.outer(back[:, 0], back[:, 0]), back, data.columns, 1e4, n
+    )
     assert noisy.first == pytest.approx(0.985 * n, rel=0.01)
     assert noisy.loose <= 0.015 * n
     assert seen(fit.last.hessian, back, data.columns, 1e-6, n).first == pytest.approx(n)
@@ -183,13 +214,21 @@ def test_levels_of_a_factor_leave_some_for_their_reference():
 @pytest.mark.parametrize("logit", [True, False])
 @pytest.mark.parametrize("noise", [QUIET, 20.0])
 def test_levels_exclude_each_other(logit, noise):
-    """No record has two of them: about the mean that is minus the product of the means, whatever noise says."""
+    """No record has two of them: about the mean that is minus the product of the means, whatever
+    noise says.
+    """
     data = mixed(logit=logit)
     fit = data.fit(np.zeros(5), noise=noise)
     rng = np.random.default_rng(6)
     back = np.linalg.inv(data.matrix).T
     H = seen(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
-    M = seen(fit.moments.released + symmetric(noise, 5, rng), fit.moments.back.T, data.columns, noise, 6000.0)
+    M = seen(
+        fit.moments.released + symmetric(noise, 5, rng),
+        fit.moments.back.T,
+        data.columns,
+        noise,
+        6000.0,
+    )
     S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5) if logit else None)
     assert S.matrix[3, 4] == pytest.approx(-H.first * S.mean[3] * S.mean[4], rel=1e-6)
     assert S.matrix[3, 3] == pytest.approx(H.first * S.mean[3] * (1 - S.mean[3]), rel=1e-6)
@@ -228,7 +267,9 @@ def test_a_rare_level_is_believed_to_be_unrelated():
 
 def test_a_bend_is_the_change_of_the_curvature_of_gaussian_rows():
     rng = np.random.default_rng(8)
-    x = np.column_stack([np.ones(300_000), rng.multivariate_normal([0.1, -0.2], [[0.3, 0.1], [0.1, 0.2]], 300_000)])
+    x = np.column_stack(
+        [np.ones(300_000), rng.multivariate_normal([0.1, -0.2], [[0.3, 0.1], [0.1, 0.2]], 300_000)]
+    )
     mean = x.mean(axis=0)
     about = np.column_stack([x[:, 0], x[:, 1:] - mean[1:]])
 
@@ -239,7 +280,9 @@ def test_a_bend_is_the_change_of_the_curvature_of_gaussian_rows():
     line, step = np.array([-0.6, 1.5, -1.0]), np.array([0.3, 0.6, 0.4])
     H = exact(line)
     change = exact(line + step) - H
-    assert bend(x.T @ x, H[0, 0], line, step) == pytest.approx(change, abs=0.04 * np.abs(change).max())
+    assert bend(x.T @ x, H[0, 0], line, step) == pytest.approx(
+        change, abs=0.04 * np.abs(change).max()
+    )
 
 
 def test_a_change_stays_within_a_third_and_three_times():
@@ -251,12 +294,21 @@ def test_a_change_stays_within_a_third_and_three_times():
 
 
 def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
-    """Through the columns about the mean of the guess, levels and all: rarity cuts the guess, not a precise release."""
+    """Through the columns about the mean of the guess, levels and all: rarity cuts the guess, not a
+    precise release.
+    """
     data = mixed()
     coef = np.array([-0.3, 1.0, -1.5, 0.5, -0.7])
     fit = data.fit(coef)
     H = seen(fit.last.hessian, fit.back @ to_centre(fit.centre), data.columns, QUIET)
     M = seen(fit.moments.released, fit.moments.back.T, data.columns, QUIET, fit.moments.n)
     S = guess(H, M, fit.moments.matrix, data.columns, np.linalg.solve(fit.back, fit.last.line))
-    found = curvature(fit.last.hessian, QUIET, S, fit.back @ to_centre(fit.centre - S.mean), fit.moments, data.columns)
+    found = curvature(
+        fit.last.hessian,
+        QUIET,
+        S,
+        fit.back @ to_centre(fit.centre - S.mean),
+        fit.moments,
+        data.columns,
+    )
     assert whole(found) == pytest.approx(fit.last.hessian, rel=1e-5, abs=1e-4)

@@ -12,7 +12,9 @@ from dpinfer.neighbours import Neighbours
 
 
 def counts(y, low, high):
-    return histogram(inner_edges(low, high), Neighbours.REPLACE).of_block(Block(np.ones((len(y), 1)), y))
+    return histogram(inner_edges(low, high), Neighbours.REPLACE).of_block(
+        Block(np.ones((len(y), 1)), y)
+    )
 
 
 def test_a_histogram_counts_everybody_once():
@@ -25,7 +27,9 @@ def test_a_histogram_counts_everybody_once():
 def zoomed(y, noise=0.0, seed=0):
     rng, (low, high) = np.random.default_rng(seed), (-1.0, 1.0)
     for _ in range(3):
-        low, high = narrowed(counts(y, low, high) + noise * rng.standard_normal(BINS), low, high, len(y), noise)
+        low, high = narrowed(
+            counts(y, low, high) + noise * rng.standard_normal(BINS), low, high, len(y), noise
+        )
     return low, high
 
 
@@ -57,7 +61,9 @@ def test_noise_alone_never_empties_a_range():
 def tail_of(sizes, noise=0.0, seed=0, **options):
     edges = 2.0 * 2.0 ** (-np.arange(26) / 2)
     places = np.clip(np.searchsorted(-edges, -sizes, side="left") - 1, 0, 25)
-    drawn = np.bincount(places, minlength=26) + noise * np.random.default_rng(seed).standard_normal(26)
+    drawn = np.bincount(places, minlength=26) + noise * np.random.default_rng(seed).standard_normal(
+        26
+    )
     return Tail(drawn, float(len(sizes)), noise, 2.0, **options)
 
 
@@ -107,7 +113,9 @@ def test_a_clip_is_always_a_size(sizes, noise):
 
 
 def test_what_a_heavy_tail_may_hide_is_counted():
-    """Of a light tail the drawn one is used; of a heavy one as much as noise may hide, up to the largest size."""
+    """Of a light tail the drawn one is used; of a heavy one as much as noise may hide, up to the
+    largest size.
+    """
     edges = 2.0 * 2.0 ** (-np.arange(1, 27) / 2)
     for law, heavy in ((stats.norm(scale=0.1), False), (stats.t(1.5, scale=0.05), True)):
         beyond = 2 * law.sf(edges)

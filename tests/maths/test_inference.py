@@ -1,11 +1,21 @@
-"""From exact sums to coefficients: the ordinary ones with their sandwich, in whatever units and references."""
+"""From exact sums to coefficients: the ordinary ones with their sandwich, in whatever units and
+references.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dpinfer.maths.inference import _relative, conclude, events, log_odds_sizes, outcome_sizes, posterior, two_classes
+from dpinfer.maths.inference import (
+    _relative,
+    conclude,
+    events,
+    log_odds_sizes,
+    outcome_sizes,
+    posterior,
+    two_classes,
+)
 from dpinfer.maths.joint import NO_EVENTS
 from dpinfer.maths.moments import Columns
 from handmade import QUIET, Records, at_centre, columns_of, mixed, to_centre
@@ -39,7 +49,9 @@ def test_at_the_ordinary_coefficients_the_law_is_the_sandwich(logit, seed):
     plain = to @ coef
     half = 1.959964 * np.sqrt(np.diag(to @ covariance @ to.T))
     interval = np.column_stack([plain - half, plain + half])
-    assert found.answers.law.interval(found.coef, 0.95) == pytest.approx(interval, abs=2e-3 * half.max())
+    assert found.answers.law.interval(found.coef, 0.95) == pytest.approx(
+        interval, abs=2e-3 * half.max()
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -48,13 +60,19 @@ def test_least_squares_is_exact_from_any_line(seed):
     coef, covariance = data.ordinary()
     line = coef + 0.3 * np.random.default_rng(seed).standard_normal(5)
     found = said(data.fit(line))
-    assert found.coef == pytest.approx(at_centre(coef, found.centre), abs=3e-3 * np.sqrt(covariance[1, 1]))
-    assert (errors(found)[1:] >= 0.999 * np.sqrt(np.diag(covariance))[1:]).all()  # residuals from a bad line are longer
+    assert found.coef == pytest.approx(
+        at_centre(coef, found.centre), abs=3e-3 * np.sqrt(covariance[1, 1])
+    )
+    assert (
+        errors(found)[1:] >= 0.999 * np.sqrt(np.diag(covariance))[1:]
+    ).all()  # residuals from a bad line are longer
 
 
 @pytest.mark.parametrize(("part", "tolerance"), [(0.9, 0.01), (0.7, 0.05), (0.5, 0.3)])
 def test_a_logistic_step_ends_at_the_ordinary_coefficients(part, tolerance):
-    """From a line a part of the way off: within this many standard errors, and within what is allowed for."""
+    """From a line a part of the way off: within this many standard errors, and within what is
+    allowed for.
+    """
     data = mixed()
     coef, covariance = data.ordinary()
     found = said(data.fit(part * coef))
@@ -66,7 +84,9 @@ def test_a_logistic_step_ends_at_the_ordinary_coefficients(part, tolerance):
 
 @FAMILIES
 def test_the_rest_takes_back_what_a_step_leaves(logit):
-    """After a step the estimate is as good as from the line where it ends; without its rest it would be off."""
+    """After a step the estimate is as good as from the line where it ends; without its rest it
+    would be off.
+    """
     data = mixed(logit=logit, effect=1.5)
     coef, covariance = data.ordinary()
     fit = data.fit(0.6 * coef, 0.35 * coef)
@@ -75,7 +95,9 @@ def test_the_rest_takes_back_what_a_step_leaves(logit):
     assert (off < 0.05).all()
     if logit:
         without = said(replace(fit, last=replace(fit.last, rest=np.zeros(5))))
-        assert (np.abs(without.coef - found.coef)[1:3] > 0.4 * np.sqrt(np.diag(covariance))[1:3]).all()
+        assert (
+            np.abs(without.coef - found.coef)[1:3] > 0.4 * np.sqrt(np.diag(covariance))[1:3]
+        ).all()
 
 
 def releases(data, noise, coef, seed=1):
@@ -104,7 +126,8 @@ def same(found, other, slopes=slice(1, None), tolerance=1e-6):
 def test_units_change_nothing_else(noise):
     """A number in half its units: the geometry takes it up, and the coefficient doubles.
 
-    A logistic fit takes the size of third derivatives from the range of a number, which a whole fit keeps.
+    A logistic fit takes the size of third derivatives from the range of a number, which a whole fit
+    keeps.
     """
     data = mixed(logit=False)
     coef = 0.8 * data.ordinary()[0]
@@ -174,13 +197,19 @@ def test_plausible_sizes_pull_nothing_that_is_printed(logit):
     data = mixed(logit=logit)
     coef = 0.6 * data.ordinary()[0]
     fit = releases(data, 1.0, coef)
-    outcome = fit if logit else replace(fit, sizes=outcome_sizes(fit.spread, data.columns.dummy, data.y.std()))
+    outcome = (
+        fit
+        if logit
+        else replace(fit, sizes=outcome_sizes(fit.spread, data.columns.dummy, data.y.std()))
+    )
     one = said(outcome)
     two = said(replace(outcome, sizes=2 * outcome.sizes))
     assert one.printed.all()
     assert two.printed.all()
     assert (np.abs(one.coef - two.coef) < 0.15 * errors(one)).all()
-    assert (np.abs(one.coef - at_centre(coef, one.centre))[1:3] > errors(one)[1:3]).all()  # it went a long way
+    assert (
+        np.abs(one.coef - at_centre(coef, one.centre))[1:3] > errors(one)[1:3]
+    ).all()  # it went a long way
     assert errors(two) == pytest.approx(errors(one), rel=0.15)
 
 
@@ -231,16 +260,22 @@ def random_lines(seed):
     rng = np.random.default_rng(seed)
     n = 800
     level = rng.choice(4, n, p=[0.1, 0.5, 0.35, 0.05])
-    x = np.column_stack([np.ones(n), rng.uniform(-1, 1, n), level == 1, level == 2, level == 3]).astype(float)
+    x = np.column_stack(
+        [np.ones(n), rng.uniform(-1, 1, n), level == 1, level == 2, level == 3]
+    ).astype(float)
     chance = np.array([0.02, 0.3, 0.9, 0.5])[rng.permutation(4)]
     data = Records(
-        x, (rng.random(n) < chance[level]).astype(float), columns_of([False, True, True, True], [0, 1, 1, 1])
+        x,
+        (rng.random(n) < chance[level]).astype(float),
+        columns_of([False, True, True, True], [0, 1, 1, 1]),
     )
     return data, level, rng
 
 
 def counted(data):
-    """Directions c with c·(1, x) = 1 for the records of the reference and of each level, and 0 for the others."""
+    """Directions c with c·(1, x) = 1 for the records of the reference and of each level, and 0 for
+    the others.
+    """
     found = np.zeros((5, 4))
     found[0, 0] = 1.0
     found[2:, 0] = -1.0
@@ -257,9 +292,13 @@ def numbers(v, hessian, score):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_events_are_a_lower_bound_at_any_line(seed):
-    """Of the rarer outcomes of each level and of the reference: p >= p(1 - p), so no line can claim more."""
+    """Of the rarer outcomes of each level and of the reference: p >= p(1 - p), so no line can claim
+    more.
+    """
     data, level, rng = random_lines(seed)
-    true = np.array([min(data.y[level == k].sum(), (1 - data.y[level == k]).sum()) for k in range(4)])
+    true = np.array(
+        [min(data.y[level == k].sum(), (1 - data.y[level == k]).sum()) for k in range(4)]
+    )
     v = np.linalg.inv(data.matrix).T @ counted(data)
     largest = np.zeros(4)
     for scale in (0.0, 0.5, 1.0, 2.0, 5.0):
@@ -274,9 +313,15 @@ def test_events_are_a_lower_bound_at_any_line(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_at_the_line_0_events_are_counted_exactly(seed):
     data, level, _ = random_lines(seed)
-    true = np.array([min(data.y[level == k].sum(), (1 - data.y[level == k]).sum()) for k in range(4)])
+    true = np.array(
+        [min(data.y[level == k].sum(), (1 - data.y[level == k]).sum()) for k in range(4)]
+    )
     moments = data.moments()
-    found = numbers(moments.back.T @ counted(data), moments.released / 2, np.linalg.solve(moments.back, moments.score))
+    found = numbers(
+        moments.back.T @ counted(data),
+        moments.released / 2,
+        np.linalg.solve(moments.back, moments.score),
+    )
     assert found == pytest.approx(np.where(true >= 8, true, 0.0))
 
 
@@ -293,9 +338,13 @@ def test_events_at_the_level_means_are_what_curvature_says():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_surer_release_says_how_many_events_there_are(seed):
-    """Noise of both releases: doubt is never below that of the exact number, which the line 0 gives."""
+    """Noise of both releases: doubt is never below that of the exact number, which the line 0
+    gives.
+    """
     data, level, rng = random_lines(seed)
-    true = np.array([min(data.y[level == k].sum(), (1 - data.y[level == k]).sum()) for k in range(4)])
+    true = np.array(
+        [min(data.y[level == k].sum(), (1 - data.y[level == k]).sum()) for k in range(4)]
+    )
     fit = data.fit(rng.standard_normal(5), noise=0.3)
     found = events(fit)
     v = np.linalg.inv(data.matrix).T @ counted(data)
@@ -320,7 +369,8 @@ def test_a_level_would_run_where_its_outcomes_are():
 
 
 @pytest.mark.parametrize(
-    ("ones", "noise", "sure"), [(0, 1e-7, False), (5, 1e-7, False), (400, 1e-7, True), (400, 1e3, False)]
+    ("ones", "noise", "sure"),
+    [(0, 1e-7, False), (5, 1e-7, False), (400, 1e-7, True), (400, 1e3, False)],
 )
 def test_two_classes(ones, noise, sure):
     """8 events of the rarer outcome and three deviations of the noise more."""
@@ -355,7 +405,12 @@ def test_against_another_level_where_the_reference_has_no_events():
     """Both levels are open; the difference of the two is known, and so is the number."""
     data = scarce_reference()
     found = said(data.fit(data.ordinary()[0], noise=1e-3))
-    assert found.printed.tolist() == [False, True, False, False] or found.printed.tolist() == [True, True, False, False]
+    assert found.printed.tolist() == [False, True, False, False] or found.printed.tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert found.answers.why[2:] == ("reference", "reference")
     assert len(found.other_columns) == 1
     j, base = found.other_columns[0]
@@ -374,5 +429,8 @@ def test_the_intercept_is_at_the_reference_of_open_levels_and_open_with_a_number
     assert not tail.printed[0]
     assert tail.answers.why[1] == "tail"
     assert (1, -1) in tail.other_columns  # also where nothing at all is printed
-    ordinary = said(replace(data.fit(coef, noise=1e-3), tail=np.array([False, True, False, False])), np.zeros(4, bool))
+    ordinary = said(
+        replace(data.fit(coef, noise=1e-3), tail=np.array([False, True, False, False])),
+        np.zeros(4, bool),
+    )
     assert not [column for column in ordinary.other_columns if column[1] < 0]  # it was not clipped

@@ -1,11 +1,24 @@
-"""One law for all coefficients: every line is a question to it, and every reason for an open line has its case."""
+"""One law for all coefficients: every line is a question to it, and every reason for an open line
+has its case.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dpinfer.maths.joint import FEW, KNOWN, NO_EVENTS, REFERENCE, TAIL, TOGETHER, WEAK, Joint, allowed_for, doubled
+from dpinfer.maths.joint import (
+    FEW,
+    KNOWN,
+    NO_EVENTS,
+    REFERENCE,
+    TAIL,
+    TOGETHER,
+    WEAK,
+    Joint,
+    allowed_for,
+    doubled,
+)
 
 D = 5
 EYE = np.eye(D)
@@ -72,22 +85,30 @@ def random_law(seed):
     )
 
 
-QUESTIONS = np.array([[0, 1.0, 1.0, 0, 0], [0, 0, 0, 1.0, -1.0], [1.0, 0, -0.5, 0, 2.0], [0, 0, 0, -1.0, 0]])
+QUESTIONS = np.array(
+    [[0, 1.0, 1.0, 0, 0], [0, 0, 0, 1.0, -1.0], [1.0, 0, -0.5, 0, 2.0], [0, 0, 0, -1.0, 0]]
+)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_without_a_prior_contrasts_of_lines_are_lines_of_contrasts(seed):
-    """Own sizes are all that tells a combination from its lines; where they say nothing, the law is linear."""
+    """Own sizes are all that tells a combination from its lines; where they say nothing, the law is
+    linear.
+    """
     law = replace(random_law(seed), prior=np.full(D, 1e6))
     single, together = law.about(EYE, 100, 1), law.about(QUESTIONS, 100, 1)
     assert together.estimate == pytest.approx(QUESTIONS @ single.estimate)
-    assert together.law.covariance() == pytest.approx(QUESTIONS @ single.law.covariance() @ QUESTIONS.T)
+    assert together.law.covariance() == pytest.approx(
+        QUESTIONS @ single.law.covariance() @ QUESTIONS.T
+    )
     assert together.law.sampling == pytest.approx(QUESTIONS @ single.law.sampling @ QUESTIONS.T)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_with_usual_sizes_it_is_nearly_linear(seed):
-    """What is known has an error far below its size, so that dividing the size out moves next to nothing."""
+    """What is known has an error far below its size, so that dividing the size out moves next to
+    nothing.
+    """
     law = random_law(seed)
     single, together = law.about(EYE, 100, 1), law.about(QUESTIONS, 100, 1)
     error = np.sqrt(np.diag(together.law.covariance()))
@@ -97,7 +118,9 @@ def test_with_usual_sizes_it_is_nearly_linear(seed):
 
 
 def test_the_own_size_is_divided_out():
-    """A posterior with the prior N(line, S²) gives back the estimate and the variance that the records alone have."""
+    """A posterior with the prior N(line, S²) gives back the estimate and the variance that the
+    records alone have.
+    """
     alone, said, size, line = 0.3, 1.4, 2.5, 0.8
     variance = 1 / (1 / alone**2 + 1 / size**2)
     shrunk = line + (said - line) * variance / alone**2
@@ -138,7 +161,9 @@ def test_few_events():
 
 
 def test_few_events_of_the_reference():
-    """Both levels rest on it, and the intercept, as far as it is that of the reference; a difference does not."""
+    """Both levels rest on it, and the intercept, as far as it is that of the reference; a
+    difference does not.
+    """
     law = joint(reference_few=np.array([0, 0, 0, NO_EVENTS, NO_EVENTS]))
     assert why(law) == (REFERENCE, KNOWN, KNOWN, REFERENCE, REFERENCE)
     elsewhere = replace(law, centre=np.array([0, 0, 0, 0.4, 0.6]))
@@ -170,7 +195,9 @@ def test_together():
     assert why(law)[1:3] == (TOGETHER, TOGETHER)
     assert law.nearest(1) == 2
     assert law.nearest(2) == 1
-    assert why(law, [0, np.sqrt(300.0), np.sqrt(200.0), 0, 0]) == (KNOWN,)  # what they have in common
+    assert why(law, [0, np.sqrt(300.0), np.sqrt(200.0), 0, 0]) == (
+        KNOWN,
+    )  # what they have in common
     assert why(twins(0.5)) == (KNOWN,) * D
 
 
@@ -182,15 +209,22 @@ def test_the_signal_is_information_over_its_noise():
     drawn = law.curvature + upper + np.triu(upper, 1).mT
     inverse = np.linalg.inv(law.basis.T @ drawn @ law.basis)
     information = 1 / np.einsum("qi,sij,qj->sq", QUESTIONS, inverse, QUESTIONS)
-    assert law.signal(QUESTIONS) == pytest.approx(information.mean(axis=0) / information.std(axis=0), rel=0.06)
+    assert law.signal(QUESTIONS) == pytest.approx(
+        information.mean(axis=0) / information.std(axis=0), rel=0.06
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_other_units_ask_the_same_questions(seed):
-    """A line of the formula is a column's times its units: answers, reasons and allowances are those of that column."""
+    """A line of the formula is a column's times its units: answers, reasons and allowances are
+    those of that column.
+    """
     law = random_law(seed)
     units = np.diag([3.0, 0.1, 20.0, 3.0, 3.0])
-    first, other = law.about(QUESTIONS @ units, 100, 1), replace(law, lines=units).about(QUESTIONS, 100, 1)
+    first, other = (
+        law.about(QUESTIONS @ units, 100, 1),
+        replace(law, lines=units).about(QUESTIONS, 100, 1),
+    )
     assert other.estimate == pytest.approx(first.estimate)
     assert other.law.covariance() == pytest.approx(first.law.covariance())
     assert other.why == first.why
@@ -201,18 +235,25 @@ def test_other_units_ask_the_same_questions(seed):
 
 
 def test_a_question_of_ten_is_ten_times_the_answer():
-    """Ten years are as well known as one: whether there is an interval does not depend on the size of a question."""
+    """Ten years are as well known as one: whether there is an interval does not depend on the size
+    of a question.
+    """
     law = replace(random_law(2), own=np.full(D, 30.0))
     for question in QUESTIONS:
         for factor in (0.01, 10.0, -1.0):
-            first, other = law.about(question[None], 100, 1), law.about(factor * question[None], 100, 1)
+            first, other = (
+                law.about(question[None], 100, 1),
+                law.about(factor * question[None], 100, 1),
+            )
             assert other.why == first.why
             assert other.estimate == pytest.approx(factor * first.estimate)
             assert law.signal(factor * question[None]) == pytest.approx(law.signal(question[None]))
 
 
 def test_the_own_doubt_of_a_column_is_that_of_its_direction():
-    """Of a difference of two columns alike each has half the way, so that their doubt counts for less than of one."""
+    """Of a difference of two columns alike each has half the way, so that their doubt counts for
+    less than of one.
+    """
     H = np.diag([400.0, 200.0, 200.0, 100.0, 80.0])
     law = joint(curvature=H, own=np.array([0, 20.0, 20.0, 0, 0]), doubt=np.full((D, D), 1e-6))
     one, both = law.signal(np.array([[0, 1.0, 0, 0, 0], [0, 1.0, -1.0, 0, 0]]))
@@ -245,7 +286,9 @@ def test_allowances_are_on_the_side_to_which_fewer_events_would_move():
 
 
 def test_allowances_for_the_reference_are_the_other_way_round():
-    """A reference that would run down moves what is compared with it up; two levels of a factor cancel it."""
+    """A reference that would run down moves what is compared with it up; two levels of a factor
+    cancel it.
+    """
     few = np.array([0, 0, 0, 0.3, 0.3])
     toward = np.array([0.0, 0, 0, -1, -1])
     law = joint(reference_few=few, reference_toward=toward)

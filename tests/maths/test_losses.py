@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from capped import CAP, EDGE, CappedLogistic
-from dpinfer.maths.check import check_loss
-from dpinfer.maths.losses import slope_within
+from dpinfer.maths.losses import check_loss, slope_within
 from support import Tripled, labelled, numeric
 
 losses = st.one_of(
@@ -28,7 +27,9 @@ def test_slope_and_curvature_are_derivatives(loss, z):
         return  # and where the score is capped
     h = 1e-5
     left, right = np.array([z - h]), np.array([z + h])
-    assert loss.slope(np.array([z]))[0] == pytest.approx((loss.value(right) - loss.value(left))[0] / (2 * h), abs=1e-5)
+    assert loss.slope(np.array([z]))[0] == pytest.approx(
+        (loss.value(right) - loss.value(left))[0] / (2 * h), abs=1e-5
+    )
     assert loss.curvature(np.array([z]))[0] == pytest.approx(
         (loss.slope(right) - loss.slope(left))[0] / (2 * h), abs=1e-4
     )
@@ -94,7 +95,9 @@ def test_the_smoothed_quantile_is_a_convolution(tau, bandwidth):
 @pytest.mark.parametrize("factor", [0.02, 50.0])
 def test_rescaled_is_the_same_loss_in_other_units(loss, factor):
     r = np.linspace(-2, 2, 41)
-    assert np.allclose(loss.rescaled(factor).value(factor * r), factor**loss.degree * loss.value(r), rtol=1e-9)
+    assert np.allclose(
+        loss.rescaled(factor).value(factor * r), factor**loss.degree * loss.value(r), rtol=1e-9
+    )
 
 
 class Probit:
@@ -237,10 +240,14 @@ class LogCosh:
 def test_own_residual_loss_works():
     X, y = numeric(500, 3)
     result = dp.infer(X, y, loss=LogCosh(), penalty=1e-6, budget=dp.NoPrivacy())
-    assert np.allclose(X.T @ np.tanh(y - X @ result.estimate), 2 * 500 * 1e-6 * result.estimate, atol=1e-9)
+    assert np.allclose(
+        X.T @ np.tanh(y - X @ result.estimate), 2 * 500 * 1e-6 * result.estimate, atol=1e-9
+    )
     assert "f(y - θ·x)] with f = LogCosh()" in result.model.estimand()
     for budget in (dp.PureDP(2.0), dp.ZCDP(0.5)):
-        assert np.isfinite(dp.infer(X, y, loss=LogCosh(), penalty=0.05, budget=budget).conf_int()).all()
+        assert np.isfinite(
+            dp.infer(X, y, loss=LogCosh(), penalty=0.05, budget=budget).conf_int()
+        ).all()
 
 
 def test_a_loss_of_something_else_is_refused():
@@ -269,7 +276,9 @@ def test_bad_parameters(knee):
 
 
 def test_the_capped_score():
-    """v(p - y) with v = min(1/c, 1/max(p, 1-p)): mean 0 at the true p, and never below the logistic one."""
+    """v(p - y) with v = min(1/c, 1/max(p, 1-p)): mean 0 at the true p, and never below the logistic
+    one.
+    """
     loss, z = CappedLogistic(), np.linspace(-9, 9, 4001)
     p = 1 / (1 + np.exp(-z))
     v = np.minimum(1 / CAP, 1 / np.maximum(p, 1 - p))
@@ -280,7 +289,9 @@ def test_the_capped_score():
 
 
 def test_the_capped_curvature_follows_from_its_slope():
-    """u up to (1-c)/c, then u(1 - cu), 0 at 1; beyond 1/(2c) it falls, and below neither is larger than there."""
+    """u up to (1-c)/c, then u(1 - cu), 0 at 1; beyond 1/(2c) it falls, and below neither is larger
+    than there.
+    """
     loss, z = CappedLogistic(), np.linspace(-9, 9, 40_001)
     u, bend = -loss.slope(z), loss.curvature(z)
     curve = np.where(u < (1 - CAP) / CAP, u, np.where(z < -EDGE, 0.0, u * (1 - CAP * u)))

@@ -3,12 +3,12 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
-from dpinfer.data.changed import Mapped, sample
-from dpinfer.data.source import Rows
 from dpinfer.maths.minimise import minimise, minimum
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block, second_moment
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.source import Rows
+from dpinfer.rows.transforms import Mapped, sample
 from support import labelled, unit_rows
 
 
@@ -58,7 +58,11 @@ def test_agrees_with_scipy(loss):
     X, y = labelled(400, 4)
     totals = objective(loss, X, y, 0.01, np.array([3.0, -1.0, 0.5, 2.0]))
     reference = optimize.minimize(
-        lambda t: totals(t)[:2], np.zeros(4), jac=True, method="L-BFGS-B", options={"gtol": 1e-10, "ftol": 1e-15}
+        lambda t: totals(t)[:2],
+        np.zeros(4),
+        jac=True,
+        method="L-BFGS-B",
+        options={"gtol": 1e-10, "ftol": 1e-15},
     )
     assert np.allclose(minimise(totals, np.zeros(4), 1e-10).coef, reference.x, atol=1e-6)
 
@@ -74,7 +78,9 @@ def test_no_minimum_is_an_error_only_without_a_penalty():
     y = np.sign(X[:, 0])
     with pytest.raises(dp.InputError, match="set penalty > 0"):
         dp.infer(X, y, loss=dp.Logistic(), penalty=0.0, budget=dp.NoPrivacy())
-    assert np.isfinite(dp.infer(X, y, loss=dp.Logistic(), penalty=1e-9, budget=dp.NoPrivacy()).estimate).all()
+    assert np.isfinite(
+        dp.infer(X, y, loss=dp.Logistic(), penalty=1e-9, budget=dp.NoPrivacy()).estimate
+    ).all()
 
 
 @pytest.mark.parametrize("knee", [1e-3, 0.05])
@@ -113,7 +119,9 @@ def test_near_the_minimum_one_hessian_serves_for_several_steps():
 
 @pytest.mark.parametrize("loss", [dp.HuberHinge(0.01), dp.Logistic()])
 def test_steps_with_an_old_hessian_that_do_not_help_are_given_up(loss):
-    """A loss with corners, and a gradient that is not the objective's: the end is certified by the objective itself."""
+    """A loss with corners, and a gradient that is not the objective's: the end is certified by the
+    objective itself.
+    """
     X, y = labelled(2000, 4)
     totals = objective(loss, X, y, 1e-4, np.array([3.0, -1.0, 0.5, 2.0]))
     found = minimise(totals, np.zeros(4), 1e-8, gradient=lambda coef: totals(coef)[1] + 1.0)

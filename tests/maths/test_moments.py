@@ -51,8 +51,12 @@ def test_cleaning_repairs_what_is_known():
     assert M[3, 3] == M[0, 3] == M[3, 0]
     assert np.array_equal(M, M.T)
     plain = [abs((exact + noise(50.0, 5, s))[3, 3] - exact[3, 3]) for s in range(300)]
-    cleaned = [abs(clean(exact + noise(50.0, 5, s), COLUMNS, 4000)[3, 3] - exact[3, 3]) for s in range(300)]
-    assert np.mean(cleaned) == pytest.approx(np.mean(plain) / np.sqrt(3), rel=0.15)  # variances 1 : 1/2, so 1/3
+    cleaned = [
+        abs(clean(exact + noise(50.0, 5, s), COLUMNS, 4000)[3, 3] - exact[3, 3]) for s in range(300)
+    ]
+    assert np.mean(cleaned) == pytest.approx(
+        np.mean(plain) / np.sqrt(3), rel=0.15
+    )  # variances 1 : 1/2, so 1/3
 
 
 def test_norm_counts_groups():
@@ -122,12 +126,16 @@ def test_without_public_bounds_beyond_the_reach_is_the_box():
         assert not reach.long.any()
         assert reach.distance[[0, 3, 4]] == pytest.approx(box_reach(M, COLUMNS)[[0, 3, 4]])
     mean = M[0] / M[0, 0]
-    assert box_reach(M, COLUMNS) == pytest.approx([0, 1 + mean[1], 1 - mean[2], 1 - mean[3], 1 - mean[4]])
+    assert box_reach(M, COLUMNS) == pytest.approx(
+        [0, 1 + mean[1], 1 - mean[2], 1 - mean[3], 1 - mean[4]]
+    )
 
 
 @pytest.mark.parametrize("clipped", [True, False])
 def test_a_number_is_let_in_as_far_as_its_information_allows(clipped):
-    """All of it where n v/(h Δ²) is large enough, Δ the public bounds as seen from the mean; else it has a tail."""
+    """All of it where n v/(h Δ²) is large enough, Δ the public bounds as seen from the mean; else
+    it has a tail.
+    """
     x = rows()
     M = x.T @ x
     mean = M[0] / M[0, 0]
@@ -187,7 +195,10 @@ def test_eigenvalues_are_moved_back_together():
     truth = np.diag(np.linspace(50, 60, 12))
     spread = lambda M: np.ptp(np.linalg.eigvalsh(M))  # noqa: E731
     noisy = [truth + noise(3.0, 12, seed) for seed in range(100)]
-    before, after = np.mean([spread(M) for M in noisy]), np.mean([spread(undispersed(M, 3.0)) for M in noisy])
+    before, after = (
+        np.mean([spread(M) for M in noisy]),
+        np.mean([spread(undispersed(M, 3.0)) for M in noisy]),
+    )
     assert before > 19
     assert 10 < after < before - 4
     assert np.allclose(undispersed(truth, 0.0), truth)

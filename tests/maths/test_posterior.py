@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpinfer.maths.arrays import unsvec
-from dpinfer.maths.moments import Columns, preconditioner
-from dpinfer.maths.posterior import Crude, posterior, refined
+from dpinfer.maths.moments import Columns, Crude, posterior, preconditioner, refined
 
 COLUMNS = Columns(np.array([False, False, False, True, True]), np.array([-1, 0, 1, 2, 2]))
 N = 4000
@@ -47,7 +46,9 @@ def test_correlations_are_shrunk_towards_none():
     for seed in range(60):
         noisy = x.T @ x + noise(300.0, seed)
         M = posterior(noisy, COLUMNS, N, 300.0)
-        errors.append([np.abs(noisy / N - exact)[1:, 1:].mean(), np.abs(M / N - exact)[1:, 1:].mean()])
+        errors.append(
+            [np.abs(noisy / N - exact)[1:, 1:].mean(), np.abs(M / N - exact)[1:, 1:].mean()]
+        )
     released, known = np.mean(errors, axis=0)
     assert known < 0.75 * released
 

@@ -1,20 +1,23 @@
-"""The range of a column from noisy histograms: post-processing that never fails, and finds what is there."""
+"""The range of a column from noisy histograms: post-processing that never fails, and finds what is
+there.
+"""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpinfer.data.columns import in_reach
-from dpinfer.maths.histograms import BINS
-from dpinfer.maths.laws import Gaussian, Laplace
-from dpinfer.maths.ranges import MAGNITUDES, Range, clear_of, friendly, magnitude, zoomed
+from dpinfer.maths.histograms import BINS, MAGNITUDES, Range, clear_of, friendly, magnitude, zoomed
+from dpinfer.maths.noise_laws import Gaussian, Laplace
+from dpinfer.schema.columns import in_reach
 
 LAWS = [Gaussian(40.0), Laplace(1 / 40)]
 
 
 def counted(values, edges):
-    return np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1).astype(float)
+    return np.bincount(
+        np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1
+    ).astype(float)
 
 
 def learnt(values, law, seed=0):
@@ -43,7 +46,9 @@ COLUMNS = {
 @pytest.mark.parametrize("law", LAWS, ids=["gaussian", "laplace"])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_what_is_there_is_found(name, law):
-    """All but a few per cent of the values, in a range that is mostly not much wider; and what it says is true."""
+    """All but a few per cent of the values, in a range that is mostly not much wider; and what it
+    says is true.
+    """
     values, widths = COLUMNS[name], []
     inside = np.quantile(values, [0.005, 0.995])
     for seed in range(40):
@@ -67,7 +72,9 @@ def test_one_value_far_out_moves_nothing():
 
 @pytest.mark.parametrize("law", LAWS, ids=["gaussian", "laplace"])
 def test_noise_alone_is_no_range(law):
-    """Of 1603 noisy zeros hardly ever one passes for a magnitude; with the limits of one bin many would."""
+    """Of 1603 noisy zeros hardly ever one passes for a magnitude; with the limits of one bin many
+    would.
+    """
     rng, empty = np.random.default_rng(1), np.zeros(len(MAGNITUDES) + 1)
     drawn = [law.sample(rng, empty.shape) for _ in range(1000)]
     assert sum(magnitude(noise, law) is not None for noise in drawn) <= 9
@@ -91,7 +98,9 @@ numbers = st.floats(-1e9, 1e9)
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.lists(numbers, min_size=1, max_size=12), st.lists(numbers, min_size=BINS + 2, max_size=BINS + 2), st.integers()
+    st.lists(numbers, min_size=1, max_size=12),
+    st.lists(numbers, min_size=BINS + 2, max_size=BINS + 2),
+    st.integers(),
 )
 def test_whatever_was_released_makes_a_range_or_none(some, zoom, seed):
     """No count raises, and a range that is made can stand in a schema."""
@@ -121,7 +130,10 @@ def test_friendly_numbers():
     assert ends(3981.2, 85_700.0) == (2000.0, 86_000.0)
     assert ends(0.3, 0.6) == (0.3, 0.6)
     assert ends(0.0, 1.03, whole=True) == (0.0, 1.0)
-    assert ends(0.4, 1.0, whole=True) == (1.0, 2.0)  # there is no whole number in it but for its end
+    assert ends(0.4, 1.0, whole=True) == (
+        1.0,
+        2.0,
+    )  # there is no whole number in it but for its end
     assert ends(1989.3, 2020.4, whole=True) == (1990.0, 2020.0)
     assert ends(-7.5, -6.5, whole=True) == (-7.0, -6.0)
 

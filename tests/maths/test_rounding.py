@@ -8,17 +8,18 @@ import pytest
 from flint import arb, ctx
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.rounding import BLOCK, MOST_RECORDS, SLACK, UNIT, sum_error
-from dpinfer.maths.sums import Block
+from dpinfer.maths.sums import BLOCK, MOST_RECORDS, SLACK, UNIT, Block, sum_error
+from dpinfer.rows.source import Rows
 from support import labelled
 
 
 @pytest.mark.parametrize("private", [False, True])
 def test_guarantee_float_sums(private):
-    """Half of the slack is for two float sums; a block twice as long or a ceiling twice as high would not fit."""
+    """Half of the slack is for two float sums; a block twice as long or a ceiling twice as high
+    would not fit.
+    """
     assert 2 * sum_error(private_number=private) <= SLACK / 2
     if private:
         assert 4 * sum_error(private_number=True) > SLACK / 2
@@ -33,7 +34,9 @@ def test_guarantee_float_sums(private):
 
 
 def test_blocks_are_added_with_compensation():
-    """Many blocks of which each total is 1: a plain sum in the same order loses what compensation keeps."""
+    """Many blocks of which each total is 1: a plain sum in the same order loses what compensation
+    keeps.
+    """
     rows = np.full((40 * BLOCK, 40), 0.1)
     source = Rows(Block(rows, np.ones(len(rows))))
     parts = []
@@ -54,16 +57,22 @@ def gradient(risk, rows, labels, coef, b):
         theta = [arb(float(c)) for c in coef]
         total = [arb(float(risk.ridge)) * t + arb(float(x)) for t, x in zip(theta, b, strict=True)]
         for row, y in zip(rows, labels, strict=True):
-            z = arb(float(y)) * sum((arb(float(x)) * t for x, t in zip(row, theta, strict=True)), arb(0))
+            z = arb(float(y)) * sum(
+                (arb(float(x)) * t for x, t in zip(row, theta, strict=True)), arb(0)
+            )
             slope = -1 / (1 + z.exp())
-            total = [g + slope * arb(float(y)) * arb(float(x)) for g, x in zip(total, row, strict=True)]
+            total = [
+                g + slope * arb(float(y)) * arb(float(x)) for g, x in zip(total, row, strict=True)
+            ]
         return float(sum((g**2 for g in total), arb(0)).sqrt().upper())
 
 
 @pytest.mark.parametrize("penalty", [1e-6, 1e-3, 1.0])
 @pytest.mark.parametrize("size", [0.0, 10.0])
 def test_guarantee_float_minimum(penalty, size):
-    """The real gradient at the float minimum is within what strong convexity asks for; the bound is not idle."""
+    """The real gradient at the float minimum is within what strong convexity asks for; the bound is
+    not idle.
+    """
     X, y = labelled(60, 3, seed=4)
     risk, b = Risk.penalised(dp.Logistic(), penalty, 60), size * np.array([0.6, -0.3, 0.74])
     source = Rows.of(X, y)

@@ -42,7 +42,9 @@ def test_a_step_from_any_line_is_ordinary_least_squares(seed):
 
 
 def test_a_clip_pulls_the_outcome_into_its_band():
-    """The step from a line is least squares of the outcome within the band, which another clip of it agrees with."""
+    """The step from a line is least squares of the outcome within the band, which another clip of
+    it agrees with.
+    """
     x, y = data()
     coef, clip = np.array([0.06, 0.4, 0.0, -0.1]), 0.05
     most = clip / np.linalg.norm(x @ A.T, axis=1)
@@ -60,7 +62,9 @@ def test_the_robust_curvature_counts_who_is_inside():
 
 
 def test_a_step_and_its_rest_lead_to_the_score_where_it_ends():
-    """Σ w (y - h) u at the end is that at the line less H a less R, with the weights of the line: no sum is missed."""
+    """Σ w (y - h) u at the end is that at the line less H a less R, with the weights of the line:
+    no sum is missed.
+    """
     rng = np.random.default_rng(3)
     x, _ = data()
     labels = np.where(rng.random(N) < 0.4, 1.0, -1.0)
@@ -82,6 +86,8 @@ def test_a_crude_line_without_noise_is_near_least_squares_and_with_noise_near_no
     y = z @ np.array([0.1, 0.2, -0.1, 0.0]) + 0.2 * rng.standard_normal(20_000)
     line = crude_line(z.T @ z, z.T @ y, np.zeros((4, 4)), 20_000)
     assert line == pytest.approx([0.1, 0.2, -0.1, 0.0], abs=0.01)
-    assert np.linalg.norm(crude_line(z.T @ z, z.T @ y, 1e10 * np.eye(4), 20_000)) < 0.1 * np.linalg.norm(line)
+    assert np.linalg.norm(
+        crude_line(z.T @ z, z.T @ y, 1e10 * np.eye(4), 20_000)
+    ) < 0.1 * np.linalg.norm(line)
     wild = crude_line(np.diag([2e4, 1.0, -3e4, 2e4]), np.full(4, 2e3), np.zeros((4, 4)), 20_000)
     assert np.abs(wild).max() <= 0.51  # an eigenvalue that is noise is raised to a fifth of n

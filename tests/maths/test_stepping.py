@@ -1,4 +1,6 @@
-"""Steps towards a logistic fit: exact where x is Gaussian and nothing is noisy, careful where it is."""
+"""Steps towards a logistic fit: exact where x is Gaussian and nothing is noisy, careful where it
+is.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +17,9 @@ COLUMNS = columns_of([False, False])
 def gaussian(coef, seed=3):
     """Gaussian rows with labels of a logistic model; the coefficients decide how much is curved."""
     rng = np.random.default_rng(seed)
-    x = np.column_stack([np.ones(N), rng.multivariate_normal([0.2, -0.1], [[0.3, 0.1], [0.1, 0.2]], N)])
+    x = np.column_stack(
+        [np.ones(N), rng.multivariate_normal([0.2, -0.1], [[0.3, 0.1], [0.1, 0.2]], N)]
+    )
     y = (rng.random(N) < expit(x @ coef)).astype(float)
     return x, y
 
@@ -44,14 +48,18 @@ def test_the_information_is_that_of_gaussian_rows(coef):
 
 @pytest.mark.parametrize("coef", [[-0.7, 2.0, -1.0], [-2.0, 1.0, 0.0], [0.0, -5.0, 4.0]])
 def test_a_first_line_without_noise_is_near_the_truth(coef):
-    """Direction by least squares, length by two scalar equations: both are right where x is Gaussian."""
+    """Direction by least squares, length by two scalar equations: both are right where x is
+    Gaussian.
+    """
     x, y = gaussian(np.array(coef))
     line = first_line(x.T @ x, x.T @ (y - 0.5), float(N), COLUMNS, np.zeros((3, 3)))
     assert line == pytest.approx(coef, abs=0.06 + 0.03 * np.abs(coef).max())
 
 
 def test_a_first_line_with_noise_is_short():
-    """With a score that is all noise nothing is believed of the slopes; the level is that of the outcomes."""
+    """With a score that is all noise nothing is believed of the slopes; the level is that of the
+    outcomes.
+    """
     x, y = gaussian(np.array([-0.7, 2.0, -1.0]))
     line = first_line(x.T @ x, x.T @ (y - 0.5), float(N), COLUMNS, 1e7 * np.eye(3))
     assert np.abs(line[1:]).max() < 0.05
@@ -77,7 +85,9 @@ def test_usual_records_are_those_of_gaussian_rows():
     h = p * (1 - p)
     usual = Usual.at(x.T @ x, coef)
     assert usual.information == pytest.approx(h.mean(), rel=0.01)
-    assert usual.farthest2 == pytest.approx((h * np.maximum(p, 1 - p) ** 2).mean() / h.mean(), rel=0.01)
+    assert usual.farthest2 == pytest.approx(
+        (h * np.maximum(p, 1 - p) ** 2).mean() / h.mean(), rel=0.01
+    )
 
 
 def terrain(coef, line):
@@ -92,7 +102,9 @@ def terrain(coef, line):
 
 @pytest.mark.parametrize("power", [0.5, 1.0])
 def test_a_best_step_without_noise_is_the_way(power):
-    """H half way is the secant of the score, so that the step ends near the coefficients; Newton's would overshoot."""
+    """H half way is the secant of the score, so that the step ends near the coefficients; Newton's
+    would overshoot.
+    """
     coef = np.array([-0.5, 1.5, -1.0])
     start = np.array([-0.3, 0.9, -0.4])
     place, H, g, _ = terrain(coef, start)
@@ -101,7 +113,9 @@ def test_a_best_step_without_noise_is_the_way(power):
 
 
 def test_a_best_step_solves_a_small_score_exactly():
-    """Close by, the risk is quadratic; sampling is all that a step is shortened for, and it counts little with many."""
+    """Close by, the risk is quadratic; sampling is all that a step is shortened for, and it counts
+    little with many.
+    """
     coef = np.array([-0.5, 1.5, -1.0])
     place, H, _, _ = terrain(coef, coef)
     many = 1e6 * H
@@ -113,8 +127,15 @@ def test_a_best_step_solves_a_small_score_exactly():
 def test_a_best_step_is_bounded_and_noise_is_no_signal():
     coef = np.array([-0.5, 6.0, -5.0])
     place, H, g, _ = terrain(coef, np.zeros(3))
-    for factor in (1.0, 100.0):  # by the curvature half way, which is smaller than the one at the line
-        assert 0.5 * _LONGEST < place.length(H, place.best_step(H, factor * g, 0.0, 1.0)) <= 2.5 * _LONGEST
+    for factor in (
+        1.0,
+        100.0,
+    ):  # by the curvature half way, which is smaller than the one at the line
+        assert (
+            0.5 * _LONGEST
+            < place.length(H, place.best_step(H, factor * g, 0.0, 1.0))
+            <= 2.5 * _LONGEST
+        )
     assert not place.best_step(H, g, 1e12, 1.0).any()
     assert not place.best_step(H, np.zeros(3), 0.0, 1.0).any()
 
@@ -150,11 +171,15 @@ def test_the_clip_of_a_rest_is_the_smaller_of_two_bounds():
     by_length = np.linalg.norm(step) / 2 * (np.exp(Z) - 1 - Z) / Z
     assert place.rest_clip(H, step, 1e9) == pytest.approx(by_length)
     assert place.rest_clip(H, step, 0.01) == pytest.approx(0.01 * Z**2 / (6 * np.sqrt(3)))
-    assert place.rest_clip(H, np.zeros(3), 1.0) == 1e-6  # no step leaves nothing, and a clip is above 0
+    assert (
+        place.rest_clip(H, np.zeros(3), 1.0) == 1e-6
+    )  # no step leaves nothing, and a clip is above 0
 
 
 def test_what_records_add_to_a_rest_is_mostly_below_the_clip():
-    """The bound holds for all records within three root mean squares; the half is for the few at the edge."""
+    """The bound holds for all records within three root mean squares; the half is for the few at
+    the edge.
+    """
     coef = np.array([-0.5, 1.5, -1.0])
     place, H, _, x = terrain(coef, coef)
     way = np.array([0.1, 0.5, -0.2])

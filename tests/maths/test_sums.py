@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.data import source as source_module
-from dpinfer.data.source import Rows
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block, clip_rows
+from dpinfer.rows import source as source_module
+from dpinfer.rows.source import Rows
 from support import LOSSES, RESIDUAL_LOSSES, exact_gradient, labelled, numeric
 
-anything = hnp.arrays(float, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.floats(width=64))
+anything = hnp.arrays(
+    float, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.floats(width=64)
+)
 
 
 @given(anything)
@@ -41,7 +43,11 @@ def test_any_split_into_blocks_gives_the_same_total(seed, loss, cuts):
     X, y = labelled(200, 3, seed)
     risk, coef = Risk.penalised(loss, 0.01, 200), np.array([0.5, -1.0, 2.0])
     edges = [0, *sorted(cuts), 200]
-    for of_block in (risk.totals(coef), risk.curvature_sum(coef).of_block, risk.score_sum(coef).of_block):
+    for of_block in (
+        risk.totals(coef),
+        risk.curvature_sum(coef).of_block,
+        risk.score_sum(coef).of_block,
+    ):
         parts = [of_block(Block(X, y)[a:b]) for a, b in pairwise(edges) if a < b]
         assert np.allclose(sum(parts), of_block(Block(X, y)), rtol=1e-12, atol=1e-12)
 
@@ -51,7 +57,9 @@ def test_rows_add_up_whatever_the_block_size(monkeypatch, block):
     X, y = labelled(1003, 3)
     risk, coef = Risk.penalised(LOSSES[0], 0.01, 1003), np.ones(3)
     monkeypatch.setattr(source_module, "_BLOCK", block)
-    assert np.allclose(Rows.of(X, y).total(risk.totals(coef)), risk.totals(coef)(Block(X, y)), rtol=1e-12)
+    assert np.allclose(
+        Rows.of(X, y).total(risk.totals(coef)), risk.totals(coef)(Block(X, y)), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)

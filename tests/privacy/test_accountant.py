@@ -16,9 +16,9 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.maths.cost import ORDERS, PerturbedObjective
-from dpinfer.privacy import accountant, book
-from dpinfer.privacy.book import Entry
+from dpinfer.maths.privacy_cost import ORDERS, PerturbedObjective
+from dpinfer.privacy import accountant, entries
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PastRelease, PerturbedMinimum
 
 DELTA = 1e-6
@@ -27,7 +27,9 @@ TOTAL = dp.ApproxDP(1.0, DELTA)
 
 @dataclass(frozen=True)
 class Perturbed:
-    """Objective perturbation: its loss is κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s; κ = log(1+k), of units k."""
+    """Objective perturbation: its loss is κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s; κ =
+    log(1+k), of units k.
+    """
 
     scale: float
     k: float
@@ -120,7 +122,10 @@ def test_gaussian_releases_agree_with_two_accountants(times, rho):
 
 def optimal_composition(epsilon, times, at):
     """δ at ε of the worst ε-private releases (Kairouz, Oh and Viswanath, 2015)."""
-    ways = [math.comb(times, j) * (math.exp((times - j) * epsilon) - math.exp(at + j * epsilon)) for j in range(times)]
+    ways = [
+        math.comb(times, j) * (math.exp((times - j) * epsilon) - math.exp(at + j * epsilon))
+        for j in range(times)
+    ]
     return math.fsum(w for w in ways if w > 0) / (1 + math.exp(epsilon)) ** times
 
 
@@ -140,7 +145,9 @@ def test_one_pure_release_costs_itself():
 
 
 def delta_of(releases, mu, at):
-    """δ of perturbed and Gaussian releases by direct integration: sums of all losses, point by point."""
+    """δ of perturbed and Gaussian releases by direct integration: sums of all losses, point by
+    point.
+    """
     loss, mass = np.zeros(1), np.ones(1)
     for release in releases:
         points, chances = release.losses(601)
@@ -150,11 +157,15 @@ def delta_of(releases, mu, at):
 
 @pytest.mark.parametrize("rho", [0.0, 0.02])
 @pytest.mark.parametrize("scales", [(12.0, 12.0), (9.0, 20.0)])
-@pytest.mark.parametrize("shapes", [("one-sided",) * 2, ("two-sided",) * 2, ("two-sided", "one-sided")])
+@pytest.mark.parametrize(
+    "shapes", [("one-sided",) * 2, ("two-sided",) * 2, ("two-sided", "one-sided")]
+)
 def test_two_perturbed_releases_against_direct_integration(scales, rho, shapes):
     """One grid for both: slopes of one sign, of either, or one release of each kind."""
     pairs = [(s, 0.01, shape) for s, shape in zip(scales, shapes, strict=True)]
-    found = accountant.spent(TOTAL, [perturbed(*pair) for pair in pairs] + [gaussian(rho) for _ in range(rho > 0)])
+    found = accountant.spent(
+        TOTAL, [perturbed(*pair) for pair in pairs] + [gaussian(rho) for _ in range(rho > 0)]
+    )
     releases, mu = [Perturbed(*pair) for pair in pairs], math.sqrt(2 * rho)
     assert delta_of(releases, mu, found) <= DELTA * (1 + 1e-3)
     assert delta_of(releases, mu, 0.995 * found) > DELTA
@@ -168,7 +179,9 @@ def test_every_kind_together(shape):
 
     def delta(at):
         release, mu = [Perturbed(12.0, 0.01, shape)], math.sqrt(0.02)
-        return heads * delta_of(release, mu, at - 0.3) + (1 - heads) * delta_of(release, mu, at + 0.3)
+        return heads * delta_of(release, mu, at - 0.3) + (1 - heads) * delta_of(
+            release, mu, at + 0.3
+        )
 
     assert delta(found) <= DELTA * (1 + 1e-3)
     assert delta(0.995 * found) > DELTA
@@ -186,7 +199,9 @@ def test_next_to_a_release_without_a_profile_divergences_count(shape):
 
 
 def test_mutation_slopes_of_either_sign_counted_as_one_are_caught():
-    """The composed total of two-sided releases is above that of one-sided ones, whose δ it would exceed."""
+    """The composed total of two-sided releases is above that of one-sided ones, whose δ it would
+    exceed.
+    """
     one, two = ([Perturbed(12.0, 0.01, shape)] * 2 for shape in ("one-sided", "two-sided"))
     found = accountant.spent(TOTAL, [perturbed(12.0, 0.01)] * 2)
     assert delta_of(one, 0.0, found) <= DELTA * (1 + 1e-3)
@@ -196,7 +211,10 @@ def test_mutation_slopes_of_either_sign_counted_as_one_are_caught():
 @pytest.mark.parametrize("shape", ["one-sided", "two-sided"])
 def test_units_pay_for_every_rank(shape):
     """Two perturbed minima of units on one grid, with κ = k; log(1+k) in its place would exceed δ."""
-    found = {name: accountant.spent(TOTAL, [perturbed(12.0, 0.5, name)] * 2) for name in (shape, f"{shape} of units")}
+    found = {
+        name: accountant.spent(TOTAL, [perturbed(12.0, 0.5, name)] * 2)
+        for name in (shape, f"{shape} of units")
+    }
     releases = [Perturbed(12.0, 0.5, f"{shape} of units")] * 2
     assert delta_of(releases, 0.0, found[f"{shape} of units"]) <= DELTA * (1 + 1e-3)
     assert delta_of(releases, 0.0, found[shape]) > 10 * DELTA
@@ -205,7 +223,7 @@ def test_units_pay_for_every_rank(shape):
 @pytest.mark.parametrize("shape", ["one-sided", "two-sided"])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0])
 def test_a_fit_of_exactly_the_total_is_accepted(epsilon, shape, monkeypatch):
-    monkeypatch.setitem(book.KINDS, "Perturbed", Perturbed)
+    monkeypatch.setitem(entries.KINDS, "Perturbed", Perturbed)
     safe = dp.ApproxDP(epsilon, DELTA).zcdp().rho
     rho, mu = 0.1 * safe, math.sqrt(0.2 * safe)
 
@@ -221,23 +239,39 @@ def test_a_fit_of_exactly_the_total_is_accepted(epsilon, shape, monkeypatch):
             ledger.book(entry)
             assert ledger.entries()[0].events == entry.events
             assert ledger.spent() == pytest.approx(epsilon, rel=1e-9)
-    most = brentq(lambda r: math.log(gaussian_profile(epsilon, math.sqrt(2 * r)) / DELTA), safe, 8 * safe, rtol=1e-14)
-    assert accountant.affordable(dp.ApproxDP(epsilon, DELTA), [gaussian(most * (1 - 1e-12) / 2)] * 2)
-    assert not accountant.affordable(dp.ApproxDP(epsilon, DELTA), [gaussian(most * (1 + 1e-6) / 2)] * 2)
+    most = brentq(
+        lambda r: math.log(gaussian_profile(epsilon, math.sqrt(2 * r)) / DELTA),
+        safe,
+        8 * safe,
+        rtol=1e-14,
+    )
+    assert accountant.affordable(
+        dp.ApproxDP(epsilon, DELTA), [gaussian(most * (1 - 1e-12) / 2)] * 2
+    )
+    assert not accountant.affordable(
+        dp.ApproxDP(epsilon, DELTA), [gaussian(most * (1 + 1e-6) / 2)] * 2
+    )
 
 
 events = st.one_of(
     st.builds(gaussian, st.floats(1e-5, 1)),
     st.builds(pure, st.floats(1e-3, 3)),
     st.builds(opaque, st.floats(1e-5, 1)),
-    st.builds(perturbed, st.sampled_from([1.5, 8.0, 40.0]), st.just(0.05), st.sampled_from(["one-sided", "two-sided"])),
+    st.builds(
+        perturbed,
+        st.sampled_from([1.5, 8.0, 40.0]),
+        st.just(0.05),
+        st.sampled_from(["one-sided", "two-sided"]),
+    ),
 )
 
 
 @settings(max_examples=40)
 @given(st.lists(events, min_size=1, max_size=4), st.sampled_from([1e-3, 1e-9, 1e-14]))
 def test_guarantee_derived_totals(releases, delta):
-    """Sums in ε and ρ; in (ε, δ) never more than zCDP says, never less than any of the releases, whatever the kinds."""
+    """Sums in ε and ρ; in (ε, δ) never more than zCDP says, never less than any of the releases,
+    whatever the kinds.
+    """
     rho = math.fsum(r.share.zcdp().rho for r in releases)
     assert accountant.spent(dp.ZCDP(1.0), releases) == rho
     pures = [r for r in releases if isinstance(r.share, dp.PureDP)]
@@ -253,7 +287,9 @@ def test_guarantee_derived_totals(releases, delta):
 
 
 def test_mutation_zcdp_alone_is_not_gaussian():
-    """Counting a zCDP release as Gaussian would be too little for objective perturbation, whose loss has a shift."""
+    """Counting a zCDP release as Gaussian would be too little for objective perturbation, whose
+    loss has a shift.
+    """
     release = perturbed(12.0, 1.0)
     taken_for_gaussian = accountant.spent(TOTAL, [gaussian(2 / 12.0**2)])
     assert release.objective.delta(taken_for_gaussian, 0.0) > 100 * DELTA
@@ -276,7 +312,11 @@ def test_composed_losses_are_never_below_the_exact_ones():
     mean, sd = 2 / 50.0**2, 2 / 50.0
     z = np.linspace(-9, 9, 20_001)
     weights = norm.pdf(z) / norm.pdf(z).sum()
-    loss = 2 * np.log1p(0.2) + np.maximum(0, mean + sd * z)[:, None] + np.maximum(0, mean + sd * z[::40])[None]
+    loss = (
+        2 * np.log1p(0.2)
+        + np.maximum(0, mean + sd * z)[:, None]
+        + np.maximum(0, mean + sd * z[::40])[None]
+    )
     outer = weights[::40] / weights[::40].sum()
     exact = weights @ np.maximum(0, -np.expm1(epsilon - loss)) @ outer
     assert 0.9 * delta < exact <= 1.001 * delta
@@ -287,6 +327,8 @@ def test_divergences_are_looked_at_unless_they_are_clearly_too_large(most):
     """The way around is taken for some of these and not for others, and never changes an answer."""
     plan = dp.GeometryPlan(budget=TOTAL)
     for releases in (plan.releases().all, plan.releases().all[1:]):
-        whole, asked = (accountant._renyi_epsilon(releases, DELTA, limit) for limit in (math.inf, most))
+        whole, asked = (
+            accountant._renyi_epsilon(releases, DELTA, limit) for limit in (math.inf, most)
+        )
         assert asked == whole or (math.isinf(asked) and whole > most)
     assert math.isinf(accountant._renyi_epsilon(plan.releases().all, DELTA, 0.2))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.laws import Gaussian, SphericalLaplace
+from dpinfer.maths.noise_laws import Gaussian, SphericalLaplace
 from dpinfer.privacy.budget import compose
 
 amounts = st.floats(1e-4, 1e3)
@@ -14,10 +14,16 @@ weights = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=6)
 
 @given(amounts, weights)
 def test_shares_add_up(amount, parts):
-    assert math.fsum(s.epsilon for s in dp.PureDP(amount).split(*parts)) == pytest.approx(amount, rel=1e-12)
-    assert math.fsum(s.rho for s in dp.ZCDP(amount).split(*parts)) == pytest.approx(amount, rel=1e-12)
+    assert math.fsum(s.epsilon for s in dp.PureDP(amount).split(*parts)) == pytest.approx(
+        amount, rel=1e-12
+    )
+    assert math.fsum(s.rho for s in dp.ZCDP(amount).split(*parts)) == pytest.approx(
+        amount, rel=1e-12
+    )
     approx = dp.ApproxDP(amount, 1e-6)
-    assert math.fsum(s.rho for s in approx.split(*parts)) == pytest.approx(approx.zcdp().rho, rel=1e-12)
+    assert math.fsum(s.rho for s in approx.split(*parts)) == pytest.approx(
+        approx.zcdp().rho, rel=1e-12
+    )
     assert dp.NoPrivacy().split(*parts) == (dp.NoPrivacy(),) * len(parts)
 
 
@@ -45,7 +51,9 @@ def test_guarantee_laplace_scale(epsilon, bound):
 def test_guarantee_gaussian_scale(rho, bound):
     noise = dp.ZCDP(rho).noise(bound)
     assert isinstance(noise, Gaussian)
-    assert bound**2 / (2 * noise.scale**2) == pytest.approx(rho)  # the Rényi cost of a Gaussian shift, over α
+    assert bound**2 / (2 * noise.scale**2) == pytest.approx(
+        rho
+    )  # the Rényi cost of a Gaussian shift, over α
 
 
 def test_conversions():

@@ -1,4 +1,6 @@
-"""Totals of a ledger under adaptive choice: laws of the filters, and an adversary that a wrong one lets overspend."""
+"""Totals of a ledger under adaptive choice: laws of the filters, and an adversary that a wrong one
+lets overspend.
+"""
 
 import itertools
 import math
@@ -12,11 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.cost import ORDERS, PerturbedObjective, epsilon_at, epsilon_from_renyi
+from dpinfer.maths.privacy_cost import ORDERS, PerturbedObjective, epsilon_at, epsilon_from_renyi
 from dpinfer.privacy import accountant, filters
-from dpinfer.privacy.book import Entry, Terms, header_text, terms_of
+from dpinfer.privacy.entries import Entry, Terms, header_text, terms_of
 from dpinfer.privacy.filters import BRANCH, Count, renyi_orders
-from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PastRelease, PerturbedMinimum
+from dpinfer.privacy.release import (
+    LaplaceMinimum,
+    NoisyMinimum,
+    NoisySum,
+    PastRelease,
+    PerturbedMinimum,
+)
 from support import labelled
 
 TOTAL = dp.ApproxDP(1.0, 1e-6)
@@ -56,24 +64,37 @@ def test_which_rule_judges_what():
     assert count([gaussian(0.1)], [opaque(0.1)], total=dp.ZCDP(1.0)).rules() == ("sum of rho",) * 2
     assert count().rules() == ()
     assert count().rule == count([opaque(1.0)]).rule == "exact, first entry"
-    noisy, other = [gaussian(1e-3), NoisyMinimum("estimate", dp.ZCDP(1e-3))], [gaussian(1e-3), perturbed(30.0)]
+    noisy, other = (
+        [gaussian(1e-3), NoisyMinimum("estimate", dp.ZCDP(1e-3))],
+        [gaussian(1e-3), perturbed(30.0)],
+    )
     first = "exact, first entry"
     assert count(noisy, noisy, noisy).rules() == (first, "Gaussian filter", "Gaussian filter")
     assert count(other, noisy, noisy).rules() == (first, *["Renyi filter of order 22"] * 2)
     assert count(noisy, other, noisy).rules() == (first, *["Renyi filter of order 26.2"] * 2)
-    assert count(noisy, noisy, other).rules() == (first, "Gaussian filter", "Renyi filter of order 26.2")
+    assert count(noisy, noisy, other).rules() == (
+        first,
+        "Gaussian filter",
+        "Renyi filter of order 26.2",
+    )
     for not_gaussian in (pure(0.01), opaque(1e-3), NoisySum("matrices", dp.PureDP(0.01))):
         assert "Renyi" in count([not_gaussian], noisy).rule
 
 
-@pytest.mark.parametrize("total", [TOTAL, dp.ApproxDP(0.1, 1e-9), dp.ApproxDP(8.0, 1e-5), dp.ApproxDP(50.0, 1e-3)])
+@pytest.mark.parametrize(
+    "total", [TOTAL, dp.ApproxDP(0.1, 1e-9), dp.ApproxDP(8.0, 1e-5), dp.ApproxDP(50.0, 1e-3)]
+)
 def test_the_orders_are_the_best_for_the_total(total):
     """At the order, the filter is worth the whole of zCDP's conversion; at others less."""
     for order, delta in zip(renyi_orders(total), (total.delta, BRANCH * total.delta), strict=True):
 
         def worth(order, delta=delta):
             beyond = order - 1
-            return (total.epsilon + math.log1p(1 / beyond) + (math.log(delta) + math.log1p(beyond)) / beyond) / order
+            return (
+                total.epsilon
+                + math.log1p(1 / beyond)
+                + (math.log(delta) + math.log1p(beyond)) / beyond
+            ) / order
 
         assert worth(order) == pytest.approx(dp.ApproxDP(total.epsilon, delta).zcdp().rho, rel=1e-9)
         assert worth(order) > max(worth(1 + 1.1 * (order - 1)), worth(1 + 0.9 * (order - 1)))
@@ -111,7 +132,8 @@ def response_divergence(epsilon, order):
     """Of randomised response, by summation."""
     p = 1 / (1 + math.exp(-epsilon))
     whole = np.logaddexp(
-        order * math.log(p) + (1 - order) * math.log1p(-p), order * math.log1p(-p) + (1 - order) * math.log(p)
+        order * math.log(p) + (1 - order) * math.log1p(-p),
+        order * math.log1p(-p) + (1 - order) * math.log(p),
     )
     return whole / (order - 1)
 
@@ -119,7 +141,8 @@ def response_divergence(epsilon, order):
 @settings(max_examples=60, deadline=None)
 @given(many)
 def test_guarantee_adaptive_totals(entries):
-    """Never admitted is what composition of fixed sizes refuses: a sum over a grid of orders, or zCDP's conversion.
+    """Never admitted is what composition of fixed sizes refuses: a sum over a grid of orders, or
+    zCDP's conversion.
 
     Spent, left and admission speak the same rule, and a further entry never makes room.
     """
@@ -133,10 +156,14 @@ def test_guarantee_adaptive_totals(entries):
         if isinstance(release, PerturbedMinimum):
             return release.objective.renyi(beyond) + (1 + beyond) * release.mask**2 / 2
         if isinstance(release.share, dp.PureDP):
-            return min(release.share.epsilon, response_divergence(release.share.epsilon, 1 + beyond))
+            return min(
+                release.share.epsilon, response_divergence(release.share.epsilon, 1 + beyond)
+            )
         return (1 + beyond) * release.share.zcdp().rho
 
-    curve = np.array([math.fsum(divergence(release, beyond) for release in flat) for beyond in grid])
+    curve = np.array(
+        [math.fsum(divergence(release, beyond) for release in flat) for beyond in grid]
+    )
     direct = (curve - np.log1p(1 / grid) - (math.log(TOTAL.delta) + np.log1p(grid)) / grid).min()
     exact = min(direct, accountant.spent(TOTAL, flat))
     if found.paid():
@@ -156,7 +183,9 @@ def test_the_gaussian_filter_against_another_accountant(rhos):
     if found.paid():
         assert other.get_epsilon(TOTAL.delta) <= TOTAL.epsilon * (1 + 2e-3)
     within = other.get_epsilon((1 - BRANCH) * TOTAL.delta)
-    assert found.spent() == pytest.approx(within, rel=2e-3)  # and nothing is given away beyond a tenth of delta
+    assert found.spent() == pytest.approx(
+        within, rel=2e-3
+    )  # and nothing is given away beyond a tenth of delta
 
 
 def test_a_pure_release_is_charged_its_own_divergence():
@@ -172,10 +201,14 @@ def test_a_pure_release_is_charged_its_own_divergence():
 
 RECIPES = {
     "asked": lambda **to: dp.LogisticRegression(bounds=([-1, -1], [1, 1]), **to),
-    "penalised": lambda **to: dp.LogisticRegression(bounds=([-1, -1], [1, 1]), target="penalised", **to),
+    "penalised": lambda **to: dp.LogisticRegression(
+        bounds=([-1, -1], [1, 1]), target="penalised", **to
+    ),
     "svm": lambda **to: dp.LinearSVC(bounds=([-1, -1], [1, 1]), **to),
     "huber": lambda **to: dp.HuberRegression(bounds=([-1, -1], [1, 1]), outcome=(-1, 1), **to),
-    "quantile": lambda **to: dp.QuantileRegression(bounds=([-1, -1], [1, 1]), outcome=(-1, 1), **to),
+    "quantile": lambda **to: dp.QuantileRegression(
+        bounds=([-1, -1], [1, 1]), outcome=(-1, 1), **to
+    ),
 }
 
 
@@ -209,7 +242,9 @@ def test_halves_of_each_filter_fit_to_the_last_digit():
     low, high = 0.02, 0.05
     while high - low > 1e-15:
         middle = (low + high) / 2
-        low, high = (middle, high) if accountant.affordable(whole, [gaussian(middle)]) else (low, middle)
+        low, high = (
+            (middle, high) if accountant.affordable(whole, [gaussian(middle)]) else (low, middle)
+        )
     for one, full in ((gaussian, low), (opaque, TOTAL.zcdp().rho)):
         assert count([one(full / 2)], [one(full / 2)]).paid()
         assert not count([one(full / 2)], [one(full / 2 * (1 + 1e-6))]).paid()
@@ -234,7 +269,9 @@ def test_what_is_left_after_a_first_entry_is_what_the_filter_leaves():
 
 @dataclass(frozen=True)
 class Spike:
-    """A release that shows something with a small chance: loss ``loss`` with chance ``chance``, else nearly none."""
+    """A release that shows something with a small chance: loss ``loss`` with chance ``chance``,
+    else nearly none.
+    """
 
     loss: float
     chance: float
@@ -273,10 +310,11 @@ def adaptive_delta(first, second, epsilon):
 
 
 def test_mutation_an_order_chosen_afterwards_is_overspent():
-    """After a surprise the adversary takes what is cheap at a high order, else what is cheap at a low one.
+    """After a surprise the adversary takes what is cheap at a high order, else what is cheap at a
+    low one.
 
-    For either pair the best order says (ε, δ); the two together, one after each outcome, are not.  A filter with one
-    order refuses one of them.
+    For either pair the best order says (ε, δ); the two together, one after each outcome, are not.
+    A filter with one order refuses one of them.
     """
     total = dp.ApproxDP(8.0, 1e-6)
     first = Spike(0.5, 1e-2)
@@ -285,7 +323,9 @@ def test_mutation_an_order_chosen_afterwards_is_overspent():
     pairs = [[spike(first)], [spike(after_surprise)]], [[spike(first)], [spike(otherwise)]]
     for one, other in pairs:
         divergences = [release.objective.divergences() for release in (*one, *other)]
-        assert epsilon_from_renyi(np.sum(divergences, axis=0), total.delta) <= total.epsilon  # the mutation admits both
+        assert (
+            epsilon_from_renyi(np.sum(divergences, axis=0), total.delta) <= total.epsilon
+        )  # the mutation admits both
     assert adaptive_delta(first, (after_surprise, otherwise), total.epsilon) > 1.5 * total.delta
     for alone in (after_surprise, otherwise):
         assert adaptive_delta(first, (alone, alone), total.epsilon) <= total.delta
@@ -307,18 +347,28 @@ def test_one_order_is_never_overspent_by_that_adversary():
 
 
 def test_mutation_going_from_one_filter_to_another_for_nothing_is_overspent():
-    """Were both filters given all of δ, one chosen by an earlier result, the two branches would add up."""
+    """Were both filters given all of δ, one chosen by an earlier result, the two branches would add
+    up.
+    """
     full = count([gaussian(1e-4)], [gaussian(0.9)], total=dp.ApproxDP(8.0, 1e-6))
     whole = filters._Filter(full.total.delta, full.orders[0])
-    assert full._filter.delta + filters._Filter(BRANCH * 1e-6, full.orders[1]).delta <= full.total.delta * (1 + 1e-12)
+    assert full._filter.delta + filters._Filter(
+        BRANCH * 1e-6, full.orders[1]
+    ).delta <= full.total.delta * (1 + 1e-12)
     mixed = count([gaussian(1e-4)], [opaque(1e-4)], total=full.total)._filter
-    assert mixed.delta + full._filter.delta <= full.total.delta * (1 + 1e-12) < whole.delta + full._filter.delta
+    assert (
+        mixed.delta + full._filter.delta
+        <= full.total.delta * (1 + 1e-12)
+        < whole.delta + full._filter.delta
+    )
 
 
 def test_mutation_levels_whenever_they_fit_would_be_overspent():
-    """After a surprise the adversary asks for more noise-paid releases, else for levels: each alone fits into δ.
+    """After a surprise the adversary asks for more noise-paid releases, else for levels: each alone
+    fits into δ.
 
-    The surprise weighs little for δ of levels and much for divergences, so both together are far beyond δ.
+    The surprise weighs little for δ of levels and much for divergences, so both together are far
+    beyond δ.
     """
     total, order = dp.ApproxDP(8.0, 1e-6), 24.0
     first = Spike(0.5, 1e-2)
@@ -326,7 +376,9 @@ def test_mutation_levels_whenever_they_fit_would_be_overspent():
     beyond = np.array(order - 1)
     divergence = first.renyi(order - 1) + after.renyi(order - 1)
     assert epsilon_at(beyond, np.array(divergence), total.delta) <= total.epsilon
-    left = total.delta - math.exp((order - 1) * (first.renyi(order - 1) - total.epsilon))  # nearly all of it
+    left = total.delta - math.exp(
+        (order - 1) * (first.renyi(order - 1) - total.epsilon)
+    )  # nearly all of it
     assert left > 0.999 * total.delta
     nothing = Spike(1e-9, 1e-9)
     found = adaptive_delta(first, (after, nothing), total.epsilon) + (1 - first.chance) * left
@@ -335,7 +387,8 @@ def test_mutation_levels_whenever_they_fit_would_be_overspent():
 
 @pytest.mark.parametrize("recipe", ["paper", "tight"])
 @pytest.mark.parametrize(
-    "mechanism", [dp.OutputPerturbation(), dp.ObjectivePerturbation(), dp.ObjectivePerturbation("gaussian")]
+    "mechanism",
+    [dp.OutputPerturbation(), dp.ObjectivePerturbation(), dp.ObjectivePerturbation("gaussian")],
 )
 def test_a_fresh_ledger_pays_for_one_fit_of_every_plan(mechanism, recipe):
     ledger = dp.Ledger(TOTAL)

@@ -3,16 +3,16 @@ import pytest
 from scipy import stats
 
 import dpinfer as dp
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
-from dpinfer.fit.penalised.plan import default_plan
-from dpinfer.fit.penalised.run import Penalised
+from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.penalised_plan import default_plan
 from dpinfer.fit.recipe import fit
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block
-from dpinfer.privacy.book import Entry
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import MASK, LaplaceMinimum, NoisySum, PerturbedMinimum
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design
 from support import LOSSES, follows, gate_of, labelled, noisy_sum
 
 X, Y = labelled(60, 3)
@@ -32,7 +32,9 @@ def sums(loss):
     """The two matrices with the paper's sensitivities of their means, times n."""
     risk = Risk.penalised(loss, 0.01, 60)
     size = 1 / (1 + np.exp(-np.linalg.norm(COEF)))
-    papers = {"Logistic": (1 / 2, 2 * size**2), "HuberHinge": (2 * loss.curvature_bound, 2)}[type(loss).__name__]
+    papers = {"Logistic": (1 / 2, 2 * size**2), "HuberHinge": (2 * loss.curvature_bound, 2)}[
+        type(loss).__name__
+    ]
     return list(zip((risk.curvature_sum(COEF), risk.score_sum(COEF)), papers, strict=True))
 
 
@@ -109,7 +111,9 @@ def test_a_refused_fit_reads_no_record():
     assert not source.looked
 
 
-@pytest.mark.parametrize("fault", [OSError("disk gone"), MemoryError(), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize(
+    "fault", [OSError("disk gone"), MemoryError(), KeyboardInterrupt()], ids=repr
+)
 def test_a_crash_after_booking_keeps_the_charge(fault):
     """Whatever stops a pass over the records: the spend stays booked, and nothing was released."""
 
@@ -125,11 +129,20 @@ def test_a_crash_after_booking_keeps_the_charge(fault):
 
 
 def test_a_release_has_the_parameters_that_were_booked():
-    """A minimum is released with the noise that was booked, and of no other risk: the cost rests on both."""
-    risk, source = Risk.penalised(dp.Logistic(), 0.1, 100), Rows.of(np.full((100, 2), 0.5), np.ones(100))
+    """A minimum is released with the noise that was booked, and of no other risk: the cost rests on
+    both.
+    """
+    risk, source = (
+        Risk.penalised(dp.Logistic(), 0.1, 100),
+        Rows.of(np.full((100, 2), 0.5), np.ones(100)),
+    )
     booked = {
-        PerturbedMinimum.of("estimate", dp.ZCDP(0.5), risk): risk.perturbation_scale(0.5 * (1 - MASK)),
-        LaplaceMinimum.of("estimate", dp.PureDP(1.0), risk, sharp=False): risk.perturbation_rate(1 - MASK),
+        PerturbedMinimum.of("estimate", dp.ZCDP(0.5), risk): risk.perturbation_scale(
+            0.5 * (1 - MASK)
+        ),
+        LaplaceMinimum.of("estimate", dp.PureDP(1.0), risk, sharp=False): risk.perturbation_rate(
+            1 - MASK
+        ),
     }
     others = [Risk.penalised(dp.Logistic(), 0.05, 100), Risk(dp.Logistic(), 5.0, 100)]
     for release, size in booked.items():
@@ -138,20 +151,26 @@ def test_a_release_has_the_parameters_that_were_booked():
         for other in others:
             with pytest.raises(dp.PrivacyError, match="another ridge or loss"):
                 gate_of(0, release).release(release, source, other)
-    hinge = Risk.penalised(dp.HuberHinge(2.0), 0.1, 100)  # of the same curvature, but not of the logistic shape
+    hinge = Risk.penalised(
+        dp.HuberHinge(2.0), 0.1, 100
+    )  # of the same curvature, but not of the logistic shape
     release = PerturbedMinimum.of("estimate", dp.ZCDP(0.5), risk)
     with pytest.raises(dp.PrivacyError, match="another loss"):
         gate_of(0, release).release(release, source, hinge)
 
 
 def test_a_laplace_minimum_states_its_whole_cost():
-    """Its curvature too, unless it is free; and what was booked as free is released for the logistic loss only."""
+    """Its curvature too, unless it is free; and what was booked as free is released for the
+    logistic loss only.
+    """
     hinge = Risk.penalised(dp.HuberHinge(0.01), 0.1, 10)
     understated = LaplaceMinimum("estimate", dp.PureDP(1.0), 0.4995, 25.0, 0.001)
     assert understated.cost() > 4
     with pytest.raises(dp.LedgerError, match="estimate"):
         dp.Ledger(dp.PureDP(9.0)).book(Entry("test", "one record", (understated,)))
-    assert LaplaceMinimum.of("estimate", dp.PureDP(6.0), hinge, sharp=True).cost() == pytest.approx(6.0)
+    assert LaplaceMinimum.of("estimate", dp.PureDP(6.0), hinge, sharp=True).cost() == pytest.approx(
+        6.0
+    )
     logistic = Risk.penalised(dp.Logistic(), 0.1, 100)
     free = LaplaceMinimum.of("estimate", dp.PureDP(1.0), logistic, sharp=True)
     assert free.sharp

@@ -47,7 +47,9 @@ def test_a_grid_needs_a_bound(bound):
         grid(bound, 3)
 
 
-@pytest.mark.parametrize(("bound", "m"), [(5e-324, 1), (math.nextafter(SMALLEST_BOUND, 0), 1), (SMALLEST_BOUND, 2)])
+@pytest.mark.parametrize(
+    ("bound", "m"), [(5e-324, 1), (math.nextafter(SMALLEST_BOUND, 0), 1), (SMALLEST_BOUND, 2)]
+)
 def test_no_double_is_small_enough(bound, m):
     with pytest.raises(InputError, match="too small"):
         grid(bound, m)
@@ -93,6 +95,9 @@ def test_beyond_all_doubles():
 
 @pytest.mark.parametrize("step", [0.0, -1.0, 3.0, 0.1, math.inf, math.nan])
 def test_a_step_is_a_power_of_two(step):
-    for change in (lambda: to_grid(np.ones(1), step), lambda: from_grid(np.ones(1, dtype=np.int64), step)):
+    for change in (
+        lambda: to_grid(np.ones(1), step),
+        lambda: from_grid(np.ones(1, dtype=np.int64), step),
+    ):
         with pytest.raises(InputError, match="power of two"):
             change()

@@ -10,10 +10,10 @@ import pytest
 from sklearn.base import clone
 
 import dpinfer as dp
-from dpinfer.maths.cost import PerturbedObjective
+from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy import book, filters
-from dpinfer.privacy.book import Entry
+from dpinfer.privacy import entries, filters
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PastRelease, PerturbedMinimum
 from forking import in_a_child
 from support import labelled
@@ -31,7 +31,9 @@ def make(request, tmp_path):
     """A new ledger of either sort."""
     if request.param == "memory":
         return dp.Ledger
-    return lambda total, **declared: dp.Ledger.create(tmp_path / f"{uuid.uuid4().hex}.db", total, **declared)
+    return lambda total, **declared: dp.Ledger.create(
+        tmp_path / f"{uuid.uuid4().hex}.db", total, **declared
+    )
 
 
 def test_it_counts_in_the_terms_of_its_total(make):
@@ -87,7 +89,9 @@ def test_a_refusal_changes_nothing_and_says_what_is_left(make):
     assert ledger.spent() == 0.75
     assert ledger.verify() == before
     ledger = make(dp.ApproxDP(0.5, 1e-6))
-    with pytest.raises(dp.LedgerError, match=r"epsilon = 0\.5 left of 0\.5 at delta = 1e-06, and this fit needs 7"):
+    with pytest.raises(
+        dp.LedgerError, match=r"epsilon = 0\.5 left of 0\.5 at delta = 1e-06, and this fit needs 7"
+    ):
         ledger.book(entry(dp.ZCDP(1.0)))
 
 
@@ -112,18 +116,33 @@ def test_what_it_cannot_count(make):
 
 def test_what_is_written_comes_back(make):
     ledger = make(dp.ZCDP(1.0), unit="one person", title="Claims of 2024")
-    assert (ledger.total, ledger.unit, ledger.title) == (dp.ZCDP(1.0), "one person", "Claims of 2024")
-    events = (LaplaceMinimum("estimate", dp.PureDP(1 / 3), 0.1, 0.02), NoisySum("matrices", dp.ZCDP(0.1)))
-    given = [Entry("main model", "one person", events, schema="c0ffee"), Entry('naïve ‘x’ \n"', "one person", events)]
+    assert (ledger.total, ledger.unit, ledger.title) == (
+        dp.ZCDP(1.0),
+        "one person",
+        "Claims of 2024",
+    )
+    events = (
+        LaplaceMinimum("estimate", dp.PureDP(1 / 3), 0.1, 0.02),
+        NoisySum("matrices", dp.ZCDP(0.1)),
+    )
+    given = [
+        Entry("main model", "one person", events, schema="c0ffee"),
+        Entry('naïve ‘x’ \n"', "one person", events),
+    ]
     ids = [ledger.book(each) for each in given]
     for booked, each, name in zip(ledger.entries(), given, ids, strict=True):
         assert booked.release == name == uuid.UUID(name, version=4).hex
         assert datetime.fromisoformat(booked.time).utcoffset() == timedelta(0)
-        assert Entry(booked.purpose, booked.unit, booked.events, booked.neighbours, booked.schema) == each
+        assert (
+            Entry(booked.purpose, booked.unit, booked.events, booked.neighbours, booked.schema)
+            == each
+        )
     assert len(set(ids)) == 2
 
 
-@pytest.mark.parametrize(("name", "words"), [("unit", "one person"), ("neighbours", Neighbours.ADD_REMOVE)])
+@pytest.mark.parametrize(
+    ("name", "words"), [("unit", "one person"), ("neighbours", Neighbours.ADD_REMOVE)]
+)
 def test_costs_of_different_promises_do_not_add_up(make, name, words):
     ledger = make(dp.ZCDP(1.0))
     with pytest.raises(dp.LedgerError, match=f"made with {name}='{words}'"):
@@ -192,7 +211,9 @@ def test_a_fit_is_booked_whole(make):
         dp.infer(X, Y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.1), ledger="book.db")
 
 
-@pytest.mark.parametrize("budget", [dp.PureDP(1.0), dp.ZCDP(0.1875), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(8.0, 1e-9)])
+@pytest.mark.parametrize(
+    "budget", [dp.PureDP(1.0), dp.ZCDP(0.1875), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(8.0, 1e-9)]
+)
 def test_a_total_pays_for_a_fit_of_its_own_size_once(budget):
     ledger = dp.Ledger(budget)
     dp.infer(X, Y, loss=dp.HuberHinge(1.0), penalty=0.5, budget=budget, ledger=ledger)
@@ -201,7 +222,9 @@ def test_a_total_pays_for_a_fit_of_its_own_size_once(budget):
 
 
 def test_guarantee_stated_costs(make):
-    """A release that costs more than it states is not booked, and not read if it got into the chain."""
+    """A release that costs more than it states is not booked, and not read if it got into the
+    chain.
+    """
     objective = PerturbedObjective(10.0, 0.05, "logistic")
     rho, mask = objective.cost(), 0.01
     honest = [
@@ -216,7 +239,9 @@ def test_guarantee_stated_costs(make):
         PerturbedMinimum("estimate", dp.ZCDP(1e-9), PerturbedObjective(1e3, 1e-13, "logistic")),
         LaplaceMinimum("estimate", dp.PureDP(0.5), 0.2501, 0.0625, sharp=True),
         LaplaceMinimum("estimate", dp.PureDP(0.5), 0.25, 0.0625),  # the curvature costs
-        LaplaceMinimum("estimate", dp.PureDP(0.5), 0.25, 0.0626, sharp=True),  # too much of it to be free
+        LaplaceMinimum(
+            "estimate", dp.PureDP(0.5), 0.25, 0.0626, sharp=True
+        ),  # too much of it to be free
         LaplaceMinimum("estimate", dp.ZCDP(0.125), 0.2401 - math.log1p(0.2) / 2, 0.2, 0.02),
     ]
     for total in (dp.ZCDP(5.0), dp.ApproxDP(5.0, 1e-6)):
@@ -225,13 +250,17 @@ def test_guarantee_stated_costs(make):
             ledger.book(entry(events=(release,)))
         for release in false:
             assert "costs more than it states" in ledger.preview(entry(events=(release,))).reason
-            with pytest.raises(dp.LedgerError, match="'estimate' costs more than it states: make its release"):
+            with pytest.raises(
+                dp.LedgerError, match="'estimate' costs more than it states: make its release"
+            ):
                 ledger.book(entry(events=(release,)))
         assert len(ledger.entries()) == len(honest)
-    text = book.entry_text(entry(events=(honest[2],))).replace("0.25", "0.26")
+    text = entries.entry_text(entry(events=(honest[2],))).replace("0.25", "0.26")
     ledger._store.append(lambda rows: text)
     for use in (ledger.entries, ledger.spent, lambda: ledger.book(entry(dp.ZCDP(0.01)))):
-        with pytest.raises(dp.LedgerError, match="entry 5 of the ledger is broken, its step 'estimate' costs more"):
+        with pytest.raises(
+            dp.LedgerError, match="entry 5 of the ledger is broken, its step 'estimate' costs more"
+        ):
             use()
     assert "costs more" in ledger.verify().fault
 

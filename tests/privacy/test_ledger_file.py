@@ -1,4 +1,6 @@
-"""The ledger's file against crashes, races, damage, forgers and full disks, with real processes and a real disk."""
+"""The ledger's file against crashes, races, damage, forgers and full disks, with real processes and
+a real disk.
+"""
 
 import os
 import random
@@ -14,7 +16,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.privacy import filters, store
-from dpinfer.privacy.book import Entry
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import PastRelease
 from forking import forked, in_a_child
 from support import labelled
@@ -48,7 +50,9 @@ class Noting:
 
 
 def fit_and_publish(path, log):
-    """Fit for ever; after each fit, its release id is published: on the disk before the next one begins."""
+    """Fit for ever; after each fit, its release id is published: on the disk before the next one
+    begins.
+    """
     noting = Noting(path)
     with log.open("a") as published:
         while True:
@@ -210,8 +214,15 @@ def test_guarantee_append_only(ledger, script):
         connection.close()
     assert ledger.verify().ok
     edit(ledger.path, script)
-    for use in (ledger.entries, ledger.spent, lambda: ledger.book(entry()), lambda: dp.Ledger.open(ledger.path)):
-        with pytest.raises(dp.LedgerError, match=f"broken, {EDITS[script]}, .* put the last good copy in its place"):
+    for use in (
+        ledger.entries,
+        ledger.spent,
+        lambda: ledger.book(entry()),
+        lambda: dp.Ledger.open(ledger.path),
+    ):
+        with pytest.raises(
+            dp.LedgerError, match=f"broken, {EDITS[script]}, .* put the last good copy in its place"
+        ):
             use()
     found = ledger.verify()
     assert not found.ok
@@ -228,7 +239,9 @@ def test_dropped_rules_are_found(ledger):
 
 
 def test_what_the_chain_cannot_see(ledger, tmp_path):
-    """A shorter chain is a chain: only the number of entries and the head tell, if somebody kept them."""
+    """A shorter chain is a chain: only the number of entries and the head tell, if somebody kept
+    them.
+    """
     shutil.copy(ledger.path, tmp_path / "old.db")
     before = ledger.verify()
     ledger.book(entry())
@@ -241,7 +254,9 @@ def test_what_the_chain_cannot_see(ledger, tmp_path):
 
 @pytest.mark.parametrize("meanwhile", [0, 1, 5])
 def test_guarantee_no_way_back(ledger, tmp_path, meanwhile):
-    """An old copy under a ledger that is open is refused, however many entries were booked in it meanwhile."""
+    """An old copy under a ledger that is open is refused, however many entries were booked in it
+    meanwhile.
+    """
     shutil.copy(ledger.path, tmp_path / "old.db")
     ledger.book(entry())
     ledger.book(entry())
@@ -250,8 +265,16 @@ def test_guarantee_no_way_back(ledger, tmp_path, meanwhile):
     for _ in range(meanwhile):
         other.book(entry())
     shutil.copy(tmp_path / "old.db", ledger.path)
-    for use in (ledger.entries, ledger.spent, ledger.left, ledger.rules, lambda: ledger.book(entry())):
-        with pytest.raises(dp.LedgerError, match="an old copy was put back; put the newest one in its place"):
+    for use in (
+        ledger.entries,
+        ledger.spent,
+        ledger.left,
+        ledger.rules,
+        lambda: ledger.book(entry()),
+    ):
+        with pytest.raises(
+            dp.LedgerError, match="an old copy was put back; put the newest one in its place"
+        ):
             use()
     assert "an old copy" in ledger.verify().fault
     assert "an old copy" in ledger.preview(entry()).reason
@@ -299,7 +322,9 @@ def test_a_locked_file_is_refused_in_time(ledger, monkeypatch):
     holder = sqlite3.connect(ledger.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     start = time.monotonic()
-    with pytest.raises(dp.LedgerError, match=r"locked for more than 0\.2 s: wait for the other process"):
+    with pytest.raises(
+        dp.LedgerError, match=r"locked for more than 0\.2 s: wait for the other process"
+    ):
         ledger.book(entry())
     assert 0.2 <= time.monotonic() - start < 3
     assert ledger.spent() == pytest.approx(0.6)  # reading needs no lock
@@ -374,7 +399,9 @@ def test_every_transaction_waits_for_the_disk(tmp_path):
 
 
 def test_fifty_processes_on_a_long_ledger(tmp_path):
-    """Nothing overspent and nothing lost; benchmarks/ledger.py is the same with thousands of entries."""
+    """Nothing overspent and nothing lost; benchmarks/ledger.py is the same with thousands of
+    entries.
+    """
     path, log = tmp_path / "book.db", tmp_path / "taken.txt"
     ledger = dp.Ledger.create(path, total=dp.ZCDP(1.2))
     for _ in range(20):

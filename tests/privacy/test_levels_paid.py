@@ -7,15 +7,15 @@ import pytest
 from scipy import stats
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
-from dpinfer.maths.cost import gaussian_delta
 from dpinfer.maths.histograms import histogram
+from dpinfer.maths.privacy_cost import gaussian_delta
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
-from dpinfer.privacy.book import Entry, entry_of, entry_text
+from dpinfer.privacy.entries import Entry, entry_of, entry_text
 from dpinfer.privacy.filters import BRANCH, Count, renyi_orders
 from dpinfer.privacy.release import NoisyCounts, NoisySum, PastRelease, ShownLevels, delta_of
+from dpinfer.rows.source import Rows
 from support import follows, gate_of
 
 TOTAL = dp.ApproxDP(1.0, 1e-6)
@@ -34,7 +34,11 @@ def count(*entries, total=TOTAL):
 def test_levels_cost_their_noise_and_their_delta():
     found, mu = accountant.spent(TOTAL, (LEVELS, SUM)), math.sqrt(2 * 0.003)
     assert gaussian_delta(found, mu) == pytest.approx(TOTAL.delta - 3e-7, rel=1e-6)
-    assert accountant.spent(TOTAL, (SUM,)) < accountant.spent(TOTAL, (NoisySum("other", LEVELS.share), SUM)) < found
+    assert (
+        accountant.spent(TOTAL, (SUM,))
+        < accountant.spent(TOTAL, (NoisySum("other", LEVELS.share), SUM))
+        < found
+    )
     assert accountant.affordable(TOTAL, (LEVELS,) * 3)
     assert not accountant.affordable(TOTAL, (LEVELS,) * 4)  # all of delta and more
     assert accountant.spent(TOTAL, (LEVELS,) * 4) == math.inf
@@ -53,13 +57,20 @@ def test_a_ledger_without_a_delta_refuses_levels(total):
 
 
 def test_guarantee_levels_first():
-    """What the first entry's levels take of δ is taken from every rule; later ones are refused, whatever is left."""
+    """What the first entry's levels take of δ is taken from every rule; later ones are refused,
+    whatever is left.
+    """
     rest = TOTAL.delta - 3e-7
     assert count((LEVELS, SUM), (SUM,))._filter.delta == pytest.approx((1 - BRANCH) * rest)
-    assert count((LEVELS,), (PastRelease("old", dp.ZCDP(1e-3)),))._filter.delta == pytest.approx(BRANCH * rest)
+    assert count((LEVELS,), (PastRelease("old", dp.ZCDP(1e-3)),))._filter.delta == pytest.approx(
+        BRANCH * rest
+    )
     pure = NoisyCounts("counts", dp.PureDP(0.01))
     assert count((LEVELS, pure), (SUM,))._filter.delta == pytest.approx(rest)
-    assert count((LEVELS, SUM), (SUM,)).spent() > count((NoisySum("x", LEVELS.share), SUM), (SUM,)).spent()
+    assert (
+        count((LEVELS, SUM), (SUM,)).spent()
+        > count((NoisySum("x", LEVELS.share), SUM), (SUM,)).spent()
+    )
     assert count((LEVELS,), (SUM,)).paid()
     ledger = dp.Ledger(TOTAL)
     ledger.book(entry(LEVELS))
@@ -107,7 +118,9 @@ ROWS = Rows(Block(np.ones((90, 1)), np.repeat([0.5, 1.5, 7.0], 30)))
 
 @pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.ADD_REMOVE])
 def test_guarantee_laplace_counts(notion):
-    """The exact density ratio of neighbouring histograms never exceeds ε, and comes within a thousandth of it."""
+    """The exact density ratio of neighbouring histograms never exceeds ε, and comes within a
+    thousandth of it.
+    """
     release, rng = NoisyCounts("counts", dp.PureDP(0.7)), np.random.default_rng(0)
     counts = histogram(EDGES, notion)
     rate = release.noise(counts).rate
@@ -118,17 +131,26 @@ def test_guarantee_laplace_counts(notion):
     draws = rng.laplace(0, 40, (4000, len(one))) + one
     ratios = rate * (np.abs(draws - two).sum(axis=1) - np.abs(draws - one).sum(axis=1))
     assert 0.999 * 0.7 < np.abs(ratios).max() <= 0.7
-    if notion is Neighbours.REPLACE:  # mutation: scaled to the length of the change, as spherical noise is
+    if (
+        notion is Neighbours.REPLACE
+    ):  # mutation: scaled to the length of the change, as spherical noise is
         assert np.abs(ratios).max() * counts.added / counts.bound > 0.9
 
 
 def test_counts_get_independent_laplace_noise():
     release, counts = NoisyCounts("counts", dp.PureDP(0.5)), histogram(EDGES, Neighbours.REPLACE)
     exact = ROWS.total(counts.of_block)
-    drawn = np.array([gate_of(seed, release).release(release, ROWS, counts).value - exact for seed in range(2500)])
+    drawn = np.array(
+        [
+            gate_of(seed, release).release(release, ROWS, counts).value - exact
+            for seed in range(2500)
+        ]
+    )
     assert follows(drawn.ravel(), stats.laplace(scale=4.0))
     assert not follows(drawn.ravel(), stats.laplace(scale=4.6))
-    assert np.abs(np.corrcoef(np.abs(drawn).T) - np.eye(len(exact))).max() < 0.1  # spherical noise shares its radius
+    assert (
+        np.abs(np.corrcoef(np.abs(drawn).T) - np.eye(len(exact))).max() < 0.1
+    )  # spherical noise shares its radius
     with pytest.raises(dp.BudgetError, match="pure share"):
         NoisyCounts("counts", dp.ZCDP(0.5))
     gate = gate_of(0, release)

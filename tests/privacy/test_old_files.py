@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.maths.cost import PerturbedObjective
+from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.filters import renyi_orders
 from dpinfer.privacy.release import NoisySum, PastRelease, PerturbedMinimum
@@ -27,7 +27,9 @@ def test_an_old_ledger_is_read(ledger):
     assert ledger.neighbours is Neighbours.REPLACE
     weighted, penalised, output, pure = (entry.events for entry in ledger.entries())
     assert [type(e) for e in weighted] == [NoisySum, NoisySum, PerturbedMinimum, NoisySum]
-    assert weighted[2].objective == PerturbedObjective(10.684298144958833, 0.023398822889502714, "logistic")
+    assert weighted[2].objective == PerturbedObjective(
+        10.684298144958833, 0.023398822889502714, "logistic"
+    )
     assert [type(e) for e in penalised] == [PerturbedMinimum, NoisySum]
     assert [type(e) for e in output] == [NoisySum] * 3
     assert [type(e) for e in pure] == [PastRelease, NoisySum]
@@ -35,7 +37,9 @@ def test_an_old_ledger_is_read(ledger):
     assert first == "exact, first entry"
     assert set(others) == {"Renyi filter of order 6.1"}  # as a new ledger of this total has
     assert ledger._terms.orders == renyi_orders(ledger.total)
-    assert ledger.spent() == pytest.approx(1.1296688252881775, rel=1e-9)  # version 1, for fixed sizes, said 1.0583
+    assert ledger.spent() == pytest.approx(
+        1.1296688252881775, rel=1e-9
+    )  # version 1, for fixed sizes, said 1.0583
 
 
 def test_an_old_ledger_goes_on(ledger):
@@ -55,7 +59,9 @@ def test_an_old_ledger_goes_on(ledger):
     assert [len(entry.events) for entry in again.entries()] == [4, 2, 3, 2, 9]
     assert again.spent() > 1.1297
     with pytest.raises(dp.LedgerError, match="left of 4"):
-        dp.LogisticRegression("y ~ a", schema=schema, budget=dp.ApproxDP(4, 1e-5), ledger=again).fit(table)
+        dp.LogisticRegression(
+            "y ~ a", schema=schema, budget=dp.ApproxDP(4, 1e-5), ledger=again
+        ).fit(table)
 
 
 def test_old_neighbours_are_a_code(tmp_path):
@@ -72,7 +78,10 @@ def test_an_old_result_is_read():
     assert "one record replaced" in result.summary()
     assert dp.FitResult.from_json(result.to_json()).to_json() == result.to_json()
     assert '"version": 4' in result.to_json()
-    for wrong in (old.replace('"version": 1', '"version": 5'), old.replace("one record replaced", "two")):
+    for wrong in (
+        old.replace('"version": 1', '"version": 5'),
+        old.replace("one record replaced", "two"),
+    ):
         with pytest.raises(dp.InputError, match="not a saved FitResult"):
             dp.FitResult.from_json(wrong)
 

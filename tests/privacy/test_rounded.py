@@ -1,4 +1,6 @@
-"""Rounded noise has its exact law: floats, balls and the edges of the law itself agree on the same bits."""
+"""Rounded noise has its exact law: floats, balls and the edges of the law itself agree on the same
+bits.
+"""
 
 import math
 import os
@@ -16,10 +18,16 @@ from scipy import stats
 from scipy.special import ndtri
 
 from dpinfer.errors import InputError
-from dpinfer.maths.laws import Gaussian, Laplace, SphericalLaplace
+from dpinfer.maths.noise_laws import Gaussian, Laplace, SphericalLaplace
 from dpinfer.privacy import balls
 from dpinfer.privacy import noise as rounded
-from dpinfer.privacy.noise import SeededBits, SystemBits, rounded_gaussian, rounded_laplace, rounded_laplaces
+from dpinfer.privacy.noise import (
+    SeededBits,
+    SystemBits,
+    rounded_gaussian,
+    rounded_laplace,
+    rounded_laplaces,
+)
 from forking import in_a_child
 from support import SIGNIFICANCE, directions_uniform, follows
 
@@ -64,7 +72,9 @@ def upper_tail(j, scale, precision=400):
 
 
 def between_its_edges(size, tail, known, scale):
-    """Whether round(scale |Z|) is ``size`` for every tail probability in [tail, tail + 1]/2^known, by erfc alone."""
+    """Whether round(scale |Z|) is ``size`` for every tail probability in [tail, tail + 1]/2^known,
+    by erfc alone.
+    """
     with ctx.workprec(400):
         below = size == 0 or arb((tail + 1, -known)) <= upper_tail(size - 1, scale)
         return bool(below and upper_tail(size, scale) <= arb((tail, -known)))
@@ -100,7 +110,10 @@ def test_gaussian_counts(scale):
 
 def test_a_scale_below_one():
     draws = rounded_gaussian(0.25, 100_000, SeededBits(2))
-    assert stats.binomtest(int(np.count_nonzero(draws)), 100_000, 2 * stats.norm.sf(2)).pvalue > SIGNIFICANCE
+    assert (
+        stats.binomtest(int(np.count_nonzero(draws)), 100_000, 2 * stats.norm.sf(2)).pvalue
+        > SIGNIFICANCE
+    )
     assert not rounded_gaussian(2.0**-60, 1000, SeededBits(2)).any()
 
 
@@ -142,13 +155,23 @@ def test_draws_lie_between_the_edges_of_the_law():
     for scale in (1.0, 1.7, 2.0**20, Fraction(2**20, 3)):
         words = SeededBits(5).words(300)
         forged = Forged(words)
-        for word, draw in zip(words.tolist(), rounded_gaussian(scale, 300, forged).tolist(), strict=True):
+        for word, draw in zip(
+            words.tolist(), rounded_gaussian(scale, 300, forged).tolist(), strict=True
+        ):
             assert draw == 0 or (draw < 0) == bool(word & 1)
             assert between_its_edges(abs(draw), word >> 1, 64, scale)
         assert forged.asked == 0
 
 
-EDGES = [(0, 1.0), (3, 1.7), (5, 1.0), (10**6, 2.0**20), (3 * 2**20, 2.0**20), (2**40, 2.0**40), (0, 2.0**60)]
+EDGES = [
+    (0, 1.0),
+    (3, 1.7),
+    (5, 1.0),
+    (10**6, 2.0**20),
+    (3 * 2**20, 2.0**20),
+    (2**40, 2.0**40),
+    (0, 2.0**60),
+]
 
 
 @pytest.mark.parametrize(("j", "scale"), EDGES)
@@ -158,7 +181,9 @@ def test_a_cell_that_straddles_an_edge(j, scale):
         edge = upper_tail(j, scale) * arb((1, 64))
         tail = int(edge.floor().unique_fmpz())
         beyond = float(edge - tail)  # the part of the cell with smaller tails: j + 1
-    draws = [int(rounded_gaussian(scale, 1, Forged([2 * tail], seed=seed))[0]) for seed in range(800)]
+    draws = [
+        int(rounded_gaussian(scale, 1, Forged([2 * tail], seed=seed))[0]) for seed in range(800)
+    ]
     if scale < 2.0**58:
         assert set(draws) <= {j, j + 1}
     over = sum(draw > j for draw in draws)
@@ -169,7 +194,9 @@ def test_a_cell_that_straddles_an_edge(j, scale):
 
 @pytest.mark.parametrize(("j", "scale"), EDGES)
 def test_bits_that_follow_an_edge(j, scale):
-    """Four more words of bits that are those of the edge itself: undecided so far, decided by the next."""
+    """Four more words of bits that are those of the edge itself: undecided so far, decided by the
+    next.
+    """
     with ctx.workprec(800):
         digits = int((upper_tail(j, scale, 800) * arb((1, 320))).floor().unique_fmpz())
     word, follow = 2 * (digits >> 256), [(digits >> 64 * k) % 2**64 for k in (3, 2, 1, 0)]
@@ -206,7 +233,9 @@ def test_remainders_of_sums():
     assert (total - 2**61 - int(noise[0])) % 2**64 == 0
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**61, 2.0**-61, Fraction(10**400)])
+@pytest.mark.parametrize(
+    "scale", [0.0, -1.0, math.nan, math.inf, 2.0**61, 2.0**-61, Fraction(10**400)]
+)
 def test_scales_out_of_range(scale):
     for draw in (rounded_gaussian, rounded_laplace, rounded_laplaces):
         with pytest.raises(InputError, match="scale"):
@@ -230,7 +259,9 @@ def used_probabilities(largest):
     rng = np.random.default_rng(7)
     joints = np.array([np.exp(-2), np.exp(-32), rounded._TRUSTED, largest])
     near = joints[:, None] * (1 + np.arange(-40, 41) * 2.0**-52)
-    u = np.concatenate([2.0 ** -rng.uniform(0, 48, 3000), rng.uniform(0, largest, 3000), near.ravel()])
+    u = np.concatenate(
+        [2.0 ** -rng.uniform(0, 48, 3000), rng.uniform(0, largest, 3000), near.ravel()]
+    )
     u = np.concatenate([u, largest - 2.0 ** -np.arange(2, 54), 2.0 ** -np.arange(1, 49)])
     return u[(u >= rounded._TRUSTED) & (u <= largest)]
 
@@ -244,7 +275,10 @@ def test_floats_are_as_good_as_assumed():
 
     with ctx.workprec(120):
         u = used_probabilities(0.5)
-        assert worst(ndtri(u), [-(2 * arb(p)).erfcinv() * arb(2).sqrt() for p in u.tolist()]) < 2.0**-47
+        assert (
+            worst(ndtri(u), [-(2 * arb(p)).erfcinv() * arb(2).sqrt() for p in u.tolist()])
+            < 2.0**-47
+        )
         u = used_probabilities(1.0)
         assert worst(np.log(u), [arb(p).log() for p in u.tolist()]) < 2.0**-47
 
@@ -264,7 +298,14 @@ def test_float_bounds_hold_the_whole_cell():
 
 def test_balls_hold_the_whole_cell():
     """The enclosure of a cell holds the quantiles of its ends, by a root that erfc confirms."""
-    for tail in [1, 12345, 2**40, 2**62 + 1, 2**63 - 2, *(SeededBits(8).words(100) >> np.uint64(1)).tolist()]:
+    for tail in [
+        1,
+        12345,
+        2**40,
+        2**62 + 1,
+        2**63 - 2,
+        *(SeededBits(8).words(100) >> np.uint64(1)).tolist(),
+    ]:
         with ctx.workprec(128):
             ball = balls.Cell(tail).normal()
         with ctx.workprec(400):
@@ -320,7 +361,9 @@ def test_independent_laplace_is_one_dimension_many_times(monkeypatch):
     for scale in (1.0, 2.0**18, 2.0**33):
         words = SeededBits(8).words(400)
         fast = rounded_laplaces(scale, 200, Forged(words))
-        alone = [rounded_laplace(scale, 1, Forged([words[i], words[200 + i]]))[0] for i in range(200)]
+        alone = [
+            rounded_laplace(scale, 1, Forged([words[i], words[200 + i]]))[0] for i in range(200)
+        ]
         with monkeypatch.context() as patch:
             by_balls_alone(patch)
             slow = rounded_laplaces(scale, 200, Forged(words))
@@ -341,7 +384,9 @@ def test_laplace_floats_and_balls_agree(monkeypatch, m):
 
 
 def test_laplace_with_one_coordinate_in_doubt():
-    """Some coordinates by floats and some by balls are the same as all by balls: a scale at which both happen."""
+    """Some coordinates by floats and some by balls are the same as all by balls: a scale at which
+    both happen.
+    """
     m, scale, mixed = 10, 2.0**29, 0
     for seed in range(60):
         words = SeededBits(seed).words(16)
@@ -349,16 +394,22 @@ def test_laplace_with_one_coordinate_in_doubt():
         draws = rounded_laplace(scale, m, whole)
         half = rounded._normal_bounds(words[-m:])
         terms, squared = rounded._exponential_bounds(words[:5]), rounded._normal_bounds(words[5:6])
-        low, high = (scale * np.sqrt(2 * terms[i].sum() + squared[i] ** 2) * half[i] for i in (0, 1))
+        low, high = (
+            scale * np.sqrt(2 * terms[i].sum() + squared[i] ** 2) * half[i] for i in (0, 1)
+        )
         doubtful = int((np.rint(low) != np.rint(high)).sum())
         mixed += 0 < doubtful < m
-        alone = balls.settled(Fraction(scale), words[-m:], words[:5], words[5:6], Forged(words).more)
+        alone = balls.settled(
+            Fraction(scale), words[-m:], words[:5], words[5:6], Forged(words).more
+        )
         assert np.array_equal(draws, np.where(words[-m:] & np.uint64(1), -np.array(alone), alone))
     assert mixed > 20
 
 
 def test_laplace_cells_that_straddle_an_edge():
-    """The centre of the cells is a half, so both sides have probability 1/2 up to the curvature within a cell."""
+    """The centre of the cells is a half, so both sides have probability 1/2 up to the curvature
+    within a cell.
+    """
     words = [2**63 + 12345, 2**62 + 54321]  # -log U and |Z| about 1.1
     with ctx.workprec(300):
         centre = (-2 * arb((2 * words[0] + 1, -65)).log()).sqrt() * arb(2).sqrt()
@@ -367,7 +418,9 @@ def test_laplace_cells_that_straddle_an_edge():
         mantissa, exponent = scale.mid().man_exp()
     ratio = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
     sign = -1 if words[1] & 1 else 1
-    draws = [sign * int(rounded_laplace(ratio, 1, Forged(words, seed=seed))[0]) for seed in range(600)]
+    draws = [
+        sign * int(rounded_laplace(ratio, 1, Forged(words, seed=seed))[0]) for seed in range(600)
+    ]
     assert set(draws) == {2**20, 2**20 + 1}
     assert stats.binomtest(draws.count(2**20), 600).pvalue > SIGNIFICANCE
 
@@ -407,7 +460,9 @@ def test_a_precision_that_others_change(monkeypatch, precision):
 
     def meddling(bits):
         asked.append(bits)
-        assert lock.__enter__.call_count == lock.__exit__.call_count + 1  # our threads keep to one at a time
+        assert (
+            lock.__enter__.call_count == lock.__exit__.call_count + 1
+        )  # our threads keep to one at a time
         return workprec(precision if len(asked) % 2 else bits)
 
     monkeypatch.setattr(balls, "_PRECISION", lock)
@@ -417,7 +472,9 @@ def test_a_precision_that_others_change(monkeypatch, precision):
 
 
 def test_a_fork_beside_a_drawing_thread():
-    """The child can use balls, in all its threads: the lock was free when it was born, the precision the caller's."""
+    """The child can use balls, in all its threads: the lock was free when it was born, the
+    precision the caller's.
+    """
     inside = threading.Event()
 
     def draw():
@@ -486,13 +543,18 @@ def test_more_bits(bits):
 
 
 def test_a_seed_repeats():
-    for draw in (lambda bits: rounded_gaussian(2.0**40, 5, bits), lambda bits: rounded_laplace(2.0**40, 5, bits)):
+    for draw in (
+        lambda bits: rounded_gaussian(2.0**40, 5, bits),
+        lambda bits: rounded_laplace(2.0**40, 5, bits),
+    ):
         assert np.array_equal(draw(SeededBits(3)), draw(SeededBits(3)))
         assert not np.array_equal(draw(SeededBits(3)), draw(SeededBits(4)))
 
 
 def test_guarantee_exactly_rounded():
-    """A law in steps of a grid is its rounded draw: the scale over the step, or one over rate times step."""
+    """A law in steps of a grid is its rounded draw: the scale over the step, or one over rate times
+    step.
+    """
     for law, draw in (
         (Gaussian(3.7), rounded_gaussian(3.7 / 2**-9, 5, SeededBits(1))),
         (SphericalLaplace(0.25), rounded_laplace(4.0 / 2**-9, 5, SeededBits(1))),
@@ -507,10 +569,15 @@ def test_guarantee_exactly_rounded():
 def test_guarantee_fresh_noise(monkeypatch):
     asked, urandom = [], os.urandom
     monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or urandom(size))
-    draws = {tuple(rounded.rounded(Gaussian(1.0), 2**-20, 4, rounded.bits_of(None)).tolist()) for _ in range(20)}
+    draws = {
+        tuple(rounded.rounded(Gaussian(1.0), 2**-20, 4, rounded.bits_of(None)).tolist())
+        for _ in range(20)
+    }
     assert len(draws) == 20
     assert asked[:20].count(32) >= 19  # every number of every draw is the operating system's
-    first, second = (rounded.rounded(Gaussian(1.0), 2**-20, 4, rounded.bits_of(3)) for _ in range(2))
+    first, second = (
+        rounded.rounded(Gaussian(1.0), 2**-20, 4, rounded.bits_of(3)) for _ in range(2)
+    )
     assert np.array_equal(first, second)
     for wrong in (-1, True, 1.5, "a"):
         with pytest.raises(InputError, match="insecure_seed"):

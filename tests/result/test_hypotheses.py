@@ -8,14 +8,23 @@ import pytest
 import statsmodels.formula.api as smf
 
 import dpinfer as dp
-from dpinfer.maths.error import ErrorLaw
-from dpinfer.maths.laws import NO_NOISE
+from dpinfer.maths.error_laws import ErrorLaw
+from dpinfer.maths.noise_laws import NO_NOISE
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Reader, Vocabulary
 from dpinfer.result.statements import OPEN
 from result.test_question import LOGISTIC, TABLE, logistic
 
-NAMES = ("(Intercept)", "age", "log(1 + mdvis)", "x1", "x10", "health[a - b, c=d]", "health[fair]", "age:health[fair]")
+NAMES = (
+    "(Intercept)",
+    "age",
+    "log(1 + mdvis)",
+    "x1",
+    "x10",
+    "health[a - b, c=d]",
+    "health[fair]",
+    "age:health[fair]",
+)
 
 
 def reader(text, zeros=("health[good]",)):
@@ -93,20 +102,31 @@ def test_equations_are_read():
 
 @pytest.fixture(scope="module")
 def pair():
-    """Our result with the law of statsmodels' fit in the place of its own: the same numbers, noise off."""
+    """Our result with the law of statsmodels' fit in the place of its own: the same numbers, noise
+    off.
+    """
     theirs = smf.logit(
         "yes ~ age + np.log(income) + C(health, Treatment('good')) * insured",
-        TABLE.assign(yes=(TABLE["visit"] == "yes").astype(int), insured=TABLE["insured"].astype(float)),
+        TABLE.assign(
+            yes=(TABLE["visit"] == "yes").astype(int), insured=TABLE["insured"].astype(float)
+        ),
     ).fit(disp=0)
     ours = logistic(budget=dp.PureDP(5.0)).result_
     words = {"Intercept": "(Intercept)", "np.log(income)": "log(income)"}
     names = [
-        words.get(name, name).replace("C(health, Treatment('good'))[T.", "health[") for name in theirs.params.index
+        words.get(name, name).replace("C(health, Treatment('good'))[T.", "health[")
+        for name in theirs.params.index
     ]
     order = [names.index(name) for name in ours.names]
     cov, d = theirs.cov_params().to_numpy()[np.ix_(order, order)], len(order)
-    law = ErrorLaw(cov, np.zeros((d, 1)), NO_NOISE, 1000, 0, False, np.zeros((d, d)), np.zeros((d, d)))
-    return dataclasses.replace(ours, estimate=theirs.params.to_numpy()[order], error=law), theirs, order
+    law = ErrorLaw(
+        cov, np.zeros((d, 1)), NO_NOISE, 1000, 0, False, np.zeros((d, d)), np.zeros((d, d))
+    )
+    return (
+        dataclasses.replace(ours, estimate=theirs.params.to_numpy()[order], error=law),
+        theirs,
+        order,
+    )
 
 
 def test_named_contrasts_and_tests_agree_with_statsmodels(pair):
@@ -169,7 +189,9 @@ def test_a_level_below_a_half_asks_what_was_meant(pair, options, message):
 def test_a_factor_with_open_levels_tests_the_others():
     result = logistic("visit ~ age + health", budget=dp.ZCDP(5.0)).result_
     status = ("reported", "reported", "reported", OPEN)
-    part = dataclasses.replace(result, status=status, error=result.error.mapped(np.eye(4)[:3]), joint=None)
+    part = dataclasses.replace(
+        result, status=status, error=result.error.mapped(np.eye(4)[:3]), joint=None
+    )
     found = part.wald("health")
     assert (found.tested, found.left_out, found.df) == (("health[fair]",), ("health[poor]",), 1)
     assert found.p_value == part.contrast("health[fair]").p_value == part.pvalues["health[fair]"]

@@ -1,4 +1,6 @@
-"""Open lines: every column of the formula is a row, what is known instead stands under it, combinations are told."""
+"""Open lines: every column of the formula is a row, what is known instead stands under it,
+combinations are told.
+"""
 
 import csv
 import dataclasses
@@ -72,7 +74,9 @@ def test_the_covariance_has_the_names(result):
 def test_the_number_of_records(result):
     assert result.nobs == 5000.0
     private = dataclasses.replace(result, model=dataclasses.replace(result.model, n=None))
-    noisy = dataclasses.replace(private, geometry=dataclasses.replace(result.geometry, records=4987.4))
+    noisy = dataclasses.replace(
+        private, geometry=dataclasses.replace(result.geometry, records=4987.4)
+    )
     assert noisy.nobs == 4987.4
 
 
@@ -91,7 +95,9 @@ def test_alternatives_are_a_table_of_their_own(result, nearer):
 
 def after(lines, first, second):
     """Whether a line that begins with one name is the next row of the table under that of another."""
-    places = [[j for j, line in enumerate(lines) if line.startswith(word)] for word in (first, second)]
+    places = [
+        [j for j, line in enumerate(lines) if line.startswith(word)] for word in (first, second)
+    ]
     return len(places[0]) == len(places[1]) == 1 and places[1][0] == places[0][0] + 1
 
 
@@ -106,10 +112,18 @@ def test_alternatives_stand_indented_under_the_line_they_stand_for(result):
         assert after(view.splitlines(), "| income |", "| &emsp;income, within 5 to 80 |")
     page = result._repr_html_()
     assert '<th scope="row">&emsp;income, within 5 to 80</th>' in page
-    assert page.index(">income</th>") < page.index("&emsp;income, within") < page.index("(Intercept at 0)")
+    assert (
+        page.index(">income</th>")
+        < page.index("&emsp;income, within")
+        < page.index("(Intercept at 0)")
+    )
     whole = dp.report.html(result)
     assert whole.count('class="instead"') == 2
-    assert whole.index('scope="row">income ') < whole.index("Instead of income: ") < whole.index("(Intercept at 0)")
+    assert (
+        whole.index('scope="row">income ')
+        < whole.index("Instead of income: ")
+        < whole.index("(Intercept at 0)")
+    )
 
 
 def test_the_sheet_says_what_is_no_coefficient(result):
@@ -124,7 +138,13 @@ def test_the_sheet_says_what_is_no_coefficient(result):
 
 def test_it_is_said_once_what_open_means(result):
     page = dp.report.html(result)
-    for view in (result.summary(), dp.report.markdown(result), result.to_markdown(), result.to_latex(), page):
+    for view in (
+        result.summary(),
+        dp.report.markdown(result),
+        result.to_markdown(),
+        result.to_latex(),
+        page,
+    ):
         words = " ".join(view.replace("\\", "").split())
         assert words.count(text.MEANING) == 1
         assert words.count(text.INSTEAD) == 1
@@ -135,7 +155,9 @@ def test_it_is_said_once_what_open_means(result):
 
 
 def test_every_reason_can_be_read_in_full(result):
-    """Statuses are long: they take as many lines as they need, and no line is longer than the table."""
+    """Statuses are long: they take as many lines as they need, and no line is longer than the
+    table.
+    """
     summary = result.summary()
     words = " ".join(summary.split())
     for status in STATUS[2:4] + STATUS[5:]:
@@ -155,7 +177,11 @@ def test_plots_say_what_they_do_not_draw(result, nearer):
     assert max(map(len, dp.plot.forest_text(result, width=70).splitlines())) <= 70
     assert text.NOT_DRAWN in dp.report.html(result)
     assert text.NOT_DRAWN in " ".join(dp.plot.forest(result).get_supxlabel().split())
-    for view in (dp.plot.forest_text(nearer), dp.report.html(nearer), dp.plot.forest(nearer).get_supxlabel()):
+    for view in (
+        dp.plot.forest_text(nearer),
+        dp.report.html(nearer),
+        dp.plot.forest(nearer).get_supxlabel(),
+    ):
         assert text.NOT_DRAWN not in " ".join(view.split())
 
 
@@ -183,7 +209,10 @@ def test_what_nobody_can_tell_is_refused_with_the_reasons(result, nearer):
         with pytest.raises(dp.InputError) as refused:
             fit.contrast("left - right + health[poor]")
         words = str(refused.value)
-        assert "left is open, in the model, but it cannot be told apart from other columns, right first" in words
+        assert (
+            "left is open, in the model, but it cannot be told apart from other columns, right first"
+            in words
+        )
         assert "health[poor] is open, in the model, but with too few events" in words
         assert "age" not in words
         assert "larger budget" in words
@@ -200,7 +229,9 @@ def test_a_test_of_open_lines_is_made_where_every_row_is_told(nearer):
     matrix = np.array([[0.0, 0, 1, 1, 0, 0], [0, 1, 0, 0, 0, 0]])
     answers = nearer.joint.about(matrix, DRAWS, SEED)
     covariance = answers.law.covariance()
-    assert both.statistic == pytest.approx(answers.estimate @ np.linalg.solve(covariance, answers.estimate), rel=0.05)
+    assert both.statistic == pytest.approx(
+        answers.estimate @ np.linalg.solve(covariance, answers.estimate), rel=0.05
+    )
     centre = nearer.wald(matrix, answers.estimate)
     assert centre.statistic == pytest.approx(0, abs=1e-12)
     with pytest.raises(dp.InputError, match="left is open"):
@@ -210,7 +241,9 @@ def test_a_test_of_open_lines_is_made_where_every_row_is_told(nearer):
 def test_a_term_is_tested_as_far_as_it_is_reported(nearer):
     found = nearer.wald("health")
     assert (found.tested, found.left_out) == (("health[fair]",), ("health[poor]",))
-    bare = dataclasses.replace(nearer, names=("(Intercept)", "age", "left[a]", "right", *NAMES[4:6]), question=None)
+    bare = dataclasses.replace(
+        nearer, names=("(Intercept)", "age", "left[a]", "right", *NAMES[4:6]), question=None
+    )
     with pytest.raises(dp.InputError, match=r"none of left\[a\] has an interval"):
         bare.wald("left")
 
@@ -221,10 +254,17 @@ def linear_row(age, left, right, fair, poor):
 
 
 def test_a_row_without_an_open_column_of_its_own_has_its_interval(nearer):
-    """A level that a row does not have weighs only by its share in the centre; left and right move together here."""
+    """A level that a row does not have weighs only by its share in the centre; left and right move
+    together here.
+    """
     found = nearer.predict(ROWS)
-    for row, vector in ((GOOD, linear_row(50, 1.5, 1.5, 0, 0)), (FAIR, linear_row(60, 1.5, 1.5, 1, 0))):
-        without = dataclasses.replace(nearer.joint, few=nearer.joint.few * np.array([1, 1, 1, 1, row == FAIR, 0]))
+    for row, vector in (
+        (GOOD, linear_row(50, 1.5, 1.5, 0, 0)),
+        (FAIR, linear_row(60, 1.5, 1.5, 1, 0)),
+    ):
+        without = dataclasses.replace(
+            nearer.joint, few=nearer.joint.few * np.array([1, 1, 1, 1, row == FAIR, 0])
+        )
         answers = without.about(vector[None], DRAWS, SEED)
         assert answers.why == (KNOWN,)
         low, high = expit(answers.law.interval(answers.estimate, 0.95)[0])
@@ -285,11 +325,15 @@ def test_margins_and_odds_ratios_keep_open_lines_open(nearer):
     assert np.isnan(effects.loc["left", "effect"])
     assert effects.loc["left", "status"] == STATUS[2]
     assert effects.loc["age", "status"] == "reported"
-    assert STATUS[5] in effects.loc["health[fair]", "status"]  # the reference is at the centre less all levels
+    assert (
+        STATUS[5] in effects.loc["health[fair]", "status"]
+    )  # the reference is at the centre less all levels
 
 
 def test_an_effect_that_rests_on_open_lines_is_told_where_all_together_tell_it(nearer):
-    """By the delta method: the effect moves with its gradient from the working values to the answer."""
+    """By the delta method: the effect moves with its gradient from the working values to the
+    answer.
+    """
     gradient = np.array([[0.0, 0, 0.2, 0.2, 0, 0], [0, 0, 0.2, 0.1, 0, 0], [0, 0, 0, 0, 0, 0]])
     found = nearer.combined(gradient, 0.95, np.array([0.1, 0.1, 0.1]))
     answers, estimate, low, high = told(nearer, gradient[0])
@@ -313,9 +357,13 @@ def test_the_ordinary_intercept(result, nearer):
     answers = law.about(vector[None], DRAWS, SEED)
     assert row["status"] == "reported"
     assert row["estimate"] == pytest.approx(answers.estimate[0])
-    assert row["in_predictions"] == pytest.approx(vector @ nearer.estimate)  # with the working values of the others
+    assert row["in_predictions"] == pytest.approx(
+        vector @ nearer.estimate
+    )  # with the working values of the others
     assert row["in_predictions"] != pytest.approx(row["estimate"], abs=1e-3)
-    assert [row["low"], row["high"]] == pytest.approx(answers.law.interval(answers.estimate, 0.95)[0].tolist())
+    assert [row["low"], row["high"]] == pytest.approx(
+        answers.law.interval(answers.estimate, 0.95)[0].tolist()
+    )
 
 
 @pytest.mark.parametrize("squares", [False, True])
@@ -340,7 +388,9 @@ def test_what_is_saved_is_read_back_to_the_last_bit(squares):
     assert [row["name"] for row in reading["coefficients"]] == [*NAMES, "(Intercept at 0)"]
 
 
-@pytest.mark.parametrize(("squares", "kind"), [(False, "logistic regression"), (True, "least squares")])
+@pytest.mark.parametrize(
+    ("squares", "kind"), [(False, "logistic regression"), (True, "least squares")]
+)
 def test_the_estimand_is_the_regression_that_was_asked_for(squares, kind):
     model = opened(squares=squares).model
     said = model.estimand()
@@ -357,7 +407,9 @@ def test_the_estimand_is_the_regression_that_was_asked_for(squares, kind):
     assert "not those of least squares" in robust
 
 
-@pytest.mark.parametrize(("squares", "words"), [(False, "logistic regression"), (True, "least squares")])
+@pytest.mark.parametrize(
+    ("squares", "words"), [(False, "logistic regression"), (True, "least squares")]
+)
 def test_the_report_names_the_model(squares, words):
     page = dp.report.markdown(opened(squares=squares))
     assert f"- Model: {words}, no penalty" in page.replace("\u00a0", " ")

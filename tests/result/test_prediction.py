@@ -8,21 +8,31 @@ import pytest
 import statsmodels.formula.api as smf
 
 import dpinfer as dp
-from dpinfer.maths.error import ErrorLaw
-from dpinfer.maths.laws import NO_NOISE
+from dpinfer.maths.error_laws import ErrorLaw
+from dpinfer.maths.noise_laws import NO_NOISE
 from dpinfer.result.statements import OPEN
 from result.test_question import TABLE, linear, logistic
 
 ROWS = TABLE.head(40)
-DATA = TABLE.assign(yes=(TABLE["visit"] == "yes").astype(int), insured=TABLE["insured"].astype(float))
+DATA = TABLE.assign(
+    yes=(TABLE["visit"] == "yes").astype(int), insured=TABLE["insured"].astype(float)
+)
 
 
 def theirs_in_ours(result, fitted):
-    """Our result with the coefficients of statsmodels' fit, and their covariance as the law of the error."""
-    names = [name.replace("Intercept", "(Intercept)").replace("[T.", "[") for name in fitted.params.index]
-    order = [names.index(name.replace("health", "C(health, Treatment('good'))")) for name in result.names]
+    """Our result with the coefficients of statsmodels' fit, and their covariance as the law of the
+    error.
+    """
+    names = [
+        name.replace("Intercept", "(Intercept)").replace("[T.", "[") for name in fitted.params.index
+    ]
+    order = [
+        names.index(name.replace("health", "C(health, Treatment('good'))")) for name in result.names
+    ]
     cov, d = fitted.cov_params().to_numpy()[np.ix_(order, order)], len(order)
-    law = ErrorLaw(cov, np.zeros((d, 1)), NO_NOISE, 1000, 0, False, np.zeros((d, d)), np.zeros((d, d)))
+    law = ErrorLaw(
+        cov, np.zeros((d, 1)), NO_NOISE, 1000, 0, False, np.zeros((d, d)), np.zeros((d, d))
+    )
     return dataclasses.replace(result, estimate=fitted.params.to_numpy()[order], error=law)
 
 
@@ -40,7 +50,10 @@ def test_probabilities_agree_with_statsmodels(logit):
     line = theirs.get_prediction(DATA.head(40), which="linear").summary_frame(alpha=0.1)
     assert np.allclose(found["prediction"], expected["predicted"], rtol=1e-8)
     assert np.allclose(found["std_error"], expected["se"], rtol=1e-6)  # the delta method
-    for ours_at, theirs_at in (("low", "ci_lower"), ("high", "ci_upper")):  # the ends of the linear predictor's
+    for ours_at, theirs_at in (
+        ("low", "ci_lower"),
+        ("high", "ci_upper"),
+    ):  # the ends of the linear predictor's
         assert np.allclose(found[ours_at], 1 / (1 + np.exp(-line[theirs_at])), rtol=1e-8)
     assert set(found["status"]) == {"reported"}
     assert set(found["target"]) == {"penalised"}  # of a pure budget
@@ -71,7 +84,9 @@ def test_margins_over_rows_agree_with_statsmodels(logit):
     assert found.loc["age", "std_error"] == pytest.approx(plain.loc["age", "Std. Err."], rel=1e-5)
     switched = theirs.get_margeff(at="overall", dummy=True).summary_frame(alpha=0.1)
     for key, column in (("effect", "dy/dx"), ("std_error", "Std. Err."), ("p_value", "Pr(>|z|)")):
-        assert found.loc["insured[True]", key] == pytest.approx(switched.loc["insured", column], rel=1e-5)
+        assert found.loc["insured[True]", key] == pytest.approx(
+            switched.loc["insured", column], rel=1e-5
+        )
     ends = switched.loc["insured", ["Conf. Int. Low", "Cont. Int. Hi."]].to_list()
     assert found.loc["insured[True]", ["low", "high"]].to_list() == pytest.approx(ends, rel=1e-4)
 
@@ -81,7 +96,9 @@ def test_the_effect_of_a_level_is_the_change_from_its_reference(logit):
     ours, _ = logit
 
     def effect(result):
-        ends = [result.predict(ROWS.assign(health=level))["prediction"] for level in ("good", "poor")]
+        ends = [
+            result.predict(ROWS.assign(health=level))["prediction"] for level in ("good", "poor")
+        ]
         return float(np.mean(ends[1] - ends[0]))
 
     found = ours.margins(ROWS).loc["health[poor]"]
@@ -92,18 +109,25 @@ def test_the_effect_of_a_level_is_the_change_from_its_reference(logit):
         ]
     )
     assert found["effect"] == pytest.approx(effect(ours))
-    assert found["std_error"] == pytest.approx(np.sqrt(gradient @ ours.covariance @ gradient), rel=1e-4)
+    assert found["std_error"] == pytest.approx(
+        np.sqrt(gradient @ ours.covariance @ gradient), rel=1e-4
+    )
 
 
 def test_every_term_moves_with_its_column():
     result = logistic("visit ~ age + I(age ** 2) + health:age + log(income)").result_
     rows = ROWS.assign(age=50)
-    ahead = result.predict(rows.assign(age=51))["prediction"].mean() - result.predict(rows)["prediction"].mean()
+    ahead = (
+        result.predict(rows.assign(age=51))["prediction"].mean()
+        - result.predict(rows)["prediction"].mean()
+    )
     assert result.margins(rows).loc["age", "effect"] == pytest.approx(ahead, rel=0.1)
     per_log = result.margins(rows).loc["income", "effect"] * rows["income"].mean()
     assert np.sign(per_log) == np.sign(result.params["log(income)"])
     status = result.margins()["status"]
-    assert status["age"] == status["I(age ** 2)"] == "in several terms: give rows, as in margins(rows)"
+    assert (
+        status["age"] == status["I(age ** 2)"] == "in several terms: give rows, as in margins(rows)"
+    )
     assert status["log(income)"] == "reported"
 
 
@@ -150,7 +174,9 @@ def test_an_open_column_makes_the_interval_of_a_prediction_infinite():
     assert set(found["open"]) == {"health[poor]"}
     assert found["status"].str.contains("health[poor]", regex=False).all()
     assert set(result.predict(ROWS)["open"]) == {""}
-    assert part.margins().loc["age", "status"] == "reported"  # at the centre no other column takes part
+    assert (
+        part.margins().loc["age", "status"] == "reported"
+    )  # at the centre no other column takes part
     assert np.isnan(part.margins(ROWS).loc["age", "effect"])
     ratio = part.odds_ratios().loc["health[poor]"]
     assert np.isnan(ratio["odds_ratio"])
@@ -161,7 +187,9 @@ def test_an_open_column_makes_the_interval_of_a_prediction_infinite():
 def test_the_prediction_of_a_row_does_not_depend_on_the_others(budget):
     """Nor do its intervals where the law is sampled."""
     plan = dp.Plan(dp.ObjectivePerturbation(), dp.PureDP(2), dp.PureDP(1), dp.PureDP(1), draws=500)
-    options = {"plan": plan, "budget": None} if isinstance(budget, dp.PureDP) else {"budget": budget}
+    options = (
+        {"plan": plan, "budget": None} if isinstance(budget, dp.PureDP) else {"budget": budget}
+    )
     result = logistic("visit ~ age + health", **options).result_
     whole = result.predict(pd.concat([ROWS] * 8))
     assert len(whole) == 320
@@ -171,7 +199,9 @@ def test_the_prediction_of_a_row_does_not_depend_on_the_others(budget):
 
 
 def test_a_support_vector_machine_predicts_no_probability():
-    model = dp.LinearSVC("visit ~ age", schema=logistic().schema, budget=dp.ZCDP(1.0), insecure_seed=1).fit(TABLE)
+    model = dp.LinearSVC(
+        "visit ~ age", schema=logistic().schema, budget=dp.ZCDP(1.0), insecure_seed=1
+    ).fit(TABLE)
     for ask in (lambda r: r.predict(ROWS), lambda r: r.margins(ROWS), lambda r: r.odds_ratios()):
         with pytest.raises(dp.InputError, match=r"LogisticRegression|logistic"):
             ask(model.result_)

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import dpinfer as dp
-from dpinfer.data.columns import Category, Number, Outcome
 from dpinfer.result.statements import OPEN
+from dpinfer.schema.columns import Category, Number, Outcome
 
 SCHEMA = dp.Schema.parse(
     """
@@ -49,7 +49,10 @@ LINEAR = "log(1 + spent) ~ age + I(age ** 2) + C(health, 'fair')"
 def table(n=6000, seed=1):
     rng = np.random.default_rng(seed)
     age, income = rng.integers(18, 96, n), rng.lognormal(10.2, 0.6, n).round()
-    health, insured = rng.choice(["good", "fair", "poor"], n, p=[0.5, 0.3, 0.2]), rng.random(n) < 0.6
+    health, insured = (
+        rng.choice(["good", "fair", "poor"], n, p=[0.5, 0.3, 0.2]),
+        rng.random(n) < 0.6,
+    )
     z = -2 + 0.03 * age + 0.8 * (health == "poor") - 0.01 * income / 1000 + 0.4 * insured
     visit = np.where(rng.random(n) < 1 / (1 + np.exp(-z)), "yes", "no")
     spent = np.exp(2 + z / 2 + 0.4 * rng.standard_normal(n)) - 1
@@ -66,7 +69,9 @@ def logistic(formula=LOGISTIC, **options):
 
 
 def linear(formula=LINEAR, **options):
-    return dp.LinearRegression(formula, schema=SCHEMA, budget=dp.ZCDP(5.0), insecure_seed=3, **options).fit(TABLE)
+    return dp.LinearRegression(
+        formula, schema=SCHEMA, budget=dp.ZCDP(5.0), insecure_seed=3, **options
+    ).fit(TABLE)
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +86,22 @@ def amounts():
 
 def test_a_question_has_what_is_public(visits, amounts):
     asked = visits.result_.question
-    assert (asked.formula, asked.outcome, asked.levels, asked.yes) == (LOGISTIC, "visit", ("no", "yes"), "yes")
+    assert (asked.formula, asked.outcome, asked.levels, asked.yes) == (
+        LOGISTIC,
+        "visit",
+        ("no", "yes"),
+        "yes",
+    )
     assert asked.references == (("health", "good"),)
     assert {column.name: type(column) for column in asked.columns} == {
         "visit": Outcome, "age": Number, "income": Number, "health": Category, "insured": Number,
     }  # fmt: skip
     asked = amounts.result_.question
-    assert (asked.outcome, asked.yes, asked.references) == ("log(1 + spent)", None, (("health", "fair"),))
+    assert (asked.outcome, asked.yes, asked.references) == (
+        "log(1 + spent)",
+        None,
+        (("health", "fair"),),
+    )
     assert (asked.low, asked.high) == (0.0, np.log(501))
 
 
@@ -106,7 +120,9 @@ def test_questions_of_arrays_and_of_bare_rows():
         result.predict([[1.0]])
     numeric = dp.LinearRegression(outcome=(0, 4), **options).fit(X, X["a"] + 1).result_
     assert (numeric.question.low, numeric.question.high, numeric.question.levels) == (0.0, 4.0, ())
-    bare = dp.infer(X / 4, np.where(y == "in", 1, -1), loss=dp.Logistic(), penalty=0.1, budget=dp.NoPrivacy())
+    bare = dp.infer(
+        X / 4, np.where(y == "in", 1, -1), loss=dp.Logistic(), penalty=0.1, budget=dp.NoPrivacy()
+    )
     assert bare.question is None
     with pytest.raises(dp.InputError, match="does not know its columns"):
         bare.predict({"x1": 0.1, "x2": 0.1})
@@ -123,7 +139,9 @@ def test_a_question_is_saved_exactly(which, request):
 
 
 def by_hand(numbers, centre, rows):
-    """The linear predictor of `LOGISTIC` from numbers by name, with nothing but their names for a guide."""
+    """The linear predictor of `LOGISTIC` from numbers by name, with nothing but their names for a
+    guide.
+    """
     columns = {
         "age": rows["age"],
         "log(income)": np.log(rows["income"].clip(1000, 150000)),
@@ -135,13 +153,17 @@ def by_hand(numbers, centre, rows):
     slopes = {name: value for name, value in numbers.items() if not name.startswith("(Intercept")}
     assert columns.keys() == slopes.keys()
     at_zero = numbers["(Intercept at 0)"] + sum(slopes[name] * columns[name] for name in slopes)
-    at_centre = numbers["(Intercept)"] + sum(slopes[name] * (columns[name] - centre[name]) for name in slopes)
+    at_centre = numbers["(Intercept)"] + sum(
+        slopes[name] * (columns[name] - centre[name]) for name in slopes
+    )
     return at_zero, at_centre
 
 
 @pytest.mark.parametrize("rho", [5.0, 0.005, 0.002])
 def test_predicting_from_the_files_alone_is_exact(rho):
-    """With a small budget some columns are open: what they count in predictions is in the files, too."""
+    """With a small budget some columns are open: what they count in predictions is in the files,
+    too.
+    """
     model = logistic(budget=dp.ZCDP(rho))
     result, rows = model.result_, TABLE.head(200)
     assert result.reported.all() == (rho == 5.0)
@@ -165,12 +187,21 @@ def test_every_view_names_the_outcome_and_what_it_is_compared_with(visits, amoun
         (amounts.result_, "log(1 + spent)", "fair"),
     ):
         views = [result.summary(), result.to_json(), dp.report.csv(result), dp.report.html(result)]
-        views += [dp.report.markdown(result), result.to_markdown(), result.to_latex(), result._repr_html_()]
+        views += [
+            dp.report.markdown(result),
+            result.to_markdown(),
+            result.to_latex(),
+            result._repr_html_(),
+        ]
         for view in views:
             assert outcome in view
             assert reference in view
         assert outcome in repr(result)
-    for view in (visits.result_.summary(), dp.report.html(visits.result_), dp.report.markdown(visits.result_)):
+    for view in (
+        visits.result_.summary(),
+        dp.report.html(visits.result_),
+        dp.report.markdown(visits.result_),
+    ):
         plain = " ".join(view.replace("\\", "").split())
         assert "visit is yes (against no)" in plain
         assert "from 18 to 100 year" in plain
@@ -195,13 +226,18 @@ def test_without_an_interval_of_every_slope_the_ordinary_intercept_has_none(visi
     status = ["reported"] * len(result.names)
     status[2] = OPEN
     kept = np.delete(np.eye(len(status)), 2, axis=0)
-    part = dataclasses.replace(result, status=tuple(status), error=result.error.mapped(kept), joint=None)
+    part = dataclasses.replace(
+        result, status=tuple(status), error=result.error.mapped(kept), joint=None
+    )
     row = part.ordinary_intercept()
     assert np.isnan([row["estimate"], row["std_error"], row["p_value"]]).all()
     assert (row["low"], row["high"]) == (-np.inf, np.inf)
     assert "log(income)" in row["status"]
     assert row["in_predictions"] == result.ordinary_intercept()["estimate"]
-    assert "log(income)" in part.summary().split("The ordinary intercept")[1].split("Released centre")[0]
+    assert (
+        "log(income)"
+        in part.summary().split("The ordinary intercept")[1].split("Released centre")[0]
+    )
 
 
 def test_a_penalised_fit_has_one_intercept_and_says_nothing_of_usable_records():
@@ -214,14 +250,18 @@ def test_a_penalised_fit_has_one_intercept_and_says_nothing_of_usable_records():
 def test_fewer_usable_records_are_told():
     broken = TABLE.copy()
     broken.loc[: len(broken) // 2, "health"] = "Good"
-    model = dp.LogisticRegression("visit ~ age + health", schema=SCHEMA, budget=dp.ZCDP(5.0), insecure_seed=1)
+    model = dp.LogisticRegression(
+        "visit ~ age + health", schema=SCHEMA, budget=dp.ZCDP(5.0), insecure_seed=1
+    )
     result = model.fit(broken).result_
     assert result.geometry.records == pytest.approx(3000, abs=30)
     assert "usable (noisy)" in result.records
     assert "of 6,000, from the released moments" in result.usable
     for shown in (result.summary(), dp.report.markdown(result).replace("\\", "")):
         plain = " ".join(shown.split())
-        assert re.search(r"WARNING: only about [23],\d{3} of 6,000 records \(5\d %\) could be used", plain)
+        assert re.search(
+            r"WARNING: only about [23],\d{3} of 6,000 records \(5\d %\) could be used", plain
+        )
         assert "dpinfer schema check SCHEMA --data TABLE --peek" in plain
     assert result.warnings() == [result.too_few]
     whole = model.fit(TABLE).result_
@@ -237,7 +277,9 @@ def test_fewer_usable_records_are_told():
 
 def test_no_value_of_the_table_is_in_a_question(visits):
     """The question is the same whatever the table holds."""
-    other = dp.LogisticRegression(LOGISTIC, schema=SCHEMA, budget=dp.ZCDP(5.0), insecure_seed=3).fit(table(700, 9))
+    other = dp.LogisticRegression(
+        LOGISTIC, schema=SCHEMA, budget=dp.ZCDP(5.0), insecure_seed=3
+    ).fit(table(700, 9))
     assert other.result_.question == visits.result_.question
 
 

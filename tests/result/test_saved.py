@@ -1,4 +1,6 @@
-"""Files of results: whole or not there, without a text in the place of a number; and the small views."""
+"""Files of results: whole or not there, without a text in the place of a number; and the small
+views.
+"""
 
 import dataclasses
 import json
@@ -35,7 +37,10 @@ def test_no_number_is_a_text(part):
         assert not {"nan", "inf", "-inf"} & set(texts(saved))
         rows = saved["reading"]["coefficients"][: len(result.names)]
         for row, shown, kept in zip(rows, saved["estimate"], result.reported, strict=True):
-            numbers = [row[key] for key in ("estimate", "std_error", "z", "p_value", "low", "high", "noise_share")]
+            numbers = [
+                row[key]
+                for key in ("estimate", "std_error", "z", "p_value", "low", "high", "noise_share")
+            ]
             assert all(number is not None for number in [*numbers, shown]) == kept
             assert kept or {*numbers, shown} == {None}
             assert (row["status"] == "reported") == kept
@@ -70,7 +75,15 @@ def test_files_that_cannot_be_used(part, tmp_path):
 def test_numbers_of_what_is_open_are_nan_in_every_view(part):
     gone = ~part.reported
     frame = part.to_frame()
-    for values in (part.params, part.bse, part.tvalues, part.pvalues, part.noise_share, frame["z"], frame["p_value"]):
+    for values in (
+        part.params,
+        part.bse,
+        part.tvalues,
+        part.pvalues,
+        part.noise_share,
+        frame["z"],
+        frame["p_value"],
+    ):
         assert np.array_equal(np.isnan(values), gone)
     assert np.array_equal(np.isinf(part.conf_int()).all(axis=1), gone)
     assert np.array_equal(np.isinf(part.simultaneous()).all(axis=1), gone)
@@ -83,7 +96,11 @@ def test_p_values_are_written_alike(part):
     for name in small:
         (line,) = [line for line in part.summary().splitlines() if line.startswith(f"{name} ")]
         assert "< .001" in line
-        (line,) = [line for line in part.to_markdown().replace("\\", "").splitlines() if line.startswith(f"| {name} ")]
+        (line,) = [
+            line
+            for line in part.to_markdown().replace("\\", "").splitlines()
+            if line.startswith(f"| {name} ")
+        ]
         assert "< .001" in line
 
 

@@ -3,13 +3,13 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.data.source import Rows
-from dpinfer.maths.laws import SphericalLaplace
 from dpinfer.maths.losses import Logistic, kind
+from dpinfer.maths.noise_laws import SphericalLaplace
 from dpinfer.maths.risk import Risk
+from dpinfer.rows.source import Rows
 from dpinfer.simulate import engine as engine_module
-from dpinfer.simulate.draws import Population, bootstrap_counts
 from dpinfer.simulate.engine import TOLERANCE, Engine
+from dpinfer.simulate.population import Population, bootstrap_counts
 from support import LOSSES as MARGIN_LOSSES
 from support import RESIDUAL_LOSSES, labelled, numeric
 
@@ -65,12 +65,19 @@ def test_the_certificate_bounds_the_true_gradient(loss):
 
 
 def test_the_certificate_is_tight_where_the_curvature_changes_fastest():
-    """Equal records at the steepest point of f'': the bound is the true gradient, so half of it would be too small."""
+    """Equal records at the steepest point of f'': the bound is the true gradient, so half of it
+    would be too small.
+    """
     point, step, n = np.log(2 + np.sqrt(3)), 1e-3, 50
-    lone = Engine(Population.of_records(Rows.of(np.ones((n, 1)), np.ones(n))), Risk.penalised(dp.Logistic(), 0.01, n))
+    lone = Engine(
+        Population.of_records(Rows.of(np.ones((n, 1)), np.ones(n))),
+        Risk.penalised(dp.Logistic(), 0.01, n),
+    )
     loss, start = dp.Logistic(), np.array([[point + step / 2]])
     bend = float(loss.curvature(start[0])[0]) + 0.02
-    tilt = step * bend - float(loss.slope(start[0])[0]) - 0.02 * start  # the gradient at the start asks for this step
+    tilt = (
+        step * bend - float(loss.slope(start[0])[0]) - 0.02 * start
+    )  # the gradient at the start asks for this step
     batch = lone._newton(np.ones((1, n), dtype=np.uint8), start, tilt)
     true = abs(float(loss.slope(batch.coef[0])[0]) + 0.02 * batch.coef[0, 0] + tilt[0, 0])
     assert 0.9 * batch.certificate[0] < true <= batch.certificate[0]
@@ -85,7 +92,9 @@ def test_large_perturbations_are_repeated_until_they_are_certified(loss, size):
     batch = small.fit(counts, linear)
     assert np.all(batch.certificate <= TOLERANCE)
     for r in range(30):
-        assert np.allclose(batch.coef[r], small._fit_one(counts[r].astype(float), linear[r]), atol=1e-6)
+        assert np.allclose(
+            batch.coef[r], small._fit_one(counts[r].astype(float), linear[r]), atol=1e-6
+        )
 
 
 def test_what_fails_goes_to_the_certified_minimiser(monkeypatch):
@@ -116,6 +125,8 @@ def test_the_array_standard_gives_the_same_numbers(loss):
         assert np.allclose(getattr(a, name), getattr(b, name), rtol=1e-8, atol=1e-8)
     moved = a.coef + 0.1
     for ours, theirs in zip(
-        engine(loss).matrices(COUNTS, moved), strict.matrices(array_api_strict.asarray(COUNTS), moved), strict=True
+        engine(loss).matrices(COUNTS, moved),
+        strict.matrices(array_api_strict.asarray(COUNTS), moved),
+        strict=True,
     ):
         assert np.allclose(ours, theirs, rtol=1e-10)

@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-from dpinfer.data.design import Design
-from dpinfer.data.formula import parse
-from dpinfer.data.source import Rows
 from dpinfer.fit.choose import LeastSquares, Options, choose
 from dpinfer.fit.recipe import fit
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.sums import Block
-from dpinfer.simulate import Forecast, alike, searching
-from dpinfer.simulate.alike import OfGuesses, Times, most_of
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design
+from dpinfer.schema.formula import parse
+from dpinfer.simulate import Forecast, forecast, synthetic
+from dpinfer.simulate.synthetic import OfGuesses, Times, most_of
 
 SCHEMA = dp.Schema.parse(
     """
@@ -73,14 +73,19 @@ def test_records_are_like_the_guesses():
     """Means, deviations and shares; of transforms, factors and both kinds of draws."""
     formula = "ill ~ age + gain + log1p(gain) + region + C(grade) + flag"
     design, made = guesses(formula, {})
-    for rows, off in ((made.typical(8192), 0.002), (made.sample(40_000, np.random.default_rng(1)), 0.02)):
+    for rows, off in (
+        (made.typical(8192), 0.002),
+        (made.sample(40_000, np.random.default_rng(1)), 0.02),
+    ):
         x = dict(zip(design.names, in_units(design, rows).T, strict=True))
         assert x["age"].mean() == pytest.approx(30, rel=off)
         assert x["age"].std() == pytest.approx(12, rel=off)
         assert x["gain"].mean() == pytest.approx(20, rel=3 * off)
         assert x["gain"].std() == pytest.approx(90, rel=3 * off)
         assert np.allclose(x["log1p(gain)"], np.log1p(x["gain"]), atol=1e-6)
-        shares = [x[name].mean() for name in ("region[b]", "region[c]", "grade[2]", "grade[3]", "flag")]
+        shares = [
+            x[name].mean() for name in ("region[b]", "region[c]", "grade[2]", "grade[3]", "flag")
+        ]
         assert np.allclose(shares, (0.3, 0.1, 0.3, 0.2, 0.2), atol=0.01)
         assert (rows.block.labels > 0).mean() == pytest.approx(0.3, abs=off)
         assert abs(np.corrcoef(x["age"], x["gain"])[0, 1]) < 0.04
@@ -90,7 +95,9 @@ def test_a_deviation_as_large_as_can_be_has_two_values():
     schema = SCHEMA.guess({"age": {"mean": 20, "sd": 40}})
     response, terms = parse("ill ~ age", schema)
     design = Design.of_formula(response, terms, "margin")
-    ages = in_units(design, OfGuesses(response, terms, design, schema.typical, {}).typical(1000))[:, 1]
+    ages = in_units(design, OfGuesses(response, terms, design, schema.typical, {}).typical(1000))[
+        :, 1
+    ]
     assert np.unique(np.round(ages, 3)).tolist() == [0, 100]
     assert ages.mean() == pytest.approx(20, abs=0.01)
 
@@ -98,7 +105,9 @@ def test_a_deviation_as_large_as_can_be_has_two_values():
 def test_effects_are_those_given():
     design, made = guesses("ill ~ age + region", {"age": 0.05, "region[b]": -1.0})
     rows = made.typical(40_000)
-    risk = dp.LogisticRegression("ill ~ age + region", schema=SCHEMA, budget=dp.NoPrivacy(), target="unpenalised")
+    risk = dp.LogisticRegression(
+        "ill ~ age + region", schema=SCHEMA, budget=dp.NoPrivacy(), target="unpenalised"
+    )
     found = fit(risk.recipe(design, rows.n), rows, insecure_seed=0)
     assert np.allclose(found.estimate[1:], (0.05, -1.0, 0.0), atol=4 * found.std_error[1:])
     assert (rows.block.labels > 0).mean() == pytest.approx(0.3, abs=0.01)
@@ -132,14 +141,20 @@ def test_a_record_that_counts_four_times_is_four_records(formula):
 
 def test_many_records_take_no_more_than_some(monkeypatch):
     """A forecast of more records than are made agrees with one that makes them all."""
-    whole = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9)
+    whole = dp.simulate.forecast(
+        FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9
+    )
     assert most_of(5) == 50_000
-    monkeypatch.setattr(alike, "_MOST", 2000)
-    few = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9)
+    monkeypatch.setattr(synthetic, "_MOST", 2000)
+    few = dp.simulate.forecast(
+        FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9
+    )
     assert np.allclose(few.half_width, whole.half_width, rtol=0.15)
     assert np.allclose(few.nonprivate, whole.nonprivate, rtol=0.1)
     monkeypatch.undo()
-    most = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=5_000_000, budgets=[BUDGET], replicates=3)
+    most = dp.simulate.forecast(
+        FORMULA, schema=SCHEMA, records=5_000_000, budgets=[BUDGET], replicates=3
+    )
     assert np.allclose(most.nonprivate * np.sqrt(5_000_000 / 12_000), whole.nonprivate, rtol=0.1)
 
 
@@ -197,23 +212,33 @@ def test_without_noise_the_two_half_widths_agree(target):
 
 def test_a_numeric_outcome_in_any_range_has_least_squares():
     """Also where its scale is that of labels."""
-    schema = SCHEMA.guess({}).columns | {"z": dataclasses.replace(SCHEMA["cost"], name="z", low=-1.0, high=1.0)}
+    schema = SCHEMA.guess({}).columns | {
+        "z": dataclasses.replace(SCHEMA["cost"], name="z", low=-1.0, high=1.0)
+    }
     schema = dp.Schema(schema)
-    found = dp.simulate.forecast("z ~ age", schema=schema, records=4000, budgets=[BUDGET], replicates=2)
+    found = dp.simulate.forecast(
+        "z ~ age", schema=schema, records=4000, budgets=[BUDGET], replicates=2
+    )
     model = dp.LinearRegression("z ~ age", schema=schema, budget=BUDGET)
     assert np.array_equal(
-        found.half_width, dp.simulate.forecast(model=model, records=4000, replicates=2).half_width, equal_nan=True
+        found.half_width,
+        dp.simulate.forecast(model=model, records=4000, replicates=2).half_width,
+        equal_nan=True,
     )
 
 
 def test_more_budget_or_records_give_shorter_intervals():
     budgets = [dp.ZCDP(rho) for rho in (0.01, 0.1, 1.0)]
-    found = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=8000, budgets=budgets, replicates=7)
+    found = dp.simulate.forecast(
+        FORMULA, schema=SCHEMA, records=8000, budgets=budgets, replicates=7
+    )
     assert (np.diff(found.within, axis=0)[1:] < 0).all()
     assert (found.within[0] > found.within[1]).all()
     assert np.array_equal(found.nonprivate[0], found.nonprivate[2])
     assert np.allclose(found.half_width[2], found.nonprivate[2], rtol=0.15)
-    more = dp.simulate.forecast(FORMULA, schema=SCHEMA, records=32_000, budgets=budgets, replicates=7)
+    more = dp.simulate.forecast(
+        FORMULA, schema=SCHEMA, records=32_000, budgets=budgets, replicates=7
+    )
     assert (more.half_width[1] < found.half_width[1] / 1.8).all()
 
 
@@ -237,7 +262,9 @@ def test_a_level_that_nobody_has():
 
 
 def test_within_counts_fits_that_do_not_report():
-    """Twenty fits: with 13 that report, half of all keep within a longer interval than half of those."""
+    """Twenty fits: with 13 that report, half of all keep within a longer interval than half of
+    those.
+    """
     budgets = [dp.ZCDP(rho) for rho in (0.004, 0.006, 0.008, 0.01)]
     found = dp.simulate.forecast("ill ~ age + region", schema=SCHEMA, records=5000, budgets=budgets)
     some = (found.reported > 0.5) & (found.reported < 0.8)
@@ -254,7 +281,13 @@ def test_what_it_says():
     model = dp.LogisticRegression("ill ~ age + region", schema=dp.Schema(SCHEMA.columns))
     found = dp.simulate.forecast(model=model, records=2000, budgets=budgets, replicates=2)
     words = " ".join(found.summary().split())
-    for part in ("(1, 1e-06)", "epsilon = 2", "2,000 records", "levels equally frequent: ill, region", "sixth"):
+    for part in (
+        "(1, 1e-06)",
+        "epsilon = 2",
+        "2,000 records",
+        "levels equally frequent: ill, region",
+        "sixth",
+    ):
         assert part in words
     assert words.count("no noise") == 2  # the penalised fit has a penalty of its own
     rows = found.table()
@@ -273,7 +306,9 @@ WANTED = {"schema": SCHEMA, "records": 8000, "replicates": 5}
 
 @pytest.mark.parametrize("start", [dp.ZCDP(1.0), dp.ZCDP(0.004), dp.ApproxDP(1.0, 1e-6)])
 def test_the_least_budget(start):
-    found = dp.simulate.forecast(FORMULA, **WANTED, half_width=0.2, coefficient="region[b]", budgets=[start])
+    found = dp.simulate.forecast(
+        FORMULA, **WANTED, half_width=0.2, coefficient="region[b]", budgets=[start]
+    )
     (budget,), j = found.budgets, found.names.index("region[b]")
     assert type(budget) is type(start)
     assert found.within[0, j] <= 0.2
@@ -290,12 +325,16 @@ def test_the_least_budget_for_the_median():
 def test_no_budget_is_enough(monkeypatch):
     with pytest.raises(dp.InputError, match="without privacy 8,000 records give"):
         dp.simulate.forecast(FORMULA, **WANTED, half_width=0.01)
-    monkeypatch.setattr(searching, "_MOST", 0.02)
+    monkeypatch.setattr(forecast, "_MOST", 0.02)
     with pytest.raises(dp.InputError, match="no budget up to rho"):
-        dp.simulate.forecast(FORMULA, **WANTED, half_width=0.17, coefficient="region[b]", budgets=[dp.ZCDP(0.01)])
+        dp.simulate.forecast(
+            FORMULA, **WANTED, half_width=0.17, coefficient="region[b]", budgets=[dp.ZCDP(0.01)]
+        )
     monkeypatch.undo()
-    plenty = dp.simulate.forecast("ill ~ age", **WANTED | {"records": 10**8}, half_width=50.0, budgets=[dp.ZCDP(0.1)])
-    assert plenty.budgets[0].rho < searching._LEAST
+    plenty = dp.simulate.forecast(
+        "ill ~ age", **WANTED | {"records": 10**8}, half_width=50.0, budgets=[dp.ZCDP(0.1)]
+    )
+    assert plenty.budgets[0].rho < forecast._LEAST
 
 
 PEOPLE = """
@@ -330,12 +369,16 @@ def test_units():
     table = pd.DataFrame({"id": rng.integers(0, 500, 2000), "age": rng.uniform(0, 100, 2000)})
     table["ill"] = np.where(rng.random(2000) < 0.5, "yes", "no")
     schema = dp.Schema.parse(PEOPLE.format(rows='"average"'))
-    found = dp.simulate.forecast("ill ~ age", schema=schema, like=table, budgets=[dp.ZCDP(1.0)], replicates=2)
+    found = dp.simulate.forecast(
+        "ill ~ age", schema=schema, like=table, budgets=[dp.ZCDP(1.0)], replicates=2
+    )
     assert found.records == table["id"].nunique()
 
 
 def test_weights_need_a_table():
-    schema = dp.Schema.parse('[weights]\ncolumn = "w"\nmost = 5.0\n' + PEOPLE.split("rows = {rows}\n")[1])
+    schema = dp.Schema.parse(
+        '[weights]\ncolumn = "w"\nmost = 5.0\n' + PEOPLE.split("rows = {rows}\n")[1]
+    )
     with pytest.raises(dp.InputError, match="nothing is guessed about sampling weights"):
         dp.simulate.forecast("ill ~ age", schema=schema, records=1000, budgets=[BUDGET])
 
@@ -357,14 +400,23 @@ def test_weights_need_a_table():
         ({"half_width": 0.1, "coefficient": "agee"}, "there is no coefficient 'agee'"),
         ({"half_width": 0.1, "budgets": [dp.NoPrivacy()]}, "searched among those of a kind"),
         ({"model": dp.LogisticRegression(FORMULA, schema=SCHEMA)}, "leave out all others"),
-        ({"formula": None, "schema": None, "model": dp.LogisticRegression(bounds=(0, 1))}, "with a formula"),
+        (
+            {"formula": None, "schema": None, "model": dp.LogisticRegression(bounds=(0, 1))},
+            "with a formula",
+        ),
         ({"formula": None, "schema": None, "model": 3}, "takes a dpinfer model"),
         ({"like": pd.DataFrame(), "effects": {"age": 1.0}}, "is for records that are made up"),
         ({"formula": "ill ~ age - 1", "target": "asked"}, "needs an intercept"),
     ],
 )
 def test_bad_requests(options, words):
-    asked = {"formula": FORMULA, "schema": SCHEMA, "records": 1000, "budgets": [BUDGET], "replicates": 2} | options
+    asked = {
+        "formula": FORMULA,
+        "schema": SCHEMA,
+        "records": 1000,
+        "budgets": [BUDGET],
+        "replicates": 2,
+    } | options
     with pytest.raises((dp.InputError, dp.BudgetError), match=words):
         dp.simulate.forecast(**asked)
 

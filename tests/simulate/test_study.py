@@ -5,13 +5,12 @@ import pytest
 import rich.progress
 
 import dpinfer as dp
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
-from dpinfer.fit.penalised.matrices import Matrices
-from dpinfer.fit.penalised.run import Penalised
+from dpinfer.fit.penalised import Matrices, Penalised
 from dpinfer.privacy.budget import ZCDP, PureDP
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design
 from dpinfer.simulate.batched import BatchedTrial
-from dpinfer.simulate.draws import Population
+from dpinfer.simulate.population import Population
 from dpinfer.simulate.study import trial_of
 from support import RESIDUAL_LOSSES, labelled, numeric, unit_rows
 
@@ -33,7 +32,13 @@ NOISY = [
 ]
 NOISY += [
     dp.Plan(OBJECTIVE, dp.PureDP(2.0), dp.PureDP(0.2), dp.PureDP(0.2), recipe="tight"),
-    dp.Plan(dp.ObjectivePerturbation("gaussian"), dp.ZCDP(0.5), dp.ZCDP(0.01), dp.ZCDP(0.01), recipe="tight"),
+    dp.Plan(
+        dp.ObjectivePerturbation("gaussian"),
+        dp.ZCDP(0.5),
+        dp.ZCDP(0.01),
+        dp.ZCDP(0.01),
+        recipe="tight",
+    ),
     dp.Plan(OUTPUT, dp.ZCDP(5.0), dp.ZCDP(0.01), dp.ZCDP(0.01), recipe="tight"),
 ]
 TINY = dp.Schema.parse('[columns.y]\ntype="outcome"\nlevels=[0,1]\n[columns.a]\ntype="boolean"')
@@ -45,16 +50,24 @@ def study(plan=PLANS[0], loss=None, **options):
 
 
 @pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(1.0)], ids=["logistic", "hinge"])
-@pytest.mark.parametrize("plan", [*PLANS, *NOISY], ids=lambda p: f"{type(p.mechanism).__name__}-{p.cost}")
+@pytest.mark.parametrize(
+    "plan", [*PLANS, *NOISY], ids=lambda p: f"{type(p.mechanism).__name__}-{p.cost}"
+)
 def test_a_study_is_many_real_fits(plan, loss):
-    """Bootstrap samples fitted by `infer` itself: the same mean and spread of the lengths, the same coverage."""
+    """Bootstrap samples fitted by `infer` itself: the same mean and spread of the lengths, the same
+    coverage.
+    """
     fits = 500 if plan in NOISY else 200
     rng = np.random.default_rng(0)
     target = dp.infer(X, Y, loss=loss, penalty=C, budget=dp.NoPrivacy()).estimate
     lengths, covered = [], []
     for seed in range(fits):
         rows = rng.integers(0, N, N)
-        low, high = dp.infer(X[rows], Y[rows], loss=loss, penalty=C, plan=plan, insecure_seed=seed).conf_int().T
+        low, high = (
+            dp.infer(X[rows], Y[rows], loss=loss, penalty=C, plan=plan, insecure_seed=seed)
+            .conf_int()
+            .T
+        )
         lengths.append(high - low)
         covered.append((low <= target) & (target <= high))
     found = study(plan, loss, replicates=2000)
@@ -62,13 +75,17 @@ def test_a_study_is_many_real_fits(plan, loss):
     spread = np.std(lengths, axis=0)
     error = spread * np.sqrt(1 / fits + 1 / 2000) + 0.002 * found.length
     assert np.all(np.abs(np.mean(lengths, axis=0) - found.length) < 5 * error)
-    assert np.all(np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / fits) + 0.01)
+    assert np.all(
+        np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / fits) + 0.01
+    )
     if plan in NOISY:  # elsewhere the sampling of the paper's intervals is most of the spread
         assert np.allclose(spread, found.length_sd, rtol=0.2)
 
 
 @pytest.mark.parametrize("loss", RESIDUAL_LOSSES)
-@pytest.mark.parametrize("plan", [PLANS[1], PLANS[2], PLANS[4], NOISY[4]], ids=lambda p: f"{p.recipe}-{p.cost}")
+@pytest.mark.parametrize(
+    "plan", [PLANS[1], PLANS[2], PLANS[4], NOISY[4]], ids=lambda p: f"{p.recipe}-{p.cost}"
+)
 def test_a_study_of_residuals_is_many_real_fits(plan, loss):
     rows, y = numeric(800, D)
     common = {"loss": loss, "penalty": 0.05, "plan": plan}
@@ -83,7 +100,9 @@ def test_a_study_of_residuals_is_many_real_fits(plan, loss):
     assert np.allclose(found.target, target, atol=1e-8)
     error = np.std(lengths, axis=0) * np.sqrt(1 / 150 + 1 / 600) + 0.002 * found.length
     assert np.all(np.abs(np.mean(lengths, axis=0) - found.length) < 5 * error)
-    assert np.all(np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / 150) + 0.01)
+    assert np.all(
+        np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / 150) + 0.01
+    )
 
 
 def test_residuals_have_variability_and_no_probabilities():
@@ -98,13 +117,17 @@ def test_residuals_have_variability_and_no_probabilities():
 
 @pytest.mark.parametrize("plan", NOISY)
 def test_wrong_matrix_noise_would_be_seen(plan, monkeypatch):
-    """The spread of the lengths is made by the matrix noise: none, or half of it, is far from the true one."""
+    """The spread of the lengths is made by the matrix noise: none, or half of it, is far from the
+    true one.
+    """
     honest, drawn = study(plan, replicates=1000).length_sd, BatchedTrial._matrix_noise
     draw = BatchedTrial._draw
     monkeypatch.setattr(BatchedTrial, "_matrix_noise", lambda self, *a: 0.5 * drawn(self, *a))
     if plan.recipe == "tight":
         monkeypatch.setattr(
-            BatchedTrial, "_draw", lambda self, law, s, *a: (0.5 if s == 1 else 1) * draw(self, law, s, *a)
+            BatchedTrial,
+            "_draw",
+            lambda self, law, s, *a: (0.5 if s == 1 else 1) * draw(self, law, s, *a),
         )
     assert np.any(study(plan, replicates=1000).length_sd < 0.75 * honest)
 
@@ -119,7 +142,9 @@ def test_the_study_widens_as_the_product_does(plan, monkeypatch):
     matrices = Matrices(fit.hessian[None], fit.score_cov[None], *(np.array([[s]]) for s in noise))
     aimed = trial._aim(np.zeros((1, 3)), matrices, 0.0)
     half = trial._half(aimed, fit.error.noise, 0.95)[0]
-    assert np.allclose(2 * half, np.diff(fit.conf_int(0.95))[:, 0], rtol=1e-4)  # but for the mask of the minimum
+    assert np.allclose(
+        2 * half, np.diff(fit.conf_int(0.95))[:, 0], rtol=1e-4
+    )  # but for the mask of the minimum
     if isinstance(plan.hessian, ZCDP):  # and the study states the same noise
         drawn = trial._release(range(1), False)[1]
         assert float(np.ravel(drawn.hessian_noise)[0]) == pytest.approx(noise[0])
@@ -127,17 +152,25 @@ def test_the_study_widens_as_the_product_does(plan, monkeypatch):
 
 
 def test_what_cannot_be_fitted_is_not_reported():
-    """Without a penalty a replicate may have no minimum: it counts in `reported`, and spoils nothing."""
+    """Without a penalty a replicate may have no minimum: it counts in `reported`, and spoils
+    nothing.
+    """
     rows, labels = X[:14], Y[:14]
     found = dp.simulate.coverage(rows, labels, penalty=0.3, budget=dp.NoPrivacy(), replicates=50)
     assert np.all(found.reported == 1)
     rare = np.column_stack([X[:300], np.zeros(300)])
     rare[:2, 3], some = 0.5, np.append(Y[:298], [1.0, -1.0])
     for loss in (dp.Logistic(), dp.HuberHinge(0.5)):
-        penalised = dp.simulate.coverage(rare, some, loss=loss, penalty=1e-3, plan=PLANS[4], replicates=200)
+        penalised = dp.simulate.coverage(
+            rare, some, loss=loss, penalty=1e-3, plan=PLANS[4], replicates=200
+        )
         assert np.isfinite(penalised.nonprivate_length).all()
-    found = dp.simulate.coverage(rare, some[::-1], penalty=0.0, budget=dp.NoPrivacy(), replicates=200)
-    assert np.all(found.reported < 1)  # the rare rows are missing, or of one label, in many replicates
+    found = dp.simulate.coverage(
+        rare, some[::-1], penalty=0.0, budget=dp.NoPrivacy(), replicates=200
+    )
+    assert np.all(
+        found.reported < 1
+    )  # the rare rows are missing, or of one label, in many replicates
     assert np.all(found.reported > 0)
     assert np.isfinite(found.length).all()
 
@@ -145,9 +178,15 @@ def test_what_cannot_be_fitted_is_not_reported():
 def test_variability_is_the_quantiles_of_the_estimates(monkeypatch):
     kept = []
     estimates = BatchedTrial.estimates
-    monkeypatch.setattr(BatchedTrial, "estimates", lambda self, r: kept.append(estimates(self, r)) or kept[-1])
-    low, high = dp.simulate.variability(X, Y, penalty=C, plan=PLANS[1], replicates=500, level=0.9, workers=1)
-    assert np.allclose(np.quantile(np.concatenate(kept), [0.05, 0.95], axis=0), [low, high], rtol=1e-12)
+    monkeypatch.setattr(
+        BatchedTrial, "estimates", lambda self, r: kept.append(estimates(self, r)) or kept[-1]
+    )
+    low, high = dp.simulate.variability(
+        X, Y, penalty=C, plan=PLANS[1], replicates=500, level=0.9, workers=1
+    )
+    assert np.allclose(
+        np.quantile(np.concatenate(kept), [0.05, 0.95], axis=0), [low, high], rtol=1e-12
+    )
     assert len(np.concatenate(kept)) == 500
 
 
@@ -175,7 +214,9 @@ def test_numbers_depend_on_the_seed_alone(monkeypatch):
 
 
 def test_a_halved_noise_scale_is_caught(monkeypatch):
-    """A mechanism with half the noise it claims is seen in the coverage and in the variability interval."""
+    """A mechanism with half the noise it claims is seen in the coverage and in the variability
+    interval.
+    """
     plan = dp.Plan(OUTPUT, *dp.ZCDP(0.02).split(2, 1, 1))
     honest, low_high = (
         study(plan),
@@ -183,28 +224,38 @@ def test_a_halved_noise_scale_is_caught(monkeypatch):
     )
     drawn = BatchedTrial._draw
     monkeypatch.setattr(
-        BatchedTrial, "_draw", lambda self, law, s, r, d: drawn(self, law, s, r, d) * (0.5 if s == 0 else 1)
+        BatchedTrial,
+        "_draw",
+        lambda self, law, s, r, d: drawn(self, law, s, r, d) * (0.5 if s == 0 else 1),
     )
     assert honest.mean_coverage < 0.975
     assert study(plan).mean_coverage > 0.99
-    halved = dp.simulate.variability(X, Y, loss=dp.Logistic(), penalty=C, plan=plan, replicates=1000)
+    halved = dp.simulate.variability(
+        X, Y, loss=dp.Logistic(), penalty=C, plan=plan, replicates=1000
+    )
     assert np.all((halved[1] - halved[0]) < 0.7 * (low_high[1] - low_high[0]))
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_variability_interval_matches_the_confidence_interval_at_large_matrix_budgets(plan):
-    low, high = dp.simulate.variability(X, Y, loss=dp.Logistic(), penalty=C, plan=plan, replicates=3000, seed=5)
+    low, high = dp.simulate.variability(
+        X, Y, loss=dp.Logistic(), penalty=C, plan=plan, replicates=3000, seed=5
+    )
     target = dp.infer(X, Y, loss=dp.Logistic(), penalty=C, budget=dp.NoPrivacy()).estimate
     assert np.all((low < target) & (target < high))
     precise = dp.Plan(
-        plan.mechanism, plan.estimate, *[dp.NoPrivacy() if plan.cost == dp.NoPrivacy() else ZCDP(1e6)] * 2
+        plan.mechanism,
+        plan.estimate,
+        *[dp.NoPrivacy() if plan.cost == dp.NoPrivacy() else ZCDP(1e6)] * 2,
     )
     assert np.allclose(study(precise).length, high - low, rtol=0.1)
 
 
 @pytest.mark.parametrize("truth", ["array", "function"])
 def test_known_truth(truth):
-    """A logistic population with known probabilities: the target is the penalised minimiser of the population."""
+    """A logistic population with known probabilities: the target is the penalised minimiser of the
+    population.
+    """
     rows = unit_rows(2000, 3, seed=5)
 
     def probability(x):
@@ -215,17 +266,28 @@ def test_known_truth(truth):
         plan=dp.Plan(OUTPUT, dp.NoPrivacy(), dp.NoPrivacy(), dp.NoPrivacy()), replicates=1500,
     )  # fmt: skip
     assert found.mean_coverage == pytest.approx(0.95, abs=0.012)
-    assert np.allclose(found.target, [1.0, -2.0, 0.5], atol=0.05)  # the truth, but for the small penalty
-    private = dp.simulate.coverage(rows, truth=probability, penalty=0.01, budget=dp.ZCDP(0.5), replicates=500)
+    assert np.allclose(
+        found.target, [1.0, -2.0, 0.5], atol=0.05
+    )  # the truth, but for the small penalty
+    private = dp.simulate.coverage(
+        rows, truth=probability, penalty=0.01, budget=dp.ZCDP(0.5), replicates=500
+    )
     assert private.mean_coverage > 0.93
 
 
 def test_a_table_is_studied_in_its_own_units():
     demo = dp.datasets.rand_hie()
     found = dp.simulate.coverage(
-        demo.table, schema=demo.schema, formula=demo.formula, budget=dp.ZCDP(0.1875), replicates=60, seed=0
+        demo.table,
+        schema=demo.schema,
+        formula=demo.formula,
+        budget=dp.ZCDP(0.1875),
+        replicates=60,
+        seed=0,
     )
-    model = dp.LogisticRegression(demo.formula, schema=demo.schema, budget=dp.ZCDP(0.1875), insecure_seed=0)
+    model = dp.LogisticRegression(
+        demo.formula, schema=demo.schema, budget=dp.ZCDP(0.1875), insecure_seed=0
+    )
     result = model.fit(demo.table).result_
     assert found.names == result.names
     assert np.allclose(found.length, np.diff(result.conf_int())[:, 0], rtol=0.25)
@@ -253,13 +315,26 @@ def test_a_study_resumes(tmp_path, monkeypatch):
     assert np.array_equal(again.coverage, whole.coverage)
     assert np.allclose(again.length, whole.length, rtol=1e-14)
     assert len(json.loads(path.read_text())["tallies"]) == 4
-    changed = {"seed": 9}, {"level": 0.9}, {"plan": PLANS[1]}, {"loss": dp.HuberHinge(1.0)}, {"nonprivate": False}
+    changed = (
+        {"seed": 9},
+        {"level": 0.9},
+        {"plan": PLANS[1]},
+        {"loss": dp.HuberHinge(1.0)},
+        {"nonprivate": False},
+    )
     for options in changed:
         with pytest.raises(dp.InputError, match="another study"):
             study(**({"replicates": 500, "checkpoint": path} | options))
     with pytest.raises(dp.InputError, match="another study"):
         dp.simulate.coverage(
-            X, -Y, loss=dp.Logistic(), penalty=C, plan=PLANS[0], replicates=500, seed=1, checkpoint=path
+            X,
+            -Y,
+            loss=dp.Logistic(),
+            penalty=C,
+            plan=PLANS[0],
+            replicates=500,
+            seed=1,
+            checkpoint=path,
         )
     for odd in ('{"study": "", "tallies": []}', '{"study": "", "tallies": {"0": []}}', "[]"):
         path.write_text(odd)
@@ -279,7 +354,9 @@ def test_a_study_says_that_it_is_not_private_and_round_trips():
     assert again.summary() == found.summary()
     assert found.mean_length == pytest.approx(found.length.mean())
     assert found.min_coverage == found.coverage.min()
-    assert np.array_equal(found.stated_coverage, found.coverage)  # a fit with a penalty states what was asked
+    assert np.array_equal(
+        found.stated_coverage, found.coverage
+    )  # a fit with a penalty states what was asked
     assert np.array_equal(found.answered, found.reported)
 
 
@@ -308,7 +385,9 @@ def test_studies_of_earlier_versions_are_read():
 def test_a_progress_bar(capsys, monkeypatch):
     steps, update = [], rich.progress.Progress.update
     monkeypatch.setattr(
-        rich.progress.Progress, "update", lambda self, *a, **k: steps.append(k) or update(self, *a, **k)
+        rich.progress.Progress,
+        "update",
+        lambda self, *a, **k: steps.append(k) or update(self, *a, **k),
     )
     study(replicates=200, progress=True)
     assert [(step["advance"], step["total"]) for step in steps] == [(128, 200), (72, 200)]
@@ -329,13 +408,25 @@ def test_a_progress_bar(capsys, monkeypatch):
         (lambda: study(loss="logistic"), "is not a loss"),
         (lambda: study(checkpoint="nowhere/at/all.json"), "folder of the checkpoint"),
         (lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), level=2), "level"),
-        (lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), replicates=0), "replicates must be"),
-        (lambda: dp.simulate.coverage(X, Y, formula="y ~ a", schema=TINY, budget=PureDP(1.0)), "without y or truth"),
-        (lambda: dp.simulate.coverage(X, Y, schema=TINY, budget=PureDP(1.0)), "schema= and formula="),
+        (
+            lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), replicates=0),
+            "replicates must be",
+        ),
+        (
+            lambda: dp.simulate.coverage(X, Y, formula="y ~ a", schema=TINY, budget=PureDP(1.0)),
+            "without y or truth",
+        ),
+        (
+            lambda: dp.simulate.coverage(X, Y, schema=TINY, budget=PureDP(1.0)),
+            "schema= and formula=",
+        ),
         (lambda: study(target="true"), "there is no target"),
         (lambda: study(device="cuda"), "needs torch"),
         (lambda: dp.simulate.coverage(X, budget=PureDP(1.0)), "labels y or a known truth"),
-        (lambda: dp.simulate.coverage(X, Y, truth=Y, budget=PureDP(1.0)), "labels y or a known truth"),
+        (
+            lambda: dp.simulate.coverage(X, Y, truth=Y, budget=PureDP(1.0)),
+            "labels y or a known truth",
+        ),
         (lambda: dp.simulate.coverage(X, truth=Y * 3, budget=PureDP(1.0)), "probability"),
         (lambda: dp.simulate.coverage(X, Y), "give either budget"),
         (lambda: dp.simulate.coverage(X, Y, budget=PureDP(1.0), penalty=1e-9), "too small"),

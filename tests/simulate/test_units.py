@@ -9,10 +9,10 @@ from statsmodels.api import GLM, WLS, families
 
 import dpinfer as dp
 import people
-from dpinfer.data.source import Rows
 from dpinfer.maths.sums import Block
-from dpinfer.simulate.draws import Population
-from dpinfer.simulate.stated import least_squares, ordinary, stated
+from dpinfer.rows.source import Rows
+from dpinfer.simulate.estimands import least_squares, ordinary, stated
+from dpinfer.simulate.population import Population
 from dpinfer.simulate.study import trial_of
 
 RNG = np.random.default_rng(0)
@@ -39,7 +39,10 @@ def population(rows=1.0, weights=None):
 
 def units_of(block):
     ends = np.append(block.starts[1:], len(block))
-    return [block.rows[a:b].tobytes() + block.labels[a:b].tobytes() for a, b in zip(block.starts, ends, strict=True)]
+    return [
+        block.rows[a:b].tobytes() + block.labels[a:b].tobytes()
+        for a, b in zip(block.starts, ends, strict=True)
+    ]
 
 
 def test_a_replicate_has_whole_units():
@@ -64,20 +67,26 @@ def test_a_replicate_of_weighted_rows():
     assert people.n == len(block) == N
     assert not people.alike
     of_row = {row.tobytes(): share for row, share in zip(people.rows, people.shares, strict=True)}
-    assert all(of_row[row.tobytes()] == share for row, share in zip(block.rows, block.shares, strict=True))
+    assert all(
+        of_row[row.tobytes()] == share for row, share in zip(block.rows, block.shares, strict=True)
+    )
 
 
 @pytest.mark.parametrize("rows", ["average", 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_is_asked_and_stated_are_those_of_statsmodels(rows, weighted):
-    """The logistic fit with shares as frequency weights, and cluster-robust errors; stated, with w(x) on top."""
+    """The logistic fit with shares as frequency weights, and cluster-robust errors; stated, with
+    w(x) on top.
+    """
     options = {"most_weight": 4.0} if weighted else {"rows": rows}
     asked = model(**options)
     data = (X, Y, IDS, OMEGA if weighted else None)
     result = asked.fit(*data).result_
     design, pending = asked.read(*data)
     block = pending.rows().block
-    people = Block(block.rows * np.sqrt(design.norm2), block.labels, block.shares, block.shares, block.starts)
+    people = Block(
+        block.rows * np.sqrt(design.norm2), block.labels, block.shares, block.shares, block.starts
+    )
     plain_fit = ordinary(people, squares=False)
     about = plain_fit.in_units(design, result.geometry.centre)
     omega = OMEGA if weighted else np.ones(N)
@@ -86,7 +95,9 @@ def test_what_is_asked_and_stated_are_those_of_statsmodels(rows, weighted):
     raw = np.column_stack([np.ones(N), X])
     plain = GLM(Y, raw, family=families.Binomial(), freq_weights=shares).fit()
     assert np.allclose(about.coef[1:], plain.params[1:], rtol=1e-4)
-    assert about.coef[0] == pytest.approx(np.array([1.0, *result.geometry.centre]) @ plain.params, rel=1e-3, abs=1e-5)
+    assert about.coef[0] == pytest.approx(
+        np.array([1.0, *result.geometry.centre]) @ plain.params, rel=1e-3, abs=1e-5
+    )
     errors = clustered(raw, shares * (Y - expit(raw @ plain.params)), plain)
     assert np.allclose(about.std_error[1:], errors[1:], rtol=1e-3)
     geometry = replace(result.geometry, most=0.5 * result.geometry.most)
@@ -132,7 +143,9 @@ def test_intervals_of_units_cover():
 
 
 def test_rows_taken_for_independent_do_not_cover():
-    """The same bootstrap of units, and a fit that does not know of them: the covariate of the unit is missed."""
+    """The same bootstrap of units, and a fit that does not know of them: the covariate of the unit
+    is missed.
+    """
     asked = model(dp.ZCDP(50.0))
     design, pending = asked.read(X, Y)
     people = population_of(pending)
@@ -165,7 +178,9 @@ def test_penalised_fits_of_units_cover(budget, target):
     assert np.all(np.abs(found.length / found.nonprivate_length - 1) < 0.25)
     if target == "unpenalised":
         shares = 1 / SIZES[IDS]
-        plain = GLM(Y, np.column_stack([np.ones(N), X]), family=families.Binomial(), freq_weights=shares).fit()
+        plain = GLM(
+            Y, np.column_stack([np.ones(N), X]), family=families.Binomial(), freq_weights=shares
+        ).fit()
         assert found.target == pytest.approx(plain.params, rel=1e-3, abs=1e-4)
 
 
@@ -179,15 +194,22 @@ def test_weights_alone_and_with_units():
 
 
 def test_numbers_depend_on_the_seed_alone_and_checkpoints_on_the_units():
-    once, again = study(units=IDS, replicates=16, workers=1), study(units=IDS, replicates=16, workers=2)
+    once, again = (
+        study(units=IDS, replicates=16, workers=1),
+        study(units=IDS, replicates=16, workers=2),
+    )
     assert once.to_json() == again.to_json()
     prints = set()
     for rows, weights in ((1.0, None), (2.0, None), (1.0, OMEGA)):
         asked = model()
         design, _ = asked.read(X, Y, IDS)
-        prints.add(trial_of(asked.recipe(design, UNITS), population(rows, weights), 0).fingerprint())
+        prints.add(
+            trial_of(asked.recipe(design, UNITS), population(rows, weights), 0).fingerprint()
+        )
     moved = population()
-    other = Population(moved.rows, moved.labels, moved.weights, None, moved.shares, moved.starts + 1)
+    other = Population(
+        moved.rows, moved.labels, moved.weights, None, moved.shares, moved.starts + 1
+    )
     prints.add(trial_of(asked.recipe(design, UNITS), other, 0).fingerprint())
     assert len(prints) == 4
 

@@ -1,11 +1,13 @@
-"""Forecasts that know means, deviations and shares alone are close to what the study of the real data found."""
+"""Forecasts that know means, deviations and shares alone are close to what the study of the real
+data found.
+"""
 
 import numpy as np
 import pytest
 from studies.geometry import forecast
 
 import dpinfer as dp
-from dpinfer.simulate import alike
+from dpinfer.simulate import synthetic
 
 BUDGETS = ("0.3,1e-6", "1,1e-6", "0.1875")
 STUDY = forecast.json.loads((forecast.RESULTS / "geometry.json").read_text(encoding="utf-8"))
@@ -27,7 +29,7 @@ def test_lengths_are_within_a_quarter_of_the_study(design):
 @there_is_a_study
 def test_the_check_can_fail(monkeypatch):
     """Without effects on the log-odds, or with other shares, lengths are too short."""
-    monkeypatch.setattr(alike, "LOG_ODDS", 0.0)
+    monkeypatch.setattr(synthetic, "LOG_ODDS", 0.0)
     (row,) = forecast.compare("acs_s", ["0.3,1e-6"], replicates=4)
     assert row["length"] < 0.75
 
@@ -36,7 +38,9 @@ def test_the_facts_are_those_of_the_design(tmp_path):
     """Those of the bundled design can be made without a folder of data."""
     assert (
         forecast.facts("rand", tmp_path)
-        == forecast.json.loads((forecast.RESULTS / "facts.json").read_text(encoding="utf-8"))["rand"]
+        == forecast.json.loads((forecast.RESULTS / "facts.json").read_text(encoding="utf-8"))[
+            "rand"
+        ]
     )
     formula, schema = forecast.question(forecast.facts("rand", tmp_path))
     table = dp.datasets.rand_hie().table

@@ -1,4 +1,6 @@
-"""The study of logistic regression: its committed results keep a few laws, and it runs, resumes and counts."""
+"""The study of logistic regression: its committed results keep a few laws, and it runs, resumes and
+counts.
+"""
 
 import json
 import sys
@@ -15,11 +17,11 @@ from studies.geometry.report import name_of, page
 
 import dpinfer as dp
 import laws
-from dpinfer.data.source import Rows
+from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.stepped.logistic import LogisticSteps
 from dpinfer.maths.losses import Logistic
-from dpinfer.simulate.stated import minimum
+from dpinfer.rows.source import Rows
+from dpinfer.simulate.estimands import minimum
 
 NAME = "syn_5k_5_corr_well"
 ROOT = Path(__file__).parents[2]
@@ -31,12 +33,16 @@ LOW: dict[str, set[str]] = {"acs-1,1e-6-replace": {"DENSITY"}}
 
 
 INSTEAD = {"bank-1,1e-6-replace": 0.88, "bank_s_wide-1,1e-6-replace": 0.85}
-"""Cells whose lines instead of open ones cover less: duration, whose effect bends inside its range as well."""
+"""Cells whose lines instead of open ones cover less: duration, whose effect bends inside its range
+as well.
+"""
 
 
 def test_every_cell_is_there():
     """Fails until the study has been run with the method of this version."""
-    assert {name_of(cell) for cell in RESULTS} >= {Cell(design, b).name for design in DESIGNS for b in BUDGETS}
+    assert {name_of(cell) for cell in RESULTS} >= {
+        Cell(design, b).name for design in DESIGNS for b in BUDGETS
+    }
 
 
 @pytest.mark.parametrize("cell", RESULTS, ids=name_of)
@@ -97,7 +103,15 @@ def test_replicates_are_repeatable_and_independent(tmp_path):
 def fitted(design, rho, index=1):
     at = whole(design, None)
     sample = at.data.sample(index)
-    return at, sample, fit(LogisticSteps(at.data.design, dp.GeometryPlan(dp.ZCDP(rho))), Rows(sample), insecure_seed=1)
+    return (
+        at,
+        sample,
+        fit(
+            LogisticSteps(at.data.design, dp.GeometryPlan(dp.ZCDP(rho))),
+            Rows(sample),
+            insecure_seed=1,
+        ),
+    )
 
 
 def test_what_lines_are_held_against():
@@ -105,7 +119,9 @@ def test_what_lines_are_held_against():
     at, sample, result = fitted(NAME, 0.5)
     found, _ = held(result, at, sample)
     assert np.mean(found["asked"]) > 0.5
-    far = Whole(at.data, at.people, minimum(at.people.rows, -at.people.labels, np.zeros(5)), squares=False)
+    far = Whole(
+        at.data, at.people, minimum(at.people.rows, -at.people.labels, np.zeros(5)), squares=False
+    )
     moved, _ = held(result, far, sample)
     assert np.mean(moved["asked"]) < 0.5
     assert moved["stated"] == found["stated"]
@@ -117,13 +133,20 @@ def test_what_lines_are_held_against():
 
 @pytest.mark.parametrize("name", ["strong_2.25", "rare_2", "poor_reference"])
 def test_a_known_truth_is_what_is_asked(name):
-    """The ordinary regression of both labels, by their chances, has the coefficients that outcomes are drawn with."""
+    """The ordinary regression of both labels, by their chances, has the coefficients that outcomes
+    are drawn with.
+    """
     at = whole(name, None)
     data = at.data
     eta = np.log(data.chance / (1 - data.chance))
     assert at.asked.coef == pytest.approx(np.linalg.lstsq(data.x, eta, rcond=None)[0], abs=0.02)
     zero = [data.design.names.index(column) for column in data.zero]
-    assert np.abs(at.asked.in_units(data.design, np.zeros(len(data.design.names) - 1)).coef[zero]).max() < 1e-3
+    assert (
+        np.abs(
+            at.asked.in_units(data.design, np.zeros(len(data.design.names) - 1)).coef[zero]
+        ).max()
+        < 1e-3
+    )
     shares = [(data.sample(k).labels > 0).mean() for k in range(20)]
     assert np.mean(shares) == pytest.approx(data.chance.mean(), rel=0.05)
     assert np.std(shares) > 0
@@ -134,7 +157,9 @@ def test_deviations_and_shares_are_as_named():
         data = load(name, None)
         kind, _, size = name.partition("_")
         if kind == "strong":
-            assert np.log(data.chance / (1 - data.chance)).std() == pytest.approx(float(size), rel=0.03)
+            assert np.log(data.chance / (1 - data.chance)).std() == pytest.approx(
+                float(size), rel=0.03
+            )
         if kind == "rare":
             assert 100 * data.chance.mean() == pytest.approx(float(size), rel=1e-6)
     assert len(load("levels_30", None).design.names) == 32
@@ -148,7 +173,10 @@ def test_yes_and_no_of_rand_are_declared():
 
 
 def replicate_of(asked, instead=()):
-    lines = [{"name": f"{name} clipped", "instead_of": name, "covered": covered} for name, covered in instead]
+    lines = [
+        {"name": f"{name} clipped", "instead_of": name, "covered": covered}
+        for name, covered in instead
+    ]
     nan = float("nan")
     printed = [float(np.isfinite(value)) for value in asked]
     return {
@@ -171,7 +199,12 @@ def test_a_summary():
     assert cell["worst"] == {"name": "b", "asked": 0.5, "ceiling": 0.0}
     assert cell["rejected"] is None
     nothing = summary([replicate_of([nan, nan])], ("a", "b"))
-    assert (nothing["asked"], nothing["length"], nothing["length_max"], nothing["worst"]) == (None, None, None, None)
+    assert (nothing["asked"], nothing["length"], nothing["length_max"], nothing["worst"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert page([]).endswith("yet.\n")
     shown = page([{"design": "rand", "n": 9, "budget": "1,1e-6", "neighbours": "replace", **cell}])
     assert "| rand | 9 | 2 | (1, 1e-6) | 0.833 | b 0.50 (0.00) | 1.000 |" in shown
@@ -195,5 +228,7 @@ def test_synthetic_designs(name):
     data, d = load(name, None), int(name.split("_")[2])
     assert data.rows.shape[1] == d
     assert np.linalg.norm(data.rows, axis=1).max() <= 1 + 1e-12
-    assert data.design.columns.dummy.sum() == (d - 1 - max(2, (d - 1) // 2) if "rare" in name else 0)
+    assert data.design.columns.dummy.sum() == (
+        d - 1 - max(2, (d - 1) // 2) if "rare" in name else 0
+    )
     assert 0.1 < (data.labels > 0).mean() < 0.6

@@ -1,4 +1,6 @@
-"""The study of least squares: its committed results keep a few laws, and it runs, resumes and counts as it says."""
+"""The study of least squares: its committed results keep a few laws, and it runs, resumes and
+counts as it says.
+"""
 
 import json
 import sys
@@ -22,8 +24,13 @@ BY_NAME = {name_of(cell): cell for cell in RESULTS["cells"]}
 RIVALS = [(one, name) for one in RESULTS["rivals"] for name in ("SSP counted", "SSP range")]
 VISITS, INCOME = (f"{name}-0.3,1e-6-asked-balanced-replace" for name in ("rand_mdvis", "acs_inc"))
 COVERAGE: dict[str, float] = {VISITS: 0.88, INCOME: 0.79}
-"""Cells whose mean coverage is below .93, each with the least it may have: outcomes whose tails this budget hides."""
-LOW: dict[str, set[str]] = {VISITS: {"physlm"}, INCOME: {"(Intercept)", "SEX[1]", "edu", "married[1]", "race[6]"}}
+"""Cells whose mean coverage is below .93, each with the least it may have: outcomes whose tails
+this budget hides.
+"""
+LOW: dict[str, set[str]] = {
+    VISITS: {"physlm"},
+    INCOME: {"(Intercept)", "SEX[1]", "edu", "married[1]", "race[6]"},
+}
 """Cells with coefficients far below the ceiling, each with their names: the same."""
 
 
@@ -49,7 +56,10 @@ def test_exceptions_are_of_cells_that_there_are():
 
 @pytest.mark.parametrize(("rival", "name"), RIVALS, ids=lambda value: str(value)[:40])
 def test_rivals_that_cover_are_longer(rival, name):
-    ours, other = BY_NAME[f"{rival['design']}-{rival['budget']}-asked-balanced-replace"], rival["methods"][name]
+    ours, other = (
+        BY_NAME[f"{rival['design']}-{rival['budget']}-asked-balanced-replace"],
+        rival["methods"][name],
+    )
     covers = other["asked"] is not None and other["asked"] >= ours["asked"] - 0.02
     assert not covers or ours["length"] < other["length"]
 
@@ -59,7 +69,16 @@ def test_the_page_is_that_of_the_results():
 
 
 def run(monkeypatch, folder, *more):
-    asked = ["--data", str(folder), "--designs", "rand_log", "--budgets", "0.1875", "--workers", "1"]
+    asked = [
+        "--data",
+        str(folder),
+        "--designs",
+        "rand_log",
+        "--budgets",
+        "0.1875",
+        "--workers",
+        "1",
+    ]
     asked += ["--work", str(folder), "--out", str(folder / "out"), "--docs", str(folder)]
     monkeypatch.setattr(sys, "argv", ["studies.linear", *asked, *more])
     command.main()
@@ -78,7 +97,9 @@ def test_cells_from_the_command_line(monkeypatch, tmp_path, capsys):
     assert rivals["methods"]["AdaSSP"]["failed"] == 0
     assert (tmp_path / "linear-study.md").read_text(encoding="utf-8") == page(found)
     assert capsys.readouterr().out.count("\n") == 2
-    assert run(monkeypatch, tmp_path, "--replicates", "4", "--fewer", "3") == found  # there are enough already
+    assert (
+        run(monkeypatch, tmp_path, "--replicates", "4", "--fewer", "3") == found
+    )  # there are enough already
     assert capsys.readouterr().out == ""
 
 
@@ -99,13 +120,17 @@ def test_every_extra_cell_is_a_fit(design):
 def test_replicates_are_repeatable_and_share_their_samples():
     cell = Cell("rand_log", "1,1e-6")
     first, second = replicate(cell, Path(), 1), replicate(cell, Path(), 2)
-    assert json.dumps(replicate(cell, Path(), 1)) == json.dumps(first)  # a NaN is not equal to itself
+    assert json.dumps(replicate(cell, Path(), 1)) == json.dumps(
+        first
+    )  # a NaN is not equal to itself
     assert first["ratio"] != second["ratio"]
     assert contest(cell, Path(), 1) == contest(cell, Path(), 1)
 
 
 def test_rand_is_encoded_as_it_stands():
-    """The scaled fit of the study in original units, against least squares on the columns themselves."""
+    """The scaled fit of the study in original units, against least squares on the columns
+    themselves.
+    """
     data, table = load("rand_log", Path()), dp.datasets.rand_hie().table
     dummies = [table["health"] == level for level in ("fair", "good", "poor")]
     plain = [table[name] for name in ("lncoins", "lpi", "fmde", "physlm")]
@@ -126,17 +151,26 @@ def test_rivals_without_noise_are_least_squares():
         coef, error = answer(task)
         near = 0.02 if answer is ranged else 1e-4  # its range leaves out a part of the tail
         assert coef[1:] == pytest.approx(population.coef[1:], abs=near)
-        assert error == pytest.approx(np.sqrt(np.diag(population.covariance)), rel=0.25)  # of equal variances
+        assert error == pytest.approx(
+            np.sqrt(np.diag(population.covariance)), rel=0.25
+        )  # of equal variances
     assert len(block) == len(data.labels)
 
 
 def test_noise_that_is_counted_covers():
-    """Rivals on the whole data set: only noise moves them, and the interval says how far, except the naive one's."""
+    """Rivals on the whole data set: only noise moves them, and the interval says how far, except
+    the naive one's.
+    """
     data, coef = load("rand_log", Path()), whole("rand_log", Path()).asked.coef
 
     def covered(answer):
-        tasks = [Task(data.x, data.labels, data.design.norm2, 0.1, np.random.default_rng(k)) for k in range(40)]
-        return np.mean([np.abs(found - coef)[1:] <= 2 * error[1:] for found, error in map(answer, tasks)])
+        tasks = [
+            Task(data.x, data.labels, data.design.norm2, 0.1, np.random.default_rng(k))
+            for k in range(40)
+        ]
+        return np.mean(
+            [np.abs(found - coef)[1:] <= 2 * error[1:] for found, error in map(answer, tasks)]
+        )
 
     assert covered(counted) > 0.93
     assert covered(naive) < 0.9
@@ -163,5 +197,7 @@ def test_synthetic_designs(name):
     data, d = load(name, Path()), int(name.split("_")[2])
     assert data.rows.shape[1] == d
     assert np.linalg.norm(data.rows, axis=1).max() <= 1 + 1e-12
-    assert data.design.columns.dummy.sum() == (d - 1 - max(2, (d - 1) // 2) if "rare" in name else 0)
+    assert data.design.columns.dummy.sum() == (
+        d - 1 - max(2, (d - 1) // 2) if "rare" in name else 0
+    )
     assert (np.abs(data.labels) == 1).mean() < 0.01  # next to nobody is beyond the public range

@@ -1,4 +1,6 @@
-"""The loaders on small tables with the documented columns, and on the real ones where DPINFER_DATA names a folder."""
+"""The loaders on small tables with the documented columns, and on the real ones where DPINFER_DATA
+names a folder.
+"""
 
 import json
 import os
@@ -58,19 +60,39 @@ def folder(tmp_path_factory) -> Path:
         folder / "adult_train_complete.parquet"
     )
     bank = {name: cycle(levels) for name, levels in BANK_LEVELS.items()}
-    bank |= {"age": number(18, 95), "balance": number(-8000, 4000), "day": number(1, 31), "duration": number(0, 4000)}
+    bank |= {
+        "age": number(18, 95),
+        "balance": number(-8000, 4000),
+        "day": number(1, 31),
+        "duration": number(0, 4000),
+    }
     bank |= {"campaign": number(1, 60), "pdays": number(-1, 800), "previous": number(0, 9)}
     table = pd.DataFrame(bank | {"y": cycle(["no", "yes"])})
     table.to_parquet(folder / "bank_full.parquet")
     encode_bank(table).to_parquet(folder / "bank_dpagd_encoded.parquet")
-    kdd = {"duration": number(0, 50), "protocol_type": cycle(["tcp", "udp"]), "num_outbound_cmds": [0] * ROWS}
-    pd.DataFrame(kdd | {"label": cycle(["normal.", "smurf.", "back."])}).to_parquet(folder / "kddcup99_10pct.parquet")
+    kdd = {
+        "duration": number(0, 50),
+        "protocol_type": cycle(["tcp", "udp"]),
+        "num_outbound_cmds": [0] * ROWS,
+    }
+    pd.DataFrame(kdd | {"label": cycle(["normal.", "smurf.", "back."])}).to_parquet(
+        folder / "kddcup99_10pct.parquet"
+    )
     br = {"x1": number(0, 1), "x2": number(1, 2), "x3": number(10, 100), "y": number(0, 1)}
     pd.DataFrame(br).to_parquet(folder / "ipums_br_dpagd_encoded.parquet")
     us = {name: number(1, 2) for name in data.RECIPES["us"].categories}
     us |= {name: cycle(["1", "3", "N"]) for name in ("NOC", "NPF", "EDU", "MSP")}
-    us |= {"AGEP": number(0, 95), "PWGTP": number(1, 99), "WGTP": number(1, 99), "PUMA": cycle(["a", "b"])}
-    us |= {"INDP": cycle(["1", "2"]), "POVPIP": cycle(["5", "N"]), "PINCP_DECILE": cycle(["1", "9"])}
+    us |= {
+        "AGEP": number(0, 95),
+        "PWGTP": number(1, 99),
+        "WGTP": number(1, 99),
+        "PUMA": cycle(["a", "b"]),
+    }
+    us |= {
+        "INDP": cycle(["1", "2"]),
+        "POVPIP": cycle(["5", "N"]),
+        "PINCP_DECILE": cycle(["1", "9"]),
+    }
     pd.DataFrame(us | {"PINCP": cycle(["N", "50000.0", "50001.0", "-100.0"])}).to_parquet(
         folder / "acs2019_national_nist.parquet"
     )
@@ -110,10 +132,13 @@ def test_the_orders_differ_by_what_enters_the_first_norm(folder):
     first, y_first, names_first = data.load("adult", folder, d=3, order="select-first")
     assert names == names_first
     np.testing.assert_array_equal(y, y_first)
-    # Relative to the constant, a row is divided by a norm that counts more columns under the paper's order.
+    # Relative to the constant, a row is divided by a norm that counts more columns under the
+    # paper's order.
     shrunk = np.linalg.norm(paper[:, :-1], axis=1) / paper[:, -1]
     assert (shrunk < np.linalg.norm(first[:, :-1], axis=1) / first[:, -1]).all()
-    np.testing.assert_array_equal(data.load("adult", folder)[0], data.load("adult", folder, order="select-first")[0])
+    np.testing.assert_array_equal(
+        data.load("adult", folder)[0], data.load("adult", folder, order="select-first")[0]
+    )
 
 
 def test_adult_keeps_numbers_first_and_drops_three_columns(folder):
@@ -134,7 +159,9 @@ def test_a_column_with_negative_values_is_divided_by_its_largest_absolute_value(
     age, balance = table["age"].to_numpy(), table["balance"].to_numpy()
     assert abs(balance.min()) > balance.max()
     ratio = X[:, names.index("balance")] / X[:, names.index("age")]  # the row norms cancel
-    np.testing.assert_allclose(ratio, (balance / abs(balance.min())) / (age / age.max()), rtol=1e-12)
+    np.testing.assert_allclose(
+        ratio, (balance / abs(balance.min())) / (age / age.max()), rtol=1e-12
+    )
 
 
 def test_attacks_are_positive_and_the_other_labels_as_documented(folder):
@@ -147,7 +174,9 @@ def test_the_stand_in_has_no_trace_of_income_or_weights(folder):
     assert not any(name.split("=")[0] in ("PINCP", *data.RECIPES["us"].drop) for name in names)
     assert len(X) == ROWS * 3 // 4  # the rows without an income are left out
     assert {"NOC", "EDU", "MSP=1", "MSP=3", "MSP=N", "SEX=1", "SEX=2"} <= set(names)
-    np.testing.assert_array_equal(X[:, names.index("NOC")] == 0, X[:, names.index("MSP=N")] > 0)  # N counts as 0
+    np.testing.assert_array_equal(
+        X[:, names.index("NOC")] == 0, X[:, names.index("MSP=N")] > 0
+    )  # N counts as 0
 
 
 def test_the_sample_is_reproducible_nested_and_without_replacement(folder):
@@ -209,7 +238,10 @@ def test_every_printed_number_is_there():
     tables = read("printed.json")
     assert [len(table["sweep"]["values"]) for table in tables] == [9, 10, 8, 10, 10]
     for table in tables:
-        rows = {(row["privacy"], row["mechanism"], row["loss"]): row["coverage"] for row in table["rows"]}
+        rows = {
+            (row["privacy"], row["mechanism"], row["loss"]): row["coverage"]
+            for row in table["rows"]
+        }
         assert len(rows) == len(table["rows"]) == 8
         assert {len(coverage) for coverage in rows.values()} == {len(table["sweep"]["values"])}
         assert all(0.946 <= number <= 0.9985 for coverage in rows.values() for number in coverage)
@@ -232,14 +264,23 @@ def test_the_panels_are_thirty_six_and_complete():
 
 def test_the_findings_point_to_tables_and_panels_that_exist():
     tables = {table["name"] for table in read("printed.json")}
-    lines = {(p["figure"], p["panel"]): {tuple(line.values()) for line in p["lines"]} for p in read("panels.json")}
+    lines = {
+        (p["figure"], p["panel"]): {tuple(line.values()) for line in p["lines"]}
+        for p in read("panels.json")
+    }
     document = read("findings.json")
     assert len({finding["id"] for finding in document["findings"]}) == len(document["findings"])
     for finding in document["findings"]:
         check = finding["check"]
         assert {check["kind"], check["measure"]} <= set(document["vocabulary"])
-        named = [v for v in (check.get(k) for k in ("left", "right", "shorter_first", "shorter_last")) if v]
-        named += [line for line in check.get("lines", []) if line != "all" and isinstance(line, dict)]
+        named = [
+            v
+            for v in (check.get(k) for k in ("left", "right", "shorter_first", "shorter_last"))
+            if v
+        ]
+        named += [
+            line for line in check.get("lines", []) if line != "all" and isinstance(line, dict)
+        ]
         for where in finding["where"]:
             assert set(where.get("tables", [])) <= tables
             for panel in where.get("panels", []):

@@ -1,4 +1,6 @@
-"""Fetching, against a real server on this machine that speaks the part of OpenML's interface that is used."""
+"""Fetching, against a real server on this machine that speaks the part of OpenML's interface that
+is used.
+"""
 
 import gzip
 import hashlib
@@ -16,7 +18,12 @@ import pytest
 from studies.paper import data, fetch
 
 REAL = os.environ.get("DPINFER_DATA")
-FILES = ["adult_train_complete.parquet", "bank_full.parquet", "bank_dpagd_encoded.parquet", "kddcup99_10pct.parquet"]
+FILES = [
+    "adult_train_complete.parquet",
+    "bank_full.parquet",
+    "bank_dpagd_encoded.parquet",
+    "kddcup99_10pct.parquet",
+]
 ADULT = """@relation adult
 @attribute age numeric
 ATTRIBUTES
@@ -27,14 +34,23 @@ ATTRIBUTES
 % a comment
 18, ?, 103497, Some-college, 10, Never-married, ?, Own-child, White, Female, 0, 0, 30, Japan, >50K
 44, Private, 160323, HS-grad, 10, Divorced, Sales, Husband, Black, Male, 7688, 0, 40, 'Outlying-US(Guam-USVI-etc)', >50K
-""".replace("ATTRIBUTES", "\n".join(f"@ATTRIBUTE '{name}' {{ a, b }}" for name in fetch.ADULT_COLUMNS[1:]))
+""".replace(
+    "ATTRIBUTES", "\n".join(f"@ATTRIBUTE '{name}' {{ a, b }}" for name in fetch.ADULT_COLUMNS[1:])
+)
 BANK = """@RELATION bank
 ATTRIBUTES
 @DATA
 58,management,married,tertiary,no,2143,yes,no,unknown,5,may,261,1,-1,0,unknown,1
 33,entrepreneur,married,secondary,no,-2,yes,yes,unknown,5,may,76,1,120,3,success,2
 """.replace("ATTRIBUTES", "\n".join(f"@ATTRIBUTE V{place} REAL" for place in range(1, 18)))
-KDD = "0,tcp,http,SF,181,5450," + "0," * 35 + "normal.\n" + "0,icmp,ecr_i,SF,1032,0," + "0.5," * 35 + "smurf.\n"
+KDD = (
+    "0,tcp,http,SF,181,5450,"
+    + "0," * 35
+    + "normal.\n"
+    + "0,icmp,ecr_i,SF,1032,0,"
+    + "0.5," * 35
+    + "smurf.\n"
+)
 
 
 class Server:
@@ -54,9 +70,15 @@ class Server:
         self.offer(1461, BANK)
 
     def offer(self, number: int, arff: str, **changes: object) -> None:
-        """Serve an ARFF file and its description; a relative address is resolved against the description's."""
+        """Serve an ARFF file and its description; a relative address is resolved against the
+        description's.
+        """
         sum_ = hashlib.md5(arff.encode(), usedforsecurity=False).hexdigest()
-        description = {"id": str(number), "url": f"{self.url}/data/v1/download/{number}.arff", "md5_checksum": sum_}
+        description = {
+            "id": str(number),
+            "url": f"{self.url}/data/v1/download/{number}.arff",
+            "md5_checksum": sum_,
+        }
         about = {"data_set_description": description | changes}
         self.pages[f"/api/v1/json/data/{number}"] = (200, json.dumps(about).encode())
         self.pages[f"/data/v1/download/{number}.arff"] = (200, arff.encode())
@@ -92,7 +114,9 @@ def server() -> Iterator[Server]:
 def test_the_tables_have_the_documented_columns_and_values(server, tmp_path):
     folder = tmp_path / "new" / "folder"
     assert [path.name for path in server.fetch(folder)] == FILES
-    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)  # nothing half-written is left
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        FILES
+    )  # nothing half-written is left
     adult = pd.read_parquet(folder / FILES[0])
     assert list(adult) == fetch.ADULT_COLUMNS
     assert adult["age"].tolist() == [39, 44]  # neither the test row nor the row with a ?
@@ -143,10 +167,18 @@ def test_a_relative_address_and_a_missing_sum_are_understood(server, tmp_path):
 @pytest.mark.parametrize(
     ("path", "answer", "message"),
     [
-        ("/api/v1/json/data/1590", (503, b""), r"HTTP status 503\): check the network and try again"),
+        (
+            "/api/v1/json/data/1590",
+            (503, b""),
+            r"HTTP status 503\): check the network and try again",
+        ),
         ("/api/v1/json/data/1590", (200, b"<html>"), "cannot read what .*: check the base URL"),
         ("/api/v1/json/data/1590", (200, b"{}"), "cannot read what .*: check the base URL"),
-        ("/api/v1/json/data/1590", (200, b'{"data_set_description": {"url": "file:///x"}}'), "not an http address"),
+        (
+            "/api/v1/json/data/1590",
+            (200, b'{"data_set_description": {"url": "file:///x"}}'),
+            "not an http address",
+        ),
         ("/data/v1/download/1590.arff", (200, b"short"), "stated md5 sum: fetch it again"),
         ("/kdd.gz", (200, b"short"), "stated sha256 sum: fetch it again"),
     ],
@@ -197,13 +229,23 @@ def test_no_network_from_the_command_line(tmp_path, capsys):
 @pytest.mark.skipif(not REAL, reason="DPINFER_DATA names no folder with the real tables")
 def test_the_real_tables_survive_the_journey(server, tmp_path):
     real = Path(REAL)
-    both = pd.concat([pd.read_parquet(real / f"adult_{part}.parquet") for part in ("test", "train")])
+    both = pd.concat(
+        [pd.read_parquet(real / f"adult_{part}.parquet") for part in ("test", "train")]
+    )
     both["income"] = both["income"].str.rstrip(".")
     bank = pd.read_parquet(real / "bank_full.parquet")
-    server.offer(1590, ADULT.partition("@data")[0] + "@data\n" + both.to_csv(index=False, header=False))
+    server.offer(
+        1590, ADULT.partition("@data")[0] + "@data\n" + both.to_csv(index=False, header=False)
+    )
     coded = bank.assign(y=bank["y"].map({"no": 1, "yes": 2}))
-    server.offer(1461, BANK.partition("@DATA")[0] + "@DATA\n" + coded.to_csv(index=False, header=False))
+    server.offer(
+        1461, BANK.partition("@DATA")[0] + "@DATA\n" + coded.to_csv(index=False, header=False)
+    )
     known = fetch.FACTS
-    server.fetch(tmp_path, adult=known.adult, adult_test_rows=known.adult_test_rows, bank=known.bank)
+    server.fetch(
+        tmp_path, adult=known.adult, adult_test_rows=known.adult_test_rows, bank=known.bank
+    )
     for name in FILES[:3]:
-        pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / name), pd.read_parquet(real / name))
+        pd.testing.assert_frame_equal(
+            pd.read_parquet(tmp_path / name), pd.read_parquet(real / name)
+        )

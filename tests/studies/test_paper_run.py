@@ -1,4 +1,6 @@
-"""The paper's cells, the runner that resumes, the report, and a reduced reproduction on the bundled data."""
+"""The paper's cells, the runner that resumes, the report, and a reduced reproduction on the bundled
+data.
+"""
 
 import json
 from dataclasses import replace
@@ -35,7 +37,9 @@ def test_expansion():
     assert all(job.cell == job.cell.released() for job in jobs if job.kind == "variability")
 
 
-@pytest.mark.parametrize("chart", cells.rand_tables() + cells.tables(), ids=lambda c: f"{c.name}-{c.loss}")
+@pytest.mark.parametrize(
+    "chart", cells.rand_tables() + cells.tables(), ids=lambda c: f"{c.name}-{c.loss}"
+)
 def test_a_chart_sweeps_one_parameter(chart):
     for line in chart.lines:
         found = [chart.cell(line, value) for value in chart.values]
@@ -46,7 +50,11 @@ def test_a_chart_sweeps_one_parameter(chart):
 
 def test_plans():
     plan = CELL.plan()
-    assert (plan.estimate, plan.hessian, plan.covariance) == (dp.PureDP(0.7), dp.PureDP(0.25), dp.PureDP(0.25))
+    assert (plan.estimate, plan.hessian, plan.covariance) == (
+        dp.PureDP(0.7),
+        dp.PureDP(0.25),
+        dp.PureDP(0.25),
+    )
     assert (plan.mechanism, plan.recipe) == (dp.ObjectivePerturbation("laplace"), "paper")
     plan = replace(CELL, privacy="zCDP", mechanism="output").plan()
     assert plan.estimate.rho == pytest.approx(0.245)
@@ -66,7 +74,14 @@ def test_cells_that_share_a_variability_interval_release_the_same():
 
 
 def command(folder: Path, *more: str) -> int:
-    folders = ["--data", str(folder), "--out", str(folder / "results"), "--docs", str(folder / "docs")]
+    folders = [
+        "--data",
+        str(folder),
+        "--out",
+        str(folder / "results"),
+        "--docs",
+        str(folder / "docs"),
+    ]
     return run.main([*folders, "--replicates", "6", "--variability", "6", *more])
 
 
@@ -86,7 +101,9 @@ def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
     first = json.loads(saved.read_text())["cells"]
     assert list(first) == sorted(job.cell.key for job in calls[:2])
     assert command(tmp_path, "--only", "rand", "--limit", "2") == 0
-    assert [calls[0], calls[1], calls[2]] == calls[:2] + calls[3:4]  # the lost one again, the done ones never
+    assert [calls[0], calls[1], calls[2]] == calls[:2] + calls[
+        3:4
+    ]  # the lost one again, the done ones never
     assert len(calls) == len(set(calls)) + 1 == 5
     again = json.loads(saved.read_text())["cells"]
     assert len(again) == 4
@@ -105,14 +122,22 @@ def test_a_cell_of_a_table_serves_the_figures(tmp_path):
     results.add("tables", "cells", shared, {"coverage": 1 / 3})
     assert Results(tmp_path).get("cells", shared) == {"coverage": 0.3333333}
     assert shared in [job.cell for job in run.jobs("figures")]
-    assert run.compute([run.Job("figures", "cells", shared)], results, lambda job: {}, run.Console(quiet=True)) == 0
+    assert (
+        run.compute(
+            [run.Job("figures", "cells", shared)], results, lambda job: {}, run.Console(quiet=True)
+        )
+        == 0
+    )
 
 
 def test_missing_files_are_named_and_left_out(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(report, "write", lambda results, docs: None)
     assert command(tmp_path, "--only", "tables") == 1
     said = " ".join(capsys.readouterr().err.split())
-    assert all(file in said for file in ("adult_train_complete.parquet", "kddcup99_10pct.parquet", "acs2019"))
+    assert all(
+        file in said
+        for file in ("adult_train_complete.parquet", "kddcup99_10pct.parquet", "acs2019")
+    )
 
 
 @pytest.mark.parametrize("line", cells.LINES)
@@ -131,7 +156,9 @@ def test_a_cell_on_a_file(tmp_path, line):
         spectrum = run.study(run.Job("tables", "spectrum", cell), tmp_path, Settings(20, 20), None)
         assert len(spectrum["eigenvalues"]) == 4
         assert spectrum["below"] == sum(np.array(spectrum["eigenvalues"]) < 0.002)
-        shortest = run.study(run.Job("figures", "variability", cell), tmp_path, Settings(20, 20), None)
+        shortest = run.study(
+            run.Job("figures", "variability", cell), tmp_path, Settings(20, 20), None
+        )
         assert 0 < shortest["first_length"] < 2 * found["first_length"]
 
 
@@ -152,8 +179,18 @@ def test_findings_on_made_up_lengths():
         return {"ratio": 1.2, "coverage": 0.96, "variability": 1.0}.get(measure, size)
 
     word = {v.finding["id"]: v.word for v in verdicts(look)}
-    assert word["obj-zcdp-shorter"] == word["output-zcdp-steadier"] == word["vi-ignores-matrix-shares"] == "confirmed"
-    assert word["obj-kdd-similar"] == word["obj-zcdp-near-vi"] == word["zcdp-objective-grows-with-d"] == "not confirmed"
+    assert (
+        word["obj-zcdp-shorter"]
+        == word["output-zcdp-steadier"]
+        == word["vi-ignores-matrix-shares"]
+        == "confirmed"
+    )
+    assert (
+        word["obj-kdd-similar"]
+        == word["obj-zcdp-near-vi"]
+        == word["zcdp-objective-grows-with-d"]
+        == "not confirmed"
+    )
     assert word["output-near-vi"] == word["coverage-close"] == "confirmed"
 
 
@@ -163,8 +200,19 @@ def fill(results: Results, parts: tuple[str, ...]) -> None:
         file = results.files.setdefault(store.PARTS[part], {kind: {} for kind in store.KINDS})
         for job in run.jobs(part):
             length = 1 / job.cell.epsilon1 + job.cell.d / 50 + 1e4 / job.cell.n
-            record = {"length": length, "first_length": 2 * length, "length_sd": 0.1, "first_length_sd": 0.2}
-            record |= {"coverage": 0.9612, "minimum": 0.9412, "inflation": 3.21, "below": 2, "eigenvalues": [0, 0, 1]}
+            record = {
+                "length": length,
+                "first_length": 2 * length,
+                "length_sd": 0.1,
+                "first_length_sd": 0.2,
+            }
+            record |= {
+                "coverage": 0.9612,
+                "minimum": 0.9412,
+                "inflation": 3.21,
+                "below": 2,
+                "eigenvalues": [0, 0, 1],
+            }
             file[job.kind][job.cell.key] = record
 
 
@@ -173,13 +221,24 @@ def test_the_report_of_all_results(tmp_path):
     fill(results, ("tables", "figures", "rand"))
     report.write(results, tmp_path)
     page = (tmp_path / report.PAGE).read_text(encoding="utf-8")
-    assert page.count("**.9612**") == 376 + sum(len(c.lines) * len(c.values) for c in cells.rand_tables())
+    assert page.count("**.9612**") == 376 + sum(
+        len(c.lines) * len(c.values) for c in cells.rand_tables()
+    )
     assert "**.9612**<br>.9680<br>−.0068<br>.941" in page  # the first cell of the first table
-    assert all(text in page for text in ("not private", "7 bootstrap", "over 8,", "seed 9", "make reproduce", "23,006"))
-    assert page.count("| **") == page.count("| **DP") + page.count("| **zCDP") + len(verdicts(printed)) + 376 + 320
+    assert all(
+        text in page
+        for text in ("not private", "7 bootstrap", "over 8,", "seed 9", "make reproduce", "23,006")
+    )
+    assert (
+        page.count("| **")
+        == page.count("| **DP") + page.count("| **zCDP") + len(verdicts(printed)) + 376 + 320
+    )
     for figure in ("obj", "output", "dp", "zcdp"):
         assert (tmp_path / "figures" / f"paper_{figure}.png").stat().st_size > 20_000
-        assert "<svg" in (tmp_path / "figures" / f"paper_{figure}.svg").read_text(encoding="utf-8")[:2000]
+        assert (
+            "<svg"
+            in (tmp_path / "figures" / f"paper_{figure}.svg").read_text(encoding="utf-8")[:2000]
+        )
         assert f"figures/paper_{figure}.png" in page
     assert "BR SVM 2 of 3." in page
     assert str(tmp_path) not in page
@@ -192,7 +251,8 @@ def test_the_report_of_no_results_and_of_some(tmp_path):
     assert "376 of 376 cells" in report.page(some)
 
 
-# One cell of every sweep, reduced: fewer rows, 200 replicates, the bundled data.  Privacy noise dominates in all five.
+# One cell of every sweep, reduced: fewer rows, 200 replicates, the bundled data.  Privacy noise
+# dominates in all five.
 REDUCED = {
     "n": Cell("rand_hie", 1000, 3, "LR", "DP", "objective", 0.5, 0.25, 0.25),
     "d": Cell("rand_hie", 1500, 3, "SVM", "zCDP", "objective", 0.5, 0.25, 0.25),
@@ -201,17 +261,23 @@ REDUCED = {
     "epsilon3": Cell("rand_hie", 2500, 7, "LR", "DP", "output", 0.5, 0.25, 1.0),
 }
 BAND = (0.93, 0.985)
-"""Over seeds 0 to 7 the five cells lie between .941 and .971, with half the noise above .992, with twice below .90."""
+"""Over seeds 0 to 7 the five cells lie between .941 and .971, with half the noise above .992, with
+twice below .90.
+"""
 
 
 def in_band(cell: Cell) -> bool:
-    found = run.study(run.Job("rand", "cells", cell), Path(), Settings(replicates=200, seed=3), None)
+    found = run.study(
+        run.Job("rand", "cells", cell), Path(), Settings(replicates=200, seed=3), None
+    )
     return BAND[0] <= found["coverage"] <= BAND[1]
 
 
 @pytest.mark.parametrize("sweep", REDUCED)
 def test_reduced_reproduction(sweep, monkeypatch):
-    """The right noise is in the band; half of the noise covers too often, twice the noise too seldom."""
+    """The right noise is in the band; half of the noise covers too often, twice the noise too
+    seldom.
+    """
     cell, drawn = REDUCED[sweep], BatchedTrial._draw
     assert in_band(cell)
     for factor in (0.5, 2.0):

@@ -1,4 +1,6 @@
-"""The study of persons with several rows: its committed results keep their limits, and it runs, resumes and counts."""
+"""The study of persons with several rows: its committed results keep their limits, and it runs,
+resumes and counts.
+"""
 
 import json
 import sys
@@ -12,7 +14,19 @@ from studies.units import __main__ as command
 from studies.units.cell import GROUP, Cell, replicate, setting
 from studies.units.designs import BINARY, NUMERIC, load, persons
 from studies.units.report import BUDGETS, name_of, page
-from studies.units.survey import IGNORED, LEAST, MOST_ROWS, PERSONS, ROWS, SIZE, TRUTH, WEIGHTED, Survey, draw, survey
+from studies.units.survey import (
+    IGNORED,
+    LEAST,
+    MOST_ROWS,
+    PERSONS,
+    ROWS,
+    SIZE,
+    TRUTH,
+    WEIGHTED,
+    Survey,
+    draw,
+    survey,
+)
 
 import dpinfer as dp
 
@@ -25,7 +39,9 @@ SURVEYS = {name_of(cell): cell for cell in RESULTS["surveys"]}
 
 def test_every_cell_is_there():
     """Fails until the study has been run with the method of this version."""
-    assert {name_of(cell) for cell in AVERAGE} == {f"{design}-{budget}-1" for design in BINARY for budget in BUDGETS}
+    assert {name_of(cell) for cell in AVERAGE} == {
+        f"{design}-{budget}-1" for design in BINARY for budget in BUDGETS
+    }
     assert {cell["replicates"] for cell in AVERAGE} == {200}
     assert {cell["replicates"] for cell in RESULTS["surveys"]} == {200}
     assert len(SURVEYS) == 8
@@ -40,7 +56,9 @@ def test_what_was_asked_of_persons_is_covered(cell):
 
 @pytest.mark.parametrize("cell", [c for c in RESULTS["cells"] if c["method"] == GROUP], ids=name_of)
 def test_group_privacy_is_longer_or_too_short(cell):
-    """It pays by the largest number of rows; where that is cheap its intervals miss, as rows are not independent."""
+    """It pays by the largest number of rows; where that is cheap its intervals miss, as rows are
+    not independent.
+    """
     ours = BY_NAME[f"{cell['design']}-{cell['budget']}-1"]
     assert cell["length"] > ours["length"] or cell["asked"] < ours["asked"] - 0.02
 
@@ -63,7 +81,16 @@ def test_the_page_is_that_of_the_results():
 
 def run(monkeypatch, folder, *more):
     asked = ["--data", str(folder), "--designs", "rand", "--budgets", "0.1875", "--workers", "1"]
-    asked += ["--parts", "main", "beside", "weights", "--work", str(folder), "--out", str(folder / "out")]
+    asked += [
+        "--parts",
+        "main",
+        "beside",
+        "weights",
+        "--work",
+        str(folder),
+        "--out",
+        str(folder / "out"),
+    ]
     monkeypatch.setattr(sys, "argv", ["studies.units", *asked, "--docs", str(folder), *more])
     command.main()
     return json.loads((folder / "out/units.json").read_text(encoding="utf-8"))
@@ -80,14 +107,18 @@ def test_cells_from_the_command_line(monkeypatch, tmp_path, capsys):
     ]
     assert (tmp_path / "units-study.md").read_text(encoding="utf-8") == page(found)
     assert capsys.readouterr().out.count("\n") == 7
-    assert run(monkeypatch, tmp_path, "--replicates", "3", "--fewer", "3") == found  # there are enough already
+    assert (
+        run(monkeypatch, tmp_path, "--replicates", "3", "--fewer", "3") == found
+    )  # there are enough already
     assert capsys.readouterr().out == ""
 
 
 def test_every_part_has_its_cells(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["studies.units", "--data", "."])
     chosen = command.options()
-    names = {cell.name for cell, _ in command.cells(chosen)} | {one.name for one in command.surveys(chosen)}
+    names = {cell.name for cell, _ in command.cells(chosen)} | {
+        one.name for one in command.surveys(chosen)
+    }
     stored = {name_of(cell).replace(" ", "_") for cell in (*RESULTS["cells"], *RESULTS["surveys"])}
     assert stored <= names
     assert len(names) == 6 * len(BINARY) + 2 * 4 * len(BINARY) + 2 * len(NUMERIC) + 8
@@ -96,7 +127,9 @@ def test_every_part_has_its_cells(monkeypatch):
 def test_replicates_are_repeatable_and_share_their_samples():
     cell, beside = Cell("rand", "approx"), Cell("rand", "approx", GROUP)
     first = replicate(cell, Path(), 1)
-    assert json.dumps(replicate(cell, Path(), 1)) == json.dumps(first)  # a NaN is not equal to itself
+    assert json.dumps(replicate(cell, Path(), 1)) == json.dumps(
+        first
+    )  # a NaN is not equal to itself
     assert replicate(cell, Path(), 2)["ratio"] != first["ratio"]
     persons_, rows = setting(cell, Path()).sample(5, False), setting(beside, Path()).sample(5, True)
     assert np.array_equal(persons_.block.rows, rows.block.rows)
@@ -109,7 +142,9 @@ def test_group_privacy_pays_by_the_square():
     design = load("rand", Path()).design
     cost = Cell("rand", "0.5", GROUP).recipe(design, 5).plan.cost.rho
     assert cost == pytest.approx(0.5 / 25)
-    assert Cell("rand", "approx", GROUP).recipe(design, 5).plan.cost.rho == pytest.approx(0.0280 / 25, rel=0.01)
+    assert Cell("rand", "approx", GROUP).recipe(design, 5).plan.cost.rho == pytest.approx(
+        0.0280 / 25, rel=0.01
+    )
 
 
 def test_persons_of_rand_are_runs_of_equal_rows():
@@ -129,10 +164,14 @@ def test_synthetic_visits():
 
 @pytest.mark.parametrize("design", [ROWS, PERSONS])
 def test_the_truth_of_a_survey(design):
-    """Weighted rows give the coefficients of the population, and rows as they come do not; weights keep their bound."""
+    """Weighted rows give the coefficients of the population, and rows as they come do not; weights
+    keep their bound.
+    """
     samples = [draw(design, k) for k in range(4)]
     x = np.vstack([sample.x for sample in samples])
-    y, weights = (np.concatenate([getattr(sample, key) for sample in samples]) for key in ("y", "weights"))
+    y, weights = (
+        np.concatenate([getattr(sample, key) for sample in samples]) for key in ("y", "weights")
+    )
     raw = np.column_stack([np.ones(len(x)), x])
     right = GLM(y, raw, family=families.Binomial(), freq_weights=weights).fit().params
     wrong = GLM(y, raw, family=families.Binomial()).fit().params

@@ -2,7 +2,7 @@
 
 import sys
 
-from dpinfer.cli.complain import complain
+from dpinfer.cli.screen import complain
 from dpinfer.errors import installed, missing
 
 __all__ = ["main"]
@@ -11,7 +11,8 @@ __all__ = ["main"]
 def main() -> None:
     """Run the program and exit with its code.
 
-    A fit writes a report, so what a report needs is asked for here as well, before anything can be spent.
+    A fit writes a report, so what a report needs is asked for here as well, before anything can be
+    spent.
     """
     for packages in (("typer", "rich"), ("jinja2", "matplotlib")):
         if not installed(*packages):

@@ -1,7 +1,8 @@
 """All commands, and what becomes of an error.
 
-An error is one line on stderr that starts with ``error:`` and names a remedy; with ``--json`` it is one JSON object on
-stderr.  It speaks of files, keys and columns, never of a value of the data.  The exit codes are in `CODES`.
+An error is one line on stderr that starts with ``error:`` and names a remedy; with ``--json`` it is
+one JSON object on stderr.  It speaks of files, keys and columns, never of a value of the data.  The
+exit codes are in `CODES`.
 """
 
 import os
@@ -14,7 +15,7 @@ import typer
 
 import dpinfer as dp
 from dpinfer.cli import audit, budget, coverage, demo, fit, learn, plan, report, schema
-from dpinfer.cli.complain import complain
+from dpinfer.cli.screen import complain
 from dpinfer.errors import DpinferError, LedgerError, PrivacyError
 
 DONE, FAULT, INPUT, REFUSED, INTERRUPTED, NO_READER = 0, 1, 2, 3, 130, 141
@@ -59,7 +60,9 @@ def root(
 def main() -> None:
     """Run the program and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal without some letter must not cost a result that was paid for
+        if hasattr(
+            stream, "reconfigure"
+        ):  # a terminal without some letter must not cost a result that was paid for
             stream.reconfigure(errors="replace")
     sys.exit(_run())
 
@@ -71,7 +74,9 @@ def _run() -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # or Python complains when it ends
         return NO_READER
     except Exception as fault:
         return _failed(fault)
@@ -81,21 +86,29 @@ def _run() -> int:
 
 
 def _failed(fault: Exception) -> int:
-    """The line and the code of an error; that of a fault of ours quotes no message, which could hold data."""
+    """The line and the code of an error; that of a fault of ours quotes no message, which could
+    hold data.
+    """
     if isinstance(fault, DpinferError):
         codes = {LedgerError: REFUSED, PrivacyError: FAULT}
         return _fail(str(fault), codes.get(type(fault), INPUT))
     if isinstance(fault, MemoryError):
-        return _fail("there is not enough memory: take fewer columns or records, or a machine with more")
+        return _fail(
+            "there is not enough memory: take fewer columns or records, or a machine with more"
+        )
     if isinstance(fault, OSError):
         where = "" if fault.filename is None else f" {str(fault.filename)!r}"
-        return _fail(f"cannot read or write{where} ({fault.strerror}): check the path, its rights and the disk")
+        return _fail(
+            f"cannot read or write{where} ({fault.strerror}): check the path, its rights and the disk"
+        )
     if hasattr(fault, "format_message"):
         command = getattr(getattr(fault, "ctx", None), "command_path", "dpinfer")
         return _fail(f"{fault.format_message().strip().rstrip('.')}; see {command} --help")
     last = traceback.extract_tb(fault.__traceback__)[-1]
     place = f"{type(fault).__name__}, {Path(last.filename).name} line {last.lineno}"
-    return _fail(f"this is a fault of dpinfer itself ({place}): please report it with this line", FAULT)
+    return _fail(
+        f"this is a fault of dpinfer itself ({place}): please report it with this line", FAULT
+    )
 
 
 def _fail(message: str, code: int = INPUT) -> int:

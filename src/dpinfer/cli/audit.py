@@ -16,7 +16,9 @@ promised under which assumptions is in SECURITY.md.
 
 
 def audit(
-    seconds: Annotated[float, typer.Option(help="About how long to try.", min=1.0, max=86_400.0)] = 20.0,
+    seconds: Annotated[
+        float, typer.Option(help="About how long to try.", min=1.0, max=86_400.0)
+    ] = 20.0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -24,9 +26,20 @@ def audit(
     talk = Screen(quiet, as_json)
     report = audits.run(seconds, lambda name: talk.note(f"trying: {name}"))
     for finding in report.findings:
-        verdict = Text("FOUND", style="bold red") if finding.found else Text("nothing found", style="green")
-        talk.show(title(finding.name), facts({"Tried": finding.tried, "Result": finding.words, "Verdict": verdict}))
-    end = "Nothing was found." if report.clean else "A fault was found: publish nothing, and see SECURITY.md."
+        verdict = (
+            Text("FOUND", style="bold red")
+            if finding.found
+            else Text("nothing found", style="green")
+        )
+        talk.show(
+            title(finding.name),
+            facts({"Tried": finding.tried, "Result": finding.words, "Verdict": verdict}),
+        )
+    end = (
+        "Nothing was found."
+        if report.clean
+        else "A fault was found: publish nothing, and see SECURITY.md."
+    )
     talk.show("", Text(end, style="bold"))
     talk.give({"clean": report.clean, "findings": [vars(finding) for finding in report.findings]})
     if not report.clean:

@@ -10,17 +10,18 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer.cli import screen
-from dpinfer.cli.asked import budget_of
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import of_options
+from dpinfer.cli.spec import budget_of, of_options
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
-from dpinfer.privacy.book import Entry
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import delta_of
 from dpinfer.result.saved import ReplacedError
 
-app = typer.Typer(help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich")
+app = typer.Typer(
+    help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich"
+)
 
 _Ledger = Annotated[Path, typer.Argument(help="The file of the ledger.", metavar="LEDGER")]
 
@@ -32,18 +33,32 @@ def init(  # noqa: PLR0913  (the public face)
     epsilon: Annotated[float | None, typer.Option(help="Total; alone it is pure.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
     rho: Annotated[float | None, typer.Option(help="Total in zCDP, instead of --epsilon.")] = None,
-    unit: Annotated[str | None, typer.Option(help='What one row stands for, "one record" by default.')] = None,
+    unit: Annotated[
+        str | None, typer.Option(help='What one row stands for, "one record" by default.')
+    ] = None,
     title: Annotated[str | None, typer.Option(help="What the data are.")] = None,
     neighbours: Annotated[
-        str, typer.Option(help='What may differ: "replace" or "add-remove" one row; "replace-unit", "add-remove-unit".')
+        str,
+        typer.Option(
+            help='What may differ: "replace" or "add-remove" one row; "replace-unit", "add-remove-unit".'
+        ),
     ] = "replace",
-    schema: Annotated[Path | None, typer.Option(help="Take unit and title from this schema, and its [unit].")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="Take unit and title from this schema, and its [unit].")
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a ledger with a total for everything that is ever released from a data set."""
-    privacy = {("privacy", "epsilon"): epsilon, ("privacy", "delta"): delta, ("privacy", "rho"): rho}
-    total, known = budget_of(of_options(privacy)), None if schema is None else dp.Schema.read(schema)
+    privacy = {
+        ("privacy", "epsilon"): epsilon,
+        ("privacy", "delta"): delta,
+        ("privacy", "rho"): rho,
+    }
+    total, known = (
+        budget_of(of_options(privacy)),
+        None if schema is None else dp.Schema.read(schema),
+    )
     notion = Neighbours.of(neighbours, units=known is not None and known.whom.many)
     assert total is not None
     if ledger.exists():
@@ -56,7 +71,11 @@ def init(  # noqa: PLR0913  (the public face)
         raise InputError(f"there is no folder {str(ledger.parent)!r}: make it first")
     made = dp.Ledger.create(ledger, total, unit=unit, neighbours=notion, title=title)
     talk = Screen(quiet, as_json)
-    talk.show(Text(f"A new ledger in {ledger}: {total}, for everything released about {unit} ({notion.sentence})."))
+    talk.show(
+        Text(
+            f"A new ledger in {ledger}: {total}, for everything released about {unit} ({notion.sentence})."
+        )
+    )
     talk.give(Account.of(made).state())
 
 
@@ -70,7 +89,9 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
     facts: dict[str, str | Text] = {
         "Total": str(opened.total),
         "Protects": f"{opened.unit} ({opened.neighbours.sentence})",
-        "Spent": _bar(account.spent / account.limit, f" {account.spent:.4g} of {account.limit:.4g}"),
+        "Spent": _bar(
+            account.spent / account.limit, f" {account.spent:.4g} of {account.limit:.4g}"
+        ),
         "Left": account.statement(),
     }
     if isinstance(opened.total, dp.ApproxDP) and account.entries:
@@ -80,16 +101,32 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
         )
     taken = delta_of(event for entry in account.entries for event in entry.events)
     if taken:
-        facts["Levels"] = f"took delta = {taken:.6g} of the total; everything else is judged at the rest"
+        facts["Levels"] = (
+            f"took delta = {taken:.6g} of the total; everything else is judged at the rest"
+        )
     rows = [
-        [str(j + 1), entry.purpose, rule, entry.release[:8], entry.time[:16].replace("T", " "), entry.cost.amount]
+        [
+            str(j + 1),
+            entry.purpose,
+            rule,
+            entry.release[:8],
+            entry.time[:16].replace("T", " "),
+            entry.cost.amount,
+        ]
         for j, (entry, rule) in enumerate(zip(account.entries, account.rules, strict=True))
     ]
     table = screen.sheet(("#", "Release", "Judged by", "Id", "Booked (UTC)", "Cost"), rows, left=3)
     talk.show(screen.title(opened.title or str(ledger)), screen.facts(facts), "")
     talk.show(table if rows else Text("Nothing was booked yet."))
     listed = [
-        {"release": e.release, "time": e.time, "purpose": e.purpose, "schema": e.schema, "cost": e.cost, "rule": rule}
+        {
+            "release": e.release,
+            "time": e.time,
+            "purpose": e.purpose,
+            "schema": e.schema,
+            "cost": e.cost,
+            "rule": rule,
+        }
         for e, rule in zip(account.entries, account.rules, strict=True)
     ]
     talk.give(account.state() | {"levels_delta": taken, "releases": listed})
@@ -114,10 +151,16 @@ def verify(
     words = "1 entry" if found.entries == 1 else f"{found.entries} entries"
     talk.show(screen.facts({"Whole": f"{ledger}, {words}", "Head": found.head}))
     if judged:
-        rows = [[one["path"], (one["release"] or "none")[:8], one["fault"] or "matches"] for one in judged]
+        rows = [
+            [one["path"], (one["release"] or "none")[:8], one["fault"] or "matches"]
+            for one in judged
+        ]
         talk.show("", screen.sheet(("Result", "Id", "In this ledger"), rows, left=3))
     talk.show(
-        "", Text("Keep the number of entries and the head elsewhere: they tell whether an old copy was put back.")
+        "",
+        Text(
+            "Keep the number of entries and the head elsewhere: they tell whether an old copy was put back."
+        ),
     )
     faults = [f"{one['path']!r} {one['fault']}" for one in judged if one["fault"]]
     told = {"ok": not faults, "path": str(ledger), "entries": found.entries, "head": found.head}
@@ -131,7 +174,9 @@ def verify(
 
 
 def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
-    """Whether a result is in the ledger with the releases that it names; its fault is empty where it is."""
+    """Whether a result is in the ledger with the releases that it names; its fault is empty where
+    it is.
+    """
     privacy = read_result(path).privacy
     entry = booked.get(privacy.release or "")
     fault = "is not in this ledger"
@@ -139,7 +184,12 @@ def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
         said = (privacy.events, privacy.unit, privacy.neighbours)
         same = said == (entry.events, entry.unit, entry.neighbours)
         fault = "" if same else "names other releases than those booked under its id"
-    return {"path": str(path), "release": privacy.release, "matches": not fault, "fault": fault or None}
+    return {
+        "path": str(path),
+        "release": privacy.release,
+        "matches": not fault,
+        "fault": fault or None,
+    }
 
 
 def open_ledger(path: Path) -> dp.Ledger:
@@ -162,7 +212,9 @@ def read_result(path: Path) -> dp.FitResult:
         raise InputError(f"{str(path)!r} cannot be used: {replaced}") from None
     except InputError:
         fault = "it is no saved result of dpinfer, or was changed"
-    raise InputError(f"{str(path)!r} cannot be used: {fault}; give the result.json that `dpinfer fit` wrote")
+    raise InputError(
+        f"{str(path)!r} cannot be used: {fault}; give the result.json that `dpinfer fit` wrote"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,12 +259,24 @@ class Account:
         }
 
 
-def after_booking(ledger: dp.Ledger | None, entry: Entry) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
+def after_booking(
+    ledger: dp.Ledger | None, entry: Entry
+) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
     """The ledger now, what would be left and by which rule; for a program and in words."""
     if ledger is None:
-        return None, {"allowed": None}, {"Ledger": "none: nothing would be booked (--ledger names one)"}
+        return (
+            None,
+            {"allowed": None},
+            {"Ledger": "none: nothing would be booked (--ledger names one)"},
+        )
     account, seen = Account.of(ledger), ledger.preview(entry)
-    after = {"spent": seen.spent, "left": seen.left, "allowed": seen.allowed, "reason": seen.reason, "rule": seen.rule}
+    after = {
+        "spent": seen.spent,
+        "left": seen.left,
+        "allowed": seen.allowed,
+        "reason": seen.reason,
+        "rule": seen.rule,
+    }
     told = {
         "Ledger now": account.statement(),
         "After this": account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}",
@@ -243,4 +307,6 @@ class Counter:
 
 def _bar(share: float, words: str, width: int = 24) -> Text:
     full = min(width, round(width * share))
-    return Text.assemble(("█" * full, "red" if share > 0.9 else "green"), ("░" * (width - full), "dim"), words)
+    return Text.assemble(
+        ("█" * full, "red" if share > 0.9 else "green"), ("░" * (width - full), "dim"), words
+    )

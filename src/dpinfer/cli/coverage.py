@@ -10,13 +10,12 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer import disk
+from dpinfer import persistence
 from dpinfer.cli import spec
-from dpinfer.cli.asked import model_of
 from dpinfer.cli.screen import Screen
-from dpinfer.cli.spec import data_of
-from dpinfer.data import files
+from dpinfer.cli.spec import data_of, model_of
 from dpinfer.errors import InputError, missing
+from dpinfer.tables import arrow_files
 
 HELP = """Do the intervals of a fit cover, and how long are they?  A study on bootstrap replicates of a table.
 
@@ -52,27 +51,37 @@ SPEC is a TOML file; what is left out has a default, except the data and the bud
 
 
 def coverage(
-    source: Annotated[Path, typer.Argument(help="The TOML file that describes the study.", metavar="SPEC")],
-    out: Annotated[Path | None, typer.Option(help="Folder for a JSON, a CSV and a PNG file.", metavar="DIR")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the study as JSON and nothing else.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no list of files.")] = False,
+    source: Annotated[
+        Path, typer.Argument(help="The TOML file that describes the study.", metavar="SPEC")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for a JSON, a CSV and a PNG file.", metavar="DIR")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the study as JSON and nothing else.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress bar, no list of files.")
+    ] = False,
 ) -> None:
     """Study the intervals of a fit."""
     given, talk = spec.of_file(source), Screen(quiet)
     if given["study"].pop("checkpoint", False):
         if out is None:
-            raise InputError("[study] checkpoint keeps its file in the output folder: give --out DIR, or drop the key")
+            raise InputError(
+                "[study] checkpoint keeps its file in the output folder: give --out DIR, or drop the key"
+            )
         given["study"]["checkpoint"] = out / "resume.json"
     arguments = _arguments(given)
     if out is not None:
-        disk.prepare(out)
+        persistence.prepare(out)
     design, records = arguments["model"].read(arguments["X"])
     if (advice := arguments["model"].recipe(design, records.n).advice(records.n)) and not as_json:
         talk.note(f"note: {advice}")
     study = dp.simulate.coverage(**arguments, progress=talk.live)
     if out is not None:
         for name, content in _files(study).items():
-            disk.write(out / name, content)
+            persistence.write(out / name, content)
             talk.note(f"wrote {out / name}")
     if "checkpoint" in arguments:
         arguments["checkpoint"].unlink(missing_ok=True)
@@ -85,7 +94,7 @@ def _arguments(given: spec.Spec) -> dict[str, Any]:
     model, table = model_of(given, data, study=True), data.table
     if isinstance(table, Path):
         try:
-            table = files.read(table, data.columns)
+            table = arrow_files.read(table, data.columns)
         except InputError as fault:
             raise InputError(f"[data] path: {fault}") from None
     if "device" in study:
@@ -100,17 +109,25 @@ def _check_device(device: str) -> None:
 
         torch.empty(1, dtype=torch.float64, device=device)
     except ImportError:
-        raise missing("[study] device", "gpu", "torch", otherwise="drop the key to run on numpy") from None
+        raise missing(
+            "[study] device", "gpu", "torch", otherwise="drop the key to run on numpy"
+        ) from None
     except Exception:
-        raise InputError(f"[study] device {short(device)} is not here or lacks float64: drop the key") from None
+        raise InputError(
+            f"[study] device {short(device)} is not here or lacks float64: drop the key"
+        ) from None
 
 
 def _files(study: "dp.simulate.Study") -> dict[str, bytes]:
     from dpinfer.views import plot  # noqa: PLC0415
 
     rows, sheet, picture = study.table(), io.StringIO(), io.BytesIO()
-    csv.writer(sheet, lineterminator="\n").writerows([list(rows[0]), *(row.values() for row in rows)])
+    csv.writer(sheet, lineterminator="\n").writerows(
+        [list(rows[0]), *(row.values() for row in rows)]
+    )
     with warnings.catch_warnings(action="ignore"):  # a letter that the font lacks
         plot.coverage(study).savefig(picture, format="png")
     texts = {"study.json": study.to_json() + "\n", "coverage.csv": sheet.getvalue()}
-    return {name: text.encode() for name, text in texts.items()} | {"coverage.png": picture.getvalue()}
+    return {name: text.encode() for name, text in texts.items()} | {
+        "coverage.png": picture.getvalue()
+    }

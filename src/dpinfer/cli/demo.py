@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 import dpinfer as dp
-from dpinfer import disk
+from dpinfer import persistence
 from dpinfer.cli.screen import Screen, facts, sketch, title
 from dpinfer.errors import InputError
 
@@ -45,26 +45,50 @@ _WRITTEN = (
 
 def demo(
     context: typer.Context,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything.", metavar="DIR")] = Path("demo"),
-    force: Annotated[bool, typer.Option("--force", help="Replace the files of an earlier demo.")] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for everything.", metavar="DIR")
+    ] = Path("demo"),
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the files of an earlier demo.")
+    ] = False,
 ) -> None:
     """Run the demo."""
     schema = (files("dpinfer") / "_datasets" / "rand_hie.toml").read_bytes()
     _clear(out, force, schema)
-    disk.prepare(out)
-    disk.write(out / "schema.toml", schema)
+    persistence.prepare(out)
+    persistence.write(out / "schema.toml", schema)
     data, talk = dp.datasets.rand_hie(), Screen()
     data.table.to_parquet(out / "visits.parquet")
-    disk.write(out / "fit.toml", _SPEC.format(formula=data.formula).encode())
-    at = {name: str(out / name) for name in ("visits.parquet", "schema.toml", "fit.toml", "ledger.db")}
+    persistence.write(out / "fit.toml", _SPEC.format(formula=data.formula).encode())
+    at = {
+        name: str(out / name) for name in ("visits.parquet", "schema.toml", "fit.toml", "ledger.db")
+    }
     talk.show(
         Text("\nDoes cost sharing keep people from seeing a doctor?", style="bold"),
-        Text(f"A table, what is public about it, and a question are in {out}: visits.parquet, schema.toml, fit.toml."),
+        Text(
+            f"A table, what is public about it, and a question are in {out}: visits.parquet, schema.toml, fit.toml."
+        ),
     )
     steps = {
-        "Does the table fit the schema?": ["schema", "check", at["schema.toml"], "--data", at["visits.parquet"]],
+        "Does the table fit the schema?": [
+            "schema",
+            "check",
+            at["schema.toml"],
+            "--data",
+            at["visits.parquet"],
+        ],
         "A total for all that is ever released from these data": [
-            *("budget", "init", at["ledger.db"], "--epsilon", "2", "--delta", "1e-6", "--schema", at["schema.toml"])
+            *(
+                "budget",
+                "init",
+                at["ledger.db"],
+                "--epsilon",
+                "2",
+                "--delta",
+                "1e-6",
+                "--schema",
+                at["schema.toml"],
+            )
         ],
         "What will the fit cost?": ["fit", at["fit.toml"], "--dry-run"],
         "The fit": ["fit", at["fit.toml"]],
@@ -85,11 +109,17 @@ def demo(
 
 
 def _clear(out: Path, force: bool, schema: bytes) -> None:
-    """Remove what an earlier demo wrote, if told to.  Without the demo's schema in it, a folder is somebody else's."""
+    """Remove what an earlier demo wrote, if told to.  Without the demo's schema in it, a folder is
+    somebody else's.
+    """
     there = [out / name for name in _WRITTEN if (out / name).exists()]
     if there and (out / "schema.toml" not in there or (out / "schema.toml").read_bytes() != schema):
-        raise InputError(f"{str(out)!r} holds files that are not the demo's: name another folder with --out")
+        raise InputError(
+            f"{str(out)!r} holds files that are not the demo's: name another folder with --out"
+        )
     if there and not force:
-        raise InputError(f"{str(out)!r} holds a demo already: give --force to start over, or another folder with --out")
+        raise InputError(
+            f"{str(out)!r} holds a demo already: give --force to start over, or another folder with --out"
+        )
     for path in there:
         path.unlink()

@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer import disk
+from dpinfer import persistence
 from dpinfer.cli import screen, spec
 from dpinfer.cli.budget import Account, Counter
-from dpinfer.cli.complain import remark
 from dpinfer.cli.job import Job, numbered, preview
-from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.screen import AsJson, Quiet, Screen, remark
 from dpinfer.errors import DpinferError, InputError
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
@@ -52,13 +51,19 @@ def fit(  # noqa: PLR0913  (the public face)
     *,
     schema: Annotated[Path | None, typer.Option(help="What is public about the table.")] = None,
     formula: Annotated[str | None, typer.Option(help='For example "visit ~ age + health".')] = None,
-    loss: Annotated[str | None, typer.Option("--loss", "--model", help="logistic, linear, svm, huber ...")] = None,
+    loss: Annotated[
+        str | None, typer.Option("--loss", "--model", help="logistic, linear, svm, huber ...")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
     rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
-    neighbours: Annotated[str | None, typer.Option(help="replace (the default) or add-remove.")] = None,
+    neighbours: Annotated[
+        str | None, typer.Option(help="replace (the default) or add-remove.")
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Where the spend is booked.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
     level: Annotated[float | None, typer.Option(help="Confidence level, 0.95 by default.")] = None,
     penalty: Annotated[float | None, typer.Option(help="c in the objective.")] = None,
@@ -67,7 +72,9 @@ def fit(  # noqa: PLR0913  (the public face)
     knee: Annotated[float | None, typer.Option(help="Of svm and huber.")] = None,
     quantile: Annotated[float | None, typer.Option(help="Of quantile, 0.5 by default.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Of quantile.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell the cost; read, book and write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell the cost; read, book and write nothing.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a result in the folder.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -105,14 +112,22 @@ def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]]) -> spec.Spec:
 def release(job: Job, talk: Screen, force: bool) -> None:
     """Fit, keep the result, write the report, show the table.
 
-    Guarantee [no_result_without_its_entry]: a process killed at any moment leaves no result whose entry is not in the
-    ledger.
+    Guarantee [no_result_without_its_entry]: a process killed at any moment leaves no result whose
+    entry is not in the ledger.
     """
     if job.folder is None:
-        raise InputError("a fit costs budget, so its result must be kept: name a folder with --out DIR")
-    disk.vacant(job.folder / disk.RESULT, force, "name another folder, or give --force to replace the result")
-    disk.prepare(job.folder)
-    import_module("dpinfer.views.report")  # whatever is wrong with its packages shows before anything is spent
+        raise InputError(
+            "a fit costs budget, so its result must be kept: name a folder with --out DIR"
+        )
+    persistence.vacant(
+        job.folder / persistence.RESULT,
+        force,
+        "name another folder, or give --force to replace the result",
+    )
+    persistence.prepare(job.folder)
+    import_module(
+        "dpinfer.views.report"
+    )  # whatever is wrong with its packages shows before anything is spent
     counter = None if job.ledger is None else Counter(job.ledger)
     design, source = job.model.read(job.data.table)
     job.model.entry(source.n)  # raises what is wrong with it, before anything is said of it
@@ -136,18 +151,18 @@ def release(job: Job, talk: Screen, force: bool) -> None:
 def _keep(folder: Path, result: FitResult) -> None:
     """The result first: it was paid for.  Where the folder fails after all, it goes to stdout."""
     try:
-        disk.write(folder / disk.RESULT, result.to_json().encode())
+        persistence.write(folder / persistence.RESULT, result.to_json().encode())
     except OSError as fault:
         print(result.to_json())
         raise InputError(
-            f"{folder / disk.RESULT} cannot be written any more ({fault.strerror}): the result was printed to "
-            f"stdout instead, save it as {disk.RESULT}"
+            f"{folder / persistence.RESULT} cannot be written any more ({fault.strerror}): the result was printed to "
+            f"stdout instead, save it as {persistence.RESULT}"
         ) from None
 
 
 def _report(job: Job, result: FitResult) -> list[Path]:
     assert job.folder is not None
-    kept = job.folder / disk.RESULT
+    kept = job.folder / persistence.RESULT
     try:
         return dp.report.write(result, job.folder, title=job.title, level=job.level)
     except (DpinferError, OSError):
@@ -161,13 +176,17 @@ def _report(job: Job, result: FitResult) -> list[Path]:
 
 def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> list[Any]:
     model, privacy = result.model, result.privacy
-    booked = "nothing was booked: no ledger was given, so other releases from these data are not counted"
+    booked = (
+        "nothing was booked: no ledger was given, so other releases from these data are not counted"
+    )
     if account is not None:
         booked = f"{account.statement()}; booked as release {privacy.release}"
     facts = {
         "Privacy": f"{privacy.budget}; protects {privacy.unit}",
         "Ledger": booked,
-        "Estimand": "\n".join([model.estimand(), *result.intercepts(job.level), *result.published()]),
+        "Estimand": "\n".join(
+            [model.estimand(), *result.intercepts(job.level), *result.published()]
+        ),
         "Reading": "the intervals count the sampling error and the privacy noise; Noise is the privacy noise's part of "
         "the variance",
         "Written": ", ".join(str(path) for path in paths),
@@ -182,11 +201,15 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
         facts["Indented"] = words
     question = f"{' '.join(job.data.formula.split())}, {result.records} {model.whom.word}"
     question = "\n".join([question, *(result.question.sentences() if result.question else [])])
-    head = screen.title(f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}")
+    head = screen.title(
+        f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}"
+    )
     return [head, screen.coefficients(result, job.level), "", screen.facts(facts)]
 
 
-def _receipt(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> dict[str, Any]:
+def _receipt(
+    job: Job, result: FitResult, account: Account | None, paths: list[Path]
+) -> dict[str, Any]:
     return {
         **{key: getattr(result.privacy, key) for key in ("booked", "release", "budget", "unit")},
         "question": result.question and result.question.asked,

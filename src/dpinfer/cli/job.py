@@ -5,17 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpinfer as dp
-from dpinfer import disk
+from dpinfer import persistence
 from dpinfer.cli import screen, spec
-from dpinfer.cli.asked import model_of
 from dpinfer.cli.budget import after_booking, listed, open_ledger
 from dpinfer.cli.screen import Screen
-from dpinfer.cli.spec import Data, data_of
-from dpinfer.data.design import Design
-from dpinfer.data.unit import Unit
+from dpinfer.cli.spec import Data, data_of, model_of
 from dpinfer.errors import DpinferError
-from dpinfer.privacy.book import Entry
 from dpinfer.privacy.budget import weak_delta
+from dpinfer.privacy.entries import Entry
+from dpinfer.schema.design import Design
+from dpinfer.schema.unit import Unit
 
 if TYPE_CHECKING:
     from dpinfer.estimators.base import LinearModel
@@ -36,12 +35,18 @@ class Job:
 
     @classmethod
     def of(cls, given: spec.Spec) -> "Job":
-        """Everything that a spec asks for.  A ledger that is not there is an error, not a new ledger."""
+        """Everything that a spec asks for.  A ledger that is not there is an error, not a new
+        ledger.
+        """
         data = data_of(given)
-        ledger = open_ledger(given.path("privacy", "ledger")) if "ledger" in given["privacy"] else None
+        ledger = (
+            open_ledger(given.path("privacy", "ledger")) if "ledger" in given["privacy"] else None
+        )
         folder = given.path("output", "folder") if "folder" in given["output"] else None
         title = given["output"].get("title") or data.schema.title or None
-        return cls(data, model_of(given, data), ledger, folder, title, given["output"].get("level", 0.95))
+        return cls(
+            data, model_of(given, data), ledger, folder, title, given["output"].get("level", 0.95)
+        )
 
     def advice(self, design: Design, n: int) -> str:
         """What to say of the fit beforehand, from public facts."""
@@ -52,8 +57,9 @@ class Job:
 def preview(job: Job, talk: Screen) -> None:
     """The cost and what the ledger would have left; raises what the fit would raise.
 
-    Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the ledger, and on names,
-    types and, where it is public, number of rows of the table; with ids, of units.  So does the forecast.
+    Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the
+    ledger, and on names, types and, where it is public, number of rows of the table; with ids, of
+    units.  So does the forecast.
     """
     design, source = job.model.read(job.data.table)
     n, unit, entry = source.n, design.unit, job.model.entry(source.n)
@@ -71,18 +77,27 @@ def preview(job: Job, talk: Screen) -> None:
         facts["Warning"] = advice
     if weak := weak_delta(job.model.budget, n if public else None):
         facts["Note"] = weak
-    foreseen, words = _foreseen(job, n, talk) if public else (None, "none: the number of " + unit.word + " is private")
+    foreseen, words = (
+        _foreseen(job, n, talk)
+        if public
+        else (None, "none: the number of " + unit.word + " is private")
+    )
     facts["Forecast"] = words
     account, after, told = after_booking(job.ledger, entry)
     facts |= told
     facts["Output"] = "not named yet (--out DIR)" if job.folder is None else str(job.folder)
-    if job.folder is not None and (job.folder / disk.RESULT).exists():
+    if job.folder is not None and (job.folder / persistence.RESULT).exists():
         facts["Output"] += " holds a result: name another folder, or give --force"
     ids = ", and the ids, to count the units" if public and unit.number is None else ""
     seen = f"the names and types of the columns{ids}" if unit.many else "the shape of the table"
     talk.show(screen.title(f"Dry run: nothing was read but {seen}"), screen.facts(facts))
     talk.give(
-        {"dry_run": True, **numbered(n if public else None, unit), "coefficients": names, "warning": advice or None}
+        {
+            "dry_run": True,
+            **numbered(n if public else None, unit),
+            "coefficients": names,
+            "warning": advice or None,
+        }
         | {"entry": listed(entry), "ledger": account and account.state(), "after": after}
         | {"forecast": foreseen and foreseen.table()}
     )
@@ -99,7 +114,9 @@ def _foreseen(job: Job, n: int, talk: Screen) -> tuple["dp.simulate.Forecast | N
     """What the fit's own budget is expected to give, from public facts, and in words."""
     try:
         with talk.work("simulating"):
-            found = dp.simulate.forecast(model=job.model, records=n, level=job.level, replicates=_REPLICATES)
+            found = dp.simulate.forecast(
+                model=job.model, records=n, level=job.level, replicates=_REPLICATES
+            )
     except DpinferError as fault:
         return None, f"none: {fault}"
     private, plain = found.median()
@@ -110,7 +127,9 @@ def _foreseen(job: Job, n: int, talk: Screen) -> tuple["dp.simulate.Forecast | N
     elif seldom:
         words += f"; likely to be open: {', '.join(seldom)}"
     guesses = (
-        "what the schema says is typical" if job.data.schema.typical else "usual values, as the schema has no typical"
+        "what the schema says is typical"
+        if job.data.schema.typical
+        else "usual values, as the schema has no typical"
     )
     return found, f"{words} (from {guesses}; see dpinfer plan)"
 

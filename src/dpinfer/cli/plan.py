@@ -7,9 +7,8 @@ import typer
 
 import dpinfer as dp
 from dpinfer.cli import spec
-from dpinfer.cli.asked import budget_of, model_of
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import Data, data_of
+from dpinfer.cli.spec import Data, budget_of, data_of, model_of
 from dpinfer.errors import InputError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
@@ -30,15 +29,26 @@ typical of its columns, and of the number of records.  No record is read and not
 
 
 def plan(  # noqa: PLR0913  (the public face)
-    source: Annotated[Path, typer.Argument(help="The TOML file that describes the fit.", metavar="SPEC")],
+    source: Annotated[
+        Path, typer.Argument(help="The TOML file that describes the fit.", metavar="SPEC")
+    ],
     *,
-    records: Annotated[int | None, typer.Option(help="How many; by default those of the table.")] = None,
-    budgets: Annotated[
-        str | None, typer.Option(help="Several epsilons (rhos, if the spec has rho): 0.5,1,2.", metavar="LIST")
+    records: Annotated[
+        int | None, typer.Option(help="How many; by default those of the table.")
     ] = None,
-    half_width: Annotated[float | None, typer.Option(help="Find the least budget that gives this: 0.05.")] = None,
-    coefficient: Annotated[str | None, typer.Option(help="Whose; by default the middle one.")] = None,
-    like: Annotated[Path | None, typer.Option(help="A public table that is like the data.", metavar="TABLE")] = None,
+    budgets: Annotated[
+        str | None,
+        typer.Option(help="Several epsilons (rhos, if the spec has rho): 0.5,1,2.", metavar="LIST"),
+    ] = None,
+    half_width: Annotated[
+        float | None, typer.Option(help="Find the least budget that gives this: 0.05.")
+    ] = None,
+    coefficient: Annotated[
+        str | None, typer.Option(help="Whose; by default the middle one.")
+    ] = None,
+    like: Annotated[
+        Path | None, typer.Option(help="A public table that is like the data.", metavar="TABLE")
+    ] = None,
     replicates: Annotated[int, typer.Option(help="Simulated fits.")] = 20,
     seed: Annotated[int, typer.Option(help="Of all that is simulated.")] = 0,
     quiet: Quiet = False,
@@ -46,8 +56,9 @@ def plan(  # noqa: PLR0913  (the public face)
 ) -> None:
     """Tell how long the intervals of a fit will be.
 
-    Guarantee [plans_read_no_value]: without a look-alike table, what is told depends on the spec and the schema, and on
-    names, types and number of rows of the table; with ids, of units; with --records on no table at all.
+    Guarantee [plans_read_no_value]: without a look-alike table, what is told depends on the spec
+    and the schema, and on names, types and number of rows of the table; with ids, of units; with
+    --records on no table at all.
     """
     given, talk = spec.of_file(source), Screen(quiet, as_json)
     asked = _budgets(given, budgets)
@@ -81,7 +92,9 @@ def _budgets(given: spec.Spec, listed: str | None) -> list[Budget] | None:
     if not amounts:
         raise InputError("--budgets takes numbers with commas between them, such as 0.5,1,2")
     if not {"epsilon", "rho", "none"} & set(given["privacy"]):
-        given["privacy"].update({"epsilon": amounts[0], "delta": given["privacy"].get("delta", 1e-6)})
+        given["privacy"].update(
+            {"epsilon": amounts[0], "delta": given["privacy"].get("delta", 1e-6)}
+        )
     kind = budget_of(given)
     if isinstance(kind, dp.ZCDP):
         return [dp.ZCDP(amount) for amount in amounts]
@@ -95,17 +108,23 @@ def _data(given: spec.Spec, *, need_table: bool) -> Data:
     told = given["data"]
     if need_table or "dataset" in told:
         if not {"path", "dataset"} & set(told):
-            raise InputError("how many records will there be?  give --records, or [data] path to count them")
+            raise InputError(
+                "how many records will there be?  give --records, or [data] path to count them"
+            )
         return data_of(given)
     for key in ("schema", "formula"):
         if key not in told:
             raise InputError(f"[data] needs {key}: a forecast is made of a schema and a formula")
-    schema = dp.Schema.read(given.file("data", "schema", "draft one with `dpinfer schema init TABLE`"))
+    schema = dp.Schema.read(
+        given.file("data", "schema", "draft one with `dpinfer schema init TABLE`")
+    )
     return Data(None, schema, told["formula"])
 
 
 def _number(model: "LinearModel", data: Data) -> int:
     """The rows of the table, or its units, as the dry run of a fit counts them."""
     if model.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
-        raise InputError("neighbours = 'add-remove' keeps the number of records private: guess one with --records")
+        raise InputError(
+            "neighbours = 'add-remove' keeps the number of records private: guess one with --records"
+        )
     return int(model.read(data.table)[1].n)

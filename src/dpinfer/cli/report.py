@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import dpinfer as dp
-from dpinfer import disk
+from dpinfer import persistence
 from dpinfer.cli.budget import read_result
 from dpinfer.cli.screen import AsJson, Quiet, Screen, sketch
 from dpinfer.errors import InputError
@@ -19,10 +19,14 @@ RESULT is the result.json that a fit wrote.  The files go to its folder unless -
 
 def report(
     result: Annotated[Path, typer.Argument(help="A result.json.", metavar="RESULT")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the files.", metavar="DIR")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the files.", metavar="DIR")
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
-    text: Annotated[bool, typer.Option("--text", help="Show the forest plot in letters, and write nothing.")] = False,
+    text: Annotated[
+        bool, typer.Option("--text", help="Show the forest plot in letters, and write nothing.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -34,7 +38,7 @@ def report(
         talk.show(*sketch(saved, level).splitlines())
         talk.give({"release": saved.privacy.release, "text": dp.plot.forest_text(saved, level)})
         return
-    disk.prepare(folder)
+    persistence.prepare(folder)
     with talk.work("writing the report"):
         paths = dp.report.write(saved, folder, title=title, level=level)
     talk.give({"release": saved.privacy.release, "files": [str(path) for path in paths]})

@@ -8,27 +8,33 @@ import typer
 from rich.text import Text
 
 import dpinfer as dp
-from dpinfer import disk
+from dpinfer import persistence
 from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.data import files
-from dpinfer.data import peek as peeks
-from dpinfer.data.columns import Category, Ids, Number, Outcome, Wanted
-from dpinfer.data.design import Design
-from dpinfer.data.formula import parse
-from dpinfer.data.response import Response
-from dpinfer.data.schema import READ_NOTHING
-from dpinfer.data.table import misfit, open_table
-from dpinfer.data.unit import Unit
 from dpinfer.errors import InputError
+from dpinfer.schema.columns import Category, Ids, Number, Outcome, Wanted
+from dpinfer.schema.design import Design
+from dpinfer.schema.formula import parse
+from dpinfer.schema.schema import READ_NOTHING
+from dpinfer.schema.terms import Response
+from dpinfer.schema.unit import Unit
+from dpinfer.tables import arrow_files
+from dpinfer.tables import data_check as peeks
+from dpinfer.tables.memory import misfit, open_table
 
-app = typer.Typer(help="What is public about a table: draft it, learn it, check it.", rich_markup_mode="rich")
+app = typer.Typer(
+    help="What is public about a table: draft it, learn it, check it.", rich_markup_mode="rich"
+)
 
 
 @app.command()
 def init(
-    table: Annotated[Path, typer.Argument(help="A .csv, .parquet or .arrow file.", metavar="TABLE")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the draft goes.")] = Path("schema.toml"),
+    table: Annotated[
+        Path, typer.Argument(help="A .csv, .parquet or .arrow file.", metavar="TABLE")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the draft goes.")] = Path(
+        "schema.toml"
+    ),
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
     peek: Annotated[
         bool, typer.Option("--peek", help="Guess types of a CSV file from its values: not private.")
@@ -38,13 +44,16 @@ def init(
 ) -> None:
     """Draft a schema from the names and types of the columns.
 
-    No value is read, unless --peek asks for a guess of the types of a CSV file: bounds and levels are for you.
+    No value is read, unless --peek asks for a guess of the types of a CSV file: bounds and levels
+    are for you.
     """
-    disk.vacant(out, force, "name another file with -o, or give --force to replace it")
+    persistence.vacant(out, force, "name another file with -o, or give --force to replace it")
     text = dp.Schema.draft(peeks.typed(table) if peek else table)
     if peek:
-        text = text.replace(READ_NOTHING, f"from the names of the columns and a guess of their types. {_GUESSED}")
-    disk.write(out, text.encode())
+        text = text.replace(
+            READ_NOTHING, f"from the names of the columns and a guess of their types. {_GUESSED}"
+        )
+    persistence.write(out, text.encode())
     talk = Screen(quiet, as_json)
     gaps = text.count('= "?"')
     talk.show(*([Text(peeks.NOT_PRIVATE, style="bold red")] if peek else []))
@@ -55,7 +64,11 @@ def init(
         ),
         f"  dpinfer schema check {out} --data {table}",
     )
-    told = {"path": str(out), "gaps": gaps, "columns": [name for name, _ in files.types(table)]}
+    told = {
+        "path": str(out),
+        "gaps": gaps,
+        "columns": [name for name, _ in arrow_files.types(table)],
+    }
     talk.give(told | ({"not_private": peeks.NOT_PRIVATE} if peek else {}))
 
 
@@ -65,15 +78,25 @@ _GUESSED = f"The guess is from values\n# of the first {peeks.FIRST:,} records, w
 @app.command()
 def check(
     schema: Annotated[Path, typer.Argument(help="The schema.", metavar="SCHEMA")],
-    data: Annotated[Path | None, typer.Option(help="Check names and types of this table as well.")] = None,
-    formula: Annotated[str | None, typer.Option(help="Check this formula, and only its columns.")] = None,
-    peek: Annotated[bool, typer.Option("--peek", help="Count the values that do not fit: not private.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Check names and types of this table as well.")
+    ] = None,
+    formula: Annotated[
+        str | None, typer.Option(help="Check this formula, and only its columns.")
+    ] = None,
+    peek: Annotated[
+        bool, typer.Option("--peek", help="Count the values that do not fit: not private.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read a schema, and tell whether a table and a formula fit it.  Without --peek values are never looked at."""
+    """Read a schema, and tell whether a table and a formula fit it.  Without --peek values are
+    never looked at.
+    """
     if not schema.exists():
-        raise InputError(f"there is no file {str(schema)!r}: draft one with `dpinfer schema init TABLE -o {schema}`")
+        raise InputError(
+            f"there is no file {str(schema)!r}: draft one with `dpinfer schema init TABLE -o {schema}`"
+        )
     if peek and data is None:
         raise InputError("--peek counts values of a table: name it with --data TABLE")
     known = dp.Schema.read(schema)
@@ -83,17 +106,27 @@ def check(
     if formula is not None:
         response, terms = parse(formula, known)
         columns, names = [*response.columns, *terms.columns], Design.of_terms(terms).names
-        facts |= {"Outcome": _told(response), "Formula": f"{len(names)} coefficients: {', '.join(names)}"}
+        facts |= {
+            "Outcome": _told(response),
+            "Formula": f"{len(names)} coefficients: {', '.join(names)}",
+        }
     columns += whom.columns
     faults = {} if data is None else _faults(data, columns)
     talk = Screen(quiet, as_json)
     talk.show(*_shown(known, columns, faults if data else None), "", screen.facts(facts))
-    listed = [{"name": c.name, "type": _type(known, c), "fault": faults.get(c.name, "")} for c in columns]
-    counts = {"ids": whom.column or None, "rows": whom.rows if whom.many and not whom.weights else None}
+    listed = [
+        {"name": c.name, "type": _type(known, c), "fault": faults.get(c.name, "")} for c in columns
+    ]
+    counts = {
+        "ids": whom.column or None,
+        "rows": whom.rows if whom.many and not whom.weights else None,
+    }
     counts |= {"units": whom.number, "weights": whom.weights or None}
     counts |= {"most_weight": whom.most_weight if whom.weights else None}
     told: dict[str, Any] = (
-        {"unit": known.unit} | counts | {"digest": known.digest(), "columns": listed, "coefficients": names}
+        {"unit": known.unit}
+        | counts
+        | {"digest": known.digest(), "columns": listed, "coefficients": names}
     )
     if peek and not any(faults.values()):
         told |= {"peek": _peeked(peeks.peek(data, columns), talk)}
@@ -105,36 +138,66 @@ def check(
 
 def _peeked(found: peeks.Peek, talk: Screen) -> dict[str, Any]:
     """What does not fit, by columns, on the screen and for a program."""
-    heads = ("Column", "missing", "no level or number", "of these by case", "below low", "above high")
-    rows = [[c.name, *(f"{k:,}" for k in (c.missing, c.unread, c.near, c.below, c.above))] for c in found.columns]
+    heads = (
+        "Column",
+        "missing",
+        "no level or number",
+        "of these by case",
+        "below low",
+        "above high",
+    )
+    rows = [
+        [c.name, *(f"{k:,}" for k in (c.missing, c.unread, c.near, c.below, c.above))]
+        for c in found.columns
+    ]
     usable = f"{found.usable:,} of {found.rows:,} rows have a value that fits, or a substitute, in every column above"
-    broken = f"; broken lines, which count as missing in every column: {found.broken:,}" if found.broken else ""
+    broken = (
+        f"; broken lines, which count as missing in every column: {found.broken:,}"
+        if found.broken
+        else ""
+    )
     talk.show(
         "", Text(peeks.NOT_PRIVATE, style="bold red"), "", screen.sheet(heads, rows), "", Text(f"{usable}{broken}.")
     )  # fmt: skip
     if any(column.near for column in found.columns):
-        talk.show(Text("By case: large and small letters are told apart. Write levels as they are in the table."))
+        talk.show(
+            Text(
+                "By case: large and small letters are told apart. Write levels as they are in the table."
+            )
+        )
     return {"not_private": peeks.NOT_PRIVATE, **asdict(found)}
 
 
 def _rows_of(whom: Unit) -> dict[str, str]:
     """What a row counts, in words."""
-    facts = {"Whose rows": f"all with the same {whom.column} are protected together"} if whom.many else {}
+    facts = (
+        {"Whose rows": f"all with the same {whom.column} are protected together"}
+        if whom.many
+        else {}
+    )
     if whom.many and not whom.weights:
-        alike = f"alike up to {whom.rows:g} a unit; a unit with more of them counts as {whom.rows:g}"
-        facts["Rows count"] = "so that every unit counts alike (the average unit)" if whom.rows == 1 else alike
+        alike = (
+            f"alike up to {whom.rows:g} a unit; a unit with more of them counts as {whom.rows:g}"
+        )
+        facts["Rows count"] = (
+            "so that every unit counts alike (the average unit)" if whom.rows == 1 else alike
+        )
     if whom.number is not None:
         facts["Units"] = f"{whom.number:,}, which is believed and public"
     if whom.weights:
-        facts["Rows count"] = f"by {whom.weights}, trimmed at {whom.most_weight:g} a {'unit' if whom.many else 'row'}"
+        facts["Rows count"] = (
+            f"by {whom.weights}, trimmed at {whom.most_weight:g} a {'unit' if whom.many else 'row'}"
+        )
     return facts
 
 
 def _faults(data: Path, columns: list[Wanted]) -> dict[str, str]:
     """What is wrong with each column of the file, by its name and type; empty where nothing is."""
-    there = {name for name, _ in files.types(data)}
+    there = {name for name, _ in arrow_files.types(data)}
     found: dict[str, str] = {}
-    blank = files.blank(data, [column for column in columns if column.name in there] or columns)
+    blank = arrow_files.blank(
+        data, [column for column in columns if column.name in there] or columns
+    )
     for column in columns:
         if column.name in there:
             found[column.name] = misfit(open_table(blank, ()), column)
@@ -146,10 +209,17 @@ def _faults(data: Path, columns: list[Wanted]) -> dict[str, str]:
 
 
 def _shown(known: "dp.Schema", columns: list[Wanted], faults: dict[str, str] | None) -> list[Any]:
-    heads = ["Column", "Type", "Public facts", "Missing values"] + ([] if faults is None else ["File"])
+    heads = ["Column", "Type", "Public facts", "Missing values"] + (
+        [] if faults is None else ["File"]
+    )
     rows: list[list[str | Text]] = []
     for column in columns:
-        row: list[str | Text] = [column.name, _type(known, column), _facts(known, column), _missing(known, column)]
+        row: list[str | Text] = [
+            column.name,
+            _type(known, column),
+            _facts(known, column),
+            _missing(known, column),
+        ]
         if faults is not None:
             wrong = faults[column.name]
             row.append(Text("does not fit", style="red") if wrong else Text("fits", style="green"))
@@ -183,7 +253,9 @@ def _stated(known: "dp.Schema", column: Wanted) -> str:
     if column.name == known.whom.weights:
         return f"0 to {known.whom.most_weight:g} a {'unit' if known.whom.many else 'row'}"
     if column.levels:
-        return ", ".join(str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels)
+        return ", ".join(
+            str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels
+        )
     if isinstance(column, Number) and column.kind == "boolean":
         return "no or yes"
     assert not isinstance(column, Category)

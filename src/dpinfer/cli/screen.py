@@ -1,4 +1,8 @@
-"""What is shown, and where: results on stdout, the rest on stderr.  ``--json`` and ``--quiet`` are decided here."""
+"""What goes wrong, on stderr: a line for people or, with ``--json``, one JSON object a line.
+
+What is shown, and where: results on stdout, the rest on stderr.  ``--json`` and ``--quiet`` are
+decided here.
+"""
 
 import json
 import sys
@@ -14,10 +18,33 @@ from rich.table import Table
 from rich.text import Text
 
 import dpinfer as dp
-from dpinfer import codec
-from dpinfer.data.crew import watching
+from dpinfer import persistence
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
+from dpinfer.result.text import harmless
+from dpinfer.rows.workers import watching
+
+
+def complain(message: str, code: int, sign: str = "error: ") -> None:
+    """One error with its exit code."""
+    _say(
+        f"{sign}{harmless(' '.join(message.split()))}",
+        {"error": " ".join(message.split()), "code": code},
+    )
+
+
+def remark(words: str) -> None:
+    """A note that matters whatever was asked for, such as where a result is that was paid for."""
+    _say(f"note: {harmless(words)}", {"note": words})
+
+
+def _say(line: str, document: dict[str, str | int]) -> None:
+    """The command line is asked itself: its options may be what is wrong."""
+    print(
+        json.dumps(document, ensure_ascii=False) if "--json" in sys.argv[1:] else line,
+        file=sys.stderr,
+    )
+
 
 WIDEST = 100
 
@@ -33,7 +60,9 @@ class Screen:
     as_json: bool = False
 
     def show(self, *parts: RenderableType) -> None:
-        """Something to read, on stdout.  A plain text is one line, however long, so that a command can be copied."""
+        """Something to read, on stdout.  A plain text is one line, however long, so that a command
+        can be copied.
+        """
         if self.quiet or self.as_json:
             return
         console = _console()
@@ -57,7 +86,9 @@ class Screen:
 
     @contextmanager
     def work(self, words: str) -> Iterator[None]:
-        """A sign of life on a terminal while something takes its time: the step, and how far a pass over rows is."""
+        """A sign of life on a terminal while something takes its time: the step, and how far a pass
+        over rows is.
+        """
         if not self.live:
             yield
             return
@@ -85,7 +116,11 @@ def _console(**options: Any) -> Console:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else codec.encode(value, null=True)
+    return (
+        [_plain(item) for item in value]
+        if isinstance(value, list | tuple)
+        else persistence.encode(value, null=True)
+    )
 
 
 def title(words: str) -> Text:
@@ -107,9 +142,13 @@ def sheet(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int 
     """A table; the first ``left`` columns hold words, the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for j, head in enumerate(heads):
-        table.add_column(head, justify="left" if j < left else "right", no_wrap=j >= left, overflow="fold")
+        table.add_column(
+            head, justify="left" if j < left else "right", no_wrap=j >= left, overflow="fold"
+        )
     for row in rows:
-        table.add_row(*(_harmless(cell if isinstance(cell, Text) else Text(cell), keep="") for cell in row))
+        table.add_row(
+            *(_harmless(cell if isinstance(cell, Text) else Text(cell), keep="") for cell in row)
+        )
     return table
 
 
@@ -125,11 +164,15 @@ def _harmless(part: RenderableType, keep: str = "\n") -> RenderableType:
 def sketch(result: FitResult, level: float) -> str:
     """The forest plot in letters that this terminal has."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
-    return dp.plot.forest_text(result, level, max(60, _console().width - 1), ascii=not encoding.startswith("utf"))
+    return dp.plot.forest_text(
+        result, level, max(60, _console().width - 1), ascii=not encoding.startswith("utf")
+    )
 
 
 def coefficients(result: FitResult, level: float) -> Table:
-    """One line a coefficient, without numbers where it has no interval; what stands in for it is indented under it."""
+    """One line a coefficient, without numbers where it has no interval; what stands in for it is
+    indented under it.
+    """
     rows: list[Sequence[str | Text]] = []
     for row in result.lines(level):
         decimals = text.places(row["std_error"])
@@ -142,4 +185,7 @@ def coefficients(result: FitResult, level: float) -> Table:
             text.percent(row["noise_share"]),
         ]
         rows.append([text.INDENT * text.stands_in(row) + row["name"], *cells])
-    return sheet(("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise"), rows)
+    return sheet(
+        ("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise"),
+        rows,
+    )

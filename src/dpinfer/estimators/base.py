@@ -1,4 +1,6 @@
-"""What the classifiers and the regressors share: parameters, reading, fitting, the linear prediction."""
+"""What the classifiers and the regressors share: parameters, reading, fitting, the linear
+prediction.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,38 +12,39 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from dpinfer.data import reading
-from dpinfer.data import table as tables
-from dpinfer.data.columns import Level, Number
-from dpinfer.data.design import Design, Scale
-from dpinfer.data.encoded import Encoding, Raw, in_memory
-from dpinfer.data.formula import parse
-from dpinfer.data.ids import identities
-from dpinfer.data.response import Response
-from dpinfer.data.schema import Schema
-from dpinfer.data.source import Pending
-from dpinfer.data.unit import AVERAGE, ROW, Unit, rows_of
-from dpinfer.data.values import numbers
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.penalised.plan import Plan
+from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.recipe import Recipe, Subject, entry, fit
-from dpinfer.fit.stepped.plan import GeometryPlan, LinearPlan
+from dpinfer.fit.stepped_plan import GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import Budget, NoPrivacy
+from dpinfer.privacy.entries import Book, Entry
 from dpinfer.result.question import Question
+from dpinfer.rows.encoded import Encoding, Raw, in_memory
+from dpinfer.rows.source import Pending
+from dpinfer.schema.columns import Level, Number
+from dpinfer.schema.design import Design, Scale
+from dpinfer.schema.formula import parse
+from dpinfer.schema.schema import Schema
+from dpinfer.schema.terms import Response
+from dpinfer.schema.unit import AVERAGE, ROW, Unit, rows_of
+from dpinfer.tables import memory as tables
+from dpinfer.tables import reading
+from dpinfer.tables.cells import identities, numbers
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearModel(BaseEstimator):  # type: ignore[misc]
-    """A linear model with intervals in ``result_``.  A subclass names its loss and reads its outcome.
+    """A linear model with intervals in ``result_``.  A subclass names its loss and reads its
+    outcome.
 
-    The fields are the parameters in the sense of scikit-learn, and nothing else is set when a model is made.
+    The fields are the parameters in the sense of scikit-learn, and nothing else is set when a model
+    is made.
     """
 
     formula: str | None = field(default=None, kw_only=False)
@@ -64,7 +67,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _declare(self, response: Response | None) -> Scale:
-        """Take what is public about the outcome from the parameters or, with a formula, from its left side."""
+        """Take what is public about the outcome from the parameters or, with a formula, from its
+        left side.
+        """
         raise NotImplementedError
 
     def _explained(self) -> tuple[Sequence[Level], tuple[float, float] | None]:
@@ -85,18 +90,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array of shape (n, d), or a table
-            With ``bounds``, numbers; with ``formula`` and ``schema``, a pandas, polars or pyarrow table, the path of a
-            file, or a Dask or Spark DataFrame, whose rows stay where they are.
+            With ``bounds``, numbers; with ``formula`` and ``schema``, a pandas, polars or pyarrow
+            table, the path of a file, or a Dask or Spark DataFrame, whose rows stay where they are.
         y : array of shape (n,), optional
             The outcomes, with arrays only.
         units : array of shape (n,), optional
-            With arrays: whose row it is, any ids.  Then all rows of one unit are protected together.
+            With arrays: whose row it is, any ids.  Then all rows of one unit are protected
+            together.
         weights : array of shape (n,), optional
             With arrays: sampling weights, with ``most_weight`` declared.
 
-        Returns
-        -------
-        The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and ``penalty_``.
+        Returns ------- The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary
+        one) and ``penalty_``.
         """
         return self.fit_read(*self.read(X, y, units, weights))
 
@@ -106,22 +111,40 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         self.result_ = fit(recipe, source, self._subject(design), self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         geometry, first = self.result_.geometry, int(design.intercept)
-        intercept, slopes = float(self.result_.estimate[:first].sum()), self.result_.estimate[first:]
-        self._keep(intercept if geometry is None else intercept - float(geometry.centre @ slopes), slopes.copy())
+        intercept, slopes = (
+            float(self.result_.estimate[:first].sum()),
+            self.result_.estimate[first:],
+        )
+        self._keep(
+            intercept if geometry is None else intercept - float(geometry.centre @ slopes),
+            slopes.copy(),
+        )
         return self
 
-    def read(self, X: Any, y: Any = None, units: Any = None, weights: Any = None) -> tuple[Design, Pending]:
+    def read(
+        self, X: Any, y: Any = None, units: Any = None, weights: Any = None
+    ) -> tuple[Design, Pending]:
         """The public encoding of what `fit` is given, and its records, not yet read from a table."""
         if self.formula is None:
             return self._read_arrays(X, y, units, weights)
-        if units is not None or weights is not None or self.rows != AVERAGE or self.most_weight is not None:
-            raise InputError("with a formula units and weights are declared in the schema, [unit]: leave them out here")
+        if (
+            units is not None
+            or weights is not None
+            or self.rows != AVERAGE
+            or self.most_weight is not None
+        ):
+            raise InputError(
+                "with a formula units and weights are declared in the schema, [unit]: leave them out here"
+            )
         return self._read_table(X, y)
 
     def recipe(self, design: Design, n: int) -> Recipe:
         """What `fit` does with ``n`` records of a design, from public facts alone."""
         loss = self._loss(max(n, 1), design)
-        return choose(design, Options(loss, self.budget, self.plan, self.target, self.penalty, self.neighbours))
+        return choose(
+            design,
+            Options(loss, self.budget, self.plan, self.target, self.penalty, self.neighbours),
+        )
 
     def entry(self, n: int) -> Entry:
         """What a fit would book: ``ledger.preview(model.entry(n))``.
@@ -137,7 +160,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             The releases with their costs, from formula and schema alone.
         """
         if self.formula is None:
-            raise InputError("the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)")
+            raise InputError(
+                "the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)"
+            )
         response, terms = parse(self.formula, self.schema)
         assert self.schema is not None
         design = Design.of_formula(response, terms, self.kind, self.schema.whom)
@@ -146,7 +171,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def _subject(self, design: Design) -> Subject:
         """What the ledger and the result are told about the fit."""
         if self.formula is None:
-            named = zip(design.names[1:], design.low[1:].tolist(), design.high[1:].tolist(), strict=True)
+            named = zip(
+                design.names[1:], design.low[1:].tolist(), design.high[1:].tolist(), strict=True
+            )
             question = Question.of_arrays([Number(*facts) for facts in named], *self._explained())
             return Subject(design.unit.name, question=question)
         assert self.schema is not None
@@ -162,12 +189,16 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         else:
             values = tables.read_terms(tables.open_table(X, self.terms_.columns), self.terms_)
             if not np.isfinite(values).all():
-                raise InputError("some rows cannot be encoded by the schema: drop them before predicting")
+                raise InputError(
+                    "some rows cannot be encoded by the schema: drop them before predicting"
+                )
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
     def _read_arrays(self, X: Any, y: Any, units: Any, weights: Any) -> tuple[Design, Pending]:
         if y is None:
-            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            raise InputError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
         if self.bounds is None:
             raise InputError(
                 "declare public bounds=(low, high) of the columns; taking them from the data is not private"
@@ -199,7 +230,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             elif isinstance(one, Integral) and not isinstance(one, bool) and 0 <= one < len(names):
                 found.append(names[int(one)])
             else:
-                raise InputError(f"yes_no= takes names or places of columns, from 0 to {len(names) - 1}, not {one!r}")
+                raise InputError(
+                    f"yes_no= takes names or places of columns, from 0 to {len(names) - 1}, not {one!r}"
+                )
         return found
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
@@ -242,19 +275,35 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return design, source
 
     def _array(self, X: Any, *, reset: bool) -> Array:
-        """X as floats.  scikit-learn sees their shape and the names of columns only: its messages quote rows."""
+        """X as floats.  scikit-learn sees their shape and the names of columns only: its messages
+        quote rows.
+        """
         if hasattr(X, "toarray"):
             validate_data(self, X, reset=reset)  # sparse: refused by its type
         remedy = "encode it as numbers, or use a schema and a formula (Complex data not supported)"
         values = numbers("X", X, remedy)
         if values.ndim != 2:
-            raise InputError(f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)")
-        validate_data(self, X if hasattr(X, "columns") else values, reset=reset, skip_check_array=True)
-        private = self._number_is_private and reset  # scikit-learn's check would tell whether there is a record
+            raise InputError(
+                f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)"
+            )
+        validate_data(
+            self, X if hasattr(X, "columns") else values, reset=reset, skip_check_array=True
+        )
+        private = (
+            self._number_is_private and reset
+        )  # scikit-learn's check would tell whether there is a record
         least = 0 if private else 1
-        check_array(values[:1], ensure_all_finite=False, estimator=self, input_name="X", ensure_min_samples=least)
+        check_array(
+            values[:1],
+            ensure_all_finite=False,
+            estimator=self,
+            input_name="X",
+            ensure_min_samples=least,
+        )
         if not reset and not np.isfinite(values).all():
-            raise InputError("X holds a NaN, an infinity or what is no number: drop such rows before predicting")
+            raise InputError(
+                "X holds a NaN, an infinity or what is no number: drop such rows before predicting"
+            )
         return values
 
     def __sklearn_tags__(self) -> Any:

@@ -1,4 +1,6 @@
-"""The models: logistic regression, support vector machine, least squares, robust and quantile regression."""
+"""The models: logistic regression, support vector machine, least squares, robust and quantile
+regression.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,30 +11,32 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from dpinfer.data.columns import Level
-from dpinfer.data.design import UNSCALED, Design, Scale
-from dpinfer.data.response import Response
-from dpinfer.data.spelling import tidied
-from dpinfer.data.values import numbers, places
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import LinearModel, vector
 from dpinfer.fit.choose import LeastSquares
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
+from dpinfer.schema.columns import Level, tidied
+from dpinfer.schema.design import UNSCALED, Design, Scale
+from dpinfer.schema.terms import Response
+from dpinfer.tables.cells import numbers, places
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     """What the two classifiers share.
 
-    Guarantee [classes_are_declared]: ``classes_`` comes from ``classes`` or the schema, never from y.
+    Guarantee [classes_are_declared]: ``classes_`` comes from ``classes`` or the schema, never from
+    y.
     """
 
     classes: tuple[Level, Level] = (0, 1)
     kind = "margin"
 
     def decision_function(self, X: Any) -> Array:
-        """Intercept plus coefficients times columns, in original units; positive means ``classes_[1]``."""
+        """Intercept plus coefficients times columns, in original units; positive means
+        ``classes_[1]``.
+        """
         return self._linear(X)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -78,30 +82,32 @@ class LogisticRegression(LinearClassifier):
     bounds : pair (low, high), optional
         With arrays, public bounds of the columns: one number for all, or one for each.
     yes_no : sequence of names or places, optional
-        With arrays, the columns that hold 0 and 1 alone.  Any other column is a number, which is right for them too,
-        though their intervals are longer then.
+        With arrays, the columns that hold 0 and 1 alone.  Any other column is a number, which is
+        right for them too, though their intervals are longer then.
     classes : pair of labels
         With arrays, the two labels; the second is the positive one.  Declared, never learned.
     penalty : float, optional
-        c in the mean objective, on the bounded rows.  By default chosen from n, d, the loss and the budget
-        (`dpinfer.fit.penalised.plan.default_penalty`); printed with the result.
+        c in the mean objective, on the bounded rows.  By default chosen from n, d, the loss and the
+        budget (`dpinfer.fit.penalised_plan.default_penalty`); printed with the result.
     budget : PureDP, ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost; it gets the default plan.
     plan : Plan or GeometryPlan, optional
         Instead of ``budget``: a mechanism and a share for each release.
     target : str, optional
-        What the intervals are about: "asked" (the ordinary coefficients of all columns of the formula: the default for
-        zCDP and (ε, δ) budgets, where neither penalty nor plan is given), "penalised" (the default otherwise) or
-        "unpenalised".
+        What the intervals are about: "asked" (the ordinary coefficients of all columns of the
+        formula: the default for zCDP and (ε, δ) budgets, where neither penalty nor plan is given),
+        "penalised" (the default otherwise) or "unpenalised".
     neighbours : "replace" or "add-remove", optional
-        What may differ between two data sets: one record replaced, the number of records public (the default); or one
-        added or removed, for the target asked.  With ids it is all rows of one unit.
+        What may differ between two data sets: one record replaced, the number of records public
+        (the default); or one added or removed, for the target asked.  With ids it is all rows of
+        one unit.
     rows : "average" or a number, optional
-        With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count alike, whatever its
-        number of rows; a number c lets rows count alike up to c a unit.  With a formula the schema says it.
+        With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count
+        alike, whatever its number of rows; a number c lets rows count alike up to c a unit.  With a
+        formula the schema says it.
     most_weight : float, optional
-        With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or of a row without ids.
-        What lies beyond is trimmed, and the noise grows with it.
+        With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or
+        of a row without ids.  What lies beyond is trimmed, and the noise grows with it.
     ledger : Ledger, optional
         Where the spend is booked before anything is computed.
     insecure_seed : int, optional
@@ -125,8 +131,8 @@ class LinearSVC(LinearClassifier):
     ----------
     knee : float
         Half the width of the rounded corner of the hinge.
-    formula, schema, bounds, yes_no, classes, penalty, budget, plan, target, neighbours, rows, most_weight
-    ledger, insecure_seed
+    formula, schema, bounds, yes_no, classes, penalty, budget, plan, target, neighbours, rows,
+    most_weight ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
 
@@ -140,8 +146,8 @@ class LinearSVC(LinearClassifier):
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     """What the regressors share.
 
-    Guarantee [outcome_range_is_declared]: the scale of the outcome comes from ``outcome`` or the schema, never from y;
-    what lies beyond it is clipped.
+    Guarantee [outcome_range_is_declared]: the scale of the outcome comes from ``outcome`` or the
+    schema, never from y; what lies beyond it is clipped.
     """
 
     outcome: tuple[float, float] | None = None
@@ -150,14 +156,17 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """Intercept plus coefficients times columns, in the units of the outcome.
 
-        With a transform on the left of the formula these are its units: for ``log(y) ~ x`` a prediction of log(y).
+        With a transform on the left of the formula these are its units: for ``log(y) ~ x`` a
+        prediction of log(y).
         """
         return self._linear(X)
 
     def _declare(self, response: Response | None) -> Scale:
         if response is not None:
             if self.outcome is not None:
-                raise InputError("with a formula the range of the outcome comes from the schema: drop outcome=")
+                raise InputError(
+                    "with a formula the range of the outcome comes from the schema: drop outcome="
+                )
             return UNSCALED
         if self.outcome is None:
             raise InputError(
@@ -193,17 +202,21 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     formula : str, optional
-        With a table, ``"outcome ~ a + b"``; the outcome may be transformed, as in ``"log(1 + visits) ~ a + b"``.
+        With a table, ``"outcome ~ a + b"``; the outcome may be transformed, as in ``"log(1 +
+        visits) ~ a + b"``.
     outcome : pair (low, high), optional
         With arrays, the public range of y; values beyond it are clipped.
     target : "asked" or "robust", optional
-        What the intervals are about: least squares (the default), or a Huber estimand that ignores the tails.
+        What the intervals are about: least squares (the default), or a Huber estimand that ignores
+        the tails.
     tail : "balanced", "cautious" or "all"
-        How much of the tail of the outcome counts, for target "asked".  "balanced" clips where noise and what is cut
-        off balance; "cautious" takes the tail for longer than it looks; "all" clips nobody whose prediction is within
-        the range of the outcome, with noise for all of that range: many times the length where it is wide.
+        How much of the tail of the outcome counts, for target "asked".  "balanced" clips where
+        noise and what is cut off balance; "cautious" takes the tail for longer than it looks; "all"
+        clips nobody whose prediction is within the range of the outcome, with noise for all of that
+        range: many times the length where it is wide.
     plan : LinearPlan, optional
-        Instead of ``budget``: a budget with its target, tail, neighbours and the share of each release.
+        Instead of ``budget``: a budget with its target, tail, neighbours and the share of each
+        release.
     budget : ZCDP or ApproxDP, optional
         What the fit may cost.
     schema, bounds, yes_no, neighbours, rows, most_weight, ledger, insecure_seed
@@ -222,19 +235,20 @@ class LinearRegression(LinearRegressor):
 class HuberRegression(LinearRegressor):
     """Private robust linear regression with the Huber loss; confidence intervals in ``result_``.
 
-    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε, δ) budgets, is the
-    better tool where those of ordinary least squares are wanted.
+    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε,
+    δ) budgets, is the better tool where those of ordinary least squares are wanted.
 
     Parameters
     ----------
     knee : float, optional
-        Where the loss turns from quadratic to linear, in units of the outcome.  By default a tenth of the outcome's
-        range: Huber's 1.345 standard deviations where residuals have a deviation of about a thirteenth of it.
+        Where the loss turns from quadratic to linear, in units of the outcome.  By default a tenth
+        of the outcome's range: Huber's 1.345 standard deviations where residuals have a deviation
+        of about a thirteenth of it.
     outcome : pair (low, high), optional
         With arrays, the public range of y; values beyond it are clipped.
     penalty : float, optional
-        c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default chosen from n, d,
-        the loss and the budget; printed with the result.
+        c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default
+        chosen from n, d, the loss and the budget; printed with the result.
     formula, schema, bounds, yes_no, budget, plan, target, neighbours, rows, most_weight
     ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
@@ -251,20 +265,22 @@ class HuberRegression(LinearRegressor):
 class QuantileRegression(LinearRegressor):
     """Private quantile regression with a smoothed check loss; confidence intervals in ``result_``.
 
-    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε, δ) budgets, is the
-    better tool where the mean will do for a quantile: where the coefficients of ordinary least squares are wanted.
+    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε,
+    δ) budgets, is the better tool where the mean will do for a quantile: where the coefficients of
+    ordinary least squares are wanted.
 
     Parameters
     ----------
     quantile : float
         Which one, strictly between 0 and 1; .5 is the median.
     bandwidth : float, optional
-        Scale of the logistic smoothing, in units of the outcome.  By default ((d + log n)/n)^(2/5) times half the
-        outcome's range, and at least a fortieth of the range (He, Pan, Tan and Zhou, 2023, with public facts only).
-        The target is the quantile of the outcome plus logistic noise of this scale: a smaller bandwidth is closer to
-        the plain quantile, and needs a larger penalty or budget.
-    outcome, formula, schema, bounds, yes_no, penalty, budget, plan, target, neighbours, rows, most_weight
-    ledger, insecure_seed
+        Scale of the logistic smoothing, in units of the outcome.  By default ((d + log n)/n)^(2/5)
+        times half the outcome's range, and at least a fortieth of the range (He, Pan, Tan and Zhou,
+        2023, with public facts only).  The target is the quantile of the outcome plus logistic
+        noise of this scale: a smaller bandwidth is closer to the plain quantile, and needs a larger
+        penalty or budget.
+    outcome, formula, schema, bounds, yes_no, penalty, budget, plan, target, neighbours, rows,
+    most_weight ledger, insecure_seed
         As for `HuberRegression`.
     """
 

@@ -1,19 +1,19 @@
-"""Which recipe for this design, loss, budget, plan, target, penalty and neighbours: decided here and nowhere else."""
+"""Which recipe for this design, loss, budget, plan, target, penalty and neighbours: decided here
+and nowhere else.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
-from dpinfer.data.design import Design
-from dpinfer.data.source import Rows
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.penalised.plan import Plan, default_plan
-from dpinfer.fit.penalised.run import Penalised
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.penalised_plan import Plan, default_plan
 from dpinfer.fit.recipe import Recipe, fit
-from dpinfer.fit.stepped.linear import LinearSteps
-from dpinfer.fit.stepped.logistic import LogisticSteps
-from dpinfer.fit.stepped.plan import (
+from dpinfer.fit.stepped_plan import (
     ASKED,
     BALANCED,
     EARLIER,
@@ -24,13 +24,14 @@ from dpinfer.fit.stepped.plan import (
     spendable,
     target_of,
 )
-from dpinfer.maths.check import check_loss
-from dpinfer.maths.losses import Logistic, Loss, kind
+from dpinfer.maths.losses import Logistic, Loss, check_loss, kind
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.book import Book
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
+from dpinfer.privacy.entries import Book
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import ADD_DELTA, WITHOUT_NOISE, unasked
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design
 
 WITH_PENALTY = ("penalised", "unpenalised")
 _STEPPED = (*LOGISTIC_TARGETS, *EARLIER, "unweighted")  # the last one is refused with a sentence
@@ -58,8 +59,8 @@ class Options:
 def choose(design: Design, options: Options) -> Recipe:
     """The recipe of a fit, from public facts alone.
 
-    Logistic regression with a zCDP or (ε, δ) budget and nothing else asked for is fitted in a private geometry, where
-    there is an intercept and a column; everything else with a penalty.
+    Logistic regression with a zCDP or (ε, δ) budget and nothing else asked for is fitted in a
+    private geometry, where there is an intercept and a column; everything else with a penalty.
     """
     _of_units(design, options)
     if isinstance(options.loss, LeastSquares):
@@ -91,8 +92,14 @@ def _no_target(target: object) -> InputError:
 
 
 def _instead(design: Design, options: Options) -> str:
-    """What to say of a penalty that nobody asked for: it changes the estimand, why it is there, how to avoid it."""
-    if not isinstance(options.loss, Logistic) or (options.target, options.plan, options.penalty) != (None, None, None):
+    """What to say of a penalty that nobody asked for: it changes the estimand, why it is there, how
+    to avoid it.
+    """
+    if not isinstance(options.loss, Logistic) or (
+        options.target,
+        options.plan,
+        options.penalty,
+    ) != (None, None, None):
         return ""
     if not design.intercept:
         return unasked("an intercept", "keep the intercept: drop the -1 or 0 from the formula")
@@ -104,7 +111,9 @@ def _instead(design: Design, options: Options) -> str:
 def _usual(design: Design, options: Options) -> str:
     spendable_budget = isinstance(options.budget, ZCDP | ApproxDP) and options.plan is None
     free = options.penalty is None and design.intercept and len(design.names) > 1
-    return ASKED if isinstance(options.loss, Logistic) and spendable_budget and free else "penalised"
+    return (
+        ASKED if isinstance(options.loss, Logistic) and spendable_budget and free else "penalised"
+    )
 
 
 def _linear(design: Design, options: Options, tail: str) -> LinearSteps:
@@ -114,7 +123,9 @@ def _linear(design: Design, options: Options, tail: str) -> LinearSteps:
         if tail not in (BALANCED, plan.tail):
             raise InputError("a LinearPlan has its tail: leave out tail=")
     elif plan is not None or options.budget is None:
-        raise BudgetError("least squares takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a LinearPlan")
+        raise BudgetError(
+            "least squares takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a LinearPlan"
+        )
     else:
         target = _linear_target(options.target)
         plan = LinearPlan(spendable(options.budget), target, _notion(design, options), tail=tail)
@@ -142,7 +153,9 @@ def _of_units(design: Design, options: Options) -> None:
             )
     planned = getattr(options.plan, "neighbours", None)
     if design.unit.many and planned is not None and not Neighbours(planned).units:
-        raise InputError("the plan protects one row and the data have ids: give it neighbours='replace-unit'")
+        raise InputError(
+            "the plan protects one row and the data have ids: give it neighbours='replace-unit'"
+        )
 
 
 def _notion(design: Design, options: Options) -> Neighbours:
@@ -178,14 +191,18 @@ def _logistic(design: Design, options: Options, target: str) -> LogisticSteps:
     if options.penalty is not None:
         raise InputError(f"the target {plan.target!r} has no penalty: leave it out")
     if not design.intercept:
-        raise InputError(f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula")
+        raise InputError(
+            f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula"
+        )
     return LogisticSteps(design, plan)
 
 
 def _plan(budget: Budget | None, plan: Any) -> Plan:
     """The plan given, or the default one for the budget given."""
     if (budget is None) == (plan is None):
-        raise BudgetError("give either budget= (for example dp.PureDP(1.0) or dp.ZCDP(0.1875)) or plan=, not both")
+        raise BudgetError(
+            "give either budget= (for example dp.PureDP(1.0) or dp.ZCDP(0.1875)) or plan=, not both"
+        )
     if plan is None:
         assert budget is not None
         return default_plan(budget)
@@ -211,22 +228,26 @@ def infer(  # noqa: PLR0913  (the public face)
     Parameters
     ----------
     X : array of shape (n, d)
-        Rows of norm at most 1; longer ones are clipped.  A row with a NaN or an infinity counts as the zero row,
-        because an error would reveal it.
+        Rows of norm at most 1; longer ones are clipped.  A row with a NaN or an infinity counts as
+        the zero row, because an error would reveal it.
     y : array of shape (n,)
-        With a loss of the margin -1 or +1; a row with another label counts as the zero row.  With a loss of the
-        residual a number scaled to [-1, 1] by public bounds, never by the data; what lies beyond is clipped.
+        With a loss of the margin -1 or +1; a row with another label counts as the zero row.  With a
+        loss of the residual a number scaled to [-1, 1] by public bounds, never by the data; what
+        lies beyond is clipped.
     loss : Loss
-        `Logistic`, `HuberHinge`, `Huber`, `SmoothedQuantile`, or any object with the five names of `Loss`.
+        `Logistic`, `HuberHinge`, `Huber`, `SmoothedQuantile`, or any object with the five names of
+        `Loss`.
     penalty : float, optional
-        c in the mean objective, c‖θ‖²; by default one that is valid for the plan.  A private fit needs it above 0.
+        c in the mean objective, c‖θ‖²; by default one that is valid for the plan.  A private fit
+        needs it above 0.
     budget : PureDP, ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.  It gets a default plan, chosen from its kind.
     plan : Plan, optional
         A mechanism with a share for each release, instead of ``budget``.
     target : "penalised" or "unpenalised"
-        What the intervals are about.  The unpenalised coefficients need a small penalty (t/(2nk) with k about .05, t
-        the curvature bound of the loss) and enough budget to know the Hessian; where that fails the result says so.
+        What the intervals are about.  The unpenalised coefficients need a small penalty (t/(2nk)
+        with k about .05, t the curvature bound of the loss) and enough budget to know the Hessian;
+        where that fails the result says so.
     ledger : Ledger, optional
         Where the spend is booked before anything is computed.
     insecure_seed : int, optional

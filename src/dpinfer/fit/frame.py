@@ -1,8 +1,8 @@
 """The first release of a fit: where the numbers are inside their public bounds.
 
-Noisy histograms of all numbers, zooming in.  The fit measures each column from the middle of the range that was found,
-in halves of its width.  Bounds that are far too wide so cost next to nothing.  Nobody is clipped to a range but for the
-crude moments, and where a fit says so (`Line.low`).
+Noisy histograms of all numbers, zooming in.  The fit measures each column from the middle of the
+range that was found, in halves of its width.  Bounds that are far too wide so cost next to nothing.
+Nobody is clipped to a range but for the crude moments, and where a fit says so (`Line.low`).
 """
 
 import math
@@ -12,17 +12,17 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.changed import Changed
-from dpinfer.data.design import Design
-from dpinfer.data.source import Source
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.histograms import BINS, inner_edges, narrowed
-from dpinfer.maths.laws import deviation
 from dpinfer.maths.moments import Columns
+from dpinfer.maths.noise_laws import deviation
 from dpinfer.maths.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
+from dpinfer.rows.source import Source
+from dpinfer.rows.transforms import Changed
+from dpinfer.schema.design import Design
 
 ZOOMS = 2
 """Histograms of a column, each inside the last."""
@@ -31,8 +31,8 @@ ZOOMS = 2
 def framed_columns(design: Design) -> Indices:
     """The places of the numbers whose range is released: those that are columns of their own.
 
-    A number times a factor is 0 for the records of other levels, and must stay so; a power or a product is measured by
-    the ranges of what it is made of.
+    A number times a factor is 0 for the records of other levels, and must stay so; a power or a
+    product is measured by the ranges of what it is made of.
     """
     columns = design.columns
     alone = (columns.group[:, None] == columns.group).sum(axis=0) == 1
@@ -48,12 +48,16 @@ def answers(design: Design) -> npt.NDArray[np.bool_]:
     return np.zeros(len(design.names), dtype=bool) if found is None else found
 
 
-def column_histograms(places: Indices, edges: Array, radius: float, neighbours: Neighbours) -> BoundedSum:
-    """Counts of each column of ``places`` in bins between equidistant inner edges, which are for rows times ``radius``.
+def column_histograms(
+    places: Indices, edges: Array, radius: float, neighbours: Neighbours
+) -> BoundedSum:
+    """Counts of each column of ``places`` in bins between equidistant inner edges, which are for
+    rows times ``radius``.
 
-    Guarantee [frame_sensitivity]: between neighbours it moves by at most sqrt(2p) (replace) or sqrt p (add-remove), p
-    the number of columns: a row adds p unit vectors or, if it cannot be encoded, nothing, and two such stacks have an
-    inner product of at least 0.  A unit adds a mean of them.  A record's bin depends on the record alone.
+    Guarantee [frame_sensitivity]: between neighbours it moves by at most sqrt(2p) (replace) or sqrt
+    p (add-remove), p the number of columns: a row adds p unit vectors or, if it cannot be encoded,
+    nothing, and two such stacks have an inner product of at least 0.  A unit adds a mean of them.
+    A record's bin depends on the record alone.
     """
     width = (edges[:, -1] - edges[:, 0]) / (BINS - 2)
     scale = radius / width
@@ -61,7 +65,8 @@ def column_histograms(places: Indices, edges: Array, radius: float, neighbours: 
     first_bin = BINS * np.arange(len(places))
 
     def of_block(block: Block) -> Array:
-        # bins are as wide as each other, so a bin is an element-wise function of a value, whatever stands beside it
+        # bins are as wide as each other, so a bin is an element-wise function of a value, whatever
+        # stands beside it
         present = block.rows[:, 0] != 0
         values = block.rows[:, places] * scale
         values -= start
@@ -80,9 +85,11 @@ def column_histograms(places: Indices, edges: Array, radius: float, neighbours: 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """How a fit measures its columns: each from the ``middle`` of its range, in ``half`` of its width, of (1, x~).
+    """How a fit measures its columns: each from the ``middle`` of its range, in ``half`` of its
+    width, of (1, x~).
 
-    Powers and products are those of columns so measured: they span the same model, and are far less correlated.
+    Powers and products are those of columns so measured: they span the same model, and are far less
+    correlated.
     """
 
     middle: Array
@@ -139,7 +146,9 @@ def public_frame(design: Design) -> Frame:
 
 @dataclass(frozen=True, repr=False)
 class Winsorised(Changed):
-    """Rows pulled into the frame, then measured in it; a zero row stays one.  For the crude moments alone."""
+    """Rows pulled into the frame, then measured in it; a zero row stays one.  For the crude moments
+    alone.
+    """
 
     frame: Frame
 
@@ -169,7 +178,9 @@ class Winsorised(Changed):
         return changed
 
 
-def framed(gate: Gate, booked: tuple[NoisySum, ...], source: Source, design: Design, notion: Neighbours) -> Frame:
+def framed(
+    gate: Gate, booked: tuple[NoisySum, ...], source: Source, design: Design, notion: Neighbours
+) -> Frame:
     """The released ranges of the numbers; nothing is booked where there is none."""
     places = framed_columns(design)
     low, high = -np.ones(len(places)), np.ones(len(places))

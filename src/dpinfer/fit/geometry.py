@@ -1,4 +1,6 @@
-"""What stepped fits share beside their steps: the releases of moments, and what is published with the coefficients."""
+"""What stepped fits share beside their steps: the releases of moments, and what is published with
+the coefficients.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,16 +8,22 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.changed import Mapped
-from dpinfer.data.design import Design
-from dpinfer.data.source import Source
 from dpinfer.fit.frame import Frame, Winsorised
 from dpinfer.maths.arrays import Array, solved, unsvec
 from dpinfer.maths.families import Line
 from dpinfer.maths.inference import Conclusion, Fitted
 from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
-from dpinfer.maths.moments import Columns, Scales, preconditioner, reaches
-from dpinfer.maths.posterior import SURE, Crude, Moments, posterior, refined
+from dpinfer.maths.moments import (
+    SURE,
+    Columns,
+    Crude,
+    Moments,
+    Scales,
+    posterior,
+    preconditioner,
+    reaches,
+    refined,
+)
 from dpinfer.maths.sums import BoundedSum, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
@@ -33,6 +41,9 @@ from dpinfer.result.statements import (
     UNIDENTIFIED,
     Geometry,
 )
+from dpinfer.rows.source import Source
+from dpinfer.rows.transforms import Mapped
+from dpinfer.schema.design import Design
 
 _FEWEST = 50.0  # a private number of records is taken to be at least this
 _AMPLE = 2.0  # times what it takes to be printed: columns share what they say
@@ -41,7 +52,8 @@ _WHOLE = 2.0  # least radius factor of the second release, which should not lose
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What a fit rests on: the encoding, the notion of neighbours, the noise of the releases, and the frame.
+    """What a fit rests on: the encoding, the notion of neighbours, the noise of the releases, and
+    the frame.
 
     ``columns`` are those in the frame, and ``matrix`` leads there from (1, x~).
     """
@@ -68,7 +80,9 @@ class Setting:
 
     @cached_property
     def clippable(self) -> npt.NDArray[np.bool_]:
-        """Numbers that may be clipped to their range: not those that a power or a product is made of."""
+        """Numbers that may be clipped to their range: not those that a power or a product is made
+        of.
+        """
         found = ~self.columns.dummy
         found[0] = False
         for j, factors in self.frame.products:
@@ -82,7 +96,9 @@ class Setting:
         return self.neighbours.counted and self.design.unit.whole
 
     def clustered(self, score_cov: Array, source: Source, released: float) -> Array:
-        """A covariance over n units has the factor n/(n - 1) (CR1); n is public, or the one ``released``."""
+        """A covariance over n units has the factor n/(n - 1) (CR1); n is public, or the one
+        ``released``.
+        """
         n = source.n if self.neighbours.counted else released
         return score_cov * (n / max(n - 1, 1.0)) if self.neighbours.units else score_cov
 
@@ -92,7 +108,9 @@ class Setting:
 
 
 def overloaded(strength: float, design: Design, n: int) -> str:
-    """A warning where a typical column has less than twice what it takes to be printed; ``strength`` is how much."""
+    """A warning where a typical column has less than twice what it takes to be printed;
+    ``strength`` is how much.
+    """
     if strength >= _AMPLE:
         return ""
     one = "unit" if design.unit.many else "record"
@@ -104,9 +122,11 @@ def overloaded(strength: float, design: Design, n: int) -> str:
 
 
 def crude_moments(gate: Gate, booked: NoisySum, source: Source, at: Setting) -> Crude:
-    """Second moments of rows pulled into the frame.  The number of records is public or, if private, read off them.
+    """Second moments of rows pulled into the frame.  The number of records is public or, if
+    private, read off them.
 
-    Rows that cannot be encoded count for nothing: where the release shows clearly fewer records, it is believed.
+    Rows that cannot be encoded count for nothing: where the release shows clearly fewer records, it
+    is believed.
     """
     released = gate.release(booked, Winsorised(source, at.frame), second_moment(at.neighbours))
     d = source.dim
@@ -154,7 +174,9 @@ def published(line: Line, said: Conclusion, at: Setting, n: float) -> Geometry:
 
 
 def lines_of(at: Setting) -> Array:
-    """For every coefficient of the formula, the combination of those of the columns in the frame that it is."""
+    """For every coefficient of the formula, the combination of those of the columns in the frame
+    that it is.
+    """
     lines = at.of_units.T.copy()
     lines[0] = 0.0
     lines[0, 0] = 1.0  # the intercept is at the centre, whatever the columns are measured by
@@ -199,7 +221,9 @@ def _other_name(j: int, base: int, at: Setting) -> str:
 
 
 def in_units(matrix: Array, fit: Fitted, at: Setting) -> Array:
-    """A released matrix per record, about the coefficients of the formula in the units of its columns."""
+    """A released matrix per record, about the coefficients of the formula in the units of its
+    columns.
+    """
     back = fit.back @ np.linalg.inv(fit.lines / at.design.outcome.half)
     inner = back.T @ matrix @ back / fit.moments.n
     return np.asarray((inner + inner.T) / 2)

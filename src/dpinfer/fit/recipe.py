@@ -1,21 +1,23 @@
-"""A recipe: which releases, and what is made of them.  Every fit is one, and every fit goes through `fit`."""
+"""A recipe: which releases, and what is made of them.  Every fit is one, and every fit goes through
+`fit`.
+"""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dpinfer.data import crew, limits
-from dpinfer.data.design import Design
-from dpinfer.data.source import Pending, Source
 from dpinfer.errors import InputError
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.book import Book, Entry
 from dpinfer.privacy.budget import Budget, NoPrivacy, require_promise
+from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Privacy
+from dpinfer.rows import workers
+from dpinfer.rows.source import Pending, Source
+from dpinfer.schema.design import Design
 
 
 class Recipe(Protocol):
@@ -37,11 +39,15 @@ class Recipe(Protocol):
         ...
 
     def releases(self, n: int) -> tuple[Release, ...]:
-        """What will be released of ``n`` records, from public facts alone; `BudgetError` if the budget cannot pay."""
+        """What will be released of ``n`` records, from public facts alone; `BudgetError` if the
+        budget cannot pay.
+        """
         ...
 
     def advice(self, n: int) -> str:
-        """What to say of a fit of ``n`` records beforehand, from public facts alone; mostly nothing."""
+        """What to say of a fit of ``n`` records beforehand, from public facts alone; mostly
+        nothing.
+        """
         ...
 
     def run(self, gate: Gate, source: Source) -> FitResult:
@@ -51,7 +57,8 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True)
 class Subject:
-    """What a fit is about, from public facts: what one record is, what is asked, the digest of a schema.
+    """What a fit is about, from public facts: what one record is, what is asked, the digest of a
+    schema.
 
     The ledger is told these; ``question`` goes into the result.
     """
@@ -65,12 +72,17 @@ class Subject:
 def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
     """What a fit of ``n`` records books, from public facts alone.
 
-    Whether there is a record at all is public where the number is, and may not decide anything where it is private.
+    Whether there is a record at all is public where the number is, and may not decide anything
+    where it is private.
     """
     require_promise(recipe.budget)
     if n < 1 and recipe.neighbours.counted:
-        raise InputError("a fit needs at least one record, unless the neighbours add-remove keep their number private")
-    return Entry(subject.purpose, subject.unit, recipe.releases(n), recipe.neighbours, subject.schema)
+        raise InputError(
+            "a fit needs at least one record, unless the neighbours add-remove keep their number private"
+        )
+    return Entry(
+        subject.purpose, subject.unit, recipe.releases(n), recipe.neighbours, subject.schema
+    )
 
 
 def fit(
@@ -82,11 +94,15 @@ def fit(
 ) -> FitResult:
     """Book, then read, then release.
 
-    Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the ledger is touched.
+    Guarantee [refused_before_booking]: a plan that is not valid for the risk raises before the
+    ledger is touched.
     """
-    limits.check()
+    workers.check()
     gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
-    with crew.at_work(), source.opened() if isinstance(source, Pending) else nullcontext(source) as rows:
+    with (
+        workers.at_work(),
+        source.opened() if isinstance(source, Pending) else nullcontext(source) as rows,
+    ):
         result = recipe.run(gate, rows)
     return result if subject.question is None else replace(result, question=subject.question)
 

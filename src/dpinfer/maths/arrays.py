@@ -1,5 +1,11 @@
-"""The array type of the package, symmetric matrices as vectors, and the little randomness a formula may be handed."""
+"""The array type of the package, symmetric matrices as vectors, and the little randomness a formula
+may be handed.
 
+The one bisection: where a statement about a number stops to hold.
+"""
+
+import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -37,7 +43,9 @@ def solved(matrix: Array, right: Array) -> Array:
 
 
 def svec(matrix: Array) -> Array:
-    """Upper triangle of a symmetric matrix or a stack, off-diagonals times sqrt 2: a vector of the same norm."""
+    """Upper triangle of a symmetric matrix or a stack, off-diagonals times sqrt 2: a vector of the
+    same norm.
+    """
     dim = matrix.shape[-1]
     places, factors = _triangle(dim)
     flat = matrix.reshape(*matrix.shape[:-2], dim * dim)
@@ -60,3 +68,27 @@ def _triangle(dim: int) -> tuple[Indices, Array]:
     """Where the upper triangle stands in a flat matrix, and 1 on the diagonal, sqrt 2 beside it."""
     rows, columns = np.triu_indices(dim)
     return rows * dim + columns, np.where(rows == columns, 1.0, np.sqrt(2))
+
+
+def boundary(
+    holds: Callable[[float], bool],
+    low: float,
+    high: float,
+    relative: float,
+    *,
+    by_ratio: bool = False,
+) -> tuple[float, float]:
+    """A bracket of the boundary between ``low``, where the statement holds, and ``high``, where it
+    does not.
+
+    It is narrowed to ``relative`` times its upper end, by halves, or by_ratio by geometric means.
+    The first number is on the side where the statement was seen to hold, the second on the other:
+    callers choose the safe one.  ``low`` may lie above ``high``, for a statement that holds from
+    some number on.
+    """
+    while abs(high - low) > relative * max(low, high):
+        middle = math.sqrt(low * high) if by_ratio else (low + high) / 2
+        if middle in (low, high):  # no number lies between
+            break
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high

@@ -1,7 +1,8 @@
 """The law of the curvature H given all releases.  Post-processing only.
 
-The release shows H with noise that is the same in every direction of u.  The moments tell what it should look like: a
-guess S, which is off by a part of itself.  Where the release is precise it is believed, elsewhere the guess.
+The release shows H with noise that is the same in every direction of u.  The moments tell what it
+should look like: a guess S, which is off by a part of itself.  Where the release is precise it is
+believed, elsewhere the guess.
 
 | symbol | meaning                                                               | name in code      |
 | ------ | --------------------------------------------------------------------- | ----------------- |
@@ -11,8 +12,8 @@ guess S, which is off by a part of itself.  Where the release is precise it is b
 | P      | what H is off S: F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
 | Q      | eigenvectors of P in u                                                | `basis`           |
 
-Noise of Ĥ is independent by entry in any orthogonal basis, and so is F N Fᵀ in Q.  So the law of H given Ĥ is exact and
-entry by entry there.
+Noise of Ĥ is independent by entry in any orthogonal basis, and so is F N Fᵀ in Q.  So the law of H
+given Ĥ is exact and entry by entry there.
 """
 
 from dataclasses import dataclass
@@ -21,8 +22,7 @@ import numpy as np
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.joint import doubled
-from dpinfer.maths.moments import Columns, raised
-from dpinfer.maths.posterior import Moments
+from dpinfer.maths.moments import Columns, Moments, raised
 from dpinfer.maths.stepping import chance, normal_nodes
 
 _SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
@@ -35,13 +35,20 @@ _BOWED = 0.5  # of what a Gaussian design says of the curvature along the predic
 _MOST = 0.85  # of a variance: the most that such weights take away
 _CURVE = 0.1  # of what they take away: how unsure it is
 _PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
-_CHANGE = 1 / 3, 3.0  # what the curvature becomes along a step, in any direction, at least and at most
-_CURVED, _WEIGHTED = 0.5, 0.05  # by which the curvature of a column is off that of all records: logistic, least squares
+_CHANGE = (
+    1 / 3,
+    3.0,
+)  # what the curvature becomes along a step, in any direction, at least and at most
+_CURVED, _WEIGHTED = (
+    0.5,
+    0.05,
+)  # by which the curvature of a column is off that of all records: logistic, least squares
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A noisy second moment of (1, x) about its own mean: its first entry, variances, entries and their deviations.
+    """A noisy second moment of (1, x) about its own mean: its first entry, variances, entries and
+    their deviations.
 
     ``loose`` is the deviation of the first entry, ``unsure`` those of the sums of the columns.
     """
@@ -55,11 +62,15 @@ class Seen:
     noise: Array
 
 
-def seen(released: Array, back: Array, columns: Columns, noise: float, n: float | None = None) -> Seen:
-    """backᵀ released back about its mean; ``noise`` is the scale of the symmetric noise of ``released``.
+def seen(
+    released: Array, back: Array, columns: Columns, noise: float, n: float | None = None
+) -> Seen:
+    """backᵀ released back about its mean; ``noise`` is the scale of the symmetric noise of
+    ``released``.
 
-    A dummy's entries beside the intercept and on the diagonal are the same number, and are averaged.  Where records
-    count 1 each but for their weights, they add up to little less than their number ``n``.
+    A dummy's entries beside the intercept and on the diagonal are the same number, and are
+    averaged.  Where records count 1 each but for their weights, they add up to little less than
+    their number ``n``.
     """
     H = back.T @ released @ back
     length = back.T @ back
@@ -75,7 +86,9 @@ def seen(released: Array, back: Array, columns: Columns, noise: float, n: float 
     total = np.where(columns.dummy, (H[0] / beside + np.diag(H) / own) * both, H[0])
     unsure = np.sqrt(np.where(columns.dummy, both, beside))
     least = np.where(columns.dummy, _LEAST * unsure / first, -1.0)
-    mean = within_factors(np.clip(total / first, least, np.where(columns.dummy, _LEVELS, 1.0)), columns)
+    mean = within_factors(
+        np.clip(total / first, least, np.where(columns.dummy, _LEVELS, 1.0)), columns
+    )
     mean[0] = 0.0
     centred = back - np.outer(back[:, 0], mean)
     squares = centred.T @ centred
@@ -100,8 +113,9 @@ def within_factors(mean: Array, columns: Columns) -> Array:
 class Guess:
     """S about ``mean``, and what it is unsure of.
 
-    ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone; ``rare`` is the share
-    of the rarer value of a column, ``curve`` what weights p(1 - p) take away along the predictor.
+    ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone;
+    ``rare`` is the share of the rarer value of a column, ``curve`` what weights p(1 - p) take away
+    along the predictor.
     """
 
     mean: Array
@@ -113,11 +127,13 @@ class Guess:
 
 
 def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array | None) -> Guess:
-    """Correlations of the moments; means and variances of H as far as they are known, else those of the moments.
+    """Correlations of the moments; means and variances of H as far as they are known, else those of
+    the moments.
 
-    A level's mean curvature is that of all records but for a factor.  The mean of a column in a rare level is not very
-    far from its mean in all, so that a very rare level is next to uncorrelated with anything.  ``line`` has the
-    coefficients of a logistic fit, whose weights p(1 - p) take away of the covariance along the predictor.
+    A level's mean curvature is that of all records but for a factor.  The mean of a column in a
+    rare level is not very far from its mean in all, so that a very rare level is next to
+    uncorrelated with anything.  ``line`` has the coefficients of a logistic fit, whose weights p(1
+    - p) take away of the covariance along the predictor.
     """
     factor = _WEIGHTED if line is None else _CURVED
     mean0 = moments[0] / moments[0, 0]
@@ -130,11 +146,15 @@ def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array | None
 
     frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, _LEVELS), mean0)
     off = factor * np.where(columns.dummy, frequency, np.sqrt(variance0))
-    mean, known = _averaged(H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first))
+    mean, known = _averaged(
+        H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first)
+    )
     mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, _LEVELS, 1.0))
     mean = within_factors(mean, columns)
     unsure = np.hypot(factor * variance0, np.diag(M.noise) / M.first)
-    variance, sure = _averaged(np.diag(H.raw) / H.first, np.diag(H.noise) / H.first, variance0, unsure)
+    variance, sure = _averaged(
+        np.diag(H.raw) / H.first, np.diag(H.noise) / H.first, variance0, unsure
+    )
     variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
     doubt = H.first * np.where(columns.dummy, known, sure)
     mean[0] = 0.0
@@ -143,7 +163,9 @@ def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array | None
 
     rare = np.where(columns.dummy, np.minimum(mean, 1 - mean), 0.25)
     believed = np.minimum(_CORRELATION, _SHIFT * np.sqrt(np.minimum.outer(rare, rare))) ** 2
-    correlation *= believed / (believed + (M.noise / np.sqrt(np.outer(M.variance, M.variance))) ** 2)
+    correlation *= believed / (
+        believed + (M.noise / np.sqrt(np.outer(M.variance, M.variance))) ** 2
+    )
     size = np.sqrt(np.outer(variance, variance))
     correlation[0] = correlation[:, 0] = 0.0
     exclusive = columns.group[:, None] == columns.group
@@ -167,9 +189,11 @@ def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """H given the releases, in the basis Q: ``matrix`` is its mean there, ``left`` the deviations of its entries.
+    """H given the releases, in the basis Q: ``matrix`` is its mean there, ``left`` the deviations
+    of its entries.
 
-    Of each column, ``cut`` is how much its rarity takes from what is unsure of it but for its own variance.
+    Of each column, ``cut`` is how much its rarity takes from what is unsure of it but for its own
+    variance.
     """
 
     basis: Array
@@ -185,11 +209,14 @@ class Curvature:
         return np.asarray(found)
 
 
-def curvature(released: Array, noise: float, S: Guess, back: Array, moments: Moments, columns: Columns) -> Curvature:
-    """H from its release and from a guess that is off by a part of itself: the mean of those that the release allows.
+def curvature(
+    released: Array, noise: float, S: Guess, back: Array, moments: Moments, columns: Columns
+) -> Curvature:
+    """H from its release and from a guess that is off by a part of itself: the mean of those that
+    the release allows.
 
-    P = αS + the noise of the moments, as a Wishart matrix is off its mean; for rare levels at most what their rarity
-    allows.  ``back`` maps coefficients of columns about the mean of S to u.
+    P = αS + the noise of the moments, as a Wishart matrix is off its mean; for rare levels at most
+    what their rarity allows.  ``back`` maps coefficients of columns about the mean of S to u.
     """
     forward = np.linalg.inv(back)
     about = np.eye(len(released))
@@ -200,7 +227,9 @@ def curvature(released: Array, noise: float, S: Guess, back: Array, moments: Mom
     base = forward.T @ S.matrix @ forward
 
     def judged(part: float) -> tuple[float, Array, Array, Array]:
-        """The likelihood of the release, eigenvalues and eigenvectors of P in u, and what rarity cuts."""
+        """The likelihood of the release, eigenvalues and eigenvectors of P in u, and what rarity
+        cuts.
+        """
         P = part * S.matrix + of_moments + _CURVE * np.outer(S.curve, S.curve)
         ratio = np.diag(P) / np.diag(S.matrix)
         allowed = np.where(columns.dummy, _SHIFT**2 * S.rare / float(np.median(ratio[1:])), np.inf)
@@ -234,23 +263,33 @@ def _likelihood(gap: Array, variance: Array) -> float:
 
 
 def _derivatives(covariance: Array, line: Array) -> tuple[Array, Array, float]:
-    """Means of the first three derivatives of σ over a normal predictor, Cov θ, and the predictor's variance."""
+    """Means of the first three derivatives of σ over a normal predictor, Cov θ, and the predictor's
+    variance.
+    """
     along = covariance @ np.concatenate([[0.0], line[1:]])
     variance = max(float(line[1:] @ along[1:]), 0.0)
     nodes, weights = normal_nodes()
     p = chance(line[0] + np.sqrt(variance) * nodes)
     q = p * (1 - p)
-    return np.array([weights @ q, weights @ (q * (1 - 2 * p)), weights @ (q * (1 - 6 * q))]), along, variance
+    return (
+        np.array([weights @ q, weights @ (q * (1 - 2 * p)), weights @ (q * (1 - 6 * q))]),
+        along,
+        variance,
+    )
 
 
 def _bent(covariance: Array, line: Array) -> tuple[float, Array]:
-    """ρ and Cov θ: weights p(1 - p) make a multiple of Cov + ρ (Cov θ)(Cov θ)ᵀ of a covariance, if all is Gaussian."""
+    """ρ and Cov θ: weights p(1 - p) make a multiple of Cov + ρ (Cov θ)(Cov θ)ᵀ of a covariance, if
+    all is Gaussian.
+    """
     (first, second, third), along, variance = _derivatives(covariance, line)
     return max(third / first - (second / first) ** 2, -_MOST / max(variance, 1e-9)), along
 
 
 def bend(moments: Array, first: float, line: Array, step: Array) -> Array:
-    """By how much H changes from the line to line + step where x is near Gaussian, in coefficients at the centre."""
+    """By how much H changes from the line to line + step where x is near Gaussian, in coefficients
+    at the centre.
+    """
     mean = moments[0] / moments[0, 0]
     covariance = moments / moments[0, 0] - np.outer(mean, mean)
 

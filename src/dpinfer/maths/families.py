@@ -1,4 +1,5 @@
-"""Links between a linear predictor and the mean of an outcome, and what one record adds to a step at a released line.
+"""Links between a linear predictor and the mean of an outcome, and what one record adds to a step
+at a released line.
 
 | symbol | meaning                                                             | name in code  |
 | ------ | ------------------------------------------------------------------- | ------------- |
@@ -10,8 +11,8 @@
 | w      | min(1, 1/(h'‖u‖²), B/(‖u‖ m)): what a record counts                 |               |
 | g, H   | score Σ w (y - h) u and curvature Σ w h' u uᵀ                       |               |
 
-A step a of the coefficients of u moves the score to g - H a - R, where R = Σ w (h(η + z) - h(η) - h'(η) z) u with
-z = u·a.  R has no outcome in it; for the identity it is 0.
+A step a of the coefficients of u moves the score to g - H a - R, where R = Σ w (h(η + z) - h(η) -
+h'(η) z) u with z = u·a.  R has no outcome in it; for the identity it is 0.
 """
 
 import math
@@ -24,14 +25,14 @@ from scipy.special import expit
 
 from dpinfer.errors import PrivacyError
 from dpinfer.maths.arrays import Array, svec
-from dpinfer.maths.rounding import shrunk
 from dpinfer.maths.squares import Stack
-from dpinfer.maths.sums import LARGEST, Block, BoundedSum, square
+from dpinfer.maths.sums import LARGEST, Block, BoundedSum, shrunk, square
 from dpinfer.neighbours import Neighbours
 
 _FARTHEST = 30.0  # of a linear predictor: beyond, a probability is as good as 0 or 1
 _TINY = np.finfo(float).tiny
-_LEAST = 1e-150  # influence that a clip is divided by: of a shorter row the squares underflow, and so would the clip
+# influence that a clip is divided by: of a shorter row the squares underflow, and so would the clip
+_LEAST = 1e-150
 
 OfPredictor = Callable[[Array], Array]
 
@@ -59,9 +60,11 @@ def _unbounded(eta: Array) -> Array:
 
 @dataclass(frozen=True)
 class Family:
-    """A canonical link: ``mean`` and ``slope`` of the outcome at a predictor, and how far it can be from its mean.
+    """A canonical link: ``mean`` and ``slope`` of the outcome at a predictor, and how far it can be
+    from its mean.
 
-    ``exact`` says that a step leaves nothing.  ``low`` and ``high`` are what the labels -1 and +1 stand for.
+    ``exact`` says that a step leaves nothing.  ``low`` and ``high`` are what the labels -1 and +1
+    stand for.
     """
 
     name: str
@@ -81,7 +84,9 @@ class Family:
         length2 = np.einsum("ij,ij->i", rows, rows)
         return self._weights(length2, self.slope(predictor), predictor, most, rows.shape[1])
 
-    def _weights(self, length2: Array, slope: Array, predictor: Array, most: float, dim: int) -> Array:
+    def _weights(
+        self, length2: Array, slope: Array, predictor: Array, most: float, dim: int
+    ) -> Array:
         """A little less where rounding asks for it: w h'‖u‖² <= 1 in real numbers."""
         limit = shrunk(dim + 4)
         by_length = limit / np.maximum(limit, slope * length2)
@@ -102,7 +107,9 @@ FAMILIES = {family.name: family for family in (IDENTITY, LOGIT)}
 
 @dataclass(frozen=True, eq=False)
 class Linked:
-    """Rows of a block at a line: u, w and y - h as a `Block`, with ‖u‖, the predictor and h' of each row."""
+    """Rows of a block at a line: u, w and y - h as a `Block`, with ‖u‖, the predictor and h' of
+    each row.
+    """
 
     block: Block
     length: Array
@@ -137,18 +144,23 @@ class Line:
     def linked(self, block: Block, norm2: float, neighbours: Neighbours) -> Linked:
         """The rows of a block at the line; its own rows are (1, x~)/sqrt ``norm2``.
 
-        Guarantee [linked_rows]: w h'‖u‖² <= 1 in real numbers whatever line, matrix and clip are; a zero row stays one;
-        and the numbers of a row depend on that row alone, where its place may differ between neighbours.
+        Guarantee [linked_rows]: w h'‖u‖² <= 1 in real numbers whatever line, matrix and clip are; a
+        zero row stays one; and the numbers of a row depend on that row alone, where its place may
+        differ between neighbours.
         """
         whole = np.vstack([self.matrix, self.coef]) * math.sqrt(norm2)
         if not (np.abs(whole).max(initial=0.0) < LARGEST and self.most > 0):
-            raise PrivacyError("a released line is too large for floats: nothing can be released around it")
+            raise PrivacyError(
+                "a released line is too large for floats: nothing can be released around it"
+            )
         rows = self._inside(block.rows)
         # a matrix product rounds a row by its place in the block: see `Block.mapped`
         placed = neighbours.in_place and block.fixed
         mapped = rows @ whole.T if placed else np.einsum("ij,kj->ik", rows, whole)
         u = mapped[:, :-1]
-        predictor = mapped[:, -1] if self.family.exact else np.clip(mapped[:, -1], -_FARTHEST, _FARTHEST)
+        predictor = (
+            mapped[:, -1] if self.family.exact else np.clip(mapped[:, -1], -_FARTHEST, _FARTHEST)
+        )
         length2 = np.einsum("ij,ij->i", u, u)
         slope = self.family.slope(predictor)
         weights = self.family._weights(length2, slope, predictor, self.most, u.shape[1])
@@ -163,24 +175,37 @@ class Line:
             return rows
         first = rows[:, :1]
         found = rows.copy()
-        found[:, places] = np.clip(rows[:, places], first * self.low[places], first * self.high[places])
+        found[:, places] = np.clip(
+            rows[:, places], first * self.low[places], first * self.high[places]
+        )
         return found
 
 
 def step_sums(
-    line: Line, clip: float, stack: Stack, norm2: float, *, robust: bool = False, covariance: bool = True
+    line: Line,
+    clip: float,
+    stack: Stack,
+    norm2: float,
+    *,
+    robust: bool = False,
+    covariance: bool = True,
 ) -> BoundedSum:
-    """Score, curvature and score covariance at a line as one vector, influences w‖u‖|y - h| clipped to b.
+    """Score, curvature and score covariance at a line as one vector, influences w‖u‖|y - h| clipped
+    to b.
 
-    That is sum w ψ u/b, a_H sum w h' u uᵀ and, with ``covariance``, a_S sum w² ψ² u uᵀ/b²; ψ is y - h pulled into ±
-    b/(w‖u‖).  With ``robust`` the curvature counts the records inside the band alone.
+    That is sum w ψ u/b, a_H sum w h' u uᵀ and, with ``covariance``, a_S sum w² ψ² u uᵀ/b²; ψ is y -
+    h pulled into ± b/(w‖u‖).  With ``robust`` the curvature counts the records inside the band
+    alone.
 
-    Guarantee [clipped_stack_sensitivity]: between neighbours it moves by at most the bound of the stack: a record adds
-    ±γ e, m e eᵀ and γ² e eᵀ with e = u/‖u‖ and γ, m in [0, 1].  A unit adds a mean s of such scores, one of such
-    curvatures, and s sᵀ: the squared change is convex in both, so a single row is the worst.
+    Guarantee [clipped_stack_sensitivity]: between neighbours it moves by at most the bound of the
+    stack: a record adds ±γ e, m e eᵀ and γ² e eᵀ with e = u/‖u‖ and γ, m in [0, 1].  A unit adds a
+    mean s of such scores, one of such curvatures, and s sᵀ: the squared change is convex in both,
+    so a single row is the worst.
     """
     if not 1 / LARGEST < clip < LARGEST:
-        raise PrivacyError("a released clip is too large for floats: nothing can be released around it")
+        raise PrivacyError(
+            "a released clip is too large for floats: nothing can be released around it"
+        )
     a_h, a_s = math.sqrt(stack.curvature), math.sqrt(stack.score)
 
     def of_block(block: Block) -> Array:
@@ -199,14 +224,19 @@ def step_sums(
     return BoundedSum(of_block, stack.bound)
 
 
-def rest_sum(line: Line, step: Array, clip: float, norm2: float, neighbours: Neighbours) -> BoundedSum:
-    """R of a released step of the coefficients of u, over the clip; what a record adds is pulled into it.
+def rest_sum(
+    line: Line, step: Array, clip: float, norm2: float, neighbours: Neighbours
+) -> BoundedSum:
+    """R of a released step of the coefficients of u, over the clip; what a record adds is pulled
+    into it.
 
-    Guarantee [rest_sensitivity]: a record adds a vector of norm at most 1, so between neighbours the sum moves by at
-    most 2 (replace) or 1 (add-remove); a unit adds a mean of such vectors.
+    Guarantee [rest_sensitivity]: a record adds a vector of norm at most 1, so between neighbours
+    the sum moves by at most 2 (replace) or 1 (add-remove); a unit adds a mean of such vectors.
     """
     if not (np.abs(step).max(initial=0.0) < LARGEST and 1 / LARGEST < clip < LARGEST):
-        raise PrivacyError("a released step or clip is too large for floats: nothing can be released around it")
+        raise PrivacyError(
+            "a released step or clip is too large for floats: nothing can be released around it"
+        )
 
     def of_block(block: Block) -> Array:
         at = line.linked(block, norm2, neighbours)

@@ -1,15 +1,25 @@
 """The range of an outcome and a clip for influences, from noisy histograms.
 
-A record is in one bin, so that a histogram moves by sqrt 2 or 1.  Bins are compared with, never computed by a
-logarithm: a record's bin depends on the record alone.
+A record is in one bin, so that a histogram moves by sqrt 2 or 1.  Bins are compared with, never
+computed by a logarithm: a record's bin depends on the record alone.
+
+The range of a column of which nothing is known, from noisy histograms.
+
+1. magnitudes   counts between the powers of two, either sign   -> where counts are clear of the noise, and a bin more
+2. zooms        counts in equal bins of that, and beyond it     -> without the ends that hold next to nothing
+3. friendly     ends rounded outwards to a few digits
+
+All of it is post-processing: it reads released counts and the law of their noise.
 """
 
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.noise_laws import Gaussian, Law
 from dpinfer.maths.sums import Block, BoundedSum
 from dpinfer.neighbours import Neighbours
 
@@ -20,9 +30,13 @@ ZOOMS = 3
 _OUTSIDE = 0.004  # the share of records that may lie beyond either end of a range
 _SEEN = 2.0  # deviations of the noise by which counts at an end are told from nothing
 _SIZES = 26  # bins of influences, each sqrt 2 times as wide as the next
-_CLEAR = 3.0  # deviations of the noise by which a tail is seen: noise alone passes for one in a hundred fits
-_LIMIT = 1.0  # deviations of the noise by which there may be more records in a tail than are counted
-_HEAVY = 0.7  # the shape of a tail that is heavy: half way from an exponential one to the heaviest that is drawn
+# deviations of the noise by which a tail is seen: noise alone passes for one in a hundred fits
+_CLEAR = 3.0
+_LIMIT = (
+    1.0  # deviations of the noise by which there may be more records in a tail than are counted
+)
+# the shape of a tail that is heavy: half way from an exponential one to the heaviest that is drawn
+_HEAVY = 0.7
 _APART = 3  # bins between the two points that a tail is drawn through
 _SHAPES = 0.4, 2.2  # of a Weibull tail
 _GRID = 400
@@ -30,14 +44,18 @@ _GRID = 400
 
 @dataclass(frozen=True)
 class Counts(BoundedSum):
-    """A histogram, and the most that the sizes of the changes of its counts add up to between neighbours."""
+    """A histogram, and the most that the sizes of the changes of its counts add up to between
+    neighbours.
+    """
 
     added: float
 
 
 @dataclass(frozen=True, repr=False)
 class Tally:
-    """The levels that occur in a column, how many units have each, and how far these counts move between neighbours."""
+    """The levels that occur in a column, how many units have each, and how far these counts move
+    between neighbours.
+    """
 
     levels: tuple[str, ...]
     counts: Array
@@ -45,10 +63,11 @@ class Tally:
 
 
 def histogram(edges: Array, neighbours: Neighbours) -> Counts:
-    """Counts of outcomes between inner edges; what lies beyond goes to the end bins, a zero row to none.
+    """Counts of outcomes between inner edges; what lies beyond goes to the end bins, a zero row to
+    none.
 
-    Guarantee [histogram_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1 (add-remove), and
-    the changes of its counts add up to at most 2 or 1.
+    Guarantee [histogram_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
+    (add-remove), and the changes of its counts add up to at most 2 or 1.
     """
 
     def of_block(block: Block) -> Array:
@@ -64,7 +83,9 @@ def inner_edges(low: float, high: float) -> Array:
 
 
 def narrowed(counts: Array, low: float, high: float, n: float, noise: float) -> tuple[float, float]:
-    """[low, high] without the bins at either end that hold next to nothing; as it is, if all of them do."""
+    """[low, high] without the bins at either end that hold next to nothing; as it is, if all of
+    them do.
+    """
     least = np.maximum(_OUTSIDE * n, _SEEN * noise * np.sqrt(np.arange(1, BINS + 1)))
 
     def empty(some: Array) -> int:
@@ -75,16 +96,21 @@ def narrowed(counts: Array, low: float, high: float, n: float, noise: float) -> 
 
 
 def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
-    """Counts of the sizes w‖u‖|r| in the bins largest 2^(-k/2), the largest first, the rest in the last.
+    """Counts of the sizes w‖u‖|r| in the bins largest 2^(-k/2), the largest first, the rest in the
+    last.
 
     It is about rows at a line, whose labels are residuals r.  The bound is that of `histogram`.
     """
     edges = largest * 2.0 ** (-np.arange(_SIZES - 1, 0, -1) / 2)
 
     def of_block(block: Block) -> Array:
-        influence = block.weights / block.shares * np.sqrt(np.einsum("ij,ij->i", block.rows, block.rows))
+        influence = (
+            block.weights / block.shares * np.sqrt(np.einsum("ij,ij->i", block.rows, block.rows))
+        )
         counts = np.where(influence > 0, block.shares, 0.0)
-        return _counts(np.searchsorted(edges, influence * np.abs(block.labels), side="right"), _SIZES, counts)[::-1]
+        return _counts(
+            np.searchsorted(edges, influence * np.abs(block.labels), side="right"), _SIZES, counts
+        )[::-1]
 
     return BoundedSum(of_block, neighbours.pick(math.sqrt(2), 1.0))
 
@@ -95,7 +121,8 @@ def _counts(places: Indices, bins: int, weights: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Tail:
-    """P(size > s) by a released histogram of sizes, for s up to ``largest``; ``noise`` is that of a count.
+    """P(size > s) by a released histogram of sizes, for s up to ``largest``; ``noise`` is that of a
+    count.
 
     ``caution`` raises the counts by so many deviations of their noise.
     """
@@ -131,7 +158,9 @@ class Tail:
         return float(edges[k - 1] * (edges[k] / edges[k - 1]) ** part)
 
     def clip(self, cost: float) -> tuple[float, float]:
-        """b that minimises (cost b)² + E²: noise and bias of a level; and E, the mean of what is clipped off."""
+        """b that minimises (cost b)² + E²: noise and bias of a level; and E, the mean of what is
+        clipped off.
+        """
         sizes, tail = self._curve()
         pieces = (tail[1:] + tail[:-1]) / 2 * np.diff(sizes)
         excess = np.append(np.cumsum(pieces[::-1])[::-1], 0.0)
@@ -139,7 +168,8 @@ class Tail:
         return float(sizes[best]), float(excess[best])
 
     def excess(self, clip: float) -> float:
-        """The mean of what a clip takes off: by the tail that is drawn or, where that is heavy, the most it may be.
+        """The mean of what a clip takes off: by the tail that is drawn or, where that is heavy, the
+        most it may be.
 
         A heavy tail has no scale by which it could be drawn on where nothing is seen of it.
         """
@@ -149,28 +179,154 @@ class Tail:
         return max(drawn, self._most_excess(clip)) if self._bend()[2] < _HEAVY else drawn
 
     def _most_excess(self, clip: float) -> float:
-        """Beyond each edge there are at most as many records as are counted there and a deviation of the noise."""
+        """Beyond each edge there are at most as many records as are counted there and a deviation
+        of the noise.
+        """
         above = np.maximum.accumulate(np.cumsum(self.counts)) + _LIMIT * self._deviation
-        share = np.clip(np.maximum.accumulate(above) / self.n, 0.0, 1.0)  # at or above each lower edge
+        share = np.clip(
+            np.maximum.accumulate(above) / self.n, 0.0, 1.0
+        )  # at or above each lower edge
         upper = self.largest * 2.0 ** (-np.arange(_SIZES) / 2)
         width = np.maximum(upper - np.maximum(self.edges, clip), 0.0)
         return float(share @ width)
 
     def _bend(self) -> tuple[int, float, float]:
-        """The farthest edge that noise lets be seen, -log of the share beyond, the shape of a Weibull tail there."""
+        """The farthest edge that noise lets be seen, -log of the share beyond, the shape of a
+        Weibull tail there.
+        """
         edges, beyond = self.edges, self.beyond
         clear = np.cumsum(self.counts) > _CLEAR * self._deviation
         far = min(int(np.argmax(np.append(clear, True))), _SIZES - 1 - _APART)
         near = far + _APART
         depth = max(-math.log(beyond[far]), 1e-3)
         inner = max(-math.log(min(beyond[near], 0.95)), 1e-3)
-        shape = float(np.clip(math.log(depth / inner) / math.log(edges[far] / edges[near]), *_SHAPES))
+        shape = float(
+            np.clip(math.log(depth / inner) / math.log(edges[far] / edges[near]), *_SHAPES)
+        )
         return far, depth, shape
 
     def _curve(self) -> tuple[Array, Array]:
-        """The tail on a grid: counts as far as noise lets them be seen, a Weibull tail through two points beyond."""
+        """The tail on a grid: counts as far as noise lets them be seen, a Weibull tail through two
+        points beyond.
+        """
         edges, beyond = self.edges, self.beyond
         far, depth, shape = self._bend()
         sizes = edges[-1] * (self.largest / edges[-1]) ** np.linspace(0, 1, _GRID)
         inside = np.exp(np.interp(np.log(sizes), np.log(edges[::-1]), np.log(beyond[::-1])))
-        return sizes, np.where(sizes >= edges[far], np.exp(-depth * (sizes / edges[far]) ** shape), inside)
+        return sizes, np.where(
+            sizes >= edges[far], np.exp(-depth * (sizes / edges[far]) ** shape), inside
+        )
+
+
+COLUMN_ZOOMS = 2
+"""Histograms after that of the magnitudes, each inside the last."""
+OUTSIDE = 0.004
+"""The share of units that may lie beyond either end."""
+_LARGEST = 400  # of the powers of two that are told apart; beyond, double precision cannot square
+_CHANCE = 0.002  # that noise alone passes for a magnitude of a column
+# powers of two beyond which a magnitude is less and less plausible: noise must pass for it less
+# often
+_USUAL = 16
+# deviations of the noise by which counts at an end are told from nothing, or raised to an upper
+# bound
+_SEEN_COLUMN = 2.0
+_STEPS = 40  # rounding moves an end by at most this part of the range
+_ZERO = 2 * _LARGEST + 1  # the place of the bin around 0
+
+_POWERS = 2.0 ** np.arange(-_LARGEST, _LARGEST + 1)
+MAGNITUDES = np.concatenate([-_POWERS[::-1], _POWERS])
+"""The edges between the bins of magnitudes."""
+_ENDS = np.concatenate([[2 * MAGNITUDES[0]], MAGNITUDES, [2 * MAGNITUDES[-1]]])
+_EXPONENTS = np.abs(
+    np.log2(np.abs(np.insert(MAGNITUDES, _ZERO, 1.0)))
+)  # of each bin, by the exponent of an edge
+_PLAUSIBLE = (1 + _EXPONENTS / _USUAL) ** -2.0
+_CHANCES = _CHANCE * _PLAUSIBLE / _PLAUSIBLE.sum()  # of each bin
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where the values of a column are; ``beyond`` is the most units that may lie below and above,
+    ``n`` all of them.
+
+    They are numbers of units as the noisy counts tell them; ``beyond`` holds in about 19 of 20
+    columns.
+    """
+
+    low: float
+    high: float
+    n: float
+    beyond: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def edges(self) -> Array:
+        """The edges of a zoom: equal bins, and what lies beyond."""
+        return np.asarray(np.linspace(self.low, self.high, BINS + 1))
+
+    @property
+    def clipped(self) -> float:
+        """The largest share of units that the range may clip."""
+        return min(1.0, sum(self.beyond) / self.n)
+
+
+def clear_of(law: Law) -> Array:
+    """What the count of each magnitude must exceed: noise alone does so with its chance, all
+    together 1 in 500.
+    """
+    if isinstance(law, Gaussian):
+        return np.asarray(-law.scale * ndtri(_CHANCES))
+    return np.asarray(-np.log(2 * _CHANCES) / law.rate)
+
+
+def magnitude(counts: Array, law: Law) -> Range | None:
+    """The smallest range of magnitudes with all counts that are clear of the noise, and one more on
+    either side.
+
+    None where nothing is clear of it, or nothing but 0.
+    """
+    clear = np.flatnonzero(counts > clear_of(law))
+    if not len(clear) or (clear == _ZERO).all():
+        return None
+    first, last = int(clear[0]), int(clear[-1])
+    low = 0.0 if first == _ZERO else float(_ENDS[max(first - 1, 0)])
+    high = float(
+        _ENDS[last + 1 if last == _ZERO else min(last + 2, len(_ENDS) - 1)]
+    )  # a range ends before its end
+    return Range(low, high, float(counts[clear].sum()))
+
+
+def zoomed(counts: Array, known: Range, law: Law) -> Range:
+    """The range without the bins at either end that hold, with all beyond them, next to nothing."""
+    noise = math.sqrt(law.variance(1))
+    several = noise * np.sqrt(np.arange(1, BINS + 3))
+    least = np.maximum(OUTSIDE * known.n, _SEEN_COLUMN * several)
+
+    def cut(some: Array) -> int:
+        """How many bins can go, the one that has all beyond the end included."""
+        return int(np.argmax(np.append(np.cumsum(some) > least, True)))
+
+    edges, first, last = known.edges, max(cut(counts) - 1, 0), BINS - max(cut(counts[::-1]) - 1, 0)
+    if first >= last:
+        first, last = 0, BINS
+    below, above = counts[: first + 1], counts[last + 1 :]
+    beyond = (
+        max(0.0, float(side.sum())) + _SEEN_COLUMN * float(several[len(side) - 1])
+        for side in (below, above)
+    )
+    return Range(float(edges[first]), float(edges[last]), known.n, tuple(beyond))  # type: ignore[arg-type]
+
+
+def friendly(found: Range, *, whole: bool) -> tuple[float, float]:
+    """The ends, rounded outwards to multiples of 1, 2 or 5 times a power of ten.
+
+    Where numbers are ``whole`` the ends are the first and the last of them in the range, which ends
+    before ``high``.
+    """
+    low, high, target = found.low, found.high, (found.high - found.low) / _STEPS
+    if whole:
+        low, high, target = math.ceil(low), math.ceil(high) - 1, max(target, 1.0)
+    power = math.floor(math.log10(target))
+    factor = max((f for f in (1, 2, 5) if float(f"{f}e{power}") <= target), default=1)
+    step = float(f"{factor}e{power}")
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return float(f"{first * factor}e{power}"), float(f"{max(last, first + 1) * factor}e{power}")

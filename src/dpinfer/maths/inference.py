@@ -1,13 +1,15 @@
-"""From the releases of a stepped fit to what is known of all coefficients: one posterior, and no column leaves.
+"""From the releases of a stepped fit to what is known of all coefficients: one posterior, and no
+column leaves.
 
-Post-processing of released values only.  With t the released line, a the step that was taken and δ the way from there
-to the coefficients asked for,
+Post-processing of released values only.  With t the released line, a the step that was taken and δ
+the way from there to the coefficients asked for,
 
     H' δ = g - R - H a + ξ,     ξ ~ N(0, W),
 
-where H is the curvature at the line and H' the one half way along δ.  H is known by its law (`maths/curvature.py`), so
-the error of the right side is W plus what is unsure of H times the whole way a + δ: the equation holds however weak a
-column is.  Where the records are silent a plausible size S stands in: coefficients are N(t + a, S²) a priori.
+where H is the curvature at the line and H' the one half way along δ.  H is known by its law
+(`maths/curvature.py`), so the error of the right side is W plus what is unsure of H times the whole
+way a + δ: the equation holds however weak a column is.  Where the records are silent a plausible
+size S stands in: coefficients are N(t + a, S²) a priori.
 
 | symbol | meaning                                                                | name in code    |
 | ------ | ---------------------------------------------------------------------- | --------------- |
@@ -25,26 +27,38 @@ import numpy.typing as npt
 from dpinfer.maths.arrays import Array, Indices, solved
 from dpinfer.maths.curvature import Curvature, Guess, bend, curvature, guess, seen, within
 from dpinfer.maths.joint import NO_EVENTS, REFERENCE, Answers, Joint
-from dpinfer.maths.moments import Columns, Scales, deviations, raised, shrink
-from dpinfer.maths.posterior import LEAST_EVENTS, SURE, Moments
+from dpinfer.maths.moments import (
+    LEAST_EVENTS,
+    SURE,
+    Columns,
+    Moments,
+    Scales,
+    deviations,
+    raised,
+    shrink,
+)
 
 LEVEL = 2.5
 """S of a level, and of two deviations of a number, in log-odds."""
 LEAST_RECORDS = 15.0
 """The fewest records of a level whose mean is near normal, in least squares."""
-_SAMPLED = 0.3  # of the variance of δ that the records decide: what of it counts beside the step, which has it too
+# of the variance of δ that the records decide: what of it counts beside the step, which has it too
+_SAMPLED = 0.3
 _ROUNDS = 8  # of the second moment of δ, which decides how much the noise of H matters
 _LOOSE = 1e-2  # S over the deviation of the intercept a priori: it is as good as free
 _FREE = 1e-12  # of its information: what is left at least without a coefficient's own S
-_LEAST_SIZE = 0.2  # of S: what effects are believed to have at least, however small those are that are known
+_LEAST_SIZE = (
+    0.2  # of S: what effects are believed to have at least, however small those are that are known
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The last releases of a fit, in u: the line, the step from it, the score there, what the step leaves, H and V.
+    """The last releases of a fit, in u: the line, the step from it, the score there, what the step
+    leaves, H and V.
 
-    ``score_noise`` and ``rest_noise`` are the scales of the noise of score and rest; those of the matrices stand in
-    ``scales``.  ``exact`` says that the risk is quadratic.
+    ``score_noise`` and ``rest_noise`` are the scales of the noise of score and rest; those of the
+    matrices stand in ``scales``.  ``exact`` says that the risk is quadratic.
     """
 
     line: Array
@@ -66,10 +80,12 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A step with what is known of the columns: ``back`` is E, ``spread`` their deviations, ``sizes`` their S.
+    """A step with what is known of the columns: ``back`` is E, ``spread`` their deviations,
+    ``sizes`` their S.
 
-    ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as they are; ``allowed``
-    is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to the coefficients of the formula (`Joint`).
+    ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
+    they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
+    the coefficients of the formula (`Joint`).
     """
 
     last: Step
@@ -85,15 +101,30 @@ class Fitted:
     shift: float = 0.0
 
     @classmethod
-    def of(cls, last: Step, matrix: Array, moments: Moments, columns: Columns, centre: Array) -> "Fitted":
-        """The fit in the geometry of a matrix; sizes are those of log-odds, and columns are as asked."""
+    def of(
+        cls, last: Step, matrix: Array, moments: Moments, columns: Columns, centre: Array
+    ) -> "Fitted":
+        """The fit in the geometry of a matrix; sizes are those of log-odds, and columns are as
+        asked.
+        """
         d = len(centre)
         to_centre = np.eye(d)
         to_centre[0] = centre
         back = np.asarray(np.linalg.inv(to_centre @ matrix.T), dtype=np.float64)
         spread = deviations(moments.of(np.arange(d)))
         sizes = log_odds_sizes(spread, columns.dummy)
-        return cls(last, moments, columns, centre, back, spread, sizes, np.zeros(d, dtype=bool), np.zeros(d), np.eye(d))
+        return cls(
+            last,
+            moments,
+            columns,
+            centre,
+            back,
+            spread,
+            sizes,
+            np.zeros(d, dtype=bool),
+            np.zeros(d),
+            np.eye(d),
+        )
 
     @property
     def score_cov(self) -> Array:
@@ -103,25 +134,32 @@ class Fitted:
         if last.exact:
             size = max(size, last.scales.score_cov * float(np.sqrt(len(self.centre))))
         ratio = size / float(np.trace(last.hessian)) if size > 0 else 1.0
-        return raised(shrink(last.score_cov, ratio * last.hessian, last.scales.score_cov, 0.0)[0], 0.0)
+        return raised(
+            shrink(last.score_cov, ratio * last.hessian, last.scales.score_cov, 0.0)[0], 0.0
+        )
 
 
 def log_odds_sizes(spread: Array, dummy: npt.NDArray[np.bool_]) -> Array:
-    """S of a logistic fit: 2.5 for a level and for two deviations of a number; 2.5 for the intercept."""
+    """S of a logistic fit: 2.5 for a level and for two deviations of a number; 2.5 for the
+    intercept.
+    """
     return np.where(dummy | (np.arange(len(dummy)) == 0), LEVEL, LEVEL / 2 / spread)
 
 
 def outcome_sizes(spread: Array, dummy: npt.NDArray[np.bool_], outcome: float) -> Array:
-    """S of least squares: two deviations of the outcome for a level, one for a deviation of a number."""
+    """S of least squares: two deviations of the outcome for a level, one for a deviation of a
+    number.
+    """
     return outcome * np.where(dummy | (np.arange(len(dummy)) == 0), 2.0, 1.0 / spread)
 
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Of each level and of the reference of its factor: the noise in its number of rarer outcomes over that number.
+    """Of each level and of the reference of its factor: the noise in its number of rarer outcomes
+    over that number.
 
-    `NO_EVENTS` where the number is below 8, 0 for what is no level.  ``toward`` is the side, 1 or -1, to which the
-    predictor of these records would run if there were fewer.
+    `NO_EVENTS` where the number is below 8, 0 for what is no level.  ``toward`` is the side, 1 or
+    -1, to which the predictor of these records would run if there were fewer.
     """
 
     level: Array
@@ -137,13 +175,17 @@ def no_events(d: int) -> Events:
 
 
 def events(fit: Fitted) -> Events:
-    """Of each level, and of its reference, how sure a lower estimate of the number of its rarer outcomes is."""
+    """Of each level, and of its reference, how sure a lower estimate of the number of its rarer
+    outcomes is.
+    """
     columns = fit.columns
     coef = solved(fit.back, fit.last.line + fit.last.step)
     together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
     base = coef[0] - together @ (fit.centre * coef)
     level = _doubt(fit, _of_levels(columns))
-    for place, doubt in zip((place for place, _ in columns.cells), _doubt(fit, _of_cells(columns)), strict=True):
+    for place, doubt in zip(
+        (place for place, _ in columns.cells), _doubt(fit, _of_cells(columns)), strict=True
+    ):
         level[place] = max(level[place], doubt)
     return Events(
         np.where(columns.dummy, level, 0.0),
@@ -176,24 +218,33 @@ def _of_references(columns: Columns) -> Array:
 
 
 def _doubt(fit: Fitted, counted: Array) -> Array:
-    """Relative noise of the number of rarer outcomes among some records; `NO_EVENTS` where there may be fewer than 8.
+    """Relative noise of the number of rarer outcomes among some records; `NO_EVENTS` where there
+    may be fewer than 8.
 
-    With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either outcome has at least vᵀHv
-    less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise
-    hypot(σ‖v‖, h‖v‖²).  It holds at any line; at the line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The
-    surer of the two counts.
+    With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either
+    outcome has at least vᵀHv less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more
+    (weighted, at most 1 each), but for the noise hypot(σ‖v‖, h‖v‖²).  It holds at any line; at the
+    line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The surer of the two counts.
     """
     last, moments = fit.last, fit.moments
     uncentred = fit.back.copy()
-    uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])  # so that v·u is x_j, not x_j less its centre
-    at_line = _relative(uncentred @ counted, last.hessian, last.score, (last.scales.hessian, last.score_noise))
+    uncentred[:, 1:] += np.outer(
+        fit.back[:, 0], fit.centre[1:]
+    )  # so that v·u is x_j, not x_j less its centre
+    at_line = _relative(
+        uncentred @ counted, last.hessian, last.score, (last.scales.hessian, last.score_noise)
+    )
     inner = solved(moments.back, moments.score)  # the score as it was released
-    at_zero = _relative(moments.back.T @ counted, moments.released / 2, inner, (moments.noise / 2, moments.noise))
+    at_zero = _relative(
+        moments.back.T @ counted, moments.released / 2, inner, (moments.noise / 2, moments.noise)
+    )
     return np.minimum(at_line, at_zero)
 
 
 def _relative(v: Array, hessian: Array, score: Array, noise: tuple[float, float]) -> Array:
-    """The noise of vᵀHv - |v·g| over it, for each column v; ``noise`` has the scales of that of H and of g."""
+    """The noise of vᵀHv - |v·g| over it, for each column v; ``noise`` has the scales of that of H
+    and of g.
+    """
     length = np.linalg.norm(v, axis=0)
     number = np.einsum("ij,ik,kj->j", v, hessian, v) - np.abs(score @ v)
     unsure = np.hypot(noise[0] * length**2, noise[1] * length)
@@ -201,7 +252,9 @@ def _relative(v: Array, hessian: Array, score: Array, noise: tuple[float, float]
 
 
 def two_classes(fit: Fitted) -> bool:
-    """Whether both outcomes are surely there: the number of rarer ones by the same estimate, for all records."""
+    """Whether both outcomes are surely there: the number of rarer ones by the same estimate, for
+    all records.
+    """
     last = fit.last
     level = fit.back[:, 0]
     length = float(np.linalg.norm(level))
@@ -211,7 +264,9 @@ def two_classes(fit: Fitted) -> bool:
 
 
 def posterior(fit: Fitted) -> Joint:
-    """The law of all coefficients given the releases, with S for each; the intercept is as good as free."""
+    """The law of all coefficients given the releases, with S for each; the intercept is as good as
+    free.
+    """
     last = fit.last
     columns = fit.columns
     d = len(fit.centre)
@@ -224,7 +279,9 @@ def posterior(fit: Fitted) -> Joint:
     S = guess(H, M, fit.moments.matrix, columns, None if last.exact else line)
     about_mean = np.eye(d)
     about_mean[0, 1:] = (fit.centre - S.mean)[1:]
-    known = curvature(last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments, columns)
+    known = curvature(
+        last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments, columns
+    )
     law = _Equation(fit, H.first, S, known, about_mean, line).solved()
     few = no_events(d) if last.exact else events(fit)
     own = S.count if last.exact else S.count * np.sqrt(known.cut)
@@ -262,7 +319,9 @@ def posterior(fit: Fitted) -> Joint:
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
-    """Where the step of the posterior begins, that step, its covariance, and what of it sampling causes."""
+    """Where the step of the posterior begins, that step, its covariance, and what of it sampling
+    causes.
+    """
 
     start: Array
     step: Array
@@ -282,7 +341,9 @@ class _Equation:
     line: Array
 
     def solved(self) -> _Solution:
-        """The posterior, in rounds: what is unsure of H multiplies the way a + δ, of which δ is the result."""
+        """The posterior, in rounds: what is unsure of H multiplies the way a + δ, of which δ is the
+        result.
+        """
         fit, known = self.fit, self.known
         last = fit.last
         d = len(fit.centre)
@@ -321,9 +382,11 @@ class _Equation:
         return within(self.known.matrix + inverse.T @ moved @ inverse, self.known.matrix)
 
     def _believed(self, start: Array, step: Array, covariance: Array, precision: Array) -> Array:
-        """1/S² of effects as large as those that are known: so long is the way believed to be where records are silent.
+        """1/S² of effects as large as those that are known: so long is the way believed to be where
+        records are silent.
 
-        It is used for the size of the way alone, never for an interval.  One effect of size S counts among the known.
+        It is used for the size of the way alone, never for an interval.  One effect of size S
+        counts among the known.
         """
         sizes2 = self.fit.sizes**2
         variance = np.diag(covariance)
@@ -336,7 +399,9 @@ class _Equation:
         believed[0] = precision[0]
         return believed
 
-    def _second_moment(self, information: Array, toward: Array, way: Array, precision: Array) -> Array:
+    def _second_moment(
+        self, information: Array, toward: Array, way: Array, precision: Array
+    ) -> Array:
         """E (a + δ)(a + δ)ᵀ: the step, what S decides of it, and a part of what the records do."""
         covariance = np.linalg.inv(information + np.diag(precision))
         whole = way + covariance @ toward
@@ -344,9 +409,11 @@ class _Equation:
         return np.asarray(np.outer(whole, whole) + silent + _SAMPLED * (covariance - silent))
 
     def _of_columns(self, both: Array, rest: Array) -> Array:
-        """What is unsure of single columns beside the law of H: variances of rare levels, third derivatives of numbers.
+        """What is unsure of single columns beside the law of H: variances of rare levels, third
+        derivatives of numbers.
 
-        The former multiply the whole way, of second moment ``both``; the latter what is left of it, ``rest``.
+        The former multiply the whole way, of second moment ``both``; the latter what is left of it,
+        ``rest``.
         """
         columns = self.fit.columns
         toward = np.linalg.inv(self.about_mean)
@@ -363,11 +430,13 @@ class _Equation:
 
 @dataclass(frozen=True, eq=False)
 class Conclusion:
-    """What is said of all coefficients of the formula: the joint law at ``centre``, and the answers about each of them.
+    """What is said of all coefficients of the formula: the joint law at ``centre``, and the answers
+    about each of them.
 
-    ``printed`` are those with an interval.  ``others`` are combinations that are known instead of open ones: each with
-    the column it stands for, and the level that it is compared with, or -1 for a number that was clipped.  ``whole``
-    says that both outcomes are surely there; where they are not, nothing is known.
+    ``printed`` are those with an interval.  ``others`` are combinations that are known instead of
+    open ones: each with the column it stands for, and the level that it is compared with, or -1 for
+    a number that was clipped.  ``whole`` says that both outcomes are surely there; where they are
+    not, nothing is known.
     """
 
     joint: Joint
@@ -380,7 +449,9 @@ class Conclusion:
 
     @property
     def coef(self) -> Array:
-        """A number for every column: the estimate of what is printed, the posterior mean of what is open."""
+        """A number for every column: the estimate of what is printed, the posterior mean of what is
+        open.
+        """
         return np.where(self.printed, self.answers.estimate, self.joint.coef)
 
 
@@ -395,15 +466,26 @@ def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int)
     whole = fit.last.exact or two_classes(fit)
     if not whole:
         printed[:] = False
-    # the level is that of records at the reference of what is open; where a number is open there is none
+    # the level is that of records at the reference of what is open; where a number is open there is
+    # none
     centre = np.where(fit.columns.dummy & ~printed, 0.0, fit.centre)
     joint = joint.at(centre - fit.centre)
     answers = joint.about(np.eye(d), draws, seed)
     numbers = ~fit.columns.dummy
-    printed[0] = bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
+    printed[0] = (
+        bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
+    )
     if not whole:
         joint = replace(joint, few=np.full(d, NO_EVENTS))  # so that no combination is known either
-        return Conclusion(joint, centre, answers, printed, joint.about(np.zeros((0, d)), draws, seed), (), whole=False)
+        return Conclusion(
+            joint,
+            centre,
+            answers,
+            printed,
+            joint.about(np.zeros((0, d)), draws, seed),
+            (),
+            whole=False,
+        )
     vectors, columns = _instead(joint, printed, answers, clipped)
     as_clipped = replace(joint, tail=np.where(clipped, 0.0, joint.tail))
     known = np.flatnonzero(as_clipped.about(vectors, draws, seed).known)
@@ -414,7 +496,9 @@ def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int)
 def _instead(
     joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers, clipped: npt.NDArray[np.bool_]
 ) -> tuple[Array, list[tuple[int, int]]]:
-    """Combinations that may be known instead of open coefficients: numbers as clipped, levels against others."""
+    """Combinations that may be known instead of open coefficients: numbers as clipped, levels
+    against others.
+    """
     d = len(printed)
     vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(clipped & ~printed)]
     columns = [(int(j), -1) for j in np.flatnonzero(clipped & ~printed)]

@@ -1,7 +1,7 @@
 """What is known of all coefficients together, and what may be said of one combination of them.
 
-Post-processing of released values only.  Every line that is printed, every alternative and every contrast is one
-question to the same law: a combination c of the coefficients θ.
+Post-processing of released values only.  Every line that is printed, every alternative and every
+contrast is one question to the same law: a combination c of the coefficients θ.
 
 | symbol | meaning                                                       | name in code  |
 | ------ | ------------------------------------------------------------- | ------------- |
@@ -16,24 +16,35 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.allowed import AllowedLaw
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.posterior import SURE
+from dpinfer.maths.error_laws import AllowedLaw
+from dpinfer.maths.moments import SURE
 
 OPEN = 0.4
 """A combination is known if its standard error is at most this part of its plausible size."""
 SIGNAL = 2.5
 """... and if its information given all else is at least this many times the noise of that."""
 NO_EVENTS = 1e9
-"""Relative doubt of a number of events that may be none.  It is finite, as a file has no infinities."""
-KNOWN, WEAK, TOGETHER, FEW, REFERENCE, TAIL = "known", "weak", "together", "few", "reference", "tail"
+"""Relative doubt of a number of events that may be none.  It is finite, as a file has no
+infinities.
+"""
+KNOWN, WEAK, TOGETHER, FEW, REFERENCE, TAIL = (
+    "known",
+    "weak",
+    "together",
+    "few",
+    "reference",
+    "tail",
+)
 """What is said of a combination: that it is known, or why it is open."""
 _LEFT = 1e-12  # of its information: what is left at least without a combination's own size
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Combinations of coefficients: estimates, the law of their errors, and of each whether it is known, or why not."""
+    """Combinations of coefficients: estimates, the law of their errors, and of each whether it is
+    known, or why not.
+    """
 
     estimate: Array
     law: AllowedLaw
@@ -49,19 +60,21 @@ class Answers:
 class Joint:
     """The law of all coefficients of a fit, open ones too, at the released centre.
 
-    ``estimate``, ``covariance`` and ``sampling`` (the part of it that is no noise) are given that each coefficient
-    is N(``line``, ``prior``²) a priori: ``prior`` is S but for the intercept, which is as good as free.  ``own`` is
-    what is unsure of a column's own information beside ``doubt``.
+    ``estimate``, ``covariance`` and ``sampling`` (the part of it that is no noise) are given that
+    each coefficient is N(``line``, ``prior``²) a priori: ``prior`` is S but for the intercept,
+    which is as good as free.  ``own`` is what is unsure of a column's own information beside
+    ``doubt``.
 
-    ``bent`` and ``allowed`` are allowed for at both ends of an interval: what a quadratic does not see of the last
-    step, and what a fit may be off beside.  ``few`` and ``toward`` are, of each level, the relative noise of its number
-    of events and the side to which it would move its coefficient; ``reference_few`` and ``reference_toward`` those of
-    the reference of its factor.  ``group`` is its factor, -1 for what is no level.  ``tail`` says that the records far
-    out in a column count less, or not as they are.
+    ``bent`` and ``allowed`` are allowed for at both ends of an interval: what a quadratic does not
+    see of the last step, and what a fit may be off beside.  ``few`` and ``toward`` are, of each
+    level, the relative noise of its number of events and the side to which it would move its
+    coefficient; ``reference_few`` and ``reference_toward`` those of the reference of its factor.
+    ``group`` is its factor, -1 for what is no level.  ``tail`` says that the records far out in a
+    column count less, or not as they are.
 
-    All these are about columns as the fit measures them, ``centre`` where the intercept is the predictor.  ``lines``
-    has, for every coefficient of the formula in its own units, the combination of theirs that it is; ``shift`` is added
-    to the intercept.
+    All these are about columns as the fit measures them, ``centre`` where the intercept is the
+    predictor.  ``lines`` has, for every coefficient of the formula in its own units, the
+    combination of theirs that it is; ``shift`` is added to the intercept.
     """
 
     estimate: Array
@@ -110,7 +123,9 @@ class Joint:
 
     @property
     def coef(self) -> Array:
-        """The mean of every coefficient of the formula, shrunk towards the line where little is known of it."""
+        """The mean of every coefficient of the formula, shrunk towards the line where little is
+        known of it.
+        """
         found = self.lines @ self.estimate
         found[0] += self.shift
         return np.asarray(found)
@@ -131,7 +146,9 @@ class Joint:
 
     def signal(self, vectors: Array) -> Array:
         """The information on each combination given all else, over the noise of that."""
-        inverse = np.linalg.solve(self.basis, np.linalg.solve(self.basis, np.linalg.inv(self.curvature)).T)
+        inverse = np.linalg.solve(
+            self.basis, np.linalg.solve(self.basis, np.linalg.inv(self.curvature)).T
+        )
         reached = inverse @ vectors.T
         information = 1 / np.einsum("ij,ji->i", vectors, reached)
         directions = reached * information  # of each combination, as coefficients
@@ -142,7 +159,9 @@ class Joint:
 
     def nearest(self, j: int) -> int:
         """The column that column j is hardest to tell apart from."""
-        inverse = np.linalg.solve(self.basis, np.linalg.solve(self.basis, np.linalg.inv(self.curvature)).T)
+        inverse = np.linalg.solve(
+            self.basis, np.linalg.solve(self.basis, np.linalg.inv(self.curvature)).T
+        )
         partial = np.abs(inverse[j]) / np.sqrt(np.diag(inverse))
         partial[[0, j]] = -1.0
         return int(np.argmax(partial))
@@ -154,13 +173,26 @@ class Joint:
         few = (used & (self.few > 1 / SURE)).any(axis=1)
         reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE)
         size = np.sqrt(vectors**2 @ self.sizes**2)
-        known = (np.sqrt(alone) <= OPEN * size) & (self._bent(vectors) <= OPEN * size) & (signal >= SIGNAL)
+        known = (
+            (np.sqrt(alone) <= OPEN * size)
+            & (self._bent(vectors) <= OPEN * size)
+            & (signal >= SIGNAL)
+        )
         return tuple(
-            self._reason(vectors[i], bool(tail[i]), bool(few[i]), bool(reference[i].any()), bool(known[i]), signal[i])
+            self._reason(
+                vectors[i],
+                bool(tail[i]),
+                bool(few[i]),
+                bool(reference[i].any()),
+                bool(known[i]),
+                signal[i],
+            )
             for i in range(len(vectors))
         )
 
-    def _reason(self, vector: Array, tail: bool, few: bool, reference: bool, known: bool, signal: float) -> str:
+    def _reason(
+        self, vector: Array, tail: bool, few: bool, reference: bool, known: bool, signal: float
+    ) -> str:
         if tail:
             return TAIL
         if few:
@@ -171,25 +203,30 @@ class Joint:
             return KNOWN
         alone = _by_itself(vector)
         by_itself = self.basis @ alone
-        noise = np.sqrt((by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2) + alone**4 @ self.own**2)
+        noise = np.sqrt(
+            (by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2) + alone**4 @ self.own**2
+        )
         apart = float(by_itself @ self.curvature @ by_itself) >= 2 * SIGNAL * noise
         return TOGETHER if signal < SIGNAL and apart else WEAK
 
     def _of_references(self, vectors: Array) -> Array:
         """What combinations say of the reference of each factor, at the place of its first level.
 
-        A difference of levels says minus the sum of its parts.  The intercept is that of the centre, where a part of
-        the records is at the reference.
+        A difference of levels says minus the sum of its parts.  The intercept is that of the
+        centre, where a part of the records is at the reference.
         """
         found = np.zeros_like(vectors)
         for group in np.unique(self.group[self.group >= 0]):
             levels = np.flatnonzero(self.group == group)
             at_reference = 1 - float(self.centre[levels].sum())
             found[:, levels[0]] = vectors[:, 0] * at_reference - vectors[:, levels].sum(axis=1)
-        return np.where(np.abs(found) > 1e-9 * np.abs(vectors).max(axis=1, keepdims=True), found, 0.0)
+        return np.where(
+            np.abs(found) > 1e-9 * np.abs(vectors).max(axis=1, keepdims=True), found, 0.0
+        )
 
     def _bent(self, vectors: Array) -> Array:
-        """What a quadratic does not see: of one column b, of a combination its step times the largest b/|step| in it.
+        """What a quadratic does not see: of one column b, of a combination its step times the
+        largest b/|step| in it.
 
         So nothing is allowed for where the steps of its parts cancel.
         """
@@ -199,7 +236,9 @@ class Joint:
         return np.asarray(np.minimum(np.abs(vectors @ step) * largest, np.abs(vectors) @ self.bent))
 
     def _allowed(self, vectors: Array) -> tuple[Array, Array]:
-        """What is allowed for below and above: bends at both ends, few events on the side to which they would move."""
+        """What is allowed for below and above: bends at both ends, few events on the side to which
+        they would move.
+        """
         both = self._bent(vectors) + np.abs(vectors) @ self.allowed
         below, above = both.copy(), both.copy()
         parts = (
@@ -220,7 +259,9 @@ def _by_itself(vectors: Array) -> Array:
 
 
 def allowed_for(doubt: Array) -> Array:
-    """The part of an interval of a logarithm beyond the normal one, for a number known to this relative deviation."""
+    """The part of an interval of a logarithm beyond the normal one, for a number known to this
+    relative deviation.
+    """
     q = np.minimum(2 * doubt, 0.95)
     return np.asarray(-np.log(1 - q) - q)
 

@@ -1,4 +1,6 @@
-"""The certified minimum of a convex objective, from its value, gradient and Hessian totals; and of a risk."""
+"""The certified minimum of a convex objective, from its value, gradient and Hessian totals; and of
+a risk.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,13 +15,17 @@ from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import OfBlock
 
 Totals = Callable[[Array], tuple[float | Callable[[], float], Array, Array]]
-"""From coefficients to value, or a way to it that is seldom gone, gradient and Hessian of the whole objective."""
+"""From coefficients to value, or a way to it that is seldom gone, gradient and Hessian of the whole
+objective.
+"""
 
 Gradient = Callable[[Array], Array]
 """From coefficients to the gradient alone, which takes less time."""
 
 _IDLE = 20  # steps without any gain after which rounding has the last word
-_NEAR = 0.05  # what a Newton step leaves of the gradient where a Hessian serves for more than one step
+_NEAR = (
+    0.05  # what a Newton step leaves of the gradient where a Hessian serves for more than one step
+)
 _GAIN = 0.3  # what a step with an old Hessian must leave at most
 _ROUGH = 1e-3  # gradient a record that is small for a sample
 
@@ -58,18 +64,22 @@ def minimise(
 ) -> Minimum:
     """Newton steps with a line search, until the gradient norm is at most ``tolerance``.
 
-    Near the minimum, and if ``gradient`` is given, steps go on with the last Hessian as long as that helps.
+    Near the minimum, and if ``gradient`` is given, steps go on with the last Hessian as long as
+    that helps.
 
-    Guarantee [certified_minimum]: on a strongly convex objective the search never gives up: it ends below
-    ``tolerance``, or where rounding leaves no step that helps.  ``gradient_norm`` says which.
-    With m the modulus of strong convexity the minimiser is within gradient_norm/m of ``coef``.  An objective that
-    is only convex must show curvature where the search ends, or it has no single minimum and `InputError` is raised.
+    Guarantee [certified_minimum]: on a strongly convex objective the search never gives up: it ends
+    below ``tolerance``, or where rounding leaves no step that helps.  ``gradient_norm`` says which.
+    With m the modulus of strong convexity the minimiser is within gradient_norm/m of ``coef``.  An
+    objective that is only convex must show curvature where the search ends, or it has no single
+    minimum and `InputError` is raised.
     """
     point = best = _at(totals, start)
     idle = 0
     while best.gradient_norm > tolerance and idle < _IDLE:
         ahead = _line_search(totals, point, _newton_step(point), best.gradient_norm)
-        gained = ahead.gradient_norm < best.gradient_norm or ahead.value < point.value - _rounding(point)
+        gained = ahead.gradient_norm < best.gradient_norm or ahead.value < point.value - _rounding(
+            point
+        )
         idle = 0 if gained else idle + 1
         near = ahead.gradient_norm < min(_NEAR * point.gradient_norm, 0.5 * best.gradient_norm)
         point = ahead
@@ -86,7 +96,9 @@ def minimise(
 
 
 def _chords(gradient: Gradient, point: _Point, tolerance: float) -> _Point:
-    """Steps with the Hessian of ``point``, as long as each leaves little of the gradient; the value stays as it was."""
+    """Steps with the Hessian of ``point``, as long as each leaves little of the gradient; the value
+    stays as it was.
+    """
     while point.gradient_norm > tolerance:
         coef = point.coef + _newton_step(point)
         ahead = replace(point, coef=coef, gradient=gradient(coef))
@@ -104,8 +116,8 @@ Total = Callable[[OfBlock], Array]
 def minimum(risk: Risk, total: Total, b: Array, sample: Total | None = None) -> Minimum:
     """argmin of the risk plus b·θ.
 
-    With the total of a ``sample``, scaled up, the search begins where that has its minimum.  Where it ends does not
-    depend on that, up to the tolerance.
+    With the total of a ``sample``, scaled up, the search begins where that has its minimum.  Where
+    it ends does not depend on that, up to the tolerance.
     """
     start = np.zeros(len(b))
     if sample is not None and risk.ridge > 0:
@@ -137,23 +149,28 @@ def _at(totals: Totals, coef: Array) -> _Point:
 
 
 def _newton_step(point: _Point) -> Array:
-    """-H⁻¹g; a Hessian that rounding has made indefinite, or that is 0, is raised until it can be factorised."""
+    """-H⁻¹g; a Hessian that rounding has made indefinite, or that is 0, is raised until it can be
+    factorised.
+    """
     raise_by = 0.0
     identity = np.eye(len(point.coef))
     while True:
         try:
             return -cho_solve(cho_factor(point.hessian + raise_by * identity), point.gradient)
         except LinAlgError:
-            size = max(float(np.abs(point.hessian).max()), point.gradient_norm, np.finfo(float).tiny)
+            size = max(
+                float(np.abs(point.hessian).max()), point.gradient_norm, np.finfo(float).tiny
+            )
             raise_by = max(10 * raise_by, 1e-14 * size)
 
 
 def _line_search(totals: Totals, point: _Point, step: Array, least: float) -> _Point:
-    """The first of 1, 1/2, 1/4, … that is not past the minimum of the line, or decreases the value enough.
+    """The first of 1, 1/2, 1/4, … that is not past the minimum of the line, or decreases the value
+    enough.
 
-    Or that halves the ``least`` gradient norm so far, which can happen so often only: so no search goes round in
-    circles.  The first and the last test need no value, and no difference of two nearly equal ones, so rounding does
-    not stop them early.
+    Or that halves the ``least`` gradient norm so far, which can happen so often only: so no search
+    goes round in circles.  The first and the last test need no value, and no difference of two
+    nearly equal ones, so rounding does not stop them early.
     """
     descent = float(point.gradient @ step)
     length = 1.0

@@ -9,6 +9,15 @@
 | γ      | pseudo-variance of a heavy column                                    |                  |
 
 Symmetric noise of scale s is N(0, s² I) on `svec`: s on the diagonal, s/sqrt 2 off it.
+
+The second moments of the rows from two noisy releases.  Post-processing only.
+
+| symbol | meaning                                                        | name in code     |
+| ------ | -------------------------------------------------------------- | ---------------- |
+| M₁     | sum x xᵀ as the first release shows it, shrunk                 | `Crude.moments`  |
+| A₁     | the geometry it gives                                          | `Crude.preconditioner` |
+| N₂     | sum w u uᵀ, u = A₁x: the second release, with noise of scale s |                  |
+| M      | sum x xᵀ by both                                               | `Moments.matrix` |
 """
 
 from dataclasses import dataclass
@@ -16,26 +25,30 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
-_AFFORDED = 7.0  # times its noise: the information on a number that must be left when all its records are let in
+# times its noise: the information on a number that must be left when all its records are let in
+_AFFORDED = 7.0
 _NEAR = 3.0  # times its released range: public bounds within which a number has no tail to speak of
 _BEYOND = 1.5  # times its released range: how far a number is let in at least
 
 
 Cell = tuple[int, tuple[tuple[int, float], ...]]
-"""The place of a coefficient, and a combination of columns (place, weight) that is 1 for some records, 0 for others."""
+"""The place of a coefficient, and a combination of columns (place, weight) that is 1 for some
+records, 0 for others.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
     """What is public about the columns of x, the intercept first.
 
-    ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the intercept's group is -1.
-    ``yes_no`` are numbers that are at one of their bounds, -1 or 1.  ``far`` is the largest size of a column, 1 where
-    it is None.  ``cells`` are sets of records that a coefficient rests on beside those of its own level.
+    ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the
+    intercept's group is -1.  ``yes_no`` are numbers that are at one of their bounds, -1 or 1.
+    ``far`` is the largest size of a column, 1 where it is None.  ``cells`` are sets of records that
+    a coefficient rests on beside those of its own level.
     """
 
     dummy: npt.NDArray[np.bool_]
@@ -54,9 +67,11 @@ class Columns:
 
 
 def clean(moments: Array, columns: Columns, n: float) -> Array:
-    """What is known of M put in place: n itself, zeros within a group, equal first and second moments of a dummy.
+    """What is known of M put in place: n itself, zeros within a group, equal first and second
+    moments of a dummy.
 
-    A dummy's sum stands on the diagonal and, with half the variance, beside the intercept: the mean weighs them 1 : 2.
+    A dummy's sum stands on the diagonal and, with half the variance, beside the intercept: the mean
+    weighs them 1 : 2.
     """
     M = (moments + moments.T) / 2
     shared = (np.diag(M) + 2 * M[0]) / 3
@@ -76,10 +91,11 @@ def raised(matrix: Array, floor: float) -> Array:
 
 @dataclass(frozen=True)
 class Radius:
-    """κ between public limits: the larger the better the curvature is known, as down-weighted rows cost bias.
+    """κ between public limits: the larger the better the curvature is known, as down-weighted rows
+    cost bias.
 
-    ``factor`` is that of n over the noise of a curvature in d columns; ``least`` and ``most`` are for many columns, and
-    for few the radius is at least ``few``/d.
+    ``factor`` is that of n over the noise of a curvature in d columns; ``least`` and ``most`` are
+    for many columns, and for few the radius is at least ``few``/d.
     """
 
     factor: float
@@ -102,8 +118,8 @@ SQUARES_RADIUS = Radius(0.4, 2.0, 8.0, 30.0)
 class Scales:
     """Standard deviation of the noise in each release, and the radius factor of its geometry.
 
-    ``crude`` is for rows in the unit ball, the others for rows in the geometry of their release; ``gradient`` and
-    ``score_cov`` are for a clip of 1.
+    ``crude`` is for rows in the unit ball, the others for rows in the geometry of their release;
+    ``gradient`` and ``score_cov`` are for a clip of 1.
     """
 
     crude: float
@@ -122,7 +138,8 @@ class Scales:
 class Reach:
     """How far from its mean a row may be in each column before it counts less for that alone.
 
-    ``tail`` marks the numbers with records, possibly, that are beyond; ``long`` those that are let in at a price.
+    ``tail`` marks the numbers with records, possibly, that are beyond; ``long`` those that are let
+    in at a price.
     """
 
     distance: Array
@@ -131,7 +148,9 @@ class Reach:
 
 
 def box_reach(moments: Array, columns: Columns) -> Array:
-    """The largest distance from the mean in the box: 0 and 1 for dummies, -1 to 1 for numbers; 0 for the intercept."""
+    """The largest distance from the mean in the box: 0 and 1 for dummies, -1 to 1 for numbers; 0
+    for the intercept.
+    """
     low = np.where(columns.dummy, 0.0, -1.0)
     centre = np.clip(moments[0] / moments[0, 0], low, 1.0)
     reach = np.maximum(1.0 - centre, centre - low)
@@ -139,12 +158,15 @@ def box_reach(moments: Array, columns: Columns) -> Array:
     return np.asarray(reach)
 
 
-def reaches(moments: Array, columns: Columns, clear: float, clipped: npt.NDArray[np.bool_] | bool = False) -> Reach:
+def reaches(
+    moments: Array, columns: Columns, clear: float, clipped: npt.NDArray[np.bool_] | bool = False
+) -> Reach:
     """What a geometry lets in of numbers that public bounds let go beyond their released range.
 
-    All of it, if that is hardly more than the range, or if the information on the column stays 7 times its noise;
-    ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing of numbers that the fit would have
-    ``clipped`` to their range, and otherwise as far as its information stays 28 times its noise, a little at least.
+    All of it, if that is hardly more than the range, or if the information on the column stays 7
+    times its noise; ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing
+    of numbers that the fit would have ``clipped`` to their range, and otherwise as far as its
+    information stays 28 times its noise, a little at least.
     """
     box = box_reach(moments, columns)
     if columns.far is None:
@@ -163,11 +185,13 @@ def reaches(moments: Array, columns: Columns, clear: float, clipped: npt.NDArray
     return Reach(distance, tail, long & ~tail)
 
 
-def preconditioner(moments: Array, columns: Columns, n: float, kappa: float, reach: Array | None = None) -> Array:
+def preconditioner(
+    moments: Array, columns: Columns, n: float, kappa: float, reach: Array | None = None
+) -> Array:
     """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 
-    γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is scaled down as a
-    column, and its rows keep their weight.
+    γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is
+    scaled down as a column, and its rows keep their weight.
     """
     mean = moments[0] / n
     radius2 = kappa * len(moments)
@@ -176,11 +200,14 @@ def preconditioner(moments: Array, columns: Columns, n: float, kappa: float, rea
     gamma = np.maximum(0.0, distance**2 / radius2 - variance)
     gamma[0] = 0.0
     values, vectors = np.linalg.eigh(raised(moments / n, SMALLEST) + np.diag(gamma))
-    return np.asarray((vectors / np.sqrt(np.maximum(values, SMALLEST))) @ vectors.T / np.sqrt(radius2))
+    return np.asarray(
+        (vectors / np.sqrt(np.maximum(values, SMALLEST))) @ vectors.T / np.sqrt(radius2)
+    )
 
 
 def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Array, float]:
-    """A matrix with symmetric noise of known scale, moved towards a guess by as much as the noise explains.
+    """A matrix with symmetric noise of known scale, moved towards a guess by as much as the noise
+    explains.
 
     Also the scale of the noise that is left.
     """
@@ -192,10 +219,14 @@ def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Arr
 
 
 def undispersed(matrix: Array, scale: float) -> Array:
-    """Eigenvalues moved back together by what symmetric noise of the given scale drives them apart; or of a stack."""
+    """Eigenvalues moved back together by what symmetric noise of the given scale drives them apart;
+    or of a stack.
+    """
     values, vectors = np.linalg.eigh(matrix)
     gap = values[..., :, None] - values[..., None, :]
-    pushed = scale**2 / 2 * (gap / np.maximum(gap**2 + 4 * scale**2, np.finfo(float).tiny)).sum(axis=-1)
+    pushed = (
+        scale**2 / 2 * (gap / np.maximum(gap**2 + 4 * scale**2, np.finfo(float).tiny)).sum(axis=-1)
+    )
     return np.asarray((vectors * (values - pushed)[..., None, :]) @ vectors.mT)
 
 
@@ -212,3 +243,112 @@ def centre_of(moments: Array, columns: Columns) -> Array:
     centre = np.clip(moments[0] / moments[0, 0], np.where(columns.dummy, 0.0, -1.0), 1.0)
     centre[0] = 1.0
     return np.asarray(centre)
+
+
+LEAST_EVENTS = 8.0
+"""The fewest records of a kind that a statement may rest on."""
+SURE = 3.0
+"""Deviations of the noise that make sure of something about the whole fit."""
+_CORRELATION = (
+    0.03,
+    0.3,
+)  # the smallest and largest deviation that correlations are believed to have
+_SAME = 0.95  # the largest correlation of columns of different groups
+_LEVELS = 0.99  # the largest sum of the frequencies of a factor's levels
+_FLAT = 0.1  # the smallest eigenvalue of a correlation matrix
+_TRUST = 0.2  # the least part of the second release that is kept
+# of the operator norm of the noise: the smallest eigenvalue of M in the geometry of its release
+_FLOOR = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Crude:
+    """What the first release gives: M₁, the number of records, the geometry of the second release."""
+
+    moments: Array
+    n: float
+    preconditioner: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """M and the score at 0.  ``released`` is N₂ with its ``noise``; ``back`` maps it to (1, x)."""
+
+    matrix: Array
+    score: Array
+    n: float
+    released: Array
+    back: Array
+    noise: float
+
+    def of(self, kept: Indices) -> Array:
+        """M of some columns, positive definite."""
+        return raised(self.matrix[np.ix_(kept, kept)] / self.n, SMALLEST) * self.n
+
+
+def posterior(released: Array, columns: Columns, n: float, noise: float) -> Array:
+    """M₁ given its release with symmetric noise of this scale, columns of different groups being
+    independent a priori.
+
+    Means and variances are those released, within what is possible; correlations are shrunk one by
+    one by what their own noise explains.
+    """
+    M, e = clean(released, columns, n), noise / n
+    mean = _means(M[0] / n, columns, e)
+    variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(np.diag(M) / n - mean**2, e))
+    variance[0] = 1.0
+    sd = np.sqrt(np.maximum(np.outer(variance, variance), np.finfo(float).tiny))
+    raw = (M / n - np.outer(mean, mean)) / sd
+    correlation = _shrunk(raw, e / np.sqrt(2) / sd, columns)
+    exclusive = columns.group[:, None] == columns.group
+    correlation[exclusive] = (-np.outer(mean, mean) / sd)[exclusive]
+    correlation[0] = correlation[:, 0] = 0.0
+    np.fill_diagonal(correlation, 1.0)
+    covariance = raised(correlation, _FLAT) * sd
+    covariance[0] = covariance[:, 0] = 0.0
+    return np.asarray((covariance + np.outer(mean, mean)) * n)
+
+
+def _means(released: Array, columns: Columns, e: float) -> Array:
+    """A level has at least half a deviation of the noise; the levels of a factor leave some for the
+    reference.
+    """
+    mean = np.where(columns.dummy, np.clip(released, e / 2, 1.0), np.clip(released, -1.0, 1.0))
+    mean[0] = 1.0
+    for group in np.unique(columns.group[columns.dummy]):
+        levels = columns.dummy & (columns.group == group)
+        mean[levels] *= min(1.0, _LEVELS / mean[levels].sum())
+    return np.asarray(mean)
+
+
+def _shrunk(raw: Array, noise: Array, columns: Columns) -> Array:
+    """Correlations times τ²/(τ² + s²), τ² their mean square beyond the noise, precise ones counting
+    most.
+    """
+    rows, others = np.triu_indices(len(raw), 1)
+    free = (columns.group[rows] != columns.group[others]) & (rows > 0)
+    r2, s2 = raw[rows, others][free] ** 2, noise[rows, others][free] ** 2
+    weight = (s2 + 0.01) ** -2.0
+    tau2 = weight @ (r2 - s2) / weight.sum() if free.any() else 0.0
+    tau2 = np.clip(tau2, _CORRELATION[0] ** 2, _CORRELATION[1] ** 2)
+    return np.asarray(np.clip(raw * tau2 / (tau2 + noise**2), -_SAME, _SAME))
+
+
+def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Columns) -> Moments:
+    """M from the second release: N₂ is shrunk towards the first, mapped back, and told what is
+    known of it.
+    """
+    A, n, d = crude.preconditioner, crude.n, len(noisy)
+    back = np.asarray(np.linalg.inv(A), dtype=np.float64)
+    guess = A @ crude.moments @ A.T
+    N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise, _TRUST)
+    M = clean(back @ undispersed(N, left) @ back.T, columns, n)
+    M = back @ raised(A @ M @ A.T, _FLOOR * left * np.sqrt(2 * d)) @ back.T
+    return Moments(
+        matrix=(M + M.T) / 2,
+        score=back @ score,
+        n=n,
+        released=noisy,
+        back=back,
+        noise=noise,
+    )

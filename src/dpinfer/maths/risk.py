@@ -18,20 +18,24 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array, svec, unsvec
-from dpinfer.maths.check import check_loss
-from dpinfer.maths.cost import OF_UNITS, PerturbedObjective, largest_curvature_ratio, perturbed_objective_scale
 from dpinfer.maths.losses import (
     Logistic,
     Loss,
     SmoothedQuantile,
+    check_loss,
     line,
     reach,
     slope_and_curvature,
     slope_kind,
     slope_within,
 )
-from dpinfer.maths.rounding import BLOCK, MOST_RECORDS, SLACK, UNIT
-from dpinfer.maths.sums import Block, BoundedSum, OfBlock, square
+from dpinfer.maths.privacy_cost import (
+    OF_UNITS,
+    PerturbedObjective,
+    largest_curvature_ratio,
+    perturbed_objective_scale,
+)
+from dpinfer.maths.sums import BLOCK, MOST_RECORDS, SLACK, UNIT, Block, BoundedSum, OfBlock, square
 from dpinfer.neighbours import Neighbours
 
 _STACKS: dict[type, float] = {
@@ -45,7 +49,8 @@ _STACKS: dict[type, float] = {
 class Risk:
     """sum_i w_i f(z_i) + λ/2 ‖θ‖², z_i = y_i θ·x_i or y_i - θ·x_i as the loss says.
 
-    Rows lie in the unit ball.  ``n`` is the number of records or units where it is public, else a released one.
+    Rows lie in the unit ball.  ``n`` is the number of records or units where it is public, else a
+    released one.
     """
 
     loss: Loss
@@ -54,7 +59,9 @@ class Risk:
     neighbours: Neighbours = Neighbours.REPLACE
 
     @classmethod
-    def penalised(cls, loss: Loss, penalty: float, n: int, neighbours: Neighbours = Neighbours.REPLACE) -> "Risk":
+    def penalised(
+        cls, loss: Loss, penalty: float, n: int, neighbours: Neighbours = Neighbours.REPLACE
+    ) -> "Risk":
         """The risk of the paper: λ = 2 n c around 0, n the number of records or units."""
         check_loss(loss)
         if not (isinstance(penalty, int | float | np.number) and 0 <= penalty < np.inf):
@@ -89,14 +96,17 @@ class Risk:
 
         def of_block(block: Block) -> Array:
             sign, _ = line(self.loss, block.labels)
-            return np.asarray((block.weights * sign * self.loss.slope(self._z(coef, block))) @ block.rows)
+            return np.asarray(
+                (block.weights * sign * self.loss.slope(self._z(coef, block))) @ block.rows
+            )
 
         return of_block
 
     def curvature_sum(self, coef: Array) -> BoundedSum:
         """sum w f'' x xᵀ, the data part of n H.
 
-        Guarantee [curvature_sensitivity]: replacing one record moves it by at most 2t in Frobenius norm.
+        Guarantee [curvature_sensitivity]: replacing one record moves it by at most 2t in Frobenius
+        norm.
         """
 
         def of_block(block: Block) -> Array:
@@ -105,11 +115,12 @@ class Risk:
         return BoundedSum(of_block, 2 * self.loss.curvature_bound)
 
     def score_sum(self, coef: Array) -> BoundedSum:
-        """sum w² f'² x xᵀ, or over units sum s sᵀ, s the sum of w f' y x over the rows of one; the data part of n Σ.
+        """sum w² f'² x xᵀ, or over units sum s sᵀ, s the sum of w f' y x over the rows of one; the
+        data part of n Σ.
 
-        Guarantee [score_sensitivity]: replacing one record moves it by at most 2 sup f'².  For rows in the unit ball
-        the supremum is over margins up to ‖coef‖, or residuals up to ‖coef‖ + 1: 2 S(‖coef‖)² for the logistic loss, at
-        the released coefficients.
+        Guarantee [score_sensitivity]: replacing one record moves it by at most 2 sup f'².  For rows
+        in the unit ball the supremum is over margins up to ‖coef‖, or residuals up to ‖coef‖ + 1: 2
+        S(‖coef‖)² for the logistic loss, at the released coefficients.
         """
         largest = self._steepest(coef)
 
@@ -119,7 +130,9 @@ class Risk:
         return BoundedSum(of_block, 2 * largest**2)
 
     def _bent(self, block: Block, curvature: Array) -> Array:
-        return square(block.rows, block.weights * np.clip(curvature, 0.0, self.loss.curvature_bound))
+        return square(
+            block.rows, block.weights * np.clip(curvature, 0.0, self.loss.curvature_bound)
+        )
 
     def _steep(self, block: Block, slope: Array, largest: float) -> Array:
         sign, _ = line(self.loss, block.labels)
@@ -136,10 +149,11 @@ class Risk:
     def stacked_sum(self, coef: Array) -> BoundedSum:
         """svec of v sum w f'' x xᵀ and of sum w² f'² x xᵀ, as one vector.
 
-        Guarantee [stacked_sensitivity]: replacing one record moves it by at most sqrt 2 sup sqrt(v² f''² + f'⁴), adding
-        or removing one by the supremum, as both blocks of a record are non-negative multiples of the same x xᵀ.  The
-        supremum is at most sqrt 2 L², and where slope and curvature peak apart 1.0356 L² (logistic loss, smoothed
-        quantile): for the price of one matrix, two.
+        Guarantee [stacked_sensitivity]: replacing one record moves it by at most sqrt 2 sup sqrt(v²
+        f''² + f'⁴), adding or removing one by the supremum, as both blocks of a record are
+        non-negative multiples of the same x xᵀ.  The supremum is at most sqrt 2 L², and where slope
+        and curvature peak apart 1.0356 L² (logistic loss, smoothed quantile): for the price of one
+        matrix, two.
         """
         steepest = self._steepest(coef)
 
@@ -165,21 +179,26 @@ class Risk:
     def minimiser_sensitivity(self) -> float:
         """Algorithm 4.
 
-        Guarantee [minimiser_sensitivity]: replacing one record moves the minimiser by at most L/(nc).
+        Guarantee [minimiser_sensitivity]: replacing one record moves the minimiser by at most
+        L/(nc).
         """
         if self.ridge == 0:
-            raise BudgetError("output perturbation needs a penalty above 0: its sensitivity is 1/(n penalty)")
+            raise BudgetError(
+                "output perturbation needs a penalty above 0: its sensitivity is 1/(n penalty)"
+            )
         return 2 * self.loss.slope_bound / self.ridge
 
     def curvature_is_free(self, epsilon: float) -> bool:
-        """Whether objective perturbation at ε costs nothing for the curvature: the logistic loss where ncε >= 1."""
+        """Whether objective perturbation at ε costs nothing for the curvature: the logistic loss
+        where ncε >= 1.
+        """
         return type(self.loss) is Logistic and self.n * self.penalty * epsilon >= 1
 
     def perturbation_rate(self, epsilon: float, *, sharp: bool = False) -> float:
         """Algorithm 1: the rate ε'/(2L) of the spherical Laplace vector b.
 
-        With ``sharp``, the logistic loss keeps all of ε where ncε >= 1: steep records have no curvature, and there the
-        density ratio is largest without any.
+        With ``sharp``, the logistic loss keeps all of ε where ncε >= 1: steep records have no
+        curvature, and there the density ratio is largest without any.
 
         Guarantee [objective_perturbation]: argmin of the risk plus b·θ is ε-differentially private.
         """
@@ -196,15 +215,19 @@ class Risk:
 
     @property
     def shape(self) -> str:
-        """What the cost of objective perturbation may use of the loss, and whether neighbours differ in a unit."""
+        """What the cost of objective perturbation may use of the loss, and whether neighbours
+        differ in a unit.
+        """
         return slope_kind(self.loss) + (OF_UNITS if self.neighbours.units else "")
 
     @property
     def kappa(self) -> float:
-        """The most the logarithm of the determinant of the Hessian moves: log(1 + t/λ), and t/λ for a unit.
+        """The most the logarithm of the determinant of the Hessian moves: log(1 + t/λ), and t/λ for
+        a unit.
 
-        Guarantee [unit_objective_perturbation]: with it argmin of the risk plus b·θ costs its share where neighbours
-        differ in a unit with any number of rows, for Gaussian and for spherical Laplace noise.
+        Guarantee [unit_objective_perturbation]: with it argmin of the risk plus b·θ costs its share
+        where neighbours differ in a unit with any number of rows, for Gaussian and for spherical
+        Laplace noise.
         """
         k = self.loss.curvature_bound / self.ridge
         return float(k if self.neighbours.units else np.log1p(k))
@@ -230,7 +253,9 @@ class Risk:
         One record added or removed is the same release as one replaced, with twice the noise.
         """
         ratio = self.loss.curvature_bound / self.ridge
-        return PerturbedObjective(scale / self.loss.slope_bound * self.neighbours.pick(1.0, 2.0), ratio, self.shape)
+        return PerturbedObjective(
+            scale / self.loss.slope_bound * self.neighbours.pick(1.0, 2.0), ratio, self.shape
+        )
 
     @property
     def reach(self) -> float:
@@ -242,17 +267,19 @@ class Risk:
 
     @property
     def tolerance(self) -> float:
-        """The gradient norm that the search must reach, and can: a little per record, and the rounding of θ."""
+        """The gradient norm that the search must reach, and can: a little per record, and the
+        rounding of θ.
+        """
         size = self.n * self.loss.curvature_bound + self.ridge
         return 1e-12 * self.n * self.loss.slope_bound + 4 * UNIT * size * self.reach
 
     def minimum_error(self, dim: int, b_error: float = 0.0) -> float:
         """e: how far the float minimum may be from the real one, from public facts.
 
-        The gradient as it is coded errs by (B + 10) u L a record for its products and sums, by t (d + 4) u ‖θ‖ for the
-        argument of the slope, by 4 u λ ‖θ‖ for the ridge, and by the error of b; the search leaves its tolerance.  The
-        blocks and their addition add 2 N u L, and units longer than a block N u L more.  The objective is λ-strongly
-        convex.
+        The gradient as it is coded errs by (B + 10) u L a record for its products and sums, by t (d
+        + 4) u ‖θ‖ for the argument of the slope, by 4 u λ ‖θ‖ for the ridge, and by the error of b;
+        the search leaves its tolerance.  The blocks and their addition add 2 N u L, and units
+        longer than a block N u L more.  The objective is λ-strongly convex.
 
         Guarantee [float_minimum]: ‖θ - θ_exact‖ <= e, both drawn back to `reach`.
         """
@@ -261,23 +288,30 @@ class Risk:
         blocks = (3 if self.neighbours.units else 2) * UNIT * MOST_RECORDS * L
         records = self.n * ((BLOCK + 10) * UNIT * L + t * (dim + 4) * UNIT * size) + blocks
         drawn_back = (dim + 4) * UNIT * size
-        return (self.tolerance + records + 4 * UNIT * self.ridge * size + b_error) / self.ridge + drawn_back
+        return (
+            self.tolerance + records + 4 * UNIT * self.ridge * size + b_error
+        ) / self.ridge + drawn_back
 
     def accurate(self, dim: int) -> bool:
         """Whether twice the error of the minimum is within what output perturbation allows for."""
         return 2 * self.minimum_error(dim) <= self.minimiser_sensitivity() * SLACK / 2
 
     def smallest_penalty(self, epsilon: float) -> float:
-        """t/(2n(e^ε - 1)), or t/(2nε) for units: the penalty must exceed it, or nothing is left of ε."""
+        """t/(2n(e^ε - 1)), or t/(2nε) for units: the penalty must exceed it, or nothing is left of
+        ε.
+        """
         if self.neighbours.units:
             return float(self.loss.curvature_bound / (2 * self.n * epsilon))
-        return float(self.loss.curvature_bound * np.exp(-epsilon) / (-2 * self.n * np.expm1(-epsilon)))
+        return float(
+            self.loss.curvature_bound * np.exp(-epsilon) / (-2 * self.n * np.expm1(-epsilon))
+        )
 
     def _z(self, coef: Array, block: Block) -> Array:
         """The margins or residuals of a block.
 
-        A matrix product rounds the last rows of a block in another way, so that a record's number depends on its place.
-        Where others may lose theirs, as one is added or removed, they are taken row by row.
+        A matrix product rounds the last rows of a block in another way, so that a record's number
+        depends on its place.  Where others may lose theirs, as one is added or removed, they are
+        taken row by row.
         """
         sign, offset = line(self.loss, block.labels)
         placed = self.neighbours.in_place and block.fixed

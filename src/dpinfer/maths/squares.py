@@ -27,7 +27,9 @@ _SIGNAL = 0.1  # the variance of a scaled outcome that a line is expected to exp
 
 @dataclass(frozen=True)
 class Stack:
-    """The squared weights a_H², a_S² of the two matrices beside the score, for a notion of neighbours."""
+    """The squared weights a_H², a_S² of the two matrices beside the score, for a notion of
+    neighbours.
+    """
 
     curvature: float
     score: float
@@ -35,15 +37,17 @@ class Stack:
 
     @classmethod
     def of(cls, neighbours: Neighbours) -> "Stack":
-        """Where one record is replaced the score moves most, and there the matrices do not move at all."""
+        """Where one record is replaced the score moves most, and there the matrices do not move at
+        all.
+        """
         return cls(0.5, 0.45, neighbours) if neighbours.counted else cls(0.25, 0.15, neighbours)
 
     @property
     def bound(self) -> float:
         """The most that a score of norm 1 and the two matrices move together.
 
-        With c the cosine of the two rows the square is at most 2 + 2c + a_S²(2 - 2c²) + a_H² max(2 - 2c², 1), if a_S²
-        is at most 1/2: 4 + a_H² at c = 1, or less at c = 1/(2(a_H² + a_S²)).
+        With c the cosine of the two rows the square is at most 2 + 2c + a_S²(2 - 2c²) + a_H² max(2
+        - 2c², 1), if a_S² is at most 1/2: 4 + a_H² at c = 1, or less at c = 1/(2(a_H² + a_S²)).
         """
         h, s = self.curvature, self.score
         if s > 0.5:
@@ -57,7 +61,9 @@ class Stack:
     def steer(self, released: Array, dim: int, clip: float) -> tuple[Array, Array]:
         """Score and curvature, in units of the outcome, from the release."""
         m = dim * (dim + 1) // 2
-        return clip * released[:dim], unsvec(released[dim : dim + m], dim) / math.sqrt(self.curvature)
+        return clip * released[:dim], unsvec(released[dim : dim + m], dim) / math.sqrt(
+            self.curvature
+        )
 
     def split(self, released: Array, dim: int, clip: float) -> tuple[Array, Array, Array]:
         """Score, curvature and score covariance, in units of the outcome, from the release."""
@@ -67,10 +73,12 @@ class Stack:
 
 
 def crude_line(moments: Array, score: Array, noise: Array, n: float) -> Array:
-    """Coefficients of whitened columns from noisy moments and a noisy score of a scaled outcome; a ridge.
+    """Coefficients of whitened columns from noisy moments and a noisy score of a scaled outcome; a
+    ridge.
 
-    ``noise`` is the covariance of the noise of the score.  Eigenvalues of the moments are raised to a fifth of n, and a
-    coefficient is expected to have a variance of .1/d.  A bad line costs length, never validity.
+    ``noise`` is the covariance of the noise of the score.  Eigenvalues of the moments are raised to
+    a fifth of n, and a coefficient is expected to have a variance of .1/d.  A bad line costs
+    length, never validity.
     """
     d = len(moments)
     values, vectors = np.linalg.eigh(moments)

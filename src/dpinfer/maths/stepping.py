@@ -1,4 +1,5 @@
-"""Steps towards the coefficients of a logistic regression, from released sums.  Post-processing only.
+"""Steps towards the coefficients of a logistic regression, from released sums.  Post-processing
+only.
 
 | symbol | meaning                                                                | name in code  |
 | ------ | ---------------------------------------------------------------------- | ------------- |
@@ -9,7 +10,8 @@
 | g, H   | released score and curvature at the line, in u                         |               |
 | a      | a step from the line, in u                                             | `step`        |
 
-A step is a best guess, not a solution: what it leaves is released, so that a bad one costs length, never validity.
+A step is a best guess, not a solution: what it leaves is released, so that a bad one costs length,
+never validity.
 """
 
 from dataclasses import dataclass
@@ -31,7 +33,8 @@ _LONGEST = 1.2  # root mean square of one step of the predictor
 _HALVINGS = 6  # of a step whose curvature is that half way
 _FLAT = 0.01  # of the largest curvature: the least that the size of a step is judged by
 _WIDE = 3.0  # root mean squares of a step that its rest lets in
-_WIDEST = 60.0  # of a change of the predictor, which no record's exceeds (`dpinfer.maths.families.rest_sum`)
+# of a change of the predictor, which no record's exceeds (`dpinfer.maths.families.rest_sum`)
+_WIDEST = 60.0
 _HALF = 0.5  # of a bound that hardly any record comes near
 _BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
 _SHORTEST = 0.05  # root mean square of a step whose rest is bounded
@@ -42,12 +45,16 @@ _TINY = 1e-12
 @lru_cache(maxsize=1)
 def normal_nodes() -> tuple[Array, Array]:
     """Nodes and weights of a mean over standard normal numbers."""
-    nodes, weights = (np.asarray(part, dtype=float) for part in np.polynomial.hermite_e.hermegauss(41))
+    nodes, weights = (
+        np.asarray(part, dtype=float) for part in np.polynomial.hermite_e.hermegauss(41)
+    )
     return nodes, weights / weights.sum()
 
 
 def information(moments: Array, line: Array) -> Array:
-    """I(t): with η = a + sZ, Stein's identity leaves three numbers, E h, E hZ/s and E h(Z² - 1)/s², h = p(1 - p)."""
+    """I(t): with η = a + sZ, Stein's identity leaves three numbers, E h, E hZ/s and E h(Z² - 1)/s²,
+    h = p(1 - p).
+    """
     n = moments[0, 0]
     mean = moments[0] / n
     covariance = moments / n - np.outer(mean, mean)
@@ -60,25 +67,33 @@ def information(moments: Array, line: Array) -> Array:
     second = moments / n
     slope = h @ nodes / spread
     bend = h @ (nodes**2 - 1) / spread**2
-    return np.asarray(n * (h.sum() * second + slope * (cross + cross.T) + bend * np.outer(along, along)))
+    return np.asarray(
+        n * (h.sum() * second + slope * (cross + cross.T) + bend * np.outer(along, along))
+    )
 
 
 def chance(predictor: Array) -> Array:
-    """The probability at a predictor, short of 0 and 1, where there would be no information to divide by."""
+    """The probability at a predictor, short of 0 and 1, where there would be no information to
+    divide by.
+    """
     return np.asarray(expit(np.clip(predictor, -_SURE_OUTCOME, _SURE_OUTCOME)))
 
 
 def _root(information: Array) -> Array:
     """A Cholesky factor, of a matrix that is flat in no direction."""
-    return np.asarray(np.linalg.cholesky(raised(information, 1e-6 * float(np.abs(information).max()))), dtype=float)
+    return np.asarray(
+        np.linalg.cholesky(raised(information, 1e-6 * float(np.abs(information).max()))),
+        dtype=float,
+    )
 
 
 def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: Array) -> Array:
     """A line from sum x xᵀ and the score at 0: least squares of the label, then its length.
 
-    If x is near Gaussian, Cov(x, y) = E[p(1 - p)] Cov(x) θ: ordinary least squares has the right direction, and two
-    scalar equations give its length and the intercept (Brillinger).  It is a ridge in whitened columns, which expects
-    log-odds with a deviation of 1; ``noise`` is a root of the covariance of the noise of the score.
+    If x is near Gaussian, Cov(x, y) = E[p(1 - p)] Cov(x) θ: ordinary least squares has the right
+    direction, and two scalar equations give its length and the intercept (Brillinger).  It is a
+    ridge in whitened columns, which expects log-odds with a deviation of 1; ``noise`` is a root of
+    the covariance of the noise of the score.
     """
     d = len(moments)
     share = float(np.clip(score[0] / n, -_LARGEST_SHARE, _LARGEST_SHARE))
@@ -103,7 +118,9 @@ def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: 
 
 
 def _length(spread: float, share: float) -> tuple[float, float]:
-    """k and a such that η = a + k spread Z has mean success .5 + share and k E[σ'(η)] = 1, k spread capped."""
+    """k and a such that η = a + k spread Z has mean success .5 + share and k E[σ'(η)] = 1, k spread
+    capped.
+    """
     nodes, weights = normal_nodes()
     k = 4.0
     a = 0.0
@@ -111,7 +128,14 @@ def _length(spread: float, share: float) -> tuple[float, float]:
         k = min(k, LARGEST_SPREAD / spread)
         for _ in range(8):
             p = expit(a + k * spread * nodes)
-            a = min(max(a - float(weights @ p - 0.5 - share) / max(float(weights @ (p * (1 - p))), 0.01), -8.0), 8.0)
+            a = min(
+                max(
+                    a
+                    - float(weights @ p - 0.5 - share) / max(float(weights @ (p * (1 - p))), 0.01),
+                    -8.0,
+                ),
+                8.0,
+            )
         p = expit(a + k * spread * nodes)
         before = k
         k = k / 2 + min(1 / float(weights @ (p * (1 - p))), LARGEST_SPREAD / spread) / 2
@@ -122,7 +146,9 @@ def _length(spread: float, share: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Usual:
-    """Of records at a line, if x is Gaussian: the mean information p(1 - p), and over it the mean of max(p, 1 - p)²."""
+    """Of records at a line, if x is Gaussian: the mean information p(1 - p), and over it the mean
+    of max(p, 1 - p)².
+    """
 
     information: float
     farthest2: float
@@ -161,11 +187,12 @@ class Terrain:
         return float(np.sqrt(moved / max(float(level @ hessian @ level), 1.0)))
 
     def best_step(self, hessian: Array, score: Array, noise: float, power: float) -> Array:
-        """The step that undoes a score, as far as it is more than noise of this variance and sampling.
+        """The step that undoes a score, as far as it is more than noise of this variance and
+        sampling.
 
-        g = H a + error, the coordinates of a having a variance that the length of g tells, growing with this power of
-        1/H: the best linear guess of a.  H is taken half way.  At most 1.2 root mean square, as Newton's method
-        overshoots.
+        g = H a + error, the coordinates of a having a variance that the length of g tells, growing
+        with this power of 1/H: the best linear guess of a.  H is taken half way.  At most 1.2 root
+        mean square, as Newton's method overshoots.
         """
 
         def solved(curvature: Array) -> Array:
@@ -186,9 +213,11 @@ class Terrain:
         return step
 
     def rest_clip(self, hessian: Array, step: Array, most: float) -> float:
-        """What a record may add to the rest of a step: the smaller of two bounds for those within three mean squares.
+        """What a record may add to the rest of a step: the smaller of two bounds for those within
+        three mean squares.
 
-        With |z| <= Z a record adds at most ‖a‖ (e^Z - 1 - Z)/Z, of which half is taken, and at most B Z²/(6 sqrt 3).
+        With |z| <= Z a record adds at most ‖a‖ (e^Z - 1 - Z)/Z, of which half is taken, and at most
+        B Z²/(6 sqrt 3).
         """
         reach = min(_WIDE * max(self.length(hessian, step), _SHORTEST), _WIDEST)
         by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach

@@ -1,4 +1,17 @@
-"""Blocks of records, and sums over them that know how far one record moves them.
+"""How far floats are from real numbers: bounds that hold for all data, from public facts.
+
+| symbol | meaning                                                     | name in code   |
+| ------ | ----------------------------------------------------------- | -------------- |
+| u      | 2⁻⁵³, the relative error of one operation                   | `UNIT`         |
+| B      | most records in a block                                     | `BLOCK`        |
+| N      | most records                                                |                |
+| err    | error of a sum whose terms have norm at most 1              | `sum_error`    |
+
+The products and sums of a block err by at most (B + 8) u times the sum of the norms of its terms;
+blocks are added with compensation, which errs by u of the total and a square (Ogita, Rump and
+Oishi, 2005).  The proofs are in docs/method.md, section 7.
+
+Blocks of records, and sums over them that know how far one record moves them.
 
 | symbol | meaning                                             | name in code |
 | ------ | --------------------------------------------------- | ------------ |
@@ -16,17 +29,50 @@ import numpy as np
 
 from dpinfer.errors import PrivacyError
 from dpinfer.maths.arrays import Array, Indices, svec
-from dpinfer.maths.rounding import shrunk
 from dpinfer.neighbours import Neighbours
+
+UNIT = 2.0**-53
+BLOCK = 2048
+"""Most records of a block.  Other blocks than the changed record's give the same bits for
+neighbours (replace).
+"""
+MOST_RECORDS = 2**28
+"""A public ceiling of the number of records, also where that number is private."""
+SLACK = 2.0**-11
+"""What the bound of a sum is raised by, relatively: half for the grid, half for the errors of two
+float sums.
+"""
+
+
+def shrunk(dim: int) -> float:
+    """A factor that takes back the rounding of a norm of ``dim`` numbers: what was at most 1 is so
+    in real numbers.
+    """
+    return 1 - (dim + 4) * 2.0**-52
+
+
+def sum_error(*, private_number: bool, units: bool = False) -> float:
+    """err, over the largest norm of a term.  Where the number of records or of rows is private,
+    every block may differ.
+
+    With units a block is longer than B where one unit is, which adds N u, and s sᵀ is formed of a
+    rounded sum s, which adds 2 N u and a little.
+
+    Guarantee [float_sums]: the float sum of a source is within err of the real one, up to what
+    neighbours share.
+    """
+    moved = MOST_RECORDS if private_number or units else BLOCK
+    return (BLOCK + (11 if units else 8)) * UNIT * moved + 2 * UNIT * MOST_RECORDS
 
 
 @dataclass(frozen=True, repr=False)
 class Block:
     """Some records: rows (m, d), labels (m,), and weights (m,) or one number for all.
 
-    With ids the rows of a unit follow each other, all of them in one block, ``starts`` are the places of the first, and
-    a row counts ``shares`` of a unit, which its weight contains.  ``fixed`` says that a row keeps its place whatever
-    the others hold, as it does unless a cluster has placed it.
+    With ids the rows of a unit follow each other, all of them in one block, ``starts`` are the
+    places of the first, and a row counts ``shares`` of a unit, which its weight contains.
+    ``fixed`` says that a row keeps its place whatever the others hold, as it does unless a cluster
+    has placed it.
     """
 
     rows: Array
@@ -41,7 +87,9 @@ class Block:
 
     def __getitem__(self, some: slice) -> "Block":
         """Some rows, and with ids those of whole units: ``some`` begins and ends where a unit does."""
-        weights, shares = (w if isinstance(w, float) else w[some] for w in (self.weights, self.shares))
+        weights, shares = (
+            w if isinstance(w, float) else w[some] for w in (self.weights, self.shares)
+        )
         starts = self.starts
         if starts is not None:
             first, last, _ = some.indices(len(self))
@@ -49,29 +97,41 @@ class Block:
         return Block(self.rows[some], self.labels[some], weights, shares, starts, self.fixed)
 
     def outer(self, factors: Array) -> Array:
-        """sum_u s_u s_uᵀ over units, s_u = sum_i factor_i x_i over the rows of one; without ids every row is one."""
-        scores = self.rows * factors[:, None]  # bounded as they are; the square of a factor alone could overflow
+        """sum_u s_u s_uᵀ over units, s_u = sum_i factor_i x_i over the rows of one; without ids
+        every row is one.
+        """
+        scores = (
+            self.rows * factors[:, None]
+        )  # bounded as they are; the square of a factor alone could overflow
         if self.starts is not None and len(self):
             scores = np.add.reduceat(scores, self.starts, axis=0)
         return np.asarray(scores.T @ scores)
 
     def mapped(self, matrix: Array, neighbours: Neighbours) -> "Block":
-        """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the matrix is.
+        """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the
+        matrix is.
 
-        A matrix product rounds a row by its place in the block.  Where the others may lose theirs, as one is added or
-        removed or a cluster places them, rows are mapped one by one.
+        A matrix product rounds a row by its place in the block.  Where the others may lose theirs,
+        as one is added or removed or a cluster places them, rows are mapped one by one.
 
-        A matrix so large that a square could overflow is refused: it is public or released, so that tells nothing.
+        A matrix so large that a square could overflow is refused: it is public or released, so that
+        tells nothing.
         """
         if not np.abs(matrix).max(initial=0.0) < LARGEST:
-            raise PrivacyError("a released matrix is too large for floats: nothing can be released through it")
+            raise PrivacyError(
+                "a released matrix is too large for floats: nothing can be released through it"
+            )
         placed = neighbours.in_place and self.fixed
         rows = self.rows @ matrix.T if placed else np.einsum("ij,kj->ik", self.rows, matrix)
-        return Block(rows, self.labels, self.shares * row_weights(rows), self.shares, self.starts, self.fixed)
+        return Block(
+            rows, self.labels, self.shares * row_weights(rows), self.shares, self.starts, self.fixed
+        )
 
 
 LARGEST = 1e148
-"""Of the entries of a matrix that rows are mapped by: a squared norm stays finite for up to a million columns."""
+"""Of the entries of a matrix that rows are mapped by: a squared norm stays finite for up to a
+million columns.
+"""
 
 OfBlock = Callable[[Block], Array]
 """From a block to its share of a sum."""
@@ -84,9 +144,9 @@ Change = Callable[[Block], Block]
 class BoundedSum:
     """A sum over records and the most its Frobenius norm can move between neighbouring data sets.
 
-    Guarantee [unit_sum_sensitivity]: where neighbours differ in all rows of a unit, which count at most 1 together, the
-    bound is that of one row: what a unit adds is a mean of what rows may add, and where s sᵀ is no such mean the proof
-    is that of its sum (docs/method.md, section 8).
+    Guarantee [unit_sum_sensitivity]: where neighbours differ in all rows of a unit, which count at
+    most 1 together, the bound is that of one row: what a unit adds is a mean of what rows may add,
+    and where s sᵀ is no such mean the proof is that of its sum (docs/method.md, section 8).
     """
 
     of_block: OfBlock
@@ -104,7 +164,9 @@ class Sum:
     def of(cls, parts: Iterator[Array]) -> "Sum":
         """All parts, one after the other."""
         first = next(parts)
-        return reduce(lambda sum_, part: sum_.plus(cls(part, 0.0)), parts, cls(first, np.zeros_like(first)))
+        return reduce(
+            lambda sum_, part: sum_.plus(cls(part, 0.0)), parts, cls(first, np.zeros_like(first))
+        )
 
     def plus(self, other: "Sum") -> "Sum":
         """Both; what the addition loses is known exactly."""
@@ -134,7 +196,8 @@ def row_weights(rows: Array) -> Array:
 def clip_rows(rows: Array) -> Array:
     """Shrink every row into the unit ball; a row with a NaN or an infinity becomes the zero row.
 
-    Guarantee [rows_are_bounded]: every returned row is finite and has norm at most 1, in real numbers.
+    Guarantee [rows_are_bounded]: every returned row is finite and has norm at most 1, in real
+    numbers.
     """
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
     largest = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
@@ -146,17 +209,21 @@ def clip_rows(rows: Array) -> Array:
 
 def square(rows: Array, weights: Array | float) -> Array:
     """sum_i w_i x_i x_iᵀ for weights >= 0, as one symmetric rank-k product."""
-    scaled = rows if isinstance(weights, float) and weights == 1 else rows * np.sqrt(weights)[..., None]
+    scaled = (
+        rows if isinstance(weights, float) and weights == 1 else rows * np.sqrt(weights)[..., None]
+    )
     return scaled.T @ scaled
 
 
 def second_moment(neighbours: Neighbours) -> BoundedSum:
     """svec of sum x xᵀ over rows in the unit ball.
 
-    Guarantee [moment_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1 (add-remove), as
-    ‖x xᵀ - z zᵀ‖² = ‖x‖⁴ + ‖z‖⁴ - 2(x·z)².
+    Guarantee [moment_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
+    (add-remove), as ‖x xᵀ - z zᵀ‖² = ‖x‖⁴ + ‖z‖⁴ - 2(x·z)².
     """
-    return BoundedSum(lambda block: svec(square(block.rows, block.weights)), neighbours.pick(math.sqrt(2), 1.0))
+    return BoundedSum(
+        lambda block: svec(square(block.rows, block.weights)), neighbours.pick(math.sqrt(2), 1.0)
+    )
 
 
 def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 1.0) -> BoundedSum:
@@ -164,9 +231,9 @@ def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 
 
     For labels y is -1 or +1; for outcomes it is (y - middle)/half, pulled into [-1, 1].
 
-    Guarantee [moment_and_score_sensitivity]: between neighbours it moves by at most sqrt(2 + 1/2 + 1/32) (replace):
-    with c the cosine of the two rows the squares are at most max(2 - 2c², 1) and (1 + c)/2, whose sum is largest at
-    c = 1/8; and by at most sqrt(1 + 1/4) (add-remove).
+    Guarantee [moment_and_score_sensitivity]: between neighbours it moves by at most sqrt(2 + 1/2 +
+    1/32) (replace):  with c the cosine of the two rows the squares are at most max(2 - 2c², 1) and
+    (1 + c)/2, whose sum is largest at c = 1/8; and by at most sqrt(1 + 1/4) (add-remove).
     """
 
     def of_block(block: Block) -> Array:
@@ -174,4 +241,6 @@ def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 
         score = (block.weights * labels / 2) @ block.rows
         return np.concatenate([svec(square(block.rows, block.weights)), score])
 
-    return BoundedSum(of_block, neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4)))
+    return BoundedSum(
+        of_block, neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4))
+    )

@@ -1,4 +1,5 @@
-"""What releases cost together, in the terms of a total budget.  Always derived from the releases, never from old sums.
+"""What releases cost together, in the terms of a total budget.  Always derived from the releases,
+never from old sums.
 
 PureDP total     ε adds
 ZCDP total       ρ adds; a pure release counts ε²/2
@@ -6,8 +7,8 @@ ApproxDP total   ε at the total's δ: the smallest of what zCDP says, what Rén
                  say where all are known, and the sum of ε where all are pure
                  where levels are shown, at what they leave of δ; other totals cannot pay for them
 
-These are releases of one fit, whose sizes are fixed beforehand.  The entries of a ledger, whose sizes may depend on
-earlier results, are judged by `filters`.
+These are releases of one fit, whose sizes are fixed beforehand.  The entries of a ledger, whose
+sizes may depend on earlier results, are judged by `filters`.
 """
 
 import math
@@ -20,8 +21,14 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from dpinfer.errors import LedgerError
-from dpinfer.maths.cost import ORDERS, PerturbedObjective, epsilon_from_renyi, epsilon_from_zcdp, gaussian_delta
-from dpinfer.maths.search import boundary
+from dpinfer.maths.arrays import boundary
+from dpinfer.maths.privacy_cost import (
+    ORDERS,
+    PerturbedObjective,
+    epsilon_from_renyi,
+    epsilon_from_zcdp,
+    gaussian_delta,
+)
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.release import Additive, PerturbedMinimum, Release, ShownLevels, delta_of
 
@@ -29,12 +36,16 @@ Total = PureDP | ZCDP | ApproxDP
 """A budget that releases are counted against."""
 
 ROUNDING, SEARCHED = 1e-12, 1e-9
-"""How far a sum may exceed its total by rounding alone, relatively; and an ε that was found by a search."""
+"""How far a sum may exceed its total by rounding alone, relatively; and an ε that was found by a
+search.
+"""
 
 _GRID = 4000  # steps of the privacy loss a release, so that rounding up costs at most 1/4000 of ε
 _LARGEST_GRID = 200_000
 _SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
-_TAIL = 9.0  # standard deviations of a privacy loss that are kept; what is beyond counts as infinite
+_TAIL = (
+    9.0  # standard deviations of a privacy loss that are kept; what is beyond counts as infinite
+)
 
 
 def limit(total: Total) -> float:
@@ -64,21 +75,26 @@ def affordable(total: Total, releases: Sequence[Release]) -> bool:
 
 
 def largest_factor(total: ApproxDP, scaled: Callable[[float], Sequence[Release]]) -> float:
-    """By how much the shares of a plan may grow and still be paid for together; 1 is known to be paid for.
+    """By how much the shares of a plan may grow and still be paid for together; 1 is known to be
+    paid for.
 
-    ``scaled`` gives the releases for a factor.  Found to within a ten-thousandth, or exactly where the noise of a
-    factor needs no search of its own.
+    ``scaled`` gives the releases for a factor.  Found to within a ten-thousandth, or exactly where
+    the noise of a factor needs no search of its own.
     """
     quick = all(isinstance(release, Additive) for release in scaled(1.0))
     relative = 1e-12 if quick else 1e-4
-    return boundary(lambda factor: affordable(total, scaled(factor)), 1.0, 16.0, relative, by_ratio=True)[0]
+    return boundary(
+        lambda factor: affordable(total, scaled(factor)), 1.0, 16.0, relative, by_ratio=True
+    )[0]
 
 
 def spent(total: Total, releases: Sequence[Release]) -> float:
-    """The cost of releases together; what each releases may depend on the others, their sizes may not, for ApproxDP.
+    """The cost of releases together; what each releases may depend on the others, their sizes may
+    not, for ApproxDP.
 
-    Guarantee [derived_totals]: never below the privacy loss of the releases: ε adds for a PureDP total, ρ for a ZCDP
-    total; for an ApproxDP total it is an ε at which all of them together are (ε, δ)-private, δ less what levels take.
+    Guarantee [derived_totals]: never below the privacy loss of the releases: ε adds for a PureDP
+    total, ρ for a ZCDP total; for an ApproxDP total it is an ε at which all of them together are
+    (ε, δ)-private, δ less what levels take.
     """
     if not releases:
         return 0.0
@@ -89,7 +105,9 @@ def spent(total: Total, releases: Sequence[Release]) -> float:
         )
     if isinstance(total, PureDP):
         if not all(isinstance(r.share, PureDP) for r in releases):
-            raise LedgerError("this ledger counts pure epsilon and cannot pay for zCDP: use a ZCDP or ApproxDP total")
+            raise LedgerError(
+                "this ledger counts pure epsilon and cannot pay for zCDP: use a ZCDP or ApproxDP total"
+            )
         return math.fsum(r.share.epsilon for r in releases if isinstance(r.share, PureDP))
     if isinstance(total, ZCDP):
         return math.fsum(rho_of(r) for r in releases)
@@ -112,9 +130,13 @@ def zcdp_epsilon(releases: Sequence[Release], delta: float) -> float:
 
 
 def _renyi_epsilon(releases: Sequence[Release], delta: float, most: float = math.inf) -> float:
-    """The best order of the divergences added up; infinite if zCDP knows as much, or if it is clearly above `most`."""
+    """The best order of the divergences added up; infinite if zCDP knows as much, or if it is
+    clearly above `most`.
+    """
     minima = [release.objective for release in releases if isinstance(release, PerturbedMinimum)]
-    rest = math.fsum(r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else rho_of(r) for r in releases)
+    rest = math.fsum(
+        r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else rho_of(r) for r in releases
+    )
     least = rest + math.fsum(objective.least for objective in minima)
     if not minima or epsilon_from_renyi(least * (1 + ORDERS), delta) > most:
         return math.inf
@@ -124,14 +146,18 @@ def _renyi_epsilon(releases: Sequence[Release], delta: float, most: float = math
 
 @dataclass(frozen=True)
 class _Known:
-    """Releases whose privacy loss is known: Gaussian ones are one of parameter μ, pure ones are randomised response."""
+    """Releases whose privacy loss is known: Gaussian ones are one of parameter μ, pure ones are
+    randomised response.
+    """
 
     mu: float
     pure: tuple[float, ...]
     perturbed: tuple[PerturbedObjective, ...]
 
     def profile(self) -> Callable[[float], float] | None:
-        """δ as a function of ε where it has a closed form: Gaussian releases, with one perturbed minimum or none."""
+        """δ as a function of ε where it has a closed form: Gaussian releases, with one perturbed
+        minimum or none.
+        """
         if self.pure or len(self.perturbed) > 1:
             return None
         if not self.perturbed:
@@ -157,13 +183,19 @@ def _known(releases: Sequence[Release]) -> _Known | None:
 
 
 def _exact_epsilon(releases: Sequence[Release], delta: float, most: float) -> float:
-    """ε at δ from the privacy losses themselves; ``most`` if that is no better or they are not all known."""
+    """ε at δ from the privacy losses themselves; ``most`` if that is no better or they are not all
+    known.
+    """
     known = _known(releases)
     if known is None:
         return most
     profile = known.profile()
     if profile is not None:
-        return most if profile(most) > delta else boundary(lambda e: profile(e) <= delta, most, 0.0, 1e-13)[0]
+        return (
+            most
+            if profile(most) > delta
+            else boundary(lambda e: profile(e) <= delta, most, 0.0, 1e-13)[0]
+        )
     added = math.fsum(known.pure) if known.mu == 0 and not known.perturbed else math.inf
     return min(added, _composed_epsilon(known, delta, most))
 
@@ -195,18 +227,24 @@ def _pure_loss(epsilon: float, step: float) -> Any:
     from dp_accounting.pld import pld_pmf  # noqa: PLC0415
 
     top, bottom = math.ceil(epsilon / step), math.ceil(-epsilon / step)
-    mass = {bottom: float(expit(-epsilon)), top: float(expit(epsilon))} if bottom < top else {top: 1.0}
+    mass = (
+        {bottom: float(expit(-epsilon)), top: float(expit(epsilon))} if bottom < top else {top: 1.0}
+    )
     return pld_pmf.SparsePLDPmf(mass, step, 0.0, pessimistic_estimate=True)
 
 
 def _perturbed_loss(scale: float, kappa: float, signs: int, step: float) -> Any:
-    """κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s where the slope has two signs; Z standard normal."""
+    """κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s where the slope has two signs; Z standard
+    normal.
+    """
     from dp_accounting.pld import pld_pmf  # noqa: PLC0415
 
     mean, sd = kappa + 2 / scale**2, 2 / scale
     least = mean if signs == 2 else kappa
     first, last = math.ceil(least / step), math.ceil((mean + _TAIL * sd) / step)
     steps = step * np.arange(first, last + 1)
-    beyond = np.minimum(1.0, signs * ndtr((mean - steps) / sd))  # the chance of a loss above each step
+    beyond = np.minimum(
+        1.0, signs * ndtr((mean - steps) / sd)
+    )  # the chance of a loss above each step
     chance = -np.diff(beyond, prepend=1.0)
     return pld_pmf.DensePLDPmf(step, first, chance, float(beyond[-1]), pessimistic_estimate=True)

@@ -36,16 +36,22 @@ class Cell:
         return arb((2 * self.number + 1, -self.known - 1), (1, -self.known - 1))
 
 
-# python-flint has one precision for all threads.  Balls enclose at any precision, so nobody's change of it can make a
-# draw wrong; the lock keeps our threads from restoring each other's.  A fork waits for it: no child inherits it shut.
+# python-flint has one precision for all threads.  Balls enclose at any precision, so nobody's
+# change of it can make a
+# draw wrong; the lock keeps our threads from restoring each other's.  A fork waits for it: no child
+# inherits it shut.
 _PRECISION = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_PRECISION.acquire, after_in_parent=_PRECISION.release, after_in_child=_PRECISION.release
+        before=_PRECISION.acquire,
+        after_in_parent=_PRECISION.release,
+        after_in_child=_PRECISION.release,
     )
 
 
-def settled(ratio: Fraction, own: Words, exponentials: Words, squared: Words, more: Callable[[int], int]) -> list[int]:
+def settled(
+    ratio: Fraction, own: Words, exponentials: Words, squared: Words, more: Callable[[int], int]
+) -> list[int]:
     """round(ratio sqrt(2G) |Z|) modulo 2⁶⁴ for the normals ``own``; without exponentials G is 1/2."""
     normals, squares = ([Cell(int(word) >> 1) for word in words] for words in (own, squared))
     terms = [Cell(int(word)) for word in exponentials]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from numbers import Real
 
 from dpinfer.errors import BudgetError
-from dpinfer.maths import cost
-from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+from dpinfer.maths import privacy_cost
+from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Law, SphericalLaplace
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PureDP:
 
     def zcdp(self) -> "ZCDP":
         """The zCDP cost, ε²/2."""
-        return ZCDP(cost.zcdp_from_pure(self.epsilon))
+        return ZCDP(privacy_cost.zcdp_from_pure(self.epsilon))
 
     def noise(self, bound: float) -> Law:
         """Noise for a sum that one record moves by at most ``bound``.
@@ -68,7 +68,7 @@ class ZCDP:
 
     def pure(self) -> PureDP:
         """The pure share of the same cost: ε = sqrt(2ρ)."""
-        return PureDP(cost.pure_from_zcdp(self.rho))
+        return PureDP(privacy_cost.pure_from_zcdp(self.rho))
 
     def zcdp(self) -> "ZCDP":
         """The zCDP cost: itself."""
@@ -77,7 +77,7 @@ class ZCDP:
     def approx(self, delta: float) -> "ApproxDP":
         """What this budget promises at a given δ, ``delta``."""
         _require_delta(delta)
-        return ApproxDP(cost.epsilon_from_zcdp(self.rho, delta), delta)
+        return ApproxDP(privacy_cost.epsilon_from_zcdp(self.rho, delta), delta)
 
     def noise(self, bound: float) -> Law:
         """Noise for a sum that one record moves by at most ``bound``.
@@ -97,7 +97,9 @@ class ZCDP:
 
 @dataclass(frozen=True)
 class ApproxDP:
-    """(ε, δ)-differential privacy; ``epsilon`` is positive, ``delta`` lies strictly between 0 and 1."""
+    """(ε, δ)-differential privacy; ``epsilon`` is positive, ``delta`` lies strictly between 0 and
+    1.
+    """
 
     epsilon: float
     delta: float
@@ -112,7 +114,7 @@ class ApproxDP:
 
     def zcdp(self) -> ZCDP:
         """The largest zCDP budget that this one pays for."""
-        return ZCDP(cost.zcdp_from_approx(self.epsilon, self.delta))
+        return ZCDP(privacy_cost.zcdp_from_approx(self.epsilon, self.delta))
 
     def __str__(self) -> str:
         return f"(epsilon, delta)-differential privacy with epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}"
@@ -149,13 +151,16 @@ Budget = Share | ApproxDP
 def compose(shares: Iterable[Share]) -> Share:
     """The cost of adaptive releases together.
 
-    Guarantee [composition]: pure shares add in ε; once a zCDP share is among them, everything adds in ρ.
+    Guarantee [composition]: pure shares add in ε; once a zCDP share is among them, everything adds
+    in ρ.
     """
     shares = list(shares)
     if all(isinstance(s, NoPrivacy) for s in shares):
         return NoPrivacy()
     if any(isinstance(s, NoPrivacy) for s in shares):
-        raise BudgetError("a plan is private as a whole or not at all: give every step a share, or none")
+        raise BudgetError(
+            "a plan is private as a whole or not at all: give every step a share, or none"
+        )
     if all(isinstance(s, PureDP) for s in shares):
         return PureDP(math.fsum(s.epsilon for s in shares if isinstance(s, PureDP)))
     return ZCDP(math.fsum(s.zcdp().rho for s in shares if not isinstance(s, NoPrivacy)))
@@ -165,7 +170,9 @@ LARGEST_DELTA = 0.1
 
 
 def require_promise(budget: object) -> None:
-    """Refuse to spend (ε, δ), or make it a total, where δ is at least .1: such a fit may publish every tenth record."""
+    """Refuse to spend (ε, δ), or make it a total, where δ is at least .1: such a fit may publish
+    every tenth record.
+    """
     if isinstance(budget, ApproxDP) and budget.delta >= LARGEST_DELTA:
         raise BudgetError(
             f"delta = {budget.delta:.6g} is no promise: it must be below {LARGEST_DELTA:g}, and should be far below "
@@ -174,7 +181,8 @@ def require_promise(budget: object) -> None:
 
 
 def weak_delta(budget: object, n: int | None) -> str:
-    """A sentence on a δ that lets a fit of ``n`` records publish one of them; empty where there is none, or n private.
+    """A sentence on a δ that lets a fit of ``n`` records publish one of them; empty where there is
+    none, or n private.
 
     It depends on the budget and the public number of records alone.
     """
@@ -187,7 +195,11 @@ def weak_delta(budget: object, n: int | None) -> str:
 
 
 def _require_positive(name: str, number: object) -> None:
-    if isinstance(number, bool) or not isinstance(number, Real) or not (0 < float(number) < math.inf):
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, Real)
+        or not (0 < float(number) < math.inf)
+    ):
         raise BudgetError(f"{name} must be a positive finite number, not {number!r}")
 
 

@@ -1,11 +1,13 @@
-"""What the entries of a ledger cost together, where later ones may be chosen, also their sizes, by earlier results.
+"""What the entries of a ledger cost together, where later ones may be chosen, also their sizes, by
+earlier results.
 
 PureDP total     the sum of ε (Rogers, Roth, Ullman and Vadhan, 2016)
 ZCDP total       the sum of ρ (Feldman and Zrnic, 2021, at every order; Whitehouse, Ramdas, Rogers and Wu, 2023)
 ApproxDP total   a first entry alone: exact composition, because nothing was seen before it
-                 entries that are all Gaussian: the sum of μ² (Smith and Thakurta, 2022; Koskela et al., 2022)
-                 others: the sum of Rényi divergences of one order, fixed beforehand (Feldman and Zrnic, 2021)
-                 levels are shown by the first entry or never, so that their part of δ is fixed beforehand, too
+                 entries that are all Gaussian: the sum of μ² (Smith and Thakurta, 2022; Koskela et
+                 al., 2022) others: the sum of Rényi divergences of one order, fixed beforehand
+                 (Feldman and Zrnic, 2021) levels are shown by the first entry or never, so that
+                 their part of δ is fixed beforehand, too
 
 How one rule goes over into another is proved in docs/ledger.md.
 """
@@ -17,8 +19,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpinfer.maths.cost import PerturbedObjective, epsilon_at, gaussian_delta
-from dpinfer.maths.search import boundary
+from dpinfer.maths.arrays import boundary
+from dpinfer.maths.privacy_cost import PerturbedObjective, epsilon_at, gaussian_delta
 from dpinfer.privacy.accountant import (
     ROUNDING,
     SEARCHED,
@@ -34,7 +36,9 @@ from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.privacy.release import Additive, PerturbedMinimum, Release, delta_of
 
 BRANCH = 0.1
-"""The part of δ that pays for other releases where the first entry is Gaussian; the rest is for Gaussian ones."""
+"""The part of δ that pays for other releases where the first entry is Gaussian; the rest is for
+Gaussian ones.
+"""
 
 FIRST, GAUSSIAN = "exact, first entry", "Gaussian filter"
 """The words for two of the rules."""
@@ -42,15 +46,17 @@ FIRST, GAUSSIAN = "exact, first entry", "Gaussian filter"
 
 @dataclass(frozen=True)
 class Count:
-    """The entries of a ledger under its total, judged by a rule that holds whatever the later ones depend on.
+    """The entries of a ledger under its total, judged by a rule that holds whatever the later ones
+    depend on.
 
-    ``orders`` are those of `renyi_orders`, fixed when the ledger was made.  The proof of each rule is in
-    docs/ledger.md.
+    ``orders`` are those of `renyi_orders`, fixed when the ledger was made.  The proof of each rule
+    is in docs/ledger.md.
 
-    Guarantee [adaptive_totals]: if every entry was paid for when it came, all of them together keep the total, also
-    where later fits and their sizes were chosen by the results of earlier ones.
-    Guarantee [levels_first]: under an (ε, δ) total an entry that shows levels is paid for if it is the first one, and
-    everything else, whenever it comes, is judged at the δ that those levels leave.
+    Guarantee [adaptive_totals]: if every entry was paid for when it came, all of them together keep
+    the total, also where later fits and their sizes were chosen by the results of earlier ones.
+    Guarantee [levels_first]: under an (ε, δ) total an entry that shows levels is paid for if it is
+    the first one, and everything else, whenever it comes, is judged at the δ that those levels
+    leave.
     """
 
     total: Total
@@ -67,8 +73,12 @@ class Count:
     def rules(self) -> tuple[str, ...]:
         """The rule that judged each entry when it came."""
         kinds = [_gaussian(entry) for entry in self.entries]
-        other = kinds.index(False) if False in kinds else len(kinds)  # the first entry that is not Gaussian
-        first, second, rest = (replace(self, entries=self.entries[:end]).rule for end in (1, 2, max(2, other + 1)))
+        other = (
+            kinds.index(False) if False in kinds else len(kinds)
+        )  # the first entry that is not Gaussian
+        first, second, rest = (
+            replace(self, entries=self.entries[:end]).rule for end in (1, 2, max(2, other + 1))
+        )
         return tuple(first if j == 0 else second if j < other else rest for j in range(len(kinds)))
 
     def spent(self) -> float:
@@ -80,7 +90,9 @@ class Count:
         return spent(self.total, self._releases)
 
     def left(self) -> float:
-        """The total less what its sum, or the filter that would judge a further entry, has counted so far."""
+        """The total less what its sum, or the filter that would judge a further entry, has counted
+        so far.
+        """
         if self.late or self._delta <= 0:
             return 0.0
         if isinstance(self.total, ApproxDP) and self.entries:
@@ -97,13 +109,21 @@ class Count:
 
     @property
     def late(self) -> bool:
-        """Whether an (ε, δ) total is asked for levels after its first entry, when their part of δ is fixed."""
-        return isinstance(self.total, ApproxDP) and any(delta_of(entry) > 0 for entry in self.entries[1:])
+        """Whether an (ε, δ) total is asked for levels after its first entry, when their part of δ
+        is fixed.
+        """
+        return isinstance(self.total, ApproxDP) and any(
+            delta_of(entry) > 0 for entry in self.entries[1:]
+        )
 
     @property
     def _delta(self) -> float:
         """What the levels of the first entry leave of δ; 1 where there is none."""
-        return self.total.delta - delta_of(*self.entries[:1] or [()]) if isinstance(self.total, ApproxDP) else 1.0
+        return (
+            self.total.delta - delta_of(*self.entries[:1] or [()])
+            if isinstance(self.total, ApproxDP)
+            else 1.0
+        )
 
     @property
     def _releases(self) -> list[Release]:
@@ -123,7 +143,9 @@ class Count:
 
 @dataclass(frozen=True)
 class _Filter:
-    """Divergences of one fixed order added up or, without an order, the μ² of Gaussian releases; at its part of δ."""
+    """Divergences of one fixed order added up or, without an order, the μ² of Gaussian releases; at
+    its part of δ.
+    """
 
     delta: float
     order: float | None
@@ -139,15 +161,19 @@ class _Filter:
         return self._at_order(releases) <= epsilon * (1 + ROUNDING)
 
     def epsilon(self, releases: Sequence[Release]) -> float:
-        """An ε at ``delta`` of these releases: at most that of the total exactly if the filter admits them.
+        """An ε at ``delta`` of these releases: at most that of the total exactly if the filter
+        admits them.
 
-        An order that is good where the total is nearly spent is poor where little is; zCDP's conversion, which uses the
-        best order, is no smaller than the total where the filter is full.
+        An order that is good where the total is nearly spent is poor where little is; zCDP's
+        conversion, which uses the best order, is no smaller than the total where the filter is
+        full.
         """
         by_rho = zcdp_epsilon(releases, self.delta)
         if self.order is None:
             mu = math.sqrt(2 * math.fsum(map(rho_of, releases)))
-            return boundary(lambda e: float(gaussian_delta(e, mu)) <= self.delta, by_rho, 0.0, 1e-13)[0]
+            return boundary(
+                lambda e: float(gaussian_delta(e, mu)) <= self.delta, by_rho, 0.0, 1e-13
+            )[0]
         return min(by_rho, self._at_order(releases))
 
     def _at_order(self, releases: Sequence[Release]) -> float:
@@ -157,7 +183,9 @@ class _Filter:
 
 
 def renyi_orders(total: Total) -> tuple[float, ...]:
-    """The orders of the filters of an ApproxDP total: the best of zCDP's conversion, at δ and at its `BRANCH`."""
+    """The orders of the filters of an ApproxDP total: the best of zCDP's conversion, at δ and at
+    its `BRANCH`.
+    """
     if not isinstance(total, ApproxDP):
         return ()
     return _order(total.epsilon, total.delta), _order(total.epsilon, BRANCH * total.delta)
@@ -175,7 +203,9 @@ def _order(epsilon: float, delta: float) -> float:
     low, high = best - 0.05, best + 0.05
     for _ in range(60):
         third = (high - low) / 3
-        low, high = (low, high - third) if rho(low + third) > rho(high - third) else (low + third, high)
+        low, high = (
+            (low, high - third) if rho(low + third) > rho(high - third) else (low + third, high)
+        )
     return 1 + math.exp(low)
 
 
@@ -188,8 +218,12 @@ def _divergence(release: Release, order: float) -> float:
     most = rho_of(release) * order
     if isinstance(release.share, PureDP):  # that of randomised response
         epsilon = release.share.epsilon
-        top = float(np.logaddexp(order * epsilon, (1 - order) * epsilon) - np.logaddexp(0.0, epsilon))
-        return min(most, epsilon, (top + 4e-16 * (1 + order * epsilon)) / (order - 1))  # the last term covers rounding
+        top = float(
+            np.logaddexp(order * epsilon, (1 - order) * epsilon) - np.logaddexp(0.0, epsilon)
+        )
+        return min(
+            most, epsilon, (top + 4e-16 * (1 + order * epsilon)) / (order - 1)
+        )  # the last term covers rounding
     if isinstance(release, PerturbedMinimum):
         return min(most, _of_objective(release.objective, order) + release.mask**2 / 2 * order)
     return most

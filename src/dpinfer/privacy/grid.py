@@ -24,7 +24,9 @@ def grid(bound: float, m: int) -> float:
     if square < Fraction(2) ** exponent:
         exponent -= 1  # now 2^exponent <= square < 2^(exponent + 1)
     if exponent // 2 < -1074:
-        raise InputError(f"the bound {bound!r} is too small for a grid of doubles: measure in smaller units")
+        raise InputError(
+            f"the bound {bound!r} is too small for a grid of doubles: measure in smaller units"
+        )
     return math.ldexp(1.0, exponent // 2)
 
 
@@ -32,7 +34,9 @@ def to_grid(values: Array, step: float) -> Integers:
     """Each value over ``step``, a power of two, rounded half to even; at most 2⁶² in size; 0 for what is not finite."""
     exponent = _exponent(step)
     finite = np.where(np.isfinite(values), values, 0.0)
-    with np.errstate(over="ignore", under="ignore"):  # beyond all doubles is beyond 2⁶²; a subnormal rounds to 0
+    with np.errstate(
+        over="ignore", under="ignore"
+    ):  # beyond all doubles is beyond 2⁶²; a subnormal rounds to 0
         whole = np.rint(np.ldexp(finite, -exponent))
     return np.clip(whole, -LARGEST, LARGEST).astype(np.int64)
 

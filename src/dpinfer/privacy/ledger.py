@@ -13,15 +13,17 @@ from dpinfer.errors import DpinferError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Total
-from dpinfer.privacy.book import Entry, Terms, entry_of, entry_text, header_text, terms_of
 from dpinfer.privacy.budget import ApproxDP, NoPrivacy, require_promise
+from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
 from dpinfer.privacy.filters import Count
 from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What booking an entry would lead to; ``reason`` says why it would be refused, ``rule`` what judged it."""
+    """What booking an entry would lead to; ``reason`` says why it would be refused, ``rule`` what
+    judged it.
+    """
 
     spent: float
     left: float
@@ -47,32 +49,32 @@ class _TooMuchError(Exception):
 class Ledger:
     """A total budget and the entries spent from it.
 
-    `Ledger.create` and `Ledger.open` keep it in a file; ``Ledger(total)`` keeps it in the memory of this process.
+    `Ledger.create` and `Ledger.open` keep it in a file; ``Ledger(total)`` keeps it in the memory of
+    this process.
 
-    Guarantee [never_overspent]: an entry that would exceed the total is refused and not written, also when several
-    threads or processes book at once.
-    Guarantee [no_charge_lost]: `book` returns after the entry is on the disk, so a process killed at any moment leaves
-    no release without its entry.
-    Guarantee [refused_unless_written]: a full disk, no right to write, or another process that keeps the file locked
-    raises `LedgerError` before anything is computed.
-    Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or header that was changed
-    or removed by other means, the last entries excepted, is found when the ledger is next opened, read or booked in.
-    Guarantee [no_way_back]: a ledger that is open refuses its file once that lacks an entry the ledger has seen.
-
-    Parameters
-    ----------
-    total : PureDP, ZCDP or ApproxDP
-        The budget for everything that is ever released from these data.
-    unit : str
-        What one record is, in words; fits that protect another unit are refused.
-    neighbours : "replace", "add-remove", "replace-unit" or "add-remove-unit"
-        What may differ between two data sets, one row or all rows of a unit; fits with another notion are refused.
-    title : str
-        What the data are.
+    Guarantee [never_overspent]: an entry that would exceed the total is refused and not written,
+    also when several threads or processes book at once.
+    Guarantee [no_charge_lost]: `book` returns after the entry is on the disk, so a process killed
+    at any moment leaves no release without its entry.
+    Guarantee [refused_unless_written]: a full disk, no right to write, or another process that
+    keeps the file locked raises `LedgerError` before anything is computed.
+    Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or
+    header that was changed or removed by other means, the last entries excepted, is found when the
+    ledger is next opened, read or booked in.
+    Guarantee [no_way_back]: a ledger that is open refuses its file once that lacks an entry the
+    ledger has seen. Parameters ---------- total : PureDP, ZCDP or ApproxDP The budget for
+    everything that is ever released from these data. unit : str What one record is, in words; fits
+    that protect another unit are refused. neighbours : "replace", "add-remove", "replace-unit" or
+    "add-remove-unit" What may differ between two data sets, one row or all rows of a unit; fits
+    with another notion are refused. title : str What the data are.
     """
 
     def __init__(
-        self, total: Total, unit: str = "one record", neighbours: str = Neighbours.REPLACE, title: str = ""
+        self,
+        total: Total,
+        unit: str = "one record",
+        neighbours: str = Neighbours.REPLACE,
+        title: str = "",
     ) -> None:
         self._terms = _new_terms(total, unit, neighbours, title)
         self._store: Store = MemoryStore(header_text(self._terms))
@@ -155,7 +157,9 @@ class Ledger:
         return named.release
 
     def preview(self, entry: Entry) -> Preview:
-        """What would be spent and left if the entry were booked.  Nothing is written and nothing is raised."""
+        """What would be spent and left if the entry were booked.  Nothing is written and nothing is
+        raised.
+        """
         try:
             booked = self.entries()
             self._stored(entry)
@@ -176,13 +180,16 @@ class Ledger:
         return entries, self._count(entries)
 
     def spent(self) -> float:
-        """What is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε at δ of an ApproxDP one."""
+        """What is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε at δ of
+        an ApproxDP one.
+        """
         return self.read()[1].spent()
 
     def left(self) -> float:
         """The total less what was spent, by the rule that would judge a further entry.
 
-        With an ApproxDP total releases cost less together than one by one, so more than this may fit: ask `preview`.
+        With an ApproxDP total releases cost less together than one by one, so more than this may
+        fit: ask `preview`.
         """
         return self.read()[1].left()
 
@@ -204,7 +211,9 @@ class Ledger:
         return Verification(True, len(entries), rows[-1][2])
 
     def _entries(self, rows: list[Row], seen: Row) -> tuple[Entry, ...]:
-        """The entries of a chain that is whole, has the terms it was opened with, and lacks nothing seen before."""
+        """The entries of a chain that is whole, has the terms it was opened with, and lacks nothing
+        seen before.
+        """
         header, *others = _whole(self._store, rows)
         if terms_of(header[1]) != self._terms:
             raise LedgerError(f"{self.path} is no longer the ledger that was opened: open it again")
@@ -216,7 +225,9 @@ class Ledger:
         return tuple(entry_of(number, text) for number, text, _ in others)
 
     def _remember(self, last: Row) -> None:
-        """Keep the last row that was seen; a thread that comes late with an earlier one changes nothing."""
+        """Keep the last row that was seen; a thread that comes late with an earlier one changes
+        nothing.
+        """
         if last[0] > self._seen[0]:
             self._seen = last
 
@@ -224,9 +235,13 @@ class Ledger:
         return Count(self.total, self._terms.orders, tuple(entry.events for entry in entries))
 
     def _stored(self, entry: Entry) -> str:
-        """The entry as it would be stored; `LedgerError` if it is none of this ledger, whatever was booked."""
+        """The entry as it would be stored; `LedgerError` if it is none of this ledger, whatever was
+        booked.
+        """
         if isinstance(entry.cost, NoPrivacy):
-            raise LedgerError("a fit without privacy cannot be booked: drop the ledger or give the fit a budget")
+            raise LedgerError(
+                "a fit without privacy cannot be booked: drop the ledger or give the fit a budget"
+            )
         for name in ("unit", "neighbours"):
             ours, theirs = getattr(self, name), getattr(entry, name)
             if ours != theirs:
@@ -240,7 +255,11 @@ class Ledger:
         """Where one side is about rows and the other about all rows of a unit: what is what."""
         if self.neighbours.units == entry.neighbours.units:
             return ""
-        ours, theirs = ("all rows of a unit", "one row") if self.neighbours.units else ("one row", "all rows of a unit")
+        ours, theirs = (
+            ("all rows of a unit", "one row")
+            if self.neighbours.units
+            else ("one row", "all rows of a unit")
+        )
         return f" (it protects {ours} and the fit {theirs})"
 
     def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
@@ -281,7 +300,9 @@ def _now() -> str:
 
 
 def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
-    """The terms of a new ledger.  A δ that is no promise is refused here and not when an old ledger is opened."""
+    """The terms of a new ledger.  A δ that is no promise is refused here and not when an old ledger
+    is opened.
+    """
     require_promise(total)
     return Terms(total, unit, Neighbours.of(neighbours), title, _now())
 

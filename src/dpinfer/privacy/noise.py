@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import Gaussian, Laplace, Law
+from dpinfer.maths.noise_laws import Gaussian, Laplace, Law
 from dpinfer.privacy.grid import Integers
 
 Words = npt.NDArray[np.uint64]
@@ -93,7 +93,11 @@ def rounded(law: Law, step: float, size: int, bits: Bits) -> Integers:
     if isinstance(law, Gaussian):
         return rounded_gaussian(Fraction(law.scale) / Fraction(step), size, bits)
     scale = 1 / (Fraction(law.rate) * Fraction(step))
-    return rounded_laplaces(scale, size, bits) if isinstance(law, Laplace) else rounded_laplace(scale, size, bits)
+    return (
+        rounded_laplaces(scale, size, bits)
+        if isinstance(law, Laplace)
+        else rounded_laplace(scale, size, bits)
+    )
 
 
 def rounded_gaussian(scale: Fraction | float, size: int, bits: Bits = SYSTEM) -> Integers:
@@ -125,7 +129,9 @@ def rounded_laplace(scale: Fraction | float, m: int, bits: Bits = SYSTEM) -> Int
     split = (m + 1) // 2
     words = bits.words(split + 1 - m % 2 + m)
     exponentials, squared, own = words[:split], words[split:-m], words[-m:]
-    bounds = zip(_exponential_bounds(exponentials), _normal_bounds(squared), _normal_bounds(own), strict=True)
+    bounds = zip(
+        _exponential_bounds(exponentials), _normal_bounds(squared), _normal_bounds(own), strict=True
+    )
     low, high = (
         # fsum rounds once, so its error does not grow with m
         float(ratio) * math.sqrt(2 * math.fsum(e) + math.fsum(z * z)) * size
@@ -154,13 +160,17 @@ def rounded_laplaces(scale: Fraction | float, size: int, bits: Bits = SYSTEM) ->
         from dpinfer.privacy.balls import settled  # noqa: PLC0415  (python-flint is slow to load)
 
         for i in doubtful:
-            found[i] = settled(ratio, own[i : i + 1], exponentials[i : i + 1], words[:0], bits.more)[0]
+            found[i] = settled(
+                ratio, own[i : i + 1], exponentials[i : i + 1], words[:0], bits.more
+            )[0]
     return _signed(found, own)
 
 
 def _ratio(scale: Fraction | float) -> Fraction:
     if not 1 / LARGEST <= scale <= LARGEST:
-        raise InputError(f"the scale of rounded noise lies between 2⁻⁶⁰ and 2⁶⁰ steps, not at {scale}")
+        raise InputError(
+            f"the scale of rounded noise lies between 2⁻⁶⁰ and 2⁶⁰ steps, not at {scale}"
+        )
     return Fraction(scale)
 
 

@@ -1,4 +1,5 @@
-"""One release of a fit, as a value: what is done to the data, with which noise, at which cost.  One class a mechanism.
+"""One release of a fit, as a value: what is done to the data, with which noise, at which cost.  One
+class a mechanism.
 
 | class              | what is released                                                         |
 | ------------------ | ------------------------------------------------------------------------ |
@@ -10,8 +11,9 @@
 | `LaplaceMinimum`   | the minimum of a risk plus b·θ, b spherical Laplace (Algorithm 1)        |
 | `PastRelease`      | something that an earlier version booked, of which only the cost is kept |
 
-A release is made from public facts, stored by the ledger, priced by the accountant and carried out by the gate.  Its
-noise is derived once: from the share when it is made, or for sums from share and bound when it is carried out.
+A release is made from public facts, stored by the ledger, priced by the accountant and carried out
+by the gate.  Its noise is derived once: from the share when it is made, or for sums from share and
+bound when it is carried out.
 """
 
 import math
@@ -21,13 +23,12 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, PrivacyError
-from dpinfer.maths.cost import PerturbedObjective
 from dpinfer.maths.histograms import Counts
-from dpinfer.maths.laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.maths.losses import slope_kind
+from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
+from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.rounding import SLACK
-from dpinfer.maths.sums import BoundedSum
+from dpinfer.maths.sums import SLACK, BoundedSum
 from dpinfer.privacy.budget import ZCDP, NoPrivacy, PureDP, Share
 
 MASK = 1e-3
@@ -57,7 +58,8 @@ class NoisySum:
 class NoisyCounts:
     """A histogram of records plus independent Laplace noise in each count.
 
-    For pure shares, where it is less than the spherical noise of a sum; Gaussian noise is the same for both.
+    For pure shares, where it is less than the spherical noise of a sum; Gaussian noise is the same
+    for both.
     """
 
     step: str
@@ -65,7 +67,9 @@ class NoisyCounts:
 
     def __post_init__(self) -> None:
         if not isinstance(self.share, PureDP):
-            raise BudgetError("counts with Laplace noise take a pure share: for another one book a NoisySum")
+            raise BudgetError(
+                "counts with Laplace noise take a pure share: for another one book a NoisySum"
+            )
 
     @property
     def mechanism(self) -> str:
@@ -75,16 +79,19 @@ class NoisyCounts:
     def noise(self, counts: Counts) -> Law:
         """The law of what is added to each count.
 
-        Guarantee [laplace_counts]: rate ε over what the changes of the counts add up to, so that it is ε-private.
+        Guarantee [laplace_counts]: rate ε over what the changes of the counts add up to, so that it
+        is ε-private.
         """
         return Laplace(self.share.epsilon / (counts.added * (1 + SLACK)))
 
 
 @dataclass(frozen=True)
 class ShownLevels:
-    """The levels that occur in a column whose number of units plus Gaussian noise exceeds a threshold.
+    """The levels that occur in a column whose number of units plus Gaussian noise exceeds a
+    threshold.
 
-    The noise is paid by the share.  ``delta`` pays for the threshold: which levels occur at all depends on the records.
+    The noise is paid by the share.  ``delta`` pays for the threshold: which levels occur at all
+    depends on the records.
     """
 
     step: str
@@ -92,23 +99,31 @@ class ShownLevels:
     delta: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.share, ZCDP) or not (isinstance(self.delta, float) and 0 < self.delta < 1):
-            raise BudgetError("levels are paid by a zCDP share and a delta strictly between 0 and 1")
+        if not isinstance(self.share, ZCDP) or not (
+            isinstance(self.delta, float) and 0 < self.delta < 1
+        ):
+            raise BudgetError(
+                "levels are paid by a zCDP share and a delta strictly between 0 and 1"
+            )
 
     @property
     def mechanism(self) -> str:
         """What is done, in words."""
-        return f"levels whose count plus Gaussian noise clears a threshold, delta = {self.delta:.6g}"
+        return (
+            f"levels whose count plus Gaussian noise clears a threshold, delta = {self.delta:.6g}"
+        )
 
     def noise(self, bound: float) -> Gaussian:
-        """The law of what is added to the count of each level that occurs; ``bound`` is how far the counts move."""
+        """The law of what is added to the count of each level that occurs; ``bound`` is how far the
+        counts move.
+        """
         return Gaussian(bound * (1 + SLACK) / math.sqrt(2 * self.share.rho))
 
     def threshold(self, bound: float) -> float:
         """What a noisy count must exceed.
 
-        Guarantee [rare_levels]: a level of one unit exceeds it with chance at most δ; so all that is shown is δ-nearly
-        a Gaussian release of the share (docs/method.md, section 9).
+        Guarantee [rare_levels]: a level of one unit exceeds it with chance at most δ; so all that
+        is shown is δ-nearly a Gaussian release of the share (docs/method.md, section 9).
         """
         quantile = -float(ndtri(self.delta))
         return 1.0 + self.noise(bound).scale * (quantile + _NDTRI * (1 + abs(quantile)))
@@ -137,7 +152,8 @@ class NoisyMinimum:
 class PerturbedMinimum:
     """The minimum of a risk plus b·θ, b Gaussian; ``objective`` is all that its cost depends on.
 
-    A float minimum is not the real one.  It is masked by a Gaussian release of parameter ``mask``, paid from the share.
+    A float minimum is not the real one.  It is masked by a Gaussian release of parameter ``mask``,
+    paid from the share.
     """
 
     step: str
@@ -157,19 +173,27 @@ class PerturbedMinimum:
         return "objective perturbation, Gaussian noise"
 
     def noise(self, risk: Risk) -> Law:
-        """The law of b.  The risk must be the one that was booked: the cost rests on its curvature and ridge."""
+        """The law of b.  The risk must be the one that was booked: the cost rests on its curvature
+        and ridge.
+        """
         _as_booked(self.objective.k, risk, self.step)
         if risk.shape != self.objective.shape:
-            raise PrivacyError(f"the step {self.step!r} was booked for another loss or unit than that of its release")
-        return Gaussian(self.objective.scale * risk.loss.slope_bound * risk.neighbours.pick(1.0, 0.5))
+            raise PrivacyError(
+                f"the step {self.step!r} was booked for another loss or unit than that of its release"
+            )
+        return Gaussian(
+            self.objective.scale * risk.loss.slope_bound * risk.neighbours.pick(1.0, 0.5)
+        )
 
 
 @dataclass(frozen=True)
 class LaplaceMinimum:
-    """The minimum of a risk plus b·θ, b spherical Laplace of ``rate`` times L; ``k`` as in `PerturbedObjective`.
+    """The minimum of a risk plus b·θ, b spherical Laplace of ``rate`` times L; ``k`` as in
+    `PerturbedObjective`.
 
-    The float minimum is masked by a Laplace release of ε = ``mask``, paid from the share.  ``sharp``: the curvature
-    costs nothing, as for the logistic loss with a large enough ridge.  ``units``: neighbours differ in many rows.
+    The float minimum is masked by a Laplace release of ε = ``mask``, paid from the share.
+    ``sharp``: the curvature costs nothing, as for the logistic loss with a large enough ridge.
+    ``units``: neighbours differ in many rows.
     """
 
     step: str
@@ -182,15 +206,27 @@ class LaplaceMinimum:
 
     @classmethod
     def of(cls, step: str, share: PureDP | ZCDP, risk: Risk, *, sharp: bool) -> "LaplaceMinimum":
-        """The noise that a share buys for a risk; a zCDP share runs at ε = sqrt(2ρ).  `BudgetError` if it buys none."""
+        """The noise that a share buys for a risk; a zCDP share runs at ε = sqrt(2ρ).  `BudgetError`
+        if it buys none.
+        """
         epsilon = share.pure().epsilon
         rate = risk.perturbation_rate((1 - MASK) * epsilon, sharp=sharp)
         free = sharp and risk.curvature_is_free((1 - MASK) * epsilon)
         k = risk.loss.curvature_bound / risk.ridge
-        return cls(step, share, rate * risk.loss.slope_bound, k, MASK * epsilon, free, risk.neighbours.units)
+        return cls(
+            step,
+            share,
+            rate * risk.loss.slope_bound,
+            k,
+            MASK * epsilon,
+            free,
+            risk.neighbours.units,
+        )
 
     def cost(self) -> float:
-        """ε by its own parameters; the curvature is free for the logistic loss where ncε >= 1, that is 2 rate >= 8k."""
+        """ε by its own parameters; the curvature is free for the logistic loss where ncε >= 1, that
+        is 2 rate >= 8k.
+        """
         free = self.sharp and self.rate >= 4 * self.k * (1 - 1e-12)
         curvature = self.k if self.units else math.log1p(self.k)
         return 2 * self.rate + self.mask + (0.0 if free else curvature)
@@ -203,8 +239,12 @@ class LaplaceMinimum:
     def noise(self, risk: Risk) -> Law:
         """The law of b."""
         _as_booked(self.k, risk, self.step)
-        if (self.sharp and slope_kind(risk.loss) != "logistic") or self.units != risk.neighbours.units:
-            raise PrivacyError(f"the step {self.step!r} was booked for another loss or unit than that of its release")
+        if (
+            self.sharp and slope_kind(risk.loss) != "logistic"
+        ) or self.units != risk.neighbours.units:
+            raise PrivacyError(
+                f"the step {self.step!r} was booked for another loss or unit than that of its release"
+            )
         return SphericalLaplace(self.rate / risk.loss.slope_bound)
 
 
@@ -234,4 +274,6 @@ def delta_of(releases: Iterable[Release]) -> float:
 
 def _as_booked(k: float, risk: Risk, step: str) -> None:
     if risk.loss.curvature_bound / risk.ridge != k:
-        raise PrivacyError(f"the step {step!r} was booked with another ridge or loss than that of its release")
+        raise PrivacyError(
+            f"the step {step!r} was booked with another ridge or loss than that of its release"
+        )

@@ -1,7 +1,9 @@
-"""An append-only chain of texts, in a file or in memory.  Row 0 is the header; each row's hash covers the one before.
+"""An append-only chain of texts, in a file or in memory.  Row 0 is the header; each row's hash
+covers the one before.
 
-A file is one SQLite database.  Each operation opens its own connection, so threads, forks and processes share nothing
-but the file; and no fork happens in the middle of an operation, because SQLite's locks do not survive one.
+A file is one SQLite database.  Each operation opens its own connection, so threads, forks and
+processes share nothing but the file; and no fork happens in the middle of an operation, because
+SQLite's locks do not survive one.
 """
 
 import hashlib
@@ -13,8 +15,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from dpinfer.disk import sync_folder
 from dpinfer.errors import LedgerError
+from dpinfer.persistence import sync_folder
 
 TIMEOUT = 30.0
 """Seconds to wait for another process's booking."""
@@ -39,7 +41,9 @@ Row = tuple[int, str, str]
 _operation = threading.Lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_operation.acquire, after_in_parent=_operation.release, after_in_child=_operation.release
+        before=_operation.acquire,
+        after_in_parent=_operation.release,
+        after_in_child=_operation.release,
     )
 
 
@@ -101,7 +105,9 @@ class MemoryStore:
     def append(self, write: Callable[[list[Row]], str]) -> Row:
         """Add a text; a forked process may not, because its copy would be a second budget."""
         if os.getpid() != self._process:
-            raise LedgerError("a ledger in memory belongs to the process that made it: use dp.Ledger.create(path)")
+            raise LedgerError(
+                "a ledger in memory belongs to the process that made it: use dp.Ledger.create(path)"
+            )
         with _operation:
             self._rows.append(link(self._rows[-1], write(self._rows)))
             return self._rows[-1]
@@ -123,7 +129,9 @@ class FileStore:
         try:
             path.touch(exist_ok=False)
         except FileExistsError:
-            raise LedgerError(f"{path} exists already: open it with dp.Ledger.open, or choose another name") from None
+            raise LedgerError(
+                f"{path} exists already: open it with dp.Ledger.open, or choose another name"
+            ) from None
         except OSError as fault:
             raise LedgerError(f"no ledger can be made at {path}: {fault.strerror}") from None
         try:
@@ -152,10 +160,16 @@ class FileStore:
         return row
 
     def damage(self) -> str:
-        """What SQLite finds wrong with the file, and whether the rules that keep it append-only are in place."""
+        """What SQLite finds wrong with the file, and whether the rules that keep it append-only are
+        in place.
+        """
         with _transaction(self.path, "BEGIN") as connection:
             (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            rules = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall())
+            rules = dict(
+                connection.execute(
+                    "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+                ).fetchall()
+            )
         if verdict != "ok":
             return "the file is damaged"
         return "" if rules == _TRIGGERS else "the rules that keep it append-only were changed"
@@ -167,20 +181,28 @@ def _rows(connection: sqlite3.Connection) -> list[Row]:
 
 @contextmanager
 def _transaction(path: Path, begin: str, new: bool = False) -> Iterator[sqlite3.Connection]:
-    """A connection inside a transaction, committed to the disk at the end; whatever fails is a `LedgerError`."""
+    """A connection inside a transaction, committed to the disk at the end; whatever fails is a
+    `LedgerError`.
+    """
     with _operation:
         try:
             if not path.exists():
                 raise LedgerError(f"there is no ledger at {path}: make one with dp.Ledger.create")
             address = f"{path.as_uri()}?mode=rw"
-            with closing(sqlite3.connect(address, timeout=TIMEOUT, isolation_level=None, uri=True)) as connection:
+            with closing(
+                sqlite3.connect(address, timeout=TIMEOUT, isolation_level=None, uri=True)
+            ) as connection:
                 if new:
                     connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(begin)
                 yield connection
                 connection.execute("COMMIT")
-        except (sqlite3.Error, UnicodeError, OSError) as fault:  # SQLite's own words may be damaged too
+        except (
+            sqlite3.Error,
+            UnicodeError,
+            OSError,
+        ) as fault:  # SQLite's own words may be damaged too
             raise LedgerError(_explained(path, fault)) from None
 
 

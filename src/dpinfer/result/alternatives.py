@@ -1,4 +1,6 @@
-"""What is known instead of coefficients that are open: a number clipped to its released range, another reference."""
+"""What is known instead of coefficients that are open: a number clipped to its released range,
+another reference.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from dpinfer.maths.allowed import AllowedLaw
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.error_laws import AllowedLaw
 
 
 @dataclass(frozen=True, eq=False)
 class Alternatives:
     """Lines that answer another question than the one that is open, under names that say which.
 
-    ``instead_of`` names, of each, the coefficient it stands for; ``error`` is the law of the error of ``estimate``.
+    ``instead_of`` names, of each, the coefficient it stands for; ``error`` is the law of the error
+    of ``estimate``.
     """
 
     names: tuple[str, ...]

@@ -1,4 +1,6 @@
-"""The published numbers of a fit: coefficients with the law of their error, and linear combinations of them."""
+"""The published numbers of a fit: coefficients with the law of their error, and linear combinations
+of them.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.design import INTERCEPT
 from dpinfer.errors import InputError
-from dpinfer.maths import error as laws_of_error
-from dpinfer.maths.allowed import AllowedLaw
+from dpinfer.maths import error_laws as laws_of_error
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error import ErrorLaw, LawOfError
+from dpinfer.maths.error_laws import AllowedLaw, ErrorLaw, LawOfError
 from dpinfer.maths.joint import Joint
 from dpinfer.result.alternatives import Alternatives, under
-from dpinfer.result.band import Band
 from dpinfer.result.question import Question
-from dpinfer.result.statements import OPENING, REPORTED, Geometry, Model, Privacy, several
+from dpinfer.result.statements import OPENING, REPORTED, Band, Geometry, Model, Privacy, several
+from dpinfer.schema.design import INTERCEPT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +31,8 @@ _BLOCK = 200  # combinations at once: each block has a square matrix
 class Combined:
     """Linear combinations of coefficients, one entry each.
 
-    Where a coefficient takes part that has no interval, the estimate is its value for predictions, the other numbers
-    are NaN and the interval is infinite; ``known`` is then False.
+    Where a coefficient takes part that has no interval, the estimate is its value for predictions,
+    the other numbers are NaN and the interval is infinite; ``known`` is then False.
     """
 
     estimate: Array
@@ -52,7 +52,9 @@ class Combined:
             np.zeros(n, dtype=bool),
         )  # fmt: skip
 
-    def learn(self, places: npt.NDArray[np.intp], estimate: Array, law: LawOfError, level: float) -> None:
+    def learn(
+        self, places: npt.NDArray[np.intp], estimate: Array, law: LawOfError, level: float
+    ) -> None:
         """Write down what is known at some places."""
         self.estimate[places] = estimate
         self.std_error[places] = np.sqrt(np.diag(law.covariance()))
@@ -91,21 +93,27 @@ class Estimates:
 
     @property
     def nobs(self) -> float:
-        """The number of records, or units, as statsmodels calls it: the public one, else the released noisy one."""
+        """The number of records, or units, as statsmodels calls it: the public one, else the
+        released noisy one.
+        """
         if self.model.n is not None:
             return float(self.model.n)
         return math.nan if self.geometry is None else self.geometry.records
 
     @property
     def records(self) -> str:
-        """The number of records, or units, where it is public, else the released one; how many are usable, if fewer."""
+        """The number of records, or units, where it is public, else the released one; how many are
+        usable, if fewer.
+        """
         if self.geometry is None:
             return f"{self.model.n:,}"
         if self.model.n is None:
             full = "" if self.model.whom.whole else ", counted as full ones"
             return f"about {self.geometry.records:,.0f} (noisy{full})"
         fewer = self.model.whom.whole and self.geometry.records < self.model.n
-        return f"{self.model.n:,}" + (f", about {self.geometry.records:,.0f} of them usable (noisy)" if fewer else "")
+        return f"{self.model.n:,}" + (
+            f", about {self.geometry.records:,.0f} of them usable (noisy)" if fewer else ""
+        )
 
     @property
     def size(self) -> dict[str, str]:
@@ -133,12 +141,18 @@ class Estimates:
 
     @property
     def too_few(self) -> str:
-        """A warning where clearly fewer records were usable than there are; empty otherwise, and where none is told.
+        """A warning where clearly fewer records were usable than there are; empty otherwise, and
+        where none is told.
 
         A released number below the public one is below it by more than its noise.
         """
         n, whom = self.model.n, self.model.whom
-        if self.geometry is None or n is None or not whom.whole or self.geometry.records > (1 - _FEWER) * n:
+        if (
+            self.geometry is None
+            or n is None
+            or not whom.whole
+            or self.geometry.records > (1 - _FEWER) * n
+        ):
             return ""
         found = self.geometry.records
         return (
@@ -150,7 +164,9 @@ class Estimates:
 
     @property
     def covariance(self) -> Array:
-        """Covariance of the estimate, sampling and privacy noise together; NaN for what has no interval."""
+        """Covariance of the estimate, sampling and privacy noise together; NaN for what has no
+        interval.
+        """
         kept = self.reported
         matrix = np.full((len(kept), len(kept)), np.nan)
         matrix[np.ix_(kept, kept)] = self.error.covariance()
@@ -158,7 +174,9 @@ class Estimates:
 
     @property
     def noise_share(self) -> Array:
-        """The part of each variance that is privacy noise, from 0 to 1; NaN for what has no interval."""
+        """The part of each variance that is privacy noise, from 0 to 1; NaN for what has no
+        interval.
+        """
         return self._whole(self.error.noise_share(), np.nan)
 
     @property
@@ -179,15 +197,21 @@ class Estimates:
     @property
     def tvalues(self) -> "pd.Series[float]":
         """Estimates over standard errors, by name."""
-        return self._series(np.where(self.reported, self.estimate, np.nan) / self.std_error, "tvalues")
+        return self._series(
+            np.where(self.reported, self.estimate, np.nan) / self.std_error, "tvalues"
+        )
 
     @property
     def pvalues(self) -> "pd.Series[float]":
         """Two-sided p-values of "this coefficient is 0", by name."""
-        return self._series(self._whole(self.error.p_values(self.estimate[self.reported]), np.nan), "pvalues")
+        return self._series(
+            self._whole(self.error.p_values(self.estimate[self.reported]), np.nan), "pvalues"
+        )
 
     def cov_params(self) -> "pd.DataFrame":
-        """The covariance matrix of the estimates by name; NaN rows and columns for what has no interval."""
+        """The covariance matrix of the estimates by name; NaN rows and columns for what has no
+        interval.
+        """
         import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 
         return pd.DataFrame(self.covariance, index=list(self.names), columns=list(self.names))
@@ -195,7 +219,8 @@ class Estimates:
     def conf_int(self, level: float = 0.95, alpha: float | None = None) -> Array:
         """Confidence intervals, one row (low, high) a coefficient; (-inf, inf) where there is none.
 
-        ``level`` lies between one half and 1; ``alpha``, as in statsmodels, is 1 - level and may be given instead.
+        ``level`` lies between one half and 1; ``alpha``, as in statsmodels, is 1 - level and may be
+        given instead.
         """
         kept = self.reported
         found = self.error.interval(self.estimate[kept], checked(level, alpha))
@@ -213,7 +238,9 @@ class Estimates:
         return self._whole(band, [-np.inf, np.inf])
 
     def weights(self, rows: Array) -> Array:
-        """For each row of the design's columns, in original units, its combination of the coefficients."""
+        """For each row of the design's columns, in original units, its combination of the
+        coefficients.
+        """
         centred = rows if self.geometry is None else rows - self.geometry.centre
         first = np.ones((len(rows), int(self.intercept)))
         return np.column_stack([first, centred])
@@ -225,10 +252,11 @@ class Estimates:
         of: Array | None = None,
         absent: npt.NDArray[np.bool_] | None = None,
     ) -> Combined:
-        """Combinations of the coefficients, one a row of ``matrix``; or functions of them whose gradients these are.
+        """Combinations of the coefficients, one a row of ``matrix``; or functions of them whose
+        gradients these are.
 
-        One that uses a coefficient without an interval is known where the law of all coefficients tells it.
-        ``absent`` marks coefficients whose few events are no fault of a combination.
+        One that uses a coefficient without an interval is known where the law of all coefficients
+        tells it.  ``absent`` marks coefficients whose few events are no fault of a combination.
         """
         kept = self.reported
         value = matrix @ self.estimate if of is None else of
@@ -244,7 +272,12 @@ class Estimates:
         return found
 
     def _ask_all(
-        self, found: Combined, matrix: Array, absent: npt.NDArray[np.bool_], places: npt.NDArray[np.intp], level: float
+        self,
+        found: Combined,
+        matrix: Array,
+        absent: npt.NDArray[np.bool_],
+        places: npt.NDArray[np.intp],
+        level: float,
     ) -> None:
         """Ask the law of all coefficients for some of the combinations."""
         assert self.joint is not None
@@ -255,7 +288,9 @@ class Estimates:
             for some in _blocks(places[which.ravel() == k], _BLOCK):
                 answers = joint.about(matrix[some], self.error.draws, self.error.seed)
                 known = answers.known
-                moved = answers.estimate - matrix[some] @ self.estimate  # a function of them moves with its gradient
+                moved = (
+                    answers.estimate - matrix[some] @ self.estimate
+                )  # a function of them moves with its gradient
                 law = answers.law.mapped(np.eye(len(some))[known])
                 found.learn(some[known], (found.estimate[some] + moved)[known], law, level)
 
@@ -263,30 +298,38 @@ class Estimates:
         """The linear predictor at rows of the design's columns, in original units."""
         if self.joint is None:
             return self.combined(self.weights(rows), level)
-        # The predictor of a record that does not have a level has nothing of its coefficient in it.  Such a level
-        # weighs here only because the intercept is that of the centre, so its few events are no fault of this row.
+        # The predictor of a record that does not have a level has nothing of its coefficient in it.
+        # Such a level
+        # weighs here only because the intercept is that of the centre, so its few events are no
+        # fault of this row.
         first = np.zeros((len(rows), int(self.intercept)), dtype=bool)
         absent = np.column_stack([first, rows == 0]) & (self.joint.group >= 0)
         return self.combined(self.weights(rows), level, absent=absent)
 
     def open_in(self, rows: Array) -> list[tuple[str, ...]]:
-        """For each row of the design's columns the coefficients without an interval that take part in its predictor.
+        """For each row of the design's columns the coefficients without an interval that take part
+        in its predictor.
 
-        A level takes part where the row has it.  Where no such one is left, it is those that the centre rests on.
+        A level takes part where the row has it.  Where no such one is left, it is those that the
+        centre rests on.
         """
         matrix = self.weights(rows)
         weigh = (matrix != 0) & ~self.reported
         first = np.ones((len(rows), int(self.intercept)), dtype=bool)
-        levels = np.zeros(len(self.names), dtype=bool) if self.joint is None else self.joint.group >= 0
+        levels = (
+            np.zeros(len(self.names), dtype=bool) if self.joint is None else self.joint.group >= 0
+        )
         have = weigh & (np.column_stack([first, rows != 0]) | ~levels)
         named = np.where(have.any(axis=1)[:, None], have, weigh)
         return [tuple(self.names[j] for j in np.flatnonzero(row)) for row in named]
 
     def ordinary_intercept(self, level: float = 0.95) -> dict[str, Any] | None:
-        """The intercept where every column is 0, as a row of `table` of the given ``level``; None if there is no other.
+        """The intercept where every column is 0, as a row of `table` of the given ``level``; None
+        if there is no other.
 
-        A fit in a geometry reports the intercept at a released centre.  The ordinary one is that less the centre times
-        the slopes: it has an interval where every slope has one, or where all coefficients together tell it.
+        A fit in a geometry reports the intercept at a released centre.  The ordinary one is that
+        less the centre times the slopes: it has an interval where every slope has one, or where all
+        coefficients together tell it.
         """
         if self.geometry is None or not self.intercept:
             return None
@@ -314,10 +357,11 @@ class Estimates:
         }
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One row a coefficient of the formula: name, estimate, std_error, z, p_value, low, high, noise_share, status.
+        """One row a coefficient of the formula: name, estimate, std_error, z, p_value, low, high,
+        noise_share, status.
 
-        Intervals have the given ``level``.  Every view is made from it.  A row whose status is not "reported" has no
-        number and an infinite interval, and the status says why.
+        Intervals have the given ``level``.  Every view is made from it.  A row whose status is not
+        "reported" has no number and an infinite interval, and the status says why.
         """
         kept = self.reported
         intervals = self.conf_int(level)
@@ -333,16 +377,21 @@ class Estimates:
         }
         words = self.status or (REPORTED,) * len(self.names)
         return [
-            {"name": name, **{key: float(column[j]) for key, column in columns.items()}} | {"status": words[j]}
+            {"name": name, **{key: float(column[j]) for key, column in columns.items()}}
+            | {"status": words[j]}
             for j, name in enumerate(self.names)
         ]
 
     def instead_rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """What is known instead of open coefficients: rows of `table`, each with the name it stands for."""
+        """What is known instead of open coefficients: rows of `table`, each with the name it stands
+        for.
+        """
         return [] if self.instead is None else self.instead.table(checked(level))
 
     def lines(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """The rows of `table`, with an empty ``instead_of``, and under each the lines that stand for it."""
+        """The rows of `table`, with an empty ``instead_of``, and under each the lines that stand
+        for it.
+        """
         others = self.instead_rows(level)
         whole: list[dict[str, Any]] = []
         for row in self.table(level):
@@ -374,7 +423,9 @@ def checked(level: float, alpha: float | None = None) -> float:
             raise InputError("give level= or alpha=, not both: alpha is 1 - level")
         level = 1 - alpha
     if not 0 < level < 1:
-        raise InputError(f"a confidence level lies strictly between 0 and 1, not {level:g}: 0.95 is usual")
+        raise InputError(
+            f"a confidence level lies strictly between 0 and 1, not {level:g}: 0.95 is usual"
+        )
     if level < 0.5:
         raise InputError(
             f"a confidence level of {level:g} is below one half: for intervals of level {1 - level:g} write "

@@ -15,15 +15,14 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.data.columns import near
 from dpinfer.errors import InputError
-from dpinfer.maths import error as laws_of_error
-from dpinfer.maths.allowed import AllowedLaw
+from dpinfer.maths import error_laws as laws_of_error
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error import LawOfError
+from dpinfer.maths.error_laws import AllowedLaw, LawOfError
 from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import reference_names
 from dpinfer.result.statements import OPENING
+from dpinfer.schema.columns import near
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BETWEEN = " \t\n+-*/=,()"
@@ -31,7 +30,9 @@ _BETWEEN = " \t\n+-*/=,()"
 
 @dataclass(frozen=True)
 class WaldTest:
-    """A test of linear restrictions; ``left_out`` names coefficients without an interval, which it does not test."""
+    """A test of linear restrictions; ``left_out`` names coefficients without an interval, which it
+    does not test.
+    """
 
     statistic: float
     df: int
@@ -53,14 +54,20 @@ class Contrast:
 
 def contrast(fit: Estimates, what: str | npt.ArrayLike, level: float) -> Contrast:
     """Estimate and interval of one combination."""
-    vector = Reader(Vocabulary.of(fit), what).alone() if isinstance(what, str) else np.asarray(what, dtype=float)
+    vector = (
+        Reader(Vocabulary.of(fit), what).alone()
+        if isinstance(what, str)
+        else np.asarray(what, dtype=float)
+    )
     matrix = restrictions(fit, np.atleast_2d(vector))
     if len(matrix) != 1:
         raise InputError("a contrast is one vector; use wald for several at once")
     value, law = resolved(fit, matrix)
     low, high = law.interval(value, checked(level))[0]
     std_error = float(np.sqrt(law.covariance()[0, 0]))
-    return Contrast(float(value[0]), std_error, float(low), float(high), float(law.p_values(value)[0]))
+    return Contrast(
+        float(value[0]), std_error, float(low), float(high), float(law.p_values(value)[0])
+    )
 
 
 def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
@@ -69,11 +76,15 @@ def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
     left_out: tuple[str, ...] = ()
     if isinstance(R, str):
         if np.any(np.asarray(r) != 0):
-            raise InputError("with names the right side stands in the text, as in 'a = 2': leave out r=")
+            raise InputError(
+                "with names the right side stands in the text, as in 'a = 2': leave out r="
+            )
         R, r, tested, left_out = Reader(Vocabulary.of(fit), R).equations(fit.reported)
     matrix = restrictions(fit, np.atleast_2d(np.asarray(R, dtype=float)))
     if np.linalg.matrix_rank(matrix) < len(matrix):
-        raise InputError("the rows of R, or the equations, must be linearly independent: drop what follows from others")
+        raise InputError(
+            "the rows of R, or the equations, must be linearly independent: drop what follows from others"
+        )
     right = np.asarray(r, dtype=float)
     if right.shape not in ((), (len(matrix),)) or not np.isfinite(right).all():
         raise InputError("r needs one finite number a row of R, or one for all")
@@ -85,15 +96,18 @@ def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
 def restrictions(fit: Estimates, matrix: Array) -> Array:
     """Rows over all coefficients, one number each."""
     if matrix.ndim != 2 or matrix.shape[1] != len(fit.names) or not np.isfinite(matrix).all():
-        raise InputError(f"restrictions need one finite number a coefficient, {len(fit.names)} in a row")
+        raise InputError(
+            f"restrictions need one finite number a coefficient, {len(fit.names)} in a row"
+        )
     return matrix
 
 
 def resolved(fit: Estimates, matrix: Array) -> tuple[Array, LawOfError]:
     """Estimates of combinations, one a row, and the law of their errors.
 
-    Where one of them uses a coefficient without an interval, all of them are asked of the law of all coefficients:
-    it may tell a combination of coefficients that it cannot tell one by one.  Refused where it does not.
+    Where one of them uses a coefficient without an interval, all of them are asked of the law of
+    all coefficients:  it may tell a combination of coefficients that it cannot tell one by one.
+    Refused where it does not.
     """
     kept = fit.reported
     used = np.any(matrix != 0, axis=0) & ~kept
@@ -120,7 +134,9 @@ def _said(status: str) -> str:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a hypothesis may name: coefficients, combinations of reference levels, which are 0, and whole terms."""
+    """What a hypothesis may name: coefficients, combinations of reference levels, which are 0, and
+    whole terms.
+    """
 
     names: tuple[str, ...]
     zeros: frozenset[str]
@@ -128,13 +144,18 @@ class Vocabulary:
 
     @classmethod
     def of(cls, fit: Estimates) -> "Vocabulary":
-        """By the formula; without one, terms are names without their levels, and no reference is known."""
+        """By the formula; without one, terms are names without their levels, and no reference is
+        known.
+        """
         terms: dict[str, tuple[str, ...]] = {}
         zeros: set[str] = set()
         if fit.question is not None:
             for block in fit.question.terms().blocks:
                 term = ":".join(part.text for part in block.parts)
-                terms[term] = (*terms.get(term, ()), *(name for name in block.names if name in fit.names))
+                terms[term] = (
+                    *terms.get(term, ()),
+                    *(name for name in block.names if name in fit.names),
+                )
                 zeros |= reference_names(block)
         else:
             for name in fit.names:
@@ -157,13 +178,21 @@ class Reader:
             raise self._refused("a contrast is one combination: test equations with wald")
         self._finished()
         if row[-1] != 0:
-            raise self._refused("a contrast has no constant: leave the number out, or test 'a = 2' with wald")
+            raise self._refused(
+                "a contrast has no constant: leave the number out, or test 'a = 2' with wald"
+            )
         if not row.any():
-            raise self._refused("nothing is left of it: a reference level has no coefficient, and counts as 0")
+            raise self._refused(
+                "nothing is left of it: a reference level has no coefficient, and counts as 0"
+            )
         return np.asarray(row[:-1])
 
-    def equations(self, reported: npt.NDArray[np.bool_]) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
-        """R and r of all equations, which coefficients are tested, and which of whole terms cannot be."""
+    def equations(
+        self, reported: npt.NDArray[np.bool_]
+    ) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
+        """R and r of all equations, which coefficients are tested, and which of whole terms cannot
+        be.
+        """
         rows: list[Array] = []
         left_out: list[str] = []
         while True:
@@ -184,7 +213,12 @@ class Reader:
         self._finished()
         matrix = np.array(rows)
         used = np.flatnonzero(matrix[:, :-1].any(axis=0))
-        return matrix[:, :-1], -matrix[:, -1], tuple(self.known.names[j] for j in used), tuple(left_out)
+        return (
+            matrix[:, :-1],
+            -matrix[:, -1],
+            tuple(self.known.names[j] for j in used),
+            tuple(left_out),
+        )
 
     def _chain(self) -> list[Array]:
         """a = b = 0 as rows a - b and b; a combination alone is tested against 0."""
@@ -196,7 +230,9 @@ class Reader:
             sides.append(np.zeros(len(self.known.names) + 1))
         rows = [left - right for left, right in pairwise(sides)]
         if not all(row[:-1].any() for row in rows):
-            raise self._refused("an equation names no coefficient; a reference level has none, and counts as 0")
+            raise self._refused(
+                "an equation names no coefficient; a reference level has none, and counts as 0"
+            )
         return rows
 
     def _term(self) -> tuple[str, ...] | None:
@@ -204,7 +240,11 @@ class Reader:
         self._next()
         for name in sorted(self.known.terms, key=len, reverse=True):
             rest = self.text[self.at :].removeprefix(name).lstrip()
-            if self.text.startswith(name, self.at) and name not in self.known.names and rest[:1] in ("", ","):
+            if (
+                self.text.startswith(name, self.at)
+                and name not in self.known.names
+                and rest[:1] in ("", ",")
+            ):
                 self.at += len(name)
                 return self.known.terms[name]
         return None
@@ -230,7 +270,9 @@ class Reader:
                     raise self._refused("only a number other than 0 may stand under a fraction")
                 value = value / other[-1]
             elif value[:-1].any() and other[:-1].any():
-                raise self._refused("a combination is linear: coefficients may be added and multiplied by numbers")
+                raise self._refused(
+                    "a combination is linear: coefficients may be added and multiplied by numbers"
+                )
             else:
                 value = value[-1] * other if other[:-1].any() else value * other[-1]
         return np.asarray(value)
@@ -281,7 +323,9 @@ class Reader:
             return self._refused("a name or a number is missing")
         if asked in self.known.terms:
             return self._refused(f"{asked!r} is a whole term: test it alone, as in wald({asked!r})")
-        return self._refused(f"there is no coefficient {asked!r}: {near(asked, [*self.words, *self.known.terms])}")
+        return self._refused(
+            f"there is no coefficient {asked!r}: {near(asked, [*self.words, *self.known.terms])}"
+        )
 
     def _refused(self, reason: str) -> InputError:
         return InputError(f"{self.text!r} cannot be read: {reason}")

@@ -1,23 +1,26 @@
-"""Bounds and levels that were learnt privately: released numbers, and the schema they are written into."""
+"""Bounds and levels that were learnt privately: released numbers, and the schema they are written
+into.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpinfer import disk
-from dpinfer.data.schema import Schema
+from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.privacy.book import Entry
 from dpinfer.privacy.budget import Budget
+from dpinfer.privacy.entries import Entry
+from dpinfer.schema.schema import Schema
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was learnt of one column: the ``keys`` of its entry, empty if nothing was clear of the noise, and words.
+    """What was learnt of one column: the ``keys`` of its entry, empty if nothing was clear of the
+    noise, and words.
 
-    ``clipped`` is the largest share of units that the range may clip, ``counts`` are the noisy counts of the levels,
-    ``least`` what a level's noisy count had to exceed, or a magnitude's.
+    ``clipped`` is the largest share of units that the range may clip, ``counts`` are the noisy
+    counts of the levels, ``least`` what a level's noisy count had to exceed, or a magnitude's.
     """
 
     name: str
@@ -30,10 +33,11 @@ class Found:
 
 @dataclass(frozen=True)
 class LearnedBounds:
-    """Ranges and levels released by `learn_bounds`, as ``columns``, and the ``text`` of the schema that holds them.
+    """Ranges and levels released by `learn_bounds`, as ``columns``, and the ``text`` of the schema
+    that holds them.
 
-    ``release`` is the id in the ledger, None where nothing was booked; ``budget`` what it cost; ``entry`` what was
-    booked.
+    ``release`` is the id in the ledger, None where nothing was booked; ``budget`` what it cost;
+    ``entry`` what was booked.
     """
 
     columns: tuple[Found, ...]
@@ -56,7 +60,7 @@ class LearnedBounds:
     def write(self, path: str | Path) -> None:
         """Write the text to a file at ``path``, gaps included; a reader never sees half of it."""
         try:
-            disk.write(Path(path), self.text.encode())
+            persistence.write(Path(path), self.text.encode())
         except (OSError, ValueError) as fault:
             raise InputError(
                 f"the schema {str(path)!r} cannot be written ({type(fault).__name__}): check the folder and its rights"
@@ -66,5 +70,9 @@ class LearnedBounds:
         """What was learnt, column by column, and what it cost."""
         lines = [f"{found.name}: {found.words}" for found in self.columns]
         booked = f"booked as release {self.release}" if self.release else "nothing was booked"
-        lines.append(f"{self.budget}; protects {self.entry.unit} ({self.entry.neighbours.sentence}); {booked}")
-        return "\n".join(lines if self.private else [*lines, "NOT PRIVATE: the noise came from a seed"])
+        lines.append(
+            f"{self.budget}; protects {self.entry.unit} ({self.entry.neighbours.sentence}); {booked}"
+        )
+        return "\n".join(
+            lines if self.private else [*lines, "NOT PRIVATE: the noise came from a seed"]
+        )

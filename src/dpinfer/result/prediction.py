@@ -1,7 +1,9 @@
-"""Predictions, marginal effects and odds ratios of a result.  All of it is post-processing: nothing reads the data.
+"""Predictions, marginal effects and odds ratios of a result.  All of it is post-processing: nothing
+reads the data.
 
-A prediction is a combination of coefficients, so its interval is that of a contrast; a probability is the logistic
-function of it, and so are the ends of its interval.  Marginal effects have intervals by the delta method.
+A prediction is a combination of coefficients, so its interval is that of a contrast; a probability
+is the logistic function of it, and so are the ends of its interval.  Marginal effects have
+intervals by the delta method.
 """
 
 import math
@@ -12,13 +14,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from dpinfer.data.columns import Level, Number
-from dpinfer.data.terms import Block
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import Question
 from dpinfer.result.statements import REPORTED, several
+from dpinfer.schema.columns import Level, Number
+from dpinfer.schema.terms import Block
 
 CENTRE, OVERALL = "centre", "overall"
 SEVERAL = "in several terms: give rows, as in margins(rows)"
@@ -67,7 +69,9 @@ def question_of(fit: Estimates) -> Question:
 
 
 def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
-    """One entry a row: prediction, standard error, interval, why there is none, what is open in it, and its target."""
+    """One entry a row: prediction, standard error, interval, why there is none, what is open in it,
+    and its target.
+    """
     level = checked(level)
     scale = scale_of(fit)
     values = question_of(fit).rows(rows)
@@ -85,7 +89,9 @@ def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
         said.append(
             {key: float(column[j]) for key, column in columns.items()}
             | {
-                "status": REPORTED if known else f"no interval: it rests on {several(without)} without one",
+                "status": REPORTED
+                if known
+                else f"no interval: it rests on {several(without)} without one",
                 "open": ", ".join(without),
                 "target": fit.model.target,
             }
@@ -94,9 +100,13 @@ def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
 
 
 def odds_ratios(fit: Estimates, level: float) -> Rows:
-    """exp of each slope and of the ends of its interval; no number and (0, inf) where there is none."""
+    """exp of each slope and of the ends of its interval; no number and (0, inf) where there is
+    none.
+    """
     if not fit.model.logistic:
-        raise InputError(f"odds ratios are those of logistic regression, and this is {fit.model.loss}: use table()")
+        raise InputError(
+            f"odds ratios are those of logistic regression, and this is {fit.model.loss}: use table()"
+        )
     with np.errstate(over="ignore"):
         return [
             {
@@ -136,7 +146,11 @@ def margins(fit: Estimates, at: Any, level: float) -> Rows:
     rows = []
     for j, effect in enumerate(effects):
         known = bool(found.known[j]) and effect.status == REPORTED
-        numbers = {"effect": effect.size, "std_error": found.std_error[j], "p_value": found.p_value[j]}
+        numbers = {
+            "effect": effect.size,
+            "std_error": found.std_error[j],
+            "p_value": found.p_value[j],
+        }
         ends = {"low": float(found.low[j]), "high": float(found.high[j])}
         rows.append(
             {"name": effect.name}
@@ -201,14 +215,18 @@ def _at_centre(fit: Estimates) -> Iterator[Effect]:
 
 
 def _shared(block: Block, blocks: tuple[Block, ...]) -> bool:
-    """Whether a column of the table that this block is made of is in another block, too, or twice in this one."""
+    """Whether a column of the table that this block is made of is in another block, too, or twice
+    in this one.
+    """
     own = {column.name for column in block.columns}
     others = {column.name for other in blocks if other is not block for column in other.columns}
     return bool(own & others) or len(block.parts) > 1
 
 
 def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
-    """Effects of the columns of the table, on average over the rows: every term that holds a column moves with it."""
+    """Effects of the columns of the table, on average over the rows: every term that holds a column
+    moves with it.
+    """
     asked = question_of(fit)
     terms = asked.terms()
     frame = asked.frame(rows, terms)
@@ -227,7 +245,9 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
             moves = (encoded(high, smooth) - encoded(low, smooth)) / (high - low)[:, None]
             yield _derivative(fit, name, weights, moves)
             continue
-        levels: tuple[Level, ...] = (False, True) if isinstance(column, Number) and not column.levels else column.levels
+        levels: tuple[Level, ...] = (
+            (False, True) if isinstance(column, Number) and not column.levels else column.levels
+        )
         base = references.get(name, levels[0])
         for level in levels:
             if level != base:
@@ -239,11 +259,17 @@ def _around(values: Any, column: Number) -> tuple[Array, Array]:
     import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 
     known = pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    middle = np.clip(np.where(np.isnan(known), column.missing or 0.0, known), column.low, column.high)
+    middle = np.clip(
+        np.where(np.isnan(known), column.missing or 0.0, known), column.low, column.high
+    )
     step = _STEP * (column.high - column.low)
     return np.maximum(middle - step, column.low), np.minimum(middle + step, column.high)
 
 
 def _smooth(column: Any) -> Any:
     """A column of whole numbers as one of any numbers."""
-    return replace(column, kind="number") if isinstance(column, Number) and column.kind == "integer" else column
+    return (
+        replace(column, kind="number")
+        if isinstance(column, Number) and column.kind == "integer"
+        else column
+    )

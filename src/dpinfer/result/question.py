@@ -1,4 +1,6 @@
-"""What was regressed on what, from public facts alone; and rows encoded as the fit encoded its records."""
+"""What was regressed on what, from public facts alone; and rows encoded as the fit encoded its
+records.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpinfer.data.columns import Category, Column, Level, Number, Outcome
-from dpinfer.data.expressions import Expression
-from dpinfer.data.response import Response
-from dpinfer.data.terms import Block, Terms
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
+from dpinfer.schema.columns import Category, Column, Level, Number, Outcome
+from dpinfer.schema.expressions import Expression
+from dpinfer.schema.terms import Block, Response, Terms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 class Question:
     """The question that a fit answers.  All of it was known before the data were read.
 
-    ``formula`` is empty for a fit on arrays.  ``outcome`` is what is explained; with two ``levels`` the second one is
-    the "yes", else it is a number from ``low`` to ``high`` with a ``unit``.  ``columns`` are the columns of the table,
-    with their bounds or levels; ``references`` has the level of each factor that the others are compared with.
+    ``formula`` is empty for a fit on arrays.  ``outcome`` is what is explained; with two ``levels``
+    the second one is the "yes", else it is a number from ``low`` to ``high`` with a ``unit``.
+    ``columns`` are the columns of the table, with their bounds or levels; ``references`` has the
+    level of each factor that the others are compared with.
     """
 
     formula: str
@@ -74,43 +76,58 @@ class Question:
             said = [f"Outcome: {self.outcome} is {self.levels[1]} (against {self.levels[0]})."]
         else:
             unit = f" {self.unit}" if self.unit else ""
-            said = [f"Outcome: {self.outcome}, a number from {self.low:,.6g} to {self.high:,.6g}{unit}."]
+            said = [
+                f"Outcome: {self.outcome}, a number from {self.low:,.6g} to {self.high:,.6g}{unit}."
+            ]
         if self.references:
-            said.append("Compared with: " + ", ".join(f"{name}[{level}]" for name, level in self.references) + ".")
+            said.append(
+                "Compared with: "
+                + ", ".join(f"{name}[{level}]" for name, level in self.references)
+                + "."
+            )
         return said
 
     def bounds(self) -> list[str]:
         """What is public about each column, one line a column."""
         chosen = dict(self.references)
-        shown = [column for column in self.columns if not (isinstance(column, Outcome) and column.levels)]
+        shown = [
+            column for column in self.columns if not (isinstance(column, Outcome) and column.levels)
+        ]
         return [f"{column.name}: {_public(column, chosen.get(column.name))}" for column in shown]
 
     def about(self) -> dict[str, tuple[str, str]]:
-        """For each column of the design the reference levels of its factors and what is public, in words."""
+        """For each column of the design the reference levels of its factors and what is public, in
+        words.
+        """
         found: dict[str, tuple[str, str]] = {}
         for block in self.terms().blocks:
             references = ", ".join(str(factor.reference) for factor in block.factors)
             chosen = {factor.text: factor.reference for factor in block.factors}
             columns = {column.name: column for column in block.columns}
-            public = "; ".join(f"{name}: {_public(column, chosen.get(name))}" for name, column in columns.items())
+            public = "; ".join(
+                f"{name}: {_public(column, chosen.get(name))}" for name, column in columns.items()
+            )
             found |= dict.fromkeys(block.names, (references, public))
         return found
 
     def terms(self) -> Terms:
         """The right side of the formula, coded as in the fit."""
         if not self.formula:
-            return Terms.plain([column for column in self.columns if not isinstance(column, Outcome)])
-        from dpinfer.data.formula import parse  # noqa: PLC0415  (a result is made and read without a parser)
-        from dpinfer.data.schema import Schema  # noqa: PLC0415
+            return Terms.plain(
+                [column for column in self.columns if not isinstance(column, Outcome)]
+            )
+        from dpinfer.schema.formula import parse  # noqa: PLC0415  (a result is made and read without a parser)
+        from dpinfer.schema.schema import Schema  # noqa: PLC0415
 
         return parse(self.formula, Schema({column.name: column for column in self.columns}))[1]
 
     def rows(self, given: Any) -> Array:
-        """The columns of the design, one row a record, from a table, a dict of columns, or the path of a file.
+        """The columns of the design, one row a record, from a table, a dict of columns, or the path
+        of a file.
 
         Values beyond their bounds count as the bound, as in the fit.
         """
-        from dpinfer.data import table as tables  # noqa: PLC0415  (loads the readers of tables)
+        from dpinfer.tables import memory as tables  # noqa: PLC0415  (loads the readers of tables)
 
         terms = self.terms()
         values = tables.read_terms(tables.open_table(self._table(given), terms.columns), terms)
@@ -125,14 +142,16 @@ class Question:
 
     def frame(self, given: Any, terms: Terms) -> "pd.DataFrame":
         """The same as a pandas table with the columns of the right side, not yet encoded."""
-        from dpinfer.data import table as tables  # noqa: PLC0415  (loads the readers of tables)
+        from dpinfer.tables import memory as tables  # noqa: PLC0415  (loads the readers of tables)
 
         opened = tables.open_table(self._table(given), terms.columns)
         names = [column.name for column in terms.columns if column.name in opened.columns]
         return opened.select(names).to_pandas().reset_index(drop=True)
 
     def _table(self, given: Any) -> Any:
-        """A dict as a table, single values repeated; an array with the names of the columns; others as they are."""
+        """A dict as a table, single values repeated; an array with the names of the columns; others
+        as they are.
+        """
         if isinstance(given, Mapping):
             return _framed({str(name): value for name, value in given.items()})
         if isinstance(given, np.ndarray | list) and not self.formula:
@@ -146,9 +165,13 @@ class Question:
 
 
 def reference_names(block: Block) -> set[str]:
-    """Names of combinations of levels that have no coefficient in a block, since they hold a reference level."""
+    """Names of combinations of levels that have no coefficient in a block, since they hold a
+    reference level.
+    """
     labels = [
-        [part.text] if isinstance(part, Expression) else [f"{part.text}[{level}]" for level in part.levels]
+        [part.text]
+        if isinstance(part, Expression)
+        else [f"{part.text}[{level}]" for level in part.levels]
         for part in block.parts
     ]
     return {":".join(names) for names in product(*labels)} - set(block.names)
@@ -157,17 +180,25 @@ def reference_names(block: Block) -> set[str]:
 def _framed(columns: Mapping[str, Any]) -> "pd.DataFrame":
     import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 
-    single = all(isinstance(value, str) or not hasattr(value, "__len__") for value in columns.values())
+    single = all(
+        isinstance(value, str) or not hasattr(value, "__len__") for value in columns.values()
+    )
     try:
         return pd.DataFrame(dict(columns), index=[0] if single and columns else None)
     except ValueError:
-        raise InputError("the columns of rows differ in length: give one value each, or lists of one length") from None
+        raise InputError(
+            "the columns of rows differ in length: give one value each, or lists of one length"
+        ) from None
 
 
 def _public(column: Column, reference: Level | None) -> str:
     """Bounds or levels of a column in words."""
-    if isinstance(column, Category) or (column.levels and (reference is not None or isinstance(column, Outcome))):
-        return ", ".join(f"{level} (reference)" if level == reference else str(level) for level in column.levels)
+    if isinstance(column, Category) or (
+        column.levels and (reference is not None or isinstance(column, Outcome))
+    ):
+        return ", ".join(
+            f"{level} (reference)" if level == reference else str(level) for level in column.levels
+        )
     if isinstance(column, Number) and column.kind == "boolean":
         return "False or True"
     return f"from {column.low:,.15g} to {column.high:,.15g} {column.unit}".rstrip()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from dpinfer import disk
+from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result import hypotheses, prediction, saved, tables, text
+from dpinfer.result import hypotheses, prediction, rendering, saved, text
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
 from dpinfer.result.statements import penalty_note
@@ -21,78 +21,100 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FitResult(Estimates):
-    """Coefficients with the law of their error.  Everything here is released; every method is post-processing.
+    """Coefficients with the law of their error.  Everything here is released; every method is
+    post-processing.
 
-    ``names`` and ``estimate`` have one entry a coefficient; ``hessian`` and ``score_cov`` are the released matrices;
-    ``question`` says what was regressed on what (None for `infer`), ``model`` what was estimated, ``privacy`` what was
-    promised, ``geometry`` what a fit in one publishes beside, ``band`` what least squares does.
+    ``names`` and ``estimate`` have one entry a coefficient; ``hessian`` and ``score_cov`` are the
+    released matrices; ``question`` says what was regressed on what (None for `infer`), ``model``
+    what was estimated, ``privacy`` what was promised, ``geometry`` what a fit in one publishes
+    beside, ``band`` what least squares does.
 
-    ``status`` has a word for each coefficient, and is empty where all are reported.  A coefficient whose status is not
-    `REPORTED` has no interval: its numbers are NaN, its ``estimate`` is a working value for predictions only, and
-    ``error`` is the law of the others.  Where the status is "open: ...", its column is in the model like any other, and
-    its uncertainty is inside the intervals of the others.  ``instead`` has what is known in its place, see
-    `alternatives`; ``joint`` is the law of all coefficients together, open ones too, which `contrast`, `wald` and
+    ``status`` has a word for each coefficient, and is empty where all are reported.  A coefficient
+    whose status is not `REPORTED` has no interval: its numbers are NaN, its ``estimate`` is a
+    working value for predictions only, and ``error`` is the law of the others.  Where the status is
+    "open: ...", its column is in the model like any other, and its uncertainty is inside the
+    intervals of the others.  ``instead`` has what is known in its place, see `alternatives`;
+    ``joint`` is the law of all coefficients together, open ones too, which `contrast`, `wald` and
     `predict` ask.
     """
 
     def contrast(self, vector: str | npt.ArrayLike, level: float = 0.95) -> Contrast:
         """Estimate and interval, of the given ``level``, of one linear combination of coefficients.
 
-        ``vector`` has a number a coefficient, or is a text such as ``"health[fair] - health[good]"``; a reference level
-        counts as 0.  Open coefficients may take part: the combination is told where all coefficients together tell it,
-        and is refused with the reasons where they do not.
+        ``vector`` has a number a coefficient, or is a text such as ``"health[fair] -
+        health[good]"``; a reference level counts as 0.  Open coefficients may take part: the
+        combination is told where all coefficients together tell it, and is refused with the reasons
+        where they do not.
         """
         return hypotheses.contrast(self, vector, level)
 
     def wald(self, R: str | npt.ArrayLike, r: npt.ArrayLike = 0.0) -> WaldTest:
         """Test R target = r, or equations by names.
 
-        ``R`` is a matrix with ``r`` its right side, or a text: ``"a = b"``, ``"a = b = 0"``, ``"a = 0, b = 2"``, or the
-        name of a term, ``"health"``, whose reported levels are tested together; ``left_out`` names the others.  As in
-        `contrast`, open coefficients may take part where all coefficients together tell every row.
+        ``R`` is a matrix with ``r`` its right side, or a text: ``"a = b"``, ``"a = b = 0"``, ``"a =
+        0, b = 2"``, or the name of a term, ``"health"``, whose reported levels are tested together;
+        ``left_out`` names the others.  As in `contrast`, open coefficients may take part where all
+        coefficients together tell every row.
         """
         return hypotheses.wald(self, R, r)
 
     def odds_ratios(self, level: float = 0.95) -> "pd.DataFrame":
-        """Odds ratios of a logistic regression with intervals of the given ``level``, indexed by coefficient.
+        """Odds ratios of a logistic regression with intervals of the given ``level``, indexed by
+        coefficient.
 
         The intercept has none: exp of it is the odds at the released centre, or at 0.
         """
         return _framed(prediction.odds_ratios(self, level), "name")
 
     def predict(self, rows: Any, level: float = 0.95) -> "pd.DataFrame":
-        """Probabilities (logistic regression) or means in the units of the outcome, with their confidence intervals.
+        """Probabilities (logistic regression) or means in the units of the outcome, with their
+        confidence intervals.
 
-        ``rows`` is a table, a dict of columns such as ``{"age": [30, 50], "health": "good"}`` or the path of a file, in
-        original units; values beyond their bounds count as the bound, as in the fit.  Intervals have the given
-        ``level`` and are about the probability or mean, not about a single outcome.  A row that rests on an
-        open coefficient still has an interval where all coefficients together tell it; else the interval is infinite,
-        (0, 1) for a probability, the prediction is made with the working values, and ``open`` names the coefficients.
-        ``target`` says of what: those of a "penalised" fit are pulled towards the middle, as its coefficients are
-        pulled towards 0.
+        ``rows`` is a table, a dict of columns such as ``{"age": [30, 50], "health": "good"}`` or
+        the path of a file, in original units; values beyond their bounds count as the bound, as in
+        the fit.  Intervals have the given ``level`` and are about the probability or mean, not
+        about a single outcome.  A row that rests on an open coefficient still has an interval where
+        all coefficients together tell it; else the interval is infinite, (0, 1) for a probability,
+        the prediction is made with the working values, and ``open`` names the coefficients.
+        ``target`` says of what: those of a "penalised" fit are pulled towards the middle, as its
+        coefficients are pulled towards 0.
         """
         return _framed(prediction.predictions(self, rows, level))
 
     def margins(self, at: Any = prediction.CENTRE, level: float = 0.95) -> "pd.DataFrame":
-        """Marginal effects on the probability or mean, with intervals of the given ``level`` by the delta method.
+        """Marginal effects on the probability or mean, with intervals of the given ``level`` by the
+        delta method.
 
-        ``at`` is "centre": effects of single columns where the others are at the released centre, a level against its
-        reference; or rows as for `predict`: the average over them, every term moving with its column.  The average over
-        the records of the fit would be another release, and is refused.
+        ``at`` is "centre": effects of single columns where the others are at the released centre, a
+        level against its reference; or rows as for `predict`: the average over them, every term
+        moving with its column.  The average over the records of the fit would be another release,
+        and is refused.
         """
         return _framed(prediction.margins(self, at, level), "name")
 
     def warnings(self) -> list[str]:
-        """What to know before a number is read: that few records were usable, that the budget changed the model."""
-        return [words for words in (self.too_few, penalty_note(self.model, self.privacy.budget)) if words]
+        """What to know before a number is read: that few records were usable, that the budget
+        changed the model.
+        """
+        return [
+            words
+            for words in (self.too_few, penalty_note(self.model, self.privacy.budget))
+            if words
+        ]
 
     def published(self) -> list[str]:
         """What was released beside the coefficients, in words."""
-        said = [] if self.geometry is None else [self.geometry.at(self.names), *self.geometry.clippings()]
+        said = (
+            []
+            if self.geometry is None
+            else [self.geometry.at(self.names), *self.geometry.clippings()]
+        )
         return said if self.band is None else [*said, *self.band.statements(self.model.target)]
 
     def intercepts(self, level: float = 0.95) -> list[str]:
-        """What the intercept is, in words, and the other one where there are two; intervals of the given ``level``."""
+        """What the intercept is, in words, and the other one where there are two; intervals of the
+        given ``level``.
+        """
         ordinary = self.ordinary_intercept(level)
         if ordinary is None:
             return []
@@ -107,23 +129,30 @@ class FitResult(Estimates):
         ]
 
     def to_frame(self, level: float = 0.95) -> "pd.DataFrame":
-        """The table as a pandas data frame, indexed by coefficient, with intervals of the given ``level``."""
+        """The table as a pandas data frame, indexed by coefficient, with intervals of the given
+        ``level``.
+        """
         return _framed(self.table(level), "name")
 
     def alternatives(self, level: float = 0.95) -> "pd.DataFrame":
-        """What is known instead of open coefficients, with intervals of the given ``level``: other questions, by name.
+        """What is known instead of open coefficients, with intervals of the given ``level``: other
+        questions, by name.
 
-        The columns are those of `to_frame` and ``instead_of``, the coefficient that a line stands for and is no
-        estimate of: a number clipped to its released range, a level against another reference.  It is empty where
-        nothing is known instead.
+        The columns are those of `to_frame` and ``instead_of``, the coefficient that a line stands
+        for and is no estimate of: a number clipped to its released range, a level against another
+        reference.  It is empty where nothing is known instead.
         """
         columns = [*self.table(level)[0], "instead_of"]
         return _framed(self.instead_rows(level), "name", columns)
 
     def summary(self, level: float = 0.95) -> str:
-        """The regression table as text, with intervals of the given ``level`` and the privacy statement under it."""
+        """The regression table as text, with intervals of the given ``level`` and the privacy
+        statement under it.
+        """
         privacy, model, asked = self.privacy, self.model, self.question
-        title = "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
+        title = (
+            "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
+        )
         facts = {
             "Loss": model.loss,
             **self.size,
@@ -145,7 +174,9 @@ class FitResult(Estimates):
             f"Estimand: {model.estimand()}.",
             f"Privacy: {privacy.budget}.",
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours.sentence}).",
-            "Spent on " + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events) + ".",
+            "Spent on "
+            + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events)
+            + ".",
             *([privacy.scope, text.CLUSTERED] if privacy.neighbours.units else []),
             "The intervals count both the sampling error and the privacy noise.",
             *(f"- {caveat}" for caveat in privacy.caveats(model.n, weighted=model.weighted)),
@@ -154,18 +185,22 @@ class FitResult(Estimates):
         return text.page(title, (question, facts), text.coefficients(table, level), statements)
 
     def to_markdown(self, level: float = 0.95) -> str:
-        """The table in Markdown, with intervals of the given ``level`` and what was asked; `dp.report` has the rest."""
-        return tables.markdown(self, level)
+        """The table in Markdown, with intervals of the given ``level`` and what was asked;
+        `dp.report` has the rest.
+        """
+        return rendering.markdown(self, level)
 
     def to_latex(self, level: float = 0.95) -> str:
-        """The table as a LaTeX tabular, with intervals of the given ``level``; what was asked stands in comments."""
-        return tables.latex(self, level)
+        """The table as a LaTeX tabular, with intervals of the given ``level``; what was asked
+        stands in comments.
+        """
+        return rendering.latex(self, level)
 
     def __repr__(self) -> str:
-        return tables.line(self)
+        return rendering.line(self)
 
     def _repr_html_(self) -> str:
-        return tables.html(self, 0.95)
+        return rendering.html(self, 0.95)
 
     def to_json(self) -> str:
         """Everything in the result, as one JSON object with a format name and a version.
@@ -183,7 +218,7 @@ class FitResult(Estimates):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `to_json` to the file at ``path``: it is whole or not there."""
         try:
-            disk.write(Path(path), self.to_json().encode())
+            persistence.write(Path(path), self.to_json().encode())
         except OSError as fault:
             raise InputError(
                 f"the result cannot be written to {str(path)!r} ({fault.strerror}): check the folder and its rights"
@@ -191,7 +226,9 @@ class FitResult(Estimates):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "FitResult":
-        """The result in the file at ``path`` that `save`, `dp.report.write` or ``dpinfer fit`` wrote."""
+        """The result in the file at ``path`` that `save`, `dp.report.write` or ``dpinfer fit``
+        wrote.
+        """
         try:
             document = Path(path).read_text(encoding="utf-8")
         except (OSError, ValueError) as fault:

@@ -6,31 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from dpinfer import codec
-from dpinfer.data.columns import column_of, entry_of
-from dpinfer.data.unit import Unit
+from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.maths import laws
-from dpinfer.maths.allowed import AllowedLaw
-from dpinfer.maths.error import ErrorLaw
+from dpinfer.maths import noise_laws
+from dpinfer.maths.error_laws import AllowedLaw, ErrorLaw
 from dpinfer.maths.joint import Joint
 from dpinfer.neighbours import of_sentence
-from dpinfer.privacy import book
+from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.alternatives import Alternatives
-from dpinfer.result.band import Band
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.question import Question
-from dpinfer.result.statements import Geometry, Model, Privacy
+from dpinfer.result.statements import Band, Geometry, Model, Privacy
+from dpinfer.schema.columns import column_of, entry_of
+from dpinfer.schema.unit import Unit
 
 FORMAT, VERSION = "dpinfer.FitResult", 4
 _WITH_QUESTION = 3  # the first version that says what was asked
 _LEVEL = 0.95  # of the intervals that a file shows
-_KINDS: dict[str, type] = book.KINDS | {
+_KINDS: dict[str, type] = entries.KINDS | {
     kind.__name__: kind
     for kind in (
         ErrorLaw, AllowedLaw, Alternatives, Band, Geometry, Joint, Model, Unit, Privacy, NoPrivacy,
-        laws.Gaussian, laws.SphericalLaplace,
+        noise_laws.Gaussian, noise_laws.SphericalLaplace,
     )
 }  # fmt: skip
 
@@ -42,22 +40,32 @@ class ReplacedError(InputError):
 def document(result: Estimates) -> str:
     """Everything in a result as one JSON object.
 
-    No number is a text: where there is none, null stands, and the status says why.  ``estimate`` is null for what has
-    no interval; ``in_predictions`` has what each coefficient counts in a prediction.
-    ``reading`` is for readers without dpinfer: it follows from the rest, and is not read back.
+    No number is a text: where there is none, null stands, and the status says why.  ``estimate`` is
+    null for what has no interval; ``in_predictions`` has what each coefficient counts in a
+    prediction.  ``reading`` is for readers without dpinfer: it follows from the rest, and is not
+    read back.
     """
-    whole: dict[str, Any] = codec.encode(result, null=True)
+    whole: dict[str, Any] = persistence.encode(result, null=True)
     if result.question is not None:  # columns as a schema writes them
-        whole["question"]["columns"] = {column.name: entry_of(column) for column in result.question.columns}
+        whole["question"]["columns"] = {
+            column.name: entry_of(column) for column in result.question.columns
+        }
     whole["in_predictions"] = whole["estimate"]
     shown = np.where(result.reported, result.estimate, np.nan)
-    whole |= {"estimate": codec.encode(shown, null=True), "reading": _reading(result)}
-    return json.dumps({"format": FORMAT, "version": VERSION, **whole}, ensure_ascii=False, indent=1, allow_nan=False)
+    whole |= {"estimate": persistence.encode(shown, null=True), "reading": _reading(result)}
+    return json.dumps(
+        {"format": FORMAT, "version": VERSION, **whole},
+        ensure_ascii=False,
+        indent=1,
+        allow_nan=False,
+    )
 
 
 @np.errstate(all="ignore")
 def _reading(result: Estimates) -> dict[str, Any]:
-    """The table, both intercepts, what is known instead of open lines, and the number of usable records."""
+    """The table, both intercepts, what is known instead of open lines, and the number of usable
+    records.
+    """
     ordinary = result.ordinary_intercept(_LEVEL)
     rows = [*result.table(_LEVEL), *([] if ordinary is None else [ordinary])]
     return {
@@ -65,14 +73,14 @@ def _reading(result: Estimates) -> dict[str, Any]:
         "asked": None if result.question is None else result.question.asked,
         f"{result.model.whom.word}_usable" if result.model.whom.whole else "total_weight": None
         if result.geometry is None
-        else codec.encode(result.geometry.records, null=True),
+        else persistence.encode(result.geometry.records, null=True),
         "coefficients": _plain(rows),
         "alternatives": _plain(result.instead_rows(_LEVEL)),
     }
 
 
 def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: codec.encode(cell, null=True) for key, cell in row.items()} for row in rows]
+    return [{key: persistence.encode(cell, null=True) for key, cell in row.items()} for row in rows]
 
 
 def read(text: str, cls: type[Estimates]) -> Any:
@@ -89,7 +97,7 @@ def read(text: str, cls: type[Estimates]) -> Any:
             )
         saved = _renewed(saved, version)
         question = _question(saved["question"])
-        result = codec.decode(saved | {"question": None}, _KINDS | {cls.__name__: cls})
+        result = persistence.decode(saved | {"question": None}, _KINDS | {cls.__name__: cls})
     except ReplacedError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as fault:
@@ -109,27 +117,35 @@ def _unlimited(geometry: Geometry | None) -> Geometry | None:
 def _question(raw: Any) -> Question | None:
     if raw is None:
         return None
-    fields = {key: codec.decode(value, {}) for key, value in raw.items() if key not in ("kind", "columns")}
-    return Question(**fields, columns=tuple(column_of(name, entry) for name, entry in raw["columns"].items()))
+    fields = {
+        key: persistence.decode(value, {})
+        for key, value in raw.items()
+        if key not in ("kind", "columns")
+    }
+    return Question(
+        **fields, columns=tuple(column_of(name, entry) for name, entry in raw["columns"].items())
+    )
 
 
 def _renewed(saved: dict[str, Any], version: int) -> dict[str, Any]:
     """A document in the form of the fields.
 
-    Before version 3 there was neither a band nor a question, and the estimates were those of predictions; version 1 had
-    events with flags and neighbours in words.
+    Before version 3 there was neither a band nor a question, and the estimates were those of
+    predictions; version 1 had events with flags and neighbours in words.
     """
     if version < _WITH_QUESTION:
         saved = {**saved, "band": None, "question": None}
     else:
         shown, used = saved["estimate"], saved.pop("in_predictions")
-        if len(shown) != len(used) or any(a is not None and a != b for a, b in zip(shown, used, strict=True)):
+        if len(shown) != len(used) or any(
+            a is not None and a != b for a, b in zip(shown, used, strict=True)
+        ):
             raise KeyError("its estimates and its in_predictions differ: it was changed")
         saved = {**saved, "estimate": used}
         del saved["reading"]
     if version > 1:
         return saved
     privacy = saved["privacy"]
-    events = [codec.encode(book.past_event(event)) for event in privacy["events"]]
+    events = [persistence.encode(entries.past_event(event)) for event in privacy["events"]]
     privacy |= {"events": events, "neighbours": of_sentence(privacy["neighbours"]).value}
     return saved

@@ -1,16 +1,20 @@
-"""What a result says of itself: what was estimated, and what was promised about whom."""
+"""What a result says of itself: what was estimated, and what was promised about whom.
+
+Between which limits the outcome of a least-squares fit counted.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.data.unit import ROW, Unit
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FAMILIES
+from dpinfer.maths.sums import row_weights
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, weak_delta
 from dpinfer.privacy.release import Release
+from dpinfer.schema.unit import ROW, Unit
 
 REPORTED = "reported"
 """The status of a coefficient with an interval; every other status says why there is none."""
@@ -40,10 +44,10 @@ _SHOWN = 3  # names in one sentence
 class Model:
     """What was estimated.
 
-    ``of`` is what the loss is a function of, the margin or the residual.  A residual is in the units of the outcome:
-    ``centre`` is the middle of its declared range, and the penalty c‖θ‖², with c for an outcome scaled to [-1, 1], is
-    c‖θ‖²/``unit`` in the same objective in those units.  ``whom`` says what a row counts; ``n`` is the public number of
-    records or, with ids, of units.
+    ``of`` is what the loss is a function of, the margin or the residual.  A residual is in the
+    units of the outcome:  ``centre`` is the middle of its declared range, and the penalty c‖θ‖²,
+    with c for an outcome scaled to [-1, 1], is c‖θ‖²/``unit`` in the same objective in those units.
+    ``whom`` says what a row counts; ``n`` is the public number of records or, with ids, of units.
     """
 
     loss: str
@@ -78,7 +82,9 @@ class Model:
         if self.target == "robust":
             return f"{_HUBER}; {_for_all(one, squares=True)}"
         risk = f"E[f({'y θ·x' if self.of == 'margin' else 'y - θ·x'})] with f = {self.loss}"
-        where = "x the bounded row" + (f", y the outcome less {self.centre:.6g}" if self.centre else "")
+        where = "x the bounded row" + (
+            f", y the outcome less {self.centre:.6g}" if self.centre else ""
+        )
         if self.target == "unpenalised":
             return f"the minimiser of the population risk {risk}, {where}"
         size = "c‖θ‖²" + (f"/{self.unit:.6g}" if self.unit != 1 else "")
@@ -104,7 +110,9 @@ def unasked(lack: str, remedy: str) -> str:
 
 
 def penalty_note(model: Model, budget: Budget) -> str:
-    """The same of a result, from what it says of itself; empty where a penalty is not due to the budget."""
+    """The same of a result, from what it says of itself; empty where a penalty is not due to the
+    budget.
+    """
     if not model.logistic or model.target != "penalised":
         return ""
     if isinstance(budget, NoPrivacy):
@@ -118,7 +126,11 @@ def counting(whom: Unit) -> list[str]:
     if whom.many:
         said.append(f"all rows with one id are {whom.name}, called a unit here")
     if whom.weights:
-        one = "units whose weights add up to more than" if whom.many else "records that weigh more than"
+        one = (
+            "units whose weights add up to more than"
+            if whom.many
+            else "records that weigh more than"
+        )
         said.append(
             "rows count by their sampling weights, so this is about the population that the weights stand for, but for "
             f"{one} {whom.most_weight:g}: these are trimmed to it"
@@ -133,7 +145,9 @@ def counting(whom: Unit) -> list[str]:
             f"rows count alike up to {whom.rows:g} a unit, and a unit with more of them counts as {whom.rows:g} rows"
         )
     if whom.many:
-        said.append("it is averaged over the population, not specific to a unit: no unit has an effect of its own")
+        said.append(
+            "it is averaged over the population, not specific to a unit: no unit has an effect of its own"
+        )
     return said
 
 
@@ -179,14 +193,15 @@ def several(names: Sequence[str], most: int = _SHOWN) -> str:
 class Geometry:
     """What a fit in a released geometry publishes beside the coefficients, in original units.
 
-    ``columns`` are those of the formula, the intercept first.  The reported intercept is the linear predictor at
-    ``centre``, which has one number for every other column.  ``records`` is the number of records, noisy where it is
-    private.  ``low`` and ``high`` are the released range of every other column, its public one where none was needed;
-    ``clipped`` names the numbers that the fit has clipped to it, whose own coefficients are open.
+    ``columns`` are those of the formula, the intercept first.  The reported intercept is the linear
+    predictor at ``centre``, which has one number for every other column.  ``records`` is the number
+    of records, noisy where it is private.  ``low`` and ``high`` are the released range of every
+    other column, its public one where none was needed; ``clipped`` names the numbers that the fit
+    has clipped to it, whose own coefficients are open.
 
-    A record with columns x counts with the weight min(1, 1/‖v‖², B/(‖A (1, x)‖ max(p, 1 - p))) in a logistic fit, with
-    A the ``preconditioner``, v = sqrt(p (1 - p)) A (1, x), p the probability at the ``line`` and B ``most``; in least
-    squares with min(1, 1/‖A (1, x)‖²).
+    A record with columns x counts with the weight min(1, 1/‖v‖², B/(‖A (1, x)‖ max(p, 1 - p))) in a
+    logistic fit, with A the ``preconditioner``, v = sqrt(p (1 - p)) A (1, x), p the probability at
+    the ``line`` and B ``most``; in least squares with min(1, 1/‖A (1, x)‖²).
     """
 
     columns: tuple[str, ...]
@@ -203,28 +218,40 @@ class Geometry:
     def at(self, names: tuple[str, ...]) -> str:
         """The centre in words; ``names`` are those of the coefficients, the intercept first."""
         pairs = zip(names[1:], self.centre, strict=True)
-        return "Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."
+        return (
+            "Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."
+        )
 
     def clippings(self) -> list[str]:
-        """What it means for the others that some numbers were clipped, in words; nothing where none was."""
+        """What it means for the others that some numbers were clipped, in words; nothing where none
+        was.
+        """
         if not self.clipped:
             return []
         ranges = dict(zip(self.columns[1:], zip(self.low, self.high, strict=True), strict=True))
-        named = ", ".join(f"{name} to {ranges[name][0]:.4g}..{ranges[name][1]:.4g}" for name in self.clipped)
+        named = ", ".join(
+            f"{name} to {ranges[name][0]:.4g}..{ranges[name][1]:.4g}" for name in self.clipped
+        )
         return [
             f"The fit has clipped {named}: the range that this budget can see. The other lines are those of the model "
             "asked for, unless records beyond these ranges crowd in one of their columns."
         ]
 
     def inside(self, rows: Array) -> Array:
-        """Rows of columns in original units as the fit saw them: some of them clipped to their released range."""
+        """Rows of columns in original units as the fit saw them: some of them clipped to their
+        released range.
+        """
         clipped = np.isin(self.columns[1:], self.clipped)
         return np.asarray(np.where(clipped, np.clip(rows, self.low, self.high), rows))
 
     def row_weights(self, rows: Array) -> Array:
-        """Weights of records, from their columns in original units, those of ``columns[1:]`` in this order."""
+        """Weights of records, from their columns in original units, those of ``columns[1:]`` in
+        this order.
+        """
         whole = np.column_stack([np.ones(len(rows)), self.inside(rows)])
-        return FAMILIES[self.family].weights(whole @ self.preconditioner.T, whole @ self.line, self.most)
+        return FAMILIES[self.family].weights(
+            whole @ self.preconditioner.T, whole @ self.line, self.most
+        )
 
 
 @dataclass(frozen=True)
@@ -250,14 +277,20 @@ class Privacy:
         )
 
     def caveats(self, n: int | None = None, *, weighted: bool = False) -> tuple[str, ...]:
-        """What the promise does not cover; ``n`` is the number of records or units where it is public."""
+        """What the promise does not cover; ``n`` is the number of records or units where it is
+        public.
+        """
         notes = []
         if not self.private:
-            notes.append("NOT PRIVATE: the noise was off or came from a known seed. Do not publish.")
+            notes.append(
+                "NOT PRIVATE: the noise was off or came from a known seed. Do not publish."
+            )
         if weak := weak_delta(self.budget, n):
             notes.append(weak)
         if not self.booked:
-            notes.append("Nothing was booked: no ledger was given, so other releases from these data are not counted.")
+            notes.append(
+                "Nothing was booked: no ledger was given, so other releases from these data are not counted."
+            )
         if self.private:
             notes.append(
                 "The noise is exact to the last digit published. The promise rests on the random bits of the operating "
@@ -268,5 +301,64 @@ class Privacy:
                 "The promise is for given weights: if they were raked or calibrated to the margins of these very data, "
                 "everybody's weight tells of the others, and that is not covered."
             )
-        notes.append("Intervals rest on a large-sample approximation; they say nothing about bias in the data.")
+        notes.append(
+            "Intervals rest on a large-sample approximation; they say nothing about bias in the data."
+        )
         return tuple(notes)
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Between which limits the outcome of a least-squares fit counted, in its own units.
+
+    A record with columns x is pulled into ``line`` · (1, x) ± ``clip``/(w‖A (1, x)‖), w and A those
+    of the geometry; ``line`` has a number a column of the fit.  ``width`` is the half width for a
+    record of average influence, ``excess`` the estimated mean of what is cut off, ``low`` and
+    ``high`` the range of outcomes that the line was drawn from.
+    """
+
+    line: Array
+    clip: float
+    width: float
+    excess: float
+    low: float
+    high: float
+
+    def pulled(self, geometry: Geometry, rows: Array, outcomes: Array) -> Array:
+        """Outcomes pulled into the band; ``rows`` are the columns of the geometry in original
+        units.
+        """
+        fitted, most = self.line[0] + rows @ self.line[1:], self.most(geometry, rows)
+        return np.asarray(fitted + np.clip(outcomes - fitted, -most, most))
+
+    def most(self, geometry: Geometry, rows: Array) -> Array:
+        """The half width of the band for each row."""
+        u = np.column_stack([np.ones(len(rows)), rows]) @ geometry.preconditioner.T
+        influence = row_weights(u) * np.linalg.norm(u, axis=1)
+        return np.asarray(self.clip / np.maximum(influence, np.finfo(float).tiny))
+
+    def statements(self, target: str) -> list[str]:
+        """The band in words."""
+        drawn = f"line was drawn from outcomes between {self.low:.4g} and {self.high:.4g}."
+        if target == "robust":
+            return [
+                f"Residuals count up to {self.width:.4g} either way, for a record of average influence; less for "
+                f"records far out. About one in ten is larger. A first {drawn}"
+            ]
+        said = [
+            f"Outcomes count within {self.width:.4g} of the released line, for a record of average influence; closer "
+            f"for records far out. The {drawn}"
+        ]
+        if self.excess == 0:
+            return [
+                *said,
+                "Nobody is clipped whose prediction is within the declared range of the outcome.",
+            ]
+        return [
+            *said,
+            f"What lies beyond is cut off: {self.excess:.2g} on average, as far as the budget can see. The interval of "
+            "the intercept allows for all of that on either side; that of a level allows for half of it, and that of a "
+            "number for half of it on a change by one spread of its column. Where an outcome has a long tail (amounts, "
+            "counts) a slope may miss more than that: take its logarithm where it is not one, or ask for a cautious "
+            "tail, or for all of it at the price of noise for the whole declared range.",
+        ]

@@ -36,7 +36,9 @@ REMEDIES = (
 
 
 def harmless(words: str, keep: str = "") -> str:
-    """Text that a terminal shows and does not obey: controls, line ends and changes of direction become escapes."""
+    """Text that a terminal shows and does not obey: controls, line ends and changes of direction
+    become escapes.
+    """
     return "".join(
         letter
         if letter in keep or (category(letter) not in _CONTROLS and letter not in _DIRECTIONS)
@@ -70,7 +72,9 @@ def places(std_error: float) -> int:
 
 
 def number(value: float, decimals: int) -> str:
-    """A number with so many decimals and a true minus sign; in powers of ten where it would be very long."""
+    """A number with so many decimals and a true minus sign; in powers of ten where it would be very
+    long.
+    """
     if not math.isfinite(value):
         return NOTHING
     plain = decimals <= 8 and abs(value) < 1e9
@@ -86,7 +90,9 @@ def p_value(value: float) -> str:
 
 
 def interval(row: Mapping[str, Any]) -> str:
-    """Low to high, with the decimals of the standard error, and up to three more where an end would round to 0."""
+    """Low to high, with the decimals of the standard error, and up to three more where an end would
+    round to 0.
+    """
     if set_aside(row):
         return OPEN if is_open(row) else NOT_IDENTIFIED
     decimals = places(row["std_error"])
@@ -100,18 +106,25 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%" if math.isfinite(share) else NOTHING
 
 
-def page(title: str, top: tuple[Sequence[str], Mapping[str, str]], table: str, statements: Sequence[str]) -> str:
+def page(
+    title: str, top: tuple[Sequence[str], Mapping[str, str]], table: str, statements: Sequence[str]
+) -> str:
     """Title, the question, facts in two columns, the table, then one wrapped paragraph a statement."""
     question, facts = top
     asked, wrapped = (
-        [textwrap.fill(words, _WIDTH, subsequent_indent="  ") for words in part] for part in (question, statements)
+        [textwrap.fill(words, _WIDTH, subsequent_indent="  ") for words in part]
+        for part in (question, statements)
     )
-    whole = "\n".join([title.center(_WIDTH).rstrip(), "=" * _WIDTH, *asked, *_two_columns(facts), table, *wrapped])
+    whole = "\n".join(
+        [title.center(_WIDTH).rstrip(), "=" * _WIDTH, *asked, *_two_columns(facts), table, *wrapped]
+    )
     return harmless(whole, keep="\n")
 
 
 def coefficients(rows: Sequence[Mapping[str, Any]], level: float) -> str:
-    """One line a coefficient, with the interval of the given level; what stands in for it is indented under it."""
+    """One line a coefficient, with the interval of the given level; what stands in for it is
+    indented under it.
+    """
     named = [(INDENT * stands_in(row) + harmless(row["name"]), row) for row in rows]
     width = max(20, *(len(name) + 1 for name, _ in named))
     tail = (1 - level) / 2
@@ -138,15 +151,21 @@ def _numbers(row: Mapping[str, Any]) -> str:
 
 
 def no_estimates(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One sentence on the coefficients without an interval, and what helps; nothing where there are none."""
+    """One sentence on the coefficients without an interval, and what helps; nothing where there are
+    none.
+    """
     without = [row for row in rows if set_aside(row)]
     if not without:
         return []
     remedies = "; ".join(REMEDIES)
     if any(is_open(row) for row in without):
         return [f"{MEANING} To get an interval: {remedies}."]
-    listed = f"{len(without)} coefficients have" if len(without) > 1 else f"{without[0]['name']} has"
-    return [f"{listed} no estimate at this budget, and none may be read into that. To get one: {remedies}."]
+    listed = (
+        f"{len(without)} coefficients have" if len(without) > 1 else f"{without[0]['name']} has"
+    )
+    return [
+        f"{listed} no estimate at this budget, and none may be read into that. To get one: {remedies}."
+    ]
 
 
 def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -178,7 +197,12 @@ def study(rows: Sequence[Mapping[str, Any]], statements: Sequence[str]) -> str:
     )  # fmt: skip
     titles = ("target", "asked", "stated", "length", "sd", "no noise", "reported", "answered")
     head = " " * width + "".join(title.rjust(11) for title in titles)
-    lines = [f"{row['name']:<{width}}" + "".join(f"{row[column]:11.4g}" for column in columns) for row in rows]
+    lines = [
+        f"{row['name']:<{width}}" + "".join(f"{row[column]:11.4g}" for column in columns)
+        for row in rows
+    ]
     rule = max(_WIDTH, len(head))
     wrapped = [textwrap.fill(statement, _WIDTH, subsequent_indent="  ") for statement in statements]
-    return harmless("\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule, *wrapped]), keep="\n")
+    return harmless(
+        "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule, *wrapped]), keep="\n"
+    )

@@ -1,4 +1,6 @@
-"""Many penalised fits at once: draw, fit, add the plan's noise, form the intervals.  The formulas are the product's."""
+"""Many penalised fits at once: draw, fit, add the plan's noise, form the intervals.  The formulas
+are the product's.
+"""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -6,18 +8,25 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.fit.penalised.matrices import Matrices, paper, tight
-from dpinfer.fit.penalised.plan import ObjectivePerturbation, Plan, hessian_noise
-from dpinfer.fit.penalised.run import Penalised, moved_by_hessian, noise_map
-from dpinfer.fit.penalised.target import Aimed, aim
+from dpinfer.fit.penalised import (
+    Aimed,
+    Matrices,
+    Penalised,
+    aim,
+    moved_by_hessian,
+    noise_map,
+    paper,
+    tight,
+)
+from dpinfer.fit.penalised_plan import ObjectivePerturbation, Plan, hessian_noise
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error import half_width, sandwich, spread, total_covariance, widened
-from dpinfer.maths.laws import NO_NOISE, Law
+from dpinfer.maths.error_laws import half_width, sandwich, spread, total_covariance, widened
 from dpinfer.maths.losses import describe
-from dpinfer.maths.rounding import SLACK
+from dpinfer.maths.noise_laws import NO_NOISE, Law
+from dpinfer.maths.sums import SLACK
 from dpinfer.privacy.budget import NoPrivacy, Share
-from dpinfer.simulate.draws import Population
 from dpinfer.simulate.engine import Batch, Engine
+from dpinfer.simulate.population import Population
 from dpinfer.simulate.runner import Tally
 
 BLOCK = 128
@@ -27,7 +36,9 @@ GIVEN_UP = 1e-6
 """A replicate whose gradient norm could not be brought below this is not reported."""
 
 SINGULAR = 1e-12
-"""Without noise and penalty, a replicate whose mean Hessian has an eigenvalue below this is not identified."""
+"""Without noise and penalty, a replicate whose mean Hessian has an eigenvalue below this is not
+identified.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,12 +56,17 @@ class BatchedTrial:
 
     def __post_init__(self) -> None:
         """``target`` is what the intervals should cover: the minimiser on the population."""
-        engine, free = self.engine, self.recipe.target == "unpenalised" and self.engine.risk.ridge > 0
+        engine, free = (
+            self.engine,
+            self.recipe.target == "unpenalised" and self.engine.risk.ridge > 0,
+        )
         plan = self.recipe.plan.calibrated(engine.risk)
         object.__setattr__(self, "plan", plan)
         object.__setattr__(self, "noise", plan.coefficients(engine.risk).noise(engine.risk))
         object.__setattr__(self, "back", self.recipe.design.mapping)
-        object.__setattr__(self, "target", self._in_units(engine.unpenalised() if free else engine.start))
+        object.__setattr__(
+            self, "target", self._in_units(engine.unpenalised() if free else engine.start)
+        )
 
     @property
     def batch(self) -> int:
@@ -67,10 +83,24 @@ class BatchedTrial:
         """A digest of the data and the setting; a loss by what it does, not by its name."""
         data, risk, z = hashlib.sha256(), self.engine.risk, np.linspace(-5, 5, 201)
         self.population.update(data)
-        for array in (self.back, self.recipe.design.shift, risk.loss.slope(z), risk.loss.curvature(z)):
+        for array in (
+            self.back,
+            self.recipe.design.shift,
+            risk.loss.slope(z),
+            risk.loss.curvature(z),
+        ):
             data.update(np.ascontiguousarray(array).tobytes())
         data.update(
-            repr((self.plan, self.recipe.target, describe(risk.loss), risk.penalty, risk.n, self.seed)).encode()
+            repr(
+                (
+                    self.plan,
+                    self.recipe.target,
+                    describe(risk.loss),
+                    risk.penalty,
+                    risk.n,
+                    self.seed,
+                )
+            ).encode()
         )
         return data.digest()
 
@@ -86,7 +116,11 @@ class BatchedTrial:
         """Intervals of one batch, held against the target."""
         coef, matrices, plain = self._release(replicates, nonprivate)
         first = self.plan.matrices[0]
-        aimed = self._aim(coef, matrices, hessian_noise(self.plan.recipe, first, self.engine.risk, self.engine.dim))
+        aimed = self._aim(
+            coef,
+            matrices,
+            hessian_noise(self.plan.recipe, first, self.engine.risk, self.engine.dim),
+        )
         half = self._half(aimed, self.noise, level)
         error = np.abs(self._in_units(aimed.coef) - self.target)
         finite = np.isfinite(half) & np.isfinite(error)
@@ -99,7 +133,9 @@ class BatchedTrial:
             stated=covered,
             length=length.sum(axis=0),
             length_squared=(length**2).sum(axis=0),
-            nonprivate=length.sum(axis=0) if plain is None else self._plain_length(plain, level, finite),
+            nonprivate=length.sum(axis=0)
+            if plain is None
+            else self._plain_length(plain, level, finite),
             reported=reported,
             answered=reported,
         )
@@ -108,7 +144,9 @@ class BatchedTrial:
         return np.asarray(coef @ self.back.T + self.recipe.design.shift)
 
     def _release(self, replicates: range, nonprivate: bool) -> tuple[Array, Matrices, Batch | None]:
-        """θ~, H~ and Σ~ of every replicate, NaN where there is no fit; and the fits without noise, where wanted."""
+        """θ~, H~ and Σ~ of every replicate, NaN where there is no fit; and the fits without noise,
+        where wanted.
+        """
         engine, counts = self.engine, self._counts(replicates)
         b = self._draw(self.noise, 0, replicates, engine.dim)
         plain = None
@@ -124,14 +162,23 @@ class BatchedTrial:
             plain = batch if nonprivate and self.noise != NO_NOISE else None
         fitted = batch.certificate <= GIVEN_UP
         if isinstance(self.plan.hessian, NoPrivacy):
-            fitted &= np.linalg.eigvalsh(np.nan_to_num(curvature))[:, 0] + engine.risk.ridge > SINGULAR * engine.n
-            curvature, score = (np.where(fitted[:, None, None], x, np.nan) for x in (curvature, score))
+            fitted &= (
+                np.linalg.eigvalsh(np.nan_to_num(curvature))[:, 0] + engine.risk.ridge
+                > SINGULAR * engine.n
+            )
+            curvature, score = (
+                np.where(fitted[:, None, None], x, np.nan) for x in (curvature, score)
+            )
             return coef, paper(engine.risk, coef, curvature, score, noisy=False), plain
         matrices = self._with_noise(coef, curvature, score, replicates)
         return np.where(fitted[:, None], coef, np.nan), matrices, plain
 
-    def _with_noise(self, coef: Array, curvature: Array, score: Array, replicates: range) -> Matrices:
-        """The matrices with the noise of their shares, scaled by the product's bounds at the released coefficients."""
+    def _with_noise(
+        self, coef: Array, curvature: Array, score: Array, replicates: range
+    ) -> Matrices:
+        """The matrices with the noise of their shares, scaled by the product's bounds at the
+        released coefficients.
+        """
         risk, d = self.engine.risk, self.engine.dim
         if self.plan.recipe == "tight":
             law, size = self.plan.matrices[0].share.noise(1 + SLACK), d * (d + 1)
@@ -139,7 +186,9 @@ class BatchedTrial:
             stacked = risk.stack(curvature, score) + bounds * self._draw(law, 1, replicates, size)
             return tight(risk, coef, stacked, law, bounds)
         bounds = np.array([risk.score_sum(theta).bound for theta in coef])[:, None, None]
-        curvature_noise = risk.curvature_sum(coef[0]).bound * self._matrix_noise(self.plan.hessian, 1, replicates, d)
+        curvature_noise = risk.curvature_sum(coef[0]).bound * self._matrix_noise(
+            self.plan.hessian, 1, replicates, d
+        )
         score_noise = bounds * self._matrix_noise(self.plan.covariance, 2, replicates, d)
         return paper(risk, coef, curvature + curvature_noise, score + score_noise, noisy=True)
 
@@ -158,7 +207,9 @@ class BatchedTrial:
         p = back @ np.linalg.inv(matrices.hessian)
         q = back @ moved_by_hessian(self.plan.mechanism, sampling, U)
         variance = np.einsum("ij,...jk,ik->...i", back, U, back)
-        return widened(half, spread(p, q, variance, matrices.hessian_noise, matrices.score_noise / n), level)
+        return widened(
+            half, spread(p, q, variance, matrices.hessian_noise, matrices.score_noise / n), level
+        )
 
     def _plain_length(self, plain: Batch, level: float, reported: npt.NDArray[np.bool_]) -> Array:
         """Summed length without noise, over the replicates whose private interval is reported."""
@@ -171,12 +222,16 @@ class BatchedTrial:
         return self._draw(share.noise(1 + SLACK), stream, replicates, d * d).reshape(-1, d, d)
 
     def _counts(self, replicates: range) -> Array:
-        counts: Array = self.population.counts(self.engine.xp, self.seed, replicates, self.engine.device)
+        counts: Array = self.population.counts(
+            self.engine.xp, self.seed, replicates, self.engine.device
+        )
         return counts
 
     def _draw(self, law: Law, stream: int, replicates: range, dim: int) -> Array:
         """Noise of some replicates: each block of them has a stream of its own for each release."""
         blocks = range(replicates.start // BLOCK, (replicates.stop - 1) // BLOCK + 1)
-        drawn = [law.sample(np.random.default_rng([self.seed, stream, k]), (BLOCK, dim)) for k in blocks]
+        drawn = [
+            law.sample(np.random.default_rng([self.seed, stream, k]), (BLOCK, dim)) for k in blocks
+        ]
         offset = replicates.start - blocks.start * BLOCK
         return np.concatenate(drawn)[offset : offset + len(replicates)]

@@ -10,14 +10,17 @@
 
 Three passes over tiles of rows × replicates, all on the scale of means:
 
-    A  one product C [f'(z_0) a | f''(z_0) P] gives every replicate's gradient and Hessian at θ_0: a Newton step,
+    A  one product C [f'(z_0) a | f''(z_0) P] gives every replicate's gradient and Hessian at θ_0: a
+    Newton step,
        bent by the common third derivative T where the curvature is smooth
-    B  chord steps with the Hessian of A until they are small; without T the first is in single precision
-    C  gradient, Hessian and score second moment in double precision, Newton step, certificate; repeated if it fails
+    B  chord steps with the Hessian of A until they are small; without T the first is in single
+    precision C  gradient, Hessian and score second moment in double precision, Newton step,
+    certificate; repeated if it fails
 
-The certificate bounds the gradient norm at the returned point.  Where the curvature is Lipschitz (logistic,
-smoothed quantile) Taylor's remainder gives it after the step; else the gradient is measured at the point itself.
-What still fails after `PASSES` is handed to the certified minimiser.  Nothing here is private.
+The certificate bounds the gradient norm at the returned point.  Where the curvature is Lipschitz
+(logistic, smoothed quantile) Taylor's remainder gives it after the step; else the gradient is
+measured at the point itself.  What still fails after `PASSES` is handed to the certified minimiser.
+Nothing here is private.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +33,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic, kind, line
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
-from dpinfer.simulate.draws import Population
+from dpinfer.simulate.population import Population
 
 TOLERANCE = 1e-10
 """Certified gradient norm of the mean objective."""
@@ -42,7 +45,9 @@ _SMALL_STEP = 1e-3
 
 @dataclass(frozen=True)
 class Batch:
-    """Fits of a block of replicates, as numpy arrays; the two sums over records are kept as upper triangles."""
+    """Fits of a block of replicates, as numpy arrays; the two sums over records are kept as upper
+    triangles.
+    """
 
     coef: Array
     half_curvature: Array
@@ -63,12 +68,16 @@ class Batch:
 
 
 class Engine:
-    """Weighted fits of one data set; ``xp`` is numpy or an array-API namespace, ``device`` one of its devices.
+    """Weighted fits of one data set; ``xp`` is numpy or an array-API namespace, ``device`` one of
+    its devices.
 
-    Memory: 8 (d(d+1)/2 + 4 d) bytes a record, plus a tile, plus the counts (one byte a record and replicate).
+    Memory: 8 (d(d+1)/2 + 4 d) bytes a record, plus a tile, plus the counts (one byte a record and
+    replicate).
     """
 
-    def __init__(self, population: Population, risk: Risk, xp: Any = np, device: Any = None) -> None:
+    def __init__(
+        self, population: Population, risk: Risk, xp: Any = np, device: Any = None
+    ) -> None:
         self.n, self.dim = risk.n, population.rows.shape[1]
         self.risk, self.xp, self.device = risk, xp, device
         self.loss: Any = risk.loss
@@ -79,7 +88,10 @@ class Engine:
         self.signed, self.columns = self._put(signed), self._put(np.ascontiguousarray(signed.T))
         self._offset = None if kind(risk.loss) == "margin" else self._put(offset)
         self._tables = {
-            precision: (xp.astype(self.columns, precision, copy=False), xp.astype(self.signed, precision, copy=False))
+            precision: (
+                xp.astype(self.columns, precision, copy=False),
+                xp.astype(self.signed, precision, copy=False),
+            )
             for precision in (xp.float32, xp.float64)
         }
         self.upper = np.triu_indices(self.dim)
@@ -95,10 +107,15 @@ class Engine:
         base = self._put(self.start)
         delta, chord = self._first_step(counts, self._known(base, tilt))
         for precision in (*[xp.float32] * (self.third is None), *[xp.float64] * _CHORDS):
-            gradient = self._gradient(counts, base + delta, precision) + self._known(base + delta, tilt)
+            gradient = self._gradient(counts, base + delta, precision) + self._known(
+                base + delta, tilt
+            )
             step = self._solve(chord, gradient)
             delta = delta - step
-            if precision == xp.float64 and float(xp.max(xp.linalg.vector_norm(step, axis=-1))) < _SMALL_STEP:
+            if (
+                precision == xp.float64
+                and float(xp.max(xp.linalg.vector_norm(step, axis=-1))) < _SMALL_STEP
+            ):
                 break
         return self._certified(counts, linear, base + delta, tilt)
 
@@ -108,25 +125,35 @@ class Engine:
         return _full(self._get(curvature), self.dim), _full(self._get(score), self.dim)
 
     def _certified(self, counts: Any, linear: Array, coef: Any, tilt: Any) -> Batch:
-        """Pass C for the replicates that are not done yet, then the certified minimiser for what is left."""
+        """Pass C for the replicates that are not done yet, then the certified minimiser for what is
+        left.
+        """
         out = self._newton(counts, coef, tilt)
         for _ in range(PASSES):
             left = np.flatnonzero(~(out.certificate <= TOLERANCE))
             if not len(left):
                 return out
             keep = self._put(left)
-            some = (self.xp.take(counts, keep, axis=0), self._put(out.coef[left]), self.xp.take(tilt, keep, axis=0))
+            some = (
+                self.xp.take(counts, keep, axis=0),
+                self._put(out.coef[left]),
+                self.xp.take(tilt, keep, axis=0),
+            )
             _replace(out, left, self._newton(*some))
         for r in np.flatnonzero(~(out.certificate <= TOLERANCE)):
             alone = counts[r : r + 1, :]
             one = self._alone(self._get(alone)[0].astype(float), linear[r])
             gradient, curvature, score = self._exact(alone, self._put(one))
-            size = np.linalg.norm(self._get(gradient + self._known(self._put(one), tilt[r : r + 1, :])), axis=-1)
+            size = np.linalg.norm(
+                self._get(gradient + self._known(self._put(one), tilt[r : r + 1, :])), axis=-1
+            )
             _replace(out, np.array([r]), Batch(one, self._get(curvature), self._get(score), size))
         return out
 
     def _alone(self, weights: Array, linear: Array) -> Array:
-        """One replicate by the certified minimiser; NaN if it has no single minimum, so that it is not reported."""
+        """One replicate by the certified minimiser; NaN if it has no single minimum, so that it is
+        not reported.
+        """
         try:
             return self._fit_one(weights, linear)[None]
         except InputError:
@@ -141,14 +168,18 @@ class Engine:
         step = self._solve(self._square(curvature / self.n), gradient)
         lipschitz = getattr(self.loss, "curvature_lipschitz", None)
         if lipschitz is not None:
-            rounding = 1e-15 * (1 + norm(tilt, axis=-1) + 2 * self.risk.penalty * norm(coef, axis=-1))
+            rounding = 1e-15 * (
+                1 + norm(tilt, axis=-1) + 2 * self.risk.penalty * norm(coef, axis=-1)
+            )
             size = lipschitz / 2 * norm(step, axis=-1) ** 2 + rounding
         else:
             step = step * self.xp.astype(size > TOLERANCE, step.dtype)[:, None]
         return Batch(*(self._get(x) for x in (coef - step, curvature, score, size)))
 
     def _first_step(self, counts: Any, known: Any) -> tuple[Any, Any]:
-        """The step from the common start and the Hessian at its end: Newton on the quadratic, then the cubic, model."""
+        """The step from the common start and the Hessian at its end: Newton on the quadratic, then
+        the cubic, model.
+        """
         gradient, hessian = self._at_start(counts)
         gradient, hessian = gradient + known, self._square(hessian)
         delta = -self._solve(hessian, gradient)
@@ -161,7 +192,8 @@ class Engine:
         return delta, hessian + self.xp.reshape(self.xp.matmul(delta, self.third), hessian.shape)
 
     def _third(self, weights: Array) -> Any:
-        """T, the mean third derivative of the loss, as a d × d² matrix; by a central difference of the curvature.
+        """T, the mean third derivative of the loss, as a d × d² matrix; by a central difference of
+        the curvature.
 
         None where the loss does not declare its curvature to be Lipschitz.
         """
@@ -181,7 +213,9 @@ class Engine:
             gradient = self.loss.slope(z)[:, None] * self.signed[tile, :]
             hessian = self.loss.curvature(z)[:, None] * self.squares[tile, :]
             features = xp.astype(xp.concat([gradient, hessian], axis=1), xp.float32)
-            total = total + xp.astype(xp.matmul(xp.astype(counts[:, tile], xp.float32), features), xp.float64)
+            total = total + xp.astype(
+                xp.matmul(xp.astype(counts[:, tile], xp.float32), features), xp.float64
+            )
         return total[:, : self.dim] / self.n, total[:, self.dim :] / self.n
 
     def _gradient(self, counts: Any, coef: Any, precision: Any) -> Any:
@@ -223,19 +257,25 @@ class Engine:
 
     def _square(self, half: Any) -> Any:
         """Stack of Hessians from half-vectors, the penalty added."""
-        full = self.xp.reshape(self.xp.take(half, self._order, axis=1), (half.shape[0], self.dim, self.dim))
+        full = self.xp.reshape(
+            self.xp.take(half, self._order, axis=1), (half.shape[0], self.dim, self.dim)
+        )
         return full + 2 * self.risk.penalty * self._put(np.eye(self.dim))
 
     def _solve(self, matrices: Any, vectors: Any) -> Any:
         try:
             return self.xp.linalg.solve(matrices, vectors[..., None])[..., 0]
-        except np.linalg.LinAlgError:  # a replicate without curvature: no step for it, and so no certificate
+        except (
+            np.linalg.LinAlgError
+        ):  # a replicate without curvature: no step for it, and so no certificate
             tiny = 1e-8 * np.eye(self.dim)
             return np.linalg.solve(matrices + tiny, vectors[..., None])[..., 0]
 
     def unpenalised(self) -> Array:
         """The minimiser on the population without a penalty."""
-        return self._fit_one(self._population.weights, np.zeros(self.dim), replace(self.risk, ridge=0.0))
+        return self._fit_one(
+            self._population.weights, np.zeros(self.dim), replace(self.risk, ridge=0.0)
+        )
 
     def _fit_one(self, weights: Array, linear: Array, risk: Risk | None = None) -> Array:
         """The product's certified minimiser on weighted rows."""
@@ -243,7 +283,10 @@ class Engine:
 
     def _tiles(self) -> list[slice]:
         records = len(self._host)
-        return [slice(r, min(r + self.rows_in_tile, records)) for r in range(0, records, self.rows_in_tile)]
+        return [
+            slice(r, min(r + self.rows_in_tile, records))
+            for r in range(0, records, self.rows_in_tile)
+        ]
 
     def _put(self, array: Any) -> Any:
         return array if self.xp is np else self.xp.asarray(array, device=self.device)

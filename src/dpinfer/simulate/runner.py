@@ -1,4 +1,6 @@
-"""What a study runs: replicates by number, counted against a target; in threads, with a bar, resumed from a file."""
+"""What a study runs: replicates by number, counted against a target; in threads, with a bar,
+resumed from a file.
+"""
 
 import json
 import os
@@ -13,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpinfer import disk
+from dpinfer import persistence
 from dpinfer.errors import InputError, installed
 from dpinfer.fit.recipe import Recipe
 from dpinfer.maths.arrays import Array
@@ -23,8 +25,8 @@ from dpinfer.maths.arrays import Array
 class Tally:
     """Sums over replicates, one number a coefficient; two tallies add up to that of both.
 
-    ``covered`` counts intervals that hold what was asked, ``stated`` those that hold what their fit states.
-    ``answered`` counts lines that are printed or have another line in their stead.
+    ``covered`` counts intervals that hold what was asked, ``stated`` those that hold what their fit
+    states.  ``answered`` counts lines that are printed or have another line in their stead.
     """
 
     replicates: int
@@ -83,15 +85,29 @@ _SAVE_EVERY = 10.0  # seconds
 def run_batches(
     work: Callable[[range], T], batches: list[range], workers: int, progress: bool
 ) -> Iterator[tuple[range, T]]:
-    """Results in order.  A worker computes a batch alone, with one BLAS thread; at most ``workers`` are under way."""
-    np.empty(31 * 2**20, dtype=np.uint8)  # freed at once: glibc then stops returning a tile's memory to the kernel
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(workers) as pool, _bar(progress) as advance:
+    """Results in order.  A worker computes a batch alone, with one BLAS thread; at most ``workers``
+    are under way.
+    """
+    np.empty(
+        31 * 2**20, dtype=np.uint8
+    )  # freed at once: glibc then stops returning a tile's memory to the kernel
+    with (
+        threadpool_limits(1, "blas"),
+        ThreadPoolExecutor(workers) as pool,
+        _bar(progress) as advance,
+    ):
         waiting = iter(batches)
-        running = [(batch, pool.submit(work, batch)) for _, batch in zip(range(workers), waiting, strict=False)]
+        running = [
+            (batch, pool.submit(work, batch))
+            for _, batch in zip(range(workers), waiting, strict=False)
+        ]
         while running:
             batch, future = running.pop(0)
             result = future.result()
-            running += [(after, pool.submit(work, after)) for _, after in zip(range(1), waiting, strict=False)]
+            running += [
+                (after, pool.submit(work, after))
+                for _, after in zip(range(1), waiting, strict=False)
+            ]
             advance(len(batch), sum(len(b) for b in batches))
             yield batch, result
 
@@ -100,7 +116,11 @@ def check(level: float, replicates: int, seed: int, workers: int | None = None) 
     """Refuse what no study can be made of."""
     if not 0 < level < 1:
         raise InputError(f"a study needs a level strictly between 0 and 1, not {level!r}")
-    limits = {"replicates": (replicates, 1, 10**9), "seed": (seed, 0, 2**32 - 1), "workers": (workers or 1, 1, 1024)}
+    limits = {
+        "replicates": (replicates, 1, 10**9),
+        "seed": (seed, 0, 2**32 - 1),
+        "workers": (workers or 1, 1, 1024),
+    }
     for name, (value, least, most) in limits.items():
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise InputError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
@@ -131,7 +151,9 @@ class Checkpoint:
         if self.path is not None and self.path.exists():
             self._read(self.path)
         elif self.path is not None and not self.path.parent.is_dir():
-            raise InputError(f"the folder of the checkpoint {str(path)!r} does not exist: make it first")
+            raise InputError(
+                f"the folder of the checkpoint {str(path)!r} does not exist: make it first"
+            )
 
     def add(self, start: int, tally: Tally) -> None:
         """Keep a tally, and save if some time has passed."""
@@ -144,17 +166,23 @@ class Checkpoint:
         if self.path is None or not self.done:
             return
         tallies = {str(k): _plain(t) for k, t in self.done.items()}
-        disk.write(self.path, json.dumps({"study": self.key, "tallies": tallies}).encode())
+        persistence.write(self.path, json.dumps({"study": self.key, "tallies": tallies}).encode())
         self._saved = time.monotonic()
 
     def _read(self, path: Path) -> None:
         try:
             saved = json.loads(path.read_text(encoding="utf-8"))
-            tallies = {int(k): Tally(t[0], *map(np.array, t[1:])) for k, t in saved["tallies"].items()}
+            tallies = {
+                int(k): Tally(t[0], *map(np.array, t[1:])) for k, t in saved["tallies"].items()
+            }
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
-            raise InputError(f"{str(path)!r} is not a checkpoint of a study: remove it or name another file") from None
+            raise InputError(
+                f"{str(path)!r} is not a checkpoint of a study: remove it or name another file"
+            ) from None
         if saved.get("study") != self.key:
-            raise InputError(f"{str(path)!r} belongs to another study: remove it or name another file")
+            raise InputError(
+                f"{str(path)!r} belongs to another study: remove it or name another file"
+            )
         self.done = tallies
 
 

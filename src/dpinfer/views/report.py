@@ -17,11 +17,10 @@ if not installed("jinja2", "matplotlib"):
 
 from jinja2 import Environment, StrictUndefined
 
-from dpinfer import disk
-from dpinfer.result import tables, text
+from dpinfer import persistence
+from dpinfer.result import rendering, text
 from dpinfer.result.result import FitResult
-from dpinfer.views.bars import not_drawn
-from dpinfer.views.drawing import NARROW, WIDE, drawing
+from dpinfer.views.forest import NARROW, WIDE, drawing, not_drawn
 from dpinfer.views.plot import forest
 from dpinfer.views.words import MAY_NOT, NOT_PRIVATE, sections
 
@@ -36,21 +35,25 @@ _KINDS = {
 
 
 def html(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
-    """A page about a ``result`` that stands alone: table, forest plot, privacy statement, estimand, limits, citation.
+    """A page about a ``result`` that stands alone: table, forest plot, privacy statement, estimand,
+    limits, citation.
 
     ``title`` is its heading, ``level`` that of the intervals.
 
-    It has no script and loads nothing.  It prints on A4, fits a phone, and can be read aloud.  All names are escaped.
+    It has no script and loads nothing.  It prints on A4, fits a phone, and can be read aloud.  All
+    names are escaped.
     """
     heading = title or _TITLE
     page = files("dpinfer.views").joinpath("page.html.j2").read_text(encoding="utf-8")
-    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     return template.from_string(page).render(
         title=heading,
         warning=None if result.privacy.private else NOT_PRIVATE,
         level=_percent(level),
         facts=_facts(result),
-        heads=tables.heads(level),
+        heads=rendering.heads(level),
         rows=_rows(result, level),
         careful=result.warnings(),
         notes=_notes(result, level),
@@ -61,47 +64,70 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
 
 
 def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
-    """The regression table and all statements as Markdown; ``result``, ``title`` and ``level`` as for `html`."""
+    """The regression table and all statements as Markdown; ``result``, ``title`` and ``level`` as
+    for `html`.
+    """
     heading = title or _TITLE
-    lines = [f"# {tables.plain(heading)}", ""]
+    lines = [f"# {rendering.plain(heading)}", ""]
     if not result.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
-    lines += [f"- {key}: {tables.plain(fact)}" for key, fact in _facts(result).items()]
-    lines += ["", "| " + " | ".join(tables.heads(level)) + " |", "| --- |" + " ---: |" * (len(tables.HEADS) - 1)]
+    lines += [f"- {key}: {rendering.plain(fact)}" for key, fact in _facts(result).items()]
+    lines += [
+        "",
+        "| " + " | ".join(rendering.heads(level)) + " |",
+        "| --- |" + " ---: |" * (len(rendering.HEADS) - 1),
+    ]
     for row in _rows(result, level):
-        lines.append("| " + " | ".join([tables.marked(row), *row["cells"]]) + " |")
+        lines.append("| " + " | ".join([rendering.marked(row), *row["cells"]]) + " |")
     for note in (*result.warnings(), *_notes(result, level)):
-        lines += ["", tables.plain(note)]
+        lines += ["", rendering.plain(note)]
     for section in sections(result, heading, level):
         lines += ["", f"## {section.title}"]
-        lines += [line for paragraph in section.paragraphs for line in ("", tables.plain(paragraph))]
-        lines += ["", *(f"- {tables.plain(item)}" for item in section.items)] if section.items else []
+        lines += [
+            line for paragraph in section.paragraphs for line in ("", rendering.plain(paragraph))
+        ]
+        lines += (
+            ["", *(f"- {rendering.plain(item)}" for item in section.items)] if section.items else []
+        )
     return "\n".join(lines) + "\n"
 
 
 def csv(result: FitResult, *, level: float = 0.95) -> str:
-    """The rows of ``result.table(level)`` as CSV with all digits; infinities are written as inf, no number as nan.
+    """The rows of ``result.table(level)`` as CSV with all digits; infinities are written as inf, no
+    number as nan.
 
-    A row with ``instead_of`` is no coefficient of the formula: it is known instead of the open one above it, which this
-    names.
+    A row with ``instead_of`` is no coefficient of the formula: it is known instead of the open one
+    above it, which this names.
 
-    Beside them stands what a reader needs who has the file alone: ``in_predictions``, what a coefficient counts in a
-    prediction; ``centre``, where the reported intercept is the prediction; the reference level, what is public about
-    the columns, the number of usable records, outcome, formula and unit of privacy.  The last row is the ordinary
-    intercept, where the fit reports another.
+    Beside them stands what a reader needs who has the file alone: ``in_predictions``, what a
+    coefficient counts in a prediction; ``centre``, where the reported intercept is the prediction;
+    the reference level, what is public about the columns, the number of usable records, outcome,
+    formula and unit of privacy.  The last row is the ordinary intercept, where the fit reports
+    another.
 
-    A name that a spreadsheet would take for a formula, one that begins with =, +, -, @, a tab or a line end, gets an
-    apostrophe in front; a carriage return and other controls are written as escapes.
+    A name that a spreadsheet would take for a formula, one that begins with =, +, -, @, a tab or a
+    line end, gets an apostrophe in front; a carriage return and other controls are written as
+    escapes.
     """
     beside = _beside(result)
-    rows = [row | beside[row["instead_of"] or row["name"]] for row in tables.rows(result, level)]
+    rows = [row | beside[row["instead_of"] or row["name"]] for row in rendering.rows(result, level)]
     for row in rows:
         if text.stands_in(row):
             row |= {"in_predictions": "", "centre": "", "reference": ""}
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
     sheet.writeheader()
-    words = ("name", "status", "instead_of", "reference", "public", "outcome", "yes", "formula", "unit")
+    words = (
+        "name",
+        "status",
+        "instead_of",
+        "reference",
+        "public",
+        "outcome",
+        "yes",
+        "formula",
+        "unit",
+    )
     sheet.writerows(row | {key: _no_formula(str(row[key])) for key in words} for row in rows)
     return written.getvalue()
 
@@ -110,7 +136,11 @@ def _total(result: FitResult) -> dict[str, Any]:
     """How many records or units there are, as far as it is told; or what all rows count together."""
     whom, geometry = result.model.whom, result.geometry
     number = result.model.n if geometry is None else geometry.records
-    return {whom.word if whom.whole else "total_weight": number if whom.whole or geometry is not None else None}
+    return {
+        whom.word if whom.whole else "total_weight": number
+        if whom.whole or geometry is not None
+        else None
+    }
 
 
 def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
@@ -124,27 +154,44 @@ def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
         "formula": "" if asked is None else asked.asked,
         "unit": result.privacy.unit,
     }
-    places: list[Any] = [""] * len(result.names) if geometry is None else ["", *geometry.centre.tolist()]
+    places: list[Any] = (
+        [""] * len(result.names) if geometry is None else ["", *geometry.centre.tolist()]
+    )
     found = {}
     for name, value, place in zip(result.names, result.estimate.tolist(), places, strict=True):
         reference, facts = public.get(name, ("", ""))
-        found[name] = {"in_predictions": value, "centre": place, "reference": reference, "public": facts} | of_all
+        found[name] = {
+            "in_predictions": value,
+            "centre": place,
+            "reference": reference,
+            "public": facts,
+        } | of_all
     ordinary = result.ordinary_intercept()
     if ordinary is not None:
         counted = ordinary["in_predictions"]
-        found[ordinary["name"]] = {"in_predictions": counted, "centre": "", "reference": "", "public": ""} | of_all
+        found[ordinary["name"]] = {
+            "in_predictions": counted,
+            "centre": "",
+            "reference": "",
+            "public": "",
+        } | of_all
     return found
 
 
 def write(
-    result: FitResult, folder: str | os.PathLike[str], *, title: str | None = None, level: float = 0.95
+    result: FitResult,
+    folder: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    level: float = 0.95,
 ) -> list[Path]:
-    """Write ``result.json``, ``coefficients.csv``, ``report.html`` and ``forest.png``, and give their paths.
+    """Write ``result.json``, ``coefficients.csv``, ``report.html`` and ``forest.png``, and give
+    their paths.
 
     ``title`` and ``level`` are those of the page.
 
-    The folder is made if it is not there.  Nothing is moved into place before all files are written in full elsewhere
-    in the folder, so that no file is ever seen half-written.
+    The folder is made if it is not there.  Nothing is moved into place before all files are written
+    in full elsewhere in the folder, so that no file is ever seen half-written.
     """
     picture = io.BytesIO()
     forest(result, level=level).savefig(picture, format="png")
@@ -157,7 +204,7 @@ def write(
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        disk.write_all(target, contents)
+        persistence.write_all(target, contents)
     except OSError as fault:
         raise InputError(
             f"cannot write the report to {target}: {fault.strerror}; name a folder you may write to"
@@ -171,14 +218,16 @@ def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
             "name": row["name"],
             "status": row["status"] if text.set_aside(row) else "",
             "instead_of": row["instead_of"],
-            "cells": tables.cells(row),
+            "cells": rendering.cells(row),
         }
-        for row in tables.rows(result, level)
+        for row in rendering.rows(result, level)
     ]
 
 
 def _notes(result: FitResult, level: float) -> list[str]:
-    """What stands under the table: what open means, what indented lines are, and what may not be concluded."""
+    """What stands under the table: what open means, what indented lines are, and what may not be
+    concluded.
+    """
     rows = result.lines(level)
     meaning = [text.MEANING] if any(text.is_open(row) for row in rows) else []
     return [*meaning, *text.about_instead(rows), MAY_NOT]

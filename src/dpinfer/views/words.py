@@ -1,4 +1,6 @@
-"""What must be said beside the numbers, in plain words.  Every view of the report is made from these sections."""
+"""What must be said beside the numbers, in plain words.  Every view of the report is made from
+these sections.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -49,11 +51,13 @@ class Section:
 
 
 def detection(budget: Budget, alarm: float = _ALARM) -> float:
-    """The most that a test of one record against another can detect at a rate ``alarm`` of false alarms.
+    """The most that a test of one record against another can detect at a rate ``alarm`` of false
+    alarms.
 
-    A release that is (ε, δ)-private leaves a power of at most e^ε alarm + δ and of at most 1 - e^-ε (1 - alarm - δ).
-    zCDP is (ε, δ)-private at every δ, so the least bound over δ holds.  An (ε, δ) budget promises its own δ only: the
-    releases that it paid for may cost more in zCDP than what converts to it.
+    A release that is (ε, δ)-private leaves a power of at most e^ε alarm + δ and of at most 1 - e^-ε
+    (1 - alarm - δ).  zCDP is (ε, δ)-private at every δ, so the least bound over δ holds.  An (ε, δ)
+    budget promises its own δ only: the releases that it paid for may cost more in zCDP than what
+    converts to it.
     """
     if isinstance(budget, NoPrivacy):
         return 1.0
@@ -132,9 +136,14 @@ def _without_interval(result: FitResult, level: float) -> Section:
 def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
     """``in_one`` says that the coefficients and their matrices are one release."""
     steps = _STEPS | _IN_ONE if in_one else _STEPS
-    spent = tuple(f"{_step(event.step, steps)}: {event.share.amount} ({event.mechanism})" for event in privacy.events)
+    spent = tuple(
+        f"{_step(event.step, steps)}: {event.share.amount} ({event.mechanism})"
+        for event in privacy.events
+    )
     if not privacy.private:
-        return Section("Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent)
+        return Section(
+            "Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent
+        )
     spend = compose(event.share for event in privacy.events)
     promised = math.ceil(100 * detection(privacy.budget))
     told = min(promised, math.ceil(100 * detection(spend)))

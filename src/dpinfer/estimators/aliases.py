@@ -1,0 +1,209 @@
+"""Models that people ask for by another name, or that are not here: what to use, and why.
+
+One table feeds the errors of ``dp.NAME``, those of ``loss = "NAME"`` and docs/models.md.
+"""
+
+from dataclasses import dataclass
+
+PAGE = "docs/models.md"
+HERE = {
+    "linear": "LinearRegression",
+    "logistic": "LogisticRegression",
+    "svm": "LinearSVC",
+    "huber": "HuberRegression",
+    "quantile": "QuantileRegression",
+}
+"""The models that are here, by their loss on the command line."""
+IN_PYTHON = {loss: f"dp.{name}" for loss, name in HERE.items()}
+IN_SPECS = {loss: f'loss = "{loss}"' for loss in HERE}
+IN_OPTIONS = {loss: f"--loss {loss}" for loss in HERE}
+_ENDINGS = ("regression", "regressor", "classifier", "model", "fitter", "cv")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to use where somebody asks for a model; ``why`` it is not here itself, empty where it
+    is.
+
+    ``names`` are what it is called elsewhere, in small letters, without endings such as
+    "regression".
+    """
+
+    asked: str
+    names: str
+    use: str
+    why: str = ""
+
+    def sentence(self, words: dict[str, str]) -> str:
+        """One line; ``words`` are what the models that are here are called."""
+        use, why = self.use.format(**words), self.why.format(**words)
+        if not why:
+            return f"for {self.asked} use {use} ({PAGE})"
+        return f"{self.asked}: not here, because {why}; what comes near is {use} ({PAGE})"
+
+
+_NO_BOUND = (
+    "the slope of its loss has no bound, and a clip that leaves honest intervals was worked out for "
+    "least squares only"
+)
+_MARGINAL = "effects of single persons are not estimated, only averages over them"
+ANSWERS = (
+    Answer("least squares (OLS)", "ols lm leastsquares gaussian normal", "{linear}"),
+    Answer(
+        "a linear probability model",
+        "lpm linearprobability",
+        "{linear}, with the outcome declared as a number from 0 to 1",
+    ),
+    Answer("logit", "logit logistic binary binomial", "{logistic}"),
+    Answer(
+        "probit",
+        "probit",
+        "{logistic}: the probabilities are nearly the same, its coefficients about 1.6 to 1.8 times as large",
+        _NO_BOUND,
+    ),
+    Answer(
+        "Poisson regression",
+        "poisson count counts ppml",
+        "{linear} of log(1 + y), whose coefficients are about that logarithm and not about the mean; or {logistic} of "
+        "any against none",
+        _NO_BOUND,
+    ),
+    Answer(
+        "negative binomial, zero-inflated and hurdle models",
+        "negativebinomial negbin nb zeroinflated zeroinflatedpoisson zip zinb hurdle",
+        "{linear} of log(1 + y), and {logistic} of any against none",
+        _NO_BOUND,
+    ),
+    Answer(
+        "gamma, Tweedie, beta and other generalised linear models",
+        "glm gamma tweedie inversegaussian beta generalizedlinear generalisedlinear loglinear",
+        "{linear} of a logarithm or another public transform of the outcome",
+        _NO_BOUND,
+    ),
+    Answer(
+        "multinomial logit",
+        "multinomial mnlogit multinomiallogit mlogit softmax conditionallogit",
+        "{logistic} of one class against the others, a fit and a part of the budget for each",
+        "the releases are made for one linear predictor",
+    ),
+    Answer(
+        "ordered logit and probit",
+        "ordered ordinal orderedlogit orderedprobit ologit oprobit polr proportionalodds",
+        "{logistic} of a cut: at or above a level against below",
+        "the releases are made for one linear predictor, without cut points to be estimated",
+    ),
+    Answer(
+        "Cox regression and other survival models",
+        "cox coxph phreg survival survreg aft weibull kaplanmeier proportionalhazards",
+        "{logistic} of an event by a fixed time, where everybody was followed that long; {linear} of the log of the "
+        "time, where nobody is censored",
+        "a record is in the risk sets of others, so that its partial likelihood is no sum over records",
+    ),
+    Answer(
+        "fixed effects and other panel models",
+        "panel panelols fixedeffects fe feols plm within areg reghdfe",
+        "{linear} or {logistic} with the groups as a category with public levels: few groups, with many records each",
+        _MARGINAL,
+    ),
+    Answer(
+        "mixed models and random effects",
+        "mixed mixedlm mixedeffects lmer lme glmer glmm randomeffects multilevel hierarchical",
+        "{linear} or {logistic} with the groups as a category with public levels: few groups, with many records each",
+        "its likelihood is no sum over records; and " + _MARGINAL,
+    ),
+    Answer(
+        "GEE and clustered standard errors",
+        "gee clustered cluster clusterrobust",
+        "{linear} or {logistic} with ids, in [unit] of a schema or as units= of fit: whole persons are protected, and "
+        "the intervals are clustered",
+    ),
+    Answer(
+        "survey weights, weighted least squares",
+        "wls weighted weightedleastsquares survey svyglm surveyglm surveyweights",
+        "{linear} or {logistic} with weights, in [weights] of a schema or as weights= of fit, and a public bound",
+    ),
+    Answer(
+        "generalised least squares and HC standard errors",
+        "gls glsar fgls hc0 hc1 hc3 sandwich heteroskedastic",
+        "{linear}: the coefficients are those of least squares, the intervals hold whatever the variances are",
+    ),
+    Answer(
+        "instrumental variables (2SLS)",
+        "iv iv2sls 2sls tsls ivreg ivregress twostageleastsquares gmm instrumentalvariables",
+        "{linear} twice, of the outcome and of the treatment on the instrument; their ratio has no interval here",
+        "it needs the joint law of two fits: not built yet",
+    ),
+    Answer(
+        "difference in differences",
+        "did diffindiff differenceindifferences",
+        "{linear} with treated * after in the formula, where every row is another person",
+    ),
+    Answer(
+        "quantile and median regression",
+        "quantreg median lad qreg rq",
+        "{quantile}, with quantile 0.5 for a median",
+    ),
+    Answer(
+        "robust regression",
+        "rlm robust huber mestimation theilsen ransac lts",
+        '{linear} with target "robust" (no penalty) or {huber} (with one); neither estimates a mean',
+    ),
+    Answer(
+        "ridge regression",
+        "ridge tikhonov",
+        "{linear} without a penalty, or {huber} with one",
+        "least squares is fitted in a released geometry, which needs no penalty",
+    ),
+    Answer(
+        "lasso, elastic net and selection of columns",
+        "lasso elasticnet lars stepwise lassolars l1 selection",
+        "{linear} or {logistic} with columns chosen before the data are seen; what the budget cannot tell is open",
+        "intervals after a selection by the same data do not cover",
+    ),
+    Answer("support vector machines", "svc linearsvm supportvector supportvectormachine", "{svm}"),
+    Answer(
+        "support vector machines with a kernel, support vector regression",
+        "svr linearsvr nusvc kernelsvm kernelridge gaussianprocess",
+        "{svm} with public transforms and products of columns in the formula; {huber} for a number",
+        "with a kernel the fit consists of records, which cannot be released",
+    ),
+    Answer(
+        "Tobit, Heckman and truncated models",
+        "tobit heckman heckit censored truncated",
+        "{linear} of the outcome clipped to its public bounds, or {quantile} with quantile 0.5",
+        _NO_BOUND,
+    ),
+    Answer(
+        "splines, additive models and smoothers",
+        "gam spline splines loess lowess polynomial additive",
+        "{linear} or {logistic} with public transforms in the formula: I(x**2), log(x), products",
+        "knots and bases that are learned from the data are not private",
+    ),
+    Answer(
+        "t tests, analysis of variance, comparisons of means",
+        "ttest anova ancova aov mean means proportion",
+        "{linear} with the groups as a category; result.wald tests several coefficients together",
+    ),
+    Answer(
+        "models of time series",
+        "arima sarimax ar autoreg var garch timeseries",
+        "{linear} with lags as columns, where every row is another unit",
+        "records of a series depend on each other, and the promise is about one record",
+    ),
+    Answer(
+        "trees, forests, boosting, neighbours and neural networks",
+        "decisiontree randomforest gradientboosting boosting xgb xgboost lightgbm mlp neuralnetwork kneighbors knn",
+        "{linear} or {logistic} with products and transforms in the formula",
+        "they have no coefficients to give intervals for",
+    ),
+)
+"""In the order of docs/models.md."""
+
+
+def answer(name: str) -> Answer | None:
+    """The answer for somebody who asks for a model by this name, if there is one."""
+    known = {word: one for one in ANSWERS for word in one.names.split()}
+    word = "".join(letter for letter in name.lower() if letter.isalnum())
+    while word not in known and (ending := next(filter(word.endswith, _ENDINGS), "")):
+        word = word.removesuffix(ending)
+    return known.get(word)

@@ -1,0 +1,361 @@
+"""How a budget is shared among the releases that learn ranges and levels.  Frozen and free of data.
+
+The story of learning bounds: histograms that zoom in on a column, counts of levels; then
+post-processing only.
+
+1. magnitudes   a histogram of powers of two, either sign      -> where the values of a column are, roughly
+2. range        two histograms inside of that, zooming in      -> low and high, rounded to friendly numbers
+3. levels       counts of the levels that occur, with a threshold that δ pays for
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.histograms import (
+    COLUMN_ZOOMS,
+    MAGNITUDES,
+    Range,
+    clear_of,
+    friendly,
+    histogram,
+    magnitude,
+    zoomed,
+)
+from dpinfer.maths.sums import MOST_RECORDS
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.accountant import largest_factor
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, Share, require_promise
+from dpinfer.privacy.entries import Book, Entry
+from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.release import NoisyCounts, NoisySum, ShownLevels
+from dpinfer.result.learned import Found, LearnedBounds
+from dpinfer.rows.source import Source
+from dpinfer.schema.columns import Outcome, tidy
+from dpinfer.schema.schema import Draft, Gap, Schema, known_levels, named
+from dpinfer.tables.column_types import kinds
+from dpinfer.tables.memory import check, open_table
+from dpinfer.tables.one_column import count, rows_of, tally_of
+
+Histogram = NoisyCounts | NoisySum
+
+_OF_LEVELS = 0.5  # of δ: shown levels take it, the rest makes Gaussian noise (ε, δ)
+_MAGNITUDES = 0.3  # of the share of a range, whose zooms have the rest in equal parts
+
+
+@dataclass(frozen=True)
+class BoundsPlan:
+    """A budget, and the columns whose ``ranges`` and ``levels`` it is shared among, alike."""
+
+    budget: PureDP | ZCDP | ApproxDP
+    ranges: tuple[str, ...]
+    levels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, PureDP | ZCDP | ApproxDP):
+            raise BudgetError(
+                "bounds are learnt with budget=dp.PureDP(epsilon), dp.ZCDP(rho) or dp.ApproxDP(...)"
+            )
+        if self.levels and not isinstance(self.budget, ApproxDP):
+            raise BudgetError(
+                f"the levels of {self.levels[0]!r} take a delta: give (epsilon, delta), or state them in the schema"
+            )
+
+    def releases(self) -> "Releases":
+        """The releases, in order.
+
+        Guarantee [bounds_composition]: all of them together keep the budget; an (ε, δ) budget is
+        spent to the last digit, half of its δ by levels, in equal parts, where there are any.
+        """
+        return _planned(self)
+
+    def scaled(self, share: PureDP | ZCDP, delta: float) -> "Releases":
+        """The releases for a share of all together, and a δ for the levels of each column."""
+        parts: Sequence[PureDP | ZCDP] = share.split(*[1.0] * len(self.ranges + self.levels))
+        ranges, levels = parts[: len(self.ranges)], parts[len(self.ranges) :]
+        return Releases(
+            {name: _histograms(name, part) for name, part in zip(self.ranges, ranges, strict=True)},
+            {
+                name: ShownLevels(f"levels of {name}", part, delta)
+                for name, part in zip(self.levels, levels, strict=True)
+                if isinstance(part, ZCDP)
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Releases:
+    """One release of magnitudes and one a zoom for each range; one for the levels of each text
+    column.
+    """
+
+    ranges: dict[str, tuple[Histogram, ...]]
+    levels: dict[str, ShownLevels]
+
+    @property
+    def all(self) -> tuple[Histogram | ShownLevels, ...]:
+        """In the order in which they are carried out."""
+        return (
+            *(one for several in self.ranges.values() for one in several),
+            *self.levels.values(),
+        )
+
+
+@lru_cache(maxsize=256)
+def _planned(plan: BoundsPlan) -> Releases:
+    budget = plan.budget
+    if not isinstance(budget, ApproxDP):
+        return plan.scaled(budget, 0.0)
+    taken = _OF_LEVELS * budget.delta if plan.levels else 0.0
+    each = taken / max(1, len(plan.levels))
+    rho = ApproxDP(budget.epsilon, budget.delta - taken).zcdp().rho * (
+        1 - 1e-9
+    )  # deltas of levels are rounded
+    factor = largest_factor(budget, lambda f: plan.scaled(ZCDP(f * rho), each).all)
+    return plan.scaled(ZCDP(factor * rho), each)
+
+
+def _histograms(name: str, share: PureDP | ZCDP) -> tuple[Histogram, ...]:
+    first, *zooms = share.split(_MAGNITUDES, *[(1 - _MAGNITUDES) / COLUMN_ZOOMS] * COLUMN_ZOOMS)
+    steps = [
+        f"magnitudes of {name}",
+        *(f"range of {name}, {k + 1} of {COLUMN_ZOOMS}" for k in range(COLUMN_ZOOMS)),
+    ]
+    return tuple(_histogram(step, part) for step, part in zip(steps, [first, *zooms], strict=True))
+
+
+def _histogram(step: str, share: Share) -> Histogram:
+    return NoisyCounts(step, share) if isinstance(share, PureDP) else NoisySum(step, share)
+
+
+UNBOOKED = "not booked"
+"""In the place of a release id where there is no ledger."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """What will be learnt of which table, from public facts: nothing was booked, and no value read.
+
+    ``n`` is the number of rows where it is public; ``skipped`` are text columns for which there is
+    no δ.
+    """
+
+    table: Any
+    draft: Draft
+    plan: BoundsPlan
+    neighbours: Neighbours
+    n: int | None
+    skipped: tuple[str, ...]
+
+    @property
+    def entry(self) -> Entry:
+        """What will be booked."""
+        names = ", ".join((*self.plan.ranges, *self.plan.levels))
+        unit = self.draft.whom.name
+        return Entry(f"learn_bounds of {names}", unit, self.plan.releases().all, self.neighbours)
+
+    def least(self, booked: Histogram | ShownLevels) -> float:
+        """How many units a magnitude or a level must have, about, to be seen at all: from public
+        facts.
+        """
+        if isinstance(booked, ShownLevels):
+            return booked.threshold(self.neighbours.pick(np.sqrt(2), 1.0))
+        return float(clear_of(booked.noise(histogram(MAGNITUDES, self.neighbours))).min())
+
+    def require_enough(self) -> None:
+        """Refuse a budget with which nothing can show, by the noise and the public number of rows."""
+        least, most = (
+            self.least(self.plan.releases().all[0]),
+            MOST_RECORDS if self.n is None else self.n,
+        )
+        if not least < most:
+            raise BudgetError(
+                f"the budget is too small to show anything: clear of the noise would be what {least:.3g} units have in "
+                f"common, and there are at most {most:,}: spend more, or name fewer columns"
+            )
+
+    def run(self, ledger: Book | None = None, insecure_seed: int | None = None) -> LearnedBounds:
+        """Book, then read, then release.
+
+        Guarantee [bounds_from_releases]: whether it raises and what is written are functions of the
+        releases and of public facts: with the same releases, other records give the same schema.
+        """
+        booked, gaps, unit = self.plan.releases(), self.draft.gaps, self.draft.whom
+        gate = Gate(self.entry, ledger, insecure_seed)
+        table = open_table(self.table, [*(gap.column for gap in gaps.values()), *unit.columns])
+        found = []
+        for name, steps in booked.ranges.items():
+            known = self._range(gate, steps, rows_of(table, gaps[name], unit))
+            found.append(_of_range(gaps[name], self._entry(name), known, self.least(steps[0])))
+        for name, release in booked.levels.items():
+            counts = gate.levels(release, tally_of(table, gaps[name], unit, self.neighbours))
+            found.append(_of_levels(gaps[name], self._entry(name), counts, self.least(release)))
+        return self._result(gate, tuple(found))
+
+    def _range(self, gate: Gate, steps: Sequence[Histogram], source: Source) -> Range | None:
+        """Histograms, each inside what the last has left; none after one of which nothing is clear."""
+        first, *zooms = steps
+        seen = gate.release(first, source, histogram(MAGNITUDES, self.neighbours))
+        known = magnitude(seen.value, seen.noise)
+        for booked in zooms:
+            if known is None:
+                break
+            seen = gate.release(booked, source, histogram(known.edges, self.neighbours))
+            known = zoomed(seen.value, known, seen.noise)
+        return known
+
+    def _entry(self, name: str) -> Mapping[str, Any]:
+        entry: Mapping[str, Any] = self.draft.document["columns"][name]
+        return entry
+
+    def _result(self, gate: Gate, found: tuple[Found, ...]) -> LearnedBounds:
+        private = gate.seed is None
+        release = gate.release_id or (UNBOOKED if private else "not private")
+        filled = {one.name: one.keys for one in found if one.keys}
+        remarks = {one.name: one.words for one in found}
+        remarks |= dict.fromkeys(self.skipped, _NO_DELTA)
+        head = f"# Columns with a key learned: bounds and levels by a private release, {self.plan.budget}.\n\n"
+        text = head + self.draft.filled(filled, release, remarks)
+        return LearnedBounds(found, text, self.plan.budget, gate.entry, gate.release_id, private)
+
+
+_MOST_CLIPPED = 0.2
+"""Share of units: a range that may clip more is none."""
+_NO_DELTA = "levels take a delta: state them, or learn them with (epsilon, delta)"
+
+
+def learning(
+    table: Any,
+    schema: Schema | str | Path | None,
+    budget: Budget | None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
+    neighbours: str | None = None,
+    unit: str = "one record",
+) -> Learning:
+    """What `learn_bounds` will do, checked by names and types alone."""
+    require_promise(budget)
+    types, asked = dict(kinds(table)), named(columns)
+    draft = Draft.of(schema, table, unit)
+    if columns is not None:
+        draft = draft.asked(asked, types, alone=schema is None)
+    own = {column.name for column in draft.whom.columns}
+    gaps = {name: gap for name, gap in draft.gaps.items() if name not in own}
+    skipped = (
+        ()
+        if asked or isinstance(budget, ApproxDP)
+        else tuple(n for n, gap in gaps.items() if gap.levels)
+    )
+    gaps = {name: gap for name, gap in gaps.items() if name not in skipped}
+    if not gaps:
+        raise InputError(_nothing(skipped))
+    ranges = tuple(name for name, gap in gaps.items() if not gap.levels)
+    levels = tuple(name for name, gap in gaps.items() if gap.levels)
+    notion = Neighbours.of(neighbours or Neighbours.REPLACE, units=draft.whom.many)
+    if notion.units and not draft.whom.many:
+        raise InputError(f"neighbours={str(notion)!r} needs ids: give the schema a [unit] column")
+    wanted = [*(gap.column for gap in gaps.values()), *draft.whom.columns]
+    plan = BoundsPlan(budget, ranges, levels)  # type: ignore[arg-type]  # it refuses other budgets
+    check(table, wanted)
+    n = count(table, wanted, draft.whom, notion)
+    if n == 0:
+        raise InputError("the table has no rows: there is nothing to learn from")
+    made = Learning(table, Draft(draft.document, draft.whom, gaps), plan, notion, n, skipped)
+    made.require_enough()
+    return made
+
+
+def _nothing(skipped: tuple[str, ...]) -> str:
+    if skipped:
+        return f"there are levels to learn only, of {', '.join(skipped)}, and {_NO_DELTA}"
+    return (
+        "no column has a type and a gap: name columns with their types, such as age:integer (a CSV file has none), "
+        'or write low = "?" in the schema'
+    )
+
+
+def _of_range(gap: Gap, entry: Mapping[str, Any], known: Range | None, least: float) -> Found:
+    name = gap.column.name
+    if known is None:
+        words = f"no range is clear of the noise (a magnitude shows from about {least:.3g} units on): state it"
+        return Found(name, {}, words, least)
+    low, high = _agreeing(friendly(known, whole=gap.whole), gap, entry)
+    words = f"{low:g} to {high:g}, and at most about {100 * known.clipped:.2g} % lie beyond"
+    if known.clipped > _MOST_CLIPPED or low >= high:
+        return Found(name, {}, f"{words}: spend more on it, or state it", least, known.clipped)
+    keys = {
+        key: int(end) if gap.whole else float(end) for key, end in (("low", low), ("high", high))
+    }
+    return Found(name, {key: keys[key] for key in gap.keys}, words, least, known.clipped)
+
+
+def _agreeing(ends: tuple[float, float], gap: Gap, entry: Mapping[str, Any]) -> tuple[float, float]:
+    """A range with what its entry states already: an end, a substitute for missing values."""
+    substitute = entry.get("missing", ends[0])
+    inside = substitute if isinstance(substitute, int | float) else ends[0]
+    low = min(ends[0], inside) if "low" in gap.keys else entry["low"]
+    return low, max(ends[1], inside) if "high" in gap.keys else entry["high"]
+
+
+def _of_levels(
+    gap: Gap, entry: Mapping[str, Any], counts: Mapping[str, float], least: float
+) -> Found:
+    levels = [*counts, *(level for level in map(tidy, known_levels(entry)) if level not in counts)]
+    rare = f"what fewer than about {least:.3g} units have does not show"
+    if isinstance(gap.column, Outcome) and len(levels) != 2:
+        words = f"{len(levels)} levels are clear of the noise, and an outcome has two: state them ({rare})"
+        return Found(gap.column.name, {}, words, least, counts=counts)
+    if len(levels) < 2:
+        words = f"fewer than two levels are clear of the noise: state them ({rare})"
+        return Found(gap.column.name, {}, words, least, counts=counts)
+    if isinstance(gap.column, Outcome):
+        levels.sort()  # the second one is the positive one: not by how many have it
+    return Found(
+        gap.column.name, {"levels": levels}, f"{len(levels)} levels; {rare}", least, counts=counts
+    )
+
+
+def learn_bounds(
+    table: Any,
+    schema: Schema | str | Path | None = None,
+    *,
+    budget: Budget | None = None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
+    neighbours: str | None = None,
+    ledger: Book | None = None,
+    insecure_seed: int | None = None,
+) -> LearnedBounds:
+    """Learn ranges of numeric columns and levels of text columns privately, as a release of its
+    own.
+
+    Parameters
+    ----------
+    table : a pandas, polars or pyarrow table, or the path of a file
+        The records.
+    schema : Schema, str or Path, optional
+        A schema with gaps ("?"), as text or as the path of its file: types, unit, and what is known
+        already.  By default the draft of the table, with one row a unit.
+    budget : PureDP, ZCDP or ApproxDP
+        What it may cost, shared alike among the columns.  Levels take an ApproxDP.
+    columns : list of names, or dict of names and types, optional
+        What to learn: "age" or "age:integer"; by default every column with a gap.  Without a schema
+        other columns are left out of the one that is made.
+    neighbours : "replace" or "add-remove", optional
+        What may differ between two data sets.
+    ledger : Ledger, optional
+        Where the spend is booked before a value is read.  Under an (ε, δ) total levels are learnt
+        by the first entry.
+    insecure_seed : int, optional
+        For tests: the noise comes from this seed, and the result says that it is not private.
+
+    Returns
+    -------
+    LearnedBounds
+        ``schema``, ``text``, ``columns``, ``release``, ``summary()``, ``write(path)``.
+    """
+    unit = getattr(ledger, "unit", "one record") if schema is None else ""
+    return learning(table, schema, budget, columns, neighbours, unit).run(ledger, insecure_seed)

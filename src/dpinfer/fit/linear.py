@@ -1,0 +1,254 @@
+"""Least squares by one step: a crude line, a clip for influences, and an exact step from the line.
+
+Outcomes are in units of half their public range; the result returns to those of the user.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpinfer.fit.geometry import Setting, crude_moments, refined_moments
+from dpinfer.fit.stepped import AtLine, Finished, Stepped
+from dpinfer.fit.stepped_plan import (
+    CAUTIOUS,
+    CRUDE,
+    ESTIMATE,
+    FIRST_STEP,
+    INFLUENCE,
+    MOMENTS,
+    OUTCOME,
+    ROBUST,
+    LinearPlan,
+)
+from dpinfer.maths.arrays import Array, solved
+from dpinfer.maths.families import IDENTITY, Line, step_sums
+from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
+from dpinfer.maths.inference import Fitted, Step, conclude, outcome_sizes
+from dpinfer.maths.moments import Moments, Reach, Scales, centre_of, preconditioner, raised, reaches
+from dpinfer.maths.squares import crude_line
+from dpinfer.maths.sums import moment_and_score
+from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.release import NoisySum
+from dpinfer.result.result import FitResult
+from dpinfer.result.statements import Band, Model
+from dpinfer.rows.source import Source
+from dpinfer.rows.transforms import Narrow, kept
+
+_RANGE = 2.0  # of a scaled outcome
+_KNEE = 0.1  # the share of records that the robust target clips
+_BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
+_CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
+# of what is clipped on average: how much more or less of it a level, or a deviation of a number,
+# may have
+_SLOPES = 0.5
+_DEVIATIONS = 2.5  # of an outcome in half of its released range
+_ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where the outcome is, by the histograms."""
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """Of the range."""
+        return (self.low + self.high) / 2
+
+    @property
+    def half(self) -> float:
+        """Of its width."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The clip of influences w‖u‖|r|, the mean of what it takes off, and a usual size of one, where
+    it is known.
+    """
+
+    size: float
+    excess: float
+    usual: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedLine(Finished):
+    """A fit with the range of its outcome and the clip of influences."""
+
+    where: Range
+    clip: Clip
+
+
+@dataclass(frozen=True)
+class LinearSteps(Stepped[LinearPlan]):
+    """Least squares of a design with an intercept."""
+
+    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedLine:
+        booked = self.booked
+        crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
+        where = self._range(gate, kept(Narrow(source)), crude.n)
+        what = moment_and_score(self.neighbours, where.middle, where.half)
+        known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
+        reach = reaches(known.matrix, at.columns, known.n / at.scales.hessian)
+        matrix = preconditioner(
+            known.matrix, at.columns, known.n, self._kappa(known.n), reach.distance
+        )
+        line = self._line(matrix, self._crude_line(known, where, matrix), at)
+        clip = self._clip(gate, source, line, known.n)
+        for release in booked.of(FIRST_STEP):
+            line = self._robust_step(gate, release, source, line, clip)
+        last = self._last_step(gate, source, known.n, line, clip, at)
+        fit = Fitted.of(last, matrix, known, at.columns, centre_of(known.matrix, at.columns))
+        fit = self._asked(self._judged(fit, reach, where, clip), at)
+        said = conclude(fit, line.clipped, self.plan.draws, seed)
+        return FinishedLine(line, fit, said, where, clip)
+
+    def _kappa(self, n: float) -> float:
+        return self._scales().kappa(len(self.design.names), n)
+
+    def _range(self, gate: Gate, source: Source, n: float) -> Range:
+        """Three histograms, each inside what the last has left."""
+        low, high = -_RANGE / 2, _RANGE / 2
+        for booked in self.booked.of(OUTCOME):
+            counts = gate.release(
+                booked, source, histogram(inner_edges(low, high), self.neighbours)
+            ).value
+            low, high = narrowed(counts, low, high, n, self.plan.counts(booked))
+        return Range(low, high)
+
+    def _crude_line(self, known: Moments, where: Range, matrix: Array) -> Array:
+        """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
+        whitening = matrix * np.sqrt(self._kappa(known.n) * len(matrix))
+        noise = 2 * self._scales().moments * whitening @ known.back
+        moments = whitening @ known.matrix @ whitening.T
+        line = (
+            where.half
+            * whitening.T
+            @ crude_line(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
+        )
+        line[0] += where.middle
+        return np.asarray(line)
+
+    def _line(self, matrix: Array, coef: Array, at: Setting) -> Line:
+        everywhere = np.ones(len(coef))
+        return Line(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, -everywhere, everywhere)
+
+    def _clip(self, gate: Gate, source: Source, line: Line, n: float) -> Clip:
+        """The clip by the released tail of influences, or the largest one where nobody should be
+        clipped.
+        """
+        booked, plan = self.booked.of(INFLUENCE), self.plan
+        if not booked:
+            return Clip(_RANGE, 0.0)
+        d = len(line.matrix)
+        what = influence_histogram(_RANGE, self.neighbours)
+        counts = gate.release(
+            booked[0], AtLine(source, line, self.design.norm2, self.neighbours), what
+        ).value
+        caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
+        tail = Tail(counts, n, plan.counts(booked[0]), _RANGE, caution)
+        if plan.target == ROBUST:
+            return Clip(tail.point(_KNEE), 0.0, tail.point(_BEYOND_ONE))
+        size, _ = tail.clip(np.sqrt(d) * self._scales().gradient / n)
+        # what is said of the cut may not be less than the noise lets it be
+        return Clip(size, tail.excess(size), tail.point(_BEYOND_ONE))
+
+    def _released(
+        self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
+    ) -> tuple[Array, Array, Array]:
+        """Score, curvature and score covariance at a line."""
+        stack = self.plan.stack
+        d = len(line.matrix)
+        what = step_sums(
+            line, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST
+        )
+        return stack.split(gate.release(booked, source, what).value, d, clip.size)
+
+    def _robust_step(
+        self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
+    ) -> Line:
+        """A better line for the robust target, which is not linear: a step of its own."""
+        score, hessian, _ = self._released(gate, booked, source, line, clip)
+        mean = float(np.trace(hessian)) / len(score)
+        if mean <= 3 * self._scales(FIRST_STEP).hessian:
+            return line
+        step = solved(raised(hessian, _ONE_STEP * mean), score)
+        return replace(line, coef=line.coef + line.matrix.T @ step)
+
+    def _last_step(
+        self, gate: Gate, source: Source, n: float, line: Line, clip: Clip, at: Setting
+    ) -> Step:
+        """The step of the estimate: it is exact, and leaves nothing."""
+        score, hessian, score_cov = self._released(
+            gate, self.booked.of(ESTIMATE)[0], source, line, clip
+        )
+        scales: Scales = self._scales()
+        nothing = np.zeros(len(score))
+        return Step(
+            line=solved(line.matrix.T, line.coef),
+            step=nothing,
+            score=score,
+            rest=nothing,
+            hessian=hessian,
+            score_cov=at.clustered(score_cov, source, n),
+            score_noise=clip.size * scales.gradient,
+            rest_noise=0.0,
+            scales=replace(scales, score_cov=clip.size**2 * scales.score_cov),
+            exact=True,
+        )
+
+    def _judged(self, fit: Fitted, reach: Reach, where: Range, clip: Clip) -> Fitted:
+        """Sizes in units of the outcome; the level may be off by all that was clipped, a slope by
+        half of it.
+        """
+        dummy = fit.columns.dummy
+        part = np.where(dummy, _SLOPES, _SLOPES / fit.spread)
+        part[0] = 1.0
+        return replace(
+            fit,
+            sizes=outcome_sizes(fit.spread, dummy, where.half / _DEVIATIONS),
+            tail=reach.tail,
+            allowed=self._unit(fit.moments.n) * clip.excess * part,
+        )
+
+    def _unit(self, n: float) -> float:
+        """sqrt κ: an influence w‖u‖|r| times it is a residual, for a record of average influence."""
+        return float(np.sqrt(self._kappa(n)))
+
+    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
+        assert isinstance(done, FinishedLine)
+        result = super()._result(gate, n, at, done)
+        assert result.geometry is not None
+        return replace(result, band=self._band(result.geometry.line, done))
+
+    def _band(self, line: Array, done: FinishedLine) -> Band:
+        """The line and the band around it, in the units of the user."""
+        outcome, where, clip = self.design.outcome, done.where, done.clip
+        drawn = outcome.half * line
+        drawn[0] += outcome.centre
+        size = self._unit(done.fit.moments.n) * outcome.half
+        return Band(
+            line=drawn,
+            clip=outcome.half * clip.size,
+            width=size * clip.size,
+            excess=size * clip.excess,
+            low=outcome.centre + outcome.half * where.low,
+            high=outcome.centre + outcome.half * where.high,
+        )
+
+    def _model(self, n: int | None) -> Model:
+        return Model(
+            loss="Huber" if self.plan.target == ROBUST else "squared error",
+            penalty=0.0,
+            n=n,
+            target=self.plan.target,
+            whom=self.design.unit,
+            mechanism="Gaussian sums at a released line",
+            recipe="steps",
+            of="residual",
+            centre=self.design.outcome.centre,
+            unit=self.design.outcome.half,
+        )

@@ -1,0 +1,231 @@
+"""How a budget is shared among the steps of a fit.  Frozen and free of data: it may be printed and
+booked.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.losses import Loss
+from dpinfer.maths.risk import Risk
+from dpinfer.privacy.accountant import largest_factor
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share, compose
+from dpinfer.privacy.release import (
+    LaplaceMinimum,
+    Minimum,
+    NoisyMinimum,
+    NoisySum,
+    PerturbedMinimum,
+    Release,
+)
+
+SMALLEST_PENALTY = 1e-12
+"""Below it the floor of Algorithm 2 is lost in rounding."""
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation:
+    """Algorithm 1: minimise the risk plus a random linear term.
+
+    The paper's noise is spherical Laplace; Gaussian noise is for zCDP shares, and smaller by sqrt(d
+    + 1) there.
+    """
+
+    noise: str = "laplace"
+
+    def __post_init__(self) -> None:
+        if self.noise not in ("laplace", "gaussian"):
+            raise InputError(
+                f"objective perturbation takes noise='laplace' or 'gaussian', not {self.noise!r}"
+            )
+
+    def __str__(self) -> str:
+        return f"objective perturbation, {'spherical Laplace' if self.noise == 'laplace' else 'Gaussian'} noise"
+
+
+@dataclass(frozen=True)
+class OutputPerturbation:
+    """Algorithm 4: add noise to the minimiser, Laplace for a pure share and Gaussian for a zCDP
+    share.
+    """
+
+    def __str__(self) -> str:
+        return "output perturbation"
+
+
+Mechanism = ObjectivePerturbation | OutputPerturbation
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A mechanism, a share for each release, and the recipe that turns releases into intervals.
+
+    The shares pay for the coefficients (``estimate``), their curvature (``hessian``) and that of
+    their scores (``covariance``); the recipe "tight" releases the last two as one.
+
+    ``draws`` is the paper's m, the number of samples where an interval is sampled.  With ``approx``
+    the budget is (ε, δ) and the shares are proportions of it: `calibrated` gives them the size that
+    it pays for.
+    """
+
+    mechanism: Mechanism
+    estimate: Share
+    hessian: Share
+    covariance: Share
+    recipe: str = "paper"
+    draws: int = 10_000
+    approx: ApproxDP | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, ObjectivePerturbation | OutputPerturbation):
+            raise InputError(
+                "a plan's mechanism is ObjectivePerturbation() or OutputPerturbation()"
+            )
+        for step in ("estimate", "hessian", "covariance"):
+            if not isinstance(getattr(self, step), PureDP | ZCDP | NoPrivacy):
+                raise BudgetError(
+                    f"the plan's {step} share must be PureDP, ZCDP or NoPrivacy, never a bare number"
+                )
+        if self.recipe not in ("paper", "tight"):
+            raise InputError(f"recipe must be 'paper' or 'tight', not {self.recipe!r}")
+        if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
+            raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
+        gaussian = (
+            isinstance(self.mechanism, ObjectivePerturbation) and self.mechanism.noise == "gaussian"
+        )
+        if gaussian and isinstance(self.estimate, PureDP):
+            raise BudgetError(
+                "Gaussian noise gives no pure privacy: use ObjectivePerturbation('laplace') or a ZCDP share"
+            )
+        cost = self.cost  # refuses a plan that is private in part
+        if self.approx is not None and not isinstance(cost, ZCDP):
+            raise BudgetError(
+                "approx= takes the ApproxDP budget that zCDP shares are parts of: this plan has none"
+            )
+
+    @property
+    def cost(self) -> Share:
+        """What the releases cost: ε₁+ε₂+ε₃ if every share is pure, else in ρ, with a pure release
+        counted as ε²/2.
+        """
+        return compose([self.estimate, *(release.share for release in self.matrices)])
+
+    @property
+    def budget(self) -> Budget:
+        """The cost, in the terms it was asked for."""
+        return self.approx or self.cost
+
+    def releases(self, risk: Risk) -> tuple[Release, ...]:
+        """The releases, in order; `BudgetError` if the plan is not valid for the risk."""
+        return (self.coefficients(risk), *self.matrices)
+
+    def coefficients(self, risk: Risk) -> Minimum:
+        """The first release, for a ``risk``: Algorithm 1 or Algorithm 4, as the mechanism says."""
+        share = self.estimate
+        if not isinstance(share, NoPrivacy) and 0 < risk.penalty < SMALLEST_PENALTY:
+            raise BudgetError(
+                f"a private fit needs a penalty of at least {SMALLEST_PENALTY:g}, not {risk.penalty:.6g}"
+            )
+        if isinstance(share, NoPrivacy) or isinstance(self.mechanism, OutputPerturbation):
+            release = NoisyMinimum("estimate", share)
+            release.noise(risk)  # raises where there is none
+            return release
+        if self.mechanism.noise == "gaussian":
+            return PerturbedMinimum.of("estimate", share.zcdp(), risk)
+        return LaplaceMinimum.of("estimate", share, risk, sharp=self.recipe == "tight")
+
+    @property
+    def matrices(self) -> tuple[NoisySum, ...]:
+        """The other releases; the tight recipe's is both matrices at once, paid for with the two
+        shares together.
+        """
+        if self.recipe == "tight":
+            return (NoisySum("matrices", compose([self.hessian, self.covariance])),)
+        return NoisySum("hessian", self.hessian), NoisySum("covariance", self.covariance)
+
+    def calibrated(self, risk: Risk) -> "Plan":
+        """The plan with the shares that its (ε, δ) budget pays for, for a ``risk``, in the
+        proportions given.
+
+        A conversion that holds for every zCDP release gives their size; where the accountant knows
+        more of the releases together, they grow.
+
+        Guarantee [approx_composition]: the releases together are (ε, δ)-private for the stated
+        budget.
+        """
+        if self.approx is None:
+            return self
+        plan = self._scaled(self.approx.zcdp().rho / _rho(self.cost))
+        return plan._scaled(
+            largest_factor(self.approx, lambda factor: plan._scaled(factor).releases(risk))
+        )
+
+    def _scaled(self, factor: float) -> "Plan":
+        """Every share times a factor, in zCDP; a pure share stays pure."""
+        shares: list[Share] = []
+        for share in (self.estimate, self.hessian, self.covariance):
+            scaled = ZCDP(factor * _rho(share))
+            shares.append(scaled.pure() if isinstance(share, PureDP) else scaled)
+        return replace(self, estimate=shares[0], hessian=shares[1], covariance=shares[2])
+
+
+def hessian_noise(recipe: str, release: NoisySum, risk: Risk, dim: int) -> float:
+    """Standard deviation of the noise on the diagonal of the Hessian, from public facts.
+
+    ``release`` is the one with the Hessian in it: the first after the estimate.
+    """
+    far = np.full(dim, 1e9)  # where every slope may reach its bound
+    if recipe == "paper":
+        return float(np.sqrt(release.noise(risk.curvature_sum(far)).variance(dim**2)) / risk.n)
+    law = release.noise(risk.stacked_sum(far))
+    return float(np.sqrt(law.variance(dim * (dim + 1))) / (risk.stack_weight * risk.n))
+
+
+def _rho(share: Share) -> float:
+    assert not isinstance(share, NoPrivacy)
+    return share.zcdp().rho
+
+
+def default_plan(budget: Budget) -> Plan:
+    """A plan from the kind of budget alone, with the tight recipe.
+
+    Pure: objective perturbation with Laplace noise, 70 % of the budget.  zCDP and (ε, δ): with
+    Gaussian noise, 87.5 %.  The rest pays for both matrices at once.
+    """
+    if not isinstance(budget, PureDP | ZCDP | ApproxDP | NoPrivacy):
+        raise BudgetError(
+            "budget must be PureDP(epsilon), ZCDP(rho), ApproxDP(epsilon, delta) or NoPrivacy()"
+        )
+    if isinstance(budget, PureDP | NoPrivacy):
+        first, second, third = budget.split(14, 3, 3)
+        return Plan(ObjectivePerturbation(), first, second, third, recipe="tight")
+    phi1, phi2, phi3 = budget.split(14, 1, 1)
+    approx = budget if isinstance(budget, ApproxDP) else None
+    return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, recipe="tight", approx=approx)
+
+
+def default_penalty(
+    plan: Plan, loss: Loss, n: int, dim: int, target: str = "penalised", *, units: bool = False
+) -> float:
+    """A penalty that is valid for the plan, from public facts; with ``units`` n is their number.
+
+    For the unpenalised target as small as the cost allows: k = t/(2nc) = 1/20, or less where that
+    would be dear.  For the penalised one:  Gaussian objective perturbation: the smallest one that
+    costs at most a 26th of its share (2 k² <= ρ/26 with k = t/(2nc)) and whose floor 2c is not
+    below the noise of the Hessian's eigenvalues, sqrt(2d) times that of one entry.  Otherwise the
+    paper's .001, or more where that would cost Laplace objective perturbation over a tenth of its
+    share: log(1 + t/(2nc)) <= ε/10, and for units t/(2nc) <= ε/10.
+    """
+    if isinstance(plan.estimate, NoPrivacy):
+        return 1e-3
+    t = loss.curvature_bound
+    if isinstance(plan.mechanism, ObjectivePerturbation) and plan.mechanism.noise == "gaussian":
+        k = np.sqrt(plan.estimate.zcdp().rho / 52)
+        if target == "unpenalised":
+            return float(max(t / (2 * n * min(k, 0.05)), SMALLEST_PENALTY))
+        entry = hessian_noise(plan.recipe, plan.matrices[0], Risk.penalised(loss, 1.0, n), dim)
+        return float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
+    part = plan.estimate.pure().epsilon / 10
+    least = SMALLEST_PENALTY if target == "unpenalised" else 1e-3
+    return float(max(least, t / (2 * n * (part if units else np.expm1(min(part, 500.0))))))

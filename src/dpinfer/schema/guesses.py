@@ -1,0 +1,154 @@
+"""Public guesses of what a column is like: the mean and deviation of a number, or the shares of
+levels.
+
+They serve forecasts alone.  A fit never looks at them, so they are no part of what a release is:
+they stand beside the columns of a schema, and outside its digest.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from reprlib import repr as short
+from typing import Any
+
+from dpinfer.schema.columns import Column, Level, Number, Outcome, SchemaError, near
+
+_WHOLE = 0.005  # by how much shares of all levels may miss 1, as they were rounded
+_EXACT = (
+    1e-9  # shares that miss 1 by less stay as they are, so that what was written reads back equal
+)
+_ROUNDED = 1.001  # by how much a deviation may exceed the largest there is, likewise
+_USUAL = 6.0  # deviations in a range, where nothing is known
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation of a number, within its public bounds."""
+
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class Shares:
+    """One share a level, in the order of the levels, adding up to 1."""
+
+    of: tuple[float, ...]
+
+
+Typical = Spread | Shares
+
+
+def levels_of(column: Column) -> tuple[Level, ...]:
+    """The levels of a category, outcome, boolean or integer that may be a factor; empty where there
+    are none.
+    """
+    if isinstance(column, Number) and column.kind == "boolean":
+        return (False, True)
+    return column.levels
+
+
+def usual(column: Column) -> Typical:
+    """What is taken where nobody guessed: equal shares, or the middle of the bounds and a sixth of
+    their distance.
+    """
+    levels = levels_of(column)
+    if levels:
+        return Shares((1 / len(levels),) * len(levels))
+    assert isinstance(column, Number | Outcome)
+    assert column.low is not None
+    assert column.high is not None
+    return Spread((column.low + column.high) / 2, (column.high - column.low) / _USUAL)
+
+
+def typical_of(column: Column, entry: Any) -> Typical:
+    """The guess that ``typical = {...}`` of a column declares."""
+    if not isinstance(entry, dict):
+        raise _fault(column, f"typical must be {_example(column)}, not {short(entry)}")
+    levels = levels_of(column)
+    if not levels or (
+        isinstance(column, Number) and column.kind == "integer" and {"mean", "sd"} & set(entry)
+    ):
+        assert isinstance(column, Number | Outcome)
+        return _spread(column, entry)
+    return _shares(column, levels, entry)
+
+
+def _spread(column: Number | Outcome, entry: Mapping[str, Any]) -> Spread:
+    low, high = column.low, column.high
+    assert low is not None
+    assert high is not None
+    for key in entry:
+        if key not in ("mean", "sd"):
+            raise _fault(column, f"typical has no key {short(key)}: write {_example(column)}", key)
+    for key in ("mean", "sd"):
+        if key not in entry:
+            raise _fault(column, f"typical lacks {key}: write {_example(column)}")
+        if type(entry[key]) not in (int, float) or not math.isfinite(entry[key]):
+            raise _fault(column, f"{key} must be a finite number, not {short(entry[key])}", key)
+    mean, sd = float(entry["mean"]), float(entry["sd"])
+    if not low < mean < high:
+        raise _fault(column, "mean must lie between low and high", "mean")
+    most = math.sqrt((mean - low) * (high - mean))
+    if not 0 < sd <= _ROUNDED * most:
+        raise _fault(
+            column,
+            f"sd must be above 0 and, with this mean and these bounds, at most {most:.4g}",
+            "sd",
+        )
+    return Spread(mean, min(sd, most))
+
+
+def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any]) -> Shares:
+    """Shares as they are given; levels that are left out share the rest alike."""
+    places = {level_text(level): j for j, level in enumerate(levels)}
+    found: dict[int, float] = {}
+    for key, share in (
+        (key if isinstance(key, str) else level_text(key), share) for key, share in entry.items()
+    ):
+        if key not in places:
+            raise _fault(
+                column,
+                f"typical has a share of {short(key)}, which is no level: {near(key, places)}",
+                key,
+            )
+        if type(share) not in (int, float) or not 0 <= share <= 1:
+            raise _fault(column, f"a share must be a number from 0 to 1, not {short(share)}", key)
+        found[places[key]] = float(share)
+    total, others = math.fsum(found.values()), len(levels) - len(found)
+    if total > 1 + _WHOLE or (not others and total < 1 - _WHOLE):
+        raise _fault(column, f"the shares of typical add up to {total:.4g}: they must add up to 1")
+    rest = max(0.0, 1 - total) / others if others else 0.0
+    scale = 1.0 if abs(total - 1) < _EXACT or (others and total < 1) else total
+    return Shares(tuple(found.get(j, rest) / scale for j in range(len(levels))))
+
+
+def typical_entry(column: Column, typical: Typical) -> dict[str, float]:
+    """The inverse of `typical_of`."""
+    if isinstance(typical, Spread):
+        return {"mean": typical.mean, "sd": typical.sd}
+    return {
+        level_text(level): share for level, share in zip(levels_of(column), typical.of, strict=True)
+    }
+
+
+def level_text(level: Level) -> str:
+    """A level as a key of TOML: true and false for booleans."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def _example(column: Column) -> str:
+    levels = levels_of(column)
+    if not levels or (isinstance(column, Number) and column.kind == "integer"):
+        return "{mean = ..., sd = ...}"
+    return (
+        "shares of levels, {"
+        + ", ".join(f"{level_text(level)} = ..." for level in levels[:2])
+        + "}"
+    )
+
+
+def _fault(column: Column, message: str, key: str = "") -> SchemaError:
+    error = SchemaError(f"column {column.name!r}: {message}")
+    error.path = ("columns", column.name, "typical", key)
+    return error

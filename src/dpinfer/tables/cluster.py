@@ -1,0 +1,161 @@
+"""Rows on a cluster: what a worker does with one partition, and what comes back of it.
+
+To a worker go the public encoding and a function of blocks, which holds public facts, released
+numbers and, while a minimum is searched, the coefficients of a step of the search.  Back come two
+arrays a partition: a sum, and what its additions lost.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from dpinfer.errors import InputError
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.sums import Block, OfBlock, Sum
+from dpinfer.rows import workers
+from dpinfer.rows.encoded import Encoding
+from dpinfer.schema.columns import Wanted
+
+T = TypeVar("T")
+
+
+class Reader(Protocol):
+    """From tables to blocks of bounded rows; public, so that it may travel."""
+
+    @property
+    def columns(self) -> list[Wanted]:
+        """What is read of a table."""
+        ...
+
+    @property
+    def encoding(self) -> Encoding:
+        """How it is encoded."""
+        ...
+
+    def blocks(self, native: Any, /) -> Iterator[Block]:
+        """The rows of a table, at least one block; with ids it has all rows of each unit."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is told of an error on a worker: the name of its type."""
+
+    name: str
+
+
+@dataclass(frozen=True, repr=False)
+class Task:
+    """What a worker does with the tables of a partition."""
+
+    reader: Reader
+    of_block: OfBlock
+
+    def __call__(self, tables: Iterable[Any]) -> Sum | Fault:
+        """The sum over their rows; there must be a table."""
+        return mute(
+            lambda: Sum.of(
+                self.of_block(unplaced(b)) for table in tables for b in self.reader.blocks(table)
+            )
+        )
+
+
+def unplaced(block: Block) -> Block:
+    """A block whose rows have no place that they keep: where an engine puts one may depend on the
+    others.
+    """
+    return replace(block, fixed=False)
+
+
+def mute(act: Callable[[], T]) -> T | Fault:
+    """What ``act`` finds on a worker.
+
+    Guarantee [workers_tell_no_value]: no error leaves a worker: what comes back of one is the name
+    of its type.
+    """
+    try:
+        with workers.one_thread(), np.errstate(all="ignore"):  # a warning would tell of a value
+            return act()
+    except Exception as error:  # its text, and the frames that it went through, may hold values
+        return Fault(type(error).__name__)
+
+
+def answered(ask: Callable[[], T]) -> T:
+    """What an engine answers.  Its errors quote those of a table's own tasks: nothing but their
+    type is told.
+    """
+    try:
+        return ask()
+    except InputError:
+        raise
+    except Exception as error:
+        fault = Fault(type(error).__name__)
+    raise refusal(fault)
+
+
+def refusal(fault: Fault) -> InputError:
+    """The one error of a pass over a cluster."""
+    return InputError(
+        f"the cluster could not read or sum its rows ({fault.name}; the rest is not told, as it may quote a value): "
+        "check that each worker has this version of dpinfer, that each partition has the types of the whole table, "
+        "and that the rows can be counted"
+    )
+
+
+def added(parts: Iterable[T | Fault], plus: Callable[[T, T], T], first: T) -> T:
+    """All parts in their order; a fault among them is the error of the pass."""
+
+    def both(one: T, other: T | Fault) -> T:
+        if isinstance(other, Fault):
+            raise refusal(other)
+        return plus(one, other)
+
+    return reduce(both, parts, first)
+
+
+class Partitions(ABC):
+    """A source whose rows are on a cluster, in partitions of any size and any order.
+
+    ``blank`` is a table with its columns and no row.
+    """
+
+    def __init__(self, reader: Reader, n: int, blank: Any) -> None:
+        self._reader, self._n, self._blank = reader, n, blank
+
+    @property
+    def n(self) -> int:
+        """Number of records or, with ids, of units."""
+        return self._n
+
+    @property
+    def dim(self) -> int:
+        """Length of a row."""
+        return len(self._reader.encoding.design.names)
+
+    def total(self, of_block: OfBlock, /) -> Array:
+        """The sum over partitions, in their order, with compensation."""
+        nothing = Sum.of(
+            of_block(unplaced(block)) for block in self._reader.blocks(self._blank)
+        )  # what public facts make fail fails here
+        watched = workers.Pass()
+        watched.seen(0.0)
+        parts = answered(lambda: self.sums(Task(self._reader, of_block)))
+        watched.seen(1.0)
+        return added(parts, Sum.plus, nothing).value
+
+    @abstractmethod
+    def sums(self, task: Task) -> list[Sum | Fault]:
+        """What the task finds in the partitions, in their order; some may be added already."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let go of what the cluster holds for this source alone."""
+
+
+def names(reader: Reader) -> list[str]:
+    """Of the columns that are read, each once."""
+    return list(dict.fromkeys(column.name for column in reader.columns))

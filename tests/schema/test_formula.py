@@ -1,0 +1,300 @@
+import contextlib
+import re
+import warnings
+
+import numpy as np
+import pytest
+import statsmodels.formula.api as smf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpinfer as dp
+from dpinfer.schema.formula import parse
+from tables import SCHEMA, TEXT, table
+
+TABLE = table()
+
+
+def columns(formula):
+    _, terms = parse(formula, SCHEMA)
+    return [name for block in terms.blocks for name in block.names]
+
+
+@pytest.mark.parametrize(
+    ("formula", "names"),
+    [
+        ("age + sex", "age sex[m]"),
+        ("age*sex", "age sex[m] age:sex[m]"),
+        ("age:sex", "age:sex[f] age:sex[m]"),
+        ("sex:age - 1", "sex[f]:age sex[m]:age"),
+        ("h", "h[fair] h[poor]"),
+        ("C(h, 'fair')", "h[good] h[poor]"),
+        ('C(h, reference="poor")', "h[fair] h[good]"),
+        ("C(k, 2) + k", "k[1] k[3] k"),
+        ("k:C(k)", "k:k[1] k:k[2] k:k[3]"),
+        ("C(smoker) + smoker:w", "smoker[True] smoker:w"),
+        ("C(smoker, True)", "smoker[False]"),
+        ("0 + h + sex", "h[fair] h[good] h[poor] sex[m]"),
+        ("sex:h", "h[fair] h[poor] sex[m]:h[fair] sex[m]:h[good] sex[m]:h[poor]"),
+        ("sex:h + sex + h", "sex[m] h[fair] h[poor] sex[m]:h[fair] sex[m]:h[poor]"),
+        ("log(age) + I(age**2) + scale(age)", "log(age)|I(age ** 2)|scale(age)"),
+        ("log(`my column` + 1) + `my column`:w", "log(`my column` + 1)|my column:w"),
+        ("(w + age)**2", "w age w:age"),
+        ("age + w + age:w - w", "age age:w"),
+        ("1", ""),
+    ],
+)
+def test_names_of_columns(formula, names):
+    found = columns("ill ~ " + formula)
+    assert sorted(found) == sorted(names.split("|") if "|" in names else names.split())
+
+
+@pytest.mark.parametrize(
+    ("factor", "low", "high"),
+    [
+        ("I(w**2)", 0, 16),
+        ("I(w**3)", -27, 64),
+        ("I(age**2)", 324, 10_000),
+        ("log(age)", np.log(18), np.log(100)),
+        ("log1p(age)", np.log(19), np.log(101)),
+        ("sqrt(age)", 18**0.5, 10),
+        ("exp(w)", np.exp(-3), np.exp(4)),
+        ("abs(w)", 0, 4),
+        ("scale(age)", -3.2, 5),
+        ("I(1/age)", 0.01, 1 / 18),
+        ("I(2 - w)", -2, 5),
+        ("age:w", -300, 400),
+        ("I(w*age - +3)", -303, 397),
+    ],
+)
+def test_ranges_are_exact(factor, low, high):
+    _, terms = parse("ill ~ " + factor, SCHEMA)
+    number = terms.blocks[0].number
+    assert (number.low, number.high) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "age + sex + h",
+        "age*sex",
+        "age:sex",
+        "sex:h",
+        "sex + sex:h",
+        "h:sex - 1",
+        "h + w - 1",
+        "w:h - 1",
+        "w + w:h - 1",
+        "age*w",
+        "age*w*h",
+        "np.log(age)*w",
+        "I(age**2) + age",
+        "C(k)*sex",
+        "C(h, Treatment('poor'))*w",
+        "C(k):sex:w",
+        "np.sqrt(age) + np.exp(w) + visits",
+    ],
+)
+def test_without_noise_every_formula_is_statsmodels(formula):
+    """With the reference of the schema moved to the first level, which is where statsmodels has it."""
+    schema = dp.Schema.parse(TEXT.replace('reference = "good"', 'reference = "fair"'))
+    model = dp.LogisticRegression(
+        "ill ~ " + formula, schema=schema, budget=dp.NoPrivacy(), penalty=0.0
+    ).fit(TABLE)
+    data = TABLE.assign(ill=TABLE["ill"].astype(int))
+    theirs = smf.logit("ill ~ " + formula, data).fit(
+        disp=False, method="newton", tol=1e-12, cov_type="HC0"
+    )
+    names = [_ours(name) for name in theirs.params.index]
+    assert sorted(names) == sorted(model.result_.names)
+    order = [names.index(name) for name in model.result_.names]
+    assert np.allclose(
+        model.result_.estimate, theirs.params.to_numpy()[order], rtol=1e-6, atol=1e-9
+    )
+    assert np.allclose(model.result_.std_error, theirs.bse.to_numpy()[order], rtol=1e-6)
+    assert np.allclose(model.predict_proba(TABLE)[:, 1], theirs.predict(data), rtol=1e-6)
+    assert model.intercept_.shape == (1,)
+
+
+def _ours(name):
+    name = name.replace("Intercept", "(Intercept)").replace("[T.", "[")
+    return re.sub(r"C\((\w+)(,[^)]*\)?)?\)", r"\1", name)
+
+
+BAD = {
+    "no column": ("ill ~ age + z", "no column 'z'"),
+    "near column": ("ill ~ agee", "did you mean 'age'?"),
+    "no outcome": ("age + w", "no outcome: write"),
+    "empty": ("", "no outcome"),
+    "two outcomes": ("ill + cost ~ w", "exactly one outcome"),
+    "left is a number": (
+        "age ~ w",
+        "'age' is a number: a classifier needs two levels in the schema; name a column",
+    ),
+    "left transform": ("log(age) ~ w", "'log\\(age\\)' is a number: a classifier needs two levels"),
+    "outcome on the right": ("ill ~ cost", "leave it out"),
+    "broken": ("ill ~ age +", "cannot be read"),
+    "twice ~": ("ill ~ ~", "cannot be read"),
+    "bar": ("ill ~ age | w", "write one part"),
+    "not text": (3, "must be text such as"),
+    "too long": ("ill ~ " + "age + " * 1000, "at most 5000 characters"),
+    "high power": ("ill ~ (age + w)**99", "goes up to 9"),
+    "log of 0": (
+        "ill ~ log(visits)",
+        "visits goes from 0 to 50 in the schema: raise low.*write log1p.visits",
+    ),
+    "log of log": ("ill ~ log(log(`my column` + 1))", "needs values above 0"),
+    "log1p": ("ill ~ log1p(w)", "raise low in the schema above -1"),
+    "sqrt": ("ill ~ sqrt(w)", "raise low in the schema to 0 or more"),
+    "division": ("ill ~ I(age / w)", "leave 0 out"),
+    "too large": ("ill ~ exp(exp(age))", "tighten low and high"),
+    "constant": ("ill ~ I(2)", "the same in every row: drop it"),
+    "wide": ("ill ~ exp(I(age * 5))", "double precision"),
+    "center": ("ill ~ center(age)", "learns from the values, which is not private"),
+    "standardize": ("ill ~ standardize(age)", "learns from the values"),
+    "bs": ("ill ~ bs(age, df=4)", "learns from the values"),
+    "cr": ("ill ~ cr(age, df=4)", "learns from the values"),
+    "poly": ("ill ~ poly(age, 2)", "learns from the values"),
+    "scale": ("ill ~ scale(w)", "public centre and scale in the schema"),
+    "scale of a transform": ("ill ~ scale(log(age))", "public centre and scale in the schema"),
+    "Q": ("ill ~ Q('my column')", "in backticks"),
+    "code": ("ill ~ __import__('os')", "there is no function __import__"),
+    "attribute": ("ill ~ age.__class__()", "called by its name"),
+    "np": ("ill ~ np.load(age)", "there is no function load"),
+    "lambda": ("ill ~ I((lambda x: x)(age))", "called by its name"),
+    "comparison": ("ill ~ I(age > 3)", 'add a column of true and false .* type = "boolean"'),
+    "comparison outside of I": ("ill ~ age > 3", "> compares.*add a column of true and false"),
+    "and": ("ill ~ I(age > 3 and w < 1)", "add a column of true and false"),
+    "everything": ("ill ~ .", r"name them, as in ill ~ age \+ w"),
+    "everything else": ("ill ~ . - age", r"name them, as in ill ~ age \+ w"),
+    "square": ("ill ~ age^2 + w", r"age\*\*2 stands for age alone, as in R: write I\(age \*\* 2\)"),
+    "square of a transform": ("ill ~ log(age)**2", r"write I\(log\(age\) \*\* 2\)"),
+    "scaled": ("ill ~ age/100", r"write I\(age / 100\)"),
+    "multiple": ("ill ~ 2*age", r"write I\(2 \* age\)"),
+    "left scaled": ("age/100 ~ w", r"exactly one outcome.*here I\(age / 100\)"),
+    "left squared": ("age^2 ~ w", r"exactly one outcome.*here I\(age \*\* 2\)"),
+    "equals": ("ill = age", "write ~ between"),
+    "factor of R": ("ill ~ factor(sex)", r"write C\(x\)"),
+    "log below 0": ("ill ~ log(age - 25)", r"write log\(age - 25 \+ 8\)"),
+    "subscript": ("ill ~ I(age[0])", "abs, exp, log"),
+    "walrus": ("ill ~ I((age := 3))", "abs, exp, log"),
+    "two arguments": ("ill ~ log(age, 2)", "log takes one argument"),
+    "fractional power": ("ill ~ I(age**0.5)", "whole number from 1 to 10"),
+    "negative power": ("ill ~ I(age**-1)", "whole number from 1 to 10"),
+    "huge number": ("ill ~ I(age * 1e999)", "too large"),
+    "factor in a transform": ("ill ~ log(sex)", "only a number can be transformed"),
+    "C of a number": ("ill ~ C(age)", "as a category or integer with levels"),
+    "C of a transform": ("ill ~ C(log(age))", "C\\(column\\)"),
+    "C of nothing": ("ill ~ C()", "C\\(column\\)"),
+    "C level": ("ill ~ C(h, 'god')", "did you mean 'good'?"),
+    "C level type": ("ill ~ C(k, '1')", "is not a level"),
+    "C level name": ("ill ~ C(h, good)", "text in quotes"),
+    "C contrast": ("ill ~ C(h, Sum)", "text in quotes"),
+    "C two references": ("ill ~ C(h, 'fair') + C(h, 'poor')", "two reference levels"),
+    "number": ("ill ~ 2:age", "write I\\(2 \\* x\\)"),
+    "deep": ("ill ~ I(" + "-" * 3000 + "age)", "cannot be read|nested"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_formulas(case):
+    formula, message = BAD[case]
+    with pytest.raises(dp.InputError, match=message) as caught:
+        dp.LogisticRegression(formula, schema=SCHEMA, budget=dp.NoPrivacy())._read_table(
+            TABLE, None
+        )
+    assert "\n" not in str(caught.value)
+
+
+def test_two_columns_of_one_name_are_refused():
+    schema = dp.Schema.parse(TEXT.replace('[columns."my column"]', '[columns."sex[m]"]'))
+    with pytest.raises(dp.InputError, match="'sex\\[m\\]' twice: drop one"):
+        parse("ill ~ sex + `sex[m]`", schema)
+
+
+SYMBOLS = [*"~+-*/:^()[]{}`,.|=01\"'%#\n_é", "**", "==", "1e9", "%in%", "np."]
+tokens = st.sampled_from(
+    [*SYMBOLS, "ill", "age", "w", "sex", "h", "k", "C", "I", "log", "scale", "Q", "'f'"]
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(tokens, max_size=12).map("".join), st.booleans())
+def test_no_formula_raises_anything_else(text, prefixed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with contextlib.suppress(dp.InputError):
+            parse(("ill ~ " if prefixed else "") + text, SCHEMA)
+
+
+def test_values_beyond_the_bounds_are_clipped_before_a_transform():
+    far = TABLE.assign(age=TABLE["age"].where(TABLE.index >= 50, -7.0))
+    near = TABLE.assign(age=TABLE["age"].where(TABLE.index >= 50, 18.0))
+    formula = "ill ~ log(age):sex + I(age**2)"
+    model = dp.LogisticRegression(formula, schema=SCHEMA, budget=dp.NoPrivacy(), penalty=0.01)
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimates = [model.fit(frame).result_.estimate for frame in (far, near)]
+        assert np.isfinite(model.predict_proba(far)).all()
+    assert np.array_equal(*estimates)
+
+
+def test_what_cannot_be_encoded_counts_as_the_zero_row():
+    """A missing number under a transform, a fraction in a column of integers, a boolean that is
+    neither 0 nor 1.
+    """
+    spoilt = TABLE.astype({"visits": float, "smoker": float, "k": float})
+    spoilt.loc[:9, "age"], spoilt.loc[10:19, "k"] = np.nan, 4.0
+    spoilt.loc[20:29, "visits"], spoilt.loc[30:39, "smoker"] = 1.5, 0.5
+    formula = "ill ~ log(age) + C(k):w + visits + smoker"
+    model = dp.LogisticRegression(formula, schema=SCHEMA, budget=dp.NoPrivacy(), penalty=0.01)
+    kept = model.fit(spoilt).result_.estimate
+    fewer = model.set_params(penalty=0.01 * 2000 / 1960).fit(spoilt.iloc[40:]).result_.estimate
+    assert np.allclose(kept, fewer, rtol=1e-9)
+
+
+def test_a_substitute_stands_for_what_is_missing():
+    text = TEXT.replace("high = 100", "high = 100\nmissing = 40").replace(
+        'levels = ["f", "m"]', 'levels = ["f", "m"]\nmissing = "m"'
+    )
+    text = text.replace('type = "boolean"', 'type = "boolean"\nmissing = true')
+    text = text.replace("levels = [1, 2, 3]", "levels = [1, 2, 3]\nmissing = 2")
+    spoilt, filled = TABLE.astype({"smoker": object}), TABLE.copy()
+    spoilt.loc[30:39, "k"], filled.loc[30:39, "k"] = 7, 2
+    spoilt.loc[:9, "age"], filled.loc[:9, "age"] = np.nan, 40.0
+    spoilt.loc[10:19, "sex"], filled.loc[10:19, "sex"] = "unknown", "m"
+    spoilt.loc[20:29, "smoker"], filled.loc[20:29, "smoker"] = None, True
+    model = dp.LogisticRegression(
+        "ill ~ age*sex + smoker + C(k)", schema=dp.Schema.parse(text), budget=dp.NoPrivacy()
+    )
+    model.set_params(penalty=0.0)
+    assert np.array_equal(model.fit(spoilt).result_.estimate, model.fit(filled).result_.estimate)
+
+
+@pytest.mark.parametrize(
+    "formula", ["y ~ (a + b)**(99)", "y ~ a^99999999", "y ~ (a+b)^ +12", "y ~ I(a**100000)"]
+)
+def test_large_powers_are_refused_at_once(formula):
+    with pytest.raises(dp.InputError, match="up to 9"):
+        parse(formula, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("as_in_r", "as_in_python"),
+    [
+        ("I(age^2)", "I(age**2)"),
+        ("I((age - 50)^2)", "I((age - 50)**2)"),
+        ("(age + w)^2", "(age + w)**2"),
+        ("I(`my column`^2)", "I(`my column`**2)"),
+    ],
+)
+def test_a_power_as_in_r(as_in_r, as_in_python):
+    ours, theirs = (parse(f"ill ~ {term}", SCHEMA)[1] for term in (as_in_r, as_in_python))
+    assert ours == theirs
+
+
+def test_a_hat_in_quotes_is_no_power():
+    schema = dp.Schema.parse(TEXT.replace('["f", "m"]', '["f", "m^2"]'))
+    assert [block.names for block in parse("ill ~ C(sex, 'm^2')", schema)[1].blocks] == [
+        ("sex[f]",)
+    ]
