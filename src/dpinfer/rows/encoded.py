@@ -11,8 +11,9 @@ import numpy as np
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Blocks, Piece, Rows, cuts, most_records
+from dpinfer.rows.unit_shares import counted
 from dpinfer.schema.design import Design
-from dpinfer.schema.unit import Unit, counted
+from dpinfer.schema.unit import Unit
 
 
 @dataclass(frozen=True, repr=False)

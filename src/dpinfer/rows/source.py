@@ -19,7 +19,7 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import BLOCK, MOST_RECORDS, Block, Change, OfBlock, Sum, clip_rows
 from dpinfer.rows import workers
-from dpinfer.schema.unit import counted
+from dpinfer.rows.unit_shares import counted
 
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
 PIECE = 16  # blocks that one worker takes at once
@@ -299,7 +299,7 @@ class Rows(Blocks):
         weights: Array | None = None,
         number: int | None = None,
     ) -> "Rows":
-        """The rows of each unit together, each with what it counts (`dpinfer.schema.unit.counted`)."""
+        """The rows of each unit together, each with what it counts (`dpinfer.rows.unit_shares.counted`)."""
         return Rows(counted(self.block, most, units, weights), number)
 
 

@@ -1,8 +1,7 @@
-"""When two texts are the same level: up to white space around them and to how accents are stored,
-and no further.
+"""What is public about one column: its type, bounds or levels, and its entry in a schema file.
 
-What is public about one column: its type, bounds or levels, its missing values; and its entry in a
-schema file.
+Two texts are the same level if they differ only in white space around them and in how accents are
+stored (`tidy`).
 """
 
 import math
@@ -15,48 +14,72 @@ from unicodedata import normalize
 
 from dpinfer.errors import InputError
 
+Level = str | int | bool
 
-def tidy(words: str) -> str:
+TODO = "?"
+"""What a draft holds where a person has to decide."""
+
+_TEXTS = ("description", "source", "learned")
+_KEYS_OF_ALL = {"type", "missing", "typical", *_TEXTS}
+_KEYS = {
+    "number": {"low", "high", "unit", "centre", "scale"} | _KEYS_OF_ALL,
+    "integer": {"low", "high", "unit", "centre", "scale", "levels", "reference"} | _KEYS_OF_ALL,
+    "boolean": _KEYS_OF_ALL - {"learned"},
+    "category": {"levels", "reference"} | _KEYS_OF_ALL,
+    "outcome": {"levels", "low", "high", "unit"} | _KEYS_OF_ALL,
+}
+_ORDER = ("low", "high", "unit", "centre", "scale", "levels", "reference", "missing", *_TEXTS)
+_REMEDIES = {
+    "low": "add a public lower bound",
+    "high": "add a public upper bound",
+    "levels": "list the public levels",
+    "type": f"write one of {', '.join(_KEYS)}",
+}
+
+
+class SchemaError(InputError):
+    """An error that knows which key of the schema it is about: ``path`` leads to it."""
+
+    def __init__(self, message: str, *path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def fault(name: str, key: str, message: str) -> SchemaError:
+    """An error of one key of a column."""
+    return SchemaError(f"column {name!r}: {message}", "columns", name, key)
+
+
+def tidy(text: str) -> str:
     """A text as it is compared: without white space around it, accents in one form (NFC).
 
     ``é`` may be stored as one letter or as two, and looks the same.  Small and large letters are
     told apart.
     """
-    return normalize("NFC", words.strip())
+    return normalize("NFC", text.strip())
 
 
 def tidied(value: Any) -> Any:
     """The same of all texts of a tuple; what is no text stays as it is."""
-    return (
-        tuple(map(tidied, value))
-        if isinstance(value, tuple)
-        else tidy(value)
-        if isinstance(value, str)
-        else value
-    )
+    if isinstance(value, tuple):
+        return tuple(map(tidied, value))
+    if isinstance(value, str):
+        return tidy(value)
+    return value
 
 
-def alike(words: str) -> str:
-    """What two texts share that differ in large and small letters alone, for reports of near
-    misses.
-    """
-    return tidy(words).casefold()
+def alike(text: str) -> str:
+    """What two texts share that differ only in large and small letters, for reports of near misses."""
+    return tidy(text).casefold()
 
 
-Level = str | int | bool
-
-
-class SchemaError(InputError):
-    """An error that knows which key of the schema it is about."""
-
-    path: tuple[str, ...] = ()
-
-
-def fault(name: str, key: str, message: str) -> SchemaError:
-    """An error of one key of a column."""
-    error = SchemaError(f"column {name!r}: {message}")
-    error.path = ("columns", name, key)
-    return error
+def near(name: Any, names: Iterable[Any]) -> str:
+    """The remedy for an unknown name: the closest of the names there are, or all of them."""
+    by_text = {str(item): item for item in names}
+    closest = get_close_matches(str(name), by_text, 1)
+    if closest:
+        return f"did you mean {by_text[closest[0]]!r}?"
+    return f"it has {short(sorted(by_text))}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +108,7 @@ class Number:
     learned: str = ""
 
     def __post_init__(self) -> None:
-        require_range(self.name, self.low, self.high)
+        _require_range(self.name, self.low, self.high)
         for key in ("low", "high"):
             if self.kind == "integer" and getattr(self, key) % 1 != 0:
                 raise fault(
@@ -102,8 +125,8 @@ class Number:
         if self.missing is not None and self.kind == "integer" and self.missing % 1 != 0:
             raise fault(self.name, "missing", "missing must be a whole number, or be left out")
         if self.levels:
-            require_levels(self.name, self.levels)
-            require_member(self.name, "reference", self.reference, self.levels)
+            _require_levels(self.name, self.levels)
+            _require_member(self.name, "reference", self.reference, self.levels)
 
 
 @dataclass(frozen=True)
@@ -121,10 +144,10 @@ class Category:
     def __post_init__(self) -> None:
         for key in ("levels", "reference", "missing"):
             object.__setattr__(self, key, tidied(getattr(self, key)))
-        require_levels(self.name, self.levels)
-        require_member(self.name, "reference", self.reference, self.levels)
+        _require_levels(self.name, self.levels)
+        _require_member(self.name, "reference", self.reference, self.levels)
         if self.missing is not None:
-            require_member(self.name, "missing", self.missing, self.levels)
+            _require_member(self.name, "missing", self.missing, self.levels)
 
 
 @dataclass(frozen=True)
@@ -147,7 +170,7 @@ class Outcome:
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tidied(self.levels))
         if self.low is None and self.high is None:
-            require_levels(self.name, self.levels)
+            _require_levels(self.name, self.levels)
             if len(self.levels) != 2:
                 raise fault(
                     self.name,
@@ -161,12 +184,11 @@ class Outcome:
                 "levels",
                 "an outcome has levels or low and high, not both: drop one of them",
             )
-        for key in ("low", "high"):
-            if getattr(self, key) is None:
-                raise fault(self.name, key, f"{key} is missing: {BOUND[key]}")
-        assert self.low is not None
-        assert self.high is not None
-        require_range(self.name, self.low, self.high)
+        if self.low is None:
+            raise _absent(self.name, "low")
+        if self.high is None:
+            raise _absent(self.name, "high")
+        _require_range(self.name, self.low, self.high)
 
 
 Column = Number | Category | Outcome
@@ -183,7 +205,6 @@ class Ids:
 
 Wanted = Column | Ids
 """What is read of a table."""
-BOUND = {"low": "add a public lower bound", "high": "add a public upper bound"}
 
 
 def in_reach(low: float, high: float) -> bool:
@@ -193,7 +214,7 @@ def in_reach(low: float, high: float) -> bool:
     return low < high and 1e-150 < high - low < 1e150
 
 
-def require_range(name: str, low: float, high: float) -> None:
+def _require_range(name: str, low: float, high: float) -> None:
     """Two finite bounds in order, in reach of double precision."""
     if not in_reach(low, high):
         raise fault(
@@ -201,25 +222,19 @@ def require_range(name: str, low: float, high: float) -> None:
         )
 
 
-def require_levels(name: str, levels: tuple[Any, ...]) -> None:
+def _require_levels(name: str, levels: tuple[Any, ...]) -> None:
     """Two or more different levels of one type."""
-    kinds = {type(level) for level in levels}
-    if (
-        not kinds <= {str, int, bool}
-        or len(kinds) != 1
-        or len(set(levels)) != len(levels)
-        or len(levels) < 2
-    ):
-        same = (
-            " (white space around a text and how its accents are stored make no difference)"
-            if str in kinds
-            else ""
-        )
-        what = "levels must be two or more different levels, all text, all integers or all booleans"
-        raise fault(name, "levels", what + same)
+    types = {type(level) for level in levels}
+    one_type = len(types) == 1 and types <= {str, int, bool}
+    if one_type and len(levels) >= 2 and len(set(levels)) == len(levels):
+        return
+    message = "levels must be two or more different levels, all text, all integers or all booleans"
+    if str in types:
+        message += " (white space around a text and how its accents are stored make no difference)"
+    raise fault(name, "levels", message)
 
 
-def require_member(name: str, key: str, value: Any, levels: tuple[Level, ...]) -> None:
+def _require_member(name: str, key: str, value: Any, levels: tuple[Level, ...]) -> None:
     """A value that is one of the levels, of their type: 1 is not true."""
     if type(value) is not type(levels[0]) or value not in levels:
         raise fault(
@@ -227,28 +242,8 @@ def require_member(name: str, key: str, value: Any, levels: tuple[Level, ...]) -
         )
 
 
-def near(name: Any, known: Iterable[Any]) -> str:
-    """The remedy for an unknown name: the closest one, or all there are."""
-    texts = {str(item): item for item in known}
-    close = get_close_matches(str(name), texts, 1)
-    return f"did you mean {texts[close[0]]!r}?" if close else f"it has {short(sorted(texts))}"
-
-
-TODO = "?"
-"""What a draft holds where a person has to decide."""
-
-_WORDS = {"type", "description", "source", "learned", "missing", "typical"}
-_KEYS = {
-    "number": {"low", "high", "unit", "centre", "scale"} | _WORDS,
-    "integer": {"low", "high", "unit", "centre", "scale", "levels", "reference"} | _WORDS,
-    "boolean": _WORDS - {"learned"},
-    "category": {"levels", "reference"} | _WORDS,
-    "outcome": {"levels", "low", "high", "unit"} | _WORDS,
-}
-_REMEDIES = BOUND | {"levels": "list the public levels", "type": f"write one of {', '.join(_KEYS)}"}
-_ORDER = (
-    "low", "high", "unit", "centre", "scale", "levels", "reference", "missing", "description", "source", "learned"
-)  # fmt: skip
+def _absent(name: str, key: str) -> SchemaError:
+    return fault(name, key, f"{key} is missing: {_REMEDIES[key]}")
 
 
 def column_of(name: str, entry: Any) -> Column:
@@ -263,106 +258,20 @@ def column_of(name: str, entry: Any) -> Column:
         if value == TODO and key in _REMEDIES:
             raise fault(name, key, f"{key} is not filled in: {_REMEDIES[key]}")
     kind = entry.get("type")
+    if kind is None:
+        raise _absent(name, "type")
     if not isinstance(kind, str) or kind not in _KEYS:
-        wrong = "type is missing" if kind is None else f"there is no type {short(kind)}"
-        raise fault(name, "type", f"{wrong}: {_REMEDIES['type']}")
+        raise fault(name, "type", f"there is no type {short(kind)}: {_REMEDIES['type']}")
     for key in entry:
         if key not in _KEYS[kind]:
             raise fault(
                 name, key, f"type {kind!r} has no key {short(key)}: {near(key, _KEYS[kind])}"
             )
-    given = _Given(name, entry)
     if kind == "category":
-        return _category(given)
-    return _outcome(given) if kind == "outcome" else _number(given, kind)
-
-
-class _Given:
-    """The keys of one entry, each asked for by its type."""
-
-    def __init__(self, name: str, entry: Mapping[str, Any]) -> None:
-        self.name, self.entry = name, entry
-
-    def __contains__(self, key: str) -> bool:
-        return key in self.entry
-
-    def text(self, key: str) -> str:
-        return str(self._typed(key, (str,), "text in quotes")) if key in self.entry else ""
-
-    def number(self, key: str) -> float:
-        try:
-            return float(self._typed(key, (int, float), "a number")) + 0.0  # -0.0 is 0.0
-        except OverflowError:
-            raise fault(self.name, key, f"{key} must be a finite number") from None
-
-    def levels(self) -> tuple[Any, ...]:
-        return tuple(self._typed("levels", (list,), 'a list such as ["no", "yes"]'))
-
-    def missing(self) -> Any:
-        """The substitute for a missing value, or None for the rule "drop"."""
-        value = self.entry.get("missing", "drop")
-        levels = self.entry.get("levels")
-        if value == "drop" and isinstance(levels, list) and "drop" in levels:
-            raise fault(
-                self.name, "missing", "'drop' is a level and the name of a rule: rename the level"
-            )
-        return None if value == "drop" else value
-
-    def _typed(self, key: str, kinds: tuple[type, ...], words: str) -> Any:
-        if key not in self.entry:
-            raise fault(self.name, key, f"{key} is missing: {_REMEDIES[key]}")
-        if type(self.entry[key]) not in kinds:
-            raise fault(self.name, key, f"{key} must be {words}, not {short(self.entry[key])}")
-        return self.entry[key]
-
-
-def _number(given: _Given, kind: str) -> Number:
-    optional: dict[str, Any] = {
-        key: given.number(key) for key in ("centre", "scale") if key in given
-    }
-    if given.missing() is not None:
-        if kind == "boolean" and not isinstance(given.missing(), bool):
-            raise fault(given.name, "missing", "missing must be true, false or left out")
-        optional["missing"] = (
-            float(given.missing()) if kind == "boolean" else given.number("missing")
-        )
-    if "levels" in given:
-        optional["levels"] = given.levels()
-        optional["reference"] = given.entry.get("reference", next(iter(optional["levels"]), None))
-    elif "reference" in given:
-        raise fault(given.name, "reference", "reference goes with levels: add levels or drop it")
-    low, high = (0.0, 1.0) if kind == "boolean" else (given.number("low"), given.number("high"))
-    return Number(
-        given.name, low, high, **_words(given), kind=kind, unit=given.text("unit"), **optional
-    )
-
-
-def _category(given: _Given) -> Category:
-    levels = given.levels()
-    reference = given.entry.get("reference", levels[0] if levels else "")
-    return Category(given.name, levels, reference, **_words(given), missing=given.missing())
-
-
-def _outcome(given: _Given) -> Outcome:
-    if given.missing() is not None:
-        raise fault(
-            given.name,
-            "missing",
-            "an outcome has no substitute: a row without one counts as the zero row",
-        )
-    bounds: dict[str, Any] = {key: given.number(key) for key in ("low", "high") if key in given}
-    if not bounds and "levels" not in given:
-        raise fault(
-            given.name,
-            "",
-            "levels is missing: list two public levels, or add low and high of a number",
-        )
-    levels = given.levels() if "levels" in given else ()
-    return Outcome(given.name, levels, **_words(given), **bounds, unit=given.text("unit"))
-
-
-def _words(given: _Given) -> dict[str, Any]:
-    return {key: given.text(key) for key in ("description", "source", "learned")}
+        return _category(_Entry(name, entry))
+    if kind == "outcome":
+        return _outcome(_Entry(name, entry))
+    return _number(_Entry(name, entry), kind)
 
 
 def entry_of(column: Column) -> dict[str, Any]:
@@ -371,19 +280,121 @@ def entry_of(column: Column) -> dict[str, Any]:
     entry: dict[str, Any] = {"type": kind}
     for key in _ORDER:
         value = getattr(column, key, None)
-        absent = (
-            value is None
-            or value == ()
-            or (value == "" and key in ("unit", "description", "source", "learned"))
-        )
-        if key in _KEYS[kind] and not absent:
+        empty = value == "" and key in ("unit", *_TEXTS)  # a level may be the empty text
+        if key in _KEYS[kind] and value is not None and value != () and not empty:
             entry[key] = _plain(value, key, kind)
     return entry
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """The keys of one entry, each asked for by its type."""
+
+    name: str
+    values: Mapping[str, Any]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def text(self, key: str) -> str:
+        if key not in self:
+            return ""
+        return str(self._typed(key, (str,), "text in quotes"))
+
+    def texts(self) -> dict[str, Any]:
+        return {key: self.text(key) for key in _TEXTS}
+
+    def number(self, key: str) -> float:
+        try:
+            return float(self._typed(key, (int, float), "a number")) + 0.0  # -0.0 is 0.0
+        except OverflowError:
+            raise fault(self.name, key, f"{key} must be a finite number") from None
+
+    def numbers(self, *keys: str) -> dict[str, Any]:
+        """Those of the keys that are there."""
+        return {key: self.number(key) for key in keys if key in self}
+
+    def levels(self) -> tuple[Any, ...]:
+        return tuple(self._typed("levels", (list,), 'a list such as ["no", "yes"]'))
+
+    def missing(self) -> Any:
+        """The substitute for a missing value, or None for the rule "drop"."""
+        value = self.values.get("missing", "drop")
+        if value != "drop":
+            return value
+        levels = self.values.get("levels")
+        if isinstance(levels, list) and "drop" in levels:
+            raise fault(
+                self.name, "missing", "'drop' is a level and the name of a rule: rename the level"
+            )
+        return None
+
+    def _typed(self, key: str, types: tuple[type, ...], words: str) -> Any:
+        if key not in self:
+            raise _absent(self.name, key)
+        value = self.values[key]
+        if type(value) not in types:
+            raise fault(self.name, key, f"{key} must be {words}, not {short(value)}")
+        return value
+
+
+def _number(entry: _Entry, kind: str) -> Number:
+    optional = entry.numbers("centre", "scale")
+    missing = entry.missing()
+    if missing is not None and kind == "boolean":
+        if not isinstance(missing, bool):
+            raise fault(entry.name, "missing", "missing must be true, false or left out")
+        optional["missing"] = float(missing)
+    elif missing is not None:
+        optional["missing"] = entry.number("missing")
+    if "levels" in entry:
+        levels = entry.levels()
+        optional["levels"] = levels
+        optional["reference"] = entry.values.get("reference", next(iter(levels), None))
+    elif "reference" in entry:
+        raise fault(entry.name, "reference", "reference goes with levels: add levels or drop it")
+    if kind == "boolean":
+        low, high = 0.0, 1.0
+    else:
+        low = entry.number("low")
+        high = entry.number("high")
+    texts = entry.texts()
+    return Number(entry.name, low, high, **texts, kind=kind, unit=entry.text("unit"), **optional)
+
+
+def _category(entry: _Entry) -> Category:
+    levels = entry.levels()
+    reference = entry.values.get("reference", next(iter(levels), ""))
+    return Category(entry.name, levels, reference, **entry.texts(), missing=entry.missing())
+
+
+def _outcome(entry: _Entry) -> Outcome:
+    if entry.missing() is not None:
+        raise fault(
+            entry.name,
+            "missing",
+            "an outcome has no substitute: a row without one counts as the zero row",
+        )
+    bounds = entry.numbers("low", "high")
+    if not bounds and "levels" not in entry:
+        raise fault(
+            entry.name,
+            "",
+            "levels is missing: list two public levels, or add low and high of a number",
+        )
+    levels = entry.levels() if "levels" in entry else ()
+    return Outcome(entry.name, levels, **entry.texts(), **bounds, unit=entry.text("unit"))
+
+
 def _plain(value: Any, key: str, kind: str) -> Any:
     """As TOML writes it: whole numbers for an integer, true and false for a boolean."""
-    if key in ("low", "high", "centre", "scale") or (key == "missing" and kind != "category"):
-        whole = kind == "integer" and key not in ("centre", "scale")
-        return bool(value) if kind == "boolean" else int(value) if whole else float(value) + 0.0
-    return list(value) if isinstance(value, tuple) else value
+    if key == "levels":
+        return list(value)
+    numeric = key in ("low", "high", "centre", "scale") or (key == "missing" and kind != "category")
+    if not numeric:
+        return value
+    if kind == "boolean":
+        return bool(value)
+    if kind == "integer" and key not in ("centre", "scale"):
+        return int(value)
+    return float(value) + 0.0  # -0.0 is 0.0
