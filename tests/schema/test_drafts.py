@@ -36,7 +36,7 @@ KINDS = dict.fromkeys(TABLE.columns, "integer")
 
 
 def draft(text=TEXT):
-    return Draft.of(text, TABLE, "")
+    return Draft.of(text, KINDS, "")
 
 
 def test_gaps():
@@ -139,7 +139,7 @@ def test_what_was_found_is_written_and_reads_back():
     assert [schema[name].learned for name in ("age", "pay", "sex", "job", "ill", "cost")] == [
         "abc"
     ] * 2 + [""] + ["abc"] * 3
-    again = Draft.of(text, TABLE, "")
+    again = Draft.of(text, KINDS, "")
     assert again.gaps == {}
     opened = again.asked({"age": ""}, KINDS, alone=False).filled({}, "", {})
     assert opened.count("learned") == 4  # what is learnt anew is not the old release's

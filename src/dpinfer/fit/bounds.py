@@ -240,7 +240,7 @@ def learning(
     """What `learn_bounds` will do, checked by names and types alone."""
     require_promise(budget)
     types, asked = dict(kinds(table)), named(columns)
-    draft = Draft.of(schema, table, unit)
+    draft = Draft.of(schema, types, unit)
     if columns is not None:
         draft = draft.asked(asked, types, alone=schema is None)
     own = {column.name for column in draft.whom.columns}

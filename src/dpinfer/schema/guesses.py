@@ -1,5 +1,4 @@
-"""Public guesses of what a column is like: the mean and deviation of a number, or the shares of
-levels.
+"""Public guesses of what a column is like: mean and deviation of a number, or shares of levels.
 
 They serve forecasts alone.  A fit never looks at them, so they are no part of what a release is:
 they stand beside the columns of a schema, and outside its digest.
@@ -13,12 +12,11 @@ from typing import Any
 
 from dpinfer.schema.columns import Column, Level, Number, Outcome, SchemaError, near
 
-_WHOLE = 0.005  # by how much shares of all levels may miss 1, as they were rounded
-_EXACT = (
-    1e-9  # shares that miss 1 by less stay as they are, so that what was written reads back equal
-)
-_ROUNDED = 1.001  # by how much a deviation may exceed the largest there is, likewise
-_USUAL = 6.0  # deviations in a range, where nothing is known
+_SHARES_MISS = 0.005  # by how much shares of all levels may miss 1, as they were rounded
+# shares that miss 1 by less stay as they are, so that what was written reads back equal
+_EXACT = 1e-9
+_ROUNDED = 1.001  # factor by which a rounded deviation may exceed the largest there is
+_DEVIATIONS = 6.0  # standard deviations in a range, where nothing is known
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Shares:
-    """One share a level, in the order of the levels, adding up to 1."""
+    """One share per level, in the order of the levels, adding up to 1."""
 
     of: tuple[float, ...]
 
@@ -55,10 +53,8 @@ def usual(column: Column) -> Typical:
     levels = levels_of(column)
     if levels:
         return Shares((1 / len(levels),) * len(levels))
-    assert isinstance(column, Number | Outcome)
-    assert column.low is not None
-    assert column.high is not None
-    return Spread((column.low + column.high) / 2, (column.high - column.low) / _USUAL)
+    low, high = _bounds(column)
+    return Spread((low + high) / 2, (high - low) / _DEVIATIONS)
 
 
 def typical_of(column: Column, entry: Any) -> Typical:
@@ -66,18 +62,27 @@ def typical_of(column: Column, entry: Any) -> Typical:
     if not isinstance(entry, dict):
         raise _fault(column, f"typical must be {_example(column)}, not {short(entry)}")
     levels = levels_of(column)
-    if not levels or (
-        isinstance(column, Number) and column.kind == "integer" and {"mean", "sd"} & set(entry)
-    ):
-        assert isinstance(column, Number | Outcome)
+    moments_given = "mean" in entry or "sd" in entry
+    if not levels or (_is_integer(column) and moments_given):
         return _spread(column, entry)
     return _shares(column, levels, entry)
 
 
-def _spread(column: Number | Outcome, entry: Mapping[str, Any]) -> Spread:
-    low, high = column.low, column.high
-    assert low is not None
-    assert high is not None
+def typical_entry(column: Column, typical: Typical) -> dict[str, float]:
+    """The inverse of `typical_of`."""
+    if isinstance(typical, Spread):
+        return {"mean": typical.mean, "sd": typical.sd}
+    texts = map(level_text, levels_of(column))
+    return dict(zip(texts, typical.of, strict=True))
+
+
+def level_text(level: Level) -> str:
+    """A level as a key of TOML: true and false for booleans."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def _spread(column: Column, entry: Mapping[str, Any]) -> Spread:
+    low, high = _bounds(column)
     for key in entry:
         if key not in ("mean", "sd"):
             raise _fault(column, f"typical has no key {short(key)}: write {_example(column)}", key)
@@ -86,26 +91,26 @@ def _spread(column: Number | Outcome, entry: Mapping[str, Any]) -> Spread:
             raise _fault(column, f"typical lacks {key}: write {_example(column)}")
         if type(entry[key]) not in (int, float) or not math.isfinite(entry[key]):
             raise _fault(column, f"{key} must be a finite number, not {short(entry[key])}", key)
-    mean, sd = float(entry["mean"]), float(entry["sd"])
+    mean = float(entry["mean"])
+    sd = float(entry["sd"])
     if not low < mean < high:
         raise _fault(column, "mean must lie between low and high", "mean")
-    most = math.sqrt((mean - low) * (high - mean))
-    if not 0 < sd <= _ROUNDED * most:
+    largest = math.sqrt((mean - low) * (high - mean))  # with all records at the two bounds
+    if not 0 < sd <= _ROUNDED * largest:
         raise _fault(
             column,
-            f"sd must be above 0 and, with this mean and these bounds, at most {most:.4g}",
+            f"sd must be above 0 and, with this mean and these bounds, at most {largest:.4g}",
             "sd",
         )
-    return Spread(mean, min(sd, most))
+    return Spread(mean, min(sd, largest))
 
 
 def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any]) -> Shares:
     """Shares as they are given; levels that are left out share the rest alike."""
     places = {level_text(level): j for j, level in enumerate(levels)}
-    found: dict[int, float] = {}
-    for key, share in (
-        (key if isinstance(key, str) else level_text(key), share) for key, share in entry.items()
-    ):
+    given: dict[int, float] = {}
+    for level, share in entry.items():
+        key = level_text(level)
         if key not in places:
             raise _fault(
                 column,
@@ -114,41 +119,36 @@ def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any])
             )
         if type(share) not in (int, float) or not 0 <= share <= 1:
             raise _fault(column, f"a share must be a number from 0 to 1, not {short(share)}", key)
-        found[places[key]] = float(share)
-    total, others = math.fsum(found.values()), len(levels) - len(found)
-    if total > 1 + _WHOLE or (not others and total < 1 - _WHOLE):
+        given[places[key]] = float(share)
+    total = math.fsum(given.values())
+    left_out = len(levels) - len(given)
+    if total > 1 + _SHARES_MISS or (not left_out and total < 1 - _SHARES_MISS):
         raise _fault(column, f"the shares of typical add up to {total:.4g}: they must add up to 1")
-    rest = max(0.0, 1 - total) / others if others else 0.0
-    scale = 1.0 if abs(total - 1) < _EXACT or (others and total < 1) else total
-    return Shares(tuple(found.get(j, rest) / scale for j in range(len(levels))))
+    rest = max(0.0, 1 - total) / left_out if left_out else 0.0
+    adds_up = abs(total - 1) < _EXACT or (left_out and total < 1)
+    scale = 1.0 if adds_up else total
+    return Shares(tuple(given.get(j, rest) / scale for j in range(len(levels))))
 
 
-def typical_entry(column: Column, typical: Typical) -> dict[str, float]:
-    """The inverse of `typical_of`."""
-    if isinstance(typical, Spread):
-        return {"mean": typical.mean, "sd": typical.sd}
-    return {
-        level_text(level): share for level, share in zip(levels_of(column), typical.of, strict=True)
-    }
+def _bounds(column: Column) -> tuple[float, float]:
+    """Those of a number; a column without levels is one."""
+    assert isinstance(column, Number | Outcome)
+    assert column.low is not None
+    assert column.high is not None
+    return column.low, column.high
 
 
-def level_text(level: Level) -> str:
-    """A level as a key of TOML: true and false for booleans."""
-    return str(level).lower() if isinstance(level, bool) else str(level)
+def _is_integer(column: Column) -> bool:
+    return isinstance(column, Number) and column.kind == "integer"
 
 
 def _example(column: Column) -> str:
     levels = levels_of(column)
-    if not levels or (isinstance(column, Number) and column.kind == "integer"):
+    if not levels or _is_integer(column):
         return "{mean = ..., sd = ...}"
-    return (
-        "shares of levels, {"
-        + ", ".join(f"{level_text(level)} = ..." for level in levels[:2])
-        + "}"
-    )
+    shares = ", ".join(f"{level_text(level)} = ..." for level in levels[:2])
+    return f"shares of levels, {{{shares}}}"
 
 
 def _fault(column: Column, message: str, key: str = "") -> SchemaError:
-    error = SchemaError(f"column {column.name!r}: {message}")
-    error.path = ("columns", column.name, "typical", key)
-    return error
+    return SchemaError(f"column {column.name!r}: {message}", "columns", column.name, "typical", key)

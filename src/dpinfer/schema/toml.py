@@ -1,6 +1,7 @@
 """TOML with line numbers: read, with errors that name the line, and written."""
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -8,35 +9,56 @@ from typing import Any, TypeVar
 from dpinfer.errors import InputError
 from dpinfer.schema.columns import SchemaError
 
-_Made = TypeVar("_Made")
+_Built = TypeVar("_Built")
+_Path = tuple[str, ...]
+_CLOSING = re.compile(r"""[]}]|\"""|'''""")  # one of these ends a statement of several lines
 
 
-def _read_toml(text: str) -> dict[str, Any]:
-    """The document; an `InputError` that names the line if it is not TOML."""
+def load(text: str, file: str, build: Callable[[dict[str, Any]], _Built]) -> _Built:
+    """What is built of the document of a TOML text; an error of it names the file and the line."""
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
     except RecursionError:
-        raise InputError("the schema is not valid TOML: it is nested too deeply") from None
-    except ValueError as fault:
-        raise InputError(f"the schema is not valid TOML: {fault}") from None
+        raise _invalid(file, "it is nested too deeply") from None
+    except ValueError as error:
+        raise _invalid(file, str(error)) from None
+    try:
+        return build(document)
+    except SchemaError as error:
+        message = str(error)
+        path = error.path
+    line = _line_of(text, path)
+    places = []
+    if file:
+        places.append(file)
+    if line:
+        places.append(f"line {line}")
+    raise InputError(f"{', '.join(places)}: {message}" if places else message)
 
 
-def _line_of(text: str, path: tuple[str, ...]) -> int:
+def _invalid(file: str, reason: str) -> InputError:
+    message = f"the schema is not valid TOML: {reason}"
+    return InputError(f"{file}: {message}" if file else message)
+
+
+def _line_of(text: str, path: _Path) -> int:
     """The line on which the longest known beginning of ``path`` stands, counted from 1; 0 if there
     is none.
 
     ``text`` is valid TOML.
     """
-    lines: dict[tuple[str, ...], int] = {}
+    lines: dict[_Path, int] = {}
     for key, line in _places(text.replace("\r\n", "\n").split("\n")):
         lines.setdefault(key, line)
-    starts = [path[:k] for k in range(len(path), 0, -1) if path[:k] in lines]
-    return lines[starts[0]] if starts else 0
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
+    return 0
 
 
-def _places(lines: list[str]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Every key with its line.  A statement is the shortest run of lines that is TOML on its own."""
-    table: tuple[str, ...] = ()
+def _places(lines: list[str]) -> Iterator[tuple[_Path, int]]:
+    """Every key with its line."""
+    table: _Path = ()
     start = 0
     while start < len(lines):
         statement, stop = _statement(lines, start)
@@ -50,7 +72,15 @@ def _places(lines: list[str]) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 def _statement(lines: list[str], start: int) -> tuple[dict[str, Any], int]:
+    """The statement that begins at a line, and where it stops: it is the shortest run of lines that
+    is TOML on its own.
+
+    A run of several lines is tried only where it may end, so that a long list of levels, one per
+    line, is parsed twice and not once per line.
+    """
     for stop in range(start + 1, len(lines) + 1):
+        if stop > start + 1 and not _CLOSING.search(lines[stop - 1]):
+            continue
         try:
             return tomllib.loads("\n".join(lines[start:stop])), stop
         except (ValueError, RecursionError):
@@ -58,7 +88,7 @@ def _statement(lines: list[str], start: int) -> tuple[dict[str, Any], int]:
     return {}, len(lines)
 
 
-def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _keys(document: Mapping[str, Any]) -> Iterator[_Path]:
     for key, value in document.items():
         yield (key,)
         inner = value[0] if isinstance(value, list) and value else value
@@ -67,24 +97,21 @@ def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def dump(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
-    """Plain keys first, then the tables ``[unit]`` and ``[weights]``, then one ``[columns.NAME]`` a
-    column.
+    """Plain keys first, then the tables ``[unit]`` and ``[weights]``, then one ``[columns.NAME]``
+    per column.
 
     ``remarks`` has comments, of one line each, that stand above columns.
     """
-    lines = [
-        f"{key} = {_value(value)}" for key, value in document.items() if not isinstance(value, dict)
-    ]
-    tables = {
-        key: value
-        for key, value in document.items()
-        if isinstance(value, dict) and key != "columns"
-    }
-    for name, entry in tables.items():
-        lines += ["", f"[{name}]", *_entries(entry)]
+    remarks = remarks or {}
+    lines = _entries({key: value for key, value in document.items() if not isinstance(value, dict)})
+    for key, value in document.items():
+        if isinstance(value, dict) and key != "columns":
+            lines += ["", f"[{key}]", *_entries(value)]
     for name, entry in document["columns"].items():
-        above = [f"# {remarks[name]}"] if remarks and name in remarks else []
-        lines += ["", *above, f"[columns.{key_text(name)}]", *_entries(entry)]
+        lines.append("")
+        if name in remarks:
+            lines.append(f"# {remarks[name]}")
+        lines += [f"[columns.{key_text(name)}]", *_entries(entry)]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -102,26 +129,10 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(_value(item) for item in value)}]"
     if isinstance(value, dict):
-        return (
-            f"{{ {', '.join(f'{key_text(key)} = {_value(item)}' for key, item in value.items())} }}"
-        )
+        items = [f"{key_text(key)} = {_value(item)}" for key, item in value.items()]
+        return f"{{ {', '.join(items)} }}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):  # the escapes of JSON are escapes of TOML, which wants one more
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
-
-
-def located(text: str, file: str, make: Callable[[dict[str, Any]], _Made]) -> _Made:
-    """What is made of the document of a TOML text; an error of it names the file and the line."""
-    try:
-        document = _read_toml(text)
-    except InputError as fault:
-        raise InputError(f"{file}: {fault}" if file else str(fault)) from None
-    try:
-        return make(document)
-    except SchemaError as fault:
-        message, path = str(fault), fault.path
-    line = _line_of(text, path)
-    places = [place for place in (file, f"line {line}" if line else "") if place]
-    raise InputError(f"{', '.join(places)}: {message}" if places else message)
