@@ -1,4 +1,4 @@
-"""What is public about one column: its type, bounds or levels, and its entry in a schema file.
+"""What is public about one column: its type, its bounds or levels, its entry in a file.
 
 Two texts are the same level if they differ only in white space around them and in how accents are
 stored (`tidy`).
@@ -69,7 +69,9 @@ def tidied(value: Any) -> Any:
 
 
 def alike(text: str) -> str:
-    """What two texts share that differ only in large and small letters, for reports of near misses."""
+    """What two texts share that differ only in large and small letters: for reports of near
+    misses.
+    """
     return tidy(text).casefold()
 
 

@@ -1,4 +1,4 @@
-"""From columns in original units to rows in the unit ball, by a fixed public scaling, and back.
+"""From columns in original units to rows in the unit ball by a fixed public scaling, and back.
 
 A numeric block is mapped to [-1, 1] by its range.  The columns of a block with factors, of which at
 most one is not 0, are divided by their largest absolute value.  So each block has norm at most 1,
@@ -22,7 +22,7 @@ from dpinfer.maths.moments import Cell, Columns
 from dpinfer.maths.sums import shrunk
 from dpinfer.schema.columns import Category, Number, in_reach
 from dpinfer.schema.expressions import Expression, require_spread
-from dpinfer.schema.terms import Block, Response, Terms
+from dpinfer.schema.terms import Block, Factor, Response, Terms
 from dpinfer.schema.unit import ROW, Unit
 
 INTERCEPT = "(Intercept)"
@@ -43,11 +43,9 @@ class Scale:
         """
         if not in_reach(low, high):
             raise InputError("the outcome's low and high must be finite numbers, with low < high")
-        return (
-            cls((low + high) / 2, (high - low) / 2)
-            if centred
-            else cls(0.0, max(abs(low), abs(high)))
-        )
+        if centred:
+            return cls((low + high) / 2, (high - low) / 2)
+        return cls(0.0, max(abs(low), abs(high)))
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def bounded(self, y: Array) -> Array:
@@ -61,8 +59,8 @@ UNSCALED = Scale()
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The public encoding of a record.  All facts are one a coefficient; the intercept, if there is
-    one, comes first.
+    """The public encoding of a record, one fact per coefficient; the intercept, if there is one,
+    comes first.
 
     A column is encoded as (value - middle)/half, with values clipped to [low, high]; the intercept
     is the value 1.  ``columns`` says which are then 0 or 1 only, and which are never nonzero
@@ -123,20 +121,18 @@ class Design:
             low, high = (np.broadcast_to(np.asarray(side, dtype=float), (d,)) for side in bounds)
         except (TypeError, ValueError):
             raise InputError(
-                f"bounds must be a pair (low, high) of numbers, or of {d} numbers each, one a column"
+                f"bounds must be a pair (low, high) of numbers, or of {d} numbers each, one per column"
             ) from None
-        numbers = [
-            Number(name, lo, hi, kind="boolean" if name in yes_no else "number")
-            for name, lo, hi in zip(columns, low.tolist(), high.tolist(), strict=True)
-        ]
-        wrong = [
-            number.name
-            for number in numbers
-            if number.kind == "boolean" and (number.low, number.high) != (0, 1)
-        ]
-        if wrong:
+        numbers = []
+        other_bounds = []
+        for name, lowest, highest in zip(columns, low.tolist(), high.tolist(), strict=True):
+            kind = "boolean" if name in yes_no else "number"
+            numbers.append(Number(name, lowest, highest, kind=kind))
+            if kind == "boolean" and (lowest, highest) != (0, 1):
+                other_bounds.append(name)
+        if other_bounds:
             raise InputError(
-                f"the columns of yes_no= have the bounds 0 and 1: give {', '.join(wrong)} these bounds"
+                f"the columns of yes_no= have the bounds 0 and 1: give {', '.join(other_bounds)} these bounds"
             )
         return cls.of_terms(numbers, outcome)
 
@@ -145,48 +141,58 @@ class Design:
         cls, terms: Terms | Sequence[Number | Category], outcome: Scale = UNSCALED
     ) -> "Design":
         """The encoding of the right side of a formula, or of plain columns with an intercept."""
-        terms = terms if isinstance(terms, Terms) else Terms.plain(terms)
+        if not isinstance(terms, Terms):
+            terms = Terms.plain(terms)
         if not terms.blocks and not terms.intercept:
             raise InputError(
                 "the formula has no terms: add a column on the right of ~, or keep the intercept"
             )
-        facts = [
-            (name, *_range(block, terms.intercept), j)
-            for j, block in enumerate(terms.blocks)
-            for name in block.names
-        ]
+        names: list[str] = []
+        scalings: list[_Scaling] = []
+        groups: list[int] = []
+        yes_no: list[bool] = []
         if terms.intercept:
-            facts.insert(0, (INTERCEPT, 1.0, 1.0, 0.0, 1.0, False, -1))
-        names, low, high, middle, half, dummy, group = zip(*facts, strict=True)
-        answers = [_yes_no(block) for block in terms.blocks for _ in block.names]
-        yes_no = np.array([False] * int(terms.intercept) + answers)
+            names.append(INTERCEPT)
+            scalings.append(_Scaling(1.0, 1.0, 0.0, 1.0))
+            groups.append(-1)
+            yes_no.append(False)
+        for group, block in enumerate(terms.blocks):
+            width = len(block.names)
+            names += block.names
+            scalings += [_Scaling.of(block, intercept=terms.intercept)] * width
+            groups += [group] * width
+            yes_no += [_is_yes_no(block)] * width
         columns = Columns(
-            np.array(dummy), np.array(group, dtype=np.intp), yes_no, cells=_cells(terms)
+            dummy=np.array([scaling.dummy for scaling in scalings]),
+            group=np.array(groups, dtype=np.intp),
+            yes_no=np.array(yes_no),
+            cells=_cells(terms),
         )
-        ends = np.array(low), np.array(high)
-        products = _products(terms)
-        shared = _shared(terms)
         return cls(
-            names,
-            *ends,
-            np.array(middle),
-            np.array(half),
-            columns,
-            columns.norm2,
-            outcome,
-            products=products,
-            shared=shared,
+            names=tuple(names),
+            low=np.array([scaling.low for scaling in scalings]),
+            high=np.array([scaling.high for scaling in scalings]),
+            middle=np.array([scaling.middle for scaling in scalings]),
+            half=np.array([scaling.half for scaling in scalings]),
+            columns=columns,
+            norm2=columns.norm2,
+            outcome=outcome,
+            products=_products(terms),
+            shared=_shared(terms),
         )
 
     @classmethod
     def of_rows(cls, dim: int) -> "Design":
         """Rows that are bounded already, with columns x1, x2, …, as they are."""
-        infinite, columns = (
-            np.full(dim, np.inf),
-            Columns(np.zeros(dim, dtype=bool), np.zeros(dim, dtype=np.intp)),
+        return cls(
+            names=tuple(f"x{j + 1}" for j in range(dim)),
+            low=np.full(dim, -np.inf),
+            high=np.full(dim, np.inf),
+            middle=np.zeros(dim),
+            half=np.ones(dim),
+            columns=Columns(np.zeros(dim, dtype=bool), np.zeros(dim, dtype=np.intp)),
+            norm2=1.0,
         )
-        names = tuple(f"x{j + 1}" for j in range(dim))
-        return cls(names, -infinite, infinite, np.zeros(dim), np.ones(dim), columns, 1.0)
 
     @property
     def intercept(self) -> bool:
@@ -201,19 +207,16 @@ class Design:
         Guarantee [public_scaling]: every row has norm at most 1, in real numbers, whatever the
         table holds.
         """
-        rows, first, facts = (
-            np.empty((len(values), len(self.names))),
-            int(self.intercept),
-            _tiles(self),
-        )
+        rows = np.empty((len(values), len(self.names)))
+        first = int(self.intercept)
         rows[:, :first] = shrunk(len(self.names) + 4) / np.sqrt(self.norm2)
-        tall = len(facts.low)
-        for start in range(0, len(values), tall):
-            some = slice(start, start + tall)
-            facts.encode(np.ascontiguousarray(values[some]), rows[some, first:])
-        if not np.isfinite(
-            values.sum()
-        ):  # a sum of large numbers may overflow, which takes time and nothing else
+        tiles = _tiles(self)
+        height = len(tiles.low)
+        for start in range(0, len(values), height):
+            tile = slice(start, start + height)
+            tiles.encode(np.ascontiguousarray(values[tile]), rows[tile, first:])
+        # a sum of large numbers may overflow, which takes time and nothing else
+        if not np.isfinite(values.sum()):
             rows[~np.isfinite(values).all(axis=1)] = 0.0
         return rows
 
@@ -263,15 +266,70 @@ class _Tiles:
 
 @lru_cache(maxsize=8)
 def _tiles(design: Design) -> _Tiles:
-    first, width = int(design.intercept), len(design.names)
+    first = int(design.intercept)
+    width = len(design.names)
     factor = shrunk(width + 4) / np.sqrt(design.norm2) / design.half
-    tall = max(1, _CACHED // width)
-    return _Tiles(
-        *(
-            np.tile(fact[first:], (tall, 1))
-            for fact in (design.low, design.high, design.middle, factor)
-        )
-    )
+    height = max(1, _CACHED // width)
+
+    def tiled(fact: Array) -> Array:
+        return np.tile(fact[first:], (height, 1))
+
+    return _Tiles(tiled(design.low), tiled(design.high), tiled(design.middle), tiled(factor))
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """How the columns of one block are encoded: (value - middle)/half, with values in [low, high].
+
+    ``dummy`` says that they are 0 or 1.
+    """
+
+    low: float
+    high: float
+    middle: float
+    half: float
+    dummy: bool = False
+
+    @classmethod
+    def of(cls, block: Block, *, intercept: bool) -> "_Scaling":
+        """That of a block, in a design with or without an intercept."""
+        number = block.number
+        if number is None or (block.factors and _holds_answers(block)):
+            return cls(0.0, 1.0, 0.0, 1.0, dummy=True)
+        require_spread(number, "drop it from the formula, or change its bounds in the schema")
+        low = number.low
+        high = number.high
+        if intercept and not block.factors:
+            middle = (low + high) / 2
+            # the larger of the two halves, so that no rounding takes a value beyond 1
+            return cls(low, high, middle, max(high - middle, middle - low))
+        largest = max(abs(low), abs(high))
+        if block.factors:  # a row of another level holds 0
+            low = min(low, 0.0)
+            high = max(high, 0.0)
+        return cls(low, high, 0.0, largest)
+
+
+def _is_yes_no(block: Block) -> bool:
+    """Whether a block is one column that holds 0 and 1 alone: yes or no, or a product of such
+    columns.
+    """
+    return not block.factors and _holds_answers(block)
+
+
+def _holds_answers(block: Block) -> bool:
+    """Whether all numbers of a block are yes or no: of type boolean, or whole numbers with the
+    bounds 0 and 1.
+    """
+    for part in block.parts:
+        if isinstance(part, Factor):
+            continue
+        column = part.column
+        if column is None or column.kind not in ("boolean", "integer"):
+            return False
+        if (column.low, column.high) != (0, 1):
+            return False
+    return True
 
 
 def _products(terms: Terms) -> tuple[tuple[int, tuple[int, ...]], ...]:
@@ -280,35 +338,21 @@ def _products(terms: Terms) -> tuple[tuple[int, tuple[int, ...]], ...]:
 
     Only then do the same columns, each less a constant, span the same model.
     """
+    if not terms.intercept:
+        return ()
     places: dict[tuple[str, ...], int] = {}
-    place = int(terms.intercept)
-    for block in terms.blocks:
-        named = (
-            None
-            if block.number is None or block.factors or _yes_no(block)
-            else _factors(block.number)
-        )
-        if named is not None:
-            places.setdefault(tuple(sorted(named)), place)
-        place += len(block.names)
-    found = []
-    for factors, at in places.items():
-        parts = {part for size in range(1, len(factors)) for part in combinations(factors, size)}
-        if len(factors) > 1 and terms.intercept and parts <= set(places):
-            found.append((at, tuple(places[(factor,)] for factor in factors)))
-    return tuple(found)
-
-
-def _shared(terms: Terms) -> tuple[int, ...]:
-    """The places of numbers that are a part of some other column, too, or that others are made of."""
-    uses = Counter(column.name for block in terms.blocks for column in {*block.columns})
-    found = []
-    place = int(terms.intercept)
-    for block in terms.blocks:
-        often = block.number is not None and any(uses[column.name] > 1 for column in block.columns)
-        found += [place + k for k in range(len(block.names)) if often]
-        place += len(block.names)
-    return tuple(found)
+    for place, block in terms.placed():
+        if block.number is None or block.factors or _is_yes_no(block):
+            continue
+        factors = _factors(block.number)
+        if factors is not None:
+            places.setdefault(tuple(sorted(factors)), place)
+    products = []
+    for names, place in places.items():
+        parts = {part for size in range(1, len(names)) for part in combinations(names, size)}
+        if len(names) > 1 and parts <= set(places):
+            products.append((place, tuple(places[(name,)] for name in names)))
+    return tuple(products)
 
 
 def _factors(number: Expression) -> list[str] | None:
@@ -321,49 +365,29 @@ def _factors(number: Expression) -> list[str] | None:
         return _factors(number.arguments[0])
     if number.operation == "*":
         left, right = (_factors(argument) for argument in number.arguments)
-        return None if left is None or right is None else left + right
+        if left is None or right is None:
+            return None
+        return left + right
     if number.operation == "**" and number.arguments[1].low in (2.0, 3.0):
         base = _factors(number.arguments[0])
         return None if base is None else base * int(number.arguments[1].low)
     return None
 
 
-def _yes_no(block: Block) -> bool:
-    """Whether a block is one column that holds 0 and 1 alone: yes or no, or a product of such
-    columns.
-    """
-    return not block.factors and _answers(block)
+def _shared(terms: Terms) -> tuple[int, ...]:
+    """The places of numbers that are a part of another column, too, or that others are made of."""
+    uses = Counter(column.name for block in terms.blocks for column in {*block.columns})
+    places: list[int] = []
+    for place, block in terms.placed():
+        if block.number is None:
+            continue
+        if any(uses[column.name] > 1 for column in block.columns):
+            places += range(place, place + len(block.names))
+    return tuple(places)
 
 
-def _answers(block: Block) -> bool:
-    """Whether all numbers of a block are yes or no: of type boolean, or whole numbers with the
-    bounds 0 and 1.
-    """
-    columns = [part.column for part in block.parts if isinstance(part, Expression)]
-    return all(
-        column is not None
-        and column.kind in ("boolean", "integer")
-        and (column.low, column.high) == (0, 1)
-        for column in columns
-    )
-
-
-def _levels(terms: Terms) -> dict[frozenset[tuple[str, object]], int]:
-    """The places of columns that are 0 or 1, by the levels that their records have."""
-    found: dict[frozenset[tuple[str, object]], int] = {}
-    place = int(terms.intercept)
-    for block in terms.blocks:
-        if _answers(block):
-            choices = [
-                [(part.text, 1)]
-                if isinstance(part, Expression)
-                else [(part.text, level) for level in block.kept_levels(part)]
-                for part in block.parts
-            ]
-            for k, combination in enumerate(product(*choices)):
-                found[frozenset(combination)] = place + k
-        place += len(block.names)
-    return found
+_Levels = frozenset[tuple[str, object]]
+"""Factors with a level of each: the records that have these levels."""
 
 
 def _cells(terms: Terms) -> tuple[Cell, ...]:
@@ -372,57 +396,58 @@ def _cells(terms: Terms) -> tuple[Cell, ...]:
     With f*g the coefficient of f = b is about the records with f = b and g at its reference,
     compared with those where both are at theirs; that of b and d together about all four cells.
     """
-    places = _levels(terms)
     if not terms.intercept:
         return ()
-    found: list[Cell] = []
-    for both, place in places.items():
-        if len(both) != 2:
+    places = _places_of_levels(terms)
+    cells: list[Cell] = []
+    for levels, place in places.items():
+        if len(levels) != 2:
             continue
-        one, other = (frozenset({level}) for level in sorted(both, key=str))
-        if one not in places or other not in places:
+        (f, b), (g, d) = sorted(levels, key=str)
+        f_is_b = frozenset({(f, b)})
+        g_is_d = frozenset({(g, d)})
+        if f_is_b not in places or g_is_d not in places:
             continue
-        (f, _), (g, _) = (next(iter(part)) for part in (one, other))
-        pairs = {
+        place_of_b = places[f_is_b]
+        place_of_d = places[g_is_d]
+        together = {
             pair: at
             for pair, at in places.items()
-            if {name for name, _ in pair} == {f, g} and len(pair) == 2
+            if len(pair) == 2 and {name for name, _ in pair} == {f, g}
         }
-        alone = [
-            at for part, at in places.items() if len(part) == 1 and next(iter(part))[0] in (f, g)
-        ]
-        first = ((places[one], 1.0), *((at, -1.0) for pair, at in pairs.items() if one < pair))
-        second = ((places[other], 1.0), *((at, -1.0) for pair, at in pairs.items() if other < pair))
-        neither = ((0, 1.0), *((at, -1.0) for at in alone), *((at, 1.0) for at in pairs.values()))
-        found += [(place, first), (place, second), (place, neither)]
-        found += [
-            (places[one], first),
-            (places[one], neither),
-            (places[other], second),
-            (places[other], neither),
-        ]
-    return tuple(dict.fromkeys(found))
+        alone = [at for one, at in places.items() if len(one) == 1 and next(iter(one))[0] in (f, g)]
+        # indicators of cells, as combinations of columns: each is 1 for its records, 0 for others
+        only_b = (
+            (place_of_b, 1.0),
+            *((at, -1.0) for pair, at in together.items() if f_is_b < pair),
+        )
+        only_d = (
+            (place_of_d, 1.0),
+            *((at, -1.0) for pair, at in together.items() if g_is_d < pair),
+        )
+        neither = (
+            (0, 1.0),
+            *((at, -1.0) for at in alone),
+            *((at, 1.0) for at in together.values()),
+        )
+        cells += [(place, only_b), (place, only_d), (place, neither)]
+        cells += [(place_of_b, only_b), (place_of_b, neither)]
+        cells += [(place_of_d, only_d), (place_of_d, neither)]
+    return tuple(dict.fromkeys(cells))
 
 
-def _range(block: Block, intercept: bool) -> tuple[float, float, float, float, bool]:
-    """(low, high, centre, half, dummy) of the columns of a block."""
-    number = block.number
-    if number is None:
-        return 0.0, 1.0, 0.0, 1.0, True
-    if block.factors and _answers(block):
-        return 0.0, 1.0, 0.0, 1.0, True
-    low, high = number.low, number.high
-    require_spread(number, "drop it from the formula, or change its bounds in the schema")
-    if intercept and not block.factors:
-        middle = (low + high) / 2
-        return (
-            low,
-            high,
-            middle,
-            max(high - middle, middle - low),
-            False,
-        )  # so that no rounding takes a value beyond 1
-    largest = max(abs(low), abs(high))
-    if block.factors:  # a row of another level holds 0
-        low, high = min(low, 0.0), max(high, 0.0)
-    return low, high, 0.0, largest, False
+def _places_of_levels(terms: Terms) -> dict[_Levels, int]:
+    """The places of columns that are 0 or 1, by the levels that their records have."""
+    places: dict[_Levels, int] = {}
+    for place, block in terms.placed():
+        if not _holds_answers(block):
+            continue
+        choices: list[list[tuple[str, object]]] = []
+        for part in block.parts:
+            if isinstance(part, Expression):
+                choices.append([(part.text, 1)])
+            else:
+                choices.append([(part.text, level) for level in block.kept_levels(part)])
+        for k, levels in enumerate(product(*choices)):
+            places[frozenset(levels)] = place + k
+    return places

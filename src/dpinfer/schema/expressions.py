@@ -34,8 +34,9 @@ class Expression:
     @property
     def columns(self) -> tuple[Number, ...]:
         """The columns it is made of."""
-        own = () if self.column is None else (self.column,)
-        return own + tuple(column for argument in self.arguments for column in argument.columns)
+        if self.column is not None:
+            return (self.column,)
+        return tuple(column for argument in self.arguments for column in argument.columns)
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def values(self, read: Callable[[Number], Array]) -> Array:
@@ -69,9 +70,9 @@ def apply(operation: str, text: str, *arguments: Expression) -> Expression:
         low, high = of_intervals(*((argument.low, argument.high) for argument in arguments))
     except OverflowError:
         low, high = -math.inf, math.inf
-    except _DomainError as fault:
+    except _DomainError as error:
         raise InputError(
-            f"{text} {fault}, but {_range(arguments[-1])}: {_remedy(operation, arguments[-1])}"
+            f"{text} {error}, but {_range(arguments[-1])}: {_remedy(operation, arguments[-1])}"
         ) from None
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InputError(
@@ -82,12 +83,11 @@ def apply(operation: str, text: str, *arguments: Expression) -> Expression:
 
 def require_spread(number: Expression, remedy: str) -> None:
     """A range with two ends that double precision can scale by."""
-    if not in_reach(number.low, number.high):
-        same = number.low == number.high
-        wrong = (
-            "is the same in every row" if same else "is too small or too large for double precision"
-        )
-        raise InputError(f"{number.text} {wrong}: {remedy}")
+    if in_reach(number.low, number.high):
+        return
+    if number.low == number.high:
+        raise InputError(f"{number.text} is the same in every row: {remedy}")
+    raise InputError(f"{number.text} is too small or too large for double precision: {remedy}")
 
 
 class _DomainError(Exception):
@@ -103,12 +103,11 @@ def _remedy(operation: str, argument: Expression) -> str:
     """What to write where an operation is not defined on the whole range of its argument."""
     if operation in _REMEDIES:
         return _REMEDIES[operation]
-    enough = (
-        f"log1p({argument.text})"
-        if argument.low > -1
-        else f"{operation}({argument.text} + {1 - argument.low:g})"
-    )
-    return f"raise low in the schema, or write {enough}"
+    if argument.low > -1:
+        defined = f"log1p({argument.text})"
+    else:
+        defined = f"{operation}({argument.text} + {1 - argument.low:g})"
+    return f"raise low in the schema, or write {defined}"
 
 
 def _monotone(function: Callable[[float], float], above: float = -math.inf) -> OfIntervals:
@@ -127,13 +126,18 @@ def _root(x: Interval) -> Interval:
 
 
 def _power(x: Interval, k: Interval) -> Interval:
-    ends = sorted((x[0] ** k[0], x[1] ** k[0]))
-    return (0.0 if k[0] % 2 == 0 and x[0] < 0 < x[1] else ends[0]), ends[1]
+    exponent = k[0]
+    low, high = sorted((x[0] ** exponent, x[1] ** exponent))
+    if exponent % 2 == 0 and x[0] < 0 < x[1]:
+        low = 0.0
+    return low, high
 
 
 def _absolute(x: Interval) -> Interval:
-    ends = sorted((abs(x[0]), abs(x[1])))
-    return (0.0 if x[0] < 0 < x[1] else ends[0]), ends[1]
+    low, high = sorted((abs(x[0]), abs(x[1])))
+    if x[0] < 0 < x[1]:
+        low = 0.0
+    return low, high
 
 
 def _times(x: Interval, y: Interval) -> Interval:

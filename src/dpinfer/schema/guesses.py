@@ -1,4 +1,4 @@
-"""Public guesses of what a column is like: mean and deviation of a number, or shares of levels.
+"""Public guesses of what a column is like: mean and deviation, or shares of levels.
 
 They serve forecasts alone.  A fit never looks at them, so they are no part of what a release is:
 they stand beside the columns of a schema, and outside its digest.

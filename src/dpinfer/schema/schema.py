@@ -1,4 +1,4 @@
-"""What is public about a table, hand-written in TOML: columns, bounds, levels, the unit of privacy.
+"""What is public about a table, written in TOML: columns, bounds, levels, the unit of privacy.
 
     title = "Visits to a doctor"
     unit = "one person"
@@ -237,7 +237,7 @@ _LINES = {
 
 
 def draft_text(types: Iterable[tuple[str, str]]) -> str:
-    """The text of a first schema, from names of columns and what their types say, "" for nothing."""
+    """The text of a first schema, from names of columns and their types, "" where none is known."""
     blocks = [_HEAD]
     for name, kind in types:
         lines = [f"[columns.{toml.key_text(name)}]", *_LINES[kind]]

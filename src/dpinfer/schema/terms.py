@@ -1,16 +1,16 @@
-"""The left side of a formula: what is explained, and how it is read.
+"""The two sides of a formula: what is explained, and the blocks of columns that explain it.
 
-The right side of a formula as blocks of columns, coded so that no block repeats what an earlier one
-spans.
+A `Response` is the left side.  `Terms` are the right side as blocks of columns, coded so that no
+block repeats what an earlier one spans.
 
-A block is a product of numeric expressions and factors: one column a combination of levels.  A
+A block is a product of numeric expressions and factors: one column per combination of levels.  A
 factor leaves out its reference level where the term without it is in the model, and keeps all its
 levels where it is not, as in R and patsy.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import combinations, product
 
 import numpy as np
@@ -20,6 +20,10 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.schema.columns import Category, Column, Level, Number, Outcome
 from dpinfer.schema.expressions import Expression, apply, of_column
+
+Codes = npt.NDArray[np.intp]
+ReadNumbers = Callable[[Number], Array]
+ReadCodes = Callable[["Factor"], Codes]
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,9 @@ class Response:
     @property
     def unit(self) -> str:
         """Of a number that is a column itself; a transform has none."""
-        column = self.number.column if self.number else None
-        return column.unit if column else ""
+        if self.number is None or self.number.column is None:
+            return ""
+        return self.number.column.unit
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -81,11 +86,6 @@ def explained(column: Column) -> Number:
     )
 
 
-Codes = npt.NDArray[np.intp]
-ReadNumbers = Callable[[Number], Array]
-ReadCodes = Callable[["Factor"], Codes]
-
-
 @dataclass(frozen=True)
 class Factor:
     """A column read as levels."""
@@ -103,6 +103,13 @@ class Factor:
 Part = Expression | Factor
 
 
+def plain_part(column: Number | Category) -> Part:
+    """A number as itself, a category as a factor."""
+    if isinstance(column, Number):
+        return of_column(column)
+    return Factor(column, column.levels, column.reference)
+
+
 @dataclass(frozen=True)
 class Block:
     """Columns that come from one term; those of a block with factors are never nonzero together.
@@ -116,37 +123,36 @@ class Block:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the columns, such as ``age:sex[f]``."""
-        labels = [
-            [part.text]
-            if isinstance(part, Expression)
-            else [f"{part.text}[{part.levels[j]}]" for j in self._kept(part)]
-            for part in self.parts
-        ]
-        return tuple(":".join(combination) for combination in product(*labels))
+        choices: list[list[str]] = []
+        for part in self.parts:
+            if isinstance(part, Expression):
+                choices.append([part.text])
+            else:
+                choices.append([f"{part.text}[{level}]" for level in self.kept_levels(part)])
+        return tuple(":".join(combination) for combination in product(*choices))
 
     @cached_property
     def number(self) -> Expression | None:
         """The product of the numeric parts with its range, or None if there is none."""
-        numbers = [part for part in self.parts if isinstance(part, Expression)]
-        return (
-            reduce(lambda x, y: apply("*", f"{x.text}:{y.text}", x, y), numbers)
-            if numbers
-            else None
-        )
+        number: Expression | None = None
+        for part in self.parts:
+            if isinstance(part, Factor):
+                continue
+            if number is None:
+                number = part
+            else:
+                number = apply("*", f"{number.text}:{part.text}", number, part)
+        return number
 
     @cached_property
     def as_is(self) -> Number | None:
         """The column of the table that the block is, if it is one whose numbers need no look."""
-        column = (
-            self.parts[0].column
-            if len(self.parts) == 1 and isinstance(self.parts[0], Expression)
-            else None
-        )
-        return (
-            column
-            if column is not None and column.kind == "number" and column.missing is None
-            else None
-        )
+        if len(self.parts) != 1 or isinstance(self.parts[0], Factor):
+            return None
+        column = self.parts[0].column
+        if column is None or column.kind != "number" or column.missing is not None:
+            return None
+        return column
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -156,34 +162,38 @@ class Block:
     @property
     def columns(self) -> tuple[Number | Category, ...]:
         """The columns of the table that it is made of, in order."""
-        return tuple(
-            column
-            for part in self.parts
-            for column in (part.columns if isinstance(part, Expression) else (part.column,))
-        )
-
-    def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
-        """The columns in original units; a row is NaN where a value cannot be encoded."""
-        columns: Array = np.ones((1, 1))
-        for factor in self.factors:
-            kept = list(self._kept(factor))
-            table = np.vstack([np.eye(len(factor.levels)), np.full(len(factor.levels), np.nan)])[
-                :, kept
-            ]
-            columns = (columns[:, :, None] * table[codes(factor)][:, None, :]).reshape(
-                -1, columns.shape[1] * len(kept)
-            )
-        number = self.number
-        return columns if number is None else columns * number.values(numbers)[:, None]
+        columns: list[Number | Category] = []
+        for part in self.parts:
+            if isinstance(part, Expression):
+                columns += part.columns
+            else:
+                columns.append(part.column)
+        return tuple(columns)
 
     def kept_levels(self, factor: Factor) -> list[Level]:
         """The levels of a factor that have columns."""
         return [factor.levels[j] for j in self._kept(factor)]
 
-    def _kept(self, factor: Factor) -> Iterator[int]:
-        for j, level in enumerate(factor.levels):
-            if factor.text in self.full or level != factor.reference:
-                yield j
+    def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
+        """The columns in original units; a row is NaN where a value cannot be encoded."""
+        columns: Array = np.ones((1, 1))
+        for factor in self.factors:
+            kept = self._kept(factor)
+            size = len(factor.levels)
+            # one row per code; the last code is that of a cell which is no level
+            dummies = np.vstack([np.eye(size), np.full(size, np.nan)])[:, kept]
+            products = columns[:, :, None] * dummies[codes(factor)][:, None, :]
+            columns = products.reshape(-1, columns.shape[1] * len(kept))
+        if self.number is None:
+            return columns
+        return columns * self.number.values(numbers)[:, None]
+
+    def _kept(self, factor: Factor) -> list[int]:
+        """The places of these levels."""
+        all_of_them = factor.text in self.full
+        return [
+            j for j, level in enumerate(factor.levels) if all_of_them or level != factor.reference
+        ]
 
 
 @dataclass(frozen=True)
@@ -196,9 +206,9 @@ class Terms:
     @classmethod
     def of(cls, terms: Iterable[Sequence[Part]], *, intercept: bool) -> "Terms":
         """Code terms, lower orders first."""
-        spanned: set[tuple[frozenset[str], frozenset[str]]] = (
-            {(frozenset(), frozenset())} if intercept else set()
-        )
+        spanned: set[_Space] = set()
+        if intercept:
+            spanned.add((frozenset(), frozenset()))
         blocks: list[Block] = []
         for term in sorted(terms, key=len):
             blocks += _blocks(tuple(term), spanned)
@@ -218,33 +228,34 @@ class Terms:
     @property
     def columns(self) -> tuple[Number | Category, ...]:
         """The columns of the table that are needed, each once."""
-        return tuple(
-            {column.name: column for block in self.blocks for column in block.columns}.values()
-        )
+        by_name = {column.name: column for block in self.blocks for column in block.columns}
+        return tuple(by_name.values())
 
     @property
     def width(self) -> int:
         """Number of columns of the design, without the intercept."""
         return sum(len(block.names) for block in self.blocks)
 
+    def placed(self) -> Iterator[tuple[int, Block]]:
+        """Blocks, each with the place of its first column in the design."""
+        place = int(self.intercept)
+        for block in self.blocks:
+            yield place, block
+            place += len(block.names)
+
     def __len__(self) -> int:
         return len(self.blocks)
 
 
-def plain_part(column: Number | Category) -> Part:
-    """A number as itself, a category as a factor."""
-    return (
-        of_column(column)
-        if isinstance(column, Number)
-        else Factor(column, column.levels, column.reference)
-    )
+_Space = tuple[frozenset[str], frozenset[str]]
+"""Numeric parts and a set of factors: the product of these numbers and of the factors' contrasts."""
+
+_Coding = tuple[frozenset[str], frozenset[str]]
+"""The factors of a block, and those of them that keep all levels."""
 
 
-def _blocks(
-    term: tuple[Part, ...], spanned: set[tuple[frozenset[str], frozenset[str]]]
-) -> list[Block]:
-    """The blocks of one term.  ``spanned`` holds (numeric part, set of contrasts) of the terms
-    before it.
+def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[Block]:
+    """The blocks of one term.  ``spanned`` holds what the terms before it span, and is added to.
 
     The space of a product of factors is the sum over subsets of the products of their contrasts.
     Subsets that are spanned already are left out; the others are joined again where two differ by
@@ -252,31 +263,33 @@ def _blocks(
     """
     numbers = frozenset(part.text for part in term if isinstance(part, Expression))
     factors = [part.text for part in term if isinstance(part, Factor)]
-    subsets = [frozenset(s) for k in range(len(factors) + 1) for s in combinations(factors, k)]
-    new = [subset for subset in subsets if (numbers, subset) not in spanned]
-    spanned |= {(numbers, subset) for subset in new}
-    coded = [
-        (subset, frozenset[str]()) for subset in new
-    ]  # factors, and those of them with all levels
-    while (pair := _joinable(coded)) is not None:
-        short, long = pair
-        factors_of, full = coded[long]
-        coded[long] = (factors_of, full | (factors_of - coded[short][0]))
-        del coded[short]
-    return [
-        Block(tuple(p for p in term if isinstance(p, Expression) or p.text in kept), full)
-        for kept, full in coded
-    ]
+    codings: list[_Coding] = []
+    for size in range(len(factors) + 1):
+        for subset in map(frozenset, combinations(factors, size)):
+            if (numbers, subset) not in spanned:
+                spanned.add((numbers, subset))
+                codings.append((subset, frozenset()))
+    pair = _joinable(codings)
+    while pair is not None:
+        small, large = pair
+        fewer, _ = codings[small]
+        more, full = codings[large]
+        codings[large] = (more, full | (more - fewer))
+        del codings[small]
+        pair = _joinable(codings)
+    blocks = []
+    for subset, full in codings:
+        parts = [part for part in term if isinstance(part, Expression) or part.text in subset]
+        blocks.append(Block(tuple(parts), full))
+    return blocks
 
 
-def _joinable(coded: list[tuple[frozenset[str], frozenset[str]]]) -> tuple[int, int] | None:
-    for i, (short, short_full) in enumerate(coded):
-        for j, (long, long_full) in enumerate(coded[i + 1 :], i + 1):
-            if (
-                len(long - short) == 1
-                and short < long
-                and short_full == long_full
-                and not long_full & (long - short)
-            ):
-                return i, j
+def _joinable(codings: list[_Coding]) -> tuple[int, int] | None:
+    """The places of the first two codings that differ by one factor, which keeps all levels in
+    neither.
+    """
+    for (small, (fewer, full)), (large, (more, other_full)) in combinations(enumerate(codings), 2):
+        added = more - fewer
+        if fewer < more and len(added) == 1 and full == other_full and not other_full & added:
+            return small, large
     return None

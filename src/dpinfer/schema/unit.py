@@ -1,4 +1,4 @@
-"""Whom a promise protects: one row, or all rows with the same id, and how much each row counts.
+"""Whom a promise protects: one row or all rows with one id, and how much a row counts.
 
 A schema declares it: ``unit = "one visit"`` where every row is protected on its own, a table
 ``[unit]`` with the column of the ids where a unit has several rows, and a table ``[weights]`` where

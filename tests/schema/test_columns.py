@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 import dpinfer as dp
-from dpinfer.schema.columns import Ids
+from dpinfer.schema.columns import near
 from dpinfer.schema.formula import parse
-from dpinfer.tables.arrow_files import read, types
 from dpinfer.tables.cells import places
 from dpinfer.tables.memory import open_table, read_labels, read_terms
 
@@ -41,12 +40,9 @@ def encoded(table, level):
     return read_terms(opened, terms), read_labels(opened, response)
 
 
-def csv(folder, sign=","):
+def csv(folder):
     path = folder / "table.csv"
-    lines = [
-        sign.join((" place", "y ", "id")),
-        *(sign.join((cell, " yes", " 7 ")) for cell in CELLS),
-    ]
+    lines = [" place,y ,id", *(f"{cell}, yes, 7 " for cell in CELLS)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -70,12 +66,6 @@ def test_the_same_level_in_every_kind_of_table(kind, level, tmp_path):
     values, labels = encoded(tables[kind](), level)
     assert [row.tolist() if np.isfinite(row).all() else None for row in values] == FOUND
     assert (labels == 1).all()
-
-
-def test_names_and_ids_of_a_csv_file_have_no_blanks_around_them(tmp_path):
-    path = csv(tmp_path)
-    assert [name for name, _ in types(path)] == ["place", "y", "id"]
-    assert set(read(path, [Ids("id")])["id"].to_pylist()) == {"7"}
 
 
 def test_levels_are_named_in_one_form():
@@ -110,32 +100,7 @@ def test_texts_that_are_no_text_are_missing():
         assert places("y", values, ("no", "yes")).tolist() == [2, 1]
 
 
-@pytest.mark.parametrize(("sign", "words"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
-def test_another_sign_than_the_comma(sign, words, tmp_path):
-    with pytest.raises(
-        dp.InputError, match=f"separated by {words}.*write it with commas.*decimal points"
-    ):
-        encoded(csv(tmp_path, sign), COMPOSED)
-
-
-def test_a_name_may_hold_a_semicolon(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("a;b,c,d\n1,2,3\n", encoding="utf-8")
-    assert [name for name, _ in types(path)] == ["a;b", "c", "d"]
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    {
-        "t.dta": r"a Stata file.*read_stata\('t.dta'\).to_parquet\('t.parquet'\)",
-        "t.SAV": r"an SPSS file.*read_spss",
-        "t.xlsx": "an Excel file.*save the sheet as CSV",
-        "t.sas7bdat": r"a SAS file.*read_sas",
-        "t.rds": "an R file.*write_parquet",
-        "t.tsv": "separated by tabs",
-        "t.docx": "must end in .csv or .parquet",
-    }.items(),
-)
-def test_files_of_other_programs(name, words, tmp_path):
-    with pytest.raises(dp.InputError, match=words):
-        types(tmp_path / name)
+def test_the_remedy_for_an_unknown_name():
+    assert near("agee", {"age": 1, "sex": 2}) == "did you mean 'age'?"
+    assert near(11, (1, 2)) == "did you mean 1?"
+    assert near("height", ["sex", "age"]) == "it has ['age', 'sex']"
