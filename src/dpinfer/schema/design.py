@@ -28,6 +28,9 @@ from dpinfer.schema.unit import ROW, Unit
 INTERCEPT = "(Intercept)"
 _CACHED = 2**16  # numbers in a tile: as many as in a block
 
+_Levels = frozenset[tuple[str, object]]
+"""Factors with a level of each: the records that have these levels."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -384,10 +387,6 @@ def _shared(terms: Terms) -> tuple[int, ...]:
         if any(uses[column.name] > 1 for column in block.columns):
             places += range(place, place + len(block.names))
     return tuple(places)
-
-
-_Levels = frozenset[tuple[str, object]]
-"""Factors with a level of each: the records that have these levels."""
 
 
 def _cells(terms: Terms) -> tuple[Cell, ...]:

@@ -150,8 +150,8 @@ def _check(formula: str, tokens: list[_Token], names: Iterable[str]) -> None:
         raise InputError(
             "the formula cannot be read: write ~ between the outcome and the terms, not ="
         )
-    for before, sign, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        _check_arithmetic(before, sign, after)
+    for three in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        _check_arithmetic(*three)
 
 
 def _check_left(formula: str, tokens: list[_Token], signs: list[str]) -> None:
@@ -257,7 +257,7 @@ class _Walk:
     def __init__(self, text: str, column: Callable[[str], Number | Category]) -> None:
         self.text = text
         self.column = column
-        self.quoted = _BACKTICKS.findall(text)
+        self.quoted: list[str] = _BACKTICKS.findall(text)
         numbers = itertools.count()
         plain = _BACKTICKS.sub(lambda _: f"__name{next(numbers)}", text)
         try:

@@ -52,6 +52,41 @@ _RANGE = ("low", "high")
 _LEVELS = ("levels",)
 _LEARNABLE = (*_RANGE, *_LEVELS)
 
+_HEAD = f"""\
+# A draft {READ_NOTHING}.  Replace every "{TODO}" by something that is known
+# without the table: a rule, a code book, a questionnaire; what nobody knows, `dpinfer schema learn` learns privately.
+# A bound or a level taken from the table would leak what records hold.  Delete the columns that no formula needs.  Two
+# classes to be explained need type = "outcome" and two levels, the second one positive; a number stays a number.
+
+unit = "{TODO}"  # what one row stands for and is protected: "one person", "one visit"
+
+# Where a person has several rows, say so instead, and all rows with one id are protected together:
+#
+#   [unit]
+#   name = "one person"
+#   column = "person_id"   # the ids; they stand in no formula
+#   rows = "average"       # every person counts alike; or a number c: rows count alike up to c per person
+#
+# Sampling weights: [weights] with column = "weight" and most = 5.0, a public bound of a unit's total weight.
+"""
+_LOW_LINE = f'low = "{TODO}"  # a public lower bound: smaller values are clipped'
+_HIGH_LINE = f'high = "{TODO}"  # a public upper bound: larger values are clipped'
+_LINES = {
+    "number": ['type = "number"', _LOW_LINE, _HIGH_LINE],
+    "integer": ['type = "integer"', _LOW_LINE, _HIGH_LINE],
+    "boolean": ['type = "boolean"'],
+    "category": [
+        'type = "category"',
+        f'levels = "{TODO}"  # the public list, such as ["no", "yes"]: other values count as missing',
+    ],
+    "": [
+        f'type = "{TODO}"  # number, integer, boolean, category or outcome: the table does not tell',
+        "# low =     # of a number or an integer: a public lower bound",
+        "# high =    # of a number or an integer: a public upper bound",
+        '# levels =  # of a category or an outcome of two classes: the public list, such as ["no", "yes"]',
+    ],
+}
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -200,42 +235,6 @@ def _entries_of(document: Mapping[str, Any]) -> dict[str, Any]:
     return dict(columns)
 
 
-_HEAD = f"""\
-# A draft {READ_NOTHING}.  Replace every "{TODO}" by something that is known
-# without the table: a rule, a code book, a questionnaire; what nobody knows, `dpinfer schema learn` learns privately.
-# A bound or a level taken from the table would leak what records hold.  Delete the columns that no formula needs.  Two
-# classes to be explained need type = "outcome" and two levels, the second one positive; a number stays a number.
-
-unit = "{TODO}"  # what one row stands for and is protected: "one person", "one visit"
-
-# Where a person has several rows, say so instead, and all rows with one id are protected together:
-#
-#   [unit]
-#   name = "one person"
-#   column = "person_id"   # the ids; they stand in no formula
-#   rows = "average"       # every person counts alike; or a number c: rows count alike up to c per person
-#
-# Sampling weights: [weights] with column = "weight" and most = 5.0, a public bound of a unit's total weight.
-"""
-_LOW_LINE = f'low = "{TODO}"  # a public lower bound: smaller values are clipped'
-_HIGH_LINE = f'high = "{TODO}"  # a public upper bound: larger values are clipped'
-_LINES = {
-    "number": ['type = "number"', _LOW_LINE, _HIGH_LINE],
-    "integer": ['type = "integer"', _LOW_LINE, _HIGH_LINE],
-    "boolean": ['type = "boolean"'],
-    "category": [
-        'type = "category"',
-        f'levels = "{TODO}"  # the public list, such as ["no", "yes"]: other values count as missing',
-    ],
-    "": [
-        f'type = "{TODO}"  # number, integer, boolean, category or outcome: the table does not tell',
-        "# low =     # of a number or an integer: a public lower bound",
-        "# high =    # of a number or an integer: a public upper bound",
-        '# levels =  # of a category or an outcome of two classes: the public list, such as ["no", "yes"]',
-    ],
-}
-
-
 def draft_text(types: Iterable[tuple[str, str]]) -> str:
     """The text of a first schema, from names of columns and their types, "" where none is known."""
     blocks = [_HEAD]
@@ -333,7 +332,7 @@ class Draft:
         return replace(draft, gaps={name: draft.gaps[name] for name in columns})
 
     def filled(
-        self, found: Mapping[str, Mapping[str, Any]], learned: str, remarks: Mapping[str, str]
+        self, values: Mapping[str, Mapping[str, Any]], learned: str, remarks: Mapping[str, str]
     ) -> str:
         """The text of the schema with what was found for its gaps, each column with the name of the
         release.
@@ -341,9 +340,9 @@ class Draft:
         entries = _entries_of(self.document)
         for name, gap in self.gaps.items():
             entry = {key: value for key, value in entries[name].items() if key != "learned"}
-            values = found.get(name, {})
-            entry |= {key: values.get(key, TODO) for key in gap.keys}
-            if name in found:
+            of_column = values.get(name, {})
+            entry |= {key: of_column.get(key, TODO) for key in gap.keys}
+            if name in values:
                 entry["learned"] = learned
             entries[name] = entry
         return toml.dump(dict(self.document) | {"columns": entries}, remarks)
@@ -390,9 +389,12 @@ def _gap_of(name: str, entry: Any) -> Gap | None:
     if not keys:
         column_of(name, entry)
         return None
-    known = {key: value for key, value in entry.items() if key not in keys}
-    placeholder = _some_levels(known) if keys == _LEVELS else _some_range(known)
-    return Gap(column_of(name, known | placeholder), keys)
+    stated = {key: value for key, value in entry.items() if key not in keys}
+    if keys == _LEVELS:
+        placeholders = _placeholder_levels(stated)
+    else:
+        placeholders = _placeholder_range(stated)
+    return Gap(column_of(name, stated | placeholders), keys)
 
 
 def _unknown_keys(entry: Mapping[str, Any]) -> tuple[str, ...]:
@@ -410,19 +412,19 @@ def _unknown_keys(entry: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(key for key in keys if entry.get(key, TODO) == TODO)
 
 
-def _some_range(known: Mapping[str, Any]) -> dict[str, Any]:
-    """A range that agrees with what is known, so that the rest of an entry can be checked."""
-    values = [known[key] for key in (*_RANGE, "missing") if key in known]
+def _placeholder_range(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """A range that agrees with what is stated, so that the rest of an entry can be checked."""
+    values = [stated[key] for key in (*_RANGE, "missing") if key in stated]
     numbers = [value for value in values if type(value) in (int, float)] or [0]
     return {
-        "low": known.get("low", min(numbers) - 1),
-        "high": known.get("high", max(numbers) + 1),
+        "low": stated.get("low", min(numbers) - 1),
+        "high": stated.get("high", max(numbers) + 1),
     }
 
 
-def _some_levels(known: Mapping[str, Any]) -> dict[str, Any]:
-    """Levels that agree with what is known, likewise."""
-    return {"levels": [*known_levels(known), "some level", "another level"]}
+def _placeholder_levels(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Levels that agree with what is stated, likewise."""
+    return {"levels": [*known_levels(stated), "some level", "another level"]}
 
 
 def _opened(name: str, entry: Any, kind: str) -> Any:

@@ -25,6 +25,12 @@ Codes = npt.NDArray[np.intp]
 ReadNumbers = Callable[[Number], Array]
 ReadCodes = Callable[["Factor"], Codes]
 
+_Space = tuple[frozenset[str], frozenset[str]]
+"""Numeric parts and a set of factors: the product of these numbers and of the factors' contrasts."""
+
+_Coding = tuple[frozenset[str], frozenset[str]]
+"""The factors of a block, and those of them that keep all levels."""
+
 
 @dataclass(frozen=True)
 class Response:
@@ -245,13 +251,6 @@ class Terms:
 
     def __len__(self) -> int:
         return len(self.blocks)
-
-
-_Space = tuple[frozenset[str], frozenset[str]]
-"""Numeric parts and a set of factors: the product of these numbers and of the factors' contrasts."""
-
-_Coding = tuple[frozenset[str], frozenset[str]]
-"""The factors of a block, and those of them that keep all levels."""
 
 
 def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[Block]:

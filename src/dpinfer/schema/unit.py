@@ -64,8 +64,8 @@ class Unit:
             )
         if self.number is None:
             return
-        whole = isinstance(self.number, int) and not isinstance(self.number, bool)
-        if not whole or self.number < 1:
+        is_whole = isinstance(self.number, int) and not isinstance(self.number, bool)
+        if not is_whole or self.number < 1:
             raise InputError(
                 f"the number of units must be a whole number of at least 1, not {self.number!r}"
             )
