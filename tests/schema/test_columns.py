@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dpinfer as dp
-from dpinfer.schema.columns import near
+from dpinfer.schema.columns import did_you_mean
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cells import places
 from dpinfer.tables.memory import open_table, read_labels, read_terms
@@ -101,6 +101,6 @@ def test_texts_that_are_no_text_are_missing():
 
 
 def test_the_remedy_for_an_unknown_name():
-    assert near("agee", {"age": 1, "sex": 2}) == "did you mean 'age'?"
-    assert near(11, (1, 2)) == "did you mean 1?"
-    assert near("height", ["sex", "age"]) == "it has ['age', 'sex']"
+    assert did_you_mean("agee", {"age": 1, "sex": 2}) == "did you mean 'age'?"
+    assert did_you_mean(11, (1, 2)) == "did you mean 1?"
+    assert did_you_mean("height", ["sex", "age"]) == "it has ['age', 'sex']"

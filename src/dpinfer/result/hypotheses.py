@@ -22,7 +22,7 @@ from dpinfer.maths.error_laws import AllowedLaw, LawOfError
 from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import reference_names
 from dpinfer.result.statements import OPENING
-from dpinfer.schema.columns import near
+from dpinfer.schema.columns import did_you_mean
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BETWEEN = " \t\n+-*/=,()"
@@ -324,7 +324,7 @@ class Reader:
         if asked in self.known.terms:
             return self._refused(f"{asked!r} is a whole term: test it alone, as in wald({asked!r})")
         return self._refused(
-            f"there is no coefficient {asked!r}: {near(asked, [*self.words, *self.known.terms])}"
+            f"there is no coefficient {asked!r}: {did_you_mean(asked, [*self.words, *self.known.terms])}"
         )
 
     def _refused(self, reason: str) -> InputError:

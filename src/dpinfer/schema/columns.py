@@ -75,7 +75,7 @@ def alike(text: str) -> str:
     return tidy(text).casefold()
 
 
-def near(name: Any, names: Iterable[Any]) -> str:
+def did_you_mean(name: Any, names: Iterable[Any]) -> str:
     """The remedy for an unknown name: the closest of the names there are, or all of them."""
     by_text = {str(item): item for item in names}
     closest = get_close_matches(str(name), by_text, 1)
@@ -240,7 +240,9 @@ def _require_member(name: str, key: str, value: Any, levels: tuple[Level, ...]) 
     """A value that is one of the levels, of their type: 1 is not true."""
     if type(value) is not type(levels[0]) or value not in levels:
         raise fault(
-            name, key, f"{key} {short(value)} is not one of its levels: {near(value, levels)}"
+            name,
+            key,
+            f"{key} {short(value)} is not one of its levels: {did_you_mean(value, levels)}",
         )
 
 
@@ -267,7 +269,9 @@ def column_of(name: str, entry: Any) -> Column:
     for key in entry:
         if key not in _KEYS[kind]:
             raise fault(
-                name, key, f"type {kind!r} has no key {short(key)}: {near(key, _KEYS[kind])}"
+                name,
+                key,
+                f"type {kind!r} has no key {short(key)}: {did_you_mean(key, _KEYS[kind])}",
             )
     if kind == "category":
         return _category(_Entry(name, entry))

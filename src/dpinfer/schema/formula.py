@@ -14,7 +14,7 @@ from reprlib import repr as short
 from typing import Any
 
 from dpinfer.errors import InputError
-from dpinfer.schema.columns import Category, Column, Number, Outcome, near, tidied
+from dpinfer.schema.columns import Category, Column, Number, Outcome, did_you_mean, tidied
 from dpinfer.schema.expressions import (
     FUNCTIONS,
     Expression,
@@ -369,7 +369,7 @@ class _Walk:
             )
         level = tidied(node.value)
         if type(level) is not type(levels[0]) or level not in levels:
-            raise self._refused(f"{short(level)} is not a level: {near(level, levels)}")
+            raise self._refused(f"{short(level)} is not a level: {did_you_mean(level, levels)}")
         return level
 
     def _numeric(self, node: ast.expr) -> Number:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from reprlib import repr as short
 from typing import Any
 
-from dpinfer.schema.columns import Column, Level, Number, Outcome, SchemaError, near
+from dpinfer.schema.columns import Column, Level, Number, Outcome, SchemaError, did_you_mean
 
 _SHARES_MISS = 0.005  # by how much shares of all levels may miss 1, as they were rounded
 # shares that miss 1 by less stay as they are, so that what was written reads back equal
@@ -114,7 +114,7 @@ def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any])
         if key not in places:
             raise _fault(
                 column,
-                f"typical has a share of {short(key)}, which is no level: {near(key, places)}",
+                f"typical has a share of {short(key)}, which is no level: {did_you_mean(key, places)}",
                 key,
             )
         if type(share) not in (int, float) or not 0 <= share <= 1:

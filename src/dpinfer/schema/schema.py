@@ -32,9 +32,9 @@ from dpinfer.schema.columns import (
     Number,
     SchemaError,
     column_of,
+    did_you_mean,
     entry_of,
     fault,
-    near,
 )
 from dpinfer.schema.guesses import Typical, typical_entry, typical_of
 from dpinfer.schema.unit import ROW, Unit, entries_of, unit_of
@@ -195,7 +195,9 @@ class Schema:
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
-            raise InputError(f"the schema has no column {name!r}: {near(name, self.columns)}")
+            raise InputError(
+                f"the schema has no column {name!r}: {did_you_mean(name, self.columns)}"
+            )
         return self.columns[name]
 
 
@@ -213,7 +215,9 @@ def _facts_of(document: Mapping[str, Any]) -> dict[str, str]:
     """Title and source; a key that no schema has is refused."""
     for key, value in document.items():
         if key not in _KEYS:
-            raise SchemaError(f"the schema has no key {short(key)}: {near(key, _KEYS)}", key)
+            raise SchemaError(
+                f"the schema has no key {short(key)}: {did_you_mean(key, _KEYS)}", key
+            )
         if value == TODO:
             raise SchemaError(
                 f"{key} is not filled in: say what one row stands for, such as 'one person'", key
@@ -320,7 +324,7 @@ class Draft:
                     f"column {name!r} holds the ids or the weights: it has no bounds to learn"
                 )
             if name not in entries and name not in kinds:
-                raise InputError(f"the table has no column {name!r}: {near(name, kinds)}")
+                raise InputError(f"the table has no column {name!r}: {did_you_mean(name, kinds)}")
             entry = entries.get(name, {"type": kinds.get(name) or TODO})
             entries[name] = _opened(name, entry, kind)
         draft = Draft._of_document(dict(self.document) | {"columns": entries})

@@ -12,7 +12,7 @@ from reprlib import repr as short
 from typing import Any
 
 from dpinfer.errors import InputError
-from dpinfer.schema.columns import TODO, Ids, Number, SchemaError, Wanted, near
+from dpinfer.schema.columns import TODO, Ids, Number, SchemaError, Wanted, did_you_mean
 
 AVERAGE = "average"
 _LARGEST = 1e100
@@ -211,7 +211,9 @@ def _check_keys(table: str, entry: Any, keys: tuple[str, ...], words: str) -> No
                 f"{key} is about the whole table: write it above [{table}]", table, key
             )
         if key not in keys:
-            raise SchemaError(f"[{table}] has no key {short(key)}: {near(key, keys)}", table, key)
+            raise SchemaError(
+                f"[{table}] has no key {short(key)}: {did_you_mean(key, keys)}", table, key
+            )
         if value == TODO:
             raise SchemaError(f"{key} is not filled in", table, key)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from dpinfer.errors import InputError
-from dpinfer.schema.columns import Category, Outcome, Wanted, near
+from dpinfer.schema.columns import Category, Outcome, Wanted, did_you_mean
 from dpinfer.tables import csv_files
 
 _OTHERS = {
@@ -346,7 +346,7 @@ def types(path: str | PathLike[str]) -> list[tuple[str, Any]]:
 def require(name: str, names: Sequence[str], owner: str) -> None:
     """Exactly one column of the given name."""
     if name not in names:
-        raise InputError(f"{owner} has no column {name!r}: {near(name, names)}")
+        raise InputError(f"{owner} has no column {name!r}: {did_you_mean(name, names)}")
     if list(names).count(name) > 1:
         raise InputError(f"{owner} has more than one column {name!r}: rename all but one")
 
