@@ -18,7 +18,7 @@ def test_the_bundled_table_is_the_source():
 
 
 def test_bounds_are_public_and_have_a_source():
-    assert "person-year" in DEMO.schema.unit
+    assert "person-year" in DEMO.schema.unit.name
     for name, column in DEMO.schema.columns.items():
         if isinstance(column, Number):
             assert column.source, name

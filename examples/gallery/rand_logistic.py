@@ -59,7 +59,7 @@ print(found.summary())
 # goes without.
 
 # %%
-ledger = dp.Ledger(total=dp.ApproxDP(2.0, 1e-6), unit=demo.schema.unit)
+ledger = dp.Ledger(total=dp.ApproxDP(2.0, 1e-6), unit=demo.schema.unit.name)
 budget = dp.ApproxDP(1.0, 1e-6)
 model = dp.LogisticRegression(demo.formula, schema=demo.schema, budget=budget, insecure_seed=1)
 seen = ledger.preview(model.entry(n=20_190))

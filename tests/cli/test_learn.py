@@ -62,7 +62,7 @@ def test_from_a_csv_file_through_the_executable(folder):
         assert words in shown
     schema = dp.Schema.read(folder / "schema.toml")
     assert {schema[name].learned for name in schema.columns} == {booked.release}
-    assert schema.unit == "one person"
+    assert schema.unit.name == "one person"
     # the noise is the operating system's, so how close a range comes is left to seeded tests
     # (tests/fit/test_bounds.py)
     assert schema["age"].low < schema["age"].high

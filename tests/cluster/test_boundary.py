@@ -169,7 +169,7 @@ def test_nothing_stays_behind(engine):
     by_person().fit(native)
     fit = by_person()
     response, terms = parse(fit.formula, fit.schema)
-    _, pending = read(native, response, terms, fit.kind, fit.schema.whom)
+    _, pending = read(native, response, terms, fit.kind, fit.schema.unit)
 
     def broken():
         with pending.opened() as source:

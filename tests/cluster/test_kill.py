@@ -88,7 +88,7 @@ def test_persons(engine):
     )
     sums = []
     for native in (frame, engine.spread(frame)):
-        _, pending = read(native, *parse("y ~ a + b", schema), "margin", schema.whom)
+        _, pending = read(native, *parse("y ~ a + b", schema), "margin", schema.unit)
         with (
             pending.opened() as source,
             death_in_pass(engine, 2) if native is not frame else nullcontext(),

@@ -103,8 +103,8 @@ def test_sums(engine, name):
     frame, fit = FITS[name][0](), model(name)
     response, terms = parse(fit.formula, fit.schema)
     unit, notion = (
-        fit.schema.whom,
-        Neighbours.of(fit.neighbours or "replace", units=fit.schema.whom.many),
+        fit.schema.unit,
+        Neighbours.of(fit.neighbours or "replace", units=fit.schema.unit.many),
     )
     pair = [
         read(native, response, terms, fit.kind, unit)[1]
@@ -169,7 +169,7 @@ def test_ids(engine, kind):
     fit = model("persons")
     response, terms = parse(fit.formula, fit.schema)
     pair = [
-        read(native, response, terms, fit.kind, fit.schema.whom)[1]
+        read(native, response, terms, fit.kind, fit.schema.unit)[1]
         for native in (frame, engine.spread(frame))
     ]
     assert pair[0].n == pair[1].n == {"zero": 2, "numbers": 294}.get(kind, 300)

@@ -137,7 +137,7 @@ def sums():
 
 
 def source_of(table, schema=SCHEMA, formula=FORMULA):
-    return read(table, *parse(formula, schema), "margin", schema.whom)[1].read()
+    return read(table, *parse(formula, schema), "margin", schema.unit)[1].read()
 
 
 def totals(source):
@@ -607,7 +607,7 @@ def test_a_study_of_units_that_do_not_fit_is_refused(tmp_path, monkeypatch):
     TABLE.to_parquet(tmp_path / "t.parquet")
     monkeypatch.setenv("DPINFER_MEMORY", "2")
     with pytest.raises(dp.InputError, match="DPINFER_MEMORY"):
-        read(tmp_path / "t.parquet", *parse(FORMULA, PERSONS), "margin", PERSONS.whom)[1].rows()
+        read(tmp_path / "t.parquet", *parse(FORMULA, PERSONS), "margin", PERSONS.unit)[1].rows()
 
 
 def test_what_is_watched_does_not_tell_the_number_of_rows():

@@ -47,7 +47,7 @@ def test_a_schema_is_read(tmp_path):
     path = tmp_path / "schema.toml"
     path.write_text(GOOD, encoding="utf-8-sig")
     schema = dp.Schema.read(path)
-    assert schema.unit == "one person"
+    assert schema.unit.name == "one person"
     assert schema["a"] == Number("a", 0.0, 2.5, "length", "a ruler")
     assert schema["f"] == Category("f", ("p", "q"), "p")
     assert schema["b"] == Number("b", 0.0, 1.0, kind="boolean")
@@ -358,7 +358,7 @@ def test_gaps():
     }
     assert [name for name, gap in found.gaps.items() if gap.levels] == ["job", "ill"]
     assert [name for name, gap in found.gaps.items() if gap.whole] == ["age"]
-    assert found.whom.name == "one person"
+    assert found.unit.name == "one person"
 
 
 def test_what_is_asked_for():

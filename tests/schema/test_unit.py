@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
+from dpinfer.schema.columns import Number
 from dpinfer.schema.unit import Unit
 from people import AVERAGE, COLUMNS, UNIT, WEIGHTS, schema
 
@@ -24,12 +25,18 @@ GOOD = {
 @pytest.mark.parametrize("head", GOOD)
 def test_what_is_declared_is_read_and_written(head, tmp_path):
     read = schema('title = "t"\n' + head)
-    assert read.whom == GOOD[head]
-    assert read.unit == read.whom.name
+    assert read.unit == GOOD[head]
     read.write(tmp_path / "schema.toml")
     again = dp.Schema.read(tmp_path / "schema.toml")
     assert again == read
     assert again.digest() == read.digest()
+
+
+def test_a_schema_takes_a_unit_or_its_name():
+    columns = {"a": Number("a", 0.0, 1.0)}
+    assert dp.Schema(columns).unit == Unit()
+    assert dp.Schema(columns, unit="one visit").unit == Unit("one visit")
+    assert dp.Schema(columns, PERSON).unit == PERSON
 
 
 def test_digests_tell_targets_apart_and_old_ones_stay():
@@ -100,6 +107,6 @@ def test_a_draft_says_how_persons_with_several_rows_are_declared():
         '[columns.person]\ntype = "integer"', told + "\n[columns.person]"
     )
     start, end = filled.index("[columns.person]"), filled.index("[columns.on]")
-    assert dp.Schema.parse(filled[:start] + filled[end:]).whom == Unit(
+    assert dp.Schema.parse(filled[:start] + filled[end:]).unit == Unit(
         "one person", "person_id", 1.0
     )

@@ -61,7 +61,7 @@ BUDGET = dp.ZCDP(0.1)
 def guesses(formula, effects=None):
     response, terms = parse(formula, SCHEMA)
     kind = "margin" if response.levels else "residual"
-    design = Design.of_formula(response, terms, kind, SCHEMA.whom)
+    design = Design.of_formula(response, terms, kind, SCHEMA.unit)
     return design, OfGuesses(response, terms, design, SCHEMA.typical, effects)
 
 

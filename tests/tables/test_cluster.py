@@ -39,7 +39,7 @@ class Here(Partitions):
 def reader(formula="ill ~ age + sex", schema=tables.SCHEMA, kind="margin"):
     response, terms = parse(formula, schema)
     return Reader(
-        response, terms, Encoding(Design.of_formula(response, terms, kind, schema.whom), kind)
+        response, terms, Encoding(Design.of_formula(response, terms, kind, schema.unit), kind)
     )
 
 
@@ -74,7 +74,7 @@ def test_partitions_add_up():
 
 def test_whole_units_add_up():
     frame, schema = people.table(rows=2000, persons=500), people.schema()
-    whole = read(frame, *parse("y ~ a + b", schema), "margin", schema.whom)[1].read()
+    whole = read(frame, *parse("y ~ a + b", schema), "margin", schema.unit)[1].read()
     parts = [frame[frame["person"] % 3 == j] for j in range(3)]
     what = moment_and_score(Neighbours.REPLACE_UNIT).of_block
     source = Here(parts, reader("y ~ a + b", schema), 500)

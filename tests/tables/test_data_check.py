@@ -53,7 +53,7 @@ COUNTS = (
 
 def test_a_csv_file(tmp_path):
     (tmp_path / "t.csv").write_text(LINES, encoding="utf-8")
-    found = peek(tmp_path / "t.csv", [*SMALL.columns.values(), *SMALL.whom.columns])
+    found = peek(tmp_path / "t.csv", [*SMALL.columns.values(), *SMALL.unit.columns])
     assert (found.rows, found.usable, found.broken, found.columns) == (7, 2, 1, COUNTS)
 
 

@@ -59,13 +59,13 @@ def init(  # noqa: PLR0913  (the public face)
         budget_of(of_options(privacy)),
         None if schema is None else dp.Schema.read(schema),
     )
-    notion = Neighbours.of(neighbours, units=known is not None and known.whom.many)
+    notion = Neighbours.of(neighbours, units=known is not None and known.unit.many)
     assert total is not None
     if ledger.exists():
         raise InputError(
             f"{str(ledger)!r} is there already, and a ledger is never replaced: see `dpinfer budget show {ledger}`"
         )
-    unit = unit or (known.unit if known else "one unit" if notion.units else "one record")
+    unit = unit or (known.unit.name if known else "one unit" if notion.units else "one record")
     title = title or (known.title if known else "")
     if not ledger.parent.is_dir():
         raise InputError(f"there is no folder {str(ledger.parent)!r}: make it first")

@@ -75,7 +75,7 @@ def _preview(what: Learning, ledger: "dp.Ledger | None", out: Path, talk: Screen
     """The cost, what would show, and what the ledger would have left; raises what `learn` would
     raise.
     """
-    entry, booked, whom = what.entry, what.plan.releases(), what.draft.whom
+    entry, booked, whom = what.entry, what.plan.releases(), what.draft.unit
     counted = what.n is not None or not what.neighbours.counted
     facts = {
         "Table": f"{what.table}, {whom.size(what.n) if counted else 'whose units are not counted'}",

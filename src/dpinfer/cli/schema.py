@@ -100,9 +100,12 @@ def check(
     if peek and data is None:
         raise InputError("--peek counts values of a table: name it with --data TABLE")
     known = dp.Schema.read(schema)
-    whom, own = known.whom, {column.name for column in known.whom.columns}
+    whom, own = known.unit, {column.name for column in known.unit.columns}
     columns: list[Wanted] = [column for column in known.columns.values() if column.name not in own]
-    names, facts = None, {"Protects": known.unit} | _rows_of(whom) | {"Digest": known.digest()[:16]}
+    names, facts = (
+        None,
+        {"Protects": known.unit.name} | _rows_of(whom) | {"Digest": known.digest()[:16]},
+    )
     if formula is not None:
         response, terms = parse(formula, known)
         columns, names = [*response.columns, *terms.columns], Design.of_terms(terms).names
@@ -124,7 +127,7 @@ def check(
     counts |= {"units": whom.number, "weights": whom.weights or None}
     counts |= {"most_weight": whom.most_weight if whom.weights else None}
     told: dict[str, Any] = (
-        {"unit": known.unit}
+        {"unit": known.unit.name}
         | counts
         | {"digest": known.digest(), "columns": listed, "coefficients": names}
     )
@@ -235,7 +238,7 @@ def _told(response: Response) -> str:
 
 
 def _type(known: "dp.Schema", column: Wanted) -> str:
-    if column.name in (known.whom.column, known.whom.weights):
+    if column.name in (known.unit.column, known.unit.weights):
         return "id" if isinstance(column, Ids) else "weight"
     declared = known[column.name]
     return declared.kind if isinstance(declared, Number) else type(declared).__name__.lower()
@@ -250,8 +253,8 @@ def _facts(known: "dp.Schema", column: Wanted) -> str:
 def _stated(known: "dp.Schema", column: Wanted) -> str:
     if isinstance(column, Ids):
         return "any"
-    if column.name == known.whom.weights:
-        return f"0 to {known.whom.most_weight:g} a {'unit' if known.whom.many else 'row'}"
+    if column.name == known.unit.weights:
+        return f"0 to {known.unit.most_weight:g} a {'unit' if known.unit.many else 'row'}"
     if column.levels:
         return ", ".join(
             str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels
@@ -269,7 +272,7 @@ def _range(low: float, high: float, unit: str) -> str:
 
 
 def _missing(known: "dp.Schema", column: Wanted) -> str:
-    if isinstance(column, Ids) or column.name == known.whom.weights:
+    if isinstance(column, Ids) or column.name == known.unit.weights:
         return "the row counts for nothing"
     if isinstance(column, Outcome) or column.missing is None:
         return "a row of zeros"

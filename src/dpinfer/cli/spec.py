@@ -258,7 +258,7 @@ class Data:
     def columns(self) -> list[Wanted]:
         """What a fit reads: the columns of the formula, the outcome first, then ids and weights."""
         response, terms = parse(self.formula, self.schema)
-        return [*response.columns, *terms.columns, *self.schema.whom.columns]
+        return [*response.columns, *terms.columns, *self.schema.unit.columns]
 
 
 def data_of(spec: Spec) -> Data:

@@ -165,7 +165,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             )
         response, terms = parse(self.formula, self.schema)
         assert self.schema is not None
-        design = Design.of_formula(response, terms, self.kind, self.schema.whom)
+        design = Design.of_formula(response, terms, self.kind, self.schema.unit)
         return entry(self.recipe(design, n), n, self._subject(design))
 
     def _subject(self, design: Design) -> Subject:
@@ -268,7 +268,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         assert self.formula is not None
         response, self.terms_ = parse(self.formula, self.schema)
         assert self.schema is not None
-        unit, counted = self.schema.whom, not self._number_is_private
+        unit, counted = self.schema.unit, not self._number_is_private
         design, source = reading.read(X, response, self.terms_, self.kind, unit, counted=counted)
         self._declare(response)
         self.n_features_in_ = len(self.terms_)

@@ -156,7 +156,7 @@ class Learning:
     def entry(self) -> Entry:
         """What will be booked."""
         names = ", ".join((*self.plan.ranges, *self.plan.levels))
-        unit = self.draft.whom.name
+        unit = self.draft.unit.name
         return Entry(f"learn_bounds of {names}", unit, self.plan.releases().all, self.neighbours)
 
     def least(self, booked: Histogram | ShownLevels) -> float:
@@ -185,7 +185,7 @@ class Learning:
         Guarantee [bounds_from_releases]: whether it raises and what is written are functions of the
         releases and of public facts: with the same releases, other records give the same schema.
         """
-        booked, gaps, unit = self.plan.releases(), self.draft.gaps, self.draft.whom
+        booked, gaps, unit = self.plan.releases(), self.draft.gaps, self.draft.unit
         gate = Gate(self.entry, ledger, insecure_seed)
         table = open_table(self.table, [*(gap.column for gap in gaps.values()), *unit.columns])
         found = []
@@ -243,7 +243,7 @@ def learning(
     draft = Draft.of(schema, types, unit)
     if columns is not None:
         draft = draft.asked(asked, types, alone=schema is None)
-    own = {column.name for column in draft.whom.columns}
+    own = {column.name for column in draft.unit.columns}
     gaps = {name: gap for name, gap in draft.gaps.items() if name not in own}
     skipped = (
         ()
@@ -255,16 +255,16 @@ def learning(
         raise InputError(_nothing(skipped))
     ranges = tuple(name for name, gap in gaps.items() if not gap.levels)
     levels = tuple(name for name, gap in gaps.items() if gap.levels)
-    notion = Neighbours.of(neighbours or Neighbours.REPLACE, units=draft.whom.many)
-    if notion.units and not draft.whom.many:
+    notion = Neighbours.of(neighbours or Neighbours.REPLACE, units=draft.unit.many)
+    if notion.units and not draft.unit.many:
         raise InputError(f"neighbours={str(notion)!r} needs ids: give the schema a [unit] column")
-    wanted = [*(gap.column for gap in gaps.values()), *draft.whom.columns]
+    wanted = [*(gap.column for gap in gaps.values()), *draft.unit.columns]
     plan = BoundsPlan(budget, ranges, levels)  # type: ignore[arg-type]  # it refuses other budgets
     check(table, wanted)
-    n = count(table, wanted, draft.whom, notion)
+    n = count(table, wanted, draft.unit, notion)
     if n == 0:
         raise InputError("the table has no rows: there is nothing to learn from")
-    made = Learning(table, Draft(draft.document, draft.whom, gaps), plan, notion, n, skipped)
+    made = Learning(table, Draft(draft.document, draft.unit, gaps), plan, notion, n, skipped)
     made.require_enough()
     return made
 

@@ -210,9 +210,9 @@ def _term(factors: _Factors, schema: Schema) -> tuple[Part, ...]:
 def _column(schema: Schema, name: str) -> Column:
     """A column of the schema that may stand in a formula."""
     purpose = ""
-    if name and name == schema.whom.column:
+    if name and name == schema.unit.column:
         purpose = "the ids of [unit]"
-    if name and name == schema.whom.weights:
+    if name and name == schema.unit.weights:
         purpose = "the weights of [weights]"
     if purpose:
         raise InputError(
@@ -232,7 +232,7 @@ def _explanatory(schema: Schema, name: str) -> Number | Category:
 
 
 def _explanatory_names(schema: Schema) -> list[str]:
-    ids_and_weights = (schema.whom.column, schema.whom.weights)
+    ids_and_weights = (schema.unit.column, schema.unit.weights)
     return [
         name
         for name, column in schema.columns.items()

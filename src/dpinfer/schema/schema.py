@@ -18,7 +18,7 @@ the type of the column asks for them.  A person fills them in, or `learn_bounds`
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
@@ -88,24 +88,34 @@ _LINES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Schema:
     """The public side of a table: its ``columns`` by name, the ``unit`` of privacy, a ``title`` and
     a ``source``.
 
-    ``whom`` says which rows are one unit and what a row counts; its name is the ``unit``.
-    ``typical`` holds public guesses of what columns are like, for forecasts.
+    ``unit`` says what is protected, which rows are one unit and what a row counts; a text names a
+    unit of one row.  ``typical`` holds public guesses of what columns are like, for forecasts.
     """
 
     columns: Mapping[str, Column]
-    unit: str = ROW.name
-    title: str = ""
-    source: str = ""
-    whom: Unit = ROW
-    typical: Mapping[str, Typical] = field(default_factory=dict)
+    unit: Unit
+    title: str
+    source: str
+    typical: Mapping[str, Typical]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "whom", replace(self.whom, name=self.unit))
+    def __init__(
+        self,
+        columns: Mapping[str, Column],
+        unit: Unit | str = ROW,
+        title: str = "",
+        source: str = "",
+        typical: Mapping[str, Typical] | None = None,
+    ) -> None:
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "unit", Unit(unit) if isinstance(unit, str) else unit)
+        object.__setattr__(self, "title", title)
+        object.__setattr__(self, "source", source)
+        object.__setattr__(self, "typical", typical or {})
         if not self.columns:
             raise SchemaError(
                 "the schema has no columns: write a table [columns.NAME] for each", "columns"
@@ -141,7 +151,7 @@ class Schema:
             for name, entry in entries.items()
             if "typical" in entry
         }
-        return cls(columns, unit.name, **facts, whom=unit, typical=typical)
+        return cls(columns, unit, **facts, typical=typical)
 
     @classmethod
     def draft(cls, table: Any) -> str:
@@ -191,7 +201,7 @@ class Schema:
         columns = {name: entry_of(column) for name, column in self.columns.items()}
         for name, guess in self.typical.items():
             columns[name]["typical"] = typical_entry(self[name], guess)
-        return facts | entries_of(self.whom) | {"columns": columns}
+        return facts | entries_of(self.unit) | {"columns": columns}
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
@@ -270,10 +280,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class Draft:
-    """The document of a schema, whom it protects, and its columns with gaps."""
+    """The document of a schema, the unit it protects, and its columns with gaps."""
 
     document: Mapping[str, Any]
-    whom: Unit
+    unit: Unit
     gaps: Mapping[str, Gap]
 
     @classmethod
@@ -314,7 +324,7 @@ class Draft:
         of the table, know it.  With ``alone`` other columns are left out, unless they have nothing
         to learn.
         """
-        ids_and_weights = {column.name for column in self.whom.columns}
+        ids_and_weights = {column.name for column in self.unit.columns}
         entries = _entries_of(self.document)
         if alone:
             entries = {name: entry for name, entry in entries.items() if entry["type"] == "boolean"}

@@ -427,7 +427,7 @@ class _Asked:
         kind = "margin" if response.levels else "residual"
         if self.model is not None:
             kind = self.model.kind
-        design = Design.of_formula(response, terms, kind, self.schema.whom)
+        design = Design.of_formula(response, terms, kind, self.schema.unit)
         alike: Alike
         if like is None:
             alike = OfGuesses(response, terms, design, self.schema.typical, effects)
@@ -435,7 +435,7 @@ class _Asked:
             if effects is not None:
                 raise InputError("effects= is for records that are made up: leave it out, or like=")
             population = Population.of_records(
-                read(like, response, terms, kind, self.schema.whom)[1].rows()
+                read(like, response, terms, kind, self.schema.unit)[1].rows()
             )
             alike = OfTable(population, design.unit.word)
             records = population.n if records is None else records

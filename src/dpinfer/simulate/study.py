@@ -347,7 +347,7 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
         raise InputError("a table is studied with schema= and formula=, and without y or truth=")
     response, terms = parse(asked.formula, asked.schema)
     assert asked.schema is not None
-    design, source = read(X, response, terms, kind(loss), asked.schema.whom)
+    design, source = read(X, response, terms, kind(loss), asked.schema.unit)
     return trial_of(choose(design, asked.options), _of_source(source), asked.seed, asked.device)
 
 
