@@ -7,7 +7,7 @@ events; ``income`` rests on records far out.  All other lines are reported.
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.maths.error_laws import AllowedLaw
+from dpinfer.maths.error_laws import BiasedNormal
 from dpinfer.maths.joint import Joint
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result import statements
@@ -104,7 +104,7 @@ def joint():
 
 def alternatives():
     variance = np.diag([0.0004, 0.04])
-    law = AllowedLaw(0.75 * variance, 0.25 * variance, np.zeros(2), np.full(2, 0.01), DRAWS, SEED)
+    law = BiasedNormal(0.75 * variance, 0.25 * variance, np.zeros(2), np.full(2, 0.01), DRAWS, SEED)
     names = ("health[poor], against fair", "income, within 5 to 80")
     return Alternatives(names, ("health[poor]", "income"), np.array([0.5, 0.03]), law)
 

@@ -22,7 +22,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.histograms import ZOOMS, histogram, inner_edges, narrowed
+from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram, inner_edges, narrowed
 from dpinfer.maths.sums import Block, square
 from dpinfer.neighbours import Neighbours
 from dpinfer.simulate.estimands import least_squares
@@ -100,8 +100,8 @@ def _errors(H: Array, V: Array) -> Array:
 def ranged(task: Task) -> Answer | None:
     """SSP after three histograms that narrow the range of the outcome."""
     low, high, part = -1.0, 1.0, _RANGE_SHARE * task.rho
-    noise = np.sqrt(2) / np.sqrt(2 * part / ZOOMS)
-    for _ in range(ZOOMS):
+    noise = np.sqrt(2) / np.sqrt(2 * part / OUTCOME_ZOOMS)
+    for _ in range(OUTCOME_ZOOMS):
         counts = histogram(inner_edges(low, high), Neighbours.REPLACE).of_block(
             Block(task.x, task.y)
         )

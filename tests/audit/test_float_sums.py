@@ -10,9 +10,8 @@ import pytest
 
 import dpinfer as dp
 import dpinfer.maths.sums
-from dpinfer.maths.families import LOGIT, Line, rest_sum, step_sums
+from dpinfer.maths.families import LOGIT, Line, Stack, rest_sum, step_sums
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import (
     BLOCK,
     UNIT,

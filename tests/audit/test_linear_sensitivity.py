@@ -9,9 +9,8 @@ from scipy import optimize
 
 import dpinfer as dp
 from dpinfer.maths import families, sums
-from dpinfer.maths.families import Linked
+from dpinfer.maths.families import Linked, Stack
 from dpinfer.maths.histograms import Counts, histogram, influence_histogram, inner_edges
-from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from support import clipped_sums, identity_line, influences_at

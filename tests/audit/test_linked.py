@@ -12,8 +12,7 @@ from scipy.special import expit
 
 import dpinfer as dp
 from dpinfer.maths import families
-from dpinfer.maths.families import IDENTITY, LOGIT, Line, rest_sum, step_sums
-from dpinfer.maths.squares import Stack
+from dpinfer.maths.families import IDENTITY, LOGIT, Line, Stack, rest_sum, step_sums
 from dpinfer.maths.sums import Block, clip_rows
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import Rows
@@ -405,7 +404,7 @@ def test_what_a_record_leaves_is_bounded_by_the_step():
         reach = np.abs(z[some])
         by_length = size[some] / (np.linalg.norm(step) * (np.expm1(reach) - reach) / reach)
         by_most = size[some] / (most * reach**2 / (6 * np.sqrt(3)))
-        influence = seen.influence * LOGIT.farthest(seen.predictor) / most
+        influence = seen.influence * LOGIT.farthest(LOGIT.mean(seen.predictor)) / most
         found = [part.max(initial=0.0) for part in (by_length, by_most, influence)]
         near = np.maximum(near, found)
     assert (near <= 1 + 1e-9).all()

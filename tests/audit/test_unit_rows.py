@@ -10,11 +10,10 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.fit.frame import column_histograms
-from dpinfer.maths.families import LOGIT, Line, rest_sum
+from dpinfer.maths.families import LOGIT, Line, Stack, rest_sum
 from dpinfer.maths.histograms import histogram, inner_edges
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import (
     BLOCK,
     MOST_RECORDS,

@@ -10,11 +10,10 @@ from scipy.special import expit
 
 import dpinfer as dp
 from capped import CAP, EDGE, CappedLogistic
-from dpinfer.maths.families import IDENTITY, LOGIT, Line, rest_sum, step_sums
+from dpinfer.maths.families import IDENTITY, LOGIT, Line, Stack, rest_sum, step_sums
 from dpinfer.maths.histograms import histogram, inner_edges
 from dpinfer.maths.losses import slope_and_curvature
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
 from support import clipped_sums, influences_at

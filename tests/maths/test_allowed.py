@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dpinfer.maths import error_laws
-from dpinfer.maths.error_laws import AllowedLaw, folded_quantile
+from dpinfer.maths.error_laws import BiasedNormal, folded_quantile
 
 
 def law(**changes):
@@ -17,7 +17,7 @@ def law(**changes):
         "draws": 40_000,
         "seed": 3,
     }
-    return AllowedLaw(**{**fields, **changes})
+    return BiasedNormal(**{**fields, **changes})
 
 
 PLAIN = law(below=np.zeros(2), above=np.zeros(2))
@@ -102,7 +102,7 @@ def test_bands_and_tests_of_several_coefficients():
 
 def test_the_law_of_nothing():
     none = np.zeros(0)
-    nothing = AllowedLaw(np.zeros((0, 0)), np.zeros((0, 0)), none, none, 1, 3)
+    nothing = BiasedNormal(np.zeros((0, 0)), np.zeros((0, 0)), none, none, 1, 3)
     assert nothing.covariance().shape == (0, 0)
     assert nothing.interval(np.zeros(0), 0.95).shape == (0, 2)
     assert nothing.p_values(np.zeros(0)).shape == nothing.noise_share().shape == (0,)

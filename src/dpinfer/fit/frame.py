@@ -160,7 +160,9 @@ class Winsorised(Changed):
     @property
     def change(self) -> Change:
         """Column by column, so that a row's numbers do not depend on its place."""
-        middle, half, products = self.frame.middle, self.frame.half, self.frame.products
+        middle = self.frame.middle
+        half = self.frame.half
+        products = self.frame.products
 
         def changed(block: Block) -> Block:
             first = block.rows[:, :1]
@@ -183,7 +185,8 @@ def framed(
 ) -> Frame:
     """The released ranges of the numbers; nothing is booked where there is none."""
     places = framed_columns(design)
-    low, high = -np.ones(len(places)), np.ones(len(places))
+    low = -np.ones(len(places))
+    high = np.ones(len(places))
     radius = math.sqrt(design.norm2)
     for one in booked:
         edges = np.array([inner_edges(*ends) for ends in zip(low, high, strict=True)])

@@ -25,7 +25,7 @@ from dpinfer.maths.families import IDENTITY, Line, step_sums
 from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
 from dpinfer.maths.inference import Fitted, Step, conclude, outcome_sizes
 from dpinfer.maths.moments import Moments, Reach, Scales, centre_of, preconditioner, raised, reaches
-from dpinfer.maths.squares import crude_line
+from dpinfer.maths.stepping import crude_line
 from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
@@ -122,7 +122,7 @@ class LinearSteps(Stepped[LinearPlan]):
     def _crude_line(self, known: Moments, where: Range, matrix: Array) -> Array:
         """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
         whitening = matrix * np.sqrt(self._kappa(known.n) * len(matrix))
-        noise = 2 * self._scales().moments * whitening @ known.back
+        noise = 2 * known.noise * whitening @ known.back
         moments = whitening @ known.matrix @ whitening.T
         line = (
             where.half
@@ -140,7 +140,8 @@ class LinearSteps(Stepped[LinearPlan]):
         """The clip by the released tail of influences, or the largest one where nobody should be
         clipped.
         """
-        booked, plan = self.booked.of(INFLUENCE), self.plan
+        booked = self.booked.of(INFLUENCE)
+        plan = self.plan
         if not booked:
             return Clip(_RANGE, 0.0)
         d = len(line.matrix)
@@ -226,7 +227,9 @@ class LinearSteps(Stepped[LinearPlan]):
 
     def _band(self, line: Array, done: FinishedLine) -> Band:
         """The line and the band around it, in the units of the user."""
-        outcome, where, clip = self.design.outcome, done.where, done.clip
+        outcome = self.design.outcome
+        where = done.where
+        clip = done.clip
         drawn = outcome.half * line
         drawn[0] += outcome.centre
         size = self._unit(done.fit.moments.n) * outcome.half

@@ -27,15 +27,17 @@ from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.statements import Model
+from dpinfer.rows.part import part_of
 from dpinfer.rows.source import Source
 
 # of the deviation of the score: what its noise may add if the largest influence can make it so
 _ADDED = 0.62
 # ... where a number is clipped: its effect is seldom straight, and weights would matter more
 _ADDED_CLIPPED = 0.85
-_INFLUENCE = 1.2, 3.0  # the largest influence over a typical one, at least and at most
+_INFLUENCE = (1.2, 3.0)  # the largest influence over a typical one, at least and at most
 _EVERYTHING = 1e300  # information over noise at which all is let in
-_FIRST_POWER, _LAST_POWER = 0.5, 1.0  # of 1/curvature: how the variance of a step grows with it
+_FIRST_POWER = 0.5  # of 1/curvature: how the variance of a step grows with it
+_LAST_POWER = 1.0  # ... and that of the last step
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +57,15 @@ class LogisticSteps(Stepped[GeometryPlan]):
         crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
         what = moment_and_score(self.neighbours)
         known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
-        first = first_line(
-            known.matrix, known.score, known.n, at.columns, at.scales.moments * known.back
-        )
+        first = first_line(known.matrix, known.score, known.n, at.columns, known.noise * known.back)
         reach = self._reach(known, first, at)
         place = self._place(known, reach, first, at)
-        for release in booked.of(FIRST):
-            place = self._first_step(gate, release, source, known, reach, place, at)
+        *early, late = booked.of(FIRST)
+        part = part_of(source, self.neighbours)
+        for release in early:
+            place = self._first_step(gate, release, part, known, reach, place, at)
+        # the last of them over all rows: it says how far the step of the estimate has to go
+        place = self._first_step(gate, late, source, known, reach, place, at)
         last = self._last_step(gate, source, known.n, place, at)
         fit = Fitted.of(
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
@@ -94,16 +98,16 @@ class LogisticSteps(Stepped[GeometryPlan]):
     def _place(self, known: Moments, reach: Reach, line: Array, at: Setting) -> Place:
         """The geometry of a line: that of its information, and the largest influence of a label."""
         scales = self._scales()
-        columns, frame = at.columns, at.frame
+        columns = at.columns
+        frame = at.frame
         d = len(columns)
         moments = known.of(np.arange(d))
         usual = Usual.at(moments, line)
         seen = raised(information(moments, line) / known.n, 1e-8) * known.n
         influence = self._influence(usual, known.n, clipped=bool((reach.tail & at.clippable).any()))
         kappa = scales.kappa(d, known.n)
-        stretch = np.sqrt(
-            max(1.0, kappa / influence**2)
-        )  # so that no weight falls on what is let in at a price
+        # so that no weight falls on what is let in at a price
+        stretch = np.sqrt(max(1.0, kappa / influence**2))
         distance = reaches(seen, columns, _EVERYTHING).distance
         distance = np.where(reach.long, stretch * distance, distance)
         distance = np.where(reach.tail, reach.distance, distance)
@@ -135,8 +139,10 @@ class LogisticSteps(Stepped[GeometryPlan]):
         """A better line.  Its noise is not that of the estimate: what counts is where the last line
         is.
         """
-        terrain, clip = place.terrain, place.line.most
-        stack, d = self.plan.stack, len(terrain.line)
+        terrain = place.terrain
+        clip = place.line.most
+        stack = self.plan.stack
+        d = len(terrain.line)
         what = step_sums(place.line, clip, stack, self.design.norm2, covariance=False)
         score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip)
         scales = self._scales(FIRST)
@@ -150,8 +156,11 @@ class LogisticSteps(Stepped[GeometryPlan]):
 
     def _last_step(self, gate: Gate, source: Source, n: float, place: Place, at: Setting) -> Step:
         """The step of the estimate, and what it leaves."""
-        terrain, clip, scales = place.terrain, place.line.most, self._scales()
-        stack, d = self.plan.stack, len(terrain.line)
+        terrain = place.terrain
+        clip = place.line.most
+        scales = self._scales()
+        stack = self.plan.stack
+        d = len(terrain.line)
         what = step_sums(place.line, clip, stack, self.design.norm2)
         released = gate.release(self.booked.of(ESTIMATE)[0], source, what).value
         score, hessian, score_cov = stack.split(released, d, clip)

@@ -38,6 +38,7 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Model
+from dpinfer.rows.part import part_of
 from dpinfer.rows.source import Source
 from dpinfer.rows.transforms import Changed, kept
 from dpinfer.schema.design import Design
@@ -61,8 +62,8 @@ class AtLine(Changed):
     @property
     def change(self) -> Change:
         """The rows of a block at the line."""
-        line, norm2, neighbours = self.line, self.norm2, self.neighbours
-        return lambda block: line.linked(block, norm2, neighbours).block
+        link = self.line.link(self.norm2, self.neighbours)
+        return lambda block: link(block).block
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,8 @@ class Stepped(Generic[P]):
         the same result.
         """
         rows = kept(source)
-        frame = framed(gate, self.booked.of(SCALES), rows, self.design, self.neighbours)
+        part = part_of(rows, self.neighbours)
+        frame = framed(gate, self.booked.of(SCALES), part, self.design, self.neighbours)
         at = Setting(self.design, self.neighbours, self._scales(), frame)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
         return self._result(gate, source.n, at, self._fitted(gate, rows, at, seed))
@@ -147,7 +149,8 @@ class Stepped(Generic[P]):
 
     def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
         """The result in the units of the user."""
-        said, last = done.said, done.fit.last
+        said = done.said
+        last = done.fit.last
         printed = np.flatnonzero(said.printed)
         return FitResult(
             names=self.design.names,

@@ -9,8 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.frame import ZOOMS as COLUMN_ZOOMS
-from dpinfer.maths.histograms import ZOOMS, histogram
+from dpinfer.fit.frame import ZOOMS as FRAME_ZOOMS
+from dpinfer.maths.families import Stack
+from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram
 from dpinfer.maths.inference import LEAST_RECORDS
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.moments import (
@@ -23,34 +24,35 @@ from dpinfer.maths.moments import (
     Scales,
 )
 from dpinfer.maths.noise_laws import deviation
-from dpinfer.maths.squares import Stack
 from dpinfer.maths.sums import BoundedSum, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, compose
 from dpinfer.privacy.release import NoisySum
 
-ASKED, ROBUST = "asked", "robust"
+ASKED = "asked"
+ROBUST = "robust"
 LOGISTIC_TARGETS = (ASKED,)
 LINEAR_TARGETS = (ASKED, ROBUST)
 EARLIER = {"weighted": ASKED, "mean": ASKED}
 """Targets by their earlier names."""
-BALANCED, CAUTIOUS, ALL = "balanced", "cautious", "all"
+BALANCED = "balanced"
+CAUTIOUS = "cautious"
+ALL = "all"
 TAILS = (BALANCED, CAUTIOUS, ALL)
 
-SCALES, CRUDE, OUTCOME, MOMENTS = "scales", "crude moments", "outcome range", "moments"
-FIRST, INFLUENCE, FIRST_STEP, ESTIMATE, REST = (
-    "first steps",
-    "influence",
-    "first step",
-    "estimate",
-    "rest",
-)
-_PARTS = {
-    SCALES: COLUMN_ZOOMS,
-    OUTCOME: ZOOMS,
-    FIRST: 3,
-}  # releases of a stage; one where it is not named
+# The stages of a fit, in order; each is one release or a few.
+SCALES = "scales"
+CRUDE = "crude moments"
+OUTCOME = "outcome range"
+MOMENTS = "moments"
+FIRST = "first steps"
+INFLUENCE = "influence"
+FIRST_STEP = "first step"
+ESTIMATE = "estimate"
+REST = "rest"
+# releases of a stage; one where it is not named
+_PARTS = {SCALES: FRAME_ZOOMS, OUTCOME: OUTCOME_ZOOMS, FIRST: 3}
 _LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REST: 0.03}
 _LINEAR = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, INFLUENCE: 0.03, ESTIMATE: 0.73}
 _ROBUST = {

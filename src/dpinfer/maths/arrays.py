@@ -1,8 +1,4 @@
-"""The array type of the package, symmetric matrices as vectors, and the little randomness a formula
-may be handed.
-
-The one bisection: where a statement about a number stops to hold.
-"""
+"""The array type, symmetric matrices as vectors, what a law draws from, and the one bisection."""
 
 import math
 from collections.abc import Callable

@@ -35,14 +35,11 @@ _BOWED = 0.5  # of what a Gaussian design says of the curvature along the predic
 _MOST = 0.85  # of a variance: the most that such weights take away
 _CURVE = 0.1  # of what they take away: how unsure it is
 _PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
-_CHANGE = (
-    1 / 3,
-    3.0,
-)  # what the curvature becomes along a step, in any direction, at least and at most
-_CURVED, _WEIGHTED = (
-    0.5,
-    0.05,
-)  # by which the curvature of a column is off that of all records: logistic, least squares
+# what the curvature becomes along a step, in any direction, at least and at most
+_CHANGE = (1 / 3, 3.0)
+# by which the curvature of a column is off that of all records, in logistic regression
+_CURVED = 0.5
+_WEIGHTED = 0.05  # ... and in least squares
 
 
 @dataclass(frozen=True, eq=False)

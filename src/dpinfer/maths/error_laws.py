@@ -1,7 +1,6 @@
-"""From released numbers to standard errors, intervals and tests.  All of it is post-processing and
-costs nothing.
+"""The law of target - estimate: standard errors, intervals and tests from released numbers.
 
-The error of the released coefficients is
+All of it is post-processing and costs nothing.  The error of the released coefficients is
 
     target - estimate  ~  N(0, sampling) + noise_map b,     b ~ noise,
 
@@ -9,7 +8,8 @@ The error of the released coefficients is
 perturbation.  Gaussian noise gives closed forms; spherical Laplace noise is sampled, as in the
 paper.
 
-A normal law of the error around a bias that is only bounded, at each end by its own amount.
+`BiasedNormal` is a normal law of the error around a bias that is only bounded, at each end by its
+own amount.
 """
 
 from dataclasses import dataclass, replace
@@ -132,9 +132,8 @@ class ErrorLaw:
         tau2 = self.spread()
         if not tau2.any():
             return errors
-        return errors * np.exp(
-            rng.standard_normal((self.draws, 1)) * np.sqrt(tau2) + tau2 / 2
-        )  # widens as `widened` does
+        # widens as `widened` does
+        return errors * np.exp(rng.standard_normal((self.draws, 1)) * np.sqrt(tau2) + tau2 / 2)
 
     def interval(self, estimate: Array, level: float) -> Array:
         """Equal-tailed intervals, one a row: closed form where the law allows it, else quantiles of
@@ -198,9 +197,8 @@ def half_width(sampling: Array, noise_map: Array, noise: Law, level: float) -> A
     rate γ²/2), so the half width q solves E_v[2Φ(q/sqrt(A + vB)) - 1] = level: the limit of the
     sampled interval as the draws grow.
     """
-    A = np.maximum(
-        np.diagonal(sampling, axis1=-2, axis2=-1), 0.0
-    )  # rounding can leave a variance just below 0
+    # rounding can leave a variance just below 0
+    A = np.maximum(np.diagonal(sampling, axis1=-2, axis2=-1), 0.0)
     B = np.einsum("...ij,...ij->...i", noise_map, noise_map)
     z = -ndtri((1 - level) / 2)
     if isinstance(noise, Gaussian):
@@ -275,7 +273,7 @@ _PRECISE = 1e-13  # relative width of the bracket of a quantile
 
 
 @dataclass(frozen=True, eq=False)
-class AllowedLaw:
+class BiasedNormal:
     """The law of target - estimate: N(0, sampling + noise), with ``below`` and ``above`` allowed
     for at the two ends.
 
@@ -304,9 +302,10 @@ class AllowedLaw:
             1 - np.clip(np.diag(self.sampling) / np.diag(self.covariance()), 0.0, 1.0)
         )
 
-    def mapped(self, matrix: Array) -> "AllowedLaw":
+    def mapped(self, matrix: Array) -> "BiasedNormal":
         """The law of matrix @ (target - estimate); what is allowed at an end follows the signs."""
-        up, down = np.maximum(matrix, 0.0), np.maximum(-matrix, 0.0)
+        up = np.maximum(matrix, 0.0)
+        down = np.maximum(-matrix, 0.0)
         return replace(
             self,
             sampling=matrix @ self.sampling @ matrix.T,

@@ -1,15 +1,16 @@
-"""Links between a linear predictor and the mean of an outcome, and what one record adds to a step
-at a released line.
+"""Links between a predictor and the mean of an outcome, and what a record adds to a step at a line.
 
 | symbol | meaning                                                             | name in code  |
 | ------ | ------------------------------------------------------------------- | ------------- |
 | t, η   | a released line of (1, x), and the predictor x·t                    | `Line.coef`   |
-| h, h'  | the mean of the outcome at η, and its slope; |h''| <= h'            | `mean`, `slope` |
+| h, h'  | the mean of the outcome at η, and its slope, a function of h        | `mean`, `slope` |
 | m      | the farthest an outcome can be from its mean; infinite if unbounded | `farthest`    |
 | A, u   | a released matrix, and the row A x                                  | `Line.matrix` |
 | B      | the largest influence ‖u‖ m of an outcome on the score              | `Line.most`   |
 | w      | min(1, 1/(h'‖u‖²), B/(‖u‖ m)): what a record counts                 |               |
 | g, H   | score Σ w (y - h) u and curvature Σ w h' u uᵀ                       |               |
+| b      | the clip: influences w‖u‖(y - h) are pulled into [-b, b]            | `clip`        |
+| a_H²…  | squared weights of curvature and score covariance in the stack      | `Stack`       |
 
 A step a of the coefficients of u moves the score to g - H a - R, where R = Σ w (h(η + z) - h(η) -
 h'(η) z) u with z = u·a.  R has no outcome in it; for the identity it is 0.
@@ -24,8 +25,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from dpinfer.errors import PrivacyError
-from dpinfer.maths.arrays import Array, svec
-from dpinfer.maths.squares import Stack
+from dpinfer.maths.arrays import Array, svec, unsvec
 from dpinfer.maths.sums import LARGEST, Block, BoundedSum, shrunk, square
 from dpinfer.neighbours import Neighbours
 
@@ -34,43 +34,42 @@ _TINY = np.finfo(float).tiny
 # influence that a clip is divided by: of a shorter row the squares underflow, and so would the clip
 _LEAST = 1e-150
 
-OfPredictor = Callable[[Array], Array]
+OfArray = Callable[[Array], Array]
 
 
-def _mean(eta: Array) -> Array:
+def _logistic(eta: Array) -> Array:
     return np.asarray(expit(eta))
 
 
-def _slope(eta: Array) -> Array:
-    p = expit(eta)
-    return np.asarray(p * (1 - p))
+def _logistic_slope(mean: Array) -> Array:
+    return np.asarray(mean * (1 - mean))
 
 
-def _rarer(eta: Array) -> Array:
-    return np.asarray(expit(np.abs(eta)))
+def _rarer(mean: Array) -> Array:
+    return np.maximum(mean, 1 - mean)
 
 
 def _same(eta: Array) -> Array:
     return eta
 
 
-def _unbounded(eta: Array) -> Array:
-    return np.full_like(eta, np.inf)
+def _unbounded(mean: Array) -> Array:
+    return np.full_like(mean, np.inf)
 
 
 @dataclass(frozen=True)
 class Family:
-    """A canonical link: ``mean`` and ``slope`` of the outcome at a predictor, and how far it can be
-    from its mean.
+    """A canonical link: the ``mean`` of the outcome at a predictor and, as functions of that mean,
+    its ``slope`` and how far an outcome can be from it.
 
-    ``exact`` says that a step leaves nothing.  ``low`` and ``high`` are what the labels -1 and +1
-    stand for.
+    For a canonical link the slope is the variance of the outcome, and |h''| <= h'.  ``exact`` says
+    that a step leaves nothing.  ``low`` and ``high`` are what the labels -1 and +1 stand for.
     """
 
     name: str
-    mean: OfPredictor
-    slope: OfPredictor
-    farthest: OfPredictor
+    mean: OfArray
+    slope: OfArray
+    farthest: OfArray
     exact: bool
     low: float
     high: float
@@ -82,26 +81,25 @@ class Family:
     def weights(self, rows: Array, predictor: Array, most: float) -> Array:
         """w of rows u with their predictors."""
         length2 = np.einsum("ij,ij->i", rows, rows)
-        return self._weights(length2, self.slope(predictor), predictor, most, rows.shape[1])
+        return self._weights(length2, self.mean(predictor), most, rows.shape[1])
 
-    def _weights(
-        self, length2: Array, slope: Array, predictor: Array, most: float, dim: int
-    ) -> Array:
+    def _weights(self, length2: Array, mean: Array, most: float, dim: int) -> Array:
         """A little less where rounding asks for it: w h'‖u‖² <= 1 in real numbers."""
         limit = shrunk(dim + 4)
-        by_length = limit / np.maximum(limit, slope * length2)
+        by_length = limit / np.maximum(limit, self.slope(mean) * length2)
         if self.exact:
             return np.asarray(by_length)
-        influence = np.sqrt(length2) * self.farthest(predictor)
+        influence = np.sqrt(length2) * self.farthest(mean)
         return np.minimum(by_length, most / np.maximum(influence, _TINY))
 
     def left(self, eta: Array, z: Array) -> Array:
         """What a step z of the predictor leaves: h(η + z) - h(η) - h'(η) z."""
-        return np.asarray(self.mean(eta + z) - self.mean(eta) - self.slope(eta) * z)
+        mean = self.mean(eta)
+        return np.asarray(self.mean(eta + z) - mean - self.slope(mean) * z)
 
 
 IDENTITY = Family("identity", _same, np.ones_like, _unbounded, exact=True, low=-1.0, high=1.0)
-LOGIT = Family("logit", _mean, _slope, _rarer, exact=False, low=0.0, high=1.0)
+LOGIT = Family("logit", _logistic, _logistic_slope, _rarer, exact=False, low=0.0, high=1.0)
 FAMILIES = {family.name: family for family in (IDENTITY, LOGIT)}
 
 
@@ -142,7 +140,11 @@ class Line:
         return np.asarray((self.low > -1.0) | (self.high < 1.0))
 
     def linked(self, block: Block, norm2: float, neighbours: Neighbours) -> Linked:
-        """The rows of a block at the line; its own rows are (1, x~)/sqrt ``norm2``.
+        """The rows of a block at the line: see `link`."""
+        return self.link(norm2, neighbours)(block)
+
+    def link(self, norm2: float, neighbours: Neighbours) -> Callable[[Block], Linked]:
+        """What makes the rows of a block those at the line; its own rows are (1, x~)/sqrt ``norm2``.
 
         Guarantee [linked_rows]: w h'‖u‖² <= 1 in real numbers whatever line, matrix and clip are; a
         zero row stays one; and the numbers of a row depend on that row alone, where its place may
@@ -153,20 +155,25 @@ class Line:
             raise PrivacyError(
                 "a released line is too large for floats: nothing can be released around it"
             )
-        rows = self._inside(block.rows)
-        # a matrix product rounds a row by its place in the block: see `Block.mapped`
-        placed = neighbours.in_place and block.fixed
-        mapped = rows @ whole.T if placed else np.einsum("ij,kj->ik", rows, whole)
-        u = mapped[:, :-1]
-        predictor = (
-            mapped[:, -1] if self.family.exact else np.clip(mapped[:, -1], -_FARTHEST, _FARTHEST)
-        )
-        length2 = np.einsum("ij,ij->i", u, u)
-        slope = self.family.slope(predictor)
-        weights = self.family._weights(length2, slope, predictor, self.most, u.shape[1])
-        gap = self.family.outcome(block.labels) - self.family.mean(predictor)
-        seen = Block(u, gap, block.shares * weights, block.shares, block.starts, block.fixed)
-        return Linked(seen, np.sqrt(length2), predictor, slope)
+        family = self.family
+
+        def of_block(block: Block) -> Linked:
+            rows = self._inside(block.rows)
+            # a matrix product rounds a row by its place in the block: see `Block.mapped`
+            placed = neighbours.in_place and block.fixed
+            mapped = rows @ whole.T if placed else np.einsum("ij,kj->ik", rows, whole)
+            u = mapped[:, :-1]
+            predictor = mapped[:, -1]
+            if not family.exact:
+                predictor = np.clip(predictor, -_FARTHEST, _FARTHEST)
+            length2 = np.einsum("ij,ij->i", u, u)
+            mean = family.mean(predictor)
+            weights = family._weights(length2, mean, self.most, u.shape[1])
+            gap = family.outcome(block.labels) - mean
+            seen = Block(u, gap, block.shares * weights, block.shares, block.starts, block.fixed)
+            return Linked(seen, np.sqrt(length2), predictor, family.slope(mean))
+
+        return of_block
 
     def _inside(self, rows: Array) -> Array:
         """Rows with some columns clipped, element by element; a zero row stays one."""
@@ -179,6 +186,53 @@ class Line:
             rows[:, places], first * self.low[places], first * self.high[places]
         )
         return found
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The squared weights a_H², a_S² of the two matrices beside the score, for a notion of
+    neighbours.
+    """
+
+    curvature: float
+    score: float
+    neighbours: Neighbours
+
+    @classmethod
+    def of(cls, neighbours: Neighbours) -> "Stack":
+        """Where one record is replaced the score moves most, and there the matrices do not move at
+        all.
+        """
+        return cls(0.5, 0.45, neighbours) if neighbours.counted else cls(0.25, 0.15, neighbours)
+
+    @property
+    def bound(self) -> float:
+        """The most that a score of norm 1 and the two matrices move together.
+
+        With c the cosine of the two rows the square is at most 2 + 2c + a_S²(2 - 2c²) + a_H² max(2
+        - 2c², 1), if a_S² is at most 1/2: 4 + a_H² at c = 1, or less at c = 1/(2(a_H² + a_S²)).
+        """
+        h = self.curvature
+        s = self.score
+        if s > 0.5:
+            raise PrivacyError("the weight of the score covariance is at most 1/2 in this proof")
+        if not self.neighbours.counted:
+            return math.sqrt(1 + h + s)
+        inner = min(math.sqrt(0.5), 1 / (2 * (h + s)))
+        apart = 2 + 2 * inner + (h + s) * (2 - 2 * inner**2)
+        return math.sqrt(max(4 + h, apart))
+
+    def steer(self, released: Array, dim: int, clip: float) -> tuple[Array, Array]:
+        """Score and curvature, in units of the outcome, from the release."""
+        m = dim * (dim + 1) // 2
+        curvature = unsvec(released[dim : dim + m], dim) / math.sqrt(self.curvature)
+        return clip * released[:dim], curvature
+
+    def split(self, released: Array, dim: int, clip: float) -> tuple[Array, Array, Array]:
+        """Score, curvature and score covariance, in units of the outcome, from the release."""
+        score, curvature = self.steer(released, dim, clip)
+        m = dim * (dim + 1) // 2
+        return score, curvature, clip**2 * unsvec(released[dim + m :], dim) / math.sqrt(self.score)
 
 
 def step_sums(
@@ -206,10 +260,12 @@ def step_sums(
         raise PrivacyError(
             "a released clip is too large for floats: nothing can be released around it"
         )
-    a_h, a_s = math.sqrt(stack.curvature), math.sqrt(stack.score)
+    a_h = math.sqrt(stack.curvature)
+    a_s = math.sqrt(stack.score)
+    link = line.link(norm2, stack.neighbours)
 
     def of_block(block: Block) -> Array:
-        at = line.linked(block, norm2, stack.neighbours)
+        at = link(block)
         gap, u = at.block.labels, at.block.rows
         most = clip * shrunk(u.shape[1]) / np.maximum(at.influence, _LEAST)
         pulled = at.block.weights * np.clip(gap, -most, most) / clip
@@ -238,8 +294,10 @@ def rest_sum(
             "a released step or clip is too large for floats: nothing can be released around it"
         )
 
+    link = line.link(norm2, neighbours)
+
     def of_block(block: Block) -> Array:
-        at = line.linked(block, norm2, neighbours)
+        at = link(block)
         u = at.block.rows
         z = np.clip(np.einsum("ij,j->i", u, step), -2 * _FARTHEST, 2 * _FARTHEST)
         most = clip * shrunk(u.shape[1]) / np.maximum(at.influence, _LEAST)

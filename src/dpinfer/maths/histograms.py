@@ -1,15 +1,15 @@
-"""The range of an outcome and a clip for influences, from noisy histograms.
+"""Noisy histograms: the range of an outcome or a column, and a clip for influences.
 
 A record is in one bin, so that a histogram moves by sqrt 2 or 1.  Bins are compared with, never
 computed by a logarithm: a record's bin depends on the record alone.
 
-The range of a column of which nothing is known, from noisy histograms.
+The range of a column of which nothing is known is found in three steps:
 
 1. magnitudes   counts between the powers of two, either sign   -> where counts are clear of the noise, and a bin more
 2. zooms        counts in equal bins of that, and beyond it     -> without the ends that hold next to nothing
 3. friendly     ends rounded outwards to a few digits
 
-All of it is post-processing: it reads released counts and the law of their noise.
+What reads counts is post-processing: it knows released counts and the law of their noise.
 """
 
 import math
@@ -24,22 +24,32 @@ from dpinfer.maths.sums import Block, BoundedSum
 from dpinfer.neighbours import Neighbours
 
 BINS = 16
-"""Of a histogram of the outcome."""
-ZOOMS = 3
+"""Of a histogram that zooms in."""
+OUTCOME_ZOOMS = 3
 """Histograms of the outcome, each inside the last."""
-_OUTSIDE = 0.004  # the share of records that may lie beyond either end of a range
-_SEEN = 2.0  # deviations of the noise by which counts at an end are told from nothing
+COLUMN_ZOOMS = 2
+"""Histograms of a column after that of its magnitudes, each inside the last."""
+OUTSIDE = 0.004
+"""The share of records or units that may lie beyond either end of a range."""
+# deviations of the noise by which counts at an end are told from nothing, or raised to an upper
+# bound
+_SEEN = 2.0
 _SIZES = 26  # bins of influences, each sqrt 2 times as wide as the next
 # deviations of the noise by which a tail is seen: noise alone passes for one in a hundred fits
 _CLEAR = 3.0
-_LIMIT = (
-    1.0  # deviations of the noise by which there may be more records in a tail than are counted
-)
+# deviations of the noise by which there may be more records in a tail than are counted
+_LIMIT = 1.0
 # the shape of a tail that is heavy: half way from an exponential one to the heaviest that is drawn
 _HEAVY = 0.7
 _APART = 3  # bins between the two points that a tail is drawn through
-_SHAPES = 0.4, 2.2  # of a Weibull tail
-_GRID = 400
+_SHAPES = (0.4, 2.2)  # of a Weibull tail
+_GRID = 400  # sizes at which a tail is drawn
+_LARGEST = 400  # of the powers of two that are told apart; beyond, double precision cannot square
+_CHANCE = 0.002  # that noise alone passes for a magnitude of a column
+# powers of two beyond which a magnitude is less and less plausible: noise must pass for it less
+# often
+_USUAL = 16
+_STEPS = 40  # rounding moves an end by at most this part of the range
 
 
 @dataclass(frozen=True)
@@ -86,13 +96,23 @@ def narrowed(counts: Array, low: float, high: float, n: float, noise: float) -> 
     """[low, high] without the bins at either end that hold next to nothing; as it is, if all of
     them do.
     """
-    least = np.maximum(_OUTSIDE * n, _SEEN * noise * np.sqrt(np.arange(1, BINS + 1)))
+    first, last = _filled(counts, n, noise)
+    if first >= last:
+        return low, high
+    edges = np.linspace(low, high, BINS + 1)
+    return float(edges[first]), float(edges[last])
 
-    def empty(some: Array) -> int:
-        return int(np.argmax(np.append(np.cumsum(some) > least, True)))
 
-    edges, first, last = np.linspace(low, high, BINS + 1), empty(counts), BINS - empty(counts[::-1])
-    return (float(edges[first]), float(edges[last])) if first < last else (low, high)
+def _filled(counts: Array, n: float, noise: float) -> tuple[int, int]:
+    """The first bin, and the one after the last, without those at either end that hold next to
+    nothing: a share of n that may be lost, or what noise alone may add up to.
+    """
+    bound = np.maximum(OUTSIDE * n, _SEEN * noise * np.sqrt(np.arange(1, len(counts) + 1)))
+
+    def empty(from_end: Array) -> int:
+        return int(np.argmax(np.append(np.cumsum(from_end) > bound, True)))
+
+    return empty(counts), len(counts) - empty(counts[::-1])
 
 
 def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
@@ -150,7 +170,8 @@ class Tail:
 
     def point(self, share: float) -> float:
         """The size that this share of the records exceeds."""
-        beyond, edges = self.beyond, self.edges
+        beyond = self.beyond
+        edges = self.edges
         k = int(np.argmax(np.append(beyond > share, True)))
         if k in (0, _SIZES):
             return float(edges[min(k, _SIZES - 1)])
@@ -183,9 +204,8 @@ class Tail:
         of the noise.
         """
         above = np.maximum.accumulate(np.cumsum(self.counts)) + _LIMIT * self._deviation
-        share = np.clip(
-            np.maximum.accumulate(above) / self.n, 0.0, 1.0
-        )  # at or above each lower edge
+        # at or above each lower edge
+        share = np.clip(np.maximum.accumulate(above) / self.n, 0.0, 1.0)
         upper = self.largest * 2.0 ** (-np.arange(_SIZES) / 2)
         width = np.maximum(upper - np.maximum(self.edges, clip), 0.0)
         return float(share @ width)
@@ -194,7 +214,8 @@ class Tail:
         """The farthest edge that noise lets be seen, -log of the share beyond, the shape of a
         Weibull tail there.
         """
-        edges, beyond = self.edges, self.beyond
+        edges = self.edges
+        beyond = self.beyond
         clear = np.cumsum(self.counts) > _CLEAR * self._deviation
         far = min(int(np.argmax(np.append(clear, True))), _SIZES - 1 - _APART)
         near = far + _APART
@@ -209,7 +230,8 @@ class Tail:
         """The tail on a grid: counts as far as noise lets them be seen, a Weibull tail through two
         points beyond.
         """
-        edges, beyond = self.edges, self.beyond
+        edges = self.edges
+        beyond = self.beyond
         far, depth, shape = self._bend()
         sizes = edges[-1] * (self.largest / edges[-1]) ** np.linspace(0, 1, _GRID)
         inside = np.exp(np.interp(np.log(sizes), np.log(edges[::-1]), np.log(beyond[::-1])))
@@ -218,28 +240,14 @@ class Tail:
         )
 
 
-COLUMN_ZOOMS = 2
-"""Histograms after that of the magnitudes, each inside the last."""
-OUTSIDE = 0.004
-"""The share of units that may lie beyond either end."""
-_LARGEST = 400  # of the powers of two that are told apart; beyond, double precision cannot square
-_CHANCE = 0.002  # that noise alone passes for a magnitude of a column
-# powers of two beyond which a magnitude is less and less plausible: noise must pass for it less
-# often
-_USUAL = 16
-# deviations of the noise by which counts at an end are told from nothing, or raised to an upper
-# bound
-_SEEN_COLUMN = 2.0
-_STEPS = 40  # rounding moves an end by at most this part of the range
 _ZERO = 2 * _LARGEST + 1  # the place of the bin around 0
 
 _POWERS = 2.0 ** np.arange(-_LARGEST, _LARGEST + 1)
 MAGNITUDES = np.concatenate([-_POWERS[::-1], _POWERS])
 """The edges between the bins of magnitudes."""
 _ENDS = np.concatenate([[2 * MAGNITUDES[0]], MAGNITUDES, [2 * MAGNITUDES[-1]]])
-_EXPONENTS = np.abs(
-    np.log2(np.abs(np.insert(MAGNITUDES, _ZERO, 1.0)))
-)  # of each bin, by the exponent of an edge
+# of each bin, by the exponent of an edge
+_EXPONENTS = np.abs(np.log2(np.abs(np.insert(MAGNITUDES, _ZERO, 1.0))))
 _PLAUSIBLE = (1 + _EXPONENTS / _USUAL) ** -2.0
 _CHANCES = _CHANCE * _PLAUSIBLE / _PLAUSIBLE.sum()  # of each bin
 
@@ -287,33 +295,31 @@ def magnitude(counts: Array, law: Law) -> Range | None:
     clear = np.flatnonzero(counts > clear_of(law))
     if not len(clear) or (clear == _ZERO).all():
         return None
-    first, last = int(clear[0]), int(clear[-1])
+    first = int(clear[0])
+    last = int(clear[-1])
     low = 0.0 if first == _ZERO else float(_ENDS[max(first - 1, 0)])
-    high = float(
-        _ENDS[last + 1 if last == _ZERO else min(last + 2, len(_ENDS) - 1)]
-    )  # a range ends before its end
+    # a range ends before its end
+    high = float(_ENDS[last + 1 if last == _ZERO else min(last + 2, len(_ENDS) - 1)])
     return Range(low, high, float(counts[clear].sum()))
 
 
 def zoomed(counts: Array, known: Range, law: Law) -> Range:
     """The range without the bins at either end that hold, with all beyond them, next to nothing."""
     noise = math.sqrt(law.variance(1))
-    several = noise * np.sqrt(np.arange(1, BINS + 3))
-    least = np.maximum(OUTSIDE * known.n, _SEEN_COLUMN * several)
-
-    def cut(some: Array) -> int:
-        """How many bins can go, the one that has all beyond the end included."""
-        return int(np.argmax(np.append(np.cumsum(some) > least, True)))
-
-    edges, first, last = known.edges, max(cut(counts) - 1, 0), BINS - max(cut(counts[::-1]) - 1, 0)
+    first, last = _filled(counts, known.n, noise)
+    # the first and the last count are of what lies beyond the range
+    first = max(first - 1, 0)
+    last = min(last - 1, BINS)
     if first >= last:
         first, last = 0, BINS
-    below, above = counts[: first + 1], counts[last + 1 :]
-    beyond = (
-        max(0.0, float(side.sum())) + _SEEN_COLUMN * float(several[len(side) - 1])
-        for side in (below, above)
-    )
-    return Range(float(edges[first]), float(edges[last]), known.n, tuple(beyond))  # type: ignore[arg-type]
+
+    def most(side: Array) -> float:
+        """An upper bound of the units of some bins."""
+        return max(0.0, float(side.sum())) + _SEEN * noise * math.sqrt(len(side))
+
+    edges = known.edges
+    beyond = (most(counts[: first + 1]), most(counts[last + 1 :]))
+    return Range(float(edges[first]), float(edges[last]), known.n, beyond)
 
 
 def friendly(found: Range, *, whole: bool) -> tuple[float, float]:
@@ -322,11 +328,16 @@ def friendly(found: Range, *, whole: bool) -> tuple[float, float]:
     Where numbers are ``whole`` the ends are the first and the last of them in the range, which ends
     before ``high``.
     """
-    low, high, target = found.low, found.high, (found.high - found.low) / _STEPS
+    low = found.low
+    high = found.high
+    target = (high - low) / _STEPS
     if whole:
-        low, high, target = math.ceil(low), math.ceil(high) - 1, max(target, 1.0)
+        low = math.ceil(low)
+        high = math.ceil(high) - 1
+        target = max(target, 1.0)
     power = math.floor(math.log10(target))
     factor = max((f for f in (1, 2, 5) if float(f"{f}e{power}") <= target), default=1)
     step = float(f"{factor}e{power}")
-    first, last = math.floor(low / step), math.ceil(high / step)
+    first = math.floor(low / step)
+    last = math.ceil(high / step)
     return float(f"{first * factor}e{power}"), float(f"{max(last, first + 1) * factor}e{power}")

@@ -226,11 +226,11 @@ def _doubt(fit: Fitted, counted: Array) -> Array:
     (weighted, at most 1 each), but for the noise hypot(σ‖v‖, h‖v‖²).  It holds at any line; at the
     line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The surer of the two counts.
     """
-    last, moments = fit.last, fit.moments
+    last = fit.last
+    moments = fit.moments
     uncentred = fit.back.copy()
-    uncentred[:, 1:] += np.outer(
-        fit.back[:, 0], fit.centre[1:]
-    )  # so that v·u is x_j, not x_j less its centre
+    # so that v·u is x_j, not x_j less its centre
+    uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])
     at_line = _relative(
         uncentred @ counted, last.hessian, last.score, (last.scales.hessian, last.score_noise)
     )
@@ -344,7 +344,8 @@ class _Equation:
         """The posterior, in rounds: what is unsure of H multiplies the way a + δ, of which δ is the
         result.
         """
-        fit, known = self.fit, self.known
+        fit = self.fit
+        known = self.known
         last = fit.last
         d = len(fit.centre)
         basis = known.basis.T

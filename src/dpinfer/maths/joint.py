@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error_laws import AllowedLaw
+from dpinfer.maths.error_laws import BiasedNormal
 from dpinfer.maths.moments import SURE
 
 OPEN = 0.4
@@ -28,15 +28,13 @@ NO_EVENTS = 1e9
 """Relative doubt of a number of events that may be none.  It is finite, as a file has no
 infinities.
 """
-KNOWN, WEAK, TOGETHER, FEW, REFERENCE, TAIL = (
-    "known",
-    "weak",
-    "together",
-    "few",
-    "reference",
-    "tail",
-)
-"""What is said of a combination: that it is known, or why it is open."""
+# What is said of a combination: that it is known, or why it is open.
+KNOWN = "known"
+WEAK = "weak"
+TOGETHER = "together"
+FEW = "few"
+REFERENCE = "reference"
+TAIL = "tail"
 _LEFT = 1e-12  # of its information: what is left at least without a combination's own size
 
 
@@ -47,7 +45,7 @@ class Answers:
     """
 
     estimate: Array
-    law: AllowedLaw
+    law: BiasedNormal
     why: tuple[str, ...]
 
     @property
@@ -118,7 +116,7 @@ class Joint:
         total = (vectors @ self.covariance @ vectors.T) * np.outer(stretch, stretch)
         noise = total - sampling
         below, above = self._allowed(vectors)
-        law = AllowedLaw(sampling, (noise + noise.T) / 2, below, above, draws, seed)
+        law = BiasedNormal(sampling, (noise + noise.T) / 2, below, above, draws, seed)
         return Answers(estimate + self.shift * asked[:, 0], law, self._reasons(vectors, alone))
 
     @property
@@ -240,7 +238,8 @@ class Joint:
         they would move.
         """
         both = self._bent(vectors) + np.abs(vectors) @ self.allowed
-        below, above = both.copy(), both.copy()
+        below = both.copy()
+        above = both.copy()
         parts = (
             (vectors, allowed_for(self.few), self.toward),
             (self._of_references(vectors), allowed_for(self.reference_few), self.reference_toward),

@@ -320,7 +320,8 @@ def check_loss(loss: Loss) -> None:
         raise InputError(f"{describe(loss)}: of must be 'margin' or 'residual', not {kind(loss)!r}")
     if type(loss) in TRUSTED:
         return
-    L, t = float(loss.slope_bound), float(loss.curvature_bound)
+    L = float(loss.slope_bound)
+    t = float(loss.curvature_bound)
     if not (np.isfinite(L) and np.isfinite(t) and L > 0 and t > 0):
         raise InputError(
             f"{describe(loss)}: slope_bound and curvature_bound must be positive and finite"
@@ -329,7 +330,8 @@ def check_loss(loss: Loss) -> None:
     slope, curvature = (np.asarray(f(z), dtype=float) for f in (loss.slope, loss.curvature))
     near = np.abs(z) <= 500
     value = np.asarray(loss.value(z[near]), dtype=float)
-    rise, run = np.diff(slope), np.diff(z)
+    rise = np.diff(slope)
+    run = np.diff(z)
     rounding = ROUNDING * L
     faults = {
         "value, slope or curvature is not finite": not all(
@@ -360,8 +362,10 @@ def _probe(loss: Loss) -> Array:
         slope, curvature = (
             np.nan_to_num(np.asarray(f(z), dtype=float)) for f in (loss.slope, loss.curvature)
         )
-        rise, area = np.diff(slope), np.diff(z) * (curvature[1:] + curvature[:-1]) / 2
-        steep, odd = np.argsort(np.abs(rise))[-60:], np.argsort(np.abs(rise - area))[-60:]
+        rise = np.diff(slope)
+        area = np.diff(z) * (curvature[1:] + curvature[:-1]) / 2
+        steep = np.argsort(np.abs(rise))[-60:]
+        odd = np.argsort(np.abs(rise - area))[-60:]
         widest = np.union1d(steep, odd)
         inside = np.linspace(z[widest], z[widest + 1], 12, axis=1)[:, 1:-1]
         z = np.unique(np.concatenate([z, inside.ravel()]))
@@ -374,7 +378,8 @@ def _integrates(z: Array, derivative: Array, function: Array) -> bool:
     Every increment must lie within the trapezoid rule, give or take what the derivative changes in
     between.
     """
-    run, rise = np.diff(z), np.diff(function)
+    run = np.diff(z)
+    rise = np.diff(function)
     area = run * (derivative[1:] + derivative[:-1]) / 2
     slack = run * np.abs(np.diff(derivative)) + 1e-7 * (run * np.abs(derivative).max() + 1e-3)
     return bool(np.all(np.abs(rise - area) <= slack))

@@ -1,4 +1,6 @@
-"""A geometry for the rows, from their second moments: post-processing of released matrices only.
+"""Second moments of the rows from two noisy releases, and the geometry they give.
+
+Post-processing of released matrices only.
 
 | symbol | meaning                                                              | name in code     |
 | ------ | -------------------------------------------------------------------- | ---------------- |
@@ -10,7 +12,7 @@
 
 Symmetric noise of scale s is N(0, s² I) on `svec`: s on the diagonal, s/sqrt 2 off it.
 
-The second moments of the rows from two noisy releases.  Post-processing only.
+The two releases:
 
 | symbol | meaning                                                        | name in code     |
 | ------ | -------------------------------------------------------------- | ---------------- |
@@ -33,6 +35,18 @@ SMALLEST = 1e-7
 _AFFORDED = 7.0
 _NEAR = 3.0  # times its released range: public bounds within which a number has no tail to speak of
 _BEYOND = 1.5  # times its released range: how far a number is let in at least
+LEAST_EVENTS = 8.0
+"""The fewest records of a kind that a statement may rest on."""
+SURE = 3.0
+"""Deviations of the noise that make sure of something about the whole fit."""
+# the smallest and largest deviation that correlations are believed to have
+_CORRELATION = (0.03, 0.3)
+_SAME = 0.95  # the largest correlation of columns of different groups
+_LEVELS = 0.99  # the largest sum of the frequencies of a factor's levels
+_FLAT = 0.1  # the smallest eigenvalue of a correlation matrix
+_TRUST = 0.2  # the least part of the second release that is kept
+# of the operator norm of the noise: the smallest eigenvalue of M in the geometry of its release
+_FLOOR = 0.3
 
 
 Cell = tuple[int, tuple[tuple[int, float], ...]]
@@ -211,7 +225,8 @@ def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Arr
 
     Also the scale of the noise that is left.
     """
-    d, gap = len(noisy), noisy - target
+    d = len(noisy)
+    gap = noisy - target
     explained = scale**2 * d * (d + 1) / 2
     size = max(float((gap**2).sum()), explained, np.finfo(float).tiny)
     part = max(least, 1 - explained / size)
@@ -243,22 +258,6 @@ def centre_of(moments: Array, columns: Columns) -> Array:
     centre = np.clip(moments[0] / moments[0, 0], np.where(columns.dummy, 0.0, -1.0), 1.0)
     centre[0] = 1.0
     return np.asarray(centre)
-
-
-LEAST_EVENTS = 8.0
-"""The fewest records of a kind that a statement may rest on."""
-SURE = 3.0
-"""Deviations of the noise that make sure of something about the whole fit."""
-_CORRELATION = (
-    0.03,
-    0.3,
-)  # the smallest and largest deviation that correlations are believed to have
-_SAME = 0.95  # the largest correlation of columns of different groups
-_LEVELS = 0.99  # the largest sum of the frequencies of a factor's levels
-_FLAT = 0.1  # the smallest eigenvalue of a correlation matrix
-_TRUST = 0.2  # the least part of the second release that is kept
-# of the operator norm of the noise: the smallest eigenvalue of M in the geometry of its release
-_FLOOR = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +292,8 @@ def posterior(released: Array, columns: Columns, n: float, noise: float) -> Arra
     Means and variances are those released, within what is possible; correlations are shrunk one by
     one by what their own noise explains.
     """
-    M, e = clean(released, columns, n), noise / n
+    M = clean(released, columns, n)
+    e = noise / n
     mean = _means(M[0] / n, columns, e)
     variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(np.diag(M) / n - mean**2, e))
     variance[0] = 1.0
@@ -327,7 +327,8 @@ def _shrunk(raw: Array, noise: Array, columns: Columns) -> Array:
     """
     rows, others = np.triu_indices(len(raw), 1)
     free = (columns.group[rows] != columns.group[others]) & (rows > 0)
-    r2, s2 = raw[rows, others][free] ** 2, noise[rows, others][free] ** 2
+    r2 = raw[rows, others][free] ** 2
+    s2 = noise[rows, others][free] ** 2
     weight = (s2 + 0.01) ** -2.0
     tau2 = weight @ (r2 - s2) / weight.sum() if free.any() else 0.0
     tau2 = np.clip(tau2, _CORRELATION[0] ** 2, _CORRELATION[1] ** 2)
@@ -338,7 +339,9 @@ def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Col
     """M from the second release: N₂ is shrunk towards the first, mapped back, and told what is
     known of it.
     """
-    A, n, d = crude.preconditioner, crude.n, len(noisy)
+    A = crude.preconditioner
+    n = crude.n
+    d = len(noisy)
     back = np.asarray(np.linalg.inv(A), dtype=np.float64)
     guess = A @ crude.moments @ A.T
     N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise, _TRUST)

@@ -1,5 +1,6 @@
-"""Steps towards the coefficients of a logistic regression, from released sums.  Post-processing
-only.
+"""First lines, and steps from them towards the coefficients, from released sums.
+
+Post-processing only.
 
 | symbol | meaning                                                                | name in code  |
 | ------ | ---------------------------------------------------------------------- | ------------- |
@@ -15,7 +16,7 @@ never validity.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import expit
@@ -40,6 +41,8 @@ _BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
 _SHORTEST = 0.05  # root mean square of a step whose rest is bounded
 _SURE_OUTCOME = 30.0  # of a linear predictor: beyond, a probability is as good as 0 or 1
 _TINY = 1e-12
+_SURE_PART = 0.2  # the least eigenvalue of whitened moments per record that a crude line trusts
+_SIGNAL = 0.1  # the variance of a scaled outcome that a line is expected to explain
 
 
 @lru_cache(maxsize=1)
@@ -175,10 +178,16 @@ class Terrain:
     def after(self, hessian: Array, step: Array) -> Array:
         """H after a step: changed as the information of Gaussian rows is, as T H Tᵀ."""
         A = self.matrix
-        before = A @ information(self.moments, self.line) @ A.T
         later = A @ information(self.moments, self.line + A.T @ step) @ A.T
-        change = _root(later) @ np.linalg.inv(_root(before))
+        change = _root(later) @ self._root_inverse
         return np.asarray(change @ hessian @ change.T)
+
+    @cached_property
+    def _root_inverse(self) -> Array:
+        """The inverse of a root of the information at the line."""
+        A = self.matrix
+        before = A @ information(self.moments, self.line) @ A.T
+        return np.asarray(np.linalg.inv(_root(before)))
 
     def length(self, hessian: Array, step: Array) -> float:
         """Root mean square of the change of the predictor, in the measure of the curvature."""
@@ -222,3 +231,19 @@ class Terrain:
         reach = min(_WIDE * max(self.length(hessian, step), _SHORTEST), _WIDEST)
         by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach
         return float(max(min(by_length, _BEND * reach**2 * most), 1e-6))
+
+
+def crude_line(moments: Array, score: Array, noise: Array, n: float) -> Array:
+    """Coefficients of whitened columns from noisy moments and a noisy score of a scaled outcome; a
+    ridge.
+
+    ``noise`` is the covariance of the noise of the score.  Eigenvalues of the moments are raised to
+    a fifth of n, and a coefficient is expected to have a variance of .1/d.  A bad line costs
+    length, never validity.
+    """
+    d = len(moments)
+    values, vectors = np.linalg.eigh(moments)
+    values = np.maximum(values, _SURE_PART * n)
+    error = float(np.trace(noise)) / d + _SIGNAL * n
+    along = vectors.T @ score
+    return np.asarray(vectors @ (values * along / (values**2 + error * d / _SIGNAL)))

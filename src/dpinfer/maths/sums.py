@@ -1,4 +1,12 @@
-"""How far floats are from real numbers: bounds that hold for all data, from public facts.
+"""Blocks of records, sums over them that know how far one record moves them, and their rounding.
+
+| symbol | meaning                                             | name in code |
+| ------ | --------------------------------------------------- | ------------ |
+| x, u   | a row; in the unit ball, or mapped by a matrix      | `rows`       |
+| y      | a label -1 or +1, or an outcome in [-1, 1]          | `labels`     |
+| w      | what a record counts, with w‖u‖² <= 1               | `weights`    |
+
+Floats are not real numbers; how far they are off is bounded for all data, from public facts:
 
 | symbol | meaning                                                     | name in code   |
 | ------ | ----------------------------------------------------------- | -------------- |
@@ -10,14 +18,6 @@
 The products and sums of a block err by at most (B + 8) u times the sum of the norms of its terms;
 blocks are added with compensation, which errs by u of the total and a square (Ogita, Rump and
 Oishi, 2005).  The proofs are in docs/method.md, section 7.
-
-Blocks of records, and sums over them that know how far one record moves them.
-
-| symbol | meaning                                             | name in code |
-| ------ | --------------------------------------------------- | ------------ |
-| x, u   | a row; in the unit ball, or mapped by a matrix      | `rows`       |
-| y      | a label -1 or +1, or an outcome in [-1, 1]          | `labels`     |
-| w      | what a record counts, with w‖u‖² <= 1               | `weights`    |
 """
 
 import math
@@ -100,9 +100,8 @@ class Block:
         """sum_u s_u s_uᵀ over units, s_u = sum_i factor_i x_i over the rows of one; without ids
         every row is one.
         """
-        scores = (
-            self.rows * factors[:, None]
-        )  # bounded as they are; the square of a factor alone could overflow
+        # bounded as they are; the square of a factor alone could overflow
+        scores = self.rows * factors[:, None]
         if self.starts is not None and len(self):
             scores = np.add.reduceat(scores, self.starts, axis=0)
         return np.asarray(scores.T @ scores)

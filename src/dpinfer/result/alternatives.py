@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error_laws import AllowedLaw
+from dpinfer.maths.error_laws import BiasedNormal
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Alternatives:
     names: tuple[str, ...]
     instead_of: tuple[str, ...]
     estimate: Array
-    error: AllowedLaw
+    error: BiasedNormal
 
     def __len__(self) -> int:
         return len(self.names)

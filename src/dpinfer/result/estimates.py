@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dpinfer.errors import InputError
 from dpinfer.maths import error_laws as laws_of_error
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error_laws import AllowedLaw, ErrorLaw, LawOfError
+from dpinfer.maths.error_laws import BiasedNormal, ErrorLaw, LawOfError
 from dpinfer.maths.joint import Joint
 from dpinfer.result.alternatives import Alternatives, under
 from dpinfer.result.question import Question
@@ -232,7 +232,7 @@ class Estimates:
         if not self.reported.any():
             return self.conf_int(level)
         estimate, law = self.estimate[self.reported], self.error
-        if isinstance(law, AllowedLaw):
+        if isinstance(law, BiasedNormal):
             return self._whole(law.band(estimate, level), [-np.inf, np.inf])
         band = laws_of_error.simultaneous(estimate, law, level)
         return self._whole(band, [-np.inf, np.inf])
@@ -266,7 +266,7 @@ class Estimates:
         sampled = isinstance(self.error, ErrorLaw) and not self.error.closed_form
         for some in _blocks(np.flatnonzero(used & whole), 1 if sampled else _BLOCK):
             found.learn(some, value[some], self.error.mapped(matrix[np.ix_(some, kept)]), level)
-        if self.joint is not None and isinstance(self.error, AllowedLaw):
+        if self.joint is not None and isinstance(self.error, BiasedNormal):
             free = np.zeros(matrix.shape, dtype=bool) if absent is None else absent
             self._ask_all(found, matrix, free, np.flatnonzero(used & ~whole), level)
         return found
@@ -281,7 +281,7 @@ class Estimates:
     ) -> None:
         """Ask the law of all coefficients for some of the combinations."""
         assert self.joint is not None
-        assert isinstance(self.error, AllowedLaw)
+        assert isinstance(self.error, BiasedNormal)
         patterns, which = np.unique(absent[places], axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns):
             joint = replace(self.joint, few=np.where(pattern, 0.0, self.joint.few))

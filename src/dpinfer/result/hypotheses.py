@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dpinfer.errors import InputError
 from dpinfer.maths import error_laws as laws_of_error
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error_laws import AllowedLaw, LawOfError
+from dpinfer.maths.error_laws import BiasedNormal, LawOfError
 from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import reference_names
 from dpinfer.result.statements import OPENING
@@ -113,7 +113,7 @@ def resolved(fit: Estimates, matrix: Array) -> tuple[Array, LawOfError]:
     used = np.any(matrix != 0, axis=0) & ~kept
     if not used.any():
         return matrix[:, kept] @ fit.estimate[kept], fit.error.mapped(matrix[:, kept])
-    if fit.joint is not None and isinstance(fit.error, AllowedLaw):
+    if fit.joint is not None and isinstance(fit.error, BiasedNormal):
         answers = fit.joint.about(matrix, fit.error.draws, fit.error.seed)
         if answers.known.all():
             return answers.estimate, answers.law

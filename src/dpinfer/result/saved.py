@@ -9,7 +9,7 @@ import numpy as np
 from dpinfer import persistence
 from dpinfer.errors import InputError
 from dpinfer.maths import noise_laws
-from dpinfer.maths.error_laws import AllowedLaw, ErrorLaw
+from dpinfer.maths.error_laws import BiasedNormal, ErrorLaw
 from dpinfer.maths.joint import Joint
 from dpinfer.neighbours import of_sentence
 from dpinfer.privacy import entries
@@ -27,7 +27,7 @@ _LEVEL = 0.95  # of the intervals that a file shows
 _KINDS: dict[str, type] = entries.KINDS | {
     kind.__name__: kind
     for kind in (
-        ErrorLaw, AllowedLaw, Alternatives, Band, Geometry, Joint, Model, Unit, Privacy, NoPrivacy,
+        ErrorLaw, BiasedNormal, Alternatives, Band, Geometry, Joint, Model, Unit, Privacy, NoPrivacy,
         noise_laws.Gaussian, noise_laws.SphericalLaplace,
     )
 }  # fmt: skip

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from dpinfer.maths.families import IDENTITY, LOGIT, Line, rest_sum, step_sums
-from dpinfer.maths.squares import Stack, crude_line
+from dpinfer.maths.families import IDENTITY, LOGIT, Line, Stack, rest_sum, step_sums
+from dpinfer.maths.stepping import crude_line
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 
