@@ -27,7 +27,6 @@ from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.statements import Model
-from dpinfer.rows.part import part_of
 from dpinfer.rows.source import Source
 
 # of the deviation of the score: what its noise may add if the largest influence can make it so
@@ -60,12 +59,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
         first = first_line(known.matrix, known.score, known.n, at.columns, known.noise * known.back)
         reach = self._reach(known, first, at)
         place = self._place(known, reach, first, at)
-        *early, late = booked.of(FIRST)
-        part = part_of(source, self.neighbours)
-        for release in early:
-            place = self._first_step(gate, release, part, known, reach, place, at)
-        # the last of them over all rows: it says how far the step of the estimate has to go
-        place = self._first_step(gate, late, source, known, reach, place, at)
+        for release in booked.of(FIRST):
+            place = self._first_step(gate, release, source, known, reach, place, at)
         last = self._last_step(gate, source, known.n, place, at)
         fit = Fitted.of(
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)

@@ -1,4 +1,4 @@
-"""A public part of the rows, every k-th block, for releases that find a place to start from."""
+"""A public part of the rows, every k-th block, for releases that need no more."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import PIECE, Blocks, Piece, Source
 
 ENOUGH = 2**16
-"""Records that say where to start from: noise and chance move a line little more than with all."""
+"""Records that are enough to see where the numbers of a column are."""
 
 
 def part_of(source: Source, neighbours: Neighbours, records: int = ENOUGH) -> Source:
