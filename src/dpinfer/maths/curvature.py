@@ -22,14 +22,13 @@ import numpy as np
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.joint import doubled
-from dpinfer.maths.moments import Columns, Moments, raised
+from dpinfer.maths.moments import LEVELS, Columns, Moments, raised, within_factors
 from dpinfer.maths.stepping import chance, normal_nodes
 
 _SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
 _CORRELATION = 0.6  # the largest deviation of a correlation, a priori
 _LOST = 0.015  # of the records: what weights take away in least squares, and how sure that is
 _LEAST = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
-_LEVELS = 0.99  # the largest sum of the frequencies of a factor's levels
 _SMALLEST = 1e-4  # of an eigenvalue of a correlation matrix
 _BOWED = 0.5  # of what a Gaussian design says of the curvature along the predictor: in the guess
 _MOST = 0.85  # of a variance: the most that such weights take away
@@ -84,7 +83,7 @@ def seen(
     unsure = np.sqrt(np.where(columns.dummy, both, beside))
     least = np.where(columns.dummy, _LEAST * unsure / first, -1.0)
     mean = within_factors(
-        np.clip(total / first, least, np.where(columns.dummy, _LEVELS, 1.0)), columns
+        np.clip(total / first, least, np.where(columns.dummy, LEVELS, 1.0)), columns
     )
     mean[0] = 0.0
     centred = back - np.outer(back[:, 0], mean)
@@ -95,15 +94,6 @@ def seen(
     variance = np.where(columns.dummy, first * mean * (1 - mean), of_number)
     variance[0] = first
     return Seen(first, loose, mean, unsure, variance, raw, deviation)
-
-
-def within_factors(mean: Array, columns: Columns) -> Array:
-    """Frequencies of levels that leave some for their reference."""
-    mean = mean.copy()
-    for group in np.unique(columns.group[columns.dummy]):
-        levels = columns.dummy & (columns.group == group)
-        mean[levels] *= min(1.0, _LEVELS / mean[levels].sum())
-    return mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +131,12 @@ def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array | None
     variance1 = np.maximum(np.diag(bowed), 1e-9)
     correlation = bowed / np.sqrt(np.outer(variance1, variance1))
 
-    frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, _LEVELS), mean0)
+    frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, LEVELS), mean0)
     off = factor * np.where(columns.dummy, frequency, np.sqrt(variance0))
     mean, known = _averaged(
         H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first)
     )
-    mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, _LEVELS, 1.0))
+    mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, LEVELS, 1.0))
     mean = within_factors(mean, columns)
     unsure = np.hypot(factor * variance0, np.diag(M.noise) / M.first)
     variance, sure = _averaged(

@@ -12,6 +12,7 @@ contrast is one question to the same law: a combination c of the coefficients θ
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -142,12 +143,15 @@ class Joint:
             centre=self.centre + further,
         )
 
+    @cached_property
+    def _inverse(self) -> Array:
+        """The inverse of the curvature, in coefficients."""
+        half = np.linalg.solve(self.basis, np.linalg.inv(self.curvature))
+        return np.asarray(np.linalg.solve(self.basis, half.T))
+
     def signal(self, vectors: Array) -> Array:
         """The information on each combination given all else, over the noise of that."""
-        inverse = np.linalg.solve(
-            self.basis, np.linalg.solve(self.basis, np.linalg.inv(self.curvature)).T
-        )
-        reached = inverse @ vectors.T
+        reached = self._inverse @ vectors.T
         information = 1 / np.einsum("ij,ji->i", vectors, reached)
         directions = reached * information  # of each combination, as coefficients
         squares = (self.basis @ directions) ** 2
@@ -157,9 +161,7 @@ class Joint:
 
     def nearest(self, j: int) -> int:
         """The column that column j is hardest to tell apart from."""
-        inverse = np.linalg.solve(
-            self.basis, np.linalg.solve(self.basis, np.linalg.inv(self.curvature)).T
-        )
+        inverse = self._inverse
         partial = np.abs(inverse[j]) / np.sqrt(np.diag(inverse))
         partial[[0, j]] = -1.0
         return int(np.argmax(partial))

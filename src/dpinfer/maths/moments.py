@@ -42,7 +42,8 @@ SURE = 3.0
 # the smallest and largest deviation that correlations are believed to have
 _CORRELATION = (0.03, 0.3)
 _SAME = 0.95  # the largest correlation of columns of different groups
-_LEVELS = 0.99  # the largest sum of the frequencies of a factor's levels
+LEVELS = 0.99
+"""The largest sum of the frequencies of a factor's levels."""
 _FLAT = 0.1  # the smallest eigenvalue of a correlation matrix
 _TRUST = 0.2  # the least part of the second release that is kept
 # of the operator norm of the noise: the smallest eigenvalue of M in the geometry of its release
@@ -315,10 +316,16 @@ def _means(released: Array, columns: Columns, e: float) -> Array:
     """
     mean = np.where(columns.dummy, np.clip(released, e / 2, 1.0), np.clip(released, -1.0, 1.0))
     mean[0] = 1.0
+    return within_factors(mean, columns)
+
+
+def within_factors(frequencies: Array, columns: Columns) -> Array:
+    """Frequencies of levels that leave some for their reference."""
+    result = frequencies.copy()
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
-        mean[levels] *= min(1.0, _LEVELS / mean[levels].sum())
-    return np.asarray(mean)
+        result[levels] *= min(1.0, LEVELS / result[levels].sum())
+    return result
 
 
 def _shrunk(raw: Array, noise: Array, columns: Columns) -> Array:
