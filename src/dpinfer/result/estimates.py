@@ -108,9 +108,9 @@ class Estimates:
         if self.geometry is None:
             return f"{self.model.n:,}"
         if self.model.n is None:
-            full = "" if self.model.whom.whole else ", counted as full ones"
+            full = "" if self.model.unit.whole else ", counted as full ones"
             return f"about {self.geometry.records:,.0f} (noisy{full})"
-        fewer = self.model.whom.whole and self.geometry.records < self.model.n
+        fewer = self.model.unit.whole and self.geometry.records < self.model.n
         return f"{self.model.n:,}" + (
             f", about {self.geometry.records:,.0f} of them usable (noisy)" if fewer else ""
         )
@@ -118,7 +118,7 @@ class Estimates:
     @property
     def size(self) -> dict[str, str]:
         """The same under its name, for a list of facts."""
-        if not self.model.whom.many:
+        if not self.model.unit.many:
             return {"Records": self.records}
         return {"Units": f"{self.records}, {self.privacy.unit} each"}
 
@@ -127,10 +127,10 @@ class Estimates:
         """How many records could be encoded, as far as it was released, in a sentence."""
         if self.geometry is None:
             return "How many of the records could be encoded was not released; one that could not counts as a zero row."
-        n, found, whom = self.model.n, self.geometry.records, self.model.whom
-        if not whom.whole:
-            return f"All rows count together as about {found:,.0f} full {whom.word}, from the released moments."
-        words = whom.word.capitalize()
+        n, found, unit = self.model.n, self.geometry.records, self.model.unit
+        if not unit.whole:
+            return f"All rows count together as about {found:,.0f} full {unit.word}, from the released moments."
+        words = unit.word.capitalize()
         if n is not None and found >= n:
             return f"{words} usable: all {n:,}, as far as the budget can see."
         of = "" if n is None else f" of {n:,}"
@@ -146,17 +146,17 @@ class Estimates:
 
         A released number below the public one is below it by more than its noise.
         """
-        n, whom = self.model.n, self.model.whom
+        n, unit = self.model.n, self.model.unit
         if (
             self.geometry is None
             or n is None
-            or not whom.whole
+            or not unit.whole
             or self.geometry.records > (1 - _FEWER) * n
         ):
             return ""
         found = self.geometry.records
         return (
-            f"WARNING: only about {found:,.0f} of {n:,} {whom.word} ({100 * found / n:.0f} %) could be used. In the "
+            f"WARNING: only about {found:,.0f} of {n:,} {unit.word} ({100 * found / n:.0f} %) could be used. In the "
             "others a value is missing or is not as the schema says: a level that is spelled in another way, a text "
             "where a number should be. The result is about the usable ones. Look for the reason with the command "
             "dpinfer schema check SCHEMA --data TABLE --peek before anything else is spent."

@@ -59,7 +59,7 @@ def line(fit: Estimates) -> str:
     )
     count = f"{every} coefficients" if kept == every else f"{kept} of {every} coefficients reported"
     return text.harmless(
-        f"<FitResult{asked} {count}, {fit.records} {fit.model.whom.word}, {privacy}>"
+        f"<FitResult{asked} {count}, {fit.records} {fit.model.unit.word}, {privacy}>"
     )
 
 
@@ -75,7 +75,7 @@ def caption(fit: Estimates) -> str:
         if fit.privacy.private
         else "NOT PRIVATE"
     )
-    return f"{asked}{fit.records} {fit.model.whom.word}. Privacy: {privacy}."
+    return f"{asked}{fit.records} {fit.model.unit.word}. Privacy: {privacy}."
 
 
 def notes_of(shown: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -134,11 +134,11 @@ def csv(result: FitResult, *, level: float = 0.95) -> str:
 
 def _total(result: FitResult) -> dict[str, Any]:
     """How many records or units there are, as far as it is told; or what all rows count together."""
-    whom, geometry = result.model.whom, result.geometry
+    unit, geometry = result.model.unit, result.geometry
     number = result.model.n if geometry is None else geometry.records
     return {
-        whom.word if whom.whole else "total_weight": number
-        if whom.whole or geometry is not None
+        unit.word if unit.whole else "total_weight": number
+        if unit.whole or geometry is not None
         else None
     }
 

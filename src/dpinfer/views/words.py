@@ -187,7 +187,7 @@ def _estimand(result: FitResult, level: float) -> Section:
             *result.intercepts(level),
             *result.published(),
             f"{_UNITS[model.of]} They were fitted by {model.mechanism} with the recipe “{model.recipe}” on "
-            f"{result.records} {model.whom.word}.",
+            f"{result.records} {model.unit.word}.",
         ),
     )
 
