@@ -278,7 +278,7 @@ class Hypothesis:
 
     def _side(self, coded: str) -> Array:
         """One number per coefficient, and last the constant."""
-        from formulaic.errors import FormulaSyntaxError  # noqa: PLC0415  (heavy: only where words are used)
+        from formulaic.errors import FormulaSyntaxError  # noqa: PLC0415  (loaded when asked for)
         from formulaic.utils.constraints import LinearConstraintParser  # noqa: PLC0415
 
         for term in self.terms:

@@ -1,8 +1,8 @@
 """Predictions, marginal effects and odds ratios of a result.
 
-All of it is post-processing: nothing reads the data.  A prediction is a combination of coefficients,
-so its interval is that of a contrast; a probability is the logistic function of it, and so are the
-ends of its interval.  Marginal effects have intervals by the delta method.
+All of it is post-processing: nothing reads the data.  A prediction is a combination of
+coefficients, so its interval is that of a contrast; a probability is the logistic function of it,
+and so are the ends of its interval.  Marginal effects have intervals by the delta method.
 """
 
 import math
@@ -168,7 +168,7 @@ def margins(fit: Estimates, at: Any, level: float) -> Rows:
 
 
 def _why(fit: Estimates, effect: Effect) -> str:
-    """Why an effect has no interval: its own reason, or the first open coefficients it moves with."""
+    """Why an effect has no interval: its own reason, or the open coefficients it moves with."""
     if effect.status != REPORTED:
         return effect.status
     reasons = []

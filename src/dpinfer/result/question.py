@@ -123,7 +123,7 @@ class Question:
             return Terms.plain(
                 [column for column in self.columns if not isinstance(column, Outcome)]
             )
-        from dpinfer.schema.formula import parse  # noqa: PLC0415  (a result is made and read without a parser)
+        from dpinfer.schema.formula import parse  # noqa: PLC0415  (a result needs no parser)
         from dpinfer.schema.schema import Schema  # noqa: PLC0415
 
         return parse(self.formula, Schema({column.name: column for column in self.columns}))[1]

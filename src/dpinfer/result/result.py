@@ -119,7 +119,8 @@ class FitResult(Estimates):
         if ordinary is None:
             return []
         if text.set_aside(ordinary):
-            value = f"is {ordinary['status']}; in predictions it counts {ordinary['in_predictions']:.6g}"
+            counted = f"{ordinary['in_predictions']:.6g}"
+            value = f"is {ordinary['status']}; in predictions it counts {counted}"
         else:
             number = text.number(ordinary["estimate"], text.places(ordinary["std_error"]))
             value = f"is {number} ({100 * level:.4g}% interval {text.interval(ordinary)})"

@@ -59,8 +59,9 @@ class Model:
 
     ``of`` is what the loss is a function of, the margin or the residual.  A residual is in the
     units of the outcome:  ``centre`` is the middle of its declared range, and the penalty c‖θ‖²,
-    with c for an outcome scaled to [-1, 1], is c‖θ‖²/``penalty_scale`` in the same objective in those
-    units.  ``unit`` says what a row counts; ``n`` is the public number of records or, with ids, of units.
+    with c for an outcome scaled to [-1, 1], is c‖θ‖²/``penalty_scale`` in the same objective in
+    those units.  ``unit`` says what a row counts; ``n`` is the public number of records or, with
+    ids, of units.
     """
 
     loss: str
