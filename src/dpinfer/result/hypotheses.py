@@ -278,7 +278,7 @@ class Hypothesis:
 
     def _side(self, coded: str) -> Array:
         """One number per coefficient, and last the constant."""
-        from formulaic.errors import FormulaSyntaxError  # noqa: PLC0415  (loaded when asked for)
+        from formulaic.errors import FormulaParsingError  # noqa: PLC0415  (loaded when asked for)
         from formulaic.utils.constraints import LinearConstraintParser  # noqa: PLC0415
 
         for term in self.terms:
@@ -293,7 +293,7 @@ class Hypothesis:
         try:
             parser = LinearConstraintParser([self._code(word) for word in self.words])
             matrix, values = parser.get_matrix(coded)
-        except FormulaSyntaxError:
+        except FormulaParsingError:
             raise self._refused("a name, a number or an operator is missing") from None
         except (RuntimeError, ZeroDivisionError):
             raise self._refused(
