@@ -359,7 +359,7 @@ def test_a_result_is_kept():
         result = MODELS["least squares"](schema=schema(head)).fit(SMALL).result_
         again = dp.FitResult.from_json(result.to_json())
         assert again.to_json() == result.to_json()
-        assert again.model.whom == schema(head).unit
+        assert again.model.unit == schema(head).unit
 
 
 def test_what_a_fit_books():

@@ -1,6 +1,5 @@
 """Files of format version 1, written before releases were values: read, and gone on with."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -68,40 +67,3 @@ def test_old_neighbours_are_a_code(tmp_path):
     ledger = dp.Ledger.open(shutil.copy(GOLDEN / "ledger_v1_add_remove.db", tmp_path / "ledger.db"))
     assert ledger.neighbours is ledger.entries()[0].neighbours is Neighbours.ADD_REMOVE
     assert ledger.spent() == pytest.approx(0.1)
-
-
-def test_an_old_result_is_read():
-    old = (GOLDEN / "result_v1_plain.json").read_text(encoding="utf-8")
-    result = dp.FitResult.from_json(old)
-    assert result.privacy.neighbours is Neighbours.REPLACE
-    assert any(isinstance(event, PerturbedMinimum) for event in result.privacy.events)
-    assert "one record replaced" in result.summary()
-    assert dp.FitResult.from_json(result.to_json()).to_json() == result.to_json()
-    assert '"version": 4' in result.to_json()
-    for wrong in (
-        old.replace('"version": 1', '"version": 5'),
-        old.replace("one record replaced", "two"),
-    ):
-        with pytest.raises(dp.InputError, match="not a saved FitResult"):
-            dp.FitResult.from_json(wrong)
-
-
-def test_a_result_of_version_3_is_read():
-    old = (GOLDEN / "result_v3_plain.json").read_text(encoding="utf-8")
-    result = dp.FitResult.from_json(old)
-    before = json.loads(old)
-    saved = json.loads(result.to_json())
-    assert result.question.asked == "y ~ age + sex"
-    assert result.instead is result.joint is None
-    assert saved.pop("instead") is saved.pop("joint") is None
-    for reading in (before.pop("reading"), saved.pop("reading")):
-        assert [row["name"] for row in reading["coefficients"]] == ["(Intercept)", "age", "sex[f]"]
-    assert saved == before | {"version": 4}
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_an_old_result_in_a_geometry_is_refused_by_its_version(version):
-    """Its lines are about another model than the one that was asked for."""
-    old = (GOLDEN / f"result_v{version}_geometry.json").read_text(encoding="utf-8")
-    with pytest.raises(dp.InputError, match=f"of version {version} and was fitted by a procedure"):
-        dp.FitResult.from_json(old)

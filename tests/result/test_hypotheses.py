@@ -11,7 +11,7 @@ import dpinfer as dp
 from dpinfer.maths.error_laws import ErrorLaw
 from dpinfer.maths.noise_laws import NO_NOISE
 from dpinfer.result.estimates import Estimates
-from dpinfer.result.hypotheses import Reader, Vocabulary
+from dpinfer.result.hypotheses import Hypothesis, Vocabulary
 from dpinfer.result.statements import OPEN
 from result.test_question import LOGISTIC, TABLE, logistic
 
@@ -27,9 +27,9 @@ NAMES = (
 )
 
 
-def reader(text, zeros=("health[good]",)):
+def hypothesis(text, zeros=("health[good]",)):
     terms = {"health": ("health[a - b, c=d]", "health[fair]"), "age": ("age",)}
-    return Reader(Vocabulary(NAMES, frozenset(zeros), terms), text)
+    return Hypothesis(Vocabulary(NAMES, frozenset(zeros), terms), text)
 
 
 def row(**places):
@@ -52,10 +52,12 @@ def row(**places):
         ("age:health[fair] + 1.5e-1 * age", row(_7=1, _1=0.15)),
         ("age + age", row(_1=2)),
         ("+ age", row(_1=1)),
+        ("x1 * (2 + 1) - (x10)", row(_3=3, _4=-1)),
+        ("1e3*age + .5*x1", row(_1=1000, _3=0.5)),
     ],
 )
 def test_a_combination_is_read(text, expected):
-    assert reader(text).alone().tolist() == expected
+    assert hypothesis(text).combination().tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -78,26 +80,47 @@ def test_a_combination_is_read(text, expected):
 )
 def test_what_cannot_be_read_says_why(text, message):
     with pytest.raises(dp.InputError, match=message):
-        reader(text).alone()
+        hypothesis(text).combination()
 
 
 def test_equations_are_read():
     reported = np.ones(len(NAMES), dtype=bool)
-    R, r, tested, _ = reader("age = x1 = 2, x10 = 0").equations(reported)
-    assert R.tolist() == [row(_1=1, _3=-1), row(_3=1), row(_4=1)]
-    assert r.tolist() == [0, 2, 0]
-    assert tested == ("age", "x1", "x10")
-    R, _, tested, left_out = reader("health, age").equations(reported)
-    assert tested == ("age", "health[a - b, c=d]", "health[fair]")
-    assert len(R) == 3
+    found = hypothesis("age = x1 = 2, x10 = 0").equations(reported)
+    assert found.matrix.tolist() == [row(_1=1, _3=-1), row(_3=1), row(_4=1)]
+    assert found.right.tolist() == [0, 2, 0]
+    assert found.tested == ("age", "x1", "x10")
+    found = hypothesis("health, age").equations(reported)
+    assert found.tested == ("age", "health[a - b, c=d]", "health[fair]")
+    assert len(found.matrix) == 3
+    found = hypothesis("health[a - b, c=d] = 1e-3, 2 - x1 = -(age - 1)").equations(reported)
+    assert found.matrix.tolist() == [row(_5=1), row(_1=1, _3=-1)]
+    assert found.right.tolist() == [1e-3, -1]
     reported[6] = False
-    *_, tested, left_out = reader("health").equations(reported)
-    assert (tested, left_out) == (("health[a - b, c=d]",), ("health[fair]",))
+    found = hypothesis("health").equations(reported)
+    assert (found.tested, found.left_out) == (("health[a - b, c=d]",), ("health[fair]",))
     reported[5] = False
     with pytest.raises(dp.InputError, match="nothing is left to test"):
-        reader("health").equations(reported)
-    with pytest.raises(dp.InputError, match="names no coefficient"):
-        reader("1 = 1").equations(reported)
+        hypothesis("health").equations(reported)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 = 1", "names no coefficient"),
+        ("health[good] = 0", "names no coefficient"),
+        ("age = ", "missing"),
+        ("age = 0,", "missing"),
+        ("() age = 0", "missing"),
+        ("age = 2 x1", "missing"),
+        ("health = 0", "whole term: test it alone"),
+        ("age = 1e999", "too large"),
+        ("age) = 0", "parenthesis"),
+        ("age = agee", "did you mean 'age'"),
+    ],
+)
+def test_equations_that_cannot_be_read_say_why(text, message):
+    with pytest.raises(dp.InputError, match=message):
+        hypothesis(text).equations(np.ones(len(NAMES), dtype=bool))
 
 
 @pytest.fixture(scope="module")

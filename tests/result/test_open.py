@@ -238,6 +238,18 @@ def test_a_test_of_open_lines_is_made_where_every_row_is_told(nearer):
         nearer.wald("left = 0, age = 0")
 
 
+def test_one_row_with_an_open_coefficient_is_enough_to_refuse_a_test(nearer):
+    """Not answered with that coefficient dropped, which would be the test of another hypothesis."""
+    alone = dataclasses.replace(nearer, joint=None)
+    rows = {"age = 0": [0.0, 1, 0, 0, 0, 0], "health[fair] = 0": [0.0, 0, 0, 0, 1, 0]}
+    for fit in (nearer, alone):
+        assert fit.wald(", ".join(rows)).df == fit.wald(list(rows.values())).df == 2
+        with pytest.raises(dp.InputError, match="left is open"):
+            fit.wald("age + left = 0, health[fair] = 0")
+        with pytest.raises(dp.InputError, match="left is open"):
+            fit.wald([[0.0, 1, 1, 0, 0, 0], rows["health[fair] = 0"]])
+
+
 def test_a_term_is_tested_as_far_as_it_is_reported(nearer):
     found = nearer.wald("health")
     assert (found.tested, found.left_out) == (("health[fair]",), ("health[poor]",))

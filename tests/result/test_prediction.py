@@ -149,6 +149,19 @@ def test_margins_at_the_centre():
         result.margins(ROWS.head(0))
 
 
+def test_a_product_that_stands_alone_has_no_effect_at_the_centre():
+    """Its column of the design moves with two columns of the table, which no number there says."""
+    for formula in ("visit ~ age:income", "visit ~ health:age", "visit ~ insured + age:income"):
+        result = logistic(formula).result_
+        products = [name for name in result.names if ":" in name]
+        assert products
+        found = result.margins().loc[products]
+        assert set(found["status"]) == {"in several terms: give rows, as in margins(rows)"}
+        assert found[["effect", "std_error", "p_value"]].isna().all(axis=None)
+        assert np.isinf(found[["low", "high"]]).all(axis=None)
+        assert np.isfinite(result.margins(ROWS).loc["age", "effect"])
+
+
 def test_odds_ratios():
     result = logistic("visit ~ age + health").result_
     found = result.odds_ratios(0.9)

@@ -72,6 +72,27 @@ def test_files_that_cannot_be_used(part, tmp_path):
         dp.FitResult.from_json(json.dumps(document))
 
 
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_result_of_another_version_is_refused_and_left_alone(part, tmp_path, version):
+    path = tmp_path / "result.json"
+    other = part.to_json().replace('"version": 4', f'"version": {version}')
+    path.write_text(other, encoding="utf-8")
+    with pytest.raises(dp.InputError, match=f"of version {version} .* the dpinfer that wrote it"):
+        dp.FitResult.load(path)
+    assert path.read_text(encoding="utf-8") == other
+    for wrong in (other.replace(f": {version}", ": null"), other.replace("FitResult", "Study", 1)):
+        with pytest.raises(dp.InputError, match="not a saved FitResult"):
+            dp.FitResult.from_json(wrong)
+
+
+def test_a_result_whose_numbers_were_changed_is_refused(part):
+    document = json.loads(part.to_json())
+    place = int(np.flatnonzero(part.reported)[0])
+    document["estimate"][place] += 1
+    with pytest.raises(dp.InputError, match="was changed"):
+        dp.FitResult.from_json(json.dumps(document))
+
+
 def test_numbers_of_what_is_open_are_nan_in_every_view(part):
     gone = ~part.reported
     frame = part.to_frame()

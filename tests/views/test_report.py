@@ -22,8 +22,6 @@ from matplotlib.image import imread
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.result import text
-from dpinfer.result.statements import REPORTED
 from dpinfer.views import words
 from support import labelled
 
@@ -415,43 +413,6 @@ def test_the_page_tells_what_the_promise_alone_allows():
     row = [math.ceil(100 * words.detection(dp.PureDP(epsilon))) for epsilon in (0.1, 0.5, 1, 2, 4)]
     assert f"| of 100 | {' | '.join(map(str, row))} |" in guide
     assert "at most 9 of 100, where the promise alone gives 14" in guide
-
-
-@pytest.mark.parametrize(
-    ("value", "decimals", "written"),
-    [
-        (1234.5678, 1, "1,234.6"),
-        (-0.5, 2, "−0.50"),
-        (-0.0001, 2, "0.00"),
-        (np.nan, 2, "–"),
-        (np.inf, 2, "–"),
-        (1.25e-12, 14, "1.25e−12"),
-        (-3e12, 0, "−3e+12"),
-    ],
-)
-def test_numbers_for_people(value, decimals, written):
-    assert text.number(value, decimals) == written
-
-
-def test_decimals_follow_the_standard_error():
-    assert [text.places(error) for error in (0.0123, 0.99, 1.0, 25.0, 300.0, 0.0, np.inf)] == [
-        3,
-        2,
-        1,
-        0,
-        0,
-        3,
-        3,
-    ]
-    sharp = {"low": 5.678, "high": 5.682, "std_error": 0.001, "status": REPORTED}
-    assert text.interval(sharp) == "5.6780 to 5.6820"
-    assert (
-        text.interval(sharp | {"low": -0.75, "high": 0.004, "std_error": 0.2}) == "−0.750 to 0.004"
-    )  # its sign shows
-    assert text.interval(sharp | {"low": -0.75, "high": 0.0, "std_error": 0.2}) == "−0.75 to 0.00"
-    assert [text.p_value(p) for p in (0.0, 0.00099, 0.001, 0.0312, 1.0, np.nan)] == [
-        "< .001", "< .001", ".001", ".031", "1.000", "–",
-    ]  # fmt: skip
 
 
 def test_csv_has_the_rows_of_the_table():

@@ -199,7 +199,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
         facts["Because"] = "\n".join(text.reasons(rows))
     for words in text.about_instead(rows):
         facts["Indented"] = words
-    question = f"{' '.join(job.data.formula.split())}, {result.records} {model.whom.word}"
+    question = f"{' '.join(job.data.formula.split())}, {result.records} {model.unit.word}"
     question = "\n".join([question, *(result.question.sentences() if result.question else [])])
     head = screen.title(
         f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}"
@@ -213,8 +213,8 @@ def _receipt(
     return {
         **{key: getattr(result.privacy, key) for key in ("booked", "release", "budget", "unit")},
         "question": result.question and result.question.asked,
-        **numbered(result.model.n, result.model.whom),
-        "usable": result.geometry.records if result.geometry and result.model.whom.whole else None,
+        **numbered(result.model.n, result.model.unit),
+        "usable": result.geometry.records if result.geometry and result.model.unit.whole else None,
         "warnings": result.warnings(),
         "level": job.level,
         "coefficients": result.table(job.level),

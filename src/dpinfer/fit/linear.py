@@ -248,10 +248,10 @@ class LinearSteps(Stepped[LinearPlan]):
             penalty=0.0,
             n=n,
             target=self.plan.target,
-            whom=self.design.unit,
+            unit=self.design.unit,
             mechanism="Gaussian sums at a released line",
             recipe="steps",
             of="residual",
             centre=self.design.outcome.centre,
-            unit=self.design.outcome.half,
+            penalty_scale=self.design.outcome.half,
         )

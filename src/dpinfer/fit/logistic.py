@@ -193,7 +193,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             penalty=0.0,
             n=n,
             target=self.plan.target,
-            whom=self.design.unit,
+            unit=self.design.unit,
             mechanism="Gaussian sums at released lines",
             recipe="steps",
         )

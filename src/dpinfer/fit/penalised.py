@@ -256,11 +256,11 @@ class Penalised:
             n=int(risk.n),
             target=self.target if risk.penalty else "unpenalised",
             mechanism=str(self.plan.mechanism),
-            whom=self.design.unit,
+            unit=self.design.unit,
             recipe=self.plan.recipe,
             of=kind(loss),
             centre=outcome.centre,
-            unit=float(outcome.half ** (2 - getattr(loss, "degree", 2))),
+            penalty_scale=float(outcome.half ** (2 - getattr(loss, "degree", 2))),
         )
 
 

@@ -1,8 +1,5 @@
-"""What is known instead of coefficients that are open: a number clipped to its released range,
-another reference.
-"""
+"""What is known instead of open coefficients: of a clipped number, against another reference."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +7,7 @@ import numpy as np
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error_laws import BiasedNormal
+from dpinfer.result.statements import REPORTED
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,30 +27,25 @@ class Alternatives:
         return len(self.names)
 
     def table(self, level: float) -> list[dict[str, Any]]:
-        """One row a line, with the columns of a result's table and ``instead_of``."""
+        """One row per line, with the columns of a result's table and ``instead_of``."""
         if not self.names:
             return []
         intervals = self.error.interval(self.estimate, level)
-        error = np.sqrt(np.diag(self.error.covariance()))
+        std_error = np.sqrt(np.diag(self.error.covariance()))
         p_values = self.error.p_values(self.estimate)
         shares = self.error.noise_share()
         return [
             {
                 "name": self.names[j],
                 "estimate": float(self.estimate[j]),
-                "std_error": float(error[j]),
-                "z": float(self.estimate[j] / error[j]),
+                "std_error": float(std_error[j]),
+                "z": float(self.estimate[j] / std_error[j]),
                 "p_value": float(p_values[j]),
                 "low": float(intervals[j, 0]),
                 "high": float(intervals[j, 1]),
                 "noise_share": float(shares[j]),
-                "status": "reported",
+                "status": REPORTED,
                 "instead_of": self.instead_of[j],
             }
             for j in range(len(self.names))
         ]
-
-
-def under(rows: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The lines that stand for one coefficient."""
-    return [row for row in rows if row["instead_of"] == name]

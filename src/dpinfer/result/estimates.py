@@ -1,5 +1,7 @@
-"""The published numbers of a fit: coefficients with the law of their error, and linear combinations
-of them.
+"""The published numbers of a fit: coefficients, the law of their error, combinations of them.
+
+`Estimates` has the fields of a result and what follows from them by arithmetic alone; the other
+modules of this room work on it, and `FitResult` is the same with their answers as methods.
 """
 
 import math
@@ -14,7 +16,7 @@ from dpinfer.maths import error_laws as laws_of_error
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error_laws import BiasedNormal, ErrorLaw, LawOfError
 from dpinfer.maths.joint import Joint
-from dpinfer.result.alternatives import Alternatives, under
+from dpinfer.result.alternatives import Alternatives
 from dpinfer.result.question import Question
 from dpinfer.result.statements import OPENING, REPORTED, Band, Geometry, Model, Privacy, several
 from dpinfer.schema.design import INTERCEPT
@@ -46,26 +48,31 @@ class Combined:
     def unknown(cls, estimate: Array) -> "Combined":
         """Estimates without anything known of their error."""
         n = len(estimate)
-        nothing = np.full(n, np.nan)
         return cls(
-            np.array(estimate, dtype=float), nothing, nothing.copy(), np.full(n, -np.inf), np.full(n, np.inf),
-            np.zeros(n, dtype=bool),
-        )  # fmt: skip
+            estimate=np.array(estimate, dtype=float),
+            std_error=np.full(n, np.nan),
+            p_value=np.full(n, np.nan),
+            low=np.full(n, -np.inf),
+            high=np.full(n, np.inf),
+            known=np.zeros(n, dtype=bool),
+        )
 
     def learn(
         self, places: npt.NDArray[np.intp], estimate: Array, law: LawOfError, level: float
     ) -> None:
         """Write down what is known at some places."""
+        intervals = law.interval(estimate, level)
         self.estimate[places] = estimate
         self.std_error[places] = np.sqrt(np.diag(law.covariance()))
         self.p_value[places] = law.p_values(estimate)
-        self.low[places], self.high[places] = law.interval(estimate, level).T
+        self.low[places] = intervals[:, 0]
+        self.high[places] = intervals[:, 1]
         self.known[places] = True
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates:
-    """What `FitResult` is made of; see there."""
+    """The numbers of a fit, and whose they are; `FitResult` says what each field is."""
 
     names: tuple[str, ...]
     estimate: Array
@@ -82,9 +89,14 @@ class Estimates:
     joint: Joint | None = None
 
     @property
+    def statuses(self) -> tuple[str, ...]:
+        """The status of each coefficient, also where all are reported."""
+        return self.status or (REPORTED,) * len(self.names)
+
+    @property
     def reported(self) -> npt.NDArray[np.bool_]:
         """Whether each coefficient has a finite interval."""
-        return np.array([word == REPORTED for word in self.status or [REPORTED] * len(self.names)])
+        return np.array([status == REPORTED for status in self.statuses])
 
     @property
     def intercept(self) -> bool:
@@ -98,27 +110,30 @@ class Estimates:
         """
         if self.model.n is not None:
             return float(self.model.n)
-        return math.nan if self.geometry is None else self.geometry.records
+        if self.geometry is not None:
+            return self.geometry.records
+        return math.nan
 
     @property
     def records(self) -> str:
         """The number of records, or units, where it is public, else the released one; how many are
         usable, if fewer.
         """
+        n = self.model.n
         if self.geometry is None:
-            return f"{self.model.n:,}"
-        if self.model.n is None:
-            full = "" if self.model.whom.whole else ", counted as full ones"
-            return f"about {self.geometry.records:,.0f} (noisy{full})"
-        fewer = self.model.whom.whole and self.geometry.records < self.model.n
-        return f"{self.model.n:,}" + (
-            f", about {self.geometry.records:,.0f} of them usable (noisy)" if fewer else ""
-        )
+            return f"{n:,}"
+        released = f"about {self.geometry.records:,.0f}"
+        full = self.model.unit.whole
+        if n is None:
+            return f"{released} (noisy)" if full else f"{released} (noisy, counted as full ones)"
+        if full and self.geometry.records < n:
+            return f"{n:,}, {released} of them usable (noisy)"
+        return f"{n:,}"
 
     @property
     def size(self) -> dict[str, str]:
         """The same under its name, for a list of facts."""
-        if not self.model.whom.many:
+        if not self.model.unit.many:
             return {"Records": self.records}
         return {"Units": f"{self.records}, {self.privacy.unit} each"}
 
@@ -126,40 +141,49 @@ class Estimates:
     def usable(self) -> str:
         """How many records could be encoded, as far as it was released, in a sentence."""
         if self.geometry is None:
-            return "How many of the records could be encoded was not released; one that could not counts as a zero row."
-        n, found, whom = self.model.n, self.geometry.records, self.model.whom
-        if not whom.whole:
-            return f"All rows count together as about {found:,.0f} full {whom.word}, from the released moments."
-        words = whom.word.capitalize()
-        if n is not None and found >= n:
-            return f"{words} usable: all {n:,}, as far as the budget can see."
-        of = "" if n is None else f" of {n:,}"
+            return (
+                "How many of the records could be encoded was not released; one that could not "
+                "counts as a zero row."
+            )
+        n = self.model.n
+        released = self.geometry.records
+        unit = self.model.unit
+        if not unit.whole:
+            return (
+                f"All rows count together as about {released:,.0f} full {unit.word}, from the "
+                "released moments."
+            )
+        start = f"{unit.word.capitalize()} usable"
+        if n is not None and released >= n:
+            return f"{start}: all {n:,}, as far as the budget can see."
+        number = f"about {released:,.0f}"
+        if n is not None:
+            number += f" of {n:,}"
         return (
-            f"{words} usable: about {found:,.0f}{of}, from the released moments. A row with a missing value or one "
-            "that the schema does not know counts for nothing."
+            f"{start}: {number}, from the released moments. A row with a missing value or one that "
+            "the schema does not know counts for nothing."
         )
 
     @property
     def too_few(self) -> str:
         """A warning where clearly fewer records were usable than there are; empty otherwise, and
-        where none is told.
+        where neither number is released.
 
         A released number below the public one is below it by more than its noise.
         """
-        n, whom = self.model.n, self.model.whom
-        if (
-            self.geometry is None
-            or n is None
-            or not whom.whole
-            or self.geometry.records > (1 - _FEWER) * n
-        ):
+        n = self.model.n
+        unit = self.model.unit
+        if self.geometry is None or n is None or not unit.whole:
             return ""
-        found = self.geometry.records
+        released = self.geometry.records
+        if released > (1 - _FEWER) * n:
+            return ""
         return (
-            f"WARNING: only about {found:,.0f} of {n:,} {whom.word} ({100 * found / n:.0f} %) could be used. In the "
-            "others a value is missing or is not as the schema says: a level that is spelled in another way, a text "
-            "where a number should be. The result is about the usable ones. Look for the reason with the command "
-            "dpinfer schema check SCHEMA --data TABLE --peek before anything else is spent."
+            f"WARNING: only about {released:,.0f} of {n:,} {unit.word} ({100 * released / n:.0f} %) "
+            "could be used. In the others a value is missing or is not as the schema says: a level "
+            "that is spelled in another way, a text where a number should be. The result is about "
+            "the usable ones. Look for the reason with the command dpinfer schema check SCHEMA "
+            "--data TABLE --peek before anything else is spent."
         )
 
     @property
@@ -177,7 +201,7 @@ class Estimates:
         """The part of each variance that is privacy noise, from 0 to 1; NaN for what has no
         interval.
         """
-        return self._whole(self.error.noise_share(), np.nan)
+        return self._spread(self.error.noise_share(), np.nan)
 
     @property
     def std_error(self) -> Array:
@@ -185,9 +209,18 @@ class Estimates:
         return np.sqrt(np.diag(self.covariance))
 
     @property
+    def _shown(self) -> Array:
+        """The estimates; NaN for what has no interval."""
+        return np.where(self.reported, self.estimate, np.nan)
+
+    @property
+    def _p_values(self) -> Array:
+        return self._spread(self.error.p_values(self.estimate[self.reported]), np.nan)
+
+    @property
     def params(self) -> "pd.Series[float]":
         """The estimates by name, as statsmodels calls them; NaN for what has no interval."""
-        return self._series(np.where(self.reported, self.estimate, np.nan), "params")
+        return self._series(self._shown, "params")
 
     @property
     def bse(self) -> "pd.Series[float]":
@@ -197,16 +230,12 @@ class Estimates:
     @property
     def tvalues(self) -> "pd.Series[float]":
         """Estimates over standard errors, by name."""
-        return self._series(
-            np.where(self.reported, self.estimate, np.nan) / self.std_error, "tvalues"
-        )
+        return self._series(self._shown / self.std_error, "tvalues")
 
     @property
     def pvalues(self) -> "pd.Series[float]":
         """Two-sided p-values of "this coefficient is 0", by name."""
-        return self._series(
-            self._whole(self.error.p_values(self.estimate[self.reported]), np.nan), "pvalues"
-        )
+        return self._series(self._p_values, "pvalues")
 
     def cov_params(self) -> "pd.DataFrame":
         """The covariance matrix of the estimates by name; NaN rows and columns for what has no
@@ -217,33 +246,35 @@ class Estimates:
         return pd.DataFrame(self.covariance, index=list(self.names), columns=list(self.names))
 
     def conf_int(self, level: float = 0.95, alpha: float | None = None) -> Array:
-        """Confidence intervals, one row (low, high) a coefficient; (-inf, inf) where there is none.
+        """Confidence intervals, one row (low, high) per coefficient; (-inf, inf) where there is
+        none.
 
         ``level`` lies between one half and 1; ``alpha``, as in statsmodels, is 1 - level and may be
         given instead.
         """
-        kept = self.reported
-        found = self.error.interval(self.estimate[kept], checked(level, alpha))
-        return self._whole(found, [-np.inf, np.inf])
+        intervals = self.error.interval(self.estimate[self.reported], checked(level, alpha))
+        return self._spread(intervals, [-np.inf, np.inf])
 
     def simultaneous(self, level: float = 0.95) -> Array:
         """Intervals that cover all reported coefficients together with probability ``level``."""
         checked(level)
         if not self.reported.any():
             return self.conf_int(level)
-        estimate, law = self.estimate[self.reported], self.error
-        if isinstance(law, BiasedNormal):
-            return self._whole(law.band(estimate, level), [-np.inf, np.inf])
-        band = laws_of_error.simultaneous(estimate, law, level)
-        return self._whole(band, [-np.inf, np.inf])
+        estimate = self.estimate[self.reported]
+        if isinstance(self.error, BiasedNormal):
+            band = self.error.band(estimate, level)
+        else:
+            band = laws_of_error.simultaneous(estimate, self.error, level)
+        return self._spread(band, [-np.inf, np.inf])
 
     def weights(self, rows: Array) -> Array:
         """For each row of the design's columns, in original units, its combination of the
         coefficients.
         """
-        centred = rows if self.geometry is None else rows - self.geometry.centre
         first = np.ones((len(rows), int(self.intercept)))
-        return np.column_stack([first, centred])
+        if self.geometry is None:
+            return np.column_stack([first, rows])
+        return np.column_stack([first, rows - self.geometry.centre])
 
     def combined(
         self,
@@ -252,28 +283,32 @@ class Estimates:
         of: Array | None = None,
         absent: npt.NDArray[np.bool_] | None = None,
     ) -> Combined:
-        """Combinations of the coefficients, one a row of ``matrix``; or functions of them whose
-        gradients these are.
+        """Combinations of the coefficients, one per row of ``matrix``; or functions of them, with
+        the values ``of``, whose gradients these are.
 
         One that uses a coefficient without an interval is known where the law of all coefficients
         tells it.  ``absent`` marks coefficients whose few events are no fault of a combination.
         """
         kept = self.reported
         value = matrix @ self.estimate if of is None else of
-        found = Combined.unknown(value)
+        combined = Combined.unknown(value)
         used = (matrix != 0).any(axis=1)
-        whole = ~(matrix[:, ~kept] != 0).any(axis=1)
+        of_reported = ~(matrix[:, ~kept] != 0).any(axis=1)
+        # A sampled law is asked row by row, so that no row depends on the others.
         sampled = isinstance(self.error, ErrorLaw) and not self.error.closed_form
-        for some in _blocks(np.flatnonzero(used & whole), 1 if sampled else _BLOCK):
-            found.learn(some, value[some], self.error.mapped(matrix[np.ix_(some, kept)]), level)
+        size = 1 if sampled else _BLOCK
+        for places in _blocks(np.flatnonzero(used & of_reported), size):
+            law = self.error.mapped(matrix[np.ix_(places, kept)])
+            combined.learn(places, value[places], law, level)
         if self.joint is not None and isinstance(self.error, BiasedNormal):
-            free = np.zeros(matrix.shape, dtype=bool) if absent is None else absent
-            self._ask_all(found, matrix, free, np.flatnonzero(used & ~whole), level)
-        return found
+            if absent is None:
+                absent = np.zeros(matrix.shape, dtype=bool)
+            self._ask_all(combined, matrix, absent, np.flatnonzero(used & ~of_reported), level)
+        return combined
 
     def _ask_all(
         self,
-        found: Combined,
+        combined: Combined,
         matrix: Array,
         absent: npt.NDArray[np.bool_],
         places: npt.NDArray[np.intp],
@@ -285,23 +320,22 @@ class Estimates:
         patterns, which = np.unique(absent[places], axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns):
             joint = replace(self.joint, few=np.where(pattern, 0.0, self.joint.few))
-            for some in _blocks(places[which.ravel() == k], _BLOCK):
-                answers = joint.about(matrix[some], self.error.draws, self.error.seed)
+            for block in _blocks(places[which.ravel() == k], _BLOCK):
+                answers = joint.about(matrix[block], self.error.draws, self.error.seed)
+                # A function of the coefficients moves with its gradient.
+                moved = answers.estimate - matrix[block] @ self.estimate
+                value = combined.estimate[block] + moved
                 known = answers.known
-                moved = (
-                    answers.estimate - matrix[some] @ self.estimate
-                )  # a function of them moves with its gradient
-                law = answers.law.mapped(np.eye(len(some))[known])
-                found.learn(some[known], (found.estimate[some] + moved)[known], law, level)
+                law = answers.law.mapped(np.eye(len(block))[known])
+                combined.learn(block[known], value[known], law, level)
 
     def predictors(self, rows: Array, level: float) -> Combined:
         """The linear predictor at rows of the design's columns, in original units."""
         if self.joint is None:
             return self.combined(self.weights(rows), level)
         # The predictor of a record that does not have a level has nothing of its coefficient in it.
-        # Such a level
-        # weighs here only because the intercept is that of the centre, so its few events are no
-        # fault of this row.
+        # Such a level weighs here only because the intercept is that of the centre, so its few
+        # events are no fault of this row.
         first = np.zeros((len(rows), int(self.intercept)), dtype=bool)
         absent = np.column_stack([first, rows == 0]) & (self.joint.group >= 0)
         return self.combined(self.weights(rows), level, absent=absent)
@@ -316,9 +350,9 @@ class Estimates:
         matrix = self.weights(rows)
         weigh = (matrix != 0) & ~self.reported
         first = np.ones((len(rows), int(self.intercept)), dtype=bool)
-        levels = (
-            np.zeros(len(self.names), dtype=bool) if self.joint is None else self.joint.group >= 0
-        )
+        levels = np.zeros(len(self.names), dtype=bool)
+        if self.joint is not None:
+            levels = self.joint.group >= 0
         have = weigh & (np.column_stack([first, rows != 0]) | ~levels)
         named = np.where(have.any(axis=1)[:, None], have, weigh)
         return [tuple(self.names[j] for j in np.flatnonzero(row)) for row in named]
@@ -333,83 +367,82 @@ class Estimates:
         """
         if self.geometry is None or not self.intercept:
             return None
-        nothing = np.zeros((1, len(self.names) - 1))
-        found = self.predictors(nothing, checked(level))
-        known = bool(found.known[0])
-        value = float(found.estimate[0])
-        std_error = float(found.std_error[0])
-        status = REPORTED
-        if not known:
-            status = f"{OPENING}it rests on {several(self.open_in(nothing)[0])}"
-        if not self.reported.any():
-            status = self.status[0]
-        return {
+        origin = np.zeros((1, len(self.names) - 1))
+        predictor = self.predictors(origin, checked(level))
+        row: dict[str, Any] = {
             "name": AT_ZERO,
-            "estimate": value if known else math.nan,
-            "std_error": std_error,
-            "z": value / std_error if known else math.nan,
-            "p_value": float(found.p_value[0]),
-            "low": float(found.low[0]),
-            "high": float(found.high[0]),
+            "estimate": math.nan,
+            "std_error": float(predictor.std_error[0]),
+            "z": math.nan,
+            "p_value": float(predictor.p_value[0]),
+            "low": float(predictor.low[0]),
+            "high": float(predictor.high[0]),
             "noise_share": math.nan,
-            "status": status,
-            "in_predictions": float((self.weights(nothing) @ self.estimate)[0]),
+            "status": REPORTED,
+            "in_predictions": float((self.weights(origin) @ self.estimate)[0]),
         }
+        if predictor.known[0]:
+            row["estimate"] = float(predictor.estimate[0])
+            row["z"] = row["estimate"] / row["std_error"]
+        else:
+            row["status"] = f"{OPENING}it rests on {several(self.open_in(origin)[0])}"
+        if not self.reported.any():
+            row["status"] = self.status[0]
+        return row
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One row a coefficient of the formula: name, estimate, std_error, z, p_value, low, high,
+        """One row per coefficient of the formula: name, estimate, std_error, z, p_value, low, high,
         noise_share, status.
 
         Intervals have the given ``level``.  Every view is made from it.  A row whose status is not
         "reported" has no number and an infinite interval, and the status says why.
         """
-        kept = self.reported
         intervals = self.conf_int(level)
-        estimate = np.where(kept, self.estimate, np.nan)
         columns = {
-            "estimate": estimate,
+            "estimate": self._shown,
             "std_error": self.std_error,
-            "z": estimate / self.std_error,
-            "p_value": self._whole(self.error.p_values(self.estimate[kept]), np.nan),
+            "z": self._shown / self.std_error,
+            "p_value": self._p_values,
             "low": intervals[:, 0],
             "high": intervals[:, 1],
             "noise_share": self.noise_share,
         }
-        words = self.status or (REPORTED,) * len(self.names)
-        return [
-            {"name": name, **{key: float(column[j]) for key, column in columns.items()}}
-            | {"status": words[j]}
-            for j, name in enumerate(self.names)
-        ]
+        rows = []
+        for j, (name, status) in enumerate(zip(self.names, self.statuses, strict=True)):
+            numbers = {key: float(column[j]) for key, column in columns.items()}
+            rows.append({"name": name, **numbers, "status": status})
+        return rows
 
     def instead_rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """What is known instead of open coefficients: rows of `table`, each with the name it stands
         for.
         """
-        return [] if self.instead is None else self.instead.table(checked(level))
+        if self.instead is None:
+            return []
+        return self.instead.table(checked(level))
 
     def lines(self, level: float = 0.95) -> list[dict[str, Any]]:
         """The rows of `table`, with an empty ``instead_of``, and under each the lines that stand
         for it.
         """
         others = self.instead_rows(level)
-        whole: list[dict[str, Any]] = []
+        lines: list[dict[str, Any]] = []
         for row in self.table(level):
-            whole.append(row | {"instead_of": ""})
-            whole += under(others, row["name"])
-        return whole
+            lines.append(row | {"instead_of": ""})
+            lines += [other for other in others if other["instead_of"] == row["name"]]
+        return lines
 
     def _series(self, values: Array, name: str) -> "pd.Series[float]":
         import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 
         return pd.Series(values, index=list(self.names), name=name)
 
-    def _whole(self, values: Array, otherwise: npt.ArrayLike) -> Array:
+    def _spread(self, values: Array, otherwise: npt.ArrayLike) -> Array:
         """Numbers of the reported coefficients, with ``otherwise`` in the place of the others."""
-        whole = np.empty((len(self.names), *values.shape[1:]))
-        whole[:] = otherwise
-        whole[self.reported] = values
-        return whole
+        numbers = np.empty((len(self.names), *values.shape[1:]))
+        numbers[:] = otherwise
+        numbers[self.reported] = values
+        return numbers
 
 
 def _blocks(places: npt.NDArray[np.intp], size: int) -> list[npt.NDArray[np.intp]]:
@@ -428,7 +461,7 @@ def checked(level: float, alpha: float | None = None) -> float:
         )
     if level < 0.5:
         raise InputError(
-            f"a confidence level of {level:g} is below one half: for intervals of level {1 - level:g} write "
-            f"level={1 - level:g} or alpha={level:g}"
+            f"a confidence level of {level:g} is below one half: for intervals of level "
+            f"{1 - level:g} write level={1 - level:g} or alpha={level:g}"
         )
     return level

@@ -24,8 +24,9 @@ from dpinfer.result.question import reference_names
 from dpinfer.result.statements import OPENING
 from dpinfer.schema.columns import did_you_mean
 
-_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_BETWEEN = " \t\n+-*/=,()"
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_AFTER_A_NAME = r"(?=[\s+\-*/=,()]|$)"
+_LEVEL = re.compile(r"\[[^\]]*\]")
 
 
 @dataclass(frozen=True)
@@ -54,19 +55,21 @@ class Contrast:
 
 def contrast(fit: Estimates, what: str | npt.ArrayLike, level: float) -> Contrast:
     """Estimate and interval of one combination."""
-    vector = (
-        Reader(Vocabulary.of(fit), what).alone()
-        if isinstance(what, str)
-        else np.asarray(what, dtype=float)
-    )
+    if isinstance(what, str):
+        vector = Hypothesis(Vocabulary.of(fit), what).combination()
+    else:
+        vector = np.asarray(what, dtype=float)
     matrix = restrictions(fit, np.atleast_2d(vector))
     if len(matrix) != 1:
         raise InputError("a contrast is one vector; use wald for several at once")
     value, law = resolved(fit, matrix)
     low, high = law.interval(value, checked(level))[0]
-    std_error = float(np.sqrt(law.covariance()[0, 0]))
     return Contrast(
-        float(value[0]), std_error, float(low), float(high), float(law.p_values(value)[0])
+        estimate=float(value[0]),
+        std_error=float(np.sqrt(law.covariance()[0, 0])),
+        low=float(low),
+        high=float(high),
+        p_value=float(law.p_values(value)[0]),
     )
 
 
@@ -79,11 +82,16 @@ def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
             raise InputError(
                 "with names the right side stands in the text, as in 'a = 2': leave out r="
             )
-        R, r, tested, left_out = Reader(Vocabulary.of(fit), R).equations(fit.reported)
+        equations = Hypothesis(Vocabulary.of(fit), R).equations(fit.reported)
+        R = equations.matrix
+        r = equations.right
+        tested = equations.tested
+        left_out = equations.left_out
     matrix = restrictions(fit, np.atleast_2d(np.asarray(R, dtype=float)))
     if np.linalg.matrix_rank(matrix) < len(matrix):
         raise InputError(
-            "the rows of R, or the equations, must be linearly independent: drop what follows from others"
+            "the rows of R, or the equations, must be linearly independent: drop what follows from "
+            "others"
         )
     right = np.asarray(r, dtype=float)
     if right.shape not in ((), (len(matrix),)) or not np.isfinite(right).all():
@@ -103,33 +111,29 @@ def restrictions(fit: Estimates, matrix: Array) -> Array:
 
 
 def resolved(fit: Estimates, matrix: Array) -> tuple[Array, LawOfError]:
-    """Estimates of combinations, one a row, and the law of their errors.
+    """Estimates of combinations, one per row, and the law of their errors.
 
     Where one of them uses a coefficient without an interval, all of them are asked of the law of
     all coefficients:  it may tell a combination of coefficients that it cannot tell one by one.
     Refused where it does not.
     """
     kept = fit.reported
-    used = np.any(matrix != 0, axis=0) & ~kept
-    if not used.any():
+    # One row with an open coefficient is enough: without it the others would be another hypothesis.
+    open_ones = np.any(matrix != 0, axis=0) & ~kept
+    if not open_ones.any():
         return matrix[:, kept] @ fit.estimate[kept], fit.error.mapped(matrix[:, kept])
     if fit.joint is not None and isinstance(fit.error, BiasedNormal):
         answers = fit.joint.about(matrix, fit.error.draws, fit.error.seed)
         if answers.known.all():
             return answers.estimate, answers.law
+    reasons = [
+        f"{fit.names[j]} is {fit.status[j].replace(OPENING, 'open, ', 1)}"
+        for j in np.flatnonzero(open_ones)
+    ]
     raise InputError(
-        f"the budget does not tell this combination: {_why(fit, used)}; leave that out of it, or give a larger budget "
-        "or more records"
+        f"the budget does not tell this combination: {'; '.join(reasons)}; leave that out of it, or "
+        "give a larger budget or more records"
     )
-
-
-def _why(fit: Estimates, used: npt.NDArray[np.bool_]) -> str:
-    """The coefficients without an interval that are used, each with its status."""
-    return "; ".join(f"{fit.names[j]} is {_said(fit.status[j])}" for j in np.flatnonzero(used))
-
-
-def _said(status: str) -> str:
-    return status.replace(OPENING, "open, ", 1)
 
 
 @dataclass(frozen=True)
@@ -149,85 +153,91 @@ class Vocabulary:
         """
         terms: dict[str, tuple[str, ...]] = {}
         zeros: set[str] = set()
-        if fit.question is not None:
-            for block in fit.question.terms().blocks:
-                term = ":".join(part.text for part in block.parts)
-                terms[term] = (
-                    *terms.get(term, ()),
-                    *(name for name in block.names if name in fit.names),
-                )
-                zeros |= reference_names(block)
-        else:
+        if fit.question is None:
             for name in fit.names:
-                term = re.sub(r"\[[^\]]*\]", "", name)
+                term = _LEVEL.sub("", name)
                 terms[term] = (*terms.get(term, ()), name)
+            return cls(fit.names, frozenset(), terms)
+        for block in fit.question.terms().blocks:
+            term = ":".join(part.text for part in block.parts)
+            fitted = [name for name in block.names if name in fit.names]
+            terms[term] = (*terms.get(term, ()), *fitted)
+            zeros |= reference_names(block)
         return cls(fit.names, frozenset(zeros - set(fit.names)), terms)
 
 
-class Reader:
-    """A hypothesis, read from left to right; names are known, so they may hold any character."""
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """``matrix`` times the coefficients is ``right``; which coefficients are ``tested``, and which
+    of whole terms are ``left_out`` since they have no interval.
+    """
 
-    def __init__(self, known: Vocabulary, text: str) -> None:
-        self.known, self.text, self.at = known, text, 0
-        self.words = sorted({*known.names, *known.zeros}, key=len, reverse=True)
+    matrix: Array
+    right: Array
+    tested: tuple[str, ...]
+    left_out: tuple[str, ...]
 
-    def alone(self) -> Array:
+
+class Hypothesis:
+    """A hypothesis in words.
+
+    Names may hold any character, so that each known name becomes a plain word, w0, w1 and so on,
+    before anything else is read.  What is left is cut at commas and at equals signs, and formulaic
+    reads every side.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, text: str) -> None:
+        self.names = vocabulary.names
+        self.terms = {
+            term: names for term, names in vocabulary.terms.items() if term not in self.names
+        }
+        self.text = text
+        self.words = [*self.names, *sorted(vocabulary.zeros), *self.terms]
+
+    def combination(self) -> Array:
         """One combination of coefficients, without a constant."""
-        row = self._sum()
-        if self._next() in ("=", ","):
+        coded = self._coded()
+        if "=" in coded or "," in coded:
             raise self._refused("a contrast is one combination: test equations with wald")
-        self._finished()
-        if row[-1] != 0:
+        side = self._side(coded)
+        if side[-1] != 0:
             raise self._refused(
                 "a contrast has no constant: leave the number out, or test 'a = 2' with wald"
             )
-        if not row.any():
+        if not side.any():
             raise self._refused(
                 "nothing is left of it: a reference level has no coefficient, and counts as 0"
             )
-        return np.asarray(row[:-1])
+        return side[:-1]
 
-    def equations(
-        self, reported: npt.NDArray[np.bool_]
-    ) -> tuple[Array, Array, tuple[str, ...], tuple[str, ...]]:
-        """R and r of all equations, which coefficients are tested, and which of whole terms cannot
-        be.
-        """
+    def equations(self, reported: npt.NDArray[np.bool_]) -> Equations:
+        """All equations; of a whole term, those of its coefficients that are reported."""
         rows: list[Array] = []
         left_out: list[str] = []
-        while True:
-            term = self._term()
-            if term is None:
-                rows += self._chain()
-            else:
-                kept = [name for name in term if reported[self.known.names.index(name)]]
-                left_out += [name for name in term if name not in kept]
-                if not kept:
-                    raise self._refused(
-                        f"none of {', '.join(term)} has an interval at this budget: nothing is left to test"
-                    )
-                rows += [self._unit(name) for name in kept]
-            if self._next() != ",":
-                break
-            self.at += 1
-        self._finished()
+        whole_terms = {self._code(term): names for term, names in self.terms.items()}
+        for part in self._coded().split(","):
+            names = whole_terms.get(part.strip())
+            if names is None:
+                rows += self._chain(part)
+                continue
+            kept = [name for name in names if reported[self.names.index(name)]]
+            left_out += [name for name in names if name not in kept]
+            if not kept:
+                raise self._refused(
+                    f"none of {', '.join(names)} has an interval at this budget: nothing is left to "
+                    "test"
+                )
+            rows += [self._side(self._code(name)) for name in kept]
         matrix = np.array(rows)
         used = np.flatnonzero(matrix[:, :-1].any(axis=0))
-        return (
-            matrix[:, :-1],
-            -matrix[:, -1],
-            tuple(self.known.names[j] for j in used),
-            tuple(left_out),
-        )
+        tested = tuple(self.names[j] for j in used)
+        return Equations(matrix[:, :-1], -matrix[:, -1], tested, tuple(left_out))
 
-    def _chain(self) -> list[Array]:
+    def _chain(self, part: str) -> list[Array]:
         """a = b = 0 as rows a - b and b; a combination alone is tested against 0."""
-        sides = [self._sum()]
-        while self._next() == "=":
-            self.at += 1
-            sides.append(self._sum())
+        sides = [self._side(side) for side in part.split("=")]
         if len(sides) == 1:
-            sides.append(np.zeros(len(self.known.names) + 1))
+            sides.append(np.zeros_like(sides[0]))
         rows = [left - right for left, right in pairwise(sides)]
         if not all(row[:-1].any() for row in rows):
             raise self._refused(
@@ -235,96 +245,67 @@ class Reader:
             )
         return rows
 
-    def _term(self) -> tuple[str, ...] | None:
-        """The coefficients of a whole term, if its name stands here alone and is no coefficient."""
-        self._next()
-        for name in sorted(self.known.terms, key=len, reverse=True):
-            rest = self.text[self.at :].removeprefix(name).lstrip()
-            if (
-                self.text.startswith(name, self.at)
-                and name not in self.known.names
-                and rest[:1] in ("", ",")
-            ):
-                self.at += len(name)
-                return self.known.terms[name]
-        return None
-
-    def _sum(self) -> Array:
-        total = np.zeros(len(self.known.names) + 1)
-        sign = 1.0
-        if self._next() in ("+", "-"):
-            sign, self.at = (1.0 if self._next() == "+" else -1.0), self.at + 1
-        while True:
-            total = total + sign * self._product()
-            if self._next() not in ("+", "-"):
-                return total
-            sign, self.at = (1.0 if self._next() == "+" else -1.0), self.at + 1
-
-    def _product(self) -> Array:
-        value = self._factor()
-        while (operator := self._next()) in ("*", "/"):
-            self.at += 1
-            other = self._factor()
-            if operator == "/":
-                if other[:-1].any() or other[-1] == 0:
-                    raise self._refused("only a number other than 0 may stand under a fraction")
-                value = value / other[-1]
-            elif value[:-1].any() and other[:-1].any():
-                raise self._refused(
-                    "a combination is linear: coefficients may be added and multiplied by numbers"
-                )
+    def _coded(self) -> str:
+        """The text with a plain word for every name, and numbers without an exponent."""
+        longest_first = sorted(self.words, key=len, reverse=True)
+        names = "|".join(map(re.escape, longest_first))
+        token = re.compile(
+            rf"\s*(?:(?P<name>{names}){_AFTER_A_NAME}|(?P<number>{_NUMBER})|(?P<sign>[-+*/=,()]))"
+        )
+        coded = []
+        rest = self.text.strip()
+        while rest:
+            match = token.match(rest)
+            if match is None:
+                raise self._unknown(rest)
+            if match["name"] is not None:
+                coded.append(self._code(match["name"]))
+            elif match["number"] is not None:
+                coded.append(self._plain(match["number"]))
             else:
-                value = value[-1] * other if other[:-1].any() else value * other[-1]
-        return np.asarray(value)
+                coded.append(match["sign"])
+            rest = rest[match.end() :].lstrip()
+        return " ".join(coded)
 
-    def _factor(self) -> Array:
-        """A coefficient, a number, or a combination in parentheses."""
-        start = self._next()
-        for name in self.words:
-            after = self.text[self.at + len(name) : self.at + len(name) + 1]
-            if self.text.startswith(name, self.at) and after in ("", *_BETWEEN):
-                self.at += len(name)
-                return self._unit(name)
-        if number := _NUMBER.match(self.text, self.at):
-            self.at = number.end()
-            return float(number[0]) * self._unit(None)
-        if start == "(":
-            self.at += 1
-            inner = self._sum()
-            if self._next() != ")":
-                raise self._refused("a parenthesis is not closed")
-            self.at += 1
-            return inner
-        raise self._unknown()
+    def _plain(self, number: str) -> str:
+        value = float(number)
+        if np.isinf(value):
+            raise self._refused(f"the number {number} is too large")
+        return np.format_float_positional(value)
 
-    def _unit(self, name: str | None) -> Array:
-        """The row of one coefficient, of nothing for a reference level, of the number 1 for None."""
-        row = np.zeros(len(self.known.names) + 1)
-        if name is None:
-            row[-1] = 1.0
-        elif name in self.known.names:
-            row[self.known.names.index(name)] = 1.0
-        return row
+    def _code(self, name: str) -> str:
+        return f"w{self.words.index(name)}"
 
-    def _next(self) -> str:
-        """The next character that is no space; empty at the end."""
-        while self.text[self.at : self.at + 1].isspace():
-            self.at += 1
-        return self.text[self.at : self.at + 1]
+    def _side(self, coded: str) -> Array:
+        """One number per coefficient, and last the constant."""
+        from formulaic.errors import FormulaParsingError  # noqa: PLC0415  (loaded when asked for)
+        from formulaic.utils.constraints import LinearConstraintParser  # noqa: PLC0415
 
-    def _finished(self) -> None:
-        if self._next():
-            raise self._unknown()
+        for term in self.terms:
+            if self._code(term) in coded.split():
+                raise self._refused(
+                    f"{term!r} is a whole term: test it alone, as in wald({term!r})"
+                )
+        if coded.count("(") != coded.count(")"):
+            raise self._refused("a parenthesis is not closed, or not opened")
+        if not coded.strip() or "( )" in coded:  # formulaic would read nothing as 0
+            raise self._refused("a name or a number is missing")
+        try:
+            parser = LinearConstraintParser([self._code(word) for word in self.words])
+            matrix, values = parser.get_matrix(coded)
+        except FormulaParsingError:
+            raise self._refused("a name, a number or an operator is missing") from None
+        except (RuntimeError, ZeroDivisionError):
+            raise self._refused(
+                "a combination is linear: coefficients may be added, and multiplied or divided by a "
+                "number other than 0"
+            ) from None
+        return np.array([*matrix[0, : len(self.names)], -values[0]], dtype=float)
 
-    def _unknown(self) -> InputError:
-        word = re.match(r"[^+\-*/=,]*", self.text[self.at :])
-        asked = word[0].strip() if word else ""
-        if not asked:
-            return self._refused("a name or a number is missing")
-        if asked in self.known.terms:
-            return self._refused(f"{asked!r} is a whole term: test it alone, as in wald({asked!r})")
+    def _unknown(self, rest: str) -> InputError:
+        asked = re.split(r"[-+*/=,]", rest, maxsplit=1)[0].strip()
         return self._refused(
-            f"there is no coefficient {asked!r}: {did_you_mean(asked, [*self.words, *self.known.terms])}"
+            f"there is no coefficient {asked!r}: {did_you_mean(asked, self.words)}"
         )
 
     def _refused(self, reason: str) -> InputError:

@@ -1,6 +1,4 @@
-"""Bounds and levels that were learnt privately: released numbers, and the schema they are written
-into.
-"""
+"""Bounds and levels that were learnt privately, and the schema they are written into."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,16 +61,16 @@ class LearnedBounds:
             persistence.write(Path(path), self.text.encode())
         except (OSError, ValueError) as fault:
             raise InputError(
-                f"the schema {str(path)!r} cannot be written ({type(fault).__name__}): check the folder and its rights"
+                f"the schema {str(path)!r} cannot be written ({type(fault).__name__}): check the "
+                "folder and its rights"
             ) from None
 
     def summary(self) -> str:
         """What was learnt, column by column, and what it cost."""
-        lines = [f"{found.name}: {found.words}" for found in self.columns]
         booked = f"booked as release {self.release}" if self.release else "nothing was booked"
-        lines.append(
-            f"{self.budget}; protects {self.entry.unit} ({self.entry.neighbours.sentence}); {booked}"
-        )
-        return "\n".join(
-            lines if self.private else [*lines, "NOT PRIVATE: the noise came from a seed"]
-        )
+        protected = f"protects {self.entry.unit} ({self.entry.neighbours.sentence})"
+        lines = [f"{found.name}: {found.words}" for found in self.columns]
+        lines.append(f"{self.budget}; {protected}; {booked}")
+        if not self.private:
+            lines.append("NOT PRIVATE: the noise came from a seed")
+        return "\n".join(lines)

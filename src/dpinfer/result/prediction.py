@@ -1,9 +1,8 @@
-"""Predictions, marginal effects and odds ratios of a result.  All of it is post-processing: nothing
-reads the data.
+"""Predictions, marginal effects and odds ratios of a result.
 
-A prediction is a combination of coefficients, so its interval is that of a contrast; a probability
-is the logistic function of it, and so are the ends of its interval.  Marginal effects have
-intervals by the delta method.
+All of it is post-processing: nothing reads the data.  A prediction is a combination of
+coefficients, so its interval is that of a contrast; a probability is the logistic function of it,
+and so are the ends of its interval.  Marginal effects have intervals by the delta method.
 """
 
 import math
@@ -22,9 +21,11 @@ from dpinfer.result.statements import REPORTED, several
 from dpinfer.schema.columns import Level, Number
 from dpinfer.schema.terms import Block
 
-CENTRE, OVERALL = "centre", "overall"
+CENTRE = "centre"
+OVERALL = "overall"
 SEVERAL = "in several terms: give rows, as in margins(rows)"
 _STEP = 1e-5  # of a column's range
+_REASONS = 3  # why an effect has no interval, at most
 Rows = list[dict[str, Any]]
 Curve = Callable[[Array], Array]
 
@@ -53,8 +54,8 @@ def scale_of(fit: Estimates) -> Scale:
     if fit.model.of == "residual":
         return LINEAR
     raise InputError(
-        f"{fit.model.loss} has neither probabilities nor means: fit LogisticRegression for probabilities, or ask for a "
-        "contrast of coefficients"
+        f"{fit.model.loss} has neither probabilities nor means: fit LogisticRegression for "
+        "probabilities, or ask for a contrast of coefficients"
     )
 
 
@@ -62,41 +63,38 @@ def question_of(fit: Estimates) -> Question:
     """What was asked, where the result knows it."""
     if fit.question is None:
         raise InputError(
-            "this result does not know its columns, since it was fitted on bare rows by infer or saved by an earlier "
-            "version: fit with a formula or bounds, or give contrast one number a coefficient"
+            "this result does not know its columns, since it was fitted on bare rows by infer: fit "
+            "with a formula or bounds, or give contrast one number a coefficient"
         )
     return fit.question
 
 
 def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
-    """One entry a row: prediction, standard error, interval, why there is none, what is open in it,
-    and its target.
+    """One entry per row: prediction, standard error, interval, why there is none, what is open in
+    it, and its target.
     """
     level = checked(level)
     scale = scale_of(fit)
     values = question_of(fit).rows(rows)
-    found = fit.predictors(values, level)
-    z = found.estimate
+    predictor = fit.predictors(values, level)
+    z = predictor.estimate
     columns = {
         "prediction": scale.of(z),
-        "std_error": scale.slope(z) * found.std_error,
-        "low": scale.of(found.low),
-        "high": scale.of(found.high),
+        "std_error": scale.slope(z) * predictor.std_error,
+        "low": scale.of(predictor.low),
+        "high": scale.of(predictor.high),
     }
-    said = []
-    for j, (known, names) in enumerate(zip(found.known, fit.open_in(values), strict=True)):
-        without = () if known else names
-        said.append(
-            {key: float(column[j]) for key, column in columns.items()}
-            | {
-                "status": REPORTED
-                if known
-                else f"no interval: it rests on {several(without)} without one",
-                "open": ", ".join(without),
-                "target": fit.model.target,
-            }
-        )
-    return said
+    entries: Rows = []
+    for j, names in enumerate(fit.open_in(values)):
+        status = REPORTED
+        open_names = ""
+        if not predictor.known[j]:
+            status = f"no interval: it rests on {several(names)} without one"
+            open_names = ", ".join(names)
+        numbers = {key: float(column[j]) for key, column in columns.items()}
+        words = {"status": status, "open": open_names, "target": fit.model.target}
+        entries.append(numbers | words)
+    return entries
 
 
 def odds_ratios(fit: Estimates, level: float) -> Rows:
@@ -105,7 +103,8 @@ def odds_ratios(fit: Estimates, level: float) -> Rows:
     """
     if not fit.model.logistic:
         raise InputError(
-            f"odds ratios are those of logistic regression, and this is {fit.model.loss}: use table()"
+            f"odds ratios are those of logistic regression, and this is {fit.model.loss}: use "
+            "table()"
         )
     with np.errstate(over="ignore"):
         return [
@@ -133,58 +132,66 @@ class Effect:
 
 
 def margins(fit: Estimates, at: Any, level: float) -> Rows:
-    """One entry an effect: at the released centre, or on average over the rows given."""
+    """One entry per effect: at the released centre, or on average over the rows given."""
     level = checked(level)
     if isinstance(at, str) and at == OVERALL:
         raise InputError(
-            "the average over the fitted records would be another release, which nobody booked: ask for the effects at "
-            "the released centre, margins(), or over public rows, margins(rows)"
+            "the average over the fitted records would be another release, which nobody booked: ask "
+            "for the effects at the released centre, margins(), or over public rows, margins(rows)"
         )
-    effects = list(_at_centre(fit) if isinstance(at, str) and at == CENTRE else _over(fit, at))
-    gradients, sizes = np.array([e.gradient for e in effects]), np.array([e.size for e in effects])
-    found = fit.combined(gradients.reshape(-1, len(fit.names)), level, sizes)
-    rows = []
+    if isinstance(at, str) and at == CENTRE:
+        effects = list(_at_centre(fit))
+    else:
+        effects = list(_over(fit, at))
+    gradients = np.array([effect.gradient for effect in effects]).reshape(-1, len(fit.names))
+    sizes = np.array([effect.size for effect in effects])
+    combined = fit.combined(gradients, level, sizes)
+    entries: Rows = []
     for j, effect in enumerate(effects):
-        known = bool(found.known[j]) and effect.status == REPORTED
-        numbers = {
-            "effect": effect.size,
-            "std_error": found.std_error[j],
-            "p_value": found.p_value[j],
+        entry = {
+            "name": effect.name,
+            "effect": math.nan,
+            "std_error": math.nan,
+            "p_value": math.nan,
+            "low": -math.inf,
+            "high": math.inf,
+            "status": REPORTED,
         }
-        ends = {"low": float(found.low[j]), "high": float(found.high[j])}
-        rows.append(
-            {"name": effect.name}
-            | {key: float(value) if known else math.nan for key, value in numbers.items()}
-            | (ends if known else {"low": -math.inf, "high": math.inf})
-            | {"status": _why(fit, effect) if not known else REPORTED}
-        )
-    return rows
+        if combined.known[j] and effect.status == REPORTED:
+            entry["effect"] = float(effect.size)
+            for key in ("std_error", "p_value", "low", "high"):
+                entry[key] = float(getattr(combined, key)[j])
+        else:
+            entry["status"] = _why(fit, effect)
+        entries.append(entry)
+    return entries
 
 
 def _why(fit: Estimates, effect: Effect) -> str:
+    """Why an effect has no interval: its own reason, or the open coefficients it moves with."""
     if effect.status != REPORTED:
         return effect.status
-    words = fit.status or (REPORTED,) * len(fit.names)
-    moved = [
-        f"{name}: {word}" if name != effect.name else word
-        for name, word, weight in zip(fit.names, words, effect.gradient, strict=True)
-        if weight != 0 and word != REPORTED
-    ]
-    return "; ".join(moved[:3]) or "no interval"
+    reasons = []
+    for name, status, weight in zip(fit.names, fit.statuses, effect.gradient, strict=True):
+        if weight != 0 and status != REPORTED:
+            reasons.append(status if name == effect.name else f"{name}: {status}")
+    return "; ".join(reasons[:_REASONS]) or "no interval"
 
 
 def _derivative(fit: Estimates, name: str, weights: Array, moves: Array) -> Effect:
     """The mean over rows of what one more unit does, per unit."""
-    scale, theta = scale_of(fit), fit.estimate
-    z, pushed = weights @ theta, moves @ theta
+    scale = scale_of(fit)
+    z = weights @ fit.estimate
+    pushed = moves @ fit.estimate
     gradient = (scale.bend(z) * pushed) @ weights + scale.slope(z) @ moves
     return Effect(name, float(np.mean(scale.slope(z) * pushed)), gradient / len(z))
 
 
 def _change(fit: Estimates, name: str, before: Array, after: Array) -> Effect:
     """The mean over rows of the change from one encoding to another."""
-    scale, theta = scale_of(fit), fit.estimate
-    old, new = before @ theta, after @ theta
+    scale = scale_of(fit)
+    old = before @ fit.estimate
+    new = after @ fit.estimate
     gradient = scale.slope(new) @ after - scale.slope(old) @ before
     return Effect(name, float(np.mean(scale.of(new) - scale.of(old))), gradient / len(old))
 
@@ -197,30 +204,35 @@ def _at_centre(fit: Estimates) -> Iterator[Effect]:
     if fit.geometry is None and fit.model.of != "residual":
         raise InputError("this fit released no centre: give public rows, as in margins(rows)")
     blocks = question_of(fit).terms().blocks
-    d, first, nowhere = len(fit.names), int(fit.intercept), np.zeros(len(fit.names))
-    centre = np.zeros(d - first) if fit.geometry is None else fit.geometry.centre
-    here = np.zeros((1, d))
-    here[0, :first] = 1.0
+    d = len(fit.names)
+    first = int(fit.intercept)
+    centre = np.zeros(d - first)
+    if fit.geometry is not None:
+        centre = fit.geometry.centre
+    at_centre = np.zeros((1, d))
+    at_centre[0, :first] = 1.0
     for block in blocks:
         places = [fit.names.index(name) for name in block.names]
         for j, name in zip(places, block.names, strict=True):
             if _shared(block, blocks):
-                yield Effect(name, math.nan, nowhere, SEVERAL)
+                yield Effect(name, math.nan, np.zeros(d), SEVERAL)
             elif block.number is None:
-                before = here.copy()
-                before[0, places] = -centre[[k - first for k in places]]
-                yield _change(fit, name, before, before + np.eye(d)[[j]])
+                at_reference = at_centre.copy()
+                at_reference[0, places] = -centre[[k - first for k in places]]
+                yield _change(fit, name, at_reference, at_reference + np.eye(d)[[j]])
             else:
-                yield _derivative(fit, name, here, np.eye(d)[[j]])
+                yield _derivative(fit, name, at_centre, np.eye(d)[[j]])
 
 
 def _shared(block: Block, blocks: tuple[Block, ...]) -> bool:
-    """Whether a column of the table that this block is made of is in another block, too, or twice
-    in this one.
+    """Whether no column of the design is the effect of one column of the table: the block is a
+    product, or one of its columns is in another block, too.
     """
-    own = {column.name for column in block.columns}
+    if len(block.parts) > 1:
+        return True
+    columns = {column.name for column in block.columns}
     others = {column.name for other in blocks if other is not block for column in other.columns}
-    return bool(own & others) or len(block.parts) > 1
+    return bool(columns & others)
 
 
 def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
@@ -232,7 +244,8 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
     frame = asked.frame(rows, terms)
     if not len(frame):
         raise InputError("rows is empty: give at least one row")
-    weights, references = fit.weights(asked.rows(frame)), dict(asked.references)
+    weights = fit.weights(asked.rows(frame))
+    references = dict(asked.references)
     smooth = replace(asked, columns=tuple(map(_smooth, asked.columns)))
     for column in terms.columns:
         name = column.name
@@ -245,9 +258,9 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
             moves = (encoded(high, smooth) - encoded(low, smooth)) / (high - low)[:, None]
             yield _derivative(fit, name, weights, moves)
             continue
-        levels: tuple[Level, ...] = (
-            (False, True) if isinstance(column, Number) and not column.levels else column.levels
-        )
+        levels: tuple[Level, ...] = column.levels
+        if isinstance(column, Number) and not column.levels:
+            levels = (False, True)
         base = references.get(name, levels[0])
         for level in levels:
             if level != base:
@@ -258,18 +271,15 @@ def _around(values: Any, column: Number) -> tuple[Array, Array]:
     """A step below and above each value of a column, within its bounds."""
     import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 
-    known = pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    middle = np.clip(
-        np.where(np.isnan(known), column.missing or 0.0, known), column.low, column.high
-    )
+    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    filled = np.where(np.isnan(numbers), column.missing or 0.0, numbers)
+    middle = np.clip(filled, column.low, column.high)
     step = _STEP * (column.high - column.low)
     return np.maximum(middle - step, column.low), np.minimum(middle + step, column.high)
 
 
 def _smooth(column: Any) -> Any:
     """A column of whole numbers as one of any numbers."""
-    return (
-        replace(column, kind="number")
-        if isinstance(column, Number) and column.kind == "integer"
-        else column
-    )
+    if isinstance(column, Number) and column.kind == "integer":
+        return replace(column, kind="number")
+    return column

@@ -1,6 +1,4 @@
-"""What was regressed on what, from public facts alone; and rows encoded as the fit encoded its
-records.
-"""
+"""What was regressed on what, from public facts alone; and rows encoded as in the fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,21 +39,35 @@ class Question:
     @classmethod
     def of_formula(cls, formula: str, response: Response, terms: Terms) -> "Question":
         """That of a formula, parsed with its schema."""
-        number = response.number
-        low, high = (None, None) if number is None else (number.low, number.high)
+        low = None
+        high = None
+        if response.number is not None:
+            low = response.number.low
+            high = response.number.high
         columns = {column.name: column for column in (*response.columns, *terms.columns)}
-        factors = {f.text: f.reference for block in terms.blocks for f in block.factors}
+        references = {
+            factor.text: factor.reference for block in terms.blocks for factor in block.factors
+        }
         return cls(
-            formula.strip(), response.name, response.levels, low, high, response.unit, tuple(columns.values()),
-            tuple(factors.items()),
-        )  # fmt: skip
+            formula=formula.strip(),
+            outcome=response.name,
+            levels=response.levels,
+            low=low,
+            high=high,
+            unit=response.unit,
+            columns=tuple(columns.values()),
+            references=tuple(references.items()),
+        )
 
     @classmethod
     def of_arrays(
         cls, columns: Sequence[Number], levels: Sequence[Level], ends: tuple[float, float] | None
     ) -> "Question":
         """That of arrays with bounds: the outcome is y."""
-        low, high = (None, None) if ends is None else map(float, ends)
+        low = None
+        high = None
+        if ends is not None:
+            low, high = map(float, ends)
         return cls("", "y", tuple(levels), low, high, "", tuple(columns))
 
     @property
@@ -73,22 +85,17 @@ class Question:
     def sentences(self) -> list[str]:
         """What is explained, and what its levels are compared with."""
         if self.levels:
-            said = [f"Outcome: {self.outcome} is {self.levels[1]} (against {self.levels[0]})."]
+            kind = f" is {self.levels[1]} (against {self.levels[0]})"
         else:
-            unit = f" {self.unit}" if self.unit else ""
-            said = [
-                f"Outcome: {self.outcome}, a number from {self.low:,.6g} to {self.high:,.6g}{unit}."
-            ]
+            kind = f", a number from {self.low:,.6g} to {self.high:,.6g} {self.unit}".rstrip()
+        sentences = [f"Outcome: {self.outcome}{kind}."]
         if self.references:
-            said.append(
-                "Compared with: "
-                + ", ".join(f"{name}[{level}]" for name, level in self.references)
-                + "."
-            )
-        return said
+            listed = ", ".join(f"{name}[{level}]" for name, level in self.references)
+            sentences.append(f"Compared with: {listed}.")
+        return sentences
 
     def bounds(self) -> list[str]:
-        """What is public about each column, one line a column."""
+        """What is public about each column, one line per column."""
         chosen = dict(self.references)
         shown = [
             column for column in self.columns if not (isinstance(column, Outcome) and column.levels)
@@ -99,7 +106,7 @@ class Question:
         """For each column of the design the reference levels of its factors and what is public, in
         words.
         """
-        found: dict[str, tuple[str, str]] = {}
+        facts: dict[str, tuple[str, str]] = {}
         for block in self.terms().blocks:
             references = ", ".join(str(factor.reference) for factor in block.factors)
             chosen = {factor.text: factor.reference for factor in block.factors}
@@ -107,8 +114,8 @@ class Question:
             public = "; ".join(
                 f"{name}: {_public(column, chosen.get(name))}" for name, column in columns.items()
             )
-            found |= dict.fromkeys(block.names, (references, public))
-        return found
+            facts |= dict.fromkeys(block.names, (references, public))
+        return facts
 
     def terms(self) -> Terms:
         """The right side of the formula, coded as in the fit."""
@@ -116,14 +123,14 @@ class Question:
             return Terms.plain(
                 [column for column in self.columns if not isinstance(column, Outcome)]
             )
-        from dpinfer.schema.formula import parse  # noqa: PLC0415  (a result is made and read without a parser)
+        from dpinfer.schema.formula import parse  # noqa: PLC0415  (a result needs no parser)
         from dpinfer.schema.schema import Schema  # noqa: PLC0415
 
         return parse(self.formula, Schema({column.name: column for column in self.columns}))[1]
 
     def rows(self, given: Any) -> Array:
-        """The columns of the design, one row a record, from a table, a dict of columns, or the path
-        of a file.
+        """The columns of the design, one row per record, from a table, a dict of columns, or the
+        path of a file.
 
         Values beyond their bounds count as the bound, as in the fit.
         """
@@ -135,8 +142,8 @@ class Question:
         if len(bad):
             names = [name for block in terms.blocks for name in block.names]
             raise InputError(
-                "some rows cannot be encoded: a value is missing, is no number or is none of the levels; correct or "
-                f"drop them (look at {', '.join(names[j] for j in bad)})"
+                "some rows cannot be encoded: a value is missing, is no number or is none of the "
+                f"levels; correct or drop them (look at {', '.join(names[j] for j in bad)})"
             )
         return values
 
@@ -157,7 +164,8 @@ class Question:
         if isinstance(given, np.ndarray | list) and not self.formula:
             import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 
-            values, names = np.asarray(given, dtype=float), [column.name for column in self.columns]
+            values = np.asarray(given, dtype=float)
+            names = [column.name for column in self.columns]
             if values.ndim != 2 or values.shape[1] != len(names):
                 raise InputError(f"rows need {len(names)} columns: {', '.join(names)}")
             return pd.DataFrame(values, columns=names)
@@ -168,12 +176,12 @@ def reference_names(block: Block) -> set[str]:
     """Names of combinations of levels that have no coefficient in a block, since they hold a
     reference level.
     """
-    labels = [
-        [part.text]
-        if isinstance(part, Expression)
-        else [f"{part.text}[{level}]" for level in part.levels]
-        for part in block.parts
-    ]
+    labels = []
+    for part in block.parts:
+        if isinstance(part, Expression):
+            labels.append([part.text])
+        else:
+            labels.append([f"{part.text}[{level}]" for level in part.levels])
     return {":".join(names) for names in product(*labels)} - set(block.names)
 
 

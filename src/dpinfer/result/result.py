@@ -24,7 +24,7 @@ class FitResult(Estimates):
     """Coefficients with the law of their error.  Everything here is released; every method is
     post-processing.
 
-    ``names`` and ``estimate`` have one entry a coefficient; ``hessian`` and ``score_cov`` are the
+    ``names`` and ``estimate`` have one entry per coefficient; ``hessian`` and ``score_cov`` are the
     released matrices; ``question`` says what was regressed on what (None for `infer`), ``model``
     what was estimated, ``privacy`` what was promised, ``geometry`` what a fit in one publishes
     beside, ``band`` what least squares does.
@@ -41,7 +41,7 @@ class FitResult(Estimates):
     def contrast(self, vector: str | npt.ArrayLike, level: float = 0.95) -> Contrast:
         """Estimate and interval, of the given ``level``, of one linear combination of coefficients.
 
-        ``vector`` has a number a coefficient, or is a text such as ``"health[fair] -
+        ``vector`` has one number per coefficient, or is a text such as ``"health[fair] -
         health[good]"``; a reference level counts as 0.  Open coefficients may take part: the
         combination is told where all coefficients together tell it, and is refused with the reasons
         where they do not.
@@ -97,19 +97,19 @@ class FitResult(Estimates):
         changed the model.
         """
         return [
-            words
-            for words in (self.too_few, penalty_note(self.model, self.privacy.budget))
-            if words
+            warning
+            for warning in (self.too_few, penalty_note(self.model, self.privacy.budget))
+            if warning
         ]
 
     def published(self) -> list[str]:
         """What was released beside the coefficients, in words."""
-        said = (
-            []
-            if self.geometry is None
-            else [self.geometry.at(self.names), *self.geometry.clippings()]
-        )
-        return said if self.band is None else [*said, *self.band.statements(self.model.target)]
+        statements = []
+        if self.geometry is not None:
+            statements += [self.geometry.at(self.names), *self.geometry.clippings()]
+        if self.band is not None:
+            statements += self.band.statements(self.model.target)
+        return statements
 
     def intercepts(self, level: float = 0.95) -> list[str]:
         """What the intercept is, in words, and the other one where there are two; intervals of the
@@ -119,13 +119,15 @@ class FitResult(Estimates):
         if ordinary is None:
             return []
         if text.set_aside(ordinary):
-            said = f"is {ordinary['status']}; in predictions it counts {ordinary['in_predictions']:.6g}"
+            counted = f"{ordinary['in_predictions']:.6g}"
+            value = f"is {ordinary['status']}; in predictions it counts {counted}"
         else:
-            said = f"is {text.number(ordinary['estimate'], text.places(ordinary['std_error']))}"
-            said += f" ({100 * level:.4g}% interval {text.interval(ordinary)})"
+            number = text.number(ordinary["estimate"], text.places(ordinary["std_error"]))
+            value = f"is {number} ({100 * level:.4g}% interval {text.interval(ordinary)})"
         return [
-            f"{self.names[0]} is the linear predictor at the released centre. The ordinary intercept, where every "
-            f"column is 0 and every factor at its reference, {said}."
+            f"{self.names[0]} is the linear predictor at the released centre. The ordinary "
+            "intercept, where every column is 0 and every factor at its reference, "
+            f"{value}."
         ]
 
     def to_frame(self, level: float = 0.95) -> "pd.DataFrame":
@@ -149,40 +151,52 @@ class FitResult(Estimates):
         """The regression table as text, with intervals of the given ``level`` and the privacy
         statement under it.
         """
-        privacy, model, asked = self.privacy, self.model, self.question
-        title = (
-            "Differentially private regression" if privacy.private else "Regression, NOT PRIVATE"
-        )
+        title = "Differentially private regression"
+        if not self.privacy.private:
+            title = "Regression, NOT PRIVATE"
         facts = {
-            "Loss": model.loss,
+            "Loss": self.model.loss,
             **self.size,
-            "Target": model.target,
-            "Penalty c": f"{model.penalty:.6g}",
-            "Recipe": model.recipe,
+            "Target": self.model.target,
+            "Penalty c": f"{self.model.penalty:.6g}",
+            "Recipe": self.model.recipe,
             "Coefficients": str(len(self.names)),
         }
+        question = []
+        if self.question is not None:
+            question = [self.question.asked, " ".join(self.question.sentences())]
+        table = text.coefficients(self.lines(level), level)
+        return text.page(title, (question, facts), table, self._statements(level))
+
+    def _statements(self, level: float) -> list[str]:
+        """What stands under the table of `summary`."""
+        model = self.model
+        privacy = self.privacy
         table = self.lines(level)
-        statements = [
+        bounds = []
+        if self.question is not None:
+            bounds = ["Bounds: " + "; ".join(self.question.bounds()) + "."]
+        of_units = []
+        if privacy.neighbours.units:
+            of_units = [privacy.scope, text.CLUSTERED]
+        spent = ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events)
+        return [
             *self.warnings(),
             *text.no_estimates(table),
             *text.about_instead(table),
             *self.intercepts(level),
             *self.published(),
-            *([] if asked is None else ["Bounds: " + "; ".join(asked.bounds()) + "."]),
+            *bounds,
             self.usable,
             f"Fitted by {model.mechanism}.",
             f"Estimand: {model.estimand()}.",
             f"Privacy: {privacy.budget}.",
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours.sentence}).",
-            "Spent on "
-            + ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events)
-            + ".",
-            *([privacy.scope, text.CLUSTERED] if privacy.neighbours.units else []),
+            f"Spent on {spent}.",
+            *of_units,
             "The intervals count both the sampling error and the privacy noise.",
             *(f"- {caveat}" for caveat in privacy.caveats(model.n, weighted=model.weighted)),
         ]
-        question = [] if asked is None else [asked.asked, " ".join(asked.sentences())]
-        return text.page(title, (question, facts), text.coefficients(table, level), statements)
 
     def to_markdown(self, level: float = 0.95) -> str:
         """The table in Markdown, with intervals of the given ``level`` and what was asked;
@@ -221,7 +235,8 @@ class FitResult(Estimates):
             persistence.write(Path(path), self.to_json().encode())
         except OSError as fault:
             raise InputError(
-                f"the result cannot be written to {str(path)!r} ({fault.strerror}): check the folder and its rights"
+                f"the result cannot be written to {str(path)!r} ({fault.strerror}): check the folder "
+                "and its rights"
             ) from None
 
     @classmethod
@@ -233,7 +248,8 @@ class FitResult(Estimates):
             document = Path(path).read_text(encoding="utf-8")
         except (OSError, ValueError) as fault:
             raise InputError(
-                f"the result {str(path)!r} cannot be read ({type(fault).__name__}): give the result.json of a fit"
+                f"the result {str(path)!r} cannot be read ({type(fault).__name__}): give the "
+                "result.json of a fit"
             ) from None
         return cls.from_json(document)
 
@@ -244,4 +260,6 @@ def _framed(
     import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
 
     frame = pd.DataFrame(list(rows), columns=columns)
-    return frame if index is None else frame.set_index(index)
+    if index is None:
+        return frame
+    return frame.set_index(index)

@@ -1,4 +1,4 @@
-"""A result as a JSON document and back, of every version of the format."""
+"""A result as a JSON document and back."""
 
 import json
 from dataclasses import replace
@@ -11,7 +11,6 @@ from dpinfer.errors import InputError
 from dpinfer.maths import noise_laws
 from dpinfer.maths.error_laws import BiasedNormal, ErrorLaw
 from dpinfer.maths.joint import Joint
-from dpinfer.neighbours import of_sentence
 from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.alternatives import Alternatives
@@ -21,20 +20,28 @@ from dpinfer.result.statements import Band, Geometry, Model, Privacy
 from dpinfer.schema.columns import column_of, entry_of
 from dpinfer.schema.unit import Unit
 
-FORMAT, VERSION = "dpinfer.FitResult", 4
-_WITH_QUESTION = 3  # the first version that says what was asked
+FORMAT = "dpinfer.FitResult"
+VERSION = 4
 _LEVEL = 0.95  # of the intervals that a file shows
-_KINDS: dict[str, type] = entries.KINDS | {
-    kind.__name__: kind
-    for kind in (
-        ErrorLaw, BiasedNormal, Alternatives, Band, Geometry, Joint, Model, Unit, Privacy, NoPrivacy,
-        noise_laws.Gaussian, noise_laws.SphericalLaplace,
-    )
-}  # fmt: skip
+_CLASSES = (
+    BiasedNormal,
+    Alternatives,
+    Band,
+    ErrorLaw,
+    Geometry,
+    Joint,
+    Model,
+    NoPrivacy,
+    Privacy,
+    Unit,
+    noise_laws.Gaussian,
+    noise_laws.SphericalLaplace,
+)
+_KINDS: dict[str, type] = entries.KINDS | {kind.__name__: kind for kind in _CLASSES}
 
 
 class ReplacedError(InputError):
-    """A result of a procedure that is no longer there."""
+    """A result in a format of another version."""
 
 
 def document(result: Estimates) -> str:
@@ -45,16 +52,16 @@ def document(result: Estimates) -> str:
     prediction.  ``reading`` is for readers without dpinfer: it follows from the rest, and is not
     read back.
     """
-    whole: dict[str, Any] = persistence.encode(result, null=True)
+    fields: dict[str, Any] = persistence.encode(result, null=True)
     if result.question is not None:  # columns as a schema writes them
-        whole["question"]["columns"] = {
-            column.name: entry_of(column) for column in result.question.columns
-        }
-    whole["in_predictions"] = whole["estimate"]
+        columns = {column.name: entry_of(column) for column in result.question.columns}
+        fields["question"]["columns"] = columns
     shown = np.where(result.reported, result.estimate, np.nan)
-    whole |= {"estimate": persistence.encode(shown, null=True), "reading": _reading(result)}
+    fields["in_predictions"] = fields["estimate"]
+    fields["estimate"] = persistence.encode(shown, null=True)
+    fields["reading"] = _reading(result)
     return json.dumps(
-        {"format": FORMAT, "version": VERSION, **whole},
+        {"format": FORMAT, "version": VERSION, **fields},
         ensure_ascii=False,
         indent=1,
         allow_nan=False,
@@ -66,14 +73,22 @@ def _reading(result: Estimates) -> dict[str, Any]:
     """The table, both intercepts, what is known instead of open lines, and the number of usable
     records.
     """
+    rows = result.table(_LEVEL)
     ordinary = result.ordinary_intercept(_LEVEL)
-    rows = [*result.table(_LEVEL), *([] if ordinary is None else [ordinary])]
+    if ordinary is not None:
+        rows.append(ordinary)
+    asked = None
+    if result.question is not None:
+        asked = result.question.asked
+    total = None
+    if result.geometry is not None:
+        total = persistence.encode(result.geometry.records, null=True)
+    unit = result.model.unit
+    total_name = f"{unit.word}_usable" if unit.whole else "total_weight"
     return {
         "level": _LEVEL,
-        "asked": None if result.question is None else result.question.asked,
-        f"{result.model.whom.word}_usable" if result.model.whom.whole else "total_weight": None
-        if result.geometry is None
-        else persistence.encode(result.geometry.records, null=True),
+        "asked": asked,
+        total_name: total,
         "coefficients": _plain(rows),
         "alternatives": _plain(result.instead_rows(_LEVEL)),
     }
@@ -86,18 +101,9 @@ def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def read(text: str, cls: type[Estimates]) -> Any:
     """The result of this class in a document, exact to the last bit."""
     try:
-        saved = json.loads(text)
-        kind, version = saved.pop("format"), saved.pop("version")
-        if kind != FORMAT or version not in range(1, VERSION + 1):
-            raise KeyError(f"it is not a {FORMAT} of version {VERSION}")
-        if version < VERSION and saved["geometry"] is not None:
-            raise ReplacedError(
-                f"this result is of version {version} and was fitted by a procedure that this version has replaced: "
-                "read it with the dpinfer that wrote it"
-            )
-        saved = _renewed(saved, version)
-        question = _question(saved["question"])
-        result = persistence.decode(saved | {"question": None}, _KINDS | {cls.__name__: cls})
+        fields = _fields(text)
+        question = _question(fields["question"])
+        result = persistence.decode(fields | {"question": None}, _KINDS | {cls.__name__: cls})
     except ReplacedError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as fault:
@@ -105,6 +111,30 @@ def read(text: str, cls: type[Estimates]) -> Any:
     if not isinstance(result, cls):
         raise InputError("this text is not a saved FitResult")
     return replace(result, question=question, geometry=_unlimited(result.geometry))
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """The fields of a result in a document of today's version, as `persistence` writes them."""
+    fields: dict[str, Any] = json.loads(text)
+    kind = fields.pop("format")
+    version = fields.pop("version")
+    if kind != FORMAT or not isinstance(version, int):
+        raise KeyError(f"it is not a {FORMAT} of version {VERSION}")
+    if version != VERSION:
+        raise ReplacedError(
+            f"this result is of version {version} of the format, and this dpinfer reads version "
+            f"{VERSION}: read it with the dpinfer that wrote it"
+        )
+    del fields["reading"]
+    shown = fields["estimate"]
+    counted = fields.pop("in_predictions")
+    if len(shown) != len(counted) or any(
+        estimate is not None and estimate != value
+        for estimate, value in zip(shown, counted, strict=True)
+    ):
+        raise KeyError("its estimates and its in_predictions differ: it was changed")
+    fields["estimate"] = counted
+    return fields
 
 
 def _unlimited(geometry: Geometry | None) -> Geometry | None:
@@ -117,35 +147,10 @@ def _unlimited(geometry: Geometry | None) -> Geometry | None:
 def _question(raw: Any) -> Question | None:
     if raw is None:
         return None
+    columns = tuple(column_of(name, entry) for name, entry in raw["columns"].items())
     fields = {
         key: persistence.decode(value, {})
         for key, value in raw.items()
         if key not in ("kind", "columns")
     }
-    return Question(
-        **fields, columns=tuple(column_of(name, entry) for name, entry in raw["columns"].items())
-    )
-
-
-def _renewed(saved: dict[str, Any], version: int) -> dict[str, Any]:
-    """A document in the form of the fields.
-
-    Before version 3 there was neither a band nor a question, and the estimates were those of
-    predictions; version 1 had events with flags and neighbours in words.
-    """
-    if version < _WITH_QUESTION:
-        saved = {**saved, "band": None, "question": None}
-    else:
-        shown, used = saved["estimate"], saved.pop("in_predictions")
-        if len(shown) != len(used) or any(
-            a is not None and a != b for a, b in zip(shown, used, strict=True)
-        ):
-            raise KeyError("its estimates and its in_predictions differ: it was changed")
-        saved = {**saved, "estimate": used}
-        del saved["reading"]
-    if version > 1:
-        return saved
-    privacy = saved["privacy"]
-    events = [persistence.encode(entries.past_event(event)) for event in privacy["events"]]
-    privacy |= {"events": events, "neighbours": of_sentence(privacy["neighbours"]).value}
-    return saved
+    return Question(**fields, columns=columns)

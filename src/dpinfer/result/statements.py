@@ -1,6 +1,9 @@
-"""What a result says of itself: what was estimated, and what was promised about whom.
+"""What a result says of itself: what was estimated, what was promised, and what else was released.
 
-Between which limits the outcome of a least-squares fit counted.
+`Model` says what was estimated and `Privacy` what was promised, each with its words for people.  A
+fit in a released geometry publishes that `Geometry` beside its coefficients, and least squares also
+the `Band` within which outcomes count.  The constants are the words for the status of a
+coefficient.
 """
 
 from collections.abc import Sequence
@@ -23,21 +26,31 @@ OPENING = "open: "
 OPEN = "open: in the model, but this budget cannot tell its effect from none or from a large one"
 OPEN_FEW = "open: in the model, but with too few events of one kind at this budget"
 OPEN_REFERENCE = (
-    "open: in the model, but its reference level has too few events of one kind at this budget; another reference "
-    "would help"
+    "open: in the model, but its reference level has too few events of one kind at this budget; "
+    "another reference would help"
 )
 OPEN_TAIL = (
-    "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to {high:.4g}, the range "
-    "that this budget can see, if there are any; declare narrower bounds, or take a logarithm, where that is true"
+    "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to "
+    "{high:.4g}, the range that this budget can see, if there are any; declare narrower bounds, or "
+    "take a logarithm, where that is true"
 )
-OPEN_TOGETHER = "open: in the model, but it cannot be told apart from other columns, {other} first, at this budget"
+OPEN_TOGETHER = (
+    "open: in the model, but it cannot be told apart from other columns, {other} first, at this "
+    "budget"
+)
 OPEN_LEVEL = "open: the level rests on coefficients that are open"
 UNIDENTIFIED = "not identified: at this budget it is not sure that both outcomes are there"
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
 WITHOUT_NOISE = "ask for the target 'unpenalised'"
+
 _SHOWN = 3  # names in one sentence
+_HUBER = (
+    "the coefficients of a Huber regression in the population, with all columns of the formula, "
+    "whose residuals are pulled into a released band; they are not those of least squares, and no "
+    "stand-in for them"
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +59,9 @@ class Model:
 
     ``of`` is what the loss is a function of, the margin or the residual.  A residual is in the
     units of the outcome:  ``centre`` is the middle of its declared range, and the penalty c‖θ‖²,
-    with c for an outcome scaled to [-1, 1], is c‖θ‖²/``unit`` in the same objective in those units.
-    ``whom`` says what a row counts; ``n`` is the public number of records or, with ids, of units.
+    with c for an outcome scaled to [-1, 1], is c‖θ‖²/``penalty_scale`` in the same objective in
+    those units.  ``unit`` says what a row counts; ``n`` is the public number of records or, with
+    ids, of units.
     """
 
     loss: str
@@ -58,8 +72,8 @@ class Model:
     recipe: str
     of: str = "margin"
     centre: float = 0.0
-    unit: float = 1.0
-    whom: Unit = ROW
+    penalty_scale: float = 1.0
+    unit: Unit = ROW
 
     @property
     def logistic(self) -> bool:
@@ -68,44 +82,53 @@ class Model:
 
     def estimand(self) -> str:
         """The number that the intervals are about, in words."""
-        return "; ".join([self._of_population(), *counting(self.whom)])
+        return "; ".join([self._of_population(), *counting(self.unit)])
 
     @property
     def weighted(self) -> bool:
         """Whether rows count by sampling weights."""
-        return bool(self.whom.weights)
+        return bool(self.unit.weights)
 
     def _of_population(self) -> str:
-        one = "row" if self.whom.many else "record"
+        one = "row" if self.unit.many else "record"
         if self.target == "asked":
             return _asked(one, squares=self.of == "residual")
         if self.target == "robust":
             return f"{_HUBER}; {_for_all(one, squares=True)}"
-        risk = f"E[f({'y θ·x' if self.of == 'margin' else 'y - θ·x'})] with f = {self.loss}"
-        where = "x the bounded row" + (
-            f", y the outcome less {self.centre:.6g}" if self.centre else ""
-        )
+        argument = "y θ·x" if self.of == "margin" else "y - θ·x"
+        risk = f"E[f({argument})] with f = {self.loss}"
+        where = "x the bounded row"
+        if self.centre:
+            where += f", y the outcome less {self.centre:.6g}"
         if self.target == "unpenalised":
             return f"the minimiser of the population risk {risk}, {where}"
-        size = "c‖θ‖²" + (f"/{self.unit:.6g}" if self.unit != 1 else "")
-        if not self.whom.whole:
-            risk += ", E the mean over units of what their rows add, so that c weighs the more the less a row counts,"
-        other = (
-            ""
-            if self.of == "margin"
-            else "; for the coefficients of ordinary least squares use the model linear (LinearRegression)"
+        if not self.unit.whole:
+            risk += (
+                ", E the mean over units of what their rows add, so that c weighs the more the less "
+                "a row counts,"
+            )
+        size = "c‖θ‖²"
+        if self.penalty_scale != 1:
+            size += f"/{self.penalty_scale:.6g}"
+        sentence = (
+            f"the minimiser of the penalised population risk {risk} plus {size}, "
+            f"c = {self.penalty:.6g}, {where}; a penalty pulls coefficients towards 0, so this is "
+            "not the unpenalised coefficient"
         )
+        if self.of == "margin":
+            return sentence
         return (
-            f"the minimiser of the penalised population risk {risk} plus {size}, c = {self.penalty:.6g}, {where}; "
-            f"a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient{other}"
+            f"{sentence}; for the coefficients of ordinary least squares use the model linear "
+            "(LinearRegression)"
         )
 
 
 def unasked(lack: str, remedy: str) -> str:
     """What a fit says that has a penalty which nobody asked for, because of what was not given."""
     return (
-        f"Without {lack} logistic regression is fitted with a penalty, which pulls coefficients towards 0: what is "
-        f"estimated is not what the usual fit estimates. For a fit without a penalty {remedy}."
+        f"Without {lack} logistic regression is fitted with a penalty, which pulls coefficients "
+        "towards 0: what is estimated is not what the usual fit estimates. For a fit without a "
+        f"penalty {remedy}."
     )
 
 
@@ -117,76 +140,74 @@ def penalty_note(model: Model, budget: Budget) -> str:
         return ""
     if isinstance(budget, NoPrivacy):
         return unasked("noise", WITHOUT_NOISE)
-    return unasked("a delta", ADD_DELTA) if isinstance(budget, PureDP) else ""
+    if isinstance(budget, PureDP):
+        return unasked("a delta", ADD_DELTA)
+    return ""
 
 
-def counting(whom: Unit) -> list[str]:
+def counting(unit: Unit) -> list[str]:
     """What a row counts and whose average it is, in words; nothing where every record counts alike."""
-    said = []
-    if whom.many:
-        said.append(f"all rows with one id are {whom.name}, called a unit here")
-    if whom.weights:
-        one = (
-            "units whose weights add up to more than"
-            if whom.many
-            else "records that weigh more than"
+    statements = []
+    if unit.many:
+        statements.append(f"all rows with one id are {unit.name}, called a unit here")
+    if unit.weights:
+        heavy = "records that weigh more than"
+        if unit.many:
+            heavy = "units whose weights add up to more than"
+        statements.append(
+            "rows count by their sampling weights, so this is about the population that the weights "
+            f"stand for, but for {heavy} {unit.most_weight:g}: these are trimmed to it"
         )
-        said.append(
-            "rows count by their sampling weights, so this is about the population that the weights stand for, but for "
-            f"{one} {whom.most_weight:g}: these are trimmed to it"
+    elif unit.many and unit.rows == 1:
+        statements.append(
+            "every unit counts alike, whatever its number of rows, so this is about the average "
+            "unit, not the average row"
         )
-    elif whom.many and whom.rows == 1:
-        said.append(
-            "every unit counts alike, whatever its number of rows, so this is about the average unit, not the average "
-            "row"
+    elif unit.many:
+        statements.append(
+            f"rows count alike up to {unit.rows:g} a unit, and a unit with more of them counts as "
+            f"{unit.rows:g} rows"
         )
-    elif whom.many:
-        said.append(
-            f"rows count alike up to {whom.rows:g} a unit, and a unit with more of them counts as {whom.rows:g} rows"
+    if unit.many:
+        statements.append(
+            "it is averaged over the population, not specific to a unit: no unit has an effect of "
+            "its own"
         )
-    if whom.many:
-        said.append(
-            "it is averaged over the population, not specific to a unit: no unit has an effect of its own"
-        )
-    return said
-
-
-_HUBER = (
-    "the coefficients of a Huber regression in the population, with all columns of the formula, whose residuals are "
-    "pulled into a released band; they are not those of least squares, and no stand-in for them"
-)
+    return statements
 
 
 def _asked(one: str, *, squares: bool) -> str:
     """What the intervals of a fit without a penalty are about: the regression that was asked for."""
     kind = "least squares" if squares else "logistic regression"
-    said = [
-        f"the coefficients of the ordinary {kind} that was asked for, with all columns of the formula, every {one} "
-        "once, values clipped to their declared bounds"
+    statements = [
+        f"the coefficients of the ordinary {kind} that was asked for, with all columns of the "
+        f"formula, every {one} once, values clipped to their declared bounds"
     ]
     if squares:
-        said.append(
-            "in the fit, outcomes are pulled into a released band around a released line, for which the intervals "
-            "allow as far as the budget can see"
+        statements.append(
+            "in the fit, outcomes are pulled into a released band around a released line, for which "
+            "the intervals allow as far as the budget can see"
         )
-    return "; ".join([*said, _for_all(one, squares=squares)])
+    return "; ".join([*statements, _for_all(one, squares=squares)])
 
 
 def _for_all(one: str, *, squares: bool) -> str:
     """What holds of every fit in a released geometry."""
     level = "prediction" if squares else "log-odds"
     return (
-        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result; where the "
-        "model is right that changes nothing, where it is not the others decide more of the line; an open coefficient "
-        "is in the model like any other, and its uncertainty is inside the intervals of the others; the intercept is "
-        f"the {level} at the released centre"
+        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the "
+        "result; where the model is right that changes nothing, where it is not the others decide "
+        "more of the line; an open coefficient is in the model like any other, and its uncertainty "
+        f"is inside the intervals of the others; the intercept is the {level} at the released centre"
     )
 
 
-def several(names: Sequence[str], most: int = _SHOWN) -> str:
-    """Some names in a sentence, the first of them."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+def several(names: Sequence[str], count: int = _SHOWN) -> str:
+    """The first names of a list, for a sentence, and how many more there are."""
+    listed = ", ".join(names[:count])
+    if len(names) > count:
+        listed += f" and {len(names) - count} more"
+    return listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,9 +239,8 @@ class Geometry:
     def at(self, names: tuple[str, ...]) -> str:
         """The centre in words; ``names`` are those of the coefficients, the intercept first."""
         pairs = zip(names[1:], self.centre, strict=True)
-        return (
-            "Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."
-        )
+        listed = ", ".join(f"{name} = {value:.4g}" for name, value in pairs)
+        return f"Released centre: {listed}."
 
     def clippings(self) -> list[str]:
         """What it means for the others that some numbers were clipped, in words; nothing where none
@@ -228,13 +248,15 @@ class Geometry:
         """
         if not self.clipped:
             return []
-        ranges = dict(zip(self.columns[1:], zip(self.low, self.high, strict=True), strict=True))
-        named = ", ".join(
-            f"{name} to {ranges[name][0]:.4g}..{ranges[name][1]:.4g}" for name in self.clipped
-        )
+        places = [self.columns[1:].index(name) for name in self.clipped]
+        ranges = [
+            f"{name} to {self.low[j]:.4g}..{self.high[j]:.4g}"
+            for name, j in zip(self.clipped, places, strict=True)
+        ]
         return [
-            f"The fit has clipped {named}: the range that this budget can see. The other lines are those of the model "
-            "asked for, unless records beyond these ranges crowd in one of their columns."
+            f"The fit has clipped {', '.join(ranges)}: the range that this budget can see. The other "
+            "lines are those of the model asked for, unless records beyond these ranges crowd in one "
+            "of their columns."
         ]
 
     def inside(self, rows: Array) -> Array:
@@ -248,9 +270,9 @@ class Geometry:
         """Weights of records, from their columns in original units, those of ``columns[1:]`` in
         this order.
         """
-        whole = np.column_stack([np.ones(len(rows)), self.inside(rows)])
+        design = np.column_stack([np.ones(len(rows)), self.inside(rows)])
         return FAMILIES[self.family].weights(
-            whole @ self.preconditioner.T, whole @ self.line, self.most
+            design @ self.preconditioner.T, design @ self.line, self.most
         )
 
 
@@ -272,8 +294,8 @@ class Privacy:
         if not self.neighbours.units:
             return "Someone behind several such units is protected less."
         return (
-            "All rows with one id are protected together, however many there are. A person with two ids is two units, "
-            "and columns that were computed from other units' rows void the promise."
+            "All rows with one id are protected together, however many there are. A person with two "
+            "ids is two units, and columns that were computed from other units' rows void the promise."
         )
 
     def caveats(self, n: int | None = None, *, weighted: bool = False) -> tuple[str, ...]:
@@ -285,21 +307,24 @@ class Privacy:
             notes.append(
                 "NOT PRIVATE: the noise was off or came from a known seed. Do not publish."
             )
-        if weak := weak_delta(self.budget, n):
-            notes.append(weak)
+        weakness = weak_delta(self.budget, n)
+        if weakness:
+            notes.append(weakness)
         if not self.booked:
             notes.append(
-                "Nothing was booked: no ledger was given, so other releases from these data are not counted."
+                "Nothing was booked: no ledger was given, so other releases from these data are not "
+                "counted."
             )
         if self.private:
             notes.append(
-                "The noise is exact to the last digit published. The promise rests on the random bits of the operating "
-                "system, and does not cover what time or memory may tell (SECURITY.md of dpinfer)."
+                "The noise is exact to the last digit published. The promise rests on the random bits "
+                "of the operating system, and does not cover what time or memory may tell "
+                "(SECURITY.md of dpinfer)."
             )
         if weighted:
             notes.append(
-                "The promise is for given weights: if they were raked or calibrated to the margins of these very data, "
-                "everybody's weight tells of the others, and that is not covered."
+                "The promise is for given weights: if they were raked or calibrated to the margins of "
+                "these very data, everybody's weight tells of the others, and that is not covered."
             )
         notes.append(
             "Intervals rest on a large-sample approximation; they say nothing about bias in the data."
@@ -312,7 +337,7 @@ class Band:
     """Between which limits the outcome of a least-squares fit counted, in its own units.
 
     A record with columns x is pulled into ``line`` · (1, x) ± ``clip``/(w‖A (1, x)‖), w and A those
-    of the geometry; ``line`` has a number a column of the fit.  ``width`` is the half width for a
+    of the geometry; ``line`` has one number per column of the fit.  ``width`` is the half width for a
     record of average influence, ``excess`` the estimated mean of what is cut off, ``low`` and
     ``high`` the range of outcomes that the line was drawn from.
     """
@@ -328,8 +353,9 @@ class Band:
         """Outcomes pulled into the band; ``rows`` are the columns of the geometry in original
         units.
         """
-        fitted, most = self.line[0] + rows @ self.line[1:], self.most(geometry, rows)
-        return np.asarray(fitted + np.clip(outcomes - fitted, -most, most))
+        fitted = self.line[0] + rows @ self.line[1:]
+        half = self.most(geometry, rows)
+        return np.asarray(fitted + np.clip(outcomes - fitted, -half, half))
 
     def most(self, geometry: Geometry, rows: Array) -> Array:
         """The half width of the band for each row."""
@@ -342,23 +368,25 @@ class Band:
         drawn = f"line was drawn from outcomes between {self.low:.4g} and {self.high:.4g}."
         if target == "robust":
             return [
-                f"Residuals count up to {self.width:.4g} either way, for a record of average influence; less for "
-                f"records far out. About one in ten is larger. A first {drawn}"
+                f"Residuals count up to {self.width:.4g} either way, for a record of average "
+                "influence; less for records far out. About one in ten is larger. A first "
+                f"{drawn}"
             ]
-        said = [
-            f"Outcomes count within {self.width:.4g} of the released line, for a record of average influence; closer "
-            f"for records far out. The {drawn}"
-        ]
+        within = (
+            f"Outcomes count within {self.width:.4g} of the released line, for a record of average "
+            f"influence; closer for records far out. The {drawn}"
+        )
         if self.excess == 0:
-            return [
-                *said,
-                "Nobody is clipped whose prediction is within the declared range of the outcome.",
-            ]
-        return [
-            *said,
-            f"What lies beyond is cut off: {self.excess:.2g} on average, as far as the budget can see. The interval of "
-            "the intercept allows for all of that on either side; that of a level allows for half of it, and that of a "
-            "number for half of it on a change by one spread of its column. Where an outcome has a long tail (amounts, "
-            "counts) a slope may miss more than that: take its logarithm where it is not one, or ask for a cautious "
-            "tail, or for all of it at the price of noise for the whole declared range.",
-        ]
+            beyond = (
+                "Nobody is clipped whose prediction is within the declared range of the outcome."
+            )
+        else:
+            beyond = (
+                f"What lies beyond is cut off: {self.excess:.2g} on average, as far as the budget "
+                "can see. The interval of the intercept allows for all of that on either side; that "
+                "of a level allows for half of it, and that of a number for half of it on a change "
+                "by one spread of its column. Where an outcome has a long tail (amounts, counts) a "
+                "slope may miss more than that: take its logarithm where it is not one, or ask for a "
+                "cautious tail, or for all of it at the price of noise for the whole declared range."
+            )
+        return [within, beyond]

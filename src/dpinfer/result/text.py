@@ -1,15 +1,31 @@
-"""Plain text for people: numbers, and for a terminal a regression table with statements under it."""
+"""Plain text for people: numbers, lines without an interval, and tables with statements under them.
+
+All plain-text tables are made by `table`: those of a result, of a coverage study and of a forecast.
+"""
 
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 from unicodedata import category
 
 from dpinfer.result.statements import OPENING, REPORTED
 
 _WIDTH = 86
-_NUMBERS = 66  # letters that the six numbers of a row take
+_NAMES = 20  # letters of the column of names, at least
+_CELL = 11  # letters of a number and the space before it, at least
+_STATUS = 66  # letters of a line of a status: as many as the six numbers of a row take
+_STUDY = {
+    "target": "target",
+    "asked": "coverage",
+    "stated": "stated_coverage",
+    "length": "length",
+    "sd": "length_sd",
+    "no noise": "nonprivate_length",
+    "reported": "reported",
+    "answered": "answered",
+}
 _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 _DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 NOTHING = "–"
@@ -17,13 +33,14 @@ NOT_IDENTIFIED = "not identified"
 OPEN = "open"
 INDENT = "  "
 MEANING = (
-    "All columns of the formula are in the model. An open coefficient has no interval at this budget, which says "
-    "nothing about its size or sign; its uncertainty is inside the intervals of the others."
+    "All columns of the formula are in the model. An open coefficient has no interval at this "
+    "budget, which says nothing about its size or sign; its uncertainty is inside the intervals of "
+    "the others."
 )
 """What open means."""
 INSTEAD = (
-    "An indented line answers another question than the open one above it, as its name says: it is no estimate of that "
-    "coefficient."
+    "An indented line answers another question than the open one above it, as its name says: it is "
+    "no estimate of that coefficient."
 )
 NOT_DRAWN = "Lines that are known instead of open ones stand in the table; they are not drawn."
 CLUSTERED = "The intervals are robust to correlation among the rows of a unit (CR1)."
@@ -39,16 +56,15 @@ def harmless(words: str, keep: str = "") -> str:
     """Text that a terminal shows and does not obey: controls, line ends and changes of direction
     become escapes.
     """
-    return "".join(
-        letter
-        if letter in keep or (category(letter) not in _CONTROLS and letter not in _DIRECTIONS)
-        else _escape(letter)
-        for letter in words
-    )
+    return "".join(letter if letter in keep else _shown(letter) for letter in words)
 
 
-def _escape(letter: str) -> str:
-    return f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}"
+def _shown(letter: str) -> str:
+    if category(letter) not in _CONTROLS and letter not in _DIRECTIONS:
+        return letter
+    if ord(letter) < 256:
+        return f"\\x{ord(letter):02x}"
+    return f"\\u{ord(letter):04x}"
 
 
 def set_aside(row: Mapping[str, Any]) -> bool:
@@ -68,33 +84,43 @@ def stands_in(row: Mapping[str, Any]) -> bool:
 
 def places(std_error: float) -> int:
     """Decimals that show two digits of a standard error, and so never round an interval to a point."""
-    return max(0, 1 - math.floor(math.log10(std_error))) if 0 < std_error < math.inf else 3
+    if not 0 < std_error < math.inf:
+        return 3
+    return max(0, 1 - math.floor(math.log10(std_error)))
 
 
 def number(value: float, decimals: int) -> str:
-    """A number with so many decimals and a true minus sign; in powers of ten where it would be very
-    long.
+    """A number with the given decimals and a true minus sign; in powers of ten where it would be
+    very long.
     """
     if not math.isfinite(value):
         return NOTHING
-    plain = decimals <= 8 and abs(value) < 1e9
-    written = f"{value:,.{decimals}f}" if plain else f"{value:.5g}"
-    return written.replace("-", "−") if float(written.replace(",", "")) else written.lstrip("-")
+    if decimals <= 8 and abs(value) < 1e9:
+        written = f"{value:,.{decimals}f}"
+    else:
+        written = f"{value:.5g}"
+    if float(written.replace(",", "")) == 0:
+        return written.lstrip("-")
+    return written.replace("-", "−")
 
 
 def p_value(value: float) -> str:
     """Three decimals; below .001 it says so."""
     if not math.isfinite(value):
         return NOTHING
-    return "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+    if value < 0.001:
+        return "< .001"
+    return f"{value:.3f}".removeprefix("0")
 
 
 def interval(row: Mapping[str, Any]) -> str:
     """Low to high, with the decimals of the standard error, and up to three more where an end would
     round to 0.
     """
+    if is_open(row):
+        return OPEN
     if set_aside(row):
-        return OPEN if is_open(row) else NOT_IDENTIFIED
+        return NOT_IDENTIFIED
     decimals = places(row["std_error"])
     nearest = min((abs(end) for end in (row["low"], row["high"]) if end), default=1.0)
     decimals = max(decimals, min(decimals + 3, -math.floor(math.log10(nearest))))
@@ -103,51 +129,100 @@ def interval(row: Mapping[str, Any]) -> str:
 
 def percent(share: float) -> str:
     """A share as a whole percentage."""
-    return f"{100 * share:.0f}%" if math.isfinite(share) else NOTHING
+    if not math.isfinite(share):
+        return NOTHING
+    return f"{100 * share:.0f}%"
 
 
 def page(
-    title: str, top: tuple[Sequence[str], Mapping[str, str]], table: str, statements: Sequence[str]
+    title: str, top: tuple[Sequence[str], Mapping[str, str]], body: str, statements: Sequence[str]
 ) -> str:
-    """Title, the question, facts in two columns, the table, then one wrapped paragraph a statement."""
-    question, facts = top
-    asked, wrapped = (
-        [textwrap.fill(words, _WIDTH, subsequent_indent="  ") for words in part]
-        for part in (question, statements)
-    )
-    whole = "\n".join(
-        [title.center(_WIDTH).rstrip(), "=" * _WIDTH, *asked, *_two_columns(facts), table, *wrapped]
-    )
-    return harmless(whole, keep="\n")
-
-
-def coefficients(rows: Sequence[Mapping[str, Any]], level: float) -> str:
-    """One line a coefficient, with the interval of the given level; what stands in for it is
-    indented under it.
+    """Title, the question, facts in two columns, a table, then one wrapped paragraph per
+    statement.
     """
-    named = [(INDENT * stands_in(row) + harmless(row["name"]), row) for row in rows]
-    width = max(20, *(len(name) + 1 for name, _ in named))
-    tail = (1 - level) / 2
-    titles = ("estimate", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1 - tail:.4g}]")
-    head = " " * width + "".join(title.rjust(11) for title in titles)
-    lines = [line for name, row in named for line in _lines(name, row, width)]
+    question, facts = top
+    head = [title.center(_WIDTH).rstrip(), "=" * _WIDTH, *map(_wrapped, question)]
+    return harmless("\n".join([*head, *_two_columns(facts), stated(body, statements)]), keep="\n")
+
+
+def stated(body: str, statements: Sequence[str]) -> str:
+    """A table, and one wrapped paragraph per statement under it."""
+    return harmless("\n".join([body, *map(_wrapped, statements)]), keep="\n")
+
+
+def _wrapped(words: str) -> str:
+    return textwrap.fill(words, _WIDTH, subsequent_indent=INDENT)
+
+
+def _two_columns(facts: Mapping[str, str]) -> list[str]:
+    cells = [f"{name + ':':<14}{fact}" for name, fact in facts.items()]
+    half = max(_WIDTH // 2, *(len(cell) + 2 for cell in cells[::2]))
+    return [f"{left:<{half}}{right}" for left, right in zip(cells[::2], cells[1::2], strict=True)]
+
+
+def table(
+    titles: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[str] | str]],
+    narrowest: int = _CELL,
+    gap: int = 1,
+) -> str:
+    """A table between rules: one line per name with its cells, or with words in their place.
+
+    Names stand at the left, cells at the right of their columns, which are as wide as their longest
+    cell and the ``gap`` before it, and not below ``narrowest``.  Words take as many lines as they
+    need.
+    """
+    named = [(harmless(name), cells) for name, cells in rows]
+    first = max(_NAMES, *(len(name) + 1 for name, _ in named))
+    columns = zip(titles, *(cells for _, cells in named if not isinstance(cells, str)), strict=True)
+    widths = [max(narrowest, *(len(cell) + gap for cell in column)) for column in columns]
+    head = _line("", titles, first, widths)
+    lines = []
+    for name, cells in named:
+        if isinstance(cells, str):
+            lines += _worded(name, cells, first)
+        else:
+            lines.append(_line(name, cells, first, widths))
     rule = max(_WIDTH, len(head))
     return "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule])
 
 
-def _lines(name: str, row: Mapping[str, Any], width: int) -> list[str]:
-    """The numbers of one row beside its name, or its status where there is no interval."""
-    if not set_aside(row):
-        return [f"{name:<{width}}{_numbers(row)}"]
-    first, *others = textwrap.wrap(harmless(row["status"]), _NUMBERS, subsequent_indent=INDENT)
-    return [f"{name:<{width}}{first}", *(" " * width + other for other in others)]
+def _line(name: str, cells: Sequence[str], first: int, widths: Sequence[int]) -> str:
+    pairs = zip(cells, widths, strict=True)
+    return f"{name:<{first}}" + "".join(cell.rjust(width) for cell, width in pairs)
 
 
-def _numbers(row: Mapping[str, Any]) -> str:
-    return (
-        f"{row['estimate']:11.4g}{row['std_error']:11.4g}{row['z']:11.3f}{p_value(row['p_value']):>11}"
-        f"{row['low']:11.4g}{row['high']:11.4g}"
-    )
+def _worded(name: str, words: str, first: int) -> list[str]:
+    lines = textwrap.wrap(harmless(words), _STATUS, subsequent_indent=INDENT)
+    return [f"{left:<{first}}{line}" for left, line in zip_longest([name], lines, fillvalue="")]
+
+
+def coefficients(rows: Sequence[Mapping[str, Any]], level: float) -> str:
+    """One line per coefficient, with the interval of the given level, or its status where it has
+    none; what stands in for it is indented under it.
+    """
+    tail = (1 - level) / 2
+    titles = ("estimate", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1 - tail:.4g}]")
+    return table(titles, [(INDENT * stands_in(row) + row["name"], _cells(row)) for row in rows])
+
+
+def _cells(row: Mapping[str, Any]) -> list[str] | str:
+    if set_aside(row):
+        return str(row["status"])
+    return [
+        f"{row['estimate']:.4g}",
+        f"{row['std_error']:.4g}",
+        f"{row['z']:.3f}",
+        p_value(row["p_value"]),
+        f"{row['low']:.4g}",
+        f"{row['high']:.4g}",
+    ]
+
+
+def study(rows: Sequence[Mapping[str, Any]], statements: Sequence[str]) -> str:
+    """One line per coefficient of a coverage study, with statements under it."""
+    lines = [(row["name"], [f"{row[key]:.4g}" for key in _STUDY.values()]) for row in rows]
+    return stated(table(list(_STUDY), lines), statements)
 
 
 def no_estimates(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -160,49 +235,26 @@ def no_estimates(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     remedies = "; ".join(REMEDIES)
     if any(is_open(row) for row in without):
         return [f"{MEANING} To get an interval: {remedies}."]
-    listed = (
-        f"{len(without)} coefficients have" if len(without) > 1 else f"{without[0]['name']} has"
-    )
+    listed = f"{without[0]['name']} has"
+    if len(without) > 1:
+        listed = f"{len(without)} coefficients have"
     return [
-        f"{listed} no estimate at this budget, and none may be read into that. To get one: {remedies}."
+        f"{listed} no estimate at this budget, and none may be read into that. To get one: "
+        f"{remedies}."
     ]
 
 
 def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Each reason why a coefficient has no interval, with the names it holds for."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for row in rows:
         if set_aside(row):
-            found.setdefault(row["status"], []).append(row["name"])
-    return [f"{', '.join(names)}: {status}" for status, names in found.items()]
+            names.setdefault(row["status"], []).append(row["name"])
+    return [f"{', '.join(listed)}: {status}" for status, listed in names.items()]
 
 
 def about_instead(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What indented lines are; nothing where there are none."""
-    return [INSTEAD] if any(stands_in(row) for row in rows) else []
-
-
-def _two_columns(facts: Mapping[str, str]) -> list[str]:
-    cells = [f"{name + ':':<14}{fact}" for name, fact in facts.items()]
-    half = max(_WIDTH // 2, *(len(cell) + 2 for cell in cells[::2]))
-    return [f"{left:<{half}}{right}" for left, right in zip(cells[::2], cells[1::2], strict=True)]
-
-
-def study(rows: Sequence[Mapping[str, Any]], statements: Sequence[str]) -> str:
-    """One line a coefficient of a coverage study, with statements under it."""
-    rows = [{**row, "name": harmless(row["name"])} for row in rows]
-    width = max(20, *(len(row["name"]) + 1 for row in rows))
-    columns = (
-        "target", "coverage", "stated_coverage", "length", "length_sd", "nonprivate_length", "reported", "answered",
-    )  # fmt: skip
-    titles = ("target", "asked", "stated", "length", "sd", "no noise", "reported", "answered")
-    head = " " * width + "".join(title.rjust(11) for title in titles)
-    lines = [
-        f"{row['name']:<{width}}" + "".join(f"{row[column]:11.4g}" for column in columns)
-        for row in rows
-    ]
-    rule = max(_WIDTH, len(head))
-    wrapped = [textwrap.fill(statement, _WIDTH, subsequent_indent="  ") for statement in statements]
-    return harmless(
-        "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule, *wrapped]), keep="\n"
-    )
+    if any(stands_in(row) for row in rows):
+        return [INSTEAD]
+    return []

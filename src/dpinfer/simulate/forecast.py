@@ -8,7 +8,6 @@ booked.
 
 import copy
 import json
-import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +43,6 @@ from dpinfer.tables.reading import read
 if TYPE_CHECKING:
     import pandas as pd
 
-_WIDTH = 86
 _HALF = 0.5  # of the fits: a line that fewer of them print is likely to be open
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in (PureDP, ZCDP, ApproxDP, NoPrivacy)}
 
@@ -110,31 +108,19 @@ class Forecast:
 
     def summary(self) -> str:
         """Half-widths as text, one column a budget, and under it what was assumed."""
-        columns, last = [["", *map(text.harmless, self.names)]], [""]
+        titles: list[str] = []
+        columns: list[list[str]] = []
+        plain: list[str] = []
         for b, budget in enumerate(self.budgets):
-            plain = ["no noise", *map(_half, self.nonprivate[b])]
-            if plain != last:
+            before = plain
+            plain = [_half(width) for width in self.nonprivate[b]]
+            if plain != before:
+                titles.append("no noise")
                 columns.append(plain)
-            last = plain
-            columns.append([label(budget), *(self._cell(b, j) for j in range(len(self.names)))])
-        heads, *rows = map(list, zip(*columns, strict=True))
-        first = max(20, *(len(row[0]) + 1 for row in rows))
-        widths = [
-            max(10, *(len(row[k]) + 2 for row in [heads, *rows])) for k in range(1, len(heads))
-        ]
-        lines = [
-            f"{row[0]:<{first}}"
-            + "".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths, strict=True))
-            for row in [heads, *rows]
-        ]
-        rule = max(_WIDTH, len(lines[0]))
-        wrapped = [
-            textwrap.fill(words, _WIDTH, subsequent_indent="  ") for words in self.statements()
-        ]
-        return text.harmless(
-            "\n".join(["=" * rule, lines[0], "-" * rule, *lines[1:], "=" * rule, *wrapped]),
-            keep="\n",
-        )
+            titles.append(label(budget))
+            columns.append([self._cell(b, j) for j in range(len(self.names))])
+        rows = [(name, [column[j] for column in columns]) for j, name in enumerate(self.names)]
+        return text.stated(text.table(titles, rows, narrowest=10, gap=2), self.statements())
 
     def statements(self) -> list[str]:
         """What the numbers are, and what they rest on."""

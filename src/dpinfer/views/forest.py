@@ -1,14 +1,14 @@
-"""What a forest plot shows, apart from how it is drawn; and what the figures share: a palette, rows
-with names.
+"""The forest plot of a result: what it shows, in letters, and laid out for a page.
 
-The forest plot in letters, for a terminal or an e-mail.
-
-Where everything in the forest plot of a page goes.  The template draws it.
+`bars` and `panels` say what is drawn, whatever draws it.  `forest_text` draws it with letters, for
+a terminal or an e-mail; `drawing` says where everything goes on a page, whose template draws it;
+`plot.forest` draws it with matplotlib, and shares its palette and its named rows with the other
+figures.
 """
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,47 +21,32 @@ from dpinfer.result.result import FitResult
 
 # From the palette of Okabe and Ito, which colour-blind readers can tell apart; the shapes differ as
 # well.
-BLUE, ORANGE, INK, GREY, PALE = "#0072B2", "#D55E00", "#222222", "#767676", "#F3F3F3"
-WIDTH, LINE, FRAME = 10.0, 0.27, 2.4  # inches: the figure, a row, everything around the rows
+BLUE = "#0072B2"
+ORANGE = "#D55E00"
+INK = "#222222"
+GREY = "#767676"
+PALE = "#F3F3F3"
+
+# Inches: the figure, a row, everything around the rows.
+WIDTH = 10.0
+LINE = 0.27
+FRAME = 2.4
+
 NAME = 34  # characters of a coefficient's name that fit
-
-
-def rows(panel: Axes, names: Sequence[str]) -> None:
-    """First coefficient at the top, every second row shaded."""
-    places = np.arange(len(names))
-    panel.set_ylim(len(names) - 0.5, -0.5)
-    panel.set_yticks(places, ["\n".join(lines(name, NAME, 2)) for name in names], parse_math=False)
-    panel.tick_params(axis="y", length=0, labelsize=9, labelcolor=INK)
-    for label in panel.get_yticklabels():
-        if "\n" in label.get_text():
-            label.set(fontsize=8, linespacing=0.95)
-    panel.tick_params(axis="x", labelsize=9, color=GREY, labelcolor=INK)
-    for place in places[1::2]:
-        panel.axhspan(place - 0.5, place + 0.5, color=PALE, zorder=0)
-    panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
-    panel.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        panel.spines[side].set_visible(False)
-    panel.spines["bottom"].set_color(GREY)
-
-
-def short(words: str, letters: int = NAME) -> str:
-    """Words on one line that fit beside their row."""
-    line = " ".join(words.split())
-    return line if len(line) <= letters else line[: letters - 1] + "…"
-
-
-def lines(words: str, letters: int, most: int) -> tuple[str, ...]:
-    """Words in at most ``most`` lines of so many letters, the last of them cut off."""
-    whole = " ".join(words.split())
-    broken = textwrap.wrap(whole, letters) or [""]
-    if len(broken) > most:
-        start = len(" ".join(broken[: most - 1]))
-        broken = [*broken[: most - 1], short(whole[start:], letters)]
-    return tuple(broken)
-
-
 SPREAD = 12.0  # times as far from 0: beyond that a row gets a panel of its own scale
+
+_NARROWEST = 60  # letters of a line of the plot in letters
+_SHORTEST = 16  # letters of a bar with its numbers beside it
+_PLAIN = str.maketrans({"−": "-", "–": "-", "…": "~", "≥": ">", "≤": "<", "ε": "e", "δ": "d"})
+
+# Pixels on a page: a letter and one of a status, about; to the first line of a name, and of each
+# further line.
+_LETTER = 7.2
+_SMALL_LETTER = 6.6
+_FIRST_LINE = 18.0
+_FURTHER_LINE = 15.0
+
+_ENDS = ("low", "inner_low", "estimate", "inner_high", "high")
 
 
 @dataclass(frozen=True)
@@ -90,34 +75,40 @@ class Bar:
 
 
 def bars(result: FitResult, level: float) -> list[Bar]:
-    """One bar a coefficient of the formula; what is known instead of open ones is not drawn.
+    """One bar per coefficient of the formula; what is known instead of open ones is not drawn.
 
     With a share s of the variance due to privacy noise, the inner interval is sqrt(1 - s) times the
     whole: what sampling error alone would give at the same estimate.
     """
-    found = []
+    drawn = []
     for row in result.table(level):
-        estimate, low, high, share = row["estimate"], row["low"], row["high"], row["noise_share"]
-        shrink = math.sqrt(max(0.0, 1 - share)) if math.isfinite(share) else math.nan
+        estimate = row["estimate"]
+        shrink = math.nan
+        if math.isfinite(row["noise_share"]):
+            shrink = math.sqrt(max(0.0, 1 - row["noise_share"]))
         number = text.number(estimate, text.places(row["std_error"]))
-        found.append(
-            Bar(
-                row["name"], estimate, low, high,
-                estimate + shrink * (low - estimate), estimate + shrink * (high - estimate),
-                f"{number} ({text.interval(row)})", text.percent(share), _brief(row["status"]), not text.set_aside(row),
-            )
-        )  # fmt: skip
-    return found
-
-
-def _brief(status: str) -> str:
-    """A status without what holds of every open line and stands under the table."""
-    return status.replace("in the model, but ", "", 1)
+        bar = Bar(
+            name=row["name"],
+            estimate=estimate,
+            low=row["low"],
+            high=row["high"],
+            inner_low=estimate + shrink * (row["low"] - estimate),
+            inner_high=estimate + shrink * (row["high"] - estimate),
+            words=f"{number} ({text.interval(row)})",
+            share=text.percent(row["noise_share"]),
+            # What holds of every open line stands under the table.
+            status=row["status"].replace("in the model, but ", "", 1),
+            shown=not text.set_aside(row),
+        )
+        drawn.append(bar)
+    return drawn
 
 
 def not_drawn(result: FitResult) -> list[str]:
     """A sentence for every plot of a result for which lines are known instead of open ones."""
-    return [text.NOT_DRAWN] if result.instead else []
+    if result.instead:
+        return [text.NOT_DRAWN]
+    return []
 
 
 def panels(rows: Sequence[Bar]) -> list[list[int]]:
@@ -141,13 +132,51 @@ def panels(rows: Sequence[Bar]) -> list[list[int]]:
 def limits(ends: Sequence[float]) -> tuple[float, float]:
     """An axis with some air that holds 0 and all finite ends."""
     finite = [0.0, *(end for end in ends if math.isfinite(end))]
-    low, high = min(finite), max(finite)
+    low = min(finite)
+    high = max(finite)
     air = 0.05 * (high - low) or 1.0
     return float(np.clip(low - air, -1e300, 0)), float(np.clip(high + air, 0, 1e300))
 
 
-_NARROWEST = 60
-_PLAIN = str.maketrans({"−": "-", "–": "-", "…": "~", "≥": ">", "≤": "<", "ε": "e", "δ": "d"})
+def _limits_of(drawn: Sequence[Bar]) -> tuple[float, float]:
+    return limits([end for bar in drawn for end in (bar.low, bar.high)])
+
+
+def rows(panel: Axes, names: Sequence[str]) -> None:
+    """First coefficient at the top, every second row shaded."""
+    places = np.arange(len(names))
+    panel.set_ylim(len(names) - 0.5, -0.5)
+    panel.set_yticks(places, ["\n".join(lines(name, NAME, 2)) for name in names], parse_math=False)
+    panel.tick_params(axis="y", length=0, labelsize=9, labelcolor=INK)
+    for label in panel.get_yticklabels():
+        if "\n" in label.get_text():
+            label.set(fontsize=8, linespacing=0.95)
+    panel.tick_params(axis="x", labelsize=9, color=GREY, labelcolor=INK)
+    for place in places[1::2]:
+        panel.axhspan(place - 0.5, place + 0.5, color=PALE, zorder=0)
+    panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+    panel.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        panel.spines[side].set_visible(False)
+    panel.spines["bottom"].set_color(GREY)
+
+
+def short(words: str, letters: int = NAME) -> str:
+    """Words on one line that fit beside their row."""
+    line = " ".join(words.split())
+    if len(line) <= letters:
+        return line
+    return line[: letters - 1] + "…"
+
+
+def lines(words: str, letters: int, count: int) -> tuple[str, ...]:
+    """Words in at most ``count`` lines of at most ``letters`` letters, the last of them cut off."""
+    sentence = " ".join(words.split())
+    wrapped = textwrap.wrap(sentence, letters) or [""]
+    if len(wrapped) > count:
+        kept = wrapped[: count - 1]
+        wrapped = [*kept, short(sentence[len(" ".join(kept)) :], letters)]
+    return tuple(wrapped)
 
 
 @dataclass(frozen=True)
@@ -166,17 +195,40 @@ class _Pen:
     def plain(self, words: str) -> str:
         """Words that the terminal can show, and does not obey."""
         shown = text.harmless(words)
-        return shown.translate(_PLAIN).encode("ascii", "replace").decode() if self.ascii else shown
+        if not self.ascii:
+            return shown
+        return shown.translate(_PLAIN).encode("ascii", "replace").decode()
 
 
 _FINE = _Pen(False, "─", "━", "├", "┤", "●", "│", "┼")
 _ROUGH = _Pen(True, "-", "=", "|", "|", "o", ":", "+")
 
 
+@dataclass(frozen=True)
+class _Sheet:
+    """Letters of a line: all of them, those of names, those of bars; the numbers stand ``beside``
+    the bars or under them.
+    """
+
+    width: int
+    name: int
+    bar: int
+    beside: bool
+
+    @classmethod
+    def of(cls, drawn: Sequence[Bar], width: int) -> "_Sheet":
+        name = max(len(short(bar.name)) for bar in drawn)
+        numbers = max([len(bar.words) for bar in drawn if bar.shown], default=0)
+        bar = width - 4 - name - numbers
+        if bar >= _SHORTEST:
+            return cls(width, name, bar, beside=True)
+        return cls(width, name, width - 2 - name, beside=False)
+
+
 def forest_text(
     result: FitResult, level: float = 0.95, width: int = 80, *, ascii: bool = False
 ) -> str:
-    """The forest plot of a result as text: name, interval, estimate, one line a coefficient.
+    """The forest plot of a result as text: name, interval, estimate, one line per coefficient.
 
     ``level`` is that of the intervals, ``width`` the number of letters in a line, at least 60; with
     ``ascii`` all letters are plain ones.  As in `forest`, the thick part of a bar is what sampling
@@ -185,88 +237,74 @@ def forest_text(
     """
     if width < _NARROWEST:
         raise InputError(f"a forest plot in letters needs a width of at least {_NARROWEST}")
-    pen, drawn = _ROUGH if ascii else _FINE, bars(result, level)
-    name = max(len(short(bar.name, NAME)) for bar in drawn)
-    words = max([len(bar.words) for bar in drawn if bar.shown], default=0)
+    pen = _ROUGH if ascii else _FINE
+    drawn = bars(result, level)
+    sheet = _Sheet.of(drawn, width)
     groups = panels(drawn)
-    room = width - 2 - name if width - 4 - name - words < 16 else width - 4 - name - words
-    lines = [
-        f"{pen.inner} sampling error alone  {pen.whole} whole interval ({100 * level:.4g}%)  {pen.zero} zero"
+    written = [
+        f"{pen.inner} sampling error alone  {pen.whole} whole interval ({100 * level:.4g}%)  "
+        f"{pen.zero} zero"
     ]
     for group in groups:
-        lines += [
-            "",
-            *_panel(
-                [drawn[j] for j in group],
-                pen,
-                name,
-                room,
-                width,
-                beside=room == width - 4 - name - words,
-            ),
-        ]
+        written += ["", *_text_panel([drawn[j] for j in group], pen, sheet)]
     if len(groups) > 1:
-        lines += ["", "Each part has a scale of its own: compare lengths within a part only."]
+        written += ["", "Each part has a scale of its own: compare lengths within a part only."]
     for note in not_drawn(result):
-        lines += ["", *textwrap.wrap(note, width)]
+        written += ["", *textwrap.wrap(note, width)]
     if not result.privacy.private:
-        lines += ["", "NOT PRIVATE: do not publish."]
-    return "\n".join(line.rstrip() for line in lines)
+        written += ["", "NOT PRIVATE: do not publish."]
+    return "\n".join(line.rstrip() for line in written)
 
 
-def _panel(
-    drawn: Sequence[Bar], pen: _Pen, name: int, room: int, most: int, *, beside: bool
-) -> list[str]:
-    """Rows on one scale, and the scale; the numbers stand beside the bars, or under them where
-    there is no room.
-
-    A status takes as many lines as it needs, of ``most`` letters with the name.
-    """
-    low, high = limits([end for bar in drawn for end in (bar.low, bar.high)])
+def _text_panel(drawn: Sequence[Bar], pen: _Pen, sheet: _Sheet) -> list[str]:
+    """Rows on one scale, and the scale."""
+    low, high = _limits_of(drawn)
 
     def place(value: float) -> int:
-        return round((room - 1) * (value - low) / (high - low))
+        return round((sheet.bar - 1) * (value - low) / (high - low))
 
-    lines = []
+    margin = " " * (sheet.name + 2)
+    written = []
     for bar in drawn:
-        head = pen.plain(short(bar.name, NAME)).ljust(name)
+        name = pen.plain(short(bar.name)).ljust(sheet.name) + "  "
         if not bar.shown:
             first, *others = textwrap.wrap(
-                pen.plain(bar.status), most - name - 2, subsequent_indent="  "
+                pen.plain(bar.status), sheet.width - sheet.name - 2, subsequent_indent="  "
             )
-            lines += [f"{head}  {first}", *(f"{'':{name}}  {other}" for other in others)]
-            continue
-        whole, numbers = (
-            _drawn({key: place(getattr(bar, key)) for key in _PLACES}, place(0.0), pen, room),
-            pen.plain(bar.words),
-        )
-        lines.append(f"{head}  {whole}  {numbers}" if beside else f"{head}  {whole}")
-        lines += [] if beside else [f"{'':{name}}  {numbers}"]
-    if not any(bar.shown for bar in drawn):
-        return lines
-    ends = [pen.plain(f"{value:.3g}".replace("-", "−")) for value in (low, high)]
-    scale = list(ends[0] + ends[1].rjust(room - len(ends[0])))
-    if scale[max(0, place(0.0) - 1) : place(0.0) + 2] == [" "] * 3:
-        scale[place(0.0)] = "0"
-    return [*lines, f"{'':{name}}  {''.join(scale)}"]
+            written += [name + first, *(margin + other for other in others)]
+        elif sheet.beside:
+            written.append(f"{name}{_text_bar(bar, place, pen, sheet.bar)}  {pen.plain(bar.words)}")
+        else:
+            written.append(name + _text_bar(bar, place, pen, sheet.bar))
+            written.append(margin + pen.plain(bar.words))
+    if any(bar.shown for bar in drawn):
+        written.append(margin + _text_scale(low, high, place(0.0), pen, sheet.bar))
+    return written
 
 
-_PLACES = ("low", "inner_low", "estimate", "inner_high", "high")
-
-
-def _drawn(at: dict[str, int], zero: int, pen: _Pen, room: int) -> str:
+def _text_bar(bar: Bar, place: Callable[[float], int], pen: _Pen, room: int) -> str:
     """One bar: the whole interval, the part of it from sampling error alone, the estimate on top."""
+    low, inner_low, estimate, inner_high, high = (place(getattr(bar, end)) for end in _ENDS)
+    zero = place(0.0)
     line = [" "] * room
     line[zero] = pen.zero
-    line[at["low"] : at["high"] + 1] = pen.whole * (at["high"] - at["low"] + 1)
-    line[at["inner_low"] : at["inner_high"] + 1] = pen.inner * (
-        at["inner_high"] - at["inner_low"] + 1
-    )
-    line[at["low"]], line[at["high"]] = pen.left, pen.right
-    if at["low"] < zero < at["high"]:
+    line[low : high + 1] = pen.whole * (high - low + 1)
+    line[inner_low : inner_high + 1] = pen.inner * (inner_high - inner_low + 1)
+    line[low] = pen.left
+    line[high] = pen.right
+    if low < zero < high:
         line[zero] = pen.cross
-    line[at["estimate"]] = pen.point
+    line[estimate] = pen.point
     return "".join(line)
+
+
+def _text_scale(low: float, high: float, zero: int, pen: _Pen, room: int) -> str:
+    """The ends of the scale under the bars, and 0 where there is room for it."""
+    first, last = (pen.plain(f"{value:.3g}".replace("-", "−")) for value in (low, high))
+    scale = list(first + last.rjust(room - len(first)))
+    if scale[max(0, zero - 1) : zero + 2] == [" "] * 3:
+        scale[zero] = "0"
+    return "".join(scale)
 
 
 @dataclass(frozen=True)
@@ -303,10 +341,17 @@ WIDE = Layout(
     clear=0,
 )
 NARROW = Layout(
-    width=340, left=8, right=332, row=48, bar=34, name=128, words=200, letters=27, ticks=4, clear=24
+    width=340,
+    left=8,
+    right=332,
+    row=48,
+    bar=34,
+    name=128,
+    words=200,
+    letters=27,
+    ticks=4,
+    clear=24,
 )
-_LETTER, _SMALL = 7.2, 6.6  # pixels of a letter and of one of a status, about
-_FIRST, _LINE = 18.0, 15.0  # pixels to the first line of a name, and of each further line
 
 
 @dataclass(frozen=True)
@@ -353,14 +398,17 @@ class Drawing:
 
 def drawing(result: FitResult, level: float, layout: Layout) -> Drawing:
     """The forest plot of a result in this layout."""
-    drawn, top, found = bars(result, level), 26.0 if not layout.clear else 4.0, []
+    drawn = bars(result, level)
+    top = 4.0
     if not layout.clear:
+        top = 26.0
         layout = _fitted(layout, drawn)
+    laid_out = []
     for group in panels(drawn):
-        panel = _drawn_panel([drawn[j] for j in group], top, layout)
-        found.append(panel)
+        panel = _page_panel([drawn[j] for j in group], top, layout)
+        laid_out.append(panel)
         top = panel.bottom + 40
-    return Drawing(layout, top - 12, tuple(found))
+    return Drawing(layout, top - 12, tuple(laid_out))
 
 
 def _fitted(layout: Layout, drawn: Sequence[Bar]) -> Layout:
@@ -369,52 +417,70 @@ def _fitted(layout: Layout, drawn: Sequence[Bar]) -> Layout:
     return replace(layout, name=name, left=name + 6)
 
 
-def _drawn_panel(drawn: Sequence[Bar], top: float, layout: Layout) -> Panel:
-    low, high = limits([end for bar in drawn for end in (bar.low, bar.high)])
+def _page_panel(drawn: Sequence[Bar], top: float, layout: Layout) -> Panel:
+    low, high = _limits_of(drawn)
 
     def place(value: float) -> float:
         return round(layout.left + (layout.right - layout.left) * (value - low) / (high - low), 2)
 
-    values = [
-        float(value)
-        for value in MaxNLocator(layout.ticks, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-    ]
+    locator = MaxNLocator(layout.ticks, steps=[1, 2, 2.5, 5, 10])
+    values = [float(value) for value in locator.tick_values(low, high)]
     ticks = tuple((place(value), _tick(value, values)) for value in values if low <= value <= high)
-    rows: list[Row] = []
+    laid_out: list[Row] = []
     bottom = top
     for j, bar in enumerate(drawn):
-        places = {key: place(getattr(bar, key)) for key in _POSITIONS} if bar.shown else None
-        rows.append(_row(bar, bottom, layout, j % 2 == 1, places))
-        bottom += rows[-1].height
-    return Panel(top, bottom, place(0.0), ticks, tuple(rows))
+        places = None
+        if bar.shown:
+            places = {end: place(getattr(bar, end)) for end in _ENDS}
+        row = _page_row(bar, bottom, layout, shaded=j % 2 == 1, places=places)
+        laid_out.append(row)
+        bottom += row.height
+    return Panel(top, bottom, place(0.0), ticks, tuple(laid_out))
 
 
-def _row(
-    bar: Bar, top: float, layout: Layout, shaded: bool, places: dict[str, float] | None
+def _page_row(
+    bar: Bar, top: float, layout: Layout, *, shaded: bool, places: dict[str, float] | None
 ) -> Row:
     """A row that is as high as its name is long; the status of a row without an interval stands
     where its bar would.
     """
     name = lines(bar.name, int(layout.name / _LETTER), 4)
-    room = (layout.width if layout.clear else layout.width - layout.left) / _SMALL
-    status = () if bar.shown else lines(bar.status, int(room), 2)
-    above, below = len(name) - 1, max(len(status) - 1, 0)
-    words = bar.words if bar.shown else ""
+    words = bar.words
+    status: tuple[str, ...] = ()
+    if not bar.shown:
+        room = layout.width if layout.clear else layout.width - layout.left
+        words = ""
+        status = lines(bar.status, int(room / _SMALL_LETTER), 2)
+    above = _FURTHER_LINE * (len(name) - 1)
+    below = _FURTHER_LINE * max(len(status) - 1, 0)
     if layout.clear:  # the status stands under the name
-        more, clear = _LINE * (above + below), top + layout.clear + _LINE * above
-        middle, why = top + layout.bar + _LINE * above, top + _FIRST + _LINE * (above + 1)
+        more = above + below
+        clear = top + layout.clear + above
+        middle = top + layout.bar + above
+        why = top + _FIRST_LINE + _FURTHER_LINE + above
     else:  # beside it
-        more, clear = _LINE * max(above, below), top
+        more = max(above, below)
+        clear = top
         middle = top + layout.bar + more / 2
-        why = middle + 4 - _LINE * below / 2
+        why = middle + 4 - below / 2
     return Row(
-        top, layout.row + more, middle, clear, name, words, bar.share, status, why, shaded, places
+        top=top,
+        height=layout.row + more,
+        middle=middle,
+        clear=clear,
+        name=name,
+        words=words,
+        share=bar.share,
+        status=status,
+        why=why,
+        shaded=shaded,
+        places=places,
     )
 
 
-_POSITIONS = ("estimate", "low", "high", "inner_low", "inner_high")
-
-
 def _tick(value: float, values: Sequence[float]) -> str:
+    """A number at the axis; what is 0 but for rounding is 0."""
     step = values[1] - values[0]
-    return f"{0.0 if abs(value) < step / 1e6 else value:.4g}".replace("-", "−")
+    if abs(value) < step / 1e6:
+        return "0"
+    return f"{value:.4g}".replace("-", "−")

@@ -1,6 +1,4 @@
-"""Pictures of results and studies: matplotlib figures and, of results, text.  No function touches
-global state.
-"""
+"""Pictures of results, studies and forecasts with matplotlib; no function touches global state."""
 
 import io
 import textwrap
@@ -45,7 +43,10 @@ __all__ = ["coverage", "forecast", "forest", "forest_text"]
 
 _MARKS = (("o", BLUE), ("s", ORANGE), ("D", "#009E73"), ("^", "#CC79A7"), ("v", "#56B4E9"))
 _STATUS = 105  # letters of a status
-_POINT, _INNER = "estimate", "part of it from sampling error alone"
+_LETTERS = 165  # of a line of the note under a figure
+_TITLE = {"size": 13, "weight": "bold"}
+_POINT = "estimate"
+_INNER = "part of it from sampling error alone"
 _WHOLE = "whole interval: sampling error and privacy noise"
 Reference = FitResult | tuple[npt.ArrayLike, npt.ArrayLike]
 
@@ -54,13 +55,14 @@ class _Picture(Figure):
     """Notebooks show it without pyplot, which would be global state."""
 
     def _repr_png_(self) -> bytes:
-        self.savefig(buffer := io.BytesIO(), format="png", dpi=100)
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=100)
         return buffer.getvalue()
 
 
 def forest(result: FitResult, level: float = 0.95, reference: Reference | None = None) -> Figure:
-    """One row a coefficient: the estimate, its interval of the given ``level``, and how much of it
-    is privacy noise.
+    """One row per coefficient: the estimate, its interval of the given ``level``, and how much of
+    it is privacy noise.
 
     The thin bar is the whole interval.  The thick bar inside is what sampling error alone would
     give at the same estimate; the rest is privacy noise.  An open coefficient keeps its row and
@@ -74,25 +76,32 @@ def forest(result: FitResult, level: float = 0.95, reference: Reference | None =
     estimates and intervals (a row low, high each).  Save the figure with
     ``forest(result).savefig("forest.png")``.
     """
-    drawn, beside = (
-        bars(result, level),
-        None if reference is None else _Beside.of(reference, result, level),
-    )
+    drawn = bars(result, level)
+    beside = None
+    line = LINE
+    if reference is not None:
+        beside = _Beside.of(reference, result, level)
+        line = 1.3 * LINE
     groups = panels(drawn)
     counts = [len(group) for group in groups]
-    height = (
-        FRAME + (1.3 if beside else 1.0) * LINE * max(4, sum(counts)) + 0.45 * (len(groups) - 1)
-    )
-    figure = _Picture(figsize=(WIDTH, height), dpi=150, layout="constrained")
+    figure = _figure(FRAME + line * max(4, sum(counts)) + 0.45 * (len(groups) - 1))
     column = figure.subplots(len(groups), 1, squeeze=False, height_ratios=counts)[:, 0]
     for axes, group in zip(column, groups, strict=True):
         _panel(axes, [drawn[j] for j in group], beside.rows(group) if beside else None)
     _frame(figure, level)
-    note = textwrap.fill(" ".join(_notes(result, len(groups), beside)), 165)
-    figure.supxlabel(
-        note, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False
-    )
+    _note(figure, textwrap.fill(" ".join(_notes(result, len(groups), beside)), _LETTERS))
     return figure
+
+
+def _figure(height: float) -> _Picture:
+    return _Picture(figsize=(WIDTH, height), dpi=150, layout="constrained")
+
+
+def _note(figure: Figure, words: str) -> None:
+    """What stands under a figure."""
+    figure.supxlabel(
+        words, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False
+    )
 
 
 @dataclass(frozen=True)
@@ -111,19 +120,13 @@ class _Beside:
                 raise InputError(
                     "the reference needs the same coefficients in the same order as the result"
                 )
-            private = reference.privacy.private
-            note = (
-                "The reference is a release of its own."
-                if private
-                else "NOT PRIVATE: the reference is not protected."
-            )
+            label = "reference"
+            note = "The reference is a release of its own."
+            if not reference.privacy.private:
+                label = "reference, not private"
+                note = "NOT PRIVATE: the reference is not protected."
             estimate = np.where(reference.reported, reference.estimate, np.nan)
-            return cls(
-                estimate,
-                reference.conf_int(level),
-                "reference" if private else "reference, not private",
-                note,
-            )
+            return cls(estimate, reference.conf_int(level), label, note)
         estimate, intervals = (np.asarray(part, dtype=float) for part in reference)
         if estimate.shape != (len(result.names),) or intervals.shape != (len(result.names), 2):
             raise InputError(
@@ -139,81 +142,131 @@ class _Beside:
 
 def _panel(axes: Axes, drawn: list[Bar], beside: _Beside | None) -> None:
     rows(axes, [bar.name for bar in drawn])
-    places, shown = np.arange(len(drawn)), np.array([bar.shown for bar in drawn])
-    values = np.array(
-        [(bar.estimate, bar.low, bar.high, bar.inner_low, bar.inner_high) for bar in drawn]
-    )
-    estimate, low, high, inner_low, inner_high = values[shown].T
-    at = places[shown] - (0.14 if beside else 0)
+    shown = [bar for bar in drawn if bar.shown]
+    estimate = np.array([bar.estimate for bar in shown])
+    low = np.array([bar.low for bar in shown])
+    high = np.array([bar.high for bar in shown])
+    at = np.flatnonzero([bar.shown for bar in drawn]) - (0.14 if beside else 0)
     axes.axvline(0, color=INK, linewidth=1)
-    error = np.maximum([estimate - low, high - estimate], 0)
     axes.errorbar(
-        estimate, at, xerr=error, fmt="none", ecolor=ORANGE, elinewidth=1.5, capsize=3, label=_WHOLE
+        estimate,
+        at,
+        xerr=_arms(estimate, low, high),
+        fmt="none",
+        ecolor=ORANGE,
+        elinewidth=1.5,
+        capsize=3,
+        label=_WHOLE,
     )
-    axes.hlines(at, inner_low, inner_high, color=BLUE, linewidth=6, label=_INNER)
+    axes.hlines(
+        at,
+        [bar.inner_low for bar in shown],
+        [bar.inner_high for bar in shown],
+        color=BLUE,
+        linewidth=6,
+        label=_INNER,
+    )
     axes.plot(estimate, at, "o", color="white", markeredgecolor=INK, markersize=4, label=_POINT)
+    ends = [*low, *high]
     if beside:
         _draw_beside(axes, beside)
+        ends += [*beside.intervals.ravel()]
     for place, bar in enumerate(drawn):
         if bar.shown:
             _beyond(axes, place, bar.share, bar.words)
         else:
             _instead(axes, place, bar.status)
-    axes.set_xlim(*limits([*low, *high, *(beside.intervals.ravel() if beside else ())]))
+    axes.set_xlim(*limits(ends))
     axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+
+
+def _arms(middle: Array, low: Array, high: Array) -> Array:
+    """From the middle to both ends, as matplotlib draws errors; a negative length is rounding."""
+    return np.maximum([middle - low, high - middle], 0)
 
 
 def _beyond(axes: Axes, place: float, share: str, words: str) -> None:
     """Two columns right of the axes."""
     for word, offset, side in ((share, 44, "right"), (words, 58, "left")):
         axes.annotate(
-            word, (1, place), (offset, 0), xycoords=axes.get_yaxis_transform(), textcoords="offset points", ha=side,
-            va="center", fontsize=8.5, color=INK, parse_math=False, annotation_clip=False,
-        )  # fmt: skip
+            word,
+            (1, place),
+            (offset, 0),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points",
+            ha=side,
+            va="center",
+            fontsize=8.5,
+            color=INK,
+            parse_math=False,
+            annotation_clip=False,
+        )
 
 
 def _instead(axes: Axes, place: float, status: str) -> None:
     """A status where the bar would be: it takes no room from the others, however long it is."""
-    axes.annotate(
-        short(status, _STATUS), (0, place), (6, 0), xycoords=axes.get_yaxis_transform(), textcoords="offset points",
-        va="center", fontsize=8.5, color=GREY, style="italic", parse_math=False, annotation_clip=False,
+    note = axes.annotate(
+        short(status, _STATUS),
+        (0, place),
+        (6, 0),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        va="center",
+        fontsize=8.5,
+        color=GREY,
+        style="italic",
+        parse_math=False,
+        annotation_clip=False,
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-    ).set_in_layout(False)  # fmt: skip
+    )
+    note.set_in_layout(False)
 
 
 def _draw_beside(axes: Axes, beside: _Beside) -> None:
     shown = np.isfinite(beside.intervals).all(axis=1)
-    estimate, (low, high) = beside.estimate[shown], beside.intervals[shown].T
+    estimate = beside.estimate[shown]
+    low, high = beside.intervals[shown].T
     axes.errorbar(
-        estimate, np.flatnonzero(shown) + 0.24, xerr=np.maximum([estimate - low, high - estimate], 0), fmt="s",
-        color=GREY, markerfacecolor="white", markersize=3.5, elinewidth=1.2, label=beside.label,
-    )  # fmt: skip
+        estimate,
+        np.flatnonzero(shown) + 0.24,
+        xerr=_arms(estimate, low, high),
+        fmt="s",
+        color=GREY,
+        markerfacecolor="white",
+        markersize=3.5,
+        elinewidth=1.2,
+        label=beside.label,
+    )
 
 
 def _frame(figure: Figure, level: float) -> None:
     """Heads of the columns and the legend."""
-    first, last = figure.axes[0], figure.axes[-1]
+    first = figure.axes[0]
     _beyond(first, -0.85, "noise", f"estimate ({100 * level:.4g}% interval)")
-    last.set_xlabel("coefficient, original units", fontsize=9, color=INK)
+    figure.axes[-1].set_xlabel("coefficient, original units", fontsize=9, color=INK)
     key = {
         str(label): handle for handle, label in zip(*first.get_legend_handles_labels(), strict=True)
     }
     labels = [_POINT, _WHOLE, _INNER, *(key.keys() - {_POINT, _WHOLE, _INNER})]
     figure.legend(
-        [key[label] for label in labels], labels, loc="outside upper center", ncols=2 if len(labels) > 3 else 3,
-        frameon=False, fontsize=8.5, labelcolor=INK, title=f"Estimates and {100 * level:.4g}% confidence intervals",
-        title_fontproperties={"size": 13, "weight": "bold"},
-    )  # fmt: skip
+        [key[label] for label in labels],
+        labels,
+        loc="outside upper center",
+        ncols=2 if len(labels) > 3 else 3,
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+        title=f"Estimates and {100 * level:.4g}% confidence intervals",
+        title_fontproperties=_TITLE,
+    )
 
 
 def _notes(result: FitResult, count: int, beside: _Beside | None) -> list[str]:
     """What a reader of the figure alone must know."""
     privacy = result.privacy
-    notes = (
-        ["Each panel has a scale of its own: compare lengths within a panel only."]
-        if count > 1
-        else []
-    )
+    notes = []
+    if count > 1:
+        notes.append("Each panel has a scale of its own: compare lengths within a panel only.")
     if isinstance(privacy.budget, NoPrivacy):
         notes.append("The noise was off.")
     else:
@@ -229,85 +282,102 @@ def _notes(result: FitResult, count: int, beside: _Beside | None) -> list[str]:
 
 
 def coverage(study: Study) -> Figure:
-    """Two panels, one row a coefficient: coverage against the nominal level, and length against
+    """Two panels, one row per coefficient: coverage against the nominal level, and length against
     that without noise.
 
     Whiskers are Wilson's: every coverage that lies within two of its Monte Carlo standard errors of
     what was found.  Save it with ``coverage(study).savefig("coverage.png")``.
     """
-    figure = _Picture(
-        figsize=(WIDTH, FRAME + LINE * max(4, len(study.names))), dpi=150, layout="constrained"
-    )
+    figure = _figure(FRAME + LINE * max(4, len(study.names)))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.1))
     for panel, title in ((left, "Coverage"), (right, "Length")):
         rows(panel, study.names)
         panel.set_title(title, fontsize=10.5, color=INK, loc="left")
     _coverage_panel(left, study)
     _length_panel(right, study)
-    title = f"Coverage and length of {100 * study.level:.4g} % confidence intervals"
     figure.legend(
-        loc="outside upper center", ncols=5, frameon=False, fontsize=8.5, labelcolor=INK, columnspacing=1.5,
-        title=title, title_fontproperties={"size": 13, "weight": "bold"},
-    )  # fmt: skip
-    facts = f"{study.replicates:,} replicates, seed {study.seed}; {study.setting}. s.e.: Monte Carlo standard error."
-    note = "NOT PRIVATE: a study reads the records without noise. Do not publish it from sensitive data."
-    text = textwrap.fill(facts, 165) + "\n" + note
-    figure.supxlabel(
-        text, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False
+        loc="outside upper center",
+        ncols=5,
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+        columnspacing=1.5,
+        title=f"Coverage and length of {100 * study.level:.4g} % confidence intervals",
+        title_fontproperties=_TITLE,
     )
+    facts = (
+        f"{study.replicates:,} replicates, seed {study.seed}; {study.setting}. s.e.: Monte Carlo "
+        "standard error."
+    )
+    warning = "NOT PRIVATE: a study reads the records without noise. Do not publish it from sensitive data."
+    _note(figure, f"{textwrap.fill(facts, _LETTERS)}\n{warning}")
     return figure
 
 
 def forecast(found: Forecast) -> Figure:
-    """One row a coefficient: how many times as long the intervals of ``found`` are as those without
-    privacy.
+    """One row per coefficient: how many times as long the intervals of ``found`` are as those
+    without privacy.
 
-    One mark a budget, hollow where fewer than half of the simulated fits report the coefficient.
+    One mark per budget, hollow where fewer than half of the simulated fits report the coefficient.
     The half-width of the last budget stands at the right.  Save it with
     ``forecast(found).savefig("forecast.png")``.
     """
-    figure = _Picture(
-        figsize=(WIDTH, FRAME + LINE * max(4, len(found.names))), dpi=150, layout="constrained"
-    )
-    panel, places = figure.subplots(), np.arange(len(found.names))
+    figure = _figure(FRAME + LINE * max(4, len(found.names)))
+    panel = figure.subplots()
     rows(panel, found.names)
     panel.axvline(1, color=INK, linewidth=1)
-    with np.errstate(invalid="ignore"):
-        times = found.half_width / found.nonprivate
-    for b, budget in enumerate(found.budgets):
-        shade = _MARKS[b % len(_MARKS)]
-        for often in (True, False):
-            some = np.isfinite(times[b]) & ((found.reported[b] >= 0.5) == often)
-            panel.plot(times[b][some], places[some], shade[0], color=shade[1] if often else "white", markersize=6,
-                       markeredgecolor=shade[1], label=named(budget) if often else None)  # fmt: skip
+    _marks(panel, found)
     for place, (half, share) in enumerate(
         zip(found.half_width[-1], found.reported[-1], strict=True)
     ):
-        _beyond(
-            panel,
-            place,
-            f"{100 * share:.0f}%",
-            f"±{half:.3g}" if np.isfinite(half) else "not reported",
-        )
+        width = f"±{half:.3g}" if np.isfinite(half) else "not reported"
+        _beyond(panel, place, f"{100 * share:.0f}%", width)
     _beyond(panel, -0.85, "reported", named(found.budgets[-1]))
     _log_axis(panel, (1.0, 2.0, 5.0))
     panel.set_xlabel("half-width, times that without privacy (log scale)", fontsize=9, color=INK)
     figure.legend(
-        loc="outside upper center", ncols=5, frameon=False, fontsize=8.5, labelcolor=INK,
+        loc="outside upper center",
+        ncols=5,
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
         title=f"Forecast of {100 * found.level:.4g} % confidence intervals",
-        title_fontproperties={"size": 13, "weight": "bold"},
-    )  # fmt: skip
-    hollow = "Hollow marks: fewer than half of the simulated fits report the coefficient."
-    note = "\n".join(textwrap.fill(words, 165) for words in (hollow, *found.statements()[1:]))
-    figure.supxlabel(
-        note, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False
+        title_fontproperties=_TITLE,
     )
+    hollow = "Hollow marks: fewer than half of the simulated fits report the coefficient."
+    statements = (hollow, *found.statements()[1:])
+    _note(figure, "\n".join(textwrap.fill(words, _LETTERS) for words in statements))
     return figure
+
+
+def _marks(panel: Axes, found: Forecast) -> None:
+    """One mark per budget and coefficient."""
+    places = np.arange(len(found.names))
+    with np.errstate(invalid="ignore"):
+        times = found.half_width / found.nonprivate
+    for b, budget in enumerate(found.budgets):
+        shape, colour = _MARKS[b % len(_MARKS)]
+        often = found.reported[b] >= 0.5
+        finite = np.isfinite(times[b])
+        for chosen, fill, label in (
+            (finite & often, colour, named(budget)),
+            (finite & ~often, "white", None),
+        ):
+            panel.plot(
+                times[b][chosen],
+                places[chosen],
+                shape,
+                color=fill,
+                markersize=6,
+                markeredgecolor=colour,
+                label=label,
+            )
 
 
 def _coverage_panel(panel: Axes, study: Study) -> None:
     low, high = _whiskers(study.coverage, study.replicates)
-    places, short = np.arange(len(study.names)), high < study.level
+    places = np.arange(len(study.names))
+    below = high < study.level
     panel.axvline(
         study.level,
         color=INK,
@@ -316,16 +386,22 @@ def _coverage_panel(panel: Axes, study: Study) -> None:
         label=f"nominal level {study.level:g}",
     )
     for chosen, colour, shape, label in (
-        (~short, BLUE, "o", "coverage ± 2 s.e."),
-        (short, ORANGE, "D", "below nominal by over 2 s.e."),
+        (~below, BLUE, "o", "coverage ± 2 s.e."),
+        (below, ORANGE, "D", "below nominal by over 2 s.e."),
     ):
         if chosen.any():
-            found = study.coverage[chosen]
-            error = np.maximum([found - low[chosen], high[chosen] - found], 0)
             panel.errorbar(
-                found, places[chosen], xerr=error, fmt=shape, color=colour, markersize=5, capsize=2.5,
-                elinewidth=1.3, label=label, clip_on=False,
-            )  # fmt: skip
+                study.coverage[chosen],
+                places[chosen],
+                xerr=_arms(study.coverage[chosen], low[chosen], high[chosen]),
+                fmt=shape,
+                color=colour,
+                markersize=5,
+                capsize=2.5,
+                elinewidth=1.3,
+                label=label,
+                clip_on=False,
+            )
     lowest = min(float(low.min()), study.level - 0.6 * (1 - study.level))
     panel.set_xlim(max(0.0, lowest - 0.04 * (1 - lowest)), 1.0)
     panel.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
@@ -333,7 +409,9 @@ def _coverage_panel(panel: Axes, study: Study) -> None:
 
 
 def _length_panel(panel: Axes, study: Study) -> None:
-    places, private, plain = np.arange(len(study.names)), study.length, study.nonprivate_length
+    places = np.arange(len(study.names))
+    private = study.length
+    plain = study.nonprivate_length
     panel.hlines(
         places,
         np.minimum(private, plain),
@@ -353,8 +431,16 @@ def _length_panel(panel: Axes, study: Study) -> None:
         )
     panel.plot(private, places, "s", color=BLUE, markersize=5, label="length, private")
     for place in places[~np.isfinite(private)]:
-        panel.text(0.5, place, "not finite in some replicates", transform=panel.get_yaxis_transform(), fontsize=8,
-                   color=ORANGE, ha="center", va="center")  # fmt: skip
+        panel.text(
+            0.5,
+            place,
+            "not finite in some replicates",
+            transform=panel.get_yaxis_transform(),
+            fontsize=8,
+            color=ORANGE,
+            ha="center",
+            va="center",
+        )
     shown = np.concatenate([private, plain])
     shown = shown[np.isfinite(shown)]
     label = "mean length of the interval"
@@ -374,11 +460,9 @@ def _log_axis(panel: Axes, ticks: tuple[float, ...] = (1.0, 3.0)) -> None:
     panel.margins(x=0.06)
 
 
-def _whiskers(found: Array, replicates: int) -> tuple[Array, Array]:
-    """Wilson's interval at two standard errors: the p with abs(found - p) <= 2 sqrt(p (1 -
-    p)/replicates).
-    """
+def _whiskers(share: Array, replicates: int) -> tuple[Array, Array]:
+    """Wilson's interval at two standard errors: the p with |share - p| <= 2 sqrt(p (1 - p)/n)."""
     z2 = 4 / replicates
-    centre = (found + z2 / 2) / (1 + z2)
-    half = np.sqrt(z2 * found * (1 - found) + z2**2 / 4) / (1 + z2)
+    centre = (share + z2 / 2) / (1 + z2)
+    half = np.sqrt(z2 * share * (1 - share) + z2**2 / 4) / (1 + z2)
     return centre - half, centre + half

@@ -27,6 +27,18 @@ from dpinfer.views.words import MAY_NOT, NOT_PRIVATE, sections
 __all__ = ["csv", "html", "markdown", "write"]
 
 _TITLE = "Regression coefficients with confidence intervals"
+_WORDS = (
+    "name",
+    "status",
+    "instead_of",
+    "reference",
+    "public",
+    "outcome",
+    "yes",
+    "formula",
+    "unit",
+)
+"""The columns of the CSV file that hold words."""
 _KINDS = {
     ("margin", "asked"): "logistic regression",
     ("residual", "asked"): "least squares",
@@ -44,14 +56,17 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
     names are escaped.
     """
     heading = title or _TITLE
+    warning = None
+    if not result.privacy.private:
+        warning = NOT_PRIVATE
     page = files("dpinfer.views").joinpath("page.html.j2").read_text(encoding="utf-8")
     template = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return template.from_string(page).render(
         title=heading,
-        warning=None if result.privacy.private else NOT_PRIVATE,
-        level=_percent(level),
+        warning=warning,
+        level=f"{100 * level:.4g}%",
         facts=_facts(result),
         heads=rendering.heads(level),
         rows=_rows(result, level),
@@ -72,23 +87,15 @@ def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95
     if not result.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
     lines += [f"- {key}: {rendering.plain(fact)}" for key, fact in _facts(result).items()]
-    lines += [
-        "",
-        "| " + " | ".join(rendering.heads(level)) + " |",
-        "| --- |" + " ---: |" * (len(rendering.HEADS) - 1),
-    ]
-    for row in _rows(result, level):
-        lines.append("| " + " | ".join([rendering.marked(row), *row["cells"]]) + " |")
+    lines += ["", *rendering.markdown_table(rendering.rows(result, level), level)]
     for note in (*result.warnings(), *_notes(result, level)):
         lines += ["", rendering.plain(note)]
     for section in sections(result, heading, level):
         lines += ["", f"## {section.title}"]
-        lines += [
-            line for paragraph in section.paragraphs for line in ("", rendering.plain(paragraph))
-        ]
-        lines += (
-            ["", *(f"- {rendering.plain(item)}" for item in section.items)] if section.items else []
-        )
+        for paragraph in section.paragraphs:
+            lines += ["", rendering.plain(paragraph)]
+        if section.items:
+            lines += ["", *(f"- {rendering.plain(item)}" for item in section.items)]
     return "\n".join(lines) + "\n"
 
 
@@ -117,65 +124,65 @@ def csv(result: FitResult, *, level: float = 0.95) -> str:
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
     sheet.writeheader()
-    words = (
-        "name",
-        "status",
-        "instead_of",
-        "reference",
-        "public",
-        "outcome",
-        "yes",
-        "formula",
-        "unit",
-    )
-    sheet.writerows(row | {key: _no_formula(str(row[key])) for key in words} for row in rows)
+    sheet.writerows(row | {key: _no_formula(str(row[key])) for key in _WORDS} for row in rows)
     return written.getvalue()
-
-
-def _total(result: FitResult) -> dict[str, Any]:
-    """How many records or units there are, as far as it is told; or what all rows count together."""
-    whom, geometry = result.model.whom, result.geometry
-    number = result.model.n if geometry is None else geometry.records
-    return {
-        whom.word if whom.whole else "total_weight": number
-        if whom.whole or geometry is not None
-        else None
-    }
 
 
 def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
     """What stands beside each row of the table in a CSV file, by the names of the rows."""
-    asked, geometry = result.question, result.geometry
-    public = {} if asked is None else asked.about()
-    of_all = {
-        **_total(result),
-        "outcome": "" if asked is None else asked.outcome,
-        "yes": "" if asked is None or asked.yes is None else asked.yes,
-        "formula": "" if asked is None else asked.asked,
-        "unit": result.privacy.unit,
-    }
-    places: list[Any] = (
-        [""] * len(result.names) if geometry is None else ["", *geometry.centre.tolist()]
-    )
-    found = {}
+    public = {}
+    places: list[Any] = [""] * len(result.names)
+    if result.question is not None:
+        public = result.question.about()
+    if result.geometry is not None:
+        places = ["", *result.geometry.centre.tolist()]
+    shared = _of_all_rows(result)
+    beside = {}
     for name, value, place in zip(result.names, result.estimate.tolist(), places, strict=True):
         reference, facts = public.get(name, ("", ""))
-        found[name] = {
+        beside[name] = {
             "in_predictions": value,
             "centre": place,
             "reference": reference,
             "public": facts,
-        } | of_all
+            **shared,
+        }
     ordinary = result.ordinary_intercept()
     if ordinary is not None:
-        counted = ordinary["in_predictions"]
-        found[ordinary["name"]] = {
-            "in_predictions": counted,
+        beside[ordinary["name"]] = {
+            "in_predictions": ordinary["in_predictions"],
             "centre": "",
             "reference": "",
             "public": "",
-        } | of_all
-    return found
+            **shared,
+        }
+    return beside
+
+
+def _of_all_rows(result: FitResult) -> dict[str, Any]:
+    """What is the same in every row: how many records or units there are, as far as it is told, or
+    what all rows count together; outcome, formula, and unit of privacy.
+    """
+    unit = result.model.unit
+    total_name = unit.word if unit.whole else "total_weight"
+    total = None
+    if result.geometry is not None:
+        total = result.geometry.records
+    elif unit.whole:
+        total = result.model.n
+    facts: dict[str, Any] = {
+        total_name: total,
+        "outcome": "",
+        "yes": "",
+        "formula": "",
+        "unit": result.privacy.unit,
+    }
+    if result.question is not None:
+        facts["outcome"] = result.question.outcome
+        facts["formula"] = result.question.asked
+        if result.question.yes is not None:
+            facts["yes"] = result.question.yes
+    return facts
 
 
 def write(
@@ -229,28 +236,38 @@ def _notes(result: FitResult, level: float) -> list[str]:
     concluded.
     """
     rows = result.lines(level)
-    meaning = [text.MEANING] if any(text.is_open(row) for row in rows) else []
-    return [*meaning, *text.about_instead(rows), MAY_NOT]
+    notes = []
+    if any(text.is_open(row) for row in rows):
+        notes.append(text.MEANING)
+    return [*notes, *text.about_instead(rows), MAY_NOT]
 
 
 def _facts(result: FitResult) -> dict[str, str]:
-    model, privacy, kept = result.model, result.privacy, int(result.reported.sum())
-    asked = {} if result.question is None else {"Question": result.question.asked}
-    return asked | {
-        "Privacy": str(privacy.budget) if privacy.private else "none",
-        "Protects": privacy.unit if privacy.private else "nobody",
-        **result.size,
-        "Coefficients": f"{len(result.names)}, "
-        + ("all reported" if result.reported.all() else f"{kept} of them with an interval"),
-        "Model": _KINDS.get((model.of, model.target), f"{model.loss}, {model.target}")
-        + (f", c\u00a0=\u00a0{model.penalty:.3g}" if model.penalty else ", no\u00a0penalty"),
-    }
-
-
-def _percent(level: float) -> str:
-    return f"{100 * level:.4g}%"
+    """What stands at the head of a report."""
+    model = result.model
+    facts = {}
+    if result.question is not None:
+        facts["Question"] = result.question.asked
+    facts["Privacy"] = "none"
+    facts["Protects"] = "nobody"
+    if result.privacy.private:
+        facts["Privacy"] = str(result.privacy.budget)
+        facts["Protects"] = result.privacy.unit
+    facts |= result.size
+    reported = "all reported"
+    if not result.reported.all():
+        reported = f"{int(result.reported.sum())} of them with an interval"
+    facts["Coefficients"] = f"{len(result.names)}, {reported}"
+    kind = _KINDS.get((model.of, model.target), f"{model.loss}, {model.target}")
+    penalty = "no\u00a0penalty"
+    if model.penalty:
+        penalty = f"c\u00a0=\u00a0{model.penalty:.3g}"
+    facts["Model"] = f"{kind}, {penalty}"
+    return facts
 
 
 def _no_formula(name: str) -> str:
     shown = text.harmless(name, keep="\n\t")  # a carriage return would begin a new row
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t", "\n")) else shown
+    if shown.startswith(("=", "+", "-", "@", "\t", "\n")):
+        return f"'{shown}"
+    return shown

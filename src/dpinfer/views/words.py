@@ -1,6 +1,4 @@
-"""What must be said beside the numbers, in plain words.  Every view of the report is made from
-these sections.
-"""
+"""What a report says beside the numbers, in plain words; every view of it has these sections."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -13,12 +11,15 @@ from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Privacy
 
-NOT_PRIVATE = "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is protected."
-MAY_NOT = (
-    "What may not be concluded: that there is no effect where an interval holds 0; that an effect is a cause; that "
-    "a coefficient without an interval is small; anything about one person."
+NOT_PRIVATE = (
+    "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is "
+    "protected."
 )
-_ALARM = 0.05
+MAY_NOT = (
+    "What may not be concluded: that there is no effect where an interval holds 0; that an effect is "
+    "a cause; that a coefficient without an interval is small; anything about one person."
+)
+_ALARM = 0.05  # rate of false alarms of somebody who guesses about one record
 _STEPS = {
     "scales": "where the values of the columns lie",
     "outcome range": "where the outcome lies",
@@ -33,12 +34,14 @@ _STEPS = {
     "hessian": "the curvature matrix behind the standard errors",
     "covariance": "the score covariance behind the standard errors",
 }
+_IN_ONE = {"estimate": "the coefficients, with the matrices behind the standard errors"}
 _UNITS = {
     "margin": "Coefficients are in the units of the columns.",
-    "residual": "Coefficients are in units of the outcome, as it stands on the left of the formula, by those of the "
-    "columns.",
+    "residual": (
+        "Coefficients are in units of the outcome, as it stands on the left of the formula, by those "
+        "of the columns."
+    ),
 }
-_IN_ONE = {"estimate": "the coefficients, with the matrices behind the standard errors"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Section:
 
 
 def detection(budget: Budget, alarm: float = _ALARM) -> float:
-    """The most that a test of one record against another can detect at a rate ``alarm`` of false
+    """The highest power of a test of one record against another at a rate ``alarm`` of false
     alarms.
 
     A release that is (ε, δ)-private leaves a power of at most e^ε alarm + δ and of at most 1 - e^-ε
@@ -61,8 +64,10 @@ def detection(budget: Budget, alarm: float = _ALARM) -> float:
     """
     if isinstance(budget, NoPrivacy):
         return 1.0
-    if isinstance(budget, PureDP | ApproxDP):
-        return _power(budget.epsilon, budget.delta if isinstance(budget, ApproxDP) else 0.0, alarm)
+    if isinstance(budget, PureDP):
+        return _power(budget.epsilon, 0.0, alarm)
+    if isinstance(budget, ApproxDP):
+        return _power(budget.epsilon, budget.delta, alarm)
     deltas = (10 ** (-k / 10) for k in range(5, 121))
     return min(_power(budget.zcdp().approx(delta).epsilon, delta, alarm) for delta in deltas)
 
@@ -90,47 +95,55 @@ def _regressed(result: FitResult, asked: Question) -> Section:
     return Section(
         "What was regressed",
         (
-            f"{asked.asked}",
+            asked.asked,
             " ".join([*asked.sentences(), result.usable]),
-            "What was declared about the columns beforehand; values beyond a bound count as the bound:",
+            "What was declared about the columns beforehand; values beyond a bound count as the "
+            "bound:",
         ),
         tuple(asked.bounds()),
     )
 
 
 def _reading(result: FitResult, level: float) -> Section:
-    share = f"{100 * level:.4g} in 100"
+    paragraphs = [
+        "If the data were collected and protected afresh many times, about "
+        f"{100 * level:.4g} in 100 of a row's intervals would contain the number that is estimated. "
+        "An interval that contains 0 leaves the sign open."
+    ]
     if isinstance(result.privacy.budget, NoPrivacy):
-        second = "The noise was off: the intervals count the sampling error alone."
+        paragraphs.append("The noise was off: the intervals count the sampling error alone.")
     else:
-        second = (
-            f"Noise was added on purpose to protect {result.privacy.unit}. The intervals count it as well as the "
-            "sampling error, so nothing needs to be added to them. The noise share is the part of a coefficient's "
-            "variance that is privacy noise; more records or a larger budget lower it."
+        paragraphs.append(
+            f"Noise was added on purpose to protect {result.privacy.unit}. The intervals count it as "
+            "well as the sampling error, so nothing needs to be added to them. The noise share is "
+            "the part of a coefficient's variance that is privacy noise; more records or a larger "
+            "budget lower it."
         )
-    return Section(
-        "How to read an interval",
-        (
-            f"If the data were collected and protected afresh many times, about {share} of a row's intervals would "
-            "contain the number that is estimated. An interval that contains 0 leaves the sign open.",
-            second,
-            *([text.CLUSTERED] if result.privacy.neighbours.units else []),
-            "Each interval is made for its own row. A statement about several rows at once needs a simultaneous band.",
-        ),
+    if result.privacy.neighbours.units:
+        paragraphs.append(text.CLUSTERED)
+    paragraphs.append(
+        "Each interval is made for its own row. A statement about several rows at once needs a "
+        "simultaneous band."
     )
+    return Section("How to read an interval", tuple(paragraphs))
 
 
 def _without_interval(result: FitResult, level: float) -> Section:
     rows = result.table(level)
-    remedies = f"To get an interval: {'; '.join(text.REMEDIES)}."
     if any(text.is_open(row) for row in rows):
-        said = "Why coefficients have no interval at this budget; what open means stands under the table."
-        return Section("What is open", (said, remedies), tuple(text.reasons(rows)))
-    said = (
-        "At this budget the data do not determine the coefficients below. They have no estimate and no finite "
-        "interval, which says nothing about their size or sign."
-    )
-    return Section("What is not identified", (said, remedies), tuple(text.reasons(rows)))
+        title = "What is open"
+        meaning = (
+            "Why coefficients have no interval at this budget; what open means stands under the "
+            "table."
+        )
+    else:
+        title = "What is not identified"
+        meaning = (
+            "At this budget the data do not determine the coefficients below. They have no estimate "
+            "and no finite interval, which says nothing about their size or sign."
+        )
+    remedies = f"To get an interval: {'; '.join(text.REMEDIES)}."
+    return Section(title, (meaning, remedies), tuple(text.reasons(rows)))
 
 
 def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
@@ -141,34 +154,40 @@ def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
         for event in privacy.events
     )
     if not privacy.private:
-        return Section(
-            "Privacy", (NOT_PRIVATE, f"Declared budget: {privacy.budget}. Its shares:"), spent
-        )
-    spend = compose(event.share for event in privacy.events)
-    promised = math.ceil(100 * detection(privacy.budget))
-    told = min(promised, math.ceil(100 * detection(spend)))
-    less = f" By the promise alone it would be {promised}; the noise of these releases allows less."
-    booked = (
-        "was booked in a ledger before anything was computed from the data"
-        if privacy.booked
-        else "was not booked in a ledger"
+        declared = f"Declared budget: {privacy.budget}. Its shares:"
+        return Section("Privacy", (NOT_PRIVATE, declared), spent)
+    promise = (
+        f"The release satisfies {privacy.budget}. It protects {privacy.unit}; two data sets count as "
+        f"neighbours when they differ as follows: {privacy.neighbours.sentence}. {privacy.scope}"
     )
-    release = privacy.release
-    others = "all rows of all the others" if privacy.neighbours.units else "all the other records"
+    booked = "The spend was not booked in a ledger."
+    if privacy.booked:
+        booked = "The spend was booked in a ledger before anything was computed from the data."
+    if privacy.release:
+        booked += f" Its release id is {privacy.release}."
     return Section(
-        "Privacy",
-        (
-            f"The release satisfies {privacy.budget}. It protects {privacy.unit}; two data sets count as neighbours "
-            f"when they differ as follows: {privacy.neighbours.sentence}. {privacy.scope}",
-            f"What that means for {privacy.unit}: suppose that somebody knows {others} and uses this "
-            f"release to decide between two possibilities for this one. A rule that errs in {100 * _ALARM:.0f} of 100 "
-            f"cases when the first is true is right in at most {told} of 100 when the second is true. Without the "
-            f"release it would be {100 * _ALARM:.0f} of 100.{less if told < promised else ''} This holds "
-            "whatever else is known, now or later.",
-            f"The spend {booked}." + (f" Its release id is {release}." if release else ""),
-            "The budget was spent on:",
-        ),
-        spent,
+        "Privacy", (promise, _meaning(privacy), booked, "The budget was spent on:"), spent
+    )
+
+
+def _meaning(privacy: Privacy) -> str:
+    """What the promise means for one unit, as the power of a test against it."""
+    others = "all the other records"
+    if privacy.neighbours.units:
+        others = "all rows of all the others"
+    alarm = f"{100 * _ALARM:.0f}"
+    promised = math.ceil(100 * detection(privacy.budget))
+    spend = compose(event.share for event in privacy.events)
+    power = min(promised, math.ceil(100 * detection(spend)))
+    less = ""
+    if power < promised:
+        less = f" By the promise alone it would be {promised}; the noise of these releases allows less."
+    return (
+        f"What that means for {privacy.unit}: suppose that somebody knows {others} and uses this "
+        "release to decide between two possibilities for this one. A rule that errs in "
+        f"{alarm} of 100 cases when the first is true is right in at most {power} of 100 when the "
+        f"second is true. Without the release it would be {alarm} of 100.{less} This holds whatever "
+        "else is known, now or later."
     )
 
 
@@ -186,8 +205,8 @@ def _estimand(result: FitResult, level: float) -> Section:
             f"Each interval is about {model.estimand()}.",
             *result.intercepts(level),
             *result.published(),
-            f"{_UNITS[model.of]} They were fitted by {model.mechanism} with the recipe “{model.recipe}” on "
-            f"{result.records} {model.whom.word}.",
+            f"{_UNITS[model.of]} They were fitted by {model.mechanism} with the recipe "
+            f"“{model.recipe}” on {result.records} {model.unit.word}.",
         ),
     )
 
@@ -195,16 +214,13 @@ def _estimand(result: FitResult, level: float) -> Section:
 def _citation(result: FitResult, title: str) -> Section:
     privacy = result.privacy
     kind = f"protected by {privacy.budget}" if privacy.private else "not private"
-    release = privacy.release
-    return Section(
-        "How to cite",
-        (
-            f"{title}. Regression estimates with confidence intervals, {kind}"
-            + (f", release {release}" if release else "")
-            + f". Report by dpinfer {version('dpinfer')}.",
-            _method(result),
-        ),
+    if privacy.release:
+        kind += f", release {privacy.release}"
+    citation = (
+        f"{title}. Regression estimates with confidence intervals, {kind}. Report by dpinfer "
+        f"{version('dpinfer')}."
     )
+    return Section("How to cite", (citation, _method(result)))
 
 
 def _method(result: FitResult) -> str:
@@ -212,9 +228,10 @@ def _method(result: FitResult) -> str:
         return "Method: least squares in a released geometry, docs/linear.md of dpinfer."
     if result.geometry is not None:
         return "Method: logistic regression in a released geometry, docs/geometry.md of dpinfer."
-    recipe = result.model.recipe
-    return (
-        "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
-        "Journal of Privacy and Confidentiality 9(1), 2019"
-        + ("." if recipe == "paper" else f", with the recipe “{recipe}” of dpinfer.")
+    paper = (
+        "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk "
+        "Minimization, Journal of Privacy and Confidentiality 9(1), 2019"
     )
+    if result.model.recipe == "paper":
+        return f"{paper}."
+    return f"{paper}, with the recipe “{result.model.recipe}” of dpinfer."
