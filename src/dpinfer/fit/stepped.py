@@ -39,7 +39,7 @@ from dpinfer.privacy.release import Release
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Model
 from dpinfer.rows.source import Source
-from dpinfer.rows.transforms import Changed, kept
+from dpinfer.rows.transforms import Changed, cached
 from dpinfer.schema.design import Design
 
 P = TypeVar("P", bound=StepPlan)
@@ -125,7 +125,7 @@ class Stepped(Generic[P]):
         functions of the releases and of public facts: with the same releases, other records give
         the same result.
         """
-        rows = kept(source)
+        rows = cached(source)
         frame = framed(gate, self.booked.of(SCALES), rows, self.design, self.neighbours)
         at = Setting(self.design, self.neighbours, self._scales(), frame)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
