@@ -33,11 +33,11 @@ _FILES = 500  # files that are open at once
 _COPIES = 16  # of a row in memory, for all workers together, while a part is sorted by its ids
 
 
-def number_of_parts(rows: int, width: int, room: float) -> int:
-    """How many parts rows of so many numbers need, so that a part can be sorted in memory; 1 if all
+def number_of_parts(rows: int, width: int, memory: float) -> int:
+    """How many parts rows of ``width`` numbers need for a part to be sorted in memory; 1 if all
     of them can.
     """
-    return int(np.clip(np.ceil(_COPIES * rows * width * 8 / max(room, 1.0)), 1, _FILES))
+    return int(np.clip(np.ceil(_COPIES * rows * width * 8 / max(memory, 1.0)), 1, _FILES))
 
 
 class Parts:

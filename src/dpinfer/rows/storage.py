@@ -71,7 +71,7 @@ class Disk:
         if size > workers.disk():
             raise OSError("the temporary file would be larger than it may be")
         file = TemporaryFile(prefix="dpinfer-", dir=workers.scratch(), buffering=0)  # noqa: SIM115
-        weakref.finalize(self, file.close).atexit = False  # the system closes what is open then
+        weakref.finalize(self, file.close)
         self._file = file.fileno()
         _reserve(self._file, max(size, 1))
         self._map = mmap.mmap(self._file, max(size, 1))
