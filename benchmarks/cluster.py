@@ -54,7 +54,7 @@ def measured(model: dp.LogisticRegression, native: Any, times: int = 4) -> dict[
     for _ in range(times):
         done: list[float] = []
         began = time.perf_counter()
-        with workers.watching(lambda _, part, done=done: done.append(part)):  # type: ignore[misc]
+        with workers.progress(lambda _, part, done=done: done.append(part)):  # type: ignore[misc]
             model.fit(native)
         found.append(time.perf_counter() - began)
     passes = done.count(1.0)

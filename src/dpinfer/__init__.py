@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         QuantileRegression,
     )
     from dpinfer.fit.bounds import learn_bounds
-    from dpinfer.rows.workers import watching
+    from dpinfer.rows.workers import progress
     from dpinfer.schema.schema import Schema
     from dpinfer.views import plot, report
 
@@ -59,9 +59,9 @@ __all__ = [
     "infer",
     "learn_bounds",
     "plot",
+    "progress",
     "report",
     "simulate",
-    "watching",
 ]
 
 # These load scikit-learn, pandas or matplotlib, so they wait until they are asked for.
@@ -75,9 +75,9 @@ _LATE = {
     "datasets": "dpinfer.datasets",
     "learn_bounds": "dpinfer.fit.bounds",
     "plot": "dpinfer.views.plot",
+    "progress": "dpinfer.rows.workers",
     "report": "dpinfer.views.report",
     "simulate": "dpinfer.simulate",
-    "watching": "dpinfer.rows.workers",
 }
 
 

@@ -1,7 +1,7 @@
 """What may differ between two data sets that nobody can tell apart.
 
-It stands at the bottom of the house: how far one record or person moves a sum depends on it, and so
-do ledgers and sentences.
+Everything else imports it: how far one record or person moves a sum depends on it, and so does what
+ledgers and results say.
 """
 
 from enum import StrEnum
@@ -32,7 +32,9 @@ class Neighbours(StrEnum):
             raise InputError(
                 f"neighbours must be 'replace' or 'add-remove', not {code!r}"
             ) from None
-        return cls(f"{notion}-unit") if units and not notion.units else notion
+        if units and not notion.units:
+            return cls(f"{notion}-unit")
+        return notion
 
     @property
     def sentence(self) -> str:

@@ -73,7 +73,7 @@ def death_in_pass(engine, number):
         if done == 0 and next(passes) == number:
             os.kill(engine.workers()[0], signal.SIGKILL)
 
-    with workers.watching(watch):
+    with workers.progress(watch):
         yield
     assert next(passes) > number + 1
 

@@ -17,7 +17,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.result.statements import REPORTED
 from dpinfer.rows.source import Rows
-from dpinfer.rows.transforms import Mapped, kept
+from dpinfer.rows.transforms import Mapped, cached
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.design import Design
 from handmade import Records, columns_of
@@ -144,8 +144,8 @@ def test_rows_are_mapped_the_same_in_memory_and_block_by_block():
     total = lambda block: (block.weights * block.labels) @ block.rows  # noqa: E731
     lazy = Mapped(source, 9 * matrix, Neighbours.REPLACE)
     assert (lazy.n, lazy.dim) == (3000, 2)
-    assert isinstance(kept(lazy), Rows)
-    assert np.array_equal(lazy.total(total), kept(lazy).total(total))
+    assert isinstance(cached(lazy), Rows)
+    assert np.array_equal(lazy.total(total), cached(lazy).total(total))
     assert np.allclose(
         lazy.total(total), Rows(source.block.mapped(9 * matrix, Neighbours.REPLACE)).total(total)
     )

@@ -20,11 +20,11 @@ from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, second_moment, sum_error
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import id_buckets, workers
-from dpinfer.rows.disk_rows import Spooled
 from dpinfer.rows.encoded import Encoded
 from dpinfer.rows.id_buckets import Parted
 from dpinfer.rows.source import Rows
-from dpinfer.rows.transforms import Mapped, Narrow, kept
+from dpinfer.rows.storage import MEMORY, Disk
+from dpinfer.rows.transforms import Mapped, OutcomesOnly, cached
 from dpinfer.schema.formula import parse
 from dpinfer.tables import arrow_files
 from dpinfer.tables.reading import read
@@ -172,20 +172,21 @@ def test_guarantee_same_totals(place, tmp_path, expected, monkeypatch):
     assert isinstance(source, Encoded)
     assert source.n == N
     assert same(totals(source), expected)
-    with workers.at_work():
+    with workers.worker_pool():
         assert same(totals(source), expected)
-    assert isinstance(kept(source), Rows)
-    assert same(totals(kept(source)), expected)
+    assert isinstance(cached(source), Rows)
+    assert same(totals(cached(source)), expected)
     matrix = np.random.default_rng(1).standard_normal((5, 5)) * 2
-    through = kept(Mapped(source, matrix, Neighbours.REPLACE))
+    through = cached(Mapped(source, matrix, Neighbours.REPLACE))
     assert isinstance(through, Rows)
     assert same([through.total(of_block) for of_block in sums()], expected[5:10])
     monkeypatch.setenv("DPINFER_MEMORY", "0")
-    with workers.at_work():
-        on_disk = kept(source_of(native))
-        assert isinstance(on_disk, Spooled if arrow_files.is_path(native) else Rows)
+    with workers.worker_pool():
+        on_disk = cached(source_of(native))
+        assert isinstance(on_disk.storage, Disk) == arrow_files.is_path(native)
         assert same(totals(on_disk), expected)
-        through = kept(Mapped(on_disk, matrix, Neighbours.REPLACE), last=True)
+        through = cached(Mapped(on_disk, matrix, Neighbours.REPLACE))
+        assert isinstance(through.storage, Disk) == arrow_files.is_path(native)
         assert same([through.total(of_block) for of_block in sums()], expected[5:10])
 
 
@@ -199,7 +200,7 @@ def test_rows_in_another_order_or_block_are_told_apart(expected):
 @pytest.mark.parametrize("threads", ["1", "2", "3"])
 def test_the_number_of_cores_does_not_matter(threads, monkeypatch, expected):
     monkeypatch.setenv("DPINFER_THREADS", threads)
-    with workers.at_work():
+    with workers.worker_pool():
         assert same(totals(source_of(TABLE)), expected)
 
 
@@ -220,15 +221,15 @@ def test_whole_fits_are_equal(model, memory, disk, tmp_path, monkeypatch):
     assert len(set(results)) == 1
 
 
-def test_what_fits_the_memory_is_kept(tmp_path, monkeypatch):
+def test_what_fits_the_memory_is_cached(tmp_path, monkeypatch):
     path = PLACES["one row group"](tmp_path)
-    assert isinstance(kept(source_of(path)), Rows)
+    assert cached(source_of(path)).storage is MEMORY
     monkeypatch.setenv("DPINFER_MEMORY", "1")
     source = source_of(path)
-    assert isinstance(kept(source), Spooled)
-    assert isinstance(kept(Narrow(source)), Rows)
+    assert isinstance(cached(source).storage, Disk)
+    assert cached(OutcomesOnly(source)).storage is MEMORY
     monkeypatch.setenv("DPINFER_DISK", "1")
-    assert kept(source) is source
+    assert cached(source) is source
 
 
 @pytest.mark.parametrize("name", ["DPINFER_MEMORY", "DPINFER_DISK", "DPINFER_THREADS"])
@@ -432,6 +433,11 @@ def test_guarantee_units_in_parts(kind, tmp_path, monkeypatch):
         [source.total(of_block) for of_block in sums()],
         [memory.total(of_block) for of_block in sums()],
     )
+    with workers.worker_pool():
+        on_disk = cached(source)
+    assert isinstance(on_disk.storage, Disk)
+    assert on_disk.n == memory.n
+    assert same(totals(on_disk), totals(source))  # rows without an id leave gaps in the file
 
 
 def test_units_in_a_csv_file(tmp_path, monkeypatch):
@@ -473,50 +479,18 @@ def test_no_room_for_temporary_files_is_told(tmp_path, monkeypatch):
         source_of(tmp_path / "t.parquet", PERSONS)
 
 
-# Who works, and who watches
-
-
-def test_results_come_in_order_and_errors_come_through(monkeypatch):
-    monkeypatch.setenv("DPINFER_THREADS", "3")
-
-    def work(j):
-        if j == 77:
-            raise KeyError(j)
-        return j * j
-
-    with workers.at_work():
-        assert list(workers.in_order(work, range(60))) == [j * j for j in range(60)]
-        assert list(workers.in_order(work, iter(()))) == []
-        with pytest.raises(KeyError):
-            list(workers.in_order(work, range(200)))
-    for wrong in ("0", "two", "-1"):
-        monkeypatch.setenv("DPINFER_THREADS", wrong)
-        with pytest.raises(dp.InputError, match="DPINFER_THREADS"):
-            workers.check()
-
-
-def test_linear_algebra_has_one_thread_at_work_and_its_own_number_after():
-    from threadpoolctl import threadpool_info  # noqa: PLC0415
-
-    def threads():
-        return [
-            library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
-        ]
-
-    before = threads()
-    with workers.at_work(), workers.at_work():
-        assert set(threads()) == {1}
-    assert threads() == before
+# Who watches
 
 
 def test_a_fit_can_be_watched(tmp_path):
     seen = []
-    with dp.watching(lambda step, done: seen.append((step, done))):
+    with dp.progress(lambda step, done: seen.append((step, done))):
         dp.LogisticRegression(FORMULA, schema=SCHEMA, budget=dp.ZCDP(0.5)).fit(
             PLACES["CSV"](tmp_path)
         )
     steps = list(dict.fromkeys(step for step, _ in seen))
     assert steps == [
+        "reading",
         "scales, 1 of 2",
         "scales, 2 of 2",
         "crude moments",
@@ -564,7 +538,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(end, rows, tmp_path):
     source = source_of(tmp_path / f"t{end}")
     write(pd.concat([TABLE, TABLE])[:rows])
     of_block = second_moment(Neighbours.REPLACE).of_block
-    for act in (lambda: source.total(of_block), lambda: kept(source)):
+    for act in (lambda: source.total(of_block), lambda: cached(source)):
         with pytest.raises(dp.InputError, match="changed while they were read") as caught:
             act()
         assert not any(letter.isdigit() for letter in str(caught.value))
@@ -613,7 +587,7 @@ def test_a_study_of_units_that_do_not_fit_is_refused(tmp_path, monkeypatch):
 def test_what_is_watched_does_not_tell_the_number_of_rows():
     def told(n):
         seen = []
-        with dp.watching(lambda step, done: seen.append((step, done))):
+        with dp.progress(lambda step, done: seen.append((step, done))):
             source_of(TABLE[:n]).total(second_moment(Neighbours.REPLACE).of_block)
         return seen
 

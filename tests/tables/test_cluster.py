@@ -15,7 +15,7 @@ from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, sum_error
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoding
-from dpinfer.rows.transforms import Mapped, Narrow
+from dpinfer.rows.transforms import Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cluster import Fault, Partitions, Task, added, answered, mute
@@ -51,7 +51,11 @@ def test_rows_without_a_place_have_none_after_a_change():
         return np.zeros(1)
 
     source = Here([frame[:20], frame[20:]], reader(), 50)
-    for changed in (source, Narrow(source), Mapped(source, np.eye(source.dim), Neighbours.REPLACE)):
+    for changed in (
+        source,
+        OutcomesOnly(source),
+        Mapped(source, np.eye(source.dim), Neighbours.REPLACE),
+    ):
         changed.total(looked_at)
     assert len(seen) == 9  # with the empty part that is looked at first
     assert not any(seen)

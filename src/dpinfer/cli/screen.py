@@ -22,7 +22,7 @@ from dpinfer import persistence
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
 from dpinfer.result.text import harmless
-from dpinfer.rows.workers import watching
+from dpinfer.rows.workers import progress
 
 
 def complain(message: str, code: int, sign: str = "error: ") -> None:
@@ -97,7 +97,7 @@ class Screen:
             def tell(step: str, done: float) -> None:
                 status.update(f"{words}: {step or 'reading'}, {done:.0%} of a pass over the rows")
 
-            with watching(tell):
+            with progress(tell):
                 yield
 
 

@@ -32,7 +32,7 @@ from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Band, Model
 from dpinfer.rows.source import Source
-from dpinfer.rows.transforms import Narrow, kept
+from dpinfer.rows.transforms import OutcomesOnly, cached
 
 _RANGE = 2.0  # of a scaled outcome
 _KNEE = 0.1  # the share of records that the robust target clips
@@ -89,7 +89,7 @@ class LinearSteps(Stepped[LinearPlan]):
     def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedLine:
         booked = self.booked
         crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
-        where = self._range(gate, kept(Narrow(source)), crude.n)
+        where = self._range(gate, cached(OutcomesOnly(source)), crude.n)
         what = moment_and_score(self.neighbours, where.middle, where.half)
         known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
         reach = reaches(known.matrix, at.columns, known.n / at.scales.hessian)

@@ -43,7 +43,7 @@ from dpinfer.privacy.release import NoisyMinimum, NoisySum, Release
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import NOT_IDENTIFIED, Model
 from dpinfer.rows.source import Source
-from dpinfer.rows.transforms import kept
+from dpinfer.rows.transforms import cached
 from dpinfer.schema.design import Design
 
 
@@ -220,7 +220,7 @@ class Penalised:
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Estimate, matrices at the estimate, law of the error."""
-        source, risk, design, plan = kept(source), self.risk(source.n), self.design, self.plan
+        source, risk, design, plan = cached(source), self.risk(source.n), self.design, self.plan
         first, *others = gate.entry.events
         assert isinstance(others[0], NoisySum)
         coef = gate.release(first, source, risk)

@@ -100,7 +100,7 @@ def fit(
     workers.check()
     gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
     with (
-        workers.at_work(),
+        workers.worker_pool(),
         source.opened() if isinstance(source, Pending) else nullcontext(source) as rows,
     ):
         result = recipe.run(gate, rows)

@@ -38,9 +38,8 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Model
-from dpinfer.rows.part import part_of
 from dpinfer.rows.source import Source
-from dpinfer.rows.transforms import Changed, kept
+from dpinfer.rows.transforms import Changed, cached, part_of
 from dpinfer.schema.design import Design
 
 P = TypeVar("P", bound=StepPlan)
@@ -126,7 +125,7 @@ class Stepped(Generic[P]):
         functions of the releases and of public facts: with the same releases, other records give
         the same result.
         """
-        rows = kept(source)
+        rows = cached(source)
         part = part_of(rows, self.neighbours)
         frame = framed(gate, self.booked.of(SCALES), part, self.design, self.neighbours)
         at = Setting(self.design, self.neighbours, self._scales(), frame)

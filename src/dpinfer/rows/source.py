@@ -1,4 +1,4 @@
-"""Where bounded rows live.  A backend is one method: the total of a function over blocks of rows.
+"""Where bounded rows are; a backend is one method: the total of a function over blocks of rows.
 
 Blocks are cut by the number of the record and have the same layout wherever the rows come from, so
 that sources with the same rows in the same order have the same totals, to the bit.
@@ -19,13 +19,13 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import BLOCK, MOST_RECORDS, Block, Change, OfBlock, Sum, clip_rows
 from dpinfer.rows import workers
+from dpinfer.rows.storage import MEMORY, Storage
 from dpinfer.rows.unit_shares import counted
 
+PIECE = 16
+"""Blocks that one worker takes at once."""
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
-PIECE = 16  # blocks that one worker takes at once
-# columns below which workers on encoded rows wait for each other longer than they work: seen on two
-# cores
-SHORT = 25
+_SHORT = 25  # columns below which workers on encoded rows wait longer than they work: on two cores
 
 
 class Source(Protocol):
@@ -48,8 +48,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Piece:
-    """Some blocks after each other, made by the worker that takes them; ``start`` is the number of
-    the first row.
+    """Some blocks after each other, made by the worker that takes them.
+
+    ``start`` is the number of the first row.  Where rows are left out while blocks are made, it is
+    the number of rows before them with those that are left out.
     """
 
     start: int
@@ -75,45 +77,16 @@ class Blocks(ABC):
 
     @property
     def size(self) -> int:
-        """Number of rows: private where it is not n, and for the use of memory only; 0 where it is
-        not known.
-        """
+        """Number of rows, at most: private where it is not n, and for the use of memory only."""
         return self.n
 
     @property
-    def bulk(self) -> int:
-        """The same, also where ``size`` is that of something else that a pass goes through."""
-        return self.size
-
-    @property
-    def number(self) -> int | None:
-        """That of the units, where it was declared."""
-        return None
-
-    @property
-    def starts(self) -> Indices | None:
-        """With ids the places of the first rows of units, where all rows are in memory."""
-        return None
-
-    @property
-    def height(self) -> int:
-        """Rows of a block."""
-        return step(self.dim)
-
-    @property
-    def piece_size(self) -> int:
-        """Rows of a piece: a fixed number of blocks, so that sums are the same wherever the rows
-        are.
-        """
-        return self.height * PIECE
-
-    @property
-    def room(self) -> float:
-        """Bytes that its rows may take when they are kept in memory."""
+    def memory_limit(self) -> float:
+        """Bytes that its rows may take when they are cached in memory; 0 where nothing may."""
         return np.inf
 
     @property
-    def shared(self) -> bool:
+    def parallel(self) -> bool:
         """Whether more workers than one are faster: not where a block takes less time than handing
         over to another.
         """
@@ -126,47 +99,19 @@ class Blocks(ABC):
         files of any kind, kept in memory or on disk or read anew, on any number of cores.
         """
 
-        def part(piece: Piece) -> tuple[int, Sum]:
+        def sum_of_piece(piece: Piece) -> tuple[int, Sum]:
             with np.errstate(all="ignore"):  # a warning would tell of a value
                 return piece.start, Sum.of(map(of_block, piece.blocks()))
 
+        in_order = workers.map_ordered if self.parallel else map
+        progress = workers.Progress()
         total: Sum | None = None
-        watched = workers.Pass()
-        shared = workers.in_order if self.shared else map
-        for start, found in shared(part, self.pieces()):
-            watched.seen(start / max(self.size, 1))
-            total = found if total is None else total.plus(found)
-        watched.seen(1.0)
+        for start, part in in_order(sum_of_piece, self.pieces()):
+            progress.update(start / max(self.size, 1))
+            total = part if total is None else total.plus(part)
+        progress.update(1.0)
         assert total is not None
         return total.value
-
-    def gathered(self, changed: Change, dim: int, into: Array | None = None) -> "Rows":
-        """All blocks, each changed, as rows in memory: in that of ``into``, which may be the rows
-        that are changed.
-        """
-        n = self.size
-        rows = np.empty((n, dim)) if into is None else into
-        labels, weights, shares = np.empty(n), np.empty(n), np.empty(n)
-
-        def copy(piece: Piece) -> tuple[bool, bool]:
-            at, plain = piece.start, (True, True)
-            with np.errstate(all="ignore"):  # a warning would tell of a value
-                for block in map(changed, piece.blocks()):
-                    some = slice(at, at + len(block))
-                    rows[some], labels[some], at = block.rows, block.labels, some.stop
-                    plain = isinstance(block.weights, float), isinstance(block.shares, float)
-                    if not plain[0]:
-                        weights[some] = block.weights
-                    if not plain[1]:
-                        shares[some] = block.shares
-            return plain
-
-        plain = list(workers.in_order(copy, self.pieces()))
-        counts = (
-            1.0 if all(first for first, _ in plain) else weights,
-            1.0 if all(last for _, last in plain) else shares,
-        )
-        return Rows(Block(rows, labels, *counts, self.starts), self.number, self.height, own=True)
 
 
 def most_records(n: int) -> None:
@@ -177,28 +122,49 @@ def most_records(n: int) -> None:
         )
 
 
-def step(dim: int) -> int:
+def block_height(dim: int) -> int:
     """Rows of a block."""
     return min(BLOCK, max(256, _BLOCK // max(dim, 1)))
 
 
 def cuts(size: int, step: int) -> Iterator[tuple[int, int]]:
     """Where blocks of ``step`` rows begin and end; an empty one where there is no row."""
-    yield from ((start, min(start + step, size)) for start in range(0, max(size, 1), step))
+    for start in range(0, max(size, 1), step):
+        yield start, min(start + step, size)
+
+
+def labelled(rows: Array, labels: Array, kind: str) -> Block:
+    """Bounded rows with what the loss may see of their labels; ``rows`` are written to.
+
+    A loss of the margin sees -1 or +1, one of the residual a number in [-1, 1].  A row with another
+    label, or one that is not finite, counts as the zero row.
+    """
+    if kind == "margin":
+        known = np.abs(labels) == 1
+        instead = 1.0
+    else:
+        known = np.isfinite(labels)
+        instead = 0.0
+    labels = np.clip(labels, -1.0, 1.0)
+    if not known.all():
+        rows[~known] = 0.0
+        labels[~known] = instead
+    return Block(rows, labels)
 
 
 @dataclass(frozen=True, repr=False)
 class Rows(Blocks):
-    """Rows in memory.  ``number`` is that of the units, where it was declared: it is believed.
+    """Encoded rows in memory, or in a file that is mapped into it.
 
-    ``tall`` is the number of rows of a block, by default that of the length of a row.  ``own`` says
-    that the rows were made for one fit, and are nobody else's.
+    ``number`` is that of the units, where it was declared: it is believed.  ``ends`` has, for each
+    piece, where its first block begins and where each of its blocks ends; by default blocks are cut
+    by the length of a row, and with ids between units.
     """
 
     block: Block
     number: int | None = None
-    tall: int | None = None
-    own: bool = False
+    ends: tuple[list[int], ...] | None = None
+    storage: Storage = MEMORY
 
     @classmethod
     def of(cls, X: npt.ArrayLike, y: npt.ArrayLike, kind: str = "margin") -> "Rows":
@@ -231,9 +197,7 @@ class Rows(Blocks):
         if rows.shape[1] == 0:
             raise InputError(f"X must have at least one column, not shape {rows.shape}")
         most_records(len(rows))
-        known = np.abs(labels) == 1 if kind == "margin" else np.isfinite(labels)
-        bounded = np.where(known, np.clip(labels, -1.0, 1.0), 1.0 if kind == "margin" else 0.0)
-        return cls(Block(np.where(known[:, None], rows, 0.0), bounded))
+        return cls(labelled(np.array(rows), labels, kind))
 
     @property
     def n(self) -> int:
@@ -253,44 +217,59 @@ class Rows(Blocks):
         return len(self.block)
 
     @property
-    def starts(self) -> Indices | None:
-        """The places of the first rows of units."""
-        return self.block.starts
+    def memory_limit(self) -> float:
+        """None, unless the rows are in a file."""
+        return self.storage.memory_limit
 
     @property
-    def shared(self) -> bool:
+    def parallel(self) -> bool:
         """Unless rows are short."""
-        return self.dim >= SHORT
+        return self.dim >= _SHORT
 
     @property
-    def height(self) -> int:
-        """Rows of a block; with ids the most, but for a unit that is longer."""
-        return self.tall or step(self.dim)
+    def layout(self) -> tuple[list[int], ...]:
+        """For each piece, where its first block begins and where each of its blocks ends."""
+        if self.ends is not None:
+            return self.ends
+        ends = self._ends(block_height(self.dim))
+        return tuple(ends[first : first + PIECE + 1] for first in range(0, len(ends) - 1, PIECE))
 
     def pieces(self) -> Iterator[Piece]:
         """Blocks of rows, many at a time."""
-        ends, many = self._ends(self.height), self.piece_size // self.height
-        for first in range(0, len(ends) - 1, many):
-            some = ends[first : first + many + 1]
-            yield Piece(some[0], partial(self._blocks, some))
+        for ends in self.layout:
+            yield Piece(ends[0], partial(self._blocks, ends))
 
     def _blocks(self, ends: list[int]) -> Iterator[Block]:
-        yield from (self.block[first:last] for first, last in itertools.pairwise(ends))
+        try:
+            for first, last in itertools.pairwise(ends):
+                yield self.block[first:last]
+        finally:
+            self._forget(slice(ends[0], ends[-1]))
 
-    def _ends(self, step: int) -> list[int]:
-        """0 and where blocks of at most ``step`` rows end; with ids only where a unit does, be it
-        longer than that.
+    def _forget(self, some: slice) -> None:
+        """Pages of a file that were read would count as memory of the process until it ends."""
+        block = self.block
+        for array in (block.rows, block.labels, block.weights, block.shares):
+            if not isinstance(array, float):
+                self.storage.forget(array[some])
+        if block.starts is not None:
+            self.storage.forget(block.starts)
+
+    def _ends(self, height: int) -> list[int]:
+        """0 and where blocks of at most ``height`` rows end; with ids only where a unit does, also
+        if it is longer.
         """
-        n, starts = len(self.block), self.block.starts
+        n = len(self.block)
+        starts = self.block.starts
         if starts is None or not n:
-            return [0, *range(step, n, step), n]
-        ends, cuts, last = np.append(starts[1:], n), [0], 0
-        while last < n:
-            fits = int(np.searchsorted(ends, last + step, side="right"))
-            alone = int(np.searchsorted(ends, last, side="right"))  # a unit longer than a block
-            last = int(ends[max(fits - 1, alone)])
-            cuts.append(last)
-        return cuts
+            return [0, *range(height, n, height), n]
+        units = np.append(starts[1:], n)  # where each of them ends
+        ends = [0]
+        while ends[-1] < n:
+            fits = int(np.searchsorted(units, ends[-1] + height, side="right"))
+            alone = int(np.searchsorted(units, ends[-1], side="right"))  # longer than a block
+            ends.append(int(units[max(fits - 1, alone)]))
+        return ends
 
     def counted(
         self,
@@ -301,6 +280,77 @@ class Rows(Blocks):
     ) -> "Rows":
         """The rows of each unit together, each with what it counts (`dpinfer.rows.unit_shares.counted`)."""
         return Rows(counted(self.block, most, units, weights), number)
+
+
+def gathered_bytes(size: int, dim: int) -> int:
+    """What `gathered` takes: for each row its columns, label, weight, share, and start of a unit."""
+    return size * (dim + 4) * 8
+
+
+def gathered(source: Blocks, change: Change, dim: int, storage: Storage = MEMORY) -> Rows:
+    """All blocks of a source, each changed to rows of length ``dim``, copied to a storage.
+
+    Pieces and blocks are those of the source, so that totals have the same bits.  Rows that the
+    source leaves out leave a gap, which is in no block.
+    """
+    size = source.size
+    rows = storage.empty((size, dim))
+    labels = storage.empty((size,))
+    weights = storage.empty((size,))
+    shares = storage.empty((size,))
+    starts = storage.empty((size,), np.intp)
+
+    def write(block: Block, some: slice) -> None:
+        storage.write(rows[some], block.rows)
+        storage.write(labels[some], block.labels)
+        if not isinstance(block.weights, float):
+            storage.write(weights[some], block.weights)
+        if not isinstance(block.shares, float):
+            storage.write(shares[some], block.shares)
+
+    def copy(piece: Piece) -> _Copied:
+        copied = _Copied([piece.start], [])
+        with np.errstate(all="ignore"):  # a warning would tell of a value
+            for block in map(change, piece.blocks()):
+                first = copied.ends[-1]
+                last = first + len(block)
+                write(block, slice(first, last))
+                copied.ends.append(last)
+                if block.starts is not None:
+                    copied.starts.append(block.starts + first)
+                copied.weighted = not isinstance(block.weights, float)
+                copied.shared = not isinstance(block.shares, float)
+        return copied
+
+    ends = []
+    units = 0
+    progress = workers.Progress()
+    with workers.step("reading"):
+        for copied in workers.map_ordered(copy, source.pieces()):
+            progress.update(copied.ends[0] / max(size, 1))
+            ends.append(copied.ends)
+            for part in copied.starts:
+                storage.write(starts[units : units + len(part)], part)
+                units += len(part)
+        progress.update(1.0)
+    block = Block(  # blocks of one source are alike: what the last piece has, all of them have
+        rows,
+        labels,
+        weights if copied.weighted else 1.0,
+        shares if copied.shared else 1.0,
+        starts[:units] if copied.starts else None,
+    )
+    return Rows(block, source.n, tuple(ends), storage)
+
+
+@dataclass(repr=False)
+class _Copied:
+    """A piece that was copied: where its blocks end, its units start, and what its blocks have."""
+
+    ends: list[int]
+    starts: list[Indices]
+    weighted: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -322,10 +372,15 @@ class Pending:
     def rows(self) -> Rows:
         """All of them, in memory: for studies."""
         source = self.read()
+        if isinstance(source, Rows):
+            return source
         if not isinstance(source, Blocks):
             raise InputError(
                 "the rows must be in memory or in files here, not on a cluster: collect a part of them"
             )
-        return (
-            source if isinstance(source, Rows) else source.gathered(lambda block: block, source.dim)
-        )
+        if not source.memory_limit:
+            raise InputError(
+                "there are too many rows for memory here: raise DPINFER_MEMORY, a number of megabytes, or take a "
+                "part of them"
+            )
+        return gathered(source, lambda block: block, source.dim)

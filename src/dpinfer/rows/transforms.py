@@ -1,15 +1,19 @@
-"""Sources whose blocks are changed one by one, and rows that are kept so that they are made once."""
+"""Rows that are changed block by block in every pass, and rows that are cached."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import Block, Change, OfBlock
+from dpinfer.maths.sums import Block, Change, OfBlock, Sum
 from dpinfer.neighbours import Neighbours
-from dpinfer.rows.disk_rows import Spooled, spooled
-from dpinfer.rows.source import PIECE, Blocks, Piece, Rows, Source
+from dpinfer.rows.source import Blocks, Rows, Source, gathered, gathered_bytes
+from dpinfer.rows.storage import Disk
 
-_MANY = 64  # blocks of which a sample is taken
+_BLOCKS = 64  # of more of them a sample is taken
+_ENOUGH = 2**16  # records that show where the numbers of a column are
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,12 +60,13 @@ class Mapped(Changed):
     @property
     def change(self) -> Change:
         """The mapped rows, with their weights."""
-        matrix, neighbours = self.matrix, self.neighbours
+        matrix = self.matrix
+        neighbours = self.neighbours
         return lambda block: block.mapped(matrix, neighbours)
 
 
 @dataclass(frozen=True, repr=False)
-class Narrow(Changed):
+class OutcomesOnly(Changed):
     """A source of outcomes, with the first column alone: it tells which rows are zero rows."""
 
     @property
@@ -79,60 +84,67 @@ def _first_column(block: Block) -> Block:
     return replace(block, rows=block.rows[:, :1])
 
 
-def kept(source: Source, *, last: bool = False) -> Source:
-    """The same rows made once, in memory or, if there is no room, on disk: for what passes over
-    them many times.
+def cached(source: Source) -> Source:
+    """The same rows made once, in memory or, if they are too large for it, on disk: for what passes
+    over them many times.
 
-    With ``last`` nobody needs the rows any more that are changed.  If they were made for this fit,
-    the changed ones take their place, and they are gone.
+    Rows on a cluster, and rows for which there is no room on disk, stay as they are.
     """
-    base = source.source if isinstance(source, Changed) else source
-    if not isinstance(base, Blocks) or (source is base and isinstance(base, Rows | Spooled)):
+    if isinstance(source, Rows):
         return source
-    change = source.change if isinstance(source, Changed) else lambda block: block
-    if last and isinstance(base, Rows) and base.own and base.dim == source.dim:
-        found = base.gathered(change, source.dim, base.block.rows)
-        object.__setattr__(base, "block", None)  # a later use fails
-        return found
-    if last and isinstance(base, Spooled) and base.dim >= source.dim:
-        assert isinstance(source, Changed)
-        anew = replace(source, source=base.origin)
-        try:
-            return base.over(change, anew)
-        except OSError:
-            return anew
-    if 0 < base.size * source.dim * 8 <= base.room:
-        return base.gathered(change, source.dim)
-    return spooled(base, change, source) or source
+    base = source
+    change: Change = _unchanged
+    if isinstance(source, Changed):
+        base = source.source
+        change = source.change
+    if not isinstance(base, Blocks):
+        return source
+    if base.size * source.dim * 8 <= base.memory_limit:
+        return gathered(base, change, source.dim)
+    try:
+        disk = Disk(gathered_bytes(base.size, source.dim))
+        return gathered(base, change, source.dim, disk)
+    except OSError:
+        return source
+
+
+def _unchanged(block: Block) -> Block:
+    return block
+
+
+def part_of(source: Source, neighbours: Neighbours, records: int = _ENOUGH) -> Source:
+    """Every k-th block of cached rows, at least so many records; or all rows, if they are not many
+    more or may lose their places.
+
+    Guarantee [parts_are_public]: which records are in a part depends on their number and on nothing
+    else, so a sum over the part moves between neighbours by at most its bound.  Where one record
+    more or less would move the others to other places, the part is all rows.
+    """
+    if not (neighbours.in_place and isinstance(source, Rows)):
+        return source
+    every = source.size // max(records, 1)
+    if every < 2:
+        return source
+    blocks = [[first, last] for ends in source.layout for first, last in pairwise(ends)]
+    return replace(source, ends=tuple(blocks[::every]))
 
 
 def sample(source: Source) -> Callable[[OfBlock], Array] | None:
-    """The total of a small part of the rows, scaled up, where they are kept and many.
+    """The total of the first block of each piece, scaled up to all blocks, where these are cached
+    and many.
 
     It is for a search to begin with, and never released.
     """
-    if not isinstance(source, Rows | Spooled) or source.size < _MANY * source.height:
+    if not isinstance(source, Rows):
         return None
-    blocks = -(-source.size // source.height)
-    return lambda of_block: blocks / -(-blocks // PIECE) * Every(source).total(of_block)
+    layout = source.layout
+    blocks = sum(len(ends) - 1 for ends in layout)
+    if blocks <= _BLOCKS:
+        return None
 
+    def total(of_block: OfBlock) -> Array:
+        with np.errstate(all="ignore"):  # a warning would tell of a value
+            first = (next(piece.blocks()) for piece in source.pieces())
+            return blocks / len(layout) * Sum.of(map(of_block, first)).value
 
-@dataclass(frozen=True, repr=False)
-class Every(Blocks):
-    """The first block of each piece."""
-
-    rows: Rows | Spooled
-
-    @property
-    def n(self) -> int:
-        """Number of records of all blocks."""
-        return self.rows.n
-
-    @property
-    def dim(self) -> int:
-        """Length of a row."""
-        return self.rows.dim
-
-    def pieces(self) -> Iterator[Piece]:
-        """One piece."""
-        yield Piece(0, lambda: (next(piece.blocks()) for piece in self.rows.pieces()))
+    return total

@@ -1,13 +1,13 @@
-"""What a fit may take of this machine: environment variables, read and checked before anything is
-booked.
+"""Worker threads, the progress of a pass, and what a fit may take of this machine.
 
-Who works on blocks of rows: as many at once as there are cores, with results in order; and who
-watches.
+Limits are environment variables, read and checked before anything is booked.
 
-Within a block linear algebra has one thread, so that the same block gives the same bits on a
-machine with any number of cores.  What is watched is how far a pass is, never what it found.
+Blocks of rows are worked on by as many threads as there are cores, with results in order.  Within a
+block linear algebra has one thread, so that the same block gives the same bits on a machine with
+any number of cores.  Progress is how far a pass is, never what it found.
 """
 
+import itertools
 import os
 import shutil
 import threading
@@ -23,20 +23,41 @@ from typing import Any, TypeVar
 
 from dpinfer.errors import InputError
 
+T = TypeVar("T")
+R = TypeVar("R")
+Watch = Callable[[str, float], None]
+"""Told the step of a fit and which part of a pass is done."""
+
+_MEMORY = 256  # megabytes by default
+_AHEAD = 2  # tasks per thread that wait or are done, at most
+_MARKS = 20  # of a pass, at which whoever watches is told
+
+_pool: ContextVar["_Pool | None"] = ContextVar("pool", default=None)
+_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+_step: ContextVar[str] = ContextVar("step", default="")
+
+
+# Limits
+
 
 def check() -> None:
-    """Refuse a variable that is no number."""
-    threads(), memory(), disk()
+    """Refuse a variable that is not a number."""
+    threads()
+    memory()
+    disk()
 
 
 def threads() -> int:
-    """How many blocks are worked on at once: ``DPINFER_THREADS``, or the cores that this process
-    may use.
-    """
+    """How many blocks are worked on at once: ``DPINFER_THREADS``, or the number of cores."""
     asked = _whole("DPINFER_THREADS", "a whole number of at least 1", least=1)
-    if asked is not None:
-        return asked
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return cores() if asked is None else asked
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def memory() -> float:
@@ -44,26 +65,26 @@ def memory() -> float:
     default.
     """
     asked = _whole("DPINFER_MEMORY", "a whole number of megabytes")
-    return (256 if asked is None else asked) * 1e6
+    return (_MEMORY if asked is None else asked) * 1e6
 
 
 def disk() -> float:
     """Bytes that they may take in a temporary file: ``DPINFER_DISK`` megabytes, by default half of
     what is free.
 
-    Where it cannot be had the fit goes on without: 0 in a folder that is memory, or that is none.
+    By default nothing is written to a folder that is memory, nor where the folder cannot be looked
+    at: the fit then goes on without a temporary file.
     """
     asked = _whole("DPINFER_DISK", "a whole number of megabytes")
-    if not hasattr(os, "posix_fallocate"):  # nor is there a read at a place
+    if not hasattr(os, "posix_fallocate"):  # room on the disk cannot be reserved
         return 0.0
+    if asked is not None:
+        return asked * 1e6
     try:
-        return (
-            asked * 1e6
-            if asked is not None
-            else 0.0
-            if _memory(scratch())
-            else shutil.disk_usage(scratch()).free / 2
-        )
+        folder = scratch()
+        if _is_memory(folder):
+            return 0.0
+        return shutil.disk_usage(folder).free / 2
     except OSError:
         return 0.0
 
@@ -78,17 +99,15 @@ def scratch() -> str:
     return gettempdir()
 
 
-def _memory(folder: str) -> bool:
+def _is_memory(folder: str) -> bool:
     """Whether what is written to a folder stays in memory; False where the system does not tell."""
     device = os.stat(folder).st_dev
     try:
-        mounts = (
-            Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        )
+        text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    at = f" {os.major(device)}:{os.minor(device)} "
-    return any(at in mount and " - tmpfs " in mount for mount in mounts)
+    number = f" {os.major(device)}:{os.minor(device)} "
+    return any(number in mount and " - tmpfs " in mount for mount in text.splitlines())
 
 
 def _whole(name: str, words: str, least: int = 0) -> int | None:
@@ -100,38 +119,116 @@ def _whole(name: str, words: str, least: int = 0) -> int | None:
     return int(text)
 
 
-T = TypeVar("T")
-R = TypeVar("R")
-Watch = Callable[[str, float], None]
-
-_AHEAD = 2  # tasks a worker that wait or are done, at most
-_MARKS = 20  # of a pass, at which whoever watches is told
-
-_crew: ContextVar["_Crew | None"] = ContextVar("crew", default=None)
-_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
-_step: ContextVar[str] = ContextVar("step", default="")
+# Threads
 
 
 @contextmanager
-def at_work() -> Iterator[None]:
-    """Inside, blocks are worked on by all cores; linear algebra has one thread a block."""
-    crew = _Crew(threads())
-    token = _crew.set(crew)
+def worker_pool(size: int | None = None) -> Iterator[None]:
+    """Inside, `map_ordered` works with ``size`` threads, by default `threads`, each with one thread
+    for linear algebra.
+    """
+    pool = _Pool(threads() if size is None else size)
+    token = _pool.set(pool)
     try:
         with one_thread():
             yield
     finally:
-        _crew.reset(token)
-        crew.dismiss()
+        _pool.reset(token)
+        pool.shutdown()
+
+
+def map_ordered(work: Callable[[T], R], items: Iterable[T], *, light: bool = True) -> Iterator[R]:
+    """What ``work`` makes of each item, in order; the items are taken as they are needed.
+
+    ``light`` work takes milliseconds: items that are no more than the threads are not handed over,
+    as that would take longer than it saves.  Without a `worker_pool` there is one thread.
+    """
+    pool = _pool.get()
+    if pool is None or pool.size == 1:
+        yield from map(work, items)
+        return
+    waiting = iter(items)
+    if light:
+        first = list(itertools.islice(waiting, pool.size + 1))
+        if len(first) <= pool.size:
+            yield from map(work, first)
+            return
+        waiting = itertools.chain(first, waiting)
+    yield from pool.map_ordered(work, waiting)
+
+
+class _Pool:
+    """Threads that are started when there is enough to do."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._executor: ThreadPoolExecutor | None = None
+
+    def map_ordered(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Results in order, of at most a few items at once."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self.size)
+        begun: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                begun.append(self._executor.submit(work, item))
+                if len(begun) > _AHEAD * self.size:
+                    yield begun.popleft().result()
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            for future in begun:
+                future.cancel()
+
+    def shutdown(self) -> None:
+        """End the threads; what has not begun is dropped."""
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
 
 
 def one_thread() -> AbstractContextManager[None]:
     """Inside, linear algebra has one thread, in the whole process."""
-    return _BLAS
+    return _ONE_THREAD
+
+
+class _OneThread:
+    """One thread for linear algebra while anybody is inside: the setting is that of the whole
+    process.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limit.enter_context(_controller().limit(limits=1, user_api="blas"))
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.close()
+
+
+_ONE_THREAD = _OneThread()
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415  (loads ctypes)
+
+    return ThreadpoolController()
+
+
+# Progress
 
 
 @contextmanager
-def watching(watch: Watch) -> Iterator[None]:
+def progress(watch: Watch) -> Iterator[None]:
     """Inside, ``watch`` is told the step of a fit and which part of a pass over the rows is done.
 
     How many passes a search makes depends on the data: what is told is for the holder of the data
@@ -154,97 +251,20 @@ def step(name: str) -> Iterator[None]:
         _step.reset(token)
 
 
-class Pass:
+class Progress:
     """One pass over the rows, for whoever watches: told at fixed marks, so that their number tells
     nothing.
     """
 
     def __init__(self) -> None:
-        self._watch, self._last = _watch.get(), -1
+        self._watch = _watch.get()
+        self._last = -1
 
-    def seen(self, done: float) -> None:
-        """So much of the pass is done."""
+    def update(self, done: float) -> None:
+        """Tell that this part of the pass is done, from 0 to 1."""
         mark = int(min(max(done, 0.0), 1.0) * _MARKS)
-        if self._watch is not None and mark > self._last:
-            for passed in range(self._last + 1, mark + 1):
-                self._watch(_step.get(), passed / _MARKS)
-            self._last = mark
-
-
-def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """What ``work`` makes of each item, in order; the items are taken as they are needed."""
-    crew = _crew.get()
-    if crew is None or crew.size == 1:
-        yield from map(work, items)
-        return
-    yield from crew.in_order(work, items)
-
-
-class _Crew:
-    """Threads that are there from the first pass with enough to do."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._pool: ThreadPoolExecutor | None = None
-
-    def in_order(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        items, begun = iter(items), []
-        for item in items:
-            begun.append(item)
-            if len(begun) > self.size:
-                break
-        else:
-            yield from map(work, begun)  # too little to share
+        if self._watch is None or mark <= self._last:
             return
-        self._pool = self._pool or ThreadPoolExecutor(self.size)
-        waiting: deque[Future[R]] = deque(self._pool.submit(work, item) for item in begun)
-        try:
-            for item in items:
-                waiting.append(self._pool.submit(work, item))
-                if len(waiting) > _AHEAD * self.size:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-    def dismiss(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-
-class _OneThread:
-    """One thread for linear algebra while anybody is inside; the setting is that of the whole
-    process.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._limit = threading.Lock(), 0, ExitStack()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._limit.enter_context(_limit())
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.close()
-
-
-_BLAS = _OneThread()
-
-
-def _limit() -> AbstractContextManager[Any]:
-    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limit
-
-
-@lru_cache(maxsize=1)
-def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController  # noqa: PLC0415  (loads ctypes)
-
-    return ThreadpoolController()
+        for passed in range(self._last + 1, mark + 1):
+            self._watch(_step.get(), passed / _MARKS)
+        self._last = mark

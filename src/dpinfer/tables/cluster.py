@@ -141,10 +141,10 @@ class Partitions(ABC):
         nothing = Sum.of(
             of_block(unplaced(block)) for block in self._reader.blocks(self._blank)
         )  # what public facts make fail fails here
-        watched = workers.Pass()
-        watched.seen(0.0)
+        watched = workers.Progress()
+        watched.update(0.0)
         parts = answered(lambda: self.sums(Task(self._reader, of_block)))
-        watched.seen(1.0)
+        watched.update(1.0)
         return added(parts, Sum.plus, nothing).value
 
     @abstractmethod

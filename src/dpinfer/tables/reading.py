@@ -141,7 +141,7 @@ def _units(native: Any, reader: Reader, n: int) -> Source:
     if parts == 1:
         return _in_memory(native, reader)
     sorted_ = Parts(arrow_files.tables(native, columns), unit.column, parts)
-    return Parted(n, rows, reader.encoding, sorted_, partial(_raw, reader))
+    return Parted(n, reader.encoding, sorted_, partial(_raw, reader))
 
 
 def _raw(reader: Reader, native: Any) -> Raw:

@@ -5,8 +5,8 @@ import pytest
 
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
-from dpinfer.rows.part import EveryBlock, part_of
-from dpinfer.rows.source import PIECE, Rows, step
+from dpinfer.rows.source import Rows, block_height
+from dpinfer.rows.transforms import part_of
 
 RNG = np.random.default_rng(3)
 WIDE = 700  # columns: blocks are short, so that few rows have many of them
@@ -32,18 +32,17 @@ def members(source, n):
 def test_every_kth_block(n, records):
     rows = numbered(n)
     part = part_of(rows, Neighbours.REPLACE, records)
-    every = min(PIECE, n // records)
-    height = step(WIDE)
+    every = n // records
+    height = block_height(WIDE)
     kept = [i for i in range(n) if (i // height) % max(every, 1) == 0]
     assert list(members(part, n)) == kept
-    assert part.size == len(kept)
     assert (part.n, part.dim) == (n, WIDE)
 
 
 def test_a_total_is_that_of_its_blocks():
     rows = numbered(20_000)
-    height = step(WIDE)
-    part = EveryBlock(rows, 7)
+    height = block_height(WIDE)
+    part = part_of(rows, Neighbours.REPLACE, 20_000 // 7)
     direct = sum(
         rows.block.rows[start : start + height].sum(axis=0)
         for start in range(0, 20_000, 7 * height)
