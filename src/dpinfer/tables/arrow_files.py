@@ -353,7 +353,7 @@ def require(name: str, names: Sequence[str], owner: str) -> None:
 
 def _types(member: Member) -> list[tuple[str, Any]]:
     if member.kind == "CSV":
-        names = _checked(member, lambda: csv_files.first_line(member.path))
+        names = _checked(member, lambda: csv_files.column_names(member.path))
         return [(name, None) for name in separated(member.path.name, names)]
     return [(field.name, field.type) for field in _checked(member, lambda: list(_schema(member)))]
 
