@@ -13,9 +13,10 @@ import pytest
 import dpinfer as dp
 from dpinfer.schema.columns import Ids
 from dpinfer.schema.formula import parse
-from dpinfer.tables.arrow_files import read, types
+from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.cells import places
-from dpinfer.tables.memory import open_table, read_labels, read_terms
+from dpinfer.tables.memory import read_labels, read_terms
+from dpinfer.tables.table import table_of
 
 COMPOSED, APART = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
 TEXT = """
@@ -37,7 +38,7 @@ def schema(level):
 
 def encoded(table, level):
     response, terms = parse("y ~ place", schema(level))
-    opened = open_table(table, [*response.columns, *terms.columns])
+    opened = table_of(table).opened([*response.columns, *terms.columns])
     return read_terms(opened, terms), read_labels(opened, response)
 
 
@@ -74,8 +75,8 @@ def test_the_same_level_in_every_kind_of_table(kind, level, tmp_path):
 
 def test_names_and_ids_of_a_csv_file_have_no_blanks_around_them(tmp_path):
     path = csv(tmp_path)
-    assert [name for name, _ in types(path)] == ["place", "y", "id"]
-    assert set(read(path, [Ids("id")])["id"].to_pylist()) == {"7"}
+    assert [name for name, _ in Files(path).types()] == ["place", "y", "id"]
+    assert set(Files(path).read([Ids("id")])["id"].to_pylist()) == {"7"}
 
 
 def test_levels_are_named_in_one_form():
@@ -121,7 +122,7 @@ def test_another_sign_than_the_comma(sign, words, tmp_path):
 def test_a_name_may_hold_a_semicolon(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a;b,c,d\n1,2,3\n", encoding="utf-8")
-    assert [name for name, _ in types(path)] == ["a;b", "c", "d"]
+    assert [name for name, _ in Files(path).types()] == ["a;b", "c", "d"]
 
 
 @pytest.mark.parametrize(
@@ -138,4 +139,4 @@ def test_a_name_may_hold_a_semicolon(tmp_path):
 )
 def test_files_of_other_programs(name, words, tmp_path):
     with pytest.raises(dp.InputError, match=words):
-        types(tmp_path / name)
+        Files(tmp_path / name).types()

@@ -151,10 +151,11 @@ class Schema:
         Guarantee [drafts_read_no_values]: the text depends on names and types alone, and is no
         valid schema until a person has filled in what is public.
         """
-        from dpinfer.tables.column_types import kinds  # noqa: PLC0415  (loads the readers of tables)
+        from dpinfer.tables.table import table_of  # noqa: PLC0415  (loads the readers of tables)
 
         blocks = [
-            "\n".join([f"[columns.{key_text(name)}]", *_LINES[kind]]) for name, kind in kinds(table)
+            "\n".join([f"[columns.{key_text(name)}]", *_LINES[kind]])
+            for name, kind in table_of(table).types()
         ]
         return "\n".join([_HEAD, *(block + "\n" for block in blocks)])
 

@@ -24,7 +24,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -43,7 +43,7 @@ Codes = npt.NDArray[np.intp]
 Hashes = npt.NDArray[np.int64]
 Cells = npt.NDArray[Any] | nw.Series[Any]
 """An array where numpy has the type, else a column of a table."""
-Values = npt.NDArray[Any] | pa.Array
+Values: TypeAlias = "npt.NDArray[Any] | pa.Array"
 """What the cells of a column are: an array, or different texts, bytes, dates or decimals of Arrow."""
 
 LONGEST = 200
@@ -252,10 +252,10 @@ def kind_of(cells: Cells) -> str:
         return "Null"
     if _categories(cells) is not None:
         return "Categorical"
-    return type(_type(cells)).__name__
+    return type(type_of(cells)).__name__
 
 
-def _type(column: nw.Series[Any]) -> nw.dtypes.DType:
+def type_of(column: nw.Series[Any]) -> nw.dtypes.DType:
     """The type of a column, unknown where narwhals has no name for it."""
     try:
         return column.dtype
@@ -300,15 +300,10 @@ def _is_python_text(column: nw.Series[Any]) -> bool:
 def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
     """The cells as floats, NaN where one is no number; None if their type is none of numbers."""
     if isinstance(cells, np.ndarray):
-        plain = np.asarray(cells)
-        if plain.dtype.kind == "O":
-            return _unmasked(cells, _floats(plain.flat, kinds).reshape(plain.shape), np.nan)
-        if plain.dtype.kind not in kinds:
-            return None
-        return _unmasked(cells, plain.astype(np.float64, copy=False), np.nan)
+        return _array_numbers(cells, kinds)
     if _all_null(cells):
         return np.full(len(cells), np.nan)
-    dtype = _type(cells)
+    dtype = type_of(cells)
     if dtype == nw.Boolean and "b" not in kinds:
         return None
     if _is_whole(dtype):
@@ -317,6 +312,15 @@ def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
     if not dtype.is_numeric():
         return None
     return np.asarray(cells.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _array_numbers(cells: npt.NDArray[Any], kinds: str) -> Array | None:
+    plain = np.asarray(cells)
+    if plain.dtype.kind == "O":
+        return _unmasked(cells, _floats(plain.flat, kinds).reshape(plain.shape), np.nan)
+    if plain.dtype.kind not in kinds:
+        return None
+    return _unmasked(cells, plain.astype(np.float64, copy=False), np.nan)
 
 
 def _floats(values: Iterable[Any], kinds: str) -> Array:
@@ -360,24 +364,26 @@ def codes(cells: Cells) -> tuple[Codes, Values] | None:
     value stands in the array once; else the array is the column.
     """
     if isinstance(cells, np.ndarray):
-        plain = np.asarray(cells)
-        return np.asarray(_unmasked(cells, np.arange(len(plain)), -1), dtype=np.intp), plain
+        return _unmasked(cells, np.arange(len(cells)), -1), np.asarray(cells)
     if _all_null(cells):
         return np.full(len(cells), -1), objects([])
     categories = _categories(cells)
     if categories is not None:
         return _category_codes(cells), categories
-    dtype = _type(cells)
-    if _is_whole(dtype):
-        whole, missing = _whole(cells)
-        return np.where(missing, -1, np.arange(len(whole))), whole
-    if dtype.is_float():
-        values = to_numbers(cells)
-        assert values is not None
-        return np.arange(len(values)), values
+    dtype = type_of(cells)
+    if _is_whole(dtype) or dtype.is_float():
+        return _number_codes(cells)
     if _is_python_text(cells):
-        return np.arange(len(cells)), objects(cells.to_list())
+        return codes(objects(cells.to_list()))
     return _arrow_codes(cells)
+
+
+def _number_codes(column: nw.Series[Any]) -> tuple[Codes, Values]:
+    """Integers stay what they are, as floats cannot tell large ones apart."""
+    if _is_whole(type_of(column)):
+        values, missing = _whole(column)
+        return np.where(missing, -1, np.arange(len(values))), values
+    return np.arange(len(column)), np.asarray(to_numbers(column))  # a null is a NaN
 
 
 def _category_codes(column: nw.Series[Any]) -> Codes:
@@ -408,7 +414,7 @@ def _is_coded(kind: pa.DataType) -> bool:
 def _is_numeric(kind: pa.DataType) -> bool:
     if pa.types.is_floating(kind):
         return not pa.types.is_float16(kind)
-    return pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def _one_dictionary(cells: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
@@ -455,28 +461,29 @@ def to_places(cells: Cells, levels: Sequence[Level]) -> Codes | None:
     """The place of each cell among the levels, their number for anything else; None if their type
     holds no level.
     """
-    text = isinstance(levels[0], str)
     if isinstance(cells, np.ndarray):
-        if cells.dtype.kind not in ("OUT" if text else "Obiuf"):
+        return _array_places(cells, levels)
+    if not _all_null(cells) and _categories(cells) is None:  # which may be anything
+        if not isinstance(levels[0], str):
+            return _number_places(cells, levels)
+        if type_of(cells) not in (nw.String, nw.Categorical, nw.Enum):
             return None
-        return _unmasked(cells, match(np.asarray(cells), levels), len(levels))
-    anything = _all_null(cells) or _categories(cells) is not None  # whatever the levels are
-    if not text and not anything:
-        return _number_places(cells, levels)
-    if not anything and _type(cells) not in (nw.String, nw.Categorical, nw.Enum):
-        return None
     coded = codes(cells)
-    if coded is None:
+    texts = None if coded is None else _texts(coded[1])
+    if coded is None or texts is None:
         return None
-    where, values = coded
-    texts = _texts(values)
-    if texts is None:
+    return np.append(match(texts, levels), len(levels))[coded[0]]
+
+
+def _array_places(cells: npt.NDArray[Any], levels: Sequence[Level]) -> Codes | None:
+    kinds = "OUT" if isinstance(levels[0], str) else "Obiuf"
+    if cells.dtype.kind not in kinds:
         return None
-    return np.append(match(texts, levels), len(levels))[where]
+    return _unmasked(cells, match(np.asarray(cells), levels), len(levels))
 
 
 def _number_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | None:
-    if _is_whole(_type(column)):
+    if _is_whole(type_of(column)):
         whole, missing = _whole(column)
         return np.where(missing, len(levels), match(whole, levels))
     values = to_numbers(column)
@@ -552,7 +559,9 @@ def _array_ids(values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     kind = values.dtype.kind
     if kind in "OT":
         seen: dict[Any, int] = {}
-        each = (seen.setdefault(cell, len(seen)) if _is_id(cell) else -1 for cell in values.tolist())
+        each = (
+            seen.setdefault(cell, len(seen)) if _is_id(cell) else -1 for cell in values.tolist()
+        )
         return np.fromiter(each, np.intp, len(values))
     if kind not in "USbiufM":
         return None
