@@ -387,7 +387,7 @@ def _number_codes(column: nw.Series[Any]) -> tuple[Codes, Values]:
 
 
 def _category_codes(column: nw.Series[Any]) -> Codes:
-    return np.asarray(column.to_native().cat.codes.to_numpy(), dtype=np.intp)
+    return np.asarray(column.to_native().cat.codes.to_numpy())  # of few bits, for few categories
 
 
 def _arrow_codes(column: nw.Series[Any]) -> tuple[Codes, Values] | None:

@@ -180,8 +180,3 @@ class Partitions(ABC):
     @abstractmethod
     def release(self) -> None:
         """Let go of what the cluster holds for this source alone."""
-
-
-def names(reader: Reader) -> list[str]:
-    """Of the columns that are read, each once."""
-    return list(dict.fromkeys(column.name for column in reader.columns))

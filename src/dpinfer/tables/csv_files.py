@@ -294,12 +294,16 @@ def _line_by_line(
     block: bytes, width: int, places: dict[int, Wanted]
 ) -> dict[int, pa.ChunkedArray]:
     """The texts of columns by the rule; null in a line that is broken."""
-    columns: dict[int, list[bytes | None]] = {at: [] for at in places}
+    missing: list[bytes | None] = [None] * len(places)
+    rows = []
     for line in block.split(b"\n")[:-1]:
         cells = row(line, width)
-        for at, column in columns.items():
-            column.append(None if cells is None else cells[at])
-    return {at: pa.chunked_array([pa.array(cells, pa.string())]) for at, cells in columns.items()}
+        rows.append(missing if cells is None else [cells[at] for at in places])
+    columns = zip(*rows, strict=True)
+    return {
+        at: pa.chunked_array([pa.array(column, pa.string())])
+        for at, column in zip(places, columns, strict=True)
+    }
 
 
 def _typed(cells: pa.ChunkedArray, column: Wanted) -> pa.ChunkedArray:

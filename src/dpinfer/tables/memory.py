@@ -1,4 +1,4 @@
-"""Tables of pandas, polars or pyarrow: columns as arrays by the schema, and the records of a fit.
+"""Tables of pandas, polars or pyarrow: columns as arrays, by the schema, and records of a fit.
 
 What a file or a part of a cluster's table holds is read here too, once it is in memory.  Errors
 speak of names and types, never of values.
@@ -59,6 +59,11 @@ class Reader:
     def columns(self) -> list[Wanted]:
         """What is read of a table."""
         return [*self.response.columns, *self.terms.columns, *self.encoding.unit.columns]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns, each once."""
+        return list(dict.fromkeys(column.name for column in self.columns))
 
     def raw(self, native: Any) -> Raw:
         """The records of some rows in memory; with ids of all rows of each unit."""

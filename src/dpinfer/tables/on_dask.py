@@ -15,7 +15,6 @@ from dpinfer.tables.cluster import (
     added,
     answered,
     mute,
-    names,
     refusal,
 )
 from dpinfer.tables.memory import InMemory, Reader
@@ -60,7 +59,7 @@ class DaskPartitions(Partitions):
     def __init__(self, native: Any, reader: Reader, n: int) -> None:
         super().__init__(reader, n, native._meta)
         ids = reader.encoding.unit.column
-        frame = native[names(reader)]
+        frame = native[reader.names]
         if ids:
             frame = answered(lambda: _together(frame, ids).persist())
         self._tables = answered(frame.to_delayed)

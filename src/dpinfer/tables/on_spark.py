@@ -20,7 +20,6 @@ from dpinfer.tables.cluster import (
     added,
     answered,
     mute,
-    names,
 )
 from dpinfer.tables.memory import InMemory, Reader
 
@@ -71,7 +70,7 @@ class SparkPartitions(Partitions):
     def __init__(self, table: Spark, reader: Reader, n: int) -> None:
         super().__init__(reader, n, table.empty(reader.columns))
         ids = reader.encoding.unit.column
-        self._frame = table.native.select(*map(_quoted, names(reader)))
+        self._frame = table.native.select(*map(_quoted, reader.names))
         self._sorted = bool(ids)
         if ids:
             self._frame = answered(lambda: _together(self._frame, ids).persist())
