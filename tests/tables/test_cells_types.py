@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dpinfer as dp
 from cells import COLUMNS, GOOD, MODELS, ending, fit, same
 from dpinfer.tables.cells import identities, numbers, places
 
@@ -205,3 +206,19 @@ def test_a_dictionary_may_hold_a_null_or_a_word_twice():
         assert places("y", column, ("a", "b")).tolist() == told
         ids = [{"a": 0, "b": 1}.get(cell, -1) for cell in cells]
         assert identities("units", column, len(cells)).tolist() == ids
+
+
+@pytest.mark.parametrize("kind", ["string", "binary", "date32", "timestamp", "decimal", "int64"])
+@pytest.mark.parametrize("chunks", [[], [[]]])
+def test_no_rows_at_all(kind, chunks):
+    """Of no rows Arrow makes no array of codes, for most types; a blank table has none."""
+    typed = {"timestamp": pa.timestamp("us"), "decimal": pa.decimal128(5, 2)}.get(kind)
+    typed = pa.type_for_alias(kind) if typed is None else typed
+    for empty in (typed, pa.dictionary(pa.int32(), typed)):
+        column = pa.chunked_array(chunks, empty)
+        assert identities("units", column, 0).tolist() == []
+        if kind == "string":
+            assert places("y", column, ("a", "b")).tolist() == []
+        else:
+            with pytest.raises(dp.InputError, match="declare the two labels"):
+                places("y", column, ("a", "b"))

@@ -421,6 +421,9 @@ def _one_dictionary(cells: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
     """A column of codes in one piece, with one dictionary."""
     if isinstance(cells, pa.DictionaryArray):
         return cells
+    if not len(cells):  # Arrow does not combine chunks without rows of every type
+        nothing = pa.array([], cells.type.value_type)
+        return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), nothing)
     if any(chunk.dictionary.null_count for chunk in cells.chunks):  # Arrow does not unify these
         cells = cells.cast(cells.type.value_type).dictionary_encode()
     return cells.unify_dictionaries().combine_chunks()
@@ -430,6 +433,8 @@ def _encoded(cells: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
     kind = _ARROW_VIEWS.get(str(cells.type))
     if kind is not None:  # which Arrow does not compare
         cells = cells.cast(kind)
+    if not len(cells):
+        cells = pa.array([], cells.type)
     encoded = cells.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
