@@ -163,7 +163,7 @@ def test_no_figures_no_reports(absent, module, message):
     ],
 )
 def test_no_cluster(package, module, message):
-    lines = ["try:", f"    import dpinfer.data.{module}", "except ImportError as fault:"]
+    lines = ["try:", f"    import dpinfer.tables.{module}", "except ImportError as fault:"]
     program = "\n".join([*lines, "    print(type(fault).__name__, fault)"])
     assert succeeds(without([package], program)) == f"{MissingError.__name__} {message}\n"
 

@@ -70,8 +70,8 @@ def test_the_map_is_the_tree():
     assert all(purpose(path) for path in MODULES)
 
 
-# Loaded when they are called: what reads a table or an array on behalf of a value that is public.
-ON_CALL = {("schema/schema.py", "tables/column_types.py"), ("rows/source.py", "tables/cells.py")}
+# Loaded when it is called: what reads the types of a table on behalf of a draft.
+ON_CALL = {("schema/schema.py", "tables/table.py")}
 
 
 def test_imports_point_up_the_map():

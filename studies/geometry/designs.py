@@ -16,7 +16,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.schema.columns import Category, Column, Number, Outcome
 from dpinfer.schema.formula import parse
 from dpinfer.schema.terms import Response, Terms
-from dpinfer.tables.reading import read
+from dpinfer.tables.table import read
 from studies.asked import Data
 
 Bounds = Mapping[str, tuple[float, float]]

@@ -15,7 +15,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.expressions import of_column
 from dpinfer.schema.terms import Response, Terms
-from dpinfer.tables.reading import read
+from dpinfer.tables.table import read
 from studies.asked import Data
 from studies.geometry.designs import factor, synthetic_rows, widened
 

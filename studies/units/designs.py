@@ -22,7 +22,7 @@ from dpinfer.schema.terms import Response, Terms
 from dpinfer.schema.unit import Unit
 from dpinfer.simulate.population import Population
 from dpinfer.tables.cells import identities
-from dpinfer.tables.reading import read
+from dpinfer.tables.table import read
 from studies.geometry.designs import factor
 
 BINARY = ("gsoep", "rand", "visits")

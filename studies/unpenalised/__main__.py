@@ -14,7 +14,7 @@ import numpy as np
 
 import dpinfer as dp
 from dpinfer.schema.formula import parse
-from dpinfer.tables.reading import read
+from dpinfer.tables.table import read
 from studies.common import write
 
 BUDGETS = {

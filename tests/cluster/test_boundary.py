@@ -15,7 +15,7 @@ import people
 import tables
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cluster import Partitions, Task
-from dpinfer.tables.reading import read
+from dpinfer.tables.table import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 

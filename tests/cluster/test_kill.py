@@ -20,7 +20,7 @@ from dpinfer.maths.sums import second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import workers
 from dpinfer.schema.formula import parse
-from dpinfer.tables.reading import read
+from dpinfer.tables.table import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 

@@ -12,7 +12,7 @@ from dpinfer.maths.histograms import histogram, inner_edges
 from dpinfer.maths.sums import moment_and_score, second_moment, sum_error
 from dpinfer.neighbours import Neighbours
 from dpinfer.schema.formula import parse
-from dpinfer.tables.reading import read
+from dpinfer.tables.table import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 

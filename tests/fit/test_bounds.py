@@ -20,6 +20,7 @@ from dpinfer.maths.privacy_cost import gaussian_delta
 from dpinfer.privacy import accountant
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import ShownLevels, delta_of
+from dpinfer.tables.memory import InMemory
 
 APPROX = dp.ApproxDP(1.0, 1e-6)
 BUDGETS = [dp.PureDP(2.0), dp.ZCDP(0.05), APPROX]
@@ -113,8 +114,8 @@ def test_guarantee_bounds_from_releases(neighbours, monkeypatch):
 def test_booked_before_a_value_is_read(monkeypatch):
     """A ledger that refuses: no column was opened; one that accepts: the entry comes first."""
     opened, seen = [], []
-    honest = bounds.open_table
-    monkeypatch.setattr(bounds, "open_table", lambda *given: opened.append(given) or honest(*given))
+    honest = InMemory.opened
+    monkeypatch.setattr(InMemory, "opened", lambda *given: opened.append(given) or honest(*given))
     with pytest.raises(dp.LedgerError, match=r"left of 0\.01"):
         dp.learn_bounds(table(), budget=dp.ZCDP(0.05), ledger=dp.Ledger(dp.ZCDP(0.01)))
     assert opened == []

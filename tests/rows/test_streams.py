@@ -26,8 +26,8 @@ from dpinfer.rows.source import Rows
 from dpinfer.rows.storage import MEMORY, Disk
 from dpinfer.rows.transforms import Mapped, OutcomesOnly, cached
 from dpinfer.schema.formula import parse
-from dpinfer.tables import arrow_files
-from dpinfer.tables.reading import read
+from dpinfer.tables.arrow_files import Files
+from dpinfer.tables.table import read
 
 SECRET = 4815162342
 N = 40_011
@@ -183,10 +183,10 @@ def test_guarantee_same_totals(place, tmp_path, expected, monkeypatch):
     monkeypatch.setenv("DPINFER_MEMORY", "0")
     with workers.worker_pool():
         on_disk = cached(source_of(native))
-        assert isinstance(on_disk.storage, Disk) == arrow_files.is_path(native)
+        assert isinstance(on_disk.storage, Disk) == isinstance(native, str | os.PathLike)
         assert same(totals(on_disk), expected)
         through = cached(Mapped(on_disk, matrix, Neighbours.REPLACE))
-        assert isinstance(through.storage, Disk) == arrow_files.is_path(native)
+        assert isinstance(through.storage, Disk) == isinstance(native, str | os.PathLike)
         assert same([through.total(of_block) for of_block in sums()], expected[5:10])
 
 
@@ -296,7 +296,7 @@ def test_folders_may_tell_a_column(tmp_path):
         inside = tmp_path / "t" / f"year={year}"
         inside.mkdir(parents=True)
         TABLE[year::3].to_parquet(inside / "part.parquet")
-    table = arrow_files.read(tmp_path / "t", [SCHEMA["year"], SCHEMA["age"]])
+    table = Files(tmp_path / "t").read([SCHEMA["year"], SCHEMA["age"]])
     assert table.column_names == ["year", "age"]
     assert sorted(set(table["year"].to_pylist())) == [2018, 2019, 2020]
     source = source_of(tmp_path / "t", formula="ill ~ age + year")
@@ -318,7 +318,7 @@ def test_folders_may_tell_a_text_or_nothing(tmp_path):
         inside = tmp_path / "t" / f"region={name}"
         inside.mkdir(parents=True)
         TABLE[:10].drop(columns="region").to_parquet(inside / f"{region}.parquet")
-    assert set(arrow_files.read(tmp_path / "t", [SCHEMA["region"]])["region"].to_pylist()) == {
+    assert set(Files(tmp_path / "t").read([SCHEMA["region"]])["region"].to_pylist()) == {
         "north",
         "östlich",
         None,
@@ -387,7 +387,7 @@ def test_a_broken_page_is_told_without_a_value(tmp_path):
 def test_a_packed_file_may_have_several_members(tmp_path):
     path, text = tmp_path / "t.csv.gz", TABLE.to_csv(index=False).encode()
     path.write_bytes(gzip.compress(text[:500_000]) + gzip.compress(text[500_000:]))
-    assert arrow_files.count(path, [SCHEMA["age"]]) == N
+    assert Files(path).count([SCHEMA["age"]]) == N
 
 
 # Persons in files of any order
@@ -571,10 +571,7 @@ def test_folders_may_tell_a_number_that_is_too_long(tmp_path):
     TABLE[:10].drop(columns="region").to_parquet(
         tmp_path / "t" / "region=99999999999999999999" / "t.parquet"
     )
-    assert (
-        arrow_files.read(tmp_path / "t", [SCHEMA["region"]])["region"].to_pylist()
-        == ["9" * 20] * 10
-    )
+    assert Files(tmp_path / "t").read([SCHEMA["region"]])["region"].to_pylist() == ["9" * 20] * 10
 
 
 def test_a_study_of_units_that_do_not_fit_is_refused(tmp_path, monkeypatch):

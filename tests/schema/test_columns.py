@@ -14,7 +14,8 @@ import dpinfer as dp
 from dpinfer.schema.columns import did_you_mean
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cells import places
-from dpinfer.tables.memory import open_table, read_labels, read_terms
+from dpinfer.tables.memory import read_labels, read_terms
+from dpinfer.tables.table import table_of
 
 COMPOSED, APART = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
 TEXT = """
@@ -36,7 +37,7 @@ def schema(level):
 
 def encoded(table, level):
     response, terms = parse("y ~ place", schema(level))
-    opened = open_table(table, [*response.columns, *terms.columns])
+    opened = table_of(table).opened([*response.columns, *terms.columns])
     return read_terms(opened, terms), read_labels(opened, response)
 
 

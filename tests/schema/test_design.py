@@ -11,7 +11,8 @@ import dpinfer as dp
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from dpinfer.tables.memory import open_table, read_terms
+from dpinfer.tables.memory import read_terms
+from dpinfer.tables.table import table_of
 from tables import SCHEMA
 
 TERMS = [Number("a", -5.0, 20.0), Category("f", ("p", "q", "r"), "p"), Number("b", 0.0, 1e-3)]
@@ -36,7 +37,7 @@ def encoded(formula, table):
     """As a fit reads and encodes: the design alone clips numbers that are columns as they are."""
     _, terms = parse("ill ~ " + formula, SCHEMA)
     design = Design.of_terms(terms)
-    return design, design.rows(read_terms(open_table(table, ()), terms, clipped=False))
+    return design, design.rows(read_terms(table_of(table).opened(()), terms, clipped=False))
 
 
 def test_names_and_radius():
@@ -117,7 +118,7 @@ def test_every_formula_maps_back(formula):
         }
     )
     _, terms = parse("ill ~ " + formula, SCHEMA)
-    design, values = Design.of_terms(terms), read_terms(open_table(table, ()), terms)
+    design, values = Design.of_terms(terms), read_terms(table_of(table).opened(()), terms)
     coef = rng.normal(size=len(design.names))
     original = design.back() @ coef
     raw = np.column_stack([np.ones(50), values]) if design.intercept else values
@@ -132,7 +133,10 @@ def test_values_beyond_their_bounds_are_clipped_once(formula, records):
     encoded.
     """
     _, terms = parse("ill ~ " + formula, SCHEMA)
-    table, design = open_table(pd.DataFrame(records).astype({"k": int}), ()), Design.of_terms(terms)
+    table, design = (
+        table_of(pd.DataFrame(records).astype({"k": int})).opened(()),
+        Design.of_terms(terms),
+    )
     before, after = (
         design.rows(read_terms(table, terms, clipped=clipped)) for clipped in (True, False)
     )

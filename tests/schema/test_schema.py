@@ -15,8 +15,8 @@ import dpinfer as dp
 from dpinfer.schema.columns import Category, Number, Outcome, tidy
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Draft, named
-from dpinfer.tables.memory import open_table, read_labels
-from dpinfer.tables.reading import read
+from dpinfer.tables.memory import read_labels
+from dpinfer.tables.table import read, table_of
 from tables import SCHEMA, TEXT, table
 
 GOOD = """
@@ -297,7 +297,7 @@ def test_a_damaged_schema_gives_a_schema_or_an_input_error(start, length, patch)
 
 def test_numeric_outcomes_are_scaled():
     values = pd.DataFrame({"cost": [-10.0, 10.0, 30.0, 99.0, -np.inf, np.nan]})
-    raw = read_labels(open_table(values, ()), parse("cost ~ w", SCHEMA)[0])
+    raw = read_labels(table_of(values).opened(()), parse("cost ~ w", SCHEMA)[0])
     assert np.array_equal(raw, [-10.0, 10.0, 30.0, 30.0, np.nan, np.nan], equal_nan=True)
     for formula, known in (
         ("cost ~ w", [-1.0, 0.0, 1.0, 1.0]),

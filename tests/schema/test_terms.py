@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.schema.formula import parse
-from dpinfer.tables import arrow_files
-from dpinfer.tables.memory import open_table, read_labels
-from dpinfer.tables.reading import read
+from dpinfer.tables.arrow_files import Files
+from dpinfer.tables.memory import read_labels
+from dpinfer.tables.table import read, table_of
 from tables import SCHEMA, TEXT, table
 
 TABLE = table(500)
@@ -105,9 +105,9 @@ def test_a_transform_is_the_column_transformed_beforehand(left, right):
 def test_values_are_clipped_before_the_transform():
     """Where the transform turns round, clipping its values afterwards would be another number."""
     values = pd.DataFrame({"cost": [-99.0, 99.0, -3.0], "visits": [-7, 60, 8]})
-    found = read_labels(open_table(values, ()), parse("I(cost ** 2) ~ w", SCHEMA)[0])
+    found = read_labels(table_of(values).opened(()), parse("I(cost ** 2) ~ w", SCHEMA)[0])
     assert np.array_equal(found, [100.0, 900.0, 9.0])
-    found = read_labels(open_table(values, ()), parse("log1p(visits) ~ w", SCHEMA)[0])
+    found = read_labels(table_of(values).opened(()), parse("log1p(visits) ~ w", SCHEMA)[0])
     assert np.allclose(found, np.log1p([0, 50, 8]), rtol=1e-15)
 
 
@@ -166,9 +166,7 @@ def test_files_give_the_records_of_the_table(name, formula, tmp_path):
     WRITERS[name](tmp_path / name)
     response, terms = parse(formula, SCHEMA)
     columns = [*response.columns, *terms.columns]
-    assert arrow_files.read(tmp_path / name, columns).column_names == [
-        column.name for column in columns
-    ]
+    assert Files(tmp_path / name).read(columns).column_names == [column.name for column in columns]
     (_, ours), (_, theirs) = (
         read(data, response, terms, "residual") for data in (tmp_path / name, TABLE)
     )
@@ -301,7 +299,7 @@ def test_no_value_raises_and_every_outcome_is_bounded(records):
         with warnings.catch_warnings(), np.errstate(all="raise"):
             warnings.simplefilter("error")
             block = read(frame, response, terms, "residual")[1].rows().block
-            labels = read_labels(open_table(frame, ()), response)
+            labels = read_labels(table_of(frame).opened(()), response)
         known = np.isfinite(labels)
         assert (np.abs(block.labels) <= 1).all()
         assert (block.rows[~known] == 0).all()

@@ -20,7 +20,7 @@ from dpinfer.schema.formula import parse
 from dpinfer.simulate import replicates
 from dpinfer.simulate.estimands import Stated, instead, ordinary, stated
 from dpinfer.simulate.replicates import SingleTrial
-from dpinfer.tables.reading import read
+from dpinfer.tables.table import read
 
 RNG = np.random.default_rng(0)
 N = 4000

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.schema.formula import parse
-from dpinfer.tables import arrow_files
+from dpinfer.tables.arrow_files import Files
 from tables import SCHEMA, table
 
 TABLE = table(600)
@@ -60,14 +60,12 @@ def test_every_kind_of_file_gives_the_fit_of_the_table(name, tmp_path):
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_shape_of_a_file_is_that_of_what_is_read(name, tmp_path):
     WRITERS[name](tmp_path / name)
-    whole, blank = (
-        arrow_files.read(tmp_path / name, COLUMNS),
-        arrow_files.blank(tmp_path / name, COLUMNS),
-    )
-    assert arrow_files.count(tmp_path / name, COLUMNS) == len(whole) == 600
+    files = Files(tmp_path / name)
+    whole, blank = files.read(COLUMNS), files.blank(COLUMNS).to_native()
+    assert files.count(COLUMNS) == len(whole) == 600
     assert (len(blank), blank.schema.types) == (0, whole.schema.types)
     with pytest.raises(dp.InputError, match="no column 'my column'"):
-        arrow_files.blank(tmp_path / name, [*COLUMNS, SCHEMA["my column"]])
+        files.blank([*COLUMNS, SCHEMA["my column"]])
 
 
 def test_rows_of_an_odd_csv_file_are_counted_as_they_are_read(tmp_path):
@@ -75,8 +73,8 @@ def test_rows_of_an_odd_csv_file_are_counted_as_they_are_read(tmp_path):
     (tmp_path / "t.csv").write_text(text.lstrip(), encoding="utf-8")
     columns = [SCHEMA["age"], SCHEMA["sex"]]
     assert (
-        arrow_files.count(tmp_path / "t.csv", columns)
-        == len(arrow_files.read(tmp_path / "t.csv", columns))
+        Files(tmp_path / "t.csv").count(columns)
+        == len(Files(tmp_path / "t.csv").read(columns))
         == 5
     )
 
@@ -85,7 +83,7 @@ def test_rows_of_an_odd_csv_file_are_counted_as_they_are_read(tmp_path):
 def test_only_the_columns_of_the_formula_are_read(name, tmp_path):
     WRITERS[name](tmp_path / name)
     outcome, terms = parse("ill ~ age", SCHEMA)
-    assert arrow_files.read(tmp_path / name, [outcome, *terms.columns]).column_names == [
+    assert Files(tmp_path / name).read([outcome, *terms.columns]).column_names == [
         "ill",
         "age",
     ]
@@ -103,7 +101,7 @@ def test_a_cell_that_does_not_fit_is_missing(tmp_path):
     (tmp_path / "t.csv").write_text(
         "ill,age,sex,k,smoker,visits\n" + "\n".join(map(",".join, rows)) + "\n"
     )
-    cells = arrow_files.read(tmp_path / "t.csv", COLUMNS).to_pydict()
+    cells = Files(tmp_path / "t.csv").read(COLUMNS).to_pydict()
     assert cells["ill"] == [True, False, True, False, None, None]
     assert cells["age"] == [20.0, 25.0, 0.5, None, None, None]
     assert cells["sex"] == ["f", "m", "f", "", "NA", "a,b"]
@@ -116,9 +114,11 @@ def test_a_cell_may_be_long(tmp_path):
     """Longer than what the reader's threads take at once."""
     cell = '"' + "," * 3_000_000 + '"'
     (tmp_path / "t.csv").write_text(f"ill,note,sex\n1,{cell},f\n0,{cell},m\n1,,f\n")
-    assert arrow_files.read(tmp_path / "t.csv", [SCHEMA["ill"], SCHEMA["sex"]])[
-        "sex"
-    ].to_pylist() == ["f", "m", "f"]
+    assert Files(tmp_path / "t.csv").read([SCHEMA["ill"], SCHEMA["sex"]])["sex"].to_pylist() == [
+        "f",
+        "m",
+        "f",
+    ]
 
 
 BROKEN = {
@@ -146,7 +146,7 @@ def test_broken_files(name, tmp_path):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(dp.InputError, match=message) as caught:
-        arrow_files.read(tmp_path / name, COLUMNS)
+        Files(tmp_path / name).read(COLUMNS)
     assert str(SECRET) not in str(caught.value)
     assert str(SECRET) not in str(caught.value.__context__)
     assert "\n" not in str(caught.value)
@@ -156,9 +156,9 @@ def test_a_folder_and_odd_paths_are_no_files(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     for path in ("a\0b.csv", "x" * 5000 + ".csv"):
         with pytest.raises(dp.InputError, match="there is no file"):
-            arrow_files.read(path, COLUMNS)
+            Files(path).read(COLUMNS)
     with pytest.raises(dp.InputError, match=r"folder\.csv' holds no file that is read: \.csv"):
-        arrow_files.read(tmp_path / "folder.csv", COLUMNS)
+        Files(tmp_path / "folder.csv").read(COLUMNS)
 
 
 def test_a_parquet_column_of_another_type_is_refused(tmp_path):
@@ -210,7 +210,7 @@ def test_any_bytes_give_a_table_or_an_input_error(tmp_path_factory, header, cont
     with warnings.catch_warnings(), contextlib.suppress(dp.InputError):
         warnings.simplefilter("error")
         try:
-            found = arrow_files.read(path, COLUMNS[:2])
+            found = Files(path).read(COLUMNS[:2])
             assert found.column_names == ["ill", "age"]
         except dp.InputError as fault:
             told = str(fault)
@@ -232,7 +232,7 @@ def test_an_object_column_is_read_cell_by_cell():
 def test_bytes_that_are_no_text_break_their_record(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(b"y,a\ntrue,1\nfalse,\xff\xfe\n\xff,2\n")
-    table = arrow_files.read(path, [SCHEMA_OF_BYTES["y"], SCHEMA_OF_BYTES["a"]])
+    table = Files(path).read([SCHEMA_OF_BYTES["y"], SCHEMA_OF_BYTES["a"]])
     assert table["a"].to_pylist() == [1.0, None, None]
     assert table["y"].to_pylist() == [True, None, None]
 
@@ -240,7 +240,7 @@ def test_bytes_that_are_no_text_break_their_record(tmp_path):
 def test_an_empty_line_of_a_single_column_is_a_record(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("a\n1\n\n2\n")
-    assert arrow_files.read(path, [SCHEMA_OF_BYTES["a"]])["a"].to_pylist() == [1.0, None, 2.0]
+    assert Files(path).read([SCHEMA_OF_BYTES["a"]])["a"].to_pylist() == [1.0, None, 2.0]
 
 
 SCHEMA_OF_BYTES = dp.Schema.parse("""

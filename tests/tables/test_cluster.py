@@ -19,7 +19,8 @@ from dpinfer.rows.transforms import Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cluster import Fault, Partitions, Task, added, answered, mute
-from dpinfer.tables.reading import Reader, read
+from dpinfer.tables.memory import Reader
+from dpinfer.tables.table import read
 
 
 class Here(Partitions):

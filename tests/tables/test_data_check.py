@@ -9,7 +9,8 @@ import pytest
 import dpinfer as dp
 from dpinfer.schema.formula import parse
 from dpinfer.tables.data_check import Counted, peek, typed
-from dpinfer.tables.memory import open_table, read_labels, read_terms
+from dpinfer.tables.memory import read_labels, read_terms
+from dpinfer.tables.table import table_of
 from tables import SCHEMA, table
 
 SMALL = dp.Schema.parse("""
@@ -85,7 +86,7 @@ def test_usable_is_what_a_fit_can_encode():
     frame = table(600).mask(np.random.default_rng(0).random((600, len(table(600).columns))) < 0.03)
     response, terms = parse("ill ~ age + sex + h + k + smoker", SCHEMA)
     columns = [*response.columns, *terms.columns]
-    opened = open_table(frame, columns)
+    opened = table_of(frame).opened(columns)
     kept = np.isfinite(read_labels(opened, response)) & np.isfinite(read_terms(opened, terms)).all(
         axis=1
     )

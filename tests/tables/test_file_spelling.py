@@ -4,7 +4,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.schema.columns import Ids
-from dpinfer.tables.arrow_files import read, types
+from dpinfer.tables.arrow_files import Files
 
 
 def csv(folder, sign=","):
@@ -16,8 +16,8 @@ def csv(folder, sign=","):
 
 def test_names_and_ids_of_a_csv_file_have_no_blanks_around_them(tmp_path):
     path = csv(tmp_path)
-    assert [name for name, _ in types(path)] == ["place", "y", "id"]
-    assert set(read(path, [Ids("id")])["id"].to_pylist()) == {"7"}
+    assert [name for name, _ in Files(path).types()] == ["place", "y", "id"]
+    assert set(Files(path).read([Ids("id")])["id"].to_pylist()) == {"7"}
 
 
 @pytest.mark.parametrize(("sign", "words"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
@@ -25,13 +25,13 @@ def test_another_sign_than_the_comma(sign, words, tmp_path):
     with pytest.raises(
         dp.InputError, match=f"separated by {words}.*write it with commas.*decimal points"
     ):
-        types(csv(tmp_path, sign))
+        Files(csv(tmp_path, sign)).types()
 
 
 def test_a_name_may_hold_a_semicolon(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a;b,c,d\n1,2,3\n", encoding="utf-8")
-    assert [name for name, _ in types(path)] == ["a;b", "c", "d"]
+    assert [name for name, _ in Files(path).types()] == ["a;b", "c", "d"]
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_a_name_may_hold_a_semicolon(tmp_path):
 )
 def test_files_of_other_programs(name, words, tmp_path):
     with pytest.raises(dp.InputError, match=words):
-        types(tmp_path / name)
+        Files(tmp_path / name).types()

@@ -15,7 +15,7 @@ from dpinfer.cli import spec
 from dpinfer.cli.screen import Screen
 from dpinfer.cli.spec import data_of, model_of
 from dpinfer.errors import InputError, missing
-from dpinfer.tables import arrow_files
+from dpinfer.tables.arrow_files import Files
 
 HELP = """Do the intervals of a fit cover, and how long are they?  A study on bootstrap replicates of a table.
 
@@ -94,7 +94,7 @@ def _arguments(given: spec.Spec) -> dict[str, Any]:
     model, table = model_of(given, data, study=True), data.table
     if isinstance(table, Path):
         try:
-            table = arrow_files.read(table, data.columns)
+            table = Files(table).read(data.columns)
         except InputError as fault:
             raise InputError(f"[data] path: {fault}") from None
     if "device" in study:

@@ -18,9 +18,9 @@ from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import READ_NOTHING
 from dpinfer.schema.terms import Response
 from dpinfer.schema.unit import Unit
-from dpinfer.tables import arrow_files
 from dpinfer.tables import data_check as peeks
-from dpinfer.tables.memory import misfit, open_table
+from dpinfer.tables.arrow_files import Files
+from dpinfer.tables.memory import misfit
 
 app = typer.Typer(
     help="What is public about a table: draft it, learn it, check it.", rich_markup_mode="rich"
@@ -67,7 +67,7 @@ def init(
     told = {
         "path": str(out),
         "gaps": gaps,
-        "columns": [name for name, _ in arrow_files.types(table)],
+        "columns": [name for name, _ in Files(table).types()],
     }
     talk.give(told | ({"not_private": peeks.NOT_PRIVATE} if peek else {}))
 
@@ -196,14 +196,12 @@ def _rows_of(whom: Unit) -> dict[str, str]:
 
 def _faults(data: Path, columns: list[Wanted]) -> dict[str, str]:
     """What is wrong with each column of the file, by its name and type; empty where nothing is."""
-    there = {name for name, _ in arrow_files.types(data)}
+    there = {name for name, _ in Files(data).types()}
     found: dict[str, str] = {}
-    blank = arrow_files.blank(
-        data, [column for column in columns if column.name in there] or columns
-    )
+    blank = Files(data).blank([column for column in columns if column.name in there] or columns)
     for column in columns:
         if column.name in there:
-            found[column.name] = misfit(open_table(blank, ()), column)
+            found[column.name] = misfit(blank, column)
         else:
             found[column.name] = (
                 f"the file {data.name!r} has no column {column.name!r}: correct its name, or delete it from the schema"

@@ -31,9 +31,9 @@ from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
 from dpinfer.schema.unit import AVERAGE, ROW, Unit, rows_of
-from dpinfer.tables import memory as tables
-from dpinfer.tables import reading
 from dpinfer.tables.cells import identities, numbers
+from dpinfer.tables.memory import read_terms
+from dpinfer.tables.table import read, table_of
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 
@@ -187,7 +187,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if self.formula is None:
             values = self._array(X, reset=False)
         else:
-            values = tables.read_terms(tables.open_table(X, self.terms_.columns), self.terms_)
+            values = read_terms(table_of(X).opened(self.terms_.columns), self.terms_)
             if not np.isfinite(values).all():
                 raise InputError(
                     "some rows cannot be encoded by the schema: drop them before predicting"
@@ -269,7 +269,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         response, self.terms_ = parse(self.formula, self.schema)
         assert self.schema is not None
         unit, counted = self.schema.unit, not self._number_is_private
-        design, source = reading.read(X, response, self.terms_, self.kind, unit, counted=counted)
+        design, source = read(X, response, self.terms_, self.kind, unit, counted=counted)
         self._declare(response)
         self.n_features_in_ = len(self.terms_)
         return design, source

@@ -38,9 +38,8 @@ from dpinfer.result.learned import Found, LearnedBounds
 from dpinfer.rows.source import Source
 from dpinfer.schema.columns import Outcome, tidy
 from dpinfer.schema.schema import Draft, Gap, Schema, known_levels, named
-from dpinfer.tables.column_types import kinds
-from dpinfer.tables.memory import check, open_table
-from dpinfer.tables.one_column import count, rows_of, tally_of
+from dpinfer.tables.memory import column_rows, column_tally
+from dpinfer.tables.table import check, table_of
 
 Histogram = NoisyCounts | NoisySum
 
@@ -187,13 +186,16 @@ class Learning:
         """
         booked, gaps, unit = self.plan.releases(), self.draft.gaps, self.draft.unit
         gate = Gate(self.entry, ledger, insecure_seed)
-        table = open_table(self.table, [*(gap.column for gap in gaps.values()), *unit.columns])
+        wanted = [*(gap.column for gap in gaps.values()), *unit.columns]
+        table = table_of(self.table).opened(wanted)
         found = []
         for name, steps in booked.ranges.items():
-            known = self._range(gate, steps, rows_of(table, gaps[name], unit))
+            rows = column_rows(table, name, unit, whole=gaps[name].whole)
+            known = self._range(gate, steps, rows)
             found.append(_of_range(gaps[name], self._entry(name), known, self.least(steps[0])))
         for name, release in booked.levels.items():
-            counts = gate.levels(release, tally_of(table, gaps[name], unit, self.neighbours))
+            tally = column_tally(table, name, unit, self.neighbours)
+            counts = gate.levels(release, tally)
             found.append(_of_levels(gaps[name], self._entry(name), counts, self.least(release)))
         return self._result(gate, tuple(found))
 
@@ -239,7 +241,8 @@ def learning(
 ) -> Learning:
     """What `learn_bounds` will do, checked by names and types alone."""
     require_promise(budget)
-    types, asked = dict(kinds(table)), named(columns)
+    source = table_of(table)
+    types, asked = dict(source.types()), named(columns)
     draft = Draft.of(schema, types, unit)
     if columns is not None:
         draft = draft.asked(asked, types, alone=schema is None)
@@ -260,8 +263,11 @@ def learning(
         raise InputError(f"neighbours={str(notion)!r} needs ids: give the schema a [unit] column")
     wanted = [*(gap.column for gap in gaps.values()), *draft.unit.columns]
     plan = BoundsPlan(budget, ranges, levels)  # type: ignore[arg-type]  # it refuses other budgets
-    check(table, wanted)
-    n = count(table, wanted, draft.unit, notion)
+    check(source, wanted)
+    source.require_local()
+    n = None
+    if notion.counted and not draft.unit.many:  # else the number of rows is not public
+        n = source.count(wanted)
     if n == 0:
         raise InputError("the table has no rows: there is nothing to learn from")
     made = Learning(table, Draft(draft.document, draft.unit, gaps), plan, notion, n, skipped)

@@ -30,7 +30,6 @@ from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.privacy.entries import Book
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import ADD_DELTA, WITHOUT_NOISE, unasked
-from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 
 WITH_PENALTY = ("penalised", "unpenalised")
@@ -265,6 +264,8 @@ def infer(  # noqa: PLR0913  (the public face)
     LedgerError
         If the ledger refuses the spend; nothing was computed then.
     """
-    source = Rows.of(X, y, kind(loss))
+    from dpinfer.tables.memory import rows_of  # noqa: PLC0415  (loads the readers of tables)
+
+    source = rows_of(X, y, kind(loss))
     recipe = choose(Design.of_rows(source.dim), Options(loss, budget, plan, target, penalty))
     return fit(recipe, source, ledger=ledger, insecure_seed=insecure_seed)

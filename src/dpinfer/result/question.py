@@ -134,10 +134,11 @@ class Question:
 
         Values beyond their bounds count as the bound, as in the fit.
         """
-        from dpinfer.tables import memory as tables  # noqa: PLC0415  (loads the readers of tables)
+        from dpinfer.tables.memory import read_terms  # noqa: PLC0415  (loads the readers of tables)
+        from dpinfer.tables.table import table_of  # noqa: PLC0415
 
         terms = self.terms()
-        values = tables.read_terms(tables.open_table(self._table(given), terms.columns), terms)
+        values = read_terms(table_of(self._table(given)).opened(terms.columns), terms)
         bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
         if len(bad):
             names = [name for block in terms.blocks for name in block.names]
@@ -149,9 +150,9 @@ class Question:
 
     def frame(self, given: Any, terms: Terms) -> "pd.DataFrame":
         """The same as a pandas table with the columns of the right side, not yet encoded."""
-        from dpinfer.tables import memory as tables  # noqa: PLC0415  (loads the readers of tables)
+        from dpinfer.tables.table import table_of  # noqa: PLC0415  (loads the readers of tables)
 
-        opened = tables.open_table(self._table(given), terms.columns)
+        opened = table_of(self._table(given)).opened(terms.columns)
         names = [column.name for column in terms.columns if column.name in opened.columns]
         return opened.select(names).to_pandas().reset_index(drop=True)
 

@@ -168,26 +168,13 @@ class Rows(Blocks):
 
     @classmethod
     def of(cls, X: npt.ArrayLike, y: npt.ArrayLike, kind: str = "margin") -> "Rows":
-        """Bound arrays; a row with a NaN, an infinity or a label other than -1 and +1 counts as the
-        zero row.
-
-        For losses of the residual y is any number: clipped to [-1, 1], or with its row set to 0 if
-        it is not finite.
-
-        Guarantee [values_never_raise]: whether this raises depends on shapes and types alone.
+        """Bound arrays of numbers (`dpinfer.tables.memory.rows_of` makes them of anything): rows
+        that are too long are clipped, and one with a NaN or an infinity is the zero row.
         """
-        from dpinfer.tables.cells import numbers  # noqa: PLC0415  (loads narwhals)
-
-        rows = numbers("X", X, "encode it as numbers")
-        remedy = (
-            "code it as -1 and +1"
-            if kind == "margin"
-            else "scale it to [-1, 1] by its public bounds"
-        )
-        labels = numbers("y", y, remedy, kinds="fiu", depth=1)
+        rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2:
             raise InputError(f"X must have two dimensions (records, columns), not {rows.ndim}")
-        return cls.encoded(clip_rows(rows), labels, kind)
+        return cls.encoded(clip_rows(rows), np.asarray(y, dtype=np.float64), kind)
 
     @classmethod
     def encoded(cls, rows: Array, labels: Array, kind: str) -> "Rows":

@@ -161,9 +161,9 @@ class Schema:
         valid schema until a person has filled in what is public.
         """
         # Public facts do without tables; this one call is handed a table, and loads their readers.
-        from dpinfer.tables.column_types import kinds  # noqa: PLC0415
+        from dpinfer.tables.table import table_of  # noqa: PLC0415
 
-        return draft_text(kinds(table))
+        return draft_text(table_of(table).types())
 
     def write(self, path: str | Path) -> None:
         """Write a TOML file at ``path`` that reads back as an equal schema; a reader never sees

@@ -38,7 +38,7 @@ from dpinfer.simulate.population import Population
 from dpinfer.simulate.replicates import noise_seed
 from dpinfer.simulate.runner import batches_of, check, run_batches, workers_of
 from dpinfer.simulate.synthetic import Alike, OfGuesses, OfTable, counted
-from dpinfer.tables.reading import read
+from dpinfer.tables.table import read
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,6 +16,7 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Rows
+from dpinfer.tables.memory import rows_of
 
 _GOLDEN, _MIX1, _MIX2 = (
     -0x61C8864680B583EB,
@@ -122,7 +123,7 @@ class Population:
     @classmethod
     def of_truth(cls, X: npt.ArrayLike, truth: Any) -> "Population":
         """Rows of X, labels +1 with probability ``truth(X)`` or ``truth[i]``."""
-        rows = Rows.of(X, np.ones(len(np.asarray(X)))).block.rows
+        rows = rows_of(X, np.ones(len(np.asarray(X)))).block.rows
         positive = np.asarray(truth(rows) if callable(truth) else truth, dtype=float)
         if positive.shape != (len(rows),) or not np.all((positive >= 0) & (positive <= 1)):
             raise InputError(

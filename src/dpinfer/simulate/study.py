@@ -27,7 +27,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic, Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget
 from dpinfer.result import text
-from dpinfer.rows.source import Pending, Rows
+from dpinfer.rows.source import Pending
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
@@ -44,7 +44,8 @@ from dpinfer.simulate.runner import (
     run_batches,
     workers_of,
 )
-from dpinfer.tables.reading import read
+from dpinfer.tables.memory import rows_of
+from dpinfer.tables.table import read
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,7 +379,7 @@ def _of_arrays(X: Any, y: Any, truth: Any, kind: str) -> Population:
     if (y is None) == (truth is None):
         raise InputError("a study needs labels y or a known truth=, one of them")
     if y is not None:
-        return Population.of_records(Rows.of(X, y, kind))
+        return Population.of_records(rows_of(X, y, kind))
     if kind != "margin":
         raise InputError(
             "truth= gives probabilities of the label +1: with a loss of the residual give outcomes y instead"

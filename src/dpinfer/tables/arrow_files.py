@@ -1,29 +1,43 @@
-"""Files that are not read, and what to do with them.
-
-The files of a table: one, those of a folder, those of a pattern; and the columns that names of
-folders tell.
-
-CSV, Parquet and Arrow files as Arrow tables, some rows at a time: only the columns that are asked
-for are read.
+"""CSV, Parquet and Arrow files as Arrow tables, some rows at a time.
 
 A table may be one file, a folder of files of one kind, or a pattern such as ``visits/*.parquet``;
 files are read in the order of their names.  Folders named ``year=2019`` add a column to the files
-inside.  An error speaks of files and columns, never of a value.
+inside.  Only the columns that are asked for are read.  An error speaks of files and columns, never
+of a value.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from glob import glob, has_magic
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from dpinfer.errors import InputError
-from dpinfer.schema.columns import Category, Outcome, Wanted, did_you_mean
-from dpinfer.tables import csv_files
+import narwhals as nw
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from dpinfer.errors import InputError
+from dpinfer.rows import workers
+from dpinfer.rows.encoded import Encoded, Raw
+from dpinfer.rows.id_buckets import Parted, Parts, count_ids, number_of_parts
+from dpinfer.rows.source import Source, most_records
+from dpinfer.schema.columns import Category, Ids, Outcome, Wanted
+from dpinfer.tables import csv_files
+from dpinfer.tables.memory import InMemory, Reader, identities_of, require, type_word
+
+T = TypeVar("T")
+
+_KINDS = {
+    ".csv": "CSV",
+    ".csv.gz": "CSV",
+    ".parquet": "Parquet",
+    ".arrow": "Arrow",
+    ".feather": "Arrow",
+    ".ipc": "Arrow",
+}
 _OTHERS = {
     ".dta": ("a Stata file", "in Python: pandas.read_stata('{file}').to_parquet('{stem}.parquet')"),
     ".sav": ("an SPSS file", "in Python: pandas.read_spss('{file}').to_parquet('{stem}.parquet')"),
@@ -60,53 +74,225 @@ _OTHERS = {
     ".zip": ("packed", "unpack it; a CSV file may be packed by gzip, as .csv.gz"),
 }
 _SIGNS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-
-
-def refusal(file: str, known: Iterable[str]) -> InputError:
-    """The error for a table whose name does not end as that of a readable file."""
-    for end, (kind, remedy) in _OTHERS.items():
-        if file.lower().endswith(end):
-            told = remedy.format(file=file, stem=file[: -len(end)])
-            return InputError(
-                f"{file!r} is {kind}, which is not read here: write it as Parquet or CSV; {told}"
-            )
-    common = (".csv", ".parquet")
-    others = ", ".join(sorted(set(known) - {*common}))
-    return InputError(
-        f"the table {file!r} must end in {' or '.join(common)}, or in {others}: write it as one of them"
-    )
-
-
-def separated(file: str, names: list[str]) -> list[str]:
-    """The names in the first line of a CSV file, refused if another sign than the comma separates
-    them.
-
-    Such a file may also have commas for decimal points, and what a comma means must not be guessed
-    from cells.
-    """
-    for sign, words in _SIGNS.items():
-        if sum(name.count(sign) for name in names) >= len(names):  # more of them than commas
-            raise InputError(
-                f"the names in the first line of {file!r} are separated by {words}, not by commas: write it with "
-                "commas, and numbers with decimal points; in Python: "
-                f"pandas.read_csv({file!r}, sep={sign!r}, decimal=',').to_parquet(...), without decimal= where numbers "
-                "have points"
-            )
-    return names
-
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_KINDS = {
-    ".csv": "CSV",
-    ".csv.gz": "CSV",
-    ".parquet": "Parquet",
-    ".arrow": "Arrow",
-    ".feather": "Arrow",
-    ".ipc": "Arrow",
-}
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"  # what writers call a folder of missing values
+_CELLS = 2**20  # decoded at once
+_PIECES = 4  # of a pass, decoded at once
+_BUFFER = 2**18  # bytes of a column that are read at once
+
+
+@dataclass(frozen=True)
+class Files:
+    """The table in one file, in those of a folder, or in those of a pattern; see
+    `dpinfer.tables.table.Table`.
+    """
+
+    path: str | PathLike[str]
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether it is one CSV file."""
+        return Path(self.path).name.lower().endswith((".csv", ".csv.gz"))
+
+    def types(self) -> list[tuple[str, str]]:
+        """Names of the columns, and what their types say: nothing in a CSV file, which has none."""
+        members = members_of(self.path)
+        fields = members[0].fields()
+        fields += [(name, values.type) for name, values in _folder_columns(members).items()]
+        return [(name, _word(kind)) for name, kind in fields]
+
+    def blank(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:
+        """The given columns as `opened` types them, without their rows."""
+        return nw.from_native(self.schema(columns).empty_table(), eager_only=True)
+
+    def opened(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:
+        """The given columns, with all rows."""
+        return nw.from_native(self.read(columns), eager_only=True)
+
+    def require_local(self) -> None:
+        """It can be read here."""
+
+    def count(self, columns: Sequence[Wanted]) -> int:
+        """The number of rows of a table that has the given columns; it is public."""
+        return sum(member.count() for member in self._members(columns))
+
+    def count_units(self, ids: str) -> int:
+        """The number of different ids, counted in parts where they are too many for memory."""
+        wanted = [Ids(ids)]
+        parts = number_of_parts(self.count(wanted), 1, workers.memory())
+        if parts == 1:
+            return InMemory(self.read(wanted)).count_units(ids)
+        return count_ids(self.tables(wanted), ids, parts, partial(_ids_of, name=ids))
+
+    def source(self, reader: Reader, n: int) -> Source:
+        """The records, read anew in every pass, unless they are kept."""
+        rows = self.count(reader.columns)
+        if reader.encoding.unit.many:
+            return self._units(reader, n, rows)
+        return Encoded(
+            rows, reader.encoding, partial(self._batches, reader, rows), workers.memory()
+        )
+
+    def read(self, columns: Sequence[Wanted]) -> pa.Table:
+        """The given columns, with all rows."""
+        blank = self.schema(columns).empty_table()
+        return pa.concat_tables([blank, *self.tables(columns)])
+
+    def tables(self, columns: Sequence[Wanted], rows: int = 0) -> Iterator[pa.Table]:
+        """The given columns, some rows after the other, all of them of the types of `schema`.
+
+        ``rows`` is how many are decoded at once, by default as many as make a table of a fixed
+        size.
+        """
+        members = self._members(columns)
+        schema = self.schema(columns)
+        told = _folder_columns(members)
+        for member in members:
+            parts = member.tables(columns, told, rows)
+            while (part := member.checked(partial(next, parts, None))) is not None:
+                yield member.checked(partial(_cast, part, schema))
+
+    def schema(self, columns: Sequence[Wanted]) -> pa.Schema:
+        """The types of the given columns as they are read.
+
+        All files must agree; one that has nothing but missing values in a column fits all others.
+        Texts that are levels come as codes.
+        """
+        members = self._members(columns)
+        told = _folder_columns(members)
+        schemas = [member.schema(columns, told) for member in members]
+        coded = _text_levels(columns)
+        fields = []
+        for name in dict.fromkeys(column.name for column in columns):
+            kinds = [_plain(schema.field(name).type) for schema in schemas]
+            kind = _agreed(name, kinds, members)
+            if pa.types.is_large_string(kind) and name in coded:
+                kind = pa.dictionary(pa.int32(), pa.string())
+            fields.append(pa.field(name, kind))
+        return pa.schema(fields)
+
+    def _members(self, columns: Sequence[Wanted]) -> list["Member"]:
+        """Files that all have the columns."""
+        members = members_of(self.path)
+        for member in members:
+            names = [name for name, _ in member.fields()] + [key for key, _ in member.keys]
+            owner = f"the file {member.path.name!r}"
+            if not any(column.name in names for column in columns):
+                # The first line may hold values: it is not quoted.
+                raise InputError(
+                    f"{owner} names none of the columns of the formula: does it have a header?"
+                )
+            for column in columns:
+                require(column.name, names, owner)
+        return members
+
+    def _batches(self, reader: Reader, rows: int, size: int) -> Iterator[Callable[[], Raw]]:
+        """The records in pieces of ``size`` rows, the last one excepted."""
+        left = rows
+        for part in self._pieces(reader.columns, size):
+            left -= len(part)
+            if left < 0:
+                break
+            yield partial(reader.raw, part)
+        if left:
+            raise InputError(
+                "the files were changed while they were read: fit again when nobody writes to them"
+            )
+        if not rows:
+            yield partial(reader.raw, self.blank(reader.columns))
+
+    def _pieces(self, columns: Sequence[Wanted], size: int) -> Iterator[pa.Table]:
+        left: list[pa.Table] = []
+        rows = 0
+        for table in self.tables(columns, _PIECES * size):
+            left.append(table)
+            rows += len(table)
+            while rows >= size:
+                joined = pa.concat_tables(left)
+                yield joined.slice(0, size)
+                left = [joined.slice(size)]
+                rows -= size
+        if rows:
+            yield pa.concat_tables(left)
+
+    def _units(self, reader: Reader, n: int, rows: int) -> Source:
+        """All rows of each unit together: in memory or, where that is too small, in parts."""
+        most_records(rows)
+        parts = number_of_parts(rows, len(reader.encoding.design.names), workers.memory())
+        if parts == 1:
+            return InMemory(self.read(reader.columns)).source(reader)
+        sorted_ = Parts(self.tables(reader.columns), reader.encoding.unit.column, parts)
+        return Parted(n, reader.encoding, sorted_, reader.raw)
+
+
+def _ids_of(table: pa.Table, name: str) -> Any:
+    return identities_of(nw.from_native(table, eager_only=True), name)
+
+
+def _word(kind: pa.DataType | None) -> str:
+    if kind is None:
+        return ""
+    return type_word(nw.from_native(pa.chunked_array([], kind), series_only=True))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values where a column is stored as codes; texts of any kind have one type."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if str(kind) in ("string", "large_string", "string_view"):
+        return pa.large_string()
+    return kind
+
+
+def _agreed(name: str, kinds: Sequence[pa.DataType], members: Sequence["Member"]) -> pa.DataType:
+    """The type of a column in all files."""
+    typed = [j for j, kind in enumerate(kinds) if not pa.types.is_null(kind)]
+    if not typed:
+        return kinds[0]
+    first = typed[0]
+    for j in typed:
+        if kinds[j] != kinds[first]:
+            raise InputError(
+                f"column {name!r} is {kinds[first]} in {members[first].path.name!r} and {kinds[j]} in "
+                f"{members[j].path.name!r}: write all files with the same types"
+            )
+    return kinds[first]
+
+
+def _text_levels(columns: Sequence[Wanted]) -> list[str]:
+    """The columns whose texts are levels."""
+    return [
+        column.name
+        for column in columns
+        if isinstance(column, Category | Outcome)
+        and column.levels
+        and isinstance(column.levels[0], str)
+    ]
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.table([_as(table[field.name], field.type) for field in schema], schema=schema)
+
+
+def _as(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Cells with values, or with codes of 32 bits, whichever is asked for."""
+    if cells.type == kind:
+        return cells
+    if pa.types.is_null(cells.type):
+        return pa.chunked_array([pa.nulls(len(cells), kind)])
+    if not pa.types.is_dictionary(kind):
+        return cells.cast(kind)
+    if not pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_encode()
+    chunks = [
+        pa.DictionaryArray.from_arrays(
+            chunk.indices.cast(pa.int32()), chunk.dictionary.cast(kind.value_type)
+        )
+        for chunk in cells.chunks
+    ]
+    return pa.chunked_array(chunks, kind)
+
+
+# The files of a table
 
 
 @dataclass(frozen=True)
@@ -119,41 +305,158 @@ class Member:
     kind: str
     keys: tuple[tuple[str, str | None], ...] = ()
 
+    def fields(self) -> list[tuple[str, pa.DataType | None]]:
+        """Names of the columns of the file with their types, or None in a CSV file."""
+        if self.kind == "CSV":
+            names = self.checked(lambda: csv_files.column_names(self.path))
+            return [(name, None) for name in _by_commas(self.path.name, names)]
+        return [(field.name, field.type) for field in self.checked(lambda: list(self._schema()))]
+
+    def schema(self, columns: Sequence[Wanted], told: dict[str, pa.Array]) -> pa.Schema:
+        """The types of the columns, those that folders tell included."""
+        return self.checked(lambda: self._with_told(self._no_rows(columns, told), told).schema)
+
+    def count(self) -> int:
+        """The number of rows."""
+        return self.checked(self._count)
+
+    def tables(
+        self, columns: Sequence[Wanted], told: dict[str, pa.Array], rows: int
+    ) -> Iterator[pa.Table]:
+        """The columns, ``rows`` rows at a time where the kind of file lets one choose."""
+        own = [column for column in columns if column.name not in told]
+        names = [column.name for column in columns]
+        for table in self._own_tables(own, rows or max(1024, _CELLS // max(len(own), 32))):
+            yield self._with_told(table, told).select(names)
+
+    def checked(self, act: Callable[[], T]) -> T:
+        """What ``act`` reads of the file; its errors name the file and quote nothing of it."""
+        try:
+            return act()
+        except (MemoryError, InputError):
+            raise
+        except Exception as error:  # the reader's own message may quote a value
+            fault = type(error).__name__
+        remedy = "write it again"
+        if self.kind == "CSV":
+            remedy = "its first line must hold the names of the columns"
+        raise InputError(
+            f"check {self.path.name!r}, no readable {self.kind} file ({fault}): {remedy}"
+        )
+
+    def _with_told(self, table: pa.Table, told: dict[str, pa.Array]) -> pa.Table:
+        """The table of the file with the columns that its folders tell."""
+        for name, values in told.items():
+            value: str | int | None = dict(self.keys)[name]
+            if value is not None and pa.types.is_integer(values.type):
+                value = int(value)
+            scalar = pa.scalar(value, values.type)
+            table = table.append_column(name, pa.repeat(scalar, len(table)))
+        return table
+
+    def _no_rows(self, columns: Sequence[Wanted], told: dict[str, pa.Array]) -> pa.Table:
+        if self.kind == "CSV":
+            return csv_files.no_rows([column for column in columns if column.name not in told])
+        return self._schema().empty_table()
+
+    def _schema(self) -> pa.Schema:
+        if self.kind == "Parquet":
+            return pq.read_schema(self.path)
+        return self._arrow().schema
+
+    def _count(self) -> int:
+        if self.kind == "Parquet":
+            return int(pq.read_metadata(self.path).num_rows)
+        if self.kind == "CSV":
+            return csv_files.count(self.path)
+        return sum(batch.num_rows for batch in self._arrow_batches())
+
+    def _own_tables(self, columns: Sequence[Wanted], rows: int) -> Iterator[pa.Table]:
+        names = [column.name for column in columns]
+        if self.kind == "CSV":
+            yield from csv_files.tables(self.path, columns)
+        elif self.kind == "Parquet":
+            with pq.ParquetFile(
+                self.path,
+                read_dictionary=_text_levels(columns),
+                buffer_size=_BUFFER,
+                pre_buffer=False,
+            ) as file:
+                for batch in file.iter_batches(rows, columns=names):
+                    yield pa.table(batch).select(names) if names else pa.table(batch)
+        else:
+            for batch in self._arrow_batches(names):
+                yield pa.table(batch).select(names)
+
+    def _arrow_batches(self, names: Sequence[str] | None = None) -> Iterator[Any]:
+        opened = self._arrow(names)
+        if hasattr(opened, "get_batch"):
+            return map(opened.get_batch, range(opened.num_record_batches))
+        return iter(opened)
+
+    def _arrow(self, names: Sequence[str] | None = None) -> Any:
+        """An Arrow file or, where it is none, an Arrow stream, of which some columns are read, or
+        without them all.
+
+        It is mapped where nothing is read but sizes: what is read of a mapped file stays in memory.
+        """
+        fields = None
+        open_bytes = pa.memory_map
+        if names is not None:
+            schema = self._arrow().schema
+            fields = [schema.get_field_index(name) for name in names]
+            open_bytes = pa.OSFile
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        try:
+            return pa.ipc.open_file(open_bytes(str(self.path)), options=options)
+        except pa.ArrowInvalid:
+            return pa.ipc.open_stream(open_bytes(str(self.path)), options=options)
+
 
 def members_of(path: str | PathLike[str]) -> list[Member]:
     """The files of a table, in the order of their names."""
     path = Path(path)
-    try:
-        folder, there = path.is_dir(), path.is_file()
-    except (OSError, ValueError):
-        folder, there = False, False
-    if folder:
-        inside = sorted(
-            file for file in path.rglob("*") if _visible(file.relative_to(path)) and _kind(file)
-        )
-        return _alike(
-            [_member(file, path) for file in inside if file.is_file()], f"the folder {str(path)!r}"
-        )
+    if _is(path, Path.is_dir):
+        inside = sorted(file for file in path.rglob("*") if _is_visible(file.relative_to(path)))
+        members = [_member(file, path) for file in inside if _kind(file) and file.is_file()]
+        return _alike(members, f"the folder {str(path)!r}")
+    there = _is(path, Path.is_file)
     if not there and has_magic(str(path)):
-        found = sorted(map(Path, glob(str(path), recursive=True)))
-        members = [
-            _member(file, Path(path.anchor)) for file in found if file.is_file() and _kind(file)
-        ]
+        matching = sorted(map(Path, glob(str(path), recursive=True)))
+        root = Path(path.anchor)
+        members = [_member(file, root) for file in matching if file.is_file() and _kind(file)]
         return _alike(members, f"the pattern {str(path)!r}")
     if not _kind(path):
-        raise refusal(path.name, _KINDS)
+        raise _refusal(path.name)
     if not there:
         raise InputError(f"there is no file {str(path)!r}: check the path")
     return [Member(path, _kind(path))]
 
 
+def _is(path: Path, what: Callable[[Path], bool]) -> bool:
+    """Whether there is something of a kind at a path; not where no path can be like it."""
+    try:
+        return what(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_visible(path: Path) -> bool:
+    return not any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _kind(path: Path) -> str:
+    return next((kind for end, kind in _KINDS.items() if path.name.lower().endswith(end)), "")
+
+
 def _member(file: Path, root: Path) -> Member:
-    folders = file.relative_to(root).parts[:-1] if file.is_relative_to(root) else file.parts[:-1]
-    keys = [part.partition("=") for part in folders if "=" in part]
-    told = tuple(
-        (unquote(key), None if value == _NOTHING else unquote(value)) for key, _, value in keys
-    )
-    return Member(file, _kind(file), told)
+    below = file.relative_to(root) if file.is_relative_to(root) else file
+    keys: list[tuple[str, str | None]] = []
+    for folder in below.parts[:-1]:
+        key, sign, value = folder.partition("=")
+        if sign:
+            keys.append((unquote(key), None if value == _NOTHING else unquote(value)))
+    return Member(file, _kind(file), tuple(keys))
 
 
 def _alike(members: list[Member], owner: str) -> list[Member]:
@@ -171,308 +474,51 @@ def _alike(members: list[Member], owner: str) -> list[Member]:
     return members
 
 
-def _visible(path: Path) -> bool:
-    return not any(part.startswith((".", "_")) for part in path.parts)
-
-
-def _kind(path: Path) -> str:
-    return next((kind for end, kind in _KINDS.items() if path.name.lower().endswith(end)), "")
-
-
-def told_by_folders(members: list[Member]) -> dict[str, "pa.Array"]:
-    """The columns that folders tell, one value a file: integers if all are, else texts."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    found = {}
+def _folder_columns(members: list[Member]) -> dict[str, pa.Array]:
+    """The columns that folders tell, one value per file: integers if all are, else texts."""
+    columns = {}
     for j, (key, _) in enumerate(members[0].keys):
-        told = [member.keys[j][1] for member in members]
-        whole = all(
-            text is None or (text.removeprefix("-").isdecimal() and len(text) < 19) for text in told
-        )
-        found[key] = (
-            pa.array([None if t is None else int(t) for t in told], pa.int64())
-            if whole
-            else pa.array(told)
-        )
-    return found
+        values = [member.keys[j][1] for member in members]
+        if all(value is None or _is_integer(value) for value in values):
+            whole = [None if value is None else int(value) for value in values]
+            columns[key] = pa.array(whole, pa.int64())
+        else:
+            columns[key] = pa.array(values)
+    return columns
 
 
-def with_told(table: "pa.Table", member: Member, whole: dict[str, "pa.Array"]) -> "pa.Table":
-    """The table of a file with the columns that its folders tell."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    for name, values in whole.items():
-        told = dict(member.keys)[name]
-        scalar = pa.scalar(
-            told if told is None or pa.types.is_string(values.type) else int(told), values.type
-        )
-        table = table.append_column(name, pa.repeat(scalar, len(table)))
-    return table
+def _is_integer(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and len(text) < 19
 
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+def _by_commas(file: str, names: list[str]) -> list[str]:
+    """The names in the first line of a CSV file, refused if another sign than the comma separates
+    them.
 
-_CELLS = 2**20  # decoded at once
-_PIECES = 4  # of a pass, decoded at once
-_BUFFER = 2**18  # bytes of a column that are read at once
-
-
-def is_path(native: Any) -> bool:
-    """Whether a table is given by where it is."""
-    return isinstance(native, str | PathLike)
-
-
-def read(path: str | PathLike[str], columns: Sequence[Wanted]) -> "pa.Table":
-    """The given columns, with all rows."""
-    import pyarrow as pa  # noqa: PLC0415  (heavy: loaded when a file is read)
-
-    return pa.concat_tables([blank(path, columns), *tables(path, columns)])
-
-
-def tables(
-    path: str | PathLike[str], columns: Sequence[Wanted], rows: int = 0
-) -> Iterator["pa.Table"]:
-    """The given columns, some rows after the other, all of them of the types of `blank`.
-
-    ``rows`` is how many are decoded at once, by default as many as make a table of a fixed size.
+    Such a file may also have commas for decimal points, and what a comma means must not be guessed
+    from cells.
     """
-    members, schema = _named(path, columns), blank(path, columns).schema
-    whole = told_by_folders(members)
-    for member in members:
-        found = _tables(member, columns, whole, rows)
-        while (part := _checked(member, partial(_next, found, schema))) is not None:
-            yield part
-
-
-def pieces(path: str | PathLike[str], columns: Sequence[Wanted], size: int) -> Iterator["pa.Table"]:
-    """The same in pieces of ``size`` rows, the last one excepted."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    left: list[pa.Table] = []
-    rows = 0
-    for table in tables(path, columns, _PIECES * size):
-        left.append(table)
-        rows += len(table)
-        while rows >= size:
-            whole = pa.concat_tables(left)
-            yield whole.slice(0, size)
-            left, rows = [whole.slice(size)], rows - size
-    if rows:
-        yield pa.concat_tables(left)
-
-
-def blank(path: str | PathLike[str], columns: Sequence[Wanted]) -> "pa.Table":
-    """The given columns as `read` types them, without their rows.
-
-    All files must agree; one that has nothing but missing values in a column fits all others.
-    Texts that are levels come as codes.
-    """
-    import pyarrow as pa  # noqa: PLC0415
-
-    members = _named(path, columns)
-    whole, coded, fields = told_by_folders(members), _coded(columns), []
-    found = [
-        _checked(member, partial(_no_rows, member, columns, whole)).schema for member in members
-    ]
-    for name in dict.fromkeys(column.name for column in columns):
-        kinds = [
-            (_plain(schema.field(name).type), member)
-            for schema, member in zip(found, members, strict=True)
-        ]
-        kind, first = next((pair for pair in kinds if not pa.types.is_null(pair[0])), kinds[0])
-        for other, member in kinds:
-            if other != kind and not pa.types.is_null(other):
-                raise InputError(
-                    f"column {name!r} is {kind} in {first.path.name!r} and {other} in {member.path.name!r}: write all "
-                    "files with the same types"
-                )
-        text = pa.types.is_large_string(kind) and name in coded
-        fields.append(pa.field(name, pa.dictionary(pa.int32(), pa.string()) if text else kind))
-    return pa.schema(fields).empty_table()
-
-
-def _coded(columns: Sequence[Wanted]) -> list[str]:
-    """The columns whose texts are levels."""
-    return [
-        c.name
-        for c in columns
-        if isinstance(c, Category | Outcome) and isinstance((*c.levels, 0)[0], str)
-    ]
-
-
-def _next(found: Iterator["pa.Table"], schema: "pa.Schema") -> "pa.Table | None":
-    import pyarrow as pa  # noqa: PLC0415
-
-    table = next(found, None)
-    if table is None:
-        return None
-    return pa.table([_as(table[field.name], field.type) for field in schema], schema=schema)
-
-
-def _as(cells: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
-    """Cells with values, or with codes of 32 bits, whichever is asked for."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    if cells.type == kind:
-        return cells
-    if pa.types.is_null(cells.type):
-        return pa.chunked_array([pa.nulls(len(cells), kind)])
-    if not pa.types.is_dictionary(kind):
-        return cells.cast(kind)
-    coded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
-    chunks = [
-        (chunk.indices.cast(pa.int32()), chunk.dictionary.cast(kind.value_type))
-        for chunk in coded.chunks
-    ]
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(*chunk) for chunk in chunks], kind)
-
-
-def count(path: str | PathLike[str], columns: Sequence[Wanted]) -> int:
-    """The number of rows of a table that has the given columns; it is public."""
-    return sum(_checked(member, partial(_count, member)) for member in _named(path, columns))
-
-
-def types(path: str | PathLike[str]) -> list[tuple[str, Any]]:
-    """Names of the columns of a table with their Arrow types, or None in a CSV file, which has
-    none.
-    """
-    members = members_of(path)
-    return _types(members[0]) + [
-        (name, values.type) for name, values in told_by_folders(members).items()
-    ]
-
-
-def require(name: str, names: Sequence[str], owner: str) -> None:
-    """Exactly one column of the given name."""
-    if name not in names:
-        raise InputError(f"{owner} has no column {name!r}: {did_you_mean(name, names)}")
-    if list(names).count(name) > 1:
-        raise InputError(f"{owner} has more than one column {name!r}: rename all but one")
-
-
-def _types(member: Member) -> list[tuple[str, Any]]:
-    if member.kind == "CSV":
-        names = _checked(member, lambda: csv_files.first_line(member.path))
-        return [(name, None) for name in separated(member.path.name, names)]
-    return [(field.name, field.type) for field in _checked(member, lambda: list(_schema(member)))]
-
-
-def _named(path: str | PathLike[str], columns: Sequence[Wanted]) -> list[Member]:
-    """Files that all have the columns."""
-    members = members_of(path)
-    for member in members:
-        names = [name for name, _ in _types(member)] + [key for key, _ in member.keys]
-        owner = f"the file {member.path.name!r}"
-        if not any(
-            column.name in names for column in columns
-        ):  # the first line may hold values: it is not quoted
+    for sign, words in _SIGNS.items():
+        if sum(name.count(sign) for name in names) >= len(names):  # more of them than commas
             raise InputError(
-                f"{owner} names none of the columns of the formula: does it have a header?"
+                f"the names in the first line of {file!r} are separated by {words}, not by commas: write it with "
+                "commas, and numbers with decimal points; in Python: "
+                f"pandas.read_csv({file!r}, sep={sign!r}, decimal=',').to_parquet(...), without decimal= where numbers "
+                "have points"
             )
-        for column in columns:
-            require(column.name, names, owner)
-    return members
+    return names
 
 
-def _checked(member: Member, act: Callable[[], Any]) -> Any:
-    try:
-        return act()
-    except (MemoryError, InputError):
-        raise
-    except Exception as error:  # the reader's own message may quote a value
-        fault = type(error).__name__
-    remedy = (
-        "its first line must hold the names of the columns"
-        if member.kind == "CSV"
-        else "write it again"
+def _refusal(file: str) -> InputError:
+    """The error for a table whose name does not end as that of a readable file."""
+    for end, (kind, remedy) in _OTHERS.items():
+        if file.lower().endswith(end):
+            advice = remedy.format(file=file, stem=file[: -len(end)])
+            return InputError(
+                f"{file!r} is {kind}, which is not read here: write it as Parquet or CSV; {advice}"
+            )
+    common = (".csv", ".parquet")
+    others = ", ".join(sorted(set(_KINDS) - {*common}))
+    return InputError(
+        f"the table {file!r} must end in {' or '.join(common)}, or in {others}: write it as one of them"
     )
-    raise InputError(
-        f"check {member.path.name!r}, no readable {member.kind} file ({fault}): {remedy}"
-    )
-
-
-def _tables(
-    member: Member, columns: Sequence[Wanted], whole: dict[str, "pa.Array"], rows: int
-) -> Iterator["pa.Table"]:
-    own = [column for column in columns if column.name not in whole]
-    for table in _own_tables(member, own, rows or max(1024, _CELLS // max(len(own), 32))):
-        yield with_told(table, member, whole).select([column.name for column in columns])
-
-
-def _own_tables(member: Member, columns: Sequence[Wanted], rows: int) -> Iterator["pa.Table"]:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    names = [column.name for column in columns]
-    if member.kind == "CSV":
-        yield from csv_files.tables(member.path, columns)
-    elif member.kind == "Parquet":
-        with pq.ParquetFile(
-            member.path, read_dictionary=_coded(columns), buffer_size=_BUFFER, pre_buffer=False
-        ) as file:
-            for batch in file.iter_batches(rows, columns=names):
-                yield pa.table(batch).select(names) if names else pa.table(batch)
-    else:
-        for batch in _batches(member.path, names):
-            yield pa.table(batch).select(names)
-
-
-def _no_rows(member: Member, columns: Sequence[Wanted], whole: dict[str, "pa.Array"]) -> "pa.Table":
-    own = [column for column in columns if column.name not in whole]
-    table = csv_files.no_rows(own) if member.kind == "CSV" else _schema(member).empty_table()
-    return with_told(table, member, whole)
-
-
-def _plain(kind: "pa.DataType") -> "pa.DataType":
-    """The type of the values where a column is stored as codes; texts of any kind have one type."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.large_string() if str(kind) in ("string", "large_string", "string_view") else kind
-
-
-def _schema(member: Member) -> Any:
-    import pyarrow.parquet  # noqa: PLC0415
-
-    return (
-        pyarrow.parquet.read_schema(member.path)
-        if member.kind == "Parquet"
-        else _opened(member.path).schema
-    )
-
-
-def _opened(path: Path, names: Sequence[str] | None = None) -> Any:
-    """An Arrow file or, where it is none, an Arrow stream, of which some columns are read, or
-    without them all.
-    """
-    import pyarrow as pa  # noqa: PLC0415
-
-    def file() -> (
-        Any
-    ):  # mapped where nothing is read but sizes: what is read of a mapped file stays in memory
-        return pa.memory_map(str(path)) if names is None else pa.OSFile(str(path))
-
-    some = None if names is None else [_opened(path).schema.get_field_index(name) for name in names]
-    options = pa.ipc.IpcReadOptions(included_fields=some)
-    try:
-        return pa.ipc.open_file(file(), options=options)
-    except pa.ArrowInvalid:
-        return pa.ipc.open_stream(file(), options=options)
-
-
-def _batches(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
-    opened = _opened(path, names)
-    if hasattr(opened, "get_batch"):
-        return map(opened.get_batch, range(opened.num_record_batches))
-    return iter(opened)
-
-
-def _count(member: Member) -> int:
-    import pyarrow.parquet  # noqa: PLC0415
-
-    if member.kind == "Parquet":
-        return int(pyarrow.parquet.read_metadata(member.path).num_rows)
-    if member.kind == "CSV":
-        return csv_files.count(member.path)
-    return sum(batch.num_rows for batch in _batches(member.path))

@@ -1,21 +1,20 @@
-"""Cells as numbers, or as places among levels, from whatever holds them.
+"""Any column as numbers, places among levels, ids or hashes; no cell raises.
 
 What is declared may be refused: a shape, the type of an array or of a column.  What single cells
 hold is private, and a list or a column of objects may hold anything: there a cell counts if it is
 of one of a few plain types, else it is missing.  No method of a cell is called, no cell raises, and
 no array gets its type from what the cells are.
 
-Ids of any type as numbers: the same number for the same id, in the order in which they first occur.
+Numbers are read as numbers (`to_numbers`).  Everything else is read in two steps: `codes` says
+which value each cell has, by whatever table of values the column has of its own, and then the
+values are looked at, each once:
 
-Nothing else is ever made of an id, so that text, numbers and dates that name the same units give
-the same fit.  Which types are ids is decided by type; no id raises.
-
-How many units have each level of a text column; what a cell says depends on the cell alone, and no
-cell raises.
-
-Where the rows of an id go: a number an id, the same for the same id in every part of a table.
-
-Different ids may have the same number, which costs time only.
+| asked for | function | what a value becomes |
+| --- | --- | --- |
+| levels of a schema | `to_places` | its place among the levels |
+| ids of units | `to_ids` | a number, in the order in which ids first occur |
+| levels to be learned | `tally` | its text, if it can be a level |
+| where the rows of an id go | `hashes` | a number that is the same for equal ids of any type |
 """
 
 import datetime
@@ -25,11 +24,13 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from narwhals import dependencies as libraries
 
 from dpinfer.errors import InputError
@@ -39,14 +40,28 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.schema.columns import Level, tidied, tidy
 
 Codes = npt.NDArray[np.intp]
-Cells = (
-    npt.NDArray[Any] | nw.Series[Any]
-)  # an array where numpy has the type, else a column of a table
+Hashes = npt.NDArray[np.int64]
+Cells = npt.NDArray[Any] | nw.Series[Any]
+"""An array where numpy has the type, else a column of a table."""
+Values: TypeAlias = "npt.NDArray[Any] | pa.Array"
+"""What the cells of a column are: an array, or different texts, bytes, dates or decimals of Arrow."""
 
-BOOLEANS = {bool, np.bool_}
+LONGEST = 200
+"""Characters of a level; a longer text is no level, and neither is an empty one."""
+
+_BOOLEANS = {bool, np.bool_}
 _REAL = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer | np.floating)}
-NUMBERS = {float, int} | (_REAL - {np.timedelta64})
-TEXTS = {str, np.str_}
+_NUMBERS = {float, int} | (_REAL - {np.timedelta64})
+_TEXTS = {str, np.str_}
+_BYTES = {bytes, np.bytes_}
+_IDS = (
+    _BOOLEANS | _NUMBERS | _TEXTS | _BYTES | {np.datetime64, datetime.date, uuid.UUID}
+)  # beside those that `_is_id` looks at more closely
+_ARROW_TEXTS = ("string", "large_string")
+_ARROW_BYTES = ("binary", "large_binary", "fixed_size_binary")
+_ARROW_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+_RULE = "drop"  # of `missing` in a schema: no level can have this name
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: multiples are far apart
 _WORDS = {
     "O": "objects",
     "U": "text",
@@ -58,6 +73,9 @@ _WORDS = {
 }
 
 
+# Arrays and lists that a caller hands over
+
+
 def numbers(name: str, values: Any, remedy: str, kinds: str = "fiub", depth: int = 2) -> Array:
     """An array of floats, NaN where a cell is no number; refused by shape and type alone.
 
@@ -65,7 +83,9 @@ def numbers(name: str, values: Any, remedy: str, kinds: str = "fiub", depth: int
     2, whatever it holds; other containers have their own.
     """
     if is_list(values):
-        cells, shape = (values, (len(values),)) if depth == 1 else _flat(name, values, remedy)
+        if depth == 1:
+            return _floats(values, kinds)
+        cells, shape = _flat(name, values, remedy)
         return _floats(cells, kinds).reshape(shape)
     return _read(
         values,
@@ -80,131 +100,36 @@ def places(name: str, values: Any, levels: Sequence[Level]) -> Codes:
     """
     if is_list(values):
         return match(objects(values), levels)
-    told = kind_of(np.asarray(levels))
+    declared = kind_of(np.asarray(levels))
     return _read(
         values,
         lambda cells: to_places(cells, levels),
         lambda kind: (
-            f"{name} is {kind} but classes= are {told}: declare the two labels of {name} as classes="
+            f"{name} is {kind} but classes= are {declared}: "
+            f"declare the two labels of {name} as classes="
         ),
     )
 
 
-def cells_of(column: nw.Series[Any]) -> Cells:
-    """A column of a table, without a look at its cells: narwhals would guess the type of objects
-    from them.
+def identities(name: str, values: Any, n: int) -> Codes:
+    """A number for each of n ids of a list, an array or a column; -1 for a missing one.
+
+    Refused by shape and type alone.
     """
-    native = column.to_native()
-    kind, pandas = getattr(native, "dtype", None), libraries.get_pandas()
-    if isinstance(kind, np.dtype) or (pandas is not None and isinstance(kind, pandas.SparseDtype)):
-        return np.asarray(native)
-    return objects(native.to_list()) if str(kind) == "Object" else column  # of polars
-
-
-@np.errstate(all="ignore")  # a warning would tell of a value
-def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
-    """The cells as floats, NaN where one is no number; None if their type is none of numbers."""
-    if isinstance(cells, np.ndarray):
-        plain = np.asarray(cells)
-        if plain.dtype.kind == "O":
-            return unmasked(cells, _floats(plain.flat, kinds).reshape(plain.shape), np.nan)
-        return (
-            unmasked(cells, plain.astype(np.float64, copy=False), np.nan)
-            if plain.dtype.kind in kinds
-            else None
+    cells = objects(values) if is_list(values) else column_of(values)
+    if cells is None or cells.shape != (n,):
+        raise InputError(f"{name} must have one id a row, in one dimension")
+    ids = to_ids(cells)
+    if ids is None:
+        raise InputError(
+            f"{name} must hold ids, as text, numbers or dates, not {kind_of(cells)}: "
+            "convert it to text"
         )
-    if all_null(cells):
-        return np.full(len(cells), np.nan)
-    dtype = type_of(cells)
-    if dtype == nw.Boolean and "b" not in kinds:
-        return None
-    if is_whole(dtype):
-        whole, missing = whole_of(cells)
-        return np.where(missing, np.nan, whole.astype(np.float64))
-    return (
-        np.asarray(cells.cast(nw.Float64).to_numpy(), dtype=np.float64)
-        if dtype.is_numeric()
-        else None
-    )
-
-
-@np.errstate(all="ignore")
-def to_places(cells: Cells, levels: Sequence[Level]) -> Codes | None:
-    """The place of each cell among the levels, their number for anything else; None if their type
-    holds no level.
-    """
-    text, other = isinstance(levels[0], str), len(levels)
-    if isinstance(cells, np.ndarray):
-        fits = cells.dtype.kind in ("OUT" if text else "Obiuf")
-        return unmasked(cells, match(np.asarray(cells), levels), other) if fits else None
-    if all_null(cells):
-        return np.full(len(cells), other)
-    categories = categories_of(cells)
-    if categories is not None:  # they may be anything
-        codes: Codes = np.append(match(categories, levels), other)[
-            cells.to_native().cat.codes.to_numpy()
-        ]
-        return codes
-    if text:
-        return _text_places(cells, levels)
-    if is_whole(type_of(cells)):
-        whole, missing = whole_of(cells)
-        return np.where(missing, other, match(whole, levels))
-    found = to_numbers(cells)
-    return None if found is None else match(found, levels)
-
-
-def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
-    """The place of each value of an array among the levels; their number for anything else.
-
-    Texts are the same up to white space around them and to how accents are stored.
-    """
-    text = isinstance(levels[0], str)
-    if text or values.dtype.kind == "O":
-        found, plain = (
-            _Places({tidied(level): j for j, level in enumerate(levels)}),
-            NUMBERS | BOOLEANS,
-        )
-        cells = values.astype(object, copy=False).flat
-        if text:
-            each = [found[cell] if type(cell) in TEXTS else len(levels) for cell in cells]
-        else:
-            each = [
-                found.get(cell, len(levels)) if type(cell) in plain else len(levels)
-                for cell in cells
-            ]
-        return np.array(each, dtype=np.intp).reshape(values.shape)
-    codes = np.full(values.shape, len(levels))
-    for j, level in enumerate(levels):
-        codes[values == level] = j
-    return codes
-
-
-class _Places(dict[Any, int]):
-    """The place of a text among levels; what a text is like once tidied is found out once."""
-
-    def __init__(self, levels: dict[Any, int]) -> None:
-        super().__init__(levels)
-        self._levels = levels
-
-    def __missing__(self, text: str) -> int:
-        self[text] = self._levels.get(tidied(text), len(self._levels))
-        return self[text]
-
-
-def kind_of(cells: Cells) -> str:
-    """The type of a column in a word: the type's own text may hold the values that occur, or their
-    length.
-    """
-    if isinstance(cells, np.ndarray):
-        return _WORDS.get(cells.dtype.kind, cells.dtype.name)
-    if all_null(cells):
-        return "Null"
-    return "Categorical" if categories_of(cells) is not None else type(type_of(cells)).__name__
+    return ids
 
 
 def is_list(values: Any) -> bool:
-    """Whether a container has no type of its own: a list, a tuple and their kin."""
+    """Whether a container has no type of its own: a list, a tuple or the like."""
     return (
         isinstance(values, Sequence)
         and not isinstance(values, str | bytes | bytearray)
@@ -212,10 +137,53 @@ def is_list(values: Any) -> bool:
     )
 
 
+def objects(values: Iterable[Any]) -> npt.NDArray[Any]:
+    """An array of objects, each as it is."""
+    values = list(values)
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def column_of(values: Any) -> Cells | None:
+    """A column of some library, or an array; None if it is neither."""
+    pandas = libraries.get_pandas()
+    if pandas is not None and isinstance(
+        values, pandas.Index | pandas.api.extensions.ExtensionArray
+    ):
+        values = pandas.Series(values, dtype=values.dtype)
+    if isinstance(values, pa.Array):
+        values = pa.chunked_array([values])
+    column = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(column, nw.Series):
+        return cells_of(column)
+    if not _is_typed(values):
+        return None
+    if isinstance(values, np.ma.MaskedArray):
+        return values
+    try:
+        return np.asarray(values)
+    except Exception:  # a foreign container's own message may quote a value
+        return None
+
+
+def cells_of(column: nw.Series[Any]) -> Cells:
+    """A column of a table, without a look at its cells: narwhals would guess the type of objects
+    from them.
+    """
+    native = column.to_native()
+    kind = getattr(native, "dtype", None)
+    pandas = libraries.get_pandas()
+    if isinstance(kind, np.dtype) or (pandas is not None and isinstance(kind, pandas.SparseDtype)):
+        return np.asarray(native)
+    if str(kind) == "Object":  # of polars
+        return objects(native.to_list())
+    return column
+
+
 def _is_typed(values: Any) -> bool:
     """Whether a container has a type of its own: an array of any library, or one of Python's own."""
-    own = isinstance(values, array | memoryview)
-    return own or hasattr(values, "__array__") or hasattr(values, "__array_interface__")
+    if isinstance(values, array | memoryview):
+        return True
+    return hasattr(values, "__array__") or hasattr(values, "__array_interface__")
 
 
 def _flat(name: str, values: Sequence[Any], remedy: str) -> tuple[list[Any], tuple[int, int]]:
@@ -240,7 +208,9 @@ def _row(row: Any) -> list[Any] | None:
         return list(list.__iter__(row))
     if issubclass(type(row), tuple):
         return list(tuple.__iter__(row))
-    return list(row) if type(row) is np.ndarray and row.ndim == 1 else None
+    if type(row) is np.ndarray and row.ndim == 1:
+        return list(row)
+    return None
 
 
 def _read(
@@ -249,7 +219,8 @@ def _read(
     """What is read from each column of a table, side by side, or from one column or array of any
     shape.
     """
-    values, columns = nw.to_native(values, pass_through=True), None
+    values = nw.to_native(values, pass_through=True)
+    columns = None
     if libraries.is_pandas_like_dataframe(values):  # by place: names may occur twice
         columns = [values.iloc[:, j] for j in range(values.shape[1])]
     elif libraries.is_polars_dataframe(values):
@@ -260,116 +231,28 @@ def _read(
         parts = [_read(column, of, refusal) for column in columns]
         return np.stack(parts, axis=1) if parts else np.empty((len(values), 0))
     cells = column_of(values)
-    found = None if cells is None else of(cells)
-    if found is None:
-        raise InputError(refusal(type(values).__name__ if cells is None else kind_of(cells)))
-    return np.asarray(found)
+    if cells is None:
+        raise InputError(refusal(type(values).__name__))
+    result = of(cells)
+    if result is None:
+        raise InputError(refusal(kind_of(cells)))
+    return np.asarray(result)
 
 
-def column_of(values: Any) -> Cells | None:
-    """A column of some library, or an array; None if it is neither."""
-    pandas, arrow = libraries.get_pandas(), libraries.get_pyarrow()
-    if pandas is not None and isinstance(
-        values, pandas.Index | pandas.api.extensions.ExtensionArray
-    ):
-        values = pandas.Series(values, dtype=values.dtype)
-    if arrow is not None and isinstance(values, arrow.Array):
-        values = arrow.chunked_array([values])
-    column = nw.from_native(values, series_only=True, pass_through=True)
-    if isinstance(column, nw.Series):
-        return cells_of(column)
-    if not _is_typed(values):
-        return None
-    try:
-        return values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
-    except Exception:  # a foreign container's own message may quote a value
-        return None
+# Types of columns
 
 
-def objects(values: Iterable[Any]) -> npt.NDArray[Any]:
-    """An array of objects, each as it is."""
-    values = list(values)
-    return np.fromiter(values, dtype=object, count=len(values))
-
-
-def _floats(values: Iterable[Any], kinds: str) -> Array:
-    plain = NUMBERS | BOOLEANS if "b" in kinds else NUMBERS
-    return np.array(
-        [_float(value) if type(value) in plain else np.nan for value in values], dtype=np.float64
-    )
-
-
-def _float(value: Any) -> float:
-    """A plain number; what is too large for a float is missing."""
-    try:
-        return float(value)
-    except OverflowError:
-        return np.nan
-
-
-def unmasked(cells: npt.NDArray[Any], found: npt.NDArray[Any], missing: float) -> npt.NDArray[Any]:
-    """What was found in an array, with the cells that numpy's masks hide as missing."""
-    return (
-        np.where(np.ma.getmaskarray(cells), missing, found)
-        if isinstance(cells, np.ma.MaskedArray)
-        else found
-    )
-
-
-def is_whole(dtype: nw.dtypes.DType) -> bool:
-    """Booleans, and integers that numpy has."""
-    return dtype == nw.Boolean or (
-        dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128)
-    )  # numpy ends at 64 bits
-
-
-def whole_of(column: nw.Series[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Integers or booleans and which are missing, by numpy: Arrow refuses large integers."""
-    missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
-    return np.asarray(
-        column.fill_null(False if column.dtype == nw.Boolean else 0).to_numpy()
-    ), missing
-
-
-def _text_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | None:
-    native = column.to_native()
-    arrow = getattr(native, "type", getattr(getattr(native, "dtype", None), "pyarrow_dtype", None))
-    if type_of(column) not in (nw.String, nw.Categorical, nw.Enum):
-        return None
-    if "string" not in str(
-        getattr(arrow, "value_type", "string")
-    ):  # Arrow's dictionaries hold anything
-        return None
-    if (
-        getattr(getattr(native, "dtype", None), "storage", "") == "python"
-    ):  # may hold what Arrow cannot
-        return match(objects(native.to_list()), levels)
-    coded = _coded(column, arrow)
-    known = [
-        text.decode(errors="surrogateescape")
-        for text in coded.dictionary.cast("large_binary").to_pylist()
-    ]
-    places = np.append(match(objects(known), levels), len(levels))
-    return np.asarray(places[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
-
-
-def _coded(column: nw.Series[Any], arrow: Any) -> Any:
-    """A column of texts as Arrow's codes and their dictionary."""
-    native = column.to_native()
-    if hasattr(native, "unify_dictionaries") and hasattr(arrow, "value_type"):
-        coded = native.unify_dictionaries()
-    else:
-        as_it_is = (
-            column.dtype == nw.String and str(arrow) != "string_view"
-        )  # which Arrow does not compare
-        texts = column if as_it_is else column.cast(nw.String)
-        stored = (
-            texts.to_native()
-            if hasattr(texts.to_native(), "dictionary_encode")
-            else texts.to_arrow()
-        )
-        coded = stored.dictionary_encode()
-    return coded.combine_chunks() if hasattr(coded, "chunks") else coded
+def kind_of(cells: Cells) -> str:
+    """The type of a column in a word: the type's own text may hold the values that occur, or their
+    length.
+    """
+    if isinstance(cells, np.ndarray):
+        return _WORDS.get(cells.dtype.kind, cells.dtype.name)
+    if _all_null(cells):
+        return "Null"
+    if _categories(cells) is not None:
+        return "Categorical"
+    return type(type_of(cells)).__name__
 
 
 def type_of(column: nw.Series[Any]) -> nw.dtypes.DType:
@@ -380,110 +263,318 @@ def type_of(column: nw.Series[Any]) -> nw.dtypes.DType:
         return nw.Unknown()
 
 
-def all_null(column: nw.Series[Any]) -> bool:
+def _is_whole(dtype: nw.dtypes.DType) -> bool:
+    """Booleans, and integers that numpy has, which ends at 64 bits."""
+    if dtype == nw.Boolean:
+        return True
+    return dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128)
+
+
+def _all_null(column: nw.Series[Any]) -> bool:
     """A type that libraries give to a column of nothing but missing values: it fits all others."""
     native = column.to_native()
-    return str(getattr(native, "dtype", getattr(native, "type", ""))) in (
-        "Null",
-        "null",
-        "null[pyarrow]",
-    )
+    kind = getattr(native, "dtype", getattr(native, "type", ""))
+    return str(kind) in ("Null", "null", "null[pyarrow]")
 
 
-def categories_of(column: nw.Series[Any]) -> npt.NDArray[Any] | None:
-    """The categories of a column of pandas, which are what occurs in it, unless they were declared."""
-    kind, pandas = getattr(column.to_native(), "dtype", None), libraries.get_pandas()
-    return (
-        objects(kind.categories)
-        if pandas is not None and isinstance(kind, pandas.CategoricalDtype)
-        else None
-    )
-
-
-_PLAIN = BOOLEANS | NUMBERS | TEXTS | {bytes, np.bytes_, np.datetime64, datetime.date, uuid.UUID}
-_TYPES = (
-    "string",
-    "large_string",
-    "binary",
-    "large_binary",
-    "fixed_size_binary",
-    "date",
-    "timestamp",
-    "decimal",
-)
-
-
-def identities(name: str, values: Any, n: int) -> Codes:
-    """A number for each of n ids of a list, an array or a column; -1 for a missing one.
-
-    Refused by shape and type alone.
+def _categories(column: nw.Series[Any]) -> npt.NDArray[Any] | None:
+    """The categories of a column of pandas, which are what occurs in it, unless they were
+    declared.
     """
-    cells = objects(values) if is_list(values) else column_of(values)
-    if cells is None or cells.shape != (n,):
-        raise InputError(f"{name} must have one id a row, in one dimension")
-    found = to_ids(cells)
-    if found is None:
-        raise InputError(
-            f"{name} must hold ids, as text, numbers or dates, not {kind_of(cells)}: convert it to text"
-        )
-    return found
+    kind = getattr(column.to_native(), "dtype", None)
+    pandas = libraries.get_pandas()
+    if pandas is None or not isinstance(kind, pandas.CategoricalDtype):
+        return None
+    return objects(kind.categories)
+
+
+def _is_python_text(column: nw.Series[Any]) -> bool:
+    """Whether pandas stores texts as objects of Python, which may be texts that Arrow cannot hold."""
+    return getattr(getattr(column.to_native(), "dtype", None), "storage", "") == "python"
+
+
+# Numbers
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
+    """The cells as floats, NaN where one is no number; None if their type is none of numbers."""
+    if isinstance(cells, np.ndarray):
+        return _array_numbers(cells, kinds)
+    if _all_null(cells):
+        return np.full(len(cells), np.nan)
+    dtype = type_of(cells)
+    if dtype == nw.Boolean and "b" not in kinds:
+        return None
+    if _is_whole(dtype):
+        whole, missing = _whole(cells)
+        return np.where(missing, np.nan, whole.astype(np.float64))
+    if not dtype.is_numeric():
+        return None
+    return np.asarray(cells.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _array_numbers(cells: npt.NDArray[Any], kinds: str) -> Array | None:
+    plain = np.asarray(cells)
+    if plain.dtype.kind == "O":
+        return _unmasked(cells, _floats(plain.flat, kinds).reshape(plain.shape), np.nan)
+    if plain.dtype.kind not in kinds:
+        return None
+    return _unmasked(cells, plain.astype(np.float64, copy=False), np.nan)
+
+
+def _floats(values: Iterable[Any], kinds: str) -> Array:
+    plain = _NUMBERS | _BOOLEANS if "b" in kinds else _NUMBERS
+    cells = [_float(value) if type(value) in plain else np.nan for value in values]
+    return np.array(cells, dtype=np.float64)
+
+
+def _float(value: Any, beyond: float = np.nan) -> float:
+    """A plain number; ``beyond`` for what has no place among floats, which counts as missing."""
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        return beyond
+
+
+def _whole(column: nw.Series[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Integers or booleans and which are missing, by numpy: Arrow refuses large integers."""
+    missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
+    filled = column.fill_null(False if column.dtype == nw.Boolean else 0)
+    return np.asarray(filled.to_numpy()), missing
+
+
+def _unmasked(
+    cells: npt.NDArray[Any], result: npt.NDArray[Any], missing: float
+) -> npt.NDArray[Any]:
+    """What was found in an array, with the cells that numpy's masks hide as missing."""
+    if isinstance(cells, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(cells), missing, result)
+    return result
+
+
+# Codes: which value each cell has
+
+
+def codes(cells: Cells) -> tuple[Codes, Values] | None:
+    """The place of each cell's value in an array of values, -1 where a cell is missing; None if
+    the type is none whose cells can be compared.
+
+    Where a column has a table of its values, as categories have, or where Arrow makes one, each
+    value stands in the array once; else the array is the column.
+    """
+    if isinstance(cells, np.ndarray):
+        return _unmasked(cells, np.arange(len(cells)), -1), np.asarray(cells)
+    if _all_null(cells):
+        return np.full(len(cells), -1), objects([])
+    categories = _categories(cells)
+    if categories is not None:
+        return _category_codes(cells), categories
+    dtype = type_of(cells)
+    if _is_whole(dtype) or dtype.is_float():
+        return _number_codes(cells)
+    if _is_python_text(cells):
+        return codes(objects(cells.to_list()))
+    return _arrow_codes(cells)
+
+
+def _number_codes(column: nw.Series[Any]) -> tuple[Codes, Values]:
+    """Integers stay what they are, as floats cannot tell large ones apart."""
+    if _is_whole(type_of(column)):
+        values, missing = _whole(column)
+        return np.where(missing, -1, np.arange(len(values))), values
+    return np.arange(len(column)), np.asarray(to_numbers(column))  # a null is a NaN
+
+
+def _category_codes(column: nw.Series[Any]) -> Codes:
+    return np.asarray(column.to_native().cat.codes.to_numpy())  # of few bits, for few categories
+
+
+def _arrow_codes(column: nw.Series[Any]) -> tuple[Codes, Values] | None:
+    """By Arrow's hash table."""
+    native = column.to_native()
+    cells = native if isinstance(native, pa.ChunkedArray) else column.to_arrow()
+    if not pa.types.is_dictionary(cells.type):
+        return _encoded(cells) if _is_coded(cells.type) else None
+    if not (_is_coded(cells.type.value_type) or _is_numeric(cells.type.value_type)):
+        return None
+    dictionary = _one_dictionary(cells)
+    inner, values = _encoded(dictionary.dictionary)  # in which a value may stand twice
+    if _is_numeric(values.type):
+        values = values.to_numpy(zero_copy_only=False)
+    return np.append(inner, -1)[_indices(dictionary)], values
+
+
+def _is_coded(kind: pa.DataType) -> bool:
+    """Whether Arrow's hash table takes a type, and equal values of it are the same id or level."""
+    plain = (*_ARROW_TEXTS, *_ARROW_BYTES, *_ARROW_VIEWS, "date", "timestamp", "decimal")
+    return str(kind).startswith(plain)
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    if pa.types.is_floating(kind):
+        return not pa.types.is_float16(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+
+def _one_dictionary(cells: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
+    """A column of codes in one piece, with one dictionary."""
+    if isinstance(cells, pa.DictionaryArray):
+        return cells
+    if not len(cells):  # Arrow does not combine chunks without rows of every type
+        nothing = pa.array([], cells.type.value_type)
+        return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), nothing)
+    if any(chunk.dictionary.null_count for chunk in cells.chunks):  # Arrow does not unify these
+        cells = cells.cast(cells.type.value_type).dictionary_encode()
+    return cells.unify_dictionaries().combine_chunks()
+
+
+def _encoded(cells: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
+    kind = _ARROW_VIEWS.get(str(cells.type))
+    if kind is not None:  # which Arrow does not compare
+        cells = cells.cast(kind)
+    if not len(cells):
+        cells = pa.array([], cells.type)
+    encoded = cells.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return _indices(encoded), encoded.dictionary
+
+
+def _indices(encoded: pa.DictionaryArray) -> Codes:
+    indices = encoded.indices.cast(pa.int64()).fill_null(-1)
+    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.intp)
+
+
+def _texts(values: Values) -> npt.NDArray[Any] | None:
+    """Values as objects, of which some may be texts, bytes that are not UTF-8 escaped; None if the
+    type holds no text.
+    """
+    if isinstance(values, np.ndarray):
+        return values.astype(object, copy=False) if values.dtype.kind in "OUT" else None
+    if not str(values.type).startswith(_ARROW_TEXTS):
+        return None
+    stored = values.cast(pa.large_binary()).to_pylist()
+    return objects(text.decode(errors="surrogateescape") for text in stored)
+
+
+# Levels that the schema states
+
+
+@np.errstate(all="ignore")
+def to_places(cells: Cells, levels: Sequence[Level]) -> Codes | None:
+    """The place of each cell among the levels, their number for anything else; None if their type
+    holds no level.
+    """
+    if isinstance(cells, np.ndarray):
+        return _array_places(cells, levels)
+    if not _all_null(cells) and _categories(cells) is None:  # which may be anything
+        if not isinstance(levels[0], str):
+            return _number_places(cells, levels)
+        if type_of(cells) not in (nw.String, nw.Categorical, nw.Enum):
+            return None
+    coded = codes(cells)
+    texts = None if coded is None else _texts(coded[1])
+    if coded is None or texts is None:
+        return None
+    return np.append(match(texts, levels), len(levels))[coded[0]]
+
+
+def _array_places(cells: npt.NDArray[Any], levels: Sequence[Level]) -> Codes | None:
+    kinds = "OUT" if isinstance(levels[0], str) else "Obiuf"
+    if cells.dtype.kind not in kinds:
+        return None
+    return _unmasked(cells, match(np.asarray(cells), levels), len(levels))
+
+
+def _number_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | None:
+    if _is_whole(type_of(column)):
+        whole, missing = _whole(column)
+        return np.where(missing, len(levels), match(whole, levels))
+    values = to_numbers(column)
+    return None if values is None else match(values, levels)
+
+
+def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
+    """The place of each value of an array among the levels; their number for anything else.
+
+    Texts are the same up to white space around them and to how accents are stored.
+    """
+    other = len(levels)
+    if isinstance(levels[0], str):
+        texts = _Places(levels)
+        cells = values.astype(object, copy=False).flat
+        found = [texts[cell] if type(cell) in _TEXTS else other for cell in cells]
+        return np.array(found, dtype=np.intp).reshape(values.shape)
+    if values.dtype.kind == "O":
+        plain = _NUMBERS | _BOOLEANS
+        known = {level: j for j, level in enumerate(levels)}
+        found = [known.get(cell, other) if type(cell) in plain else other for cell in values.flat]
+        return np.array(found, dtype=np.intp).reshape(values.shape)
+    result = np.full(values.shape, other)
+    for j, level in enumerate(levels):
+        result[values == level] = j
+    return result
+
+
+class _Places(dict[Any, int]):
+    """The place of a text among levels; what a text is like once tidied is found out once."""
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        self._levels = {tidied(level): j for j, level in enumerate(levels)}
+        super().__init__(self._levels)
+
+    def __missing__(self, text: str) -> int:
+        self[text] = self._levels.get(tidied(text), len(self._levels))
+        return self[text]
+
+
+# Ids
 
 
 def to_ids(cells: Cells) -> Codes | None:
-    """A number a cell, -1 where it is missing: a null, a NaN, an empty text, an object that is no
-    plain value.
+    """One number per cell, the same for the same id, in the order in which ids first occur; -1
+    where it is missing: a null, a NaN, an empty text, an object that is no plain value.
 
-    None if the type is none of ids.
+    Nothing else is ever made of an id, so that text, numbers and dates that name the same units
+    give the same fit.  None if the type is none of ids.
     """
-    found: npt.NDArray[Any] | None
-    if isinstance(cells, np.ndarray):
-        plain = _of_array(np.asarray(cells))
-        found = None if plain is None else unmasked(cells, plain, -1)
-    elif all_null(cells):
-        found = np.full(len(cells), -1)
-    elif categories_of(cells) is not None:  # whatever they are, they differ
-        found = cells.to_native().cat.codes.to_numpy()
-    else:
-        found = _of_column(cells)
-    return None if found is None else _in_order(found)
+    if not isinstance(cells, np.ndarray) and _categories(cells) is not None:
+        return _in_order(_category_codes(cells))  # whatever the categories are, they differ
+    coded = codes(cells)
+    if coded is None:
+        return None
+    where, values = coded
+    ids = _value_ids(values)
+    return None if ids is None else _in_order(np.append(ids, -1)[where])
 
 
-def _of_column(cells: nw.Series[Any]) -> npt.NDArray[Any] | None:
-    dtype = type_of(cells)
-    if is_whole(dtype):
-        whole, missing = whole_of(cells)
-        return np.where(missing, -1, np.unique(whole, return_inverse=True)[1])
-    if dtype.is_float():
-        numbers = to_numbers(cells)
-        return None if numbers is None else _of_array(numbers)
-    if (
-        getattr(getattr(cells.to_native(), "dtype", None), "storage", "") == "python"
-    ):  # of pandas: any text fits in
-        return _of_array(objects(cells.to_list()))
-    return _of_arrow(cells)
+def _value_ids(values: Values) -> npt.NDArray[Any] | None:
+    """One number per value, -1 where it is no id; None if the type is none of ids."""
+    if isinstance(values, np.ndarray):
+        return _array_ids(values)
+    ids = np.arange(len(values))
+    if str(values.type).startswith((*_ARROW_TEXTS, *_ARROW_BYTES)):
+        empty = pc.equal(pc.binary_length(values), 0)
+        ids[np.asarray(empty.to_numpy(zero_copy_only=False), dtype=bool)] = -1
+    return ids
 
 
-def _in_order(codes: npt.NDArray[Any]) -> Codes:
-    """Codes in the order in which they first occur; below 0 is missing."""
-    known = codes >= 0
-    _, first, again = np.unique(codes[known], return_index=True, return_inverse=True)
-    place = np.empty(len(first), dtype=np.intp)
-    place[np.argsort(first)] = np.arange(len(first))
-    found = np.full(len(codes), -1, dtype=np.intp)
-    found[known] = place[again]
-    return found
-
-
-def _of_array(cells: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    kind = cells.dtype.kind
+def _array_ids(values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    kind = values.dtype.kind
     if kind in "OT":
         seen: dict[Any, int] = {}
-        each = (seen.setdefault(cell, len(seen)) if _is_id(cell) else -1 for cell in cells.tolist())
-        return np.fromiter(each, np.intp, len(cells))
+        each = (
+            seen.setdefault(cell, len(seen)) if _is_id(cell) else -1 for cell in values.tolist()
+        )
+        return np.fromiter(each, np.intp, len(values))
     if kind not in "USbiufM":
         return None
-    missing = cells == cells.dtype.type() if kind in "US" else cells != cells  # noqa: PLR0124
-    return np.where(missing, -1, np.unique(cells, return_inverse=True)[1])
+    if kind in "US":
+        missing = values == values.dtype.type()
+    else:
+        missing = values != values  # noqa: PLR0124
+    return np.where(missing, -1, np.unique(values, return_inverse=True)[1])
 
 
 def _is_id(cell: Any) -> bool:
@@ -494,40 +585,26 @@ def _is_id(cell: Any) -> bool:
         return cell.tzinfo is None or type(cell.tzinfo) is datetime.timezone
     if type(cell) is Decimal:
         return cell.is_finite()
-    return type(cell) in _PLAIN and cell == cell and cell not in ("", b"")  # noqa: PLR0124
+    return type(cell) in _IDS and cell == cell and cell not in ("", b"")  # noqa: PLR0124
 
 
-def _of_arrow(column: nw.Series[Any]) -> npt.NDArray[Any] | None:
-    """Text, bytes, dates and decimals, by Arrow's hash table."""
-    import pyarrow as pa  # noqa: PLC0415  (heavy: loaded when a table is read)
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    cells = column.to_arrow()
-    if pa.types.is_dictionary(cells.type):
-        return to_ids(
-            nw.from_native(pa.chunked_array([cells.cast(cells.type.value_type)]), series_only=True)
-        )
-    view = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}.get(str(cells.type))
-    cells = cells if view is None else cells.cast(view)
-    if not str(cells.type).startswith(_TYPES):
-        return None
-    found = np.asarray(
-        pc.dictionary_encode(cells).indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    )
-    if pa.types.is_temporal(cells.type) or pa.types.is_decimal(cells.type):
-        return found
-    empty = pc.equal(pc.binary_length(cells), 0).fill_null(True)
-    return np.where(np.asarray(empty.to_numpy(zero_copy_only=False), dtype=bool), -1, found)
+def _in_order(numbers: npt.NDArray[Any]) -> Codes:
+    """Numbers from 0 in the order in which they first occur; what is below 0 is missing."""
+    present = numbers >= 0
+    _, first, again = np.unique(numbers[present], return_index=True, return_inverse=True)
+    place = np.empty(len(first), dtype=np.intp)
+    place[np.argsort(first)] = np.arange(len(first))
+    ids = np.full(len(numbers), -1, dtype=np.intp)
+    ids[present] = place[again]
+    return ids
 
 
-LONGEST = 200
-"""Characters of a level; a longer text is no level, and neither is an empty one."""
-_RULE = "drop"  # of `missing` in a schema: no level can have this name
+# Levels that are to be learned
 
 
 def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> Tally:
-    """Of a column of text; ``units`` has a number a row, below 0 where the id is missing: such a
-    row is nobody's.
+    """How many units have each level of a column of text; ``units`` has one number per row, below 0
+    where the id is missing: such a row is nobody's.
 
     Without it every row is a unit.
 
@@ -535,137 +612,95 @@ def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> Tally:
     between neighbours at most two counts move, by one each (replace), or one does (add-remove), and
     no other level occurs or vanishes.
     """
-    codes, texts = _coded_levels(cells)
+    places, texts = _level_codes(cells)
     if units is not None:
-        rows = np.flatnonzero((codes >= 0) & (units >= 0))
-        codes = codes[rows[np.unique(units[rows], return_index=True)[1]]]
-    counts = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(np.float64)
+        rows = np.flatnonzero((places >= 0) & (units >= 0))
+        places = places[rows[np.unique(units[rows], return_index=True)[1]]]
+    counts = np.bincount(places[places >= 0], minlength=len(texts)).astype(np.float64)
     there = np.flatnonzero(counts)
     return Tally(tuple(texts[j] for j in there), counts[there], neighbours.pick(math.sqrt(2), 1.0))
 
 
-def _coded_levels(cells: Cells) -> tuple[Codes, list[str]]:
-    """The place of each cell in a list of different texts, -1 for a cell that is no level."""
-    if not isinstance(cells, np.ndarray):
-        if all_null(cells):
-            return np.full(len(cells), -1), []
-        categories = categories_of(cells)
-        if categories is not None:
-            codes, texts = _coded_levels(categories)
-            return np.append(codes, -1)[cells.to_native().cat.codes.to_numpy()], texts
-        if (
-            getattr(getattr(cells.to_native(), "dtype", None), "storage", "") != "python"
-        ):  # of pandas: any text fits in
-            return _levels_of_arrow(cells)
-        cells = objects(cells.to_list())
-    plain = np.asarray(cells)
+def _level_codes(cells: Cells) -> tuple[Codes, list[str]]:
+    """The place of each cell in a list of different texts, -1 for a cell that is no level.  What a
+    cell says depends on the cell alone.
+    """
+    coded = codes(cells)
+    texts = None if coded is None else _texts(coded[1])
+    if coded is None or texts is None:
+        return np.full(len(cells), -1), []
     seen: dict[str, int] = {}
-    tidied = [tidy(cell) if type(cell) in TEXTS else None for cell in plain.astype(object).tolist()]
-    found = [
-        seen.setdefault(cell, len(seen)) if cell is not None and _is_level(cell) else -1
-        for cell in tidied
-    ]
-    missing = np.ma.getmaskarray(cells) if isinstance(cells, np.ma.MaskedArray) else False
-    return np.where(missing, -1, np.array(found, dtype=np.intp)), list(seen)
+    places = np.full(len(texts) + 1, -1)  # and one for what is missing
+    for j, cell in enumerate(texts):
+        level = tidy(cell) if type(cell) in _TEXTS else ""
+        if _is_level(level):
+            places[j] = seen.setdefault(level, len(seen))
+    return places[coded[0]], list(seen)
 
 
-def _levels_of_arrow(column: nw.Series[Any]) -> tuple[Codes, list[str]]:
-    """By Arrow's hash table of bytes, as its texts may be no UTF-8."""
-    import pyarrow as pa  # noqa: PLC0415  (heavy: loaded when a table is read)
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    cells = column.to_arrow()
-    cells = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
-    coded = pc.dictionary_encode(cells.cast(pa.large_binary()))
-    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
-    texts = [_decoded(value) for value in coded.dictionary.to_pylist()]
-    places, known = _coded_levels(objects(texts))
-    indices: npt.NDArray[Any] = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return np.append(places, -1)[indices], known
-
-
-def _decoded(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _is_level(cell: str) -> bool:
+def _is_level(text: str) -> bool:
     """Whether a schema file can hold a text as a level."""
-    if not 0 < len(cell) <= LONGEST or cell == _RULE:
+    if not 0 < len(text) <= LONGEST or text == _RULE:
         return False
-    return not any(
-        "\ud800" <= letter <= "\udfff" for letter in cell
-    )  # half of a pair, which UTF-8 has no bytes for
+    # half of a pair, or a byte that is not UTF-8: UTF-8 has no bytes for it
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-Hashes = npt.NDArray[np.int64]
-
-_NUMBERS = NUMBERS | BOOLEANS | {Decimal}
-_TEXTS = TEXTS | {bytes, np.bytes_}
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: multiples are far apart
+# Where the rows of an id go
 
 
 def hashes(column: Any) -> Hashes:
-    """One number an id of a column of pandas.
+    """One number per id of a column of pandas.  Different ids may have the same number, which costs
+    time only.
 
     Guarantee [units_meet]: ids that are the same unit in memory (`dpinfer.tables.cells.to_ids`)
     have the same number, also where parts of a table hold them in columns of different types.
     """
-    return _of_cells(cells_of(nw.from_native(column, series_only=True)))
+    cells = cells_of(nw.from_native(column, series_only=True))
+    coded = codes(cells)
+    if coded is None:
+        return np.zeros(len(cells), np.int64)
+    where, values = coded
+    return np.append(_value_hashes(values), 0)[where]
 
 
-def _of_cells(cells: Cells) -> Hashes:
-    if isinstance(cells, np.ndarray):
-        if cells.dtype.kind in "biuf":
-            return _of_numbers(cells.astype(np.float64))
-        return (
-            _of_objects(cells.astype(object))
-            if cells.dtype.kind in "OUTS"
-            else np.zeros(len(cells), np.int64)
-        )
-    categories = categories_of(cells)
-    if categories is not None:
-        return np.asarray(
-            np.append(_of_objects(categories), 0)[cells.to_native().cat.codes.to_numpy()]
-        )
-    dtype = type_of(cells)
-    if is_whole(dtype) or dtype.is_float():
-        numbers = to_numbers(cells)
-        assert numbers is not None
-        return _of_numbers(numbers)
-    return _of_objects(objects(cells.to_list()))
-
-
-def _of_numbers(values: Array) -> Hashes:
-    """Equal numbers are equal as floats; -0 is 0."""
-    bits = (values + 0.0).view(np.uint64)
-    return np.asarray(
-        (bits ^ (bits >> np.uint64(32))) * _ODD >> np.uint64(20), dtype=np.int64
-    )  # the last are often 0
-
-
-def _of_objects(cells: npt.NDArray[Any]) -> Hashes:
+def _value_hashes(values: Values) -> Hashes:
     """Numbers as floats, texts by their bytes; all else together, as what is equal may differ in
     type, or in hash.
     """
-    numbers = np.fromiter((type(cell) in _NUMBERS for cell in cells), bool, len(cells))
-    texts = np.fromiter((type(cell) in _TEXTS for cell in cells), bool, len(cells))
-    found = np.zeros(len(cells), np.int64)
-    found[numbers] = _of_numbers(
-        np.array([_hashed_float(cell) for cell in cells[numbers]], np.float64)
-    )
-    found[texts] = [_sum_of(cell) for cell in cells[texts]]
-    return found
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind in "biuf":
+            return _number_hashes(values.astype(np.float64))
+        if values.dtype.kind not in "OUTS":
+            return np.zeros(len(values), np.int64)
+        cells = values.astype(object)
+    elif pa.types.is_temporal(values.type):
+        return np.zeros(len(values), np.int64)
+    elif pa.types.is_decimal(values.type):
+        cells = objects(values.to_pylist())
+    else:
+        cells = objects(values.cast(pa.large_binary()).to_pylist())
+    result = np.zeros(len(cells), np.int64)
+    numeric = _of_type(cells, _NUMBERS | _BOOLEANS | {Decimal})
+    floats = [_float(cell, beyond=np.inf) for cell in cells[numeric]]
+    result[numeric] = _number_hashes(np.array(floats, np.float64))
+    texts = _of_type(cells, _TEXTS | _BYTES)
+    result[texts] = [_text_hash(cell) for cell in cells[texts]]
+    return result
 
 
-def _hashed_float(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (OverflowError, ValueError):
-        return np.inf
+def _of_type(cells: npt.NDArray[Any], kinds: set[type]) -> npt.NDArray[np.bool_]:
+    return np.fromiter((type(cell) in kinds for cell in cells), bool, len(cells))
 
 
-def _sum_of(text: Any) -> int:
-    return zlib.crc32(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+def _number_hashes(values: Array) -> Hashes:
+    """Equal numbers are equal as floats; -0 is 0."""
+    bits = (values + 0.0).view(np.uint64)
+    mixed = (bits ^ (bits >> np.uint64(32))) * _ODD
+    return np.asarray(mixed >> np.uint64(20), dtype=np.int64)  # the last bits are often 0
+
+
+def _text_hash(text: Any) -> int:
+    if not isinstance(text, bytes):
+        text = text.encode("utf-8", "surrogatepass")
+    return zlib.crc32(text)

@@ -1,44 +1,67 @@
-"""Rows on a cluster: what a worker does with one partition, and what comes back of it.
+"""Tables on a cluster: what a worker does with one partition, and what comes back of it.
 
 To a worker go the public encoding and a function of blocks, which holds public facts, released
 numbers and, while a minimum is searched, the coefficients of a step of the search.  Back come two
-arrays a partition: a sum, and what its additions lost.
+arrays per partition: a sum, and what its additions lost.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+import narwhals as nw
 import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block, OfBlock, Sum
 from dpinfer.rows import workers
-from dpinfer.rows.encoded import Encoding
+from dpinfer.rows.source import Source
 from dpinfer.schema.columns import Wanted
+from dpinfer.tables.memory import InMemory, Reader, not_here
 
 T = TypeVar("T")
 
 
-class Reader(Protocol):
-    """From tables to blocks of bounded rows; public, so that it may travel."""
+class ClusterTable(ABC):
+    """A table of an engine; see `dpinfer.tables.table.Table`."""
 
-    @property
-    def columns(self) -> list[Wanted]:
-        """What is read of a table."""
-        ...
+    def __init__(self, native: Any) -> None:
+        self.native = native
 
-    @property
-    def encoding(self) -> Encoding:
-        """How it is encoded."""
-        ...
+    @abstractmethod
+    def empty(self, columns: Sequence[Wanted] | None) -> Any:
+        """A table in memory with these columns, by default all, and no row: no task runs for it."""
 
-    def blocks(self, native: Any, /) -> Iterator[Block]:
-        """The rows of a table, at least one block; with ids it has all rows of each unit."""
-        ...
+    @abstractmethod
+    def count(self, columns: Sequence[Wanted], /) -> int:
+        """The number of rows."""
+
+    @abstractmethod
+    def count_units(self, ids: str, /) -> int:
+        """The number of units, by the column of their ids."""
+
+    @abstractmethod
+    def source(self, reader: Reader, n: int, /) -> Source:
+        """The rows, of n records or units."""
+
+    def types(self) -> list[tuple[str, str]]:
+        """Names of the columns, and what their types say."""
+        return InMemory(self.empty(None)).types()
+
+    def blank(self, columns: Sequence[Wanted], /) -> nw.DataFrame[Any]:
+        """The columns without rows."""
+        return InMemory(self.empty(columns)).blank(columns)
+
+    def opened(self, columns: Sequence[Wanted], /) -> NoReturn:  # noqa: ARG002
+        """Refused."""
+        self.require_local()
+
+    def require_local(self) -> NoReturn:
+        """Refused."""
+        raise not_here(self.native, ": collect it")
 
 
 @dataclass(frozen=True)
@@ -59,7 +82,9 @@ class Task:
         """The sum over their rows; there must be a table."""
         return mute(
             lambda: Sum.of(
-                self.of_block(unplaced(b)) for table in tables for b in self.reader.blocks(table)
+                self.of_block(unplaced(block))
+                for table in tables
+                for block in self.reader.blocks(table)
             )
         )
 
@@ -124,7 +149,9 @@ class Partitions(ABC):
     """
 
     def __init__(self, reader: Reader, n: int, blank: Any) -> None:
-        self._reader, self._n, self._blank = reader, n, blank
+        self._reader = reader
+        self._n = n
+        self._blank = blank
 
     @property
     def n(self) -> int:
@@ -138,9 +165,8 @@ class Partitions(ABC):
 
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over partitions, in their order, with compensation."""
-        nothing = Sum.of(
-            of_block(unplaced(block)) for block in self._reader.blocks(self._blank)
-        )  # what public facts make fail fails here
+        # What public facts make fail fails here, on no rows.
+        nothing = Sum.of(of_block(unplaced(block)) for block in self._reader.blocks(self._blank))
         watched = workers.Progress()
         watched.update(0.0)
         parts = answered(lambda: self.sums(Task(self._reader, of_block)))
@@ -154,8 +180,3 @@ class Partitions(ABC):
     @abstractmethod
     def release(self) -> None:
         """Let go of what the cluster holds for this source alone."""
-
-
-def names(reader: Reader) -> list[str]:
-    """Of the columns that are read, each once."""
-    return list(dict.fromkeys(column.name for column in reader.columns))

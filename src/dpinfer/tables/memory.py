@@ -1,46 +1,158 @@
-"""Columns of a pandas, polars or pyarrow table, of a file, or of a part of a cluster's table, as
-arrays.
+"""Tables of pandas, polars or pyarrow: columns as arrays, by the schema, and records of a fit.
 
-Errors speak of names and types, never of values.
+What a file or a part of a cluster's table holds is read here too, once it is in memory.  Errors
+speak of names and types, never of values.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+import pyarrow as pa
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.schema.columns import Category, Ids, Number, Outcome, Wanted
+from dpinfer.maths.histograms import Tally
+from dpinfer.maths.sums import Block
+from dpinfer.neighbours import Neighbours
+from dpinfer.rows.encoded import Encoded, Encoding, Raw, in_memory
+from dpinfer.rows.source import Blocks, Rows, cuts, most_records
+from dpinfer.schema.columns import Category, Ids, Number, Outcome, Wanted, did_you_mean
 from dpinfer.schema.terms import Factor, Response, Terms
-from dpinfer.tables import arrow_files
+from dpinfer.schema.unit import Unit
 from dpinfer.tables.cells import (
     Cells,
     Codes,
     cells_of,
     kind_of,
     match,
+    numbers,
+    tally,
     to_ids,
     to_numbers,
     to_places,
+    type_of,
 )
-from dpinfer.tables.engines import engine_of
+
+_TYPES_OF_LEVELS = {
+    str: ("Null", "String", "Categorical", "Enum"),
+    int: ("Null", "Int", "UInt", "Float"),
+    bool: ("Null", "Boolean"),
+}
+"""How the names of the types of columns begin that may hold levels of each kind."""
+_KINDS_OF_LEVELS = {str: "OUT", int: "Oiuf", bool: "Ob"}
+"""The same of arrays, by numpy's letters."""
 
 
-def open_table(native: Any, columns: Iterable[Wanted]) -> nw.DataFrame[Any]:
-    """Any table that narwhals knows, or a file, of which the given columns are read."""
-    if arrow_files.is_path(native):
-        native = arrow_files.read(native, list(columns))
-    try:
-        return nw.from_native(native, eager_only=True)
-    except TypeError:
-        remedy = ": collect it" if engine_of(native) else ""
-        raise InputError(
-            "a formula needs a pandas, polars or pyarrow table, or the path of a file, not "
-            f"{type(native).__module__.partition('.')[0]}'s {type(native).__name__}{remedy}"
-        ) from None
+@dataclass(frozen=True, repr=False)
+class Reader:
+    """From some rows of a table to records; public, so that it may travel."""
+
+    response: Response
+    terms: Terms
+    encoding: Encoding
+
+    @property
+    def columns(self) -> list[Wanted]:
+        """What is read of a table."""
+        return [*self.response.columns, *self.terms.columns, *self.encoding.unit.columns]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns, each once."""
+        return list(dict.fromkeys(column.name for column in self.columns))
+
+    def raw(self, native: Any) -> Raw:
+        """The records of some rows in memory; with ids of all rows of each unit."""
+        table = nw.from_native(native, eager_only=True)
+        unit = self.encoding.unit
+        labels = self.encoding.design.outcome.bounded(read_labels(table, self.response))
+        return Raw(
+            read_terms(table, self.terms, clipped=False),
+            labels,
+            identities_of(table, unit.column) if unit.many else None,
+            numbers_of(table, unit.weights) if unit.weights else None,
+        )
+
+    def blocks(self, native: Any) -> Iterator[Block]:
+        """Some rows in memory, encoded: at least one block; with ids all rows of each unit."""
+        for piece in InMemory(native).source(self).pieces():
+            yield from piece.blocks()
+
+
+class InMemory:
+    """Any table that narwhals knows; see `dpinfer.tables.table.Table`."""
+
+    def __init__(self, native: Any) -> None:
+        try:
+            self.table: nw.DataFrame[Any] = nw.from_native(native, eager_only=True)
+        except TypeError:
+            raise not_here(native) from None
+
+    def types(self) -> list[tuple[str, str]]:
+        """Names of the columns, and what their types say."""
+        return [(column.name, type_word(column)) for column in self.table.iter_columns()]
+
+    def blank(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:  # noqa: ARG002
+        """All columns, without rows."""
+        return self.table.head(0)
+
+    def opened(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:  # noqa: ARG002
+        """The table as it is."""
+        return self.table
+
+    def require_local(self) -> None:
+        """It is here."""
+
+    def count(self, columns: Sequence[Wanted]) -> int:  # noqa: ARG002
+        """The number of rows."""
+        return len(self.table)
+
+    def count_units(self, ids: str) -> int:
+        """The number of different ids."""
+        return int(identities_of(self.table, ids).max(initial=-1)) + 1
+
+    def source(self, reader: Reader, n: int = 0) -> Blocks:  # noqa: ARG002
+        """The records; those of units are encoded once, others in every pass."""
+        if reader.encoding.unit.many:
+            return in_memory(reader.raw(self.table), reader.encoding)
+        return Encoded(len(self.table), reader.encoding, partial(self._slices, reader))
+
+    def _slices(self, reader: Reader, size: int) -> Iterator[Callable[[], Raw]]:
+        for first, last in cuts(len(self.table), size):
+            yield partial(reader.raw, self.table[first:last])
+
+
+def not_here(native: Any, remedy: str = "") -> InputError:
+    """The error for what is no table in this process."""
+    library = type(native).__module__.partition(".")[0]
+    return InputError(
+        "a formula needs a pandas, polars or pyarrow table, or the path of a file, not "
+        f"{library}'s {type(native).__name__}{remedy}"
+    )
+
+
+def rows_of(X: Any, y: Any, kind: str = "margin") -> Rows:
+    """Bound arrays; a row with a NaN, an infinity or a label other than -1 and +1 counts as the
+    zero row.
+
+    For losses of the residual y is any number: clipped to [-1, 1], or with its row set to 0 if it
+    is not finite.
+
+    Guarantee [values_never_raise]: whether this raises depends on shapes and types alone.
+    """
+    remedy = "scale it to [-1, 1] by its public bounds"
+    if kind == "margin":
+        remedy = "code it as -1 and +1"
+    rows = numbers("X", X, "encode it as numbers")
+    labels = numbers("y", y, remedy, kinds="fiu", depth=1)
+    return Rows.of(rows, labels, kind)
+
+
+# What a formula says of some rows
 
 
 def read_terms(table: nw.DataFrame[Any], terms: Terms, *, clipped: bool = True) -> Array:
@@ -50,30 +162,44 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms, *, clipped: bool = True) 
     ``clipped`` a column that is a number of the table may hold any: `Design.rows` clips it, and a
     row with an infinity counts as with a NaN.
     """
-    known = cache(partial(_known, table))
+    numbers_in = cache(partial(_proper, table))
 
-    def numbers(column: Number) -> Array:
-        return _bounded(known(column), column)
+    def bounded(column: Number) -> Array:
+        return _bounded(numbers_in(column), column)
 
     def codes(factor: Factor) -> Codes:
         column = factor.column
-        found = (
-            match(known(column), factor.levels)
-            if isinstance(column, Number)
-            else _codes(table, column)
-        )
+        if isinstance(column, Number):
+            places = match(numbers_in(column), factor.levels)
+        else:
+            places = _places(table, column)
         if column.missing in factor.levels:
-            found = np.where(
-                found == len(factor.levels), factor.levels.index(column.missing), found
-            )
-        return found
+            substitute = factor.levels.index(column.missing)
+            places = np.where(places == len(factor.levels), substitute, places)
+        return places
 
-    values, at = _tall(terms.width, len(table)), 0
+    values = _tall(terms.width, len(table))
+    first = 0
     for block in terms.blocks:
-        some, at = values[at : at + len(block.names)], at + len(block.names)
-        as_is = None if clipped else block.as_is
-        some[:] = block.values(numbers, codes).T if as_is is None else numbers_of(table, as_is.name)
+        last = first + len(block.names)
+        if block.as_is is not None and not clipped:
+            values[first:last] = numbers_of(table, block.as_is.name)
+        else:
+            values[first:last] = block.values(bounded, codes).T
+        first = last
     return values.T
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
+    """-1 and +1 for the two levels, or a function of columns clipped to their bounds; NaN for
+    anything else.
+    """
+    what = response.read_as
+    if isinstance(what, Outcome):
+        return np.array([-1.0, 1.0, np.nan])[_places(table, what)]
+    values = what.values(lambda column: _bounded(_proper(table, column), column))
+    return np.asarray(np.clip(values, what.low, what.high))
 
 
 def _tall(width: int, rows: int) -> Array:
@@ -84,47 +210,58 @@ def _tall(width: int, rows: int) -> Array:
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
-    """-1 and +1 for the two levels, or a function of columns clipped to their bounds; NaN for
-    anything else.
+def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
+    """The values of a column, NaN where a value is not of its kind."""
+    values = numbers_of(table, column.name)
+    if column.kind == "number" and np.isfinite(values.sum()):  # all are; this takes less time
+        return values
+    proper = np.isfinite(values)
+    if column.kind == "integer":
+        proper &= values == np.rint(values)
+    if column.kind == "boolean":
+        proper &= (values == 0) | (values == 1)
+    return np.where(proper, values, np.nan)
+
+
+def _bounded(values: Array, column: Number) -> Array:
+    clipped = np.clip(values, column.low, column.high)
+    if column.missing is None:
+        return clipped
+    return np.where(np.isnan(values), column.missing, clipped)
+
+
+# What is learned of one column
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, whole: bool) -> Rows:
+    """The numbers of a column as labels; a row without one, or with a fraction where numbers are
+    ``whole``, is the zero row.
+
+    What the rows of a unit count adds up to at most 1.
     """
-    what = response.read_as
-    if isinstance(what, Outcome):
-        return np.array([-1.0, 1.0, np.nan])[_codes(table, what)]
-    values = what.values(lambda column: _bounded(_known(table, column), column))
-    return np.asarray(np.clip(values, what.low, what.high))
+    values = numbers_of(table, name)
+    most_records(len(values))
+    proper = np.isfinite(values)
+    if whole:
+        proper &= values % 1 == 0
+    rows = Rows(Block(proper[:, None].astype(np.float64), np.where(proper, values, 0.0)))
+    if not unit.columns:
+        return rows
+    weights = numbers_of(table, unit.weights) if unit.weights else None
+    return rows.counted(unit.most, _ids(table, unit), weights, unit.number)
 
 
-def check(native: Any, columns: Sequence[Wanted]) -> None:
-    """Refuse a table or file whose names or types do not fit; no value is looked at, and no row
-    counted.
-    """
-    table = open_table(blank(native, columns), ())
-    for column in columns:
-        fault = misfit(table.head(0), column)
-        if fault:
-            raise InputError(fault)
+def column_tally(table: nw.DataFrame[Any], name: str, unit: Unit, neighbours: Neighbours) -> Tally:
+    """How many units have each level of a column."""
+    return tally(cells_of(table.get_column(name)), _ids(table, unit), neighbours)
 
 
-def blank(native: Any, columns: Sequence[Wanted] | None) -> Any:
-    """A table with these columns, by default all, of which the rows do not count; one in memory is
-    taken as it is.
-    """
-    engine = engine_of(native)
-    if engine is not None:
-        return engine.blank(native, columns)
-    return arrow_files.blank(native, columns or ()) if arrow_files.is_path(native) else native
+def _ids(table: nw.DataFrame[Any], unit: Unit) -> Codes | None:
+    return identities_of(table, unit.column) if unit.many else None
 
 
-def identities_of(table: nw.DataFrame[Any], name: str) -> Codes:
-    """The ids of a column as numbers, -1 for a missing one; refused by its type."""
-    cells = cells_of(_get(table, name))
-    found = to_ids(cells)
-    if found is None:
-        raise InputError(
-            f"column {name!r} must hold ids, as text, numbers or dates, not {kind_of(cells)}: convert it"
-        )
-    return found
+# Columns by their names and types
 
 
 def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
@@ -137,82 +274,98 @@ def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
         elif isinstance(column, Number) or not column.levels:
             numbers_of(table, column.name)
         else:
-            _codes(table, column)
+            _places(table, column)
     except InputError as fault:
         return str(fault)
     return ""
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
-def _known(table: nw.DataFrame[Any], column: Number) -> Array:
-    """The values of a column, NaN where a value is not of its kind."""
-    values = numbers_of(table, column.name)
-    if column.kind == "number" and np.isfinite(values.sum()):  # all are; this takes less time
-        return values
-    known = np.isfinite(values)
-    if column.kind == "integer":
-        known &= values == np.rint(values)
-    if column.kind == "boolean":
-        known &= (values == 0) | (values == 1)
-    return np.where(known, values, np.nan)
-
-
-def _bounded(known: Array, column: Number) -> Array:
-    clipped = np.clip(known, column.low, column.high)
-    if column.missing is None:
-        return clipped
-    return np.where(np.isnan(known), column.missing, clipped)
+def require(name: str, names: Sequence[str], owner: str) -> None:
+    """Exactly one column of the given name."""
+    if name not in names:
+        raise InputError(f"{owner} has no column {name!r}: {did_you_mean(name, names)}")
+    if list(names).count(name) > 1:
+        raise InputError(f"{owner} has more than one column {name!r}: rename all but one")
 
 
 def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
     """The numbers of a column, NaN where a cell is none; refused by its type."""
     native = table.to_native()
-    place = (
-        native.schema.get_field_index(name) if hasattr(native, "to_batches") else -1
-    )  # of Arrow; -1 if not one
-    if (
-        place >= 0 and str(native.column(place).type) == "double"
-    ):  # the shortest way, as files have many of them
-        return np.asarray(native.column(place).to_numpy())  # a null is a NaN
-    cells = cells_of(_get(table, name))
+    if isinstance(native, pa.Table):  # the shortest way, as files have many of them
+        place = native.schema.get_field_index(name)  # -1 unless there is one
+        if place >= 0 and native.column(place).type == pa.float64():
+            return np.asarray(native.column(place).to_numpy())  # a null is a NaN
+    cells = cells_of(_column(table, name))
     kind = kind_of(cells)
     if kind in ("Int128", "UInt128"):
         raise InputError(f"column {name!r} is {kind}, which is not read: cast it to 64 bits")
-    found = to_numbers(cells)
-    if found is None:
+    values = to_numbers(cells)
+    if values is None:
         raise InputError(
             f"column {name!r} must hold numbers, as the schema says, not {kind}: convert it, or change its type in "
             "the schema"
         )
-    return found
+    return values
 
 
-def _codes(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
+def identities_of(table: nw.DataFrame[Any], name: str) -> Codes:
+    """The ids of a column as numbers, -1 for a missing one; refused by its type."""
+    cells = cells_of(_column(table, name))
+    ids = to_ids(cells)
+    if ids is None:
+        raise InputError(
+            f"column {name!r} must hold ids, as text, numbers or dates, not {kind_of(cells)}: convert it"
+        )
+    return ids
+
+
+def _places(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
     """The place of each value among the levels; their number for anything else, missing values
     included.
 
     A missing value can turn a pandas column of integers into floats, or one of booleans into
     objects: both are read.
     """
-    name, levels = source.name, source.levels
-    cells, kind = cells_of(_get(table, name)), type(levels[0])
-    found = to_places(cells, levels) if _fits(cells, kind) else None
-    if found is None:
+    cells = cells_of(_column(table, source.name))
+    kind = type(source.levels[0])
+    places = None
+    if _may_hold(cells, kind):
+        places = to_places(cells, source.levels)
+    if places is None:
         raise InputError(
-            f"column {name!r} is {kind_of(cells)}, but its levels in the schema are {kind.__name__}: convert it, or "
-            "write the levels as they are in the table"
+            f"column {source.name!r} is {kind_of(cells)}, but its levels in the schema are {kind.__name__}: convert "
+            "it, or write the levels as they are in the table"
         )
-    return found
+    return places
 
 
-def _fits(cells: Cells, kind: type) -> bool:
+def _may_hold(cells: Cells, kind: type) -> bool:
     """Whether the type of a column is that of its levels; objects may be anything."""
     if isinstance(cells, np.ndarray):
-        return cells.dtype.kind in {str: "OUT", int: "Oiuf", bool: "Ob"}[kind]
-    of = {str: ("String", "Categorical", "Enum"), int: ("Int", "UInt", "Float"), bool: ("Boolean",)}
-    return kind_of(cells).startswith(("Null", *of[kind]))
+        return cells.dtype.kind in _KINDS_OF_LEVELS[kind]
+    return kind_of(cells).startswith(_TYPES_OF_LEVELS[kind])
 
 
-def _get(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
-    arrow_files.require(name, table.columns, "the table")
+def _column(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
+    require(name, table.columns, "the table")
     return table.get_column(name)
+
+
+def type_word(column: nw.Series[Any]) -> str:
+    """What the type of a column says: number, integer, boolean, category, or nothing.
+
+    Of objects it says nothing, whatever narwhals finds in them: the values must not decide how a
+    column is read.
+    """
+    if getattr(column.to_native(), "dtype", None) == np.dtype(object):
+        return ""
+    dtype = type_of(column)
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return "category"
+    if dtype.is_integer():
+        return "integer"
+    if dtype.is_numeric():
+        return "number"
+    return ""

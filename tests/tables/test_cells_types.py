@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dpinfer as dp
 from cells import COLUMNS, GOOD, MODELS, ending, fit, same
-from dpinfer.tables.cells import numbers, places
+from dpinfer.tables.cells import identities, numbers, places
 
 floats = st.one_of(st.none(), st.floats(width=32))
 wholes = st.one_of(st.none(), st.integers(0, 127))
@@ -193,3 +194,44 @@ def test_bytes_that_are_no_text_are_no_level():
     coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), texts)
     for cells in (texts, coded, pd.Series(texts, dtype=pd.ArrowDtype(pa.string()))):
         assert places("y", cells, ("a", "b")).tolist() == [0, 2, 1]
+
+
+def test_a_dictionary_may_hold_a_null_or_a_word_twice():
+    """Arrow does not unify dictionaries with nulls; a cell that points to one is missing."""
+    first = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2]), pa.array(["a", None, "a"]))
+    second = pa.DictionaryArray.from_arrays(pa.array([1, 0]), pa.array(["b", "a"]))
+    for column in (first, pa.chunked_array([first, second])):
+        cells = column.to_pylist()
+        told = [{"a": 0, "b": 1}.get(cell, 2) for cell in cells]
+        assert places("y", column, ("a", "b")).tolist() == told
+        ids = [{"a": 0, "b": 1}.get(cell, -1) for cell in cells]
+        assert identities("units", column, len(cells)).tolist() == ids
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.binary(),
+        pa.date32(),
+        pa.timestamp("us"),
+        pa.decimal128(5, 2),
+        pa.int64(),
+    ],
+    ids=str,
+)
+def test_no_rows_at_all(kind):
+    """Of no rows Arrow makes no array of codes, for most types; a blank table has none."""
+    nothing = pa.array([], kind)
+    for column in (
+        pa.chunked_array([], kind),
+        pa.chunked_array([nothing]),
+        pa.chunked_array([], pa.dictionary(pa.int32(), kind)),
+        pa.chunked_array([nothing.dictionary_encode()]),
+    ):
+        assert identities("units", column, 0).tolist() == []
+        if kind == pa.string():
+            assert places("y", column, ("a", "b")).tolist() == []
+        else:
+            with pytest.raises(dp.InputError, match="declare the two labels"):
+                places("y", column, ("a", "b"))

@@ -1,0 +1,125 @@
+"""Where a raw table is: one protocol, and the one place that asks what kind of table it is.
+
+| table | what is given | module |
+| --- | --- | --- |
+| `InMemory` | a pandas, polars or pyarrow table | `memory` |
+| `Files` | a path: a file, a folder, a pattern | `arrow_files`, `csv_files` |
+| `Dask` | a Dask DataFrame | `on_dask`, `cluster` |
+| `Spark` | a Spark DataFrame | `on_spark`, `cluster` |
+"""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, Protocol
+
+import narwhals as nw
+from narwhals import dependencies as libraries
+
+from dpinfer.errors import InputError
+from dpinfer.rows.encoded import Encoding
+from dpinfer.rows.source import Pending, Source, most_records
+from dpinfer.schema.columns import Wanted
+from dpinfer.schema.design import Design
+from dpinfer.schema.terms import Response, Terms
+from dpinfer.schema.unit import ROW, Unit
+from dpinfer.tables.arrow_files import Files
+from dpinfer.tables.memory import InMemory, Reader, misfit
+
+
+class Table(Protocol):
+    """A table, wherever its rows are.  ``columns`` are those that are read."""
+
+    def types(self) -> list[tuple[str, str]]:
+        """Names of the columns, and what their types say: number, integer, boolean, category,
+        nothing.
+        """
+        ...
+
+    def blank(self, columns: Sequence[Wanted], /) -> nw.DataFrame[Any]:
+        """A table with the columns, maybe among others, of the types that are read, and no row; no
+        value is looked at.
+        """
+        ...
+
+    def opened(self, columns: Sequence[Wanted], /) -> nw.DataFrame[Any]:
+        """The columns, maybe among others, with all rows, in memory; refused on a cluster."""
+        ...
+
+    def require_local(self) -> None:
+        """Refuse now what `opened` would refuse."""
+        ...
+
+    def count(self, columns: Sequence[Wanted], /) -> int:
+        """The number of rows of a table that has the columns."""
+        ...
+
+    def count_units(self, ids: str, /) -> int:
+        """The number of units, by the column of their ids."""
+        ...
+
+    def source(self, reader: Reader, n: int, /) -> Source:
+        """The records, of n rows or units."""
+        ...
+
+
+def table_of(native: Any) -> Table:
+    """The table that is given.  No library is loaded to find out what it is."""
+    if isinstance(native, str | PathLike):
+        return Files(native)
+    if libraries.is_dask_dataframe(native):
+        from dpinfer.tables.on_dask import Dask  # noqa: PLC0415  (of an extra)
+
+        return Dask(native)
+    if libraries.is_pyspark_dataframe(native) or libraries.is_pyspark_connect_dataframe(native):
+        from dpinfer.tables.on_spark import Spark  # noqa: PLC0415  (of an extra)
+
+        return Spark(native)
+    return InMemory(native)
+
+
+def check(table: Table, columns: Sequence[Wanted]) -> None:
+    """Refuse a table whose names or types do not fit; no value is looked at, and no row counted."""
+    blank = table.blank(columns)
+    for column in columns:
+        fault = misfit(blank, column)
+        if fault:
+            raise InputError(fault)
+
+
+def read(
+    native: Any,
+    response: Response,
+    terms: Terms,
+    kind: str,
+    unit: Unit = ROW,
+    *,
+    counted: bool = True,
+) -> tuple[Design, Pending]:
+    """The encoding of a formula and the records of a table; ``kind`` is what the loss is a function
+    of.
+
+    ``unit`` says whose rows they are, and ``counted`` whether their number is public.
+
+    Guarantee [types_first]: names, types and the number of rows are looked at now, values when the
+    records are read.  Where a unit has many rows, their number is not; instead the ids are, to
+    count the units, and not even these where the schema states the number of units, or where it is
+    private.
+    """
+    design = Design.of_formula(response, terms, kind, unit)
+    reader = Reader(response, terms, Encoding(design, kind))
+    table = table_of(native)
+    check(table, reader.columns)
+    n = _number(table, reader.columns, unit, counted)
+    most_records(n)
+    return design, Pending(n, lambda: table.source(reader, n))
+
+
+def _number(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
+    """The public number of records or units; 0 for a private number of units, which nobody asks
+    for.
+    """
+    if not unit.many:
+        return table.count(columns)
+    if unit.number is not None:
+        return unit.number
+    return table.count_units(unit.column) if counted else 0
