@@ -170,7 +170,7 @@ class _Single:
 
 def released(share: PureDP | ZCDP, what: BoundedSum, source: Rows) -> Any:
     """One noisy sum, through the gate, and the law of its noise."""
-    recipe: Any = _Single(NoisySum("audit", share), what, share)
+    recipe: Any = _Single(NoisySum("audit", share, what.bound), what, share)
     return fit(recipe, source)
 
 

@@ -19,7 +19,7 @@ import dpinfer as dp
 from dpinfer.maths.privacy_cost import ORDERS, PerturbedObjective
 from dpinfer.privacy import accountant, entries
 from dpinfer.privacy.entries import Entry
-from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PastRelease, PerturbedMinimum
+from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
 
 DELTA = 1e-6
 TOTAL = dp.ApproxDP(1.0, DELTA)
@@ -89,7 +89,7 @@ def gaussian_profile(shifted, mu):
 
 
 def gaussian(rho):
-    return NoisySum("matrices", dp.ZCDP(rho))
+    return NoisySum("matrices", dp.ZCDP(rho), 1.0)
 
 
 def pure(epsilon):
@@ -97,7 +97,8 @@ def pure(epsilon):
 
 
 def opaque(rho):
-    return PastRelease("estimate", dp.ZCDP(rho))
+    """A release of which the accountant knows the share alone."""
+    return LaplaceMinimum("estimate", dp.ZCDP(rho), rate=0.0, k=0.0)
 
 
 def perturbed(scale, k=0.05, shape="one-sided"):

@@ -112,7 +112,12 @@ class Risk:
         def of_block(block: Block) -> Array:
             return self._bent(block, self.loss.curvature(self._z(coef, block)))
 
-        return BoundedSum(of_block, 2 * self.loss.curvature_bound)
+        return BoundedSum(of_block, self.curvature_sum_bound)
+
+    @property
+    def curvature_sum_bound(self) -> float:
+        """How far `curvature_sum` moves, at any coefficients."""
+        return float(2 * self.loss.curvature_bound)
 
     def score_sum(self, coef: Array) -> BoundedSum:
         """sum w² f'² x xᵀ, or over units sum s sᵀ, s the sum of w f' y x over the rows of one; the
@@ -161,10 +166,26 @@ class Risk:
             slope, curvature = slope_and_curvature(self.loss, self._z(coef, block))
             return self.stack(self._bent(block, curvature), self._steep(block, slope, steepest))
 
-        both = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
+        return BoundedSum(of_block, self.stacked_sum_bound(steepest))
+
+    def stacked_sum_bound(self, steepest: float) -> float:
+        """How far `stacked_sum` moves where no slope exceeds ``steepest``."""
         apart = _STACKS.get(type(self.loss))
-        largest = both if apart is None else apart * self.loss.slope_bound**2
-        return BoundedSum(of_block, float(self.neighbours.pick(np.sqrt(2), 1.0) * largest))
+        if apart is None:
+            largest = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
+        else:
+            largest = apart * self.loss.slope_bound**2
+        return float(self.neighbours.pick(np.sqrt(2), 1.0) * largest)
+
+    @property
+    def stacked_sum_bound_anywhere(self) -> float:
+        """How far `stacked_sum` moves, at any coefficients."""
+        return self.stacked_sum_bound(float(self.loss.slope_bound))
+
+    @property
+    def stacked_sum_bound_is_fixed(self) -> bool:
+        """Whether that is its bound at all coefficients, and not only at large ones."""
+        return type(self.loss) in _STACKS or not hasattr(self.loss, "slope_within")
 
     def stack(self, curvature: Array, score: Array) -> Array:
         """One vector of the two sums, or a stack of such vectors."""

@@ -15,7 +15,7 @@ from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ApproxDP, NoPrivacy, require_promise
 from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
-from dpinfer.privacy.filters import Count
+from dpinfer.privacy.filters import Count, renyi_orders
 from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
 
 
@@ -304,7 +304,7 @@ def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
     is opened.
     """
     require_promise(total)
-    return Terms(total, unit, Neighbours.of(neighbours), title, _now())
+    return Terms(total, unit, Neighbours.of(neighbours), title, _now(), renyi_orders(total))
 
 
 def _whole(store: Store, rows: list[Row]) -> list[Row]:
