@@ -166,7 +166,7 @@ def test_output_perturbation_with_laplace_noise():
     risk = RIDGED
     path = Path(
         turned(20, 9),
-        NoisyMinimum("s", dp.PureDP(0.2)),
+        NoisyMinimum.of("s", dp.PureDP(0.2), risk),
         risk,
         lambda out, source, what: _ratio(out, source),
     )

@@ -65,7 +65,7 @@ def test_which_rule_judges_what():
     assert count().rules() == ()
     assert count().rule == count([opaque(1.0)]).rule == "exact, first entry"
     noisy, other = (
-        [gaussian(1e-3), NoisyMinimum("estimate", dp.ZCDP(1e-3))],
+        [gaussian(1e-3), NoisyMinimum("estimate", dp.ZCDP(1e-3), 1.0)],
         [gaussian(1e-3), perturbed(30.0)],
     )
     first = "exact, first entry"

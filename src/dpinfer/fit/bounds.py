@@ -93,7 +93,9 @@ class BoundsPlan:
         )
 
     def _histograms(self, name: str, share: PureDP | ZCDP) -> tuple[Histogram, ...]:
-        first, *zooms = share.split(_MAGNITUDES, *[(1 - _MAGNITUDES) / COLUMN_ZOOMS] * COLUMN_ZOOMS)
+        weights = [_MAGNITUDES, *[(1 - _MAGNITUDES) / COLUMN_ZOOMS] * COLUMN_ZOOMS]
+        parts: Sequence[PureDP | ZCDP] = share.split(*weights)
+        first, *zooms = parts
         return (
             self._histogram(f"magnitudes of {name}", first),
             *(

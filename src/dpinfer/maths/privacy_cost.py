@@ -92,7 +92,7 @@ def epsilon_from_zcdp(rho: float, delta: float) -> float:
 def lowest_near(function: Callable[[float], float], place: float, step: float) -> float:
     """Where a function that falls and then rises is lowest, within a ``step`` of a place.
 
-    By thirds, to the last digit: a third of the bracket that cannot hold the minimum goes each time.
+    To the last digit: each time a third of the bracket goes that cannot hold the minimum.
     """
     low, high = place - step, place + step
     for _ in range(60):
@@ -108,7 +108,7 @@ def lowest_near(function: Callable[[float], float], place: float, step: float) -
 def zcdp_from_approx(epsilon: float, delta: float) -> float:
     """The largest ρ whose `epsilon_from_zcdp` is at most ε."""
     tail = -math.log(delta)
-    # by Bun and Steinke's formula, which is never below `epsilon_from_zcdp`; less what rounding adds
+    # by the formula of Bun and Steinke, which never gives less than `epsilon_from_zcdp`
     paid = (epsilon / (math.sqrt(epsilon + tail) + math.sqrt(tail))) ** 2 * (1 - 1e-12)
     unpaid = 8 * paid + 8 * epsilon
     return boundary(lambda rho: epsilon_from_zcdp(rho, delta) <= epsilon, paid, unpaid, 1e-13)[0]

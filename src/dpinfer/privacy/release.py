@@ -13,7 +13,7 @@
 A release is made from public facts, stored by the ledger, priced by the accountant and carried out
 by the gate.  What its noise rests on is booked with it: a ``bound``, how far one record moves what
 is released, or the parameters of an objective.  So ``law``, the law of the noise, is known before
-anything is read, and ``noise(what)`` gives it for what fits the booking and refuses everything else.
+anything is read; ``noise(what)`` gives it for what fits the booking and refuses everything else.
 """
 
 import math
