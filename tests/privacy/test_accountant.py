@@ -70,10 +70,8 @@ class Perturbed:
     def divergences(self):
         return np.array([self.renyi(beyond) for beyond in ORDERS])
 
-    def growing(self, beyond):
-        return self.cost()
-
-    falling = growing
+    def costs_more_than(self, rho):
+        return self.cost() > rho
 
     def cost(self):
         return max(self.renyi(b) / (1 + b) for b in np.geomspace(1e-1, 1e4, 200))
