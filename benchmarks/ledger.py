@@ -27,7 +27,9 @@ def entry(number: int, rho: float = RHO) -> Entry:
     """
     objective = PerturbedObjective(3e4 * (1 + number / 1e4), 1e-5, "logistic")
     share = dp.ZCDP(objective.cost() * 1.001)
-    sums = tuple(NoisySum(step, dp.ZCDP(rho)) for step in ("crude moments", "moments", "matrices"))
+    sums = tuple(
+        NoisySum(step, dp.ZCDP(rho), 1.0) for step in ("crude moments", "moments", "matrices")
+    )
     return Entry("benchmark", "one record", (*sums, PerturbedMinimum("estimate", share, objective)))
 
 

@@ -181,7 +181,7 @@ def opened(*, income=True, squares=False, private=True):
         Privacy(
             dp.ZCDP(0.1),
             "one person",
-            (NoisySum("frame", dp.ZCDP(0.1)),),
+            (NoisySum("frame", dp.ZCDP(0.1), 1.0),),
             booked=False,
             private=private,
         ),

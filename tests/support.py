@@ -15,7 +15,7 @@ from dpinfer.maths.losses import Loss
 from dpinfer.maths.risk import Risk
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.release import NoisySum
+from dpinfer.privacy.release import LaplaceMinimum, NoisySum
 
 
 class Tripled:
@@ -82,9 +82,14 @@ def gate_of(seed, *releases):
     return Gate(Entry("test", "one record", releases), None, seed)
 
 
+def opaque(share, step="estimate"):
+    """A release of which the accountant knows the share alone, if that is zCDP."""
+    return LaplaceMinimum(step, share, rate=0.0, k=0.0)
+
+
 def noisy_sum(seed, share, source, bounded):
     """One release of a sum, seeded."""
-    release = NoisySum("sum", share)
+    release = NoisySum("sum", share, bounded.bound)
     return gate_of(seed, release).release(release, source, bounded)
 
 

@@ -29,7 +29,10 @@ from dpinfer.privacy.grid import grid
 from dpinfer.privacy.release import NoisySum
 from dpinfer.rows.source import Rows
 
-_CELLS, _RARE = 2.0**52, 1e-6  # a sound installation fails a check as rarely
+_CELLS = 2.0**52  # of the uniform numbers that float noise is made of
+_RARE = 1e-6  # how often a sound installation fails a check
+_ACCURATE = 2.0**-37  # what the sampler takes ndtri and log to be off by at most
+_LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)  # of false alarms, among which a threshold is chosen
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Report:
 
 
 def run(seconds: float = 20.0, progress: Callable[[str], None] | None = None) -> Report:
-    """Every check, in about so many seconds; ``progress`` is told what is tried next."""
+    """Every check, in about this many seconds; ``progress`` is told what is tried next."""
     findings = []
     for name, check in CHECKS.items():
         if progress is not None:
@@ -71,10 +74,8 @@ def grid_evidence(noise: Array, scale: float, error: Array) -> float:
     """
     z = np.abs(noise / scale)
     place = ndtr(-z) * _CELLS - 0.5  # from the nearer tail, where a probability keeps its digits
-    apart = (
-        np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * _CELLS / scale
-    )  # cells in a unit of the noise
-    blur = np.maximum(error * apart, 0.02)
+    cells_per_unit = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * _CELLS / scale
+    blur = np.maximum(error * cells_per_unit, 0.02)
     away = place - np.rint(place)
     near = np.exp(-((away[:, None] + np.arange(-2, 3)) ** 2) / (2 * blur[:, None] ** 2)).sum(axis=1)
     density = near / (blur * np.sqrt(2 * np.pi))
@@ -83,9 +84,9 @@ def grid_evidence(noise: Array, scale: float, error: Array) -> float:
 
 def representable(values: Array, exact: Array) -> npt.NDArray[np.bool_]:
     """Whether some double added to ``exact`` gives each value, in double precision."""
-    b = values - exact
-    near = (b, np.nextafter(b, np.inf), np.nextafter(b, -np.inf))
-    return np.asarray(np.any([exact + one == values for one in near], axis=0))
+    noise = values - exact
+    candidates = (noise, np.nextafter(noise, np.inf), np.nextafter(noise, -np.inf))
+    return np.asarray(np.any([exact + b == values for b in candidates], axis=0))
 
 
 @dataclass(frozen=True)
@@ -119,15 +120,20 @@ def alarms(
     """
     if level is not None:
         return _limits(on, off, level, budget, sure)
-    levels = np.quantile(off[::2], [0.5, 0.7, 0.8, 0.9, 0.95]).tolist()
+    levels = np.quantile(off[::2], _LEVELS).tolist()
     level = max(levels, key=lambda level: _limits(on[::2], off[::2], level, budget, sure).excess)
     return _limits(on[1::2], off[1::2], level, budget, sure)
 
 
 def _limits(on: Array, off: Array, level: float, budget: Budget, sure: float) -> Alarms:
-    hits, false, n, m = int((on > level).sum()), int((off > level).sum()), len(on), len(off)
-    low = float(beta.ppf(sure, hits, n - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - sure, false + 1, m - false)) if false < m else 1.0
+    """Clopper-Pearson: a lower limit of the true rate and an upper one of the false rate."""
+    hits = int((on > level).sum())
+    false = int((off > level).sum())
+    low, high = 0.0, 1.0
+    if hits > 0:
+        low = float(beta.ppf(sure, hits, len(on) - hits + 1))
+    if false < len(off):
+        high = float(beta.ppf(1 - sure, false + 1, len(off) - false))
     return Alarms(low, high, allowed(budget, high))
 
 
@@ -141,8 +147,8 @@ def allowed(budget: Budget, false: float) -> float:
     else:
         assert isinstance(budget, ZCDP)
         pairs = [(e, _delta(budget.rho, e)) for e in np.linspace(0, 8, 81).tolist()]
-    most = (min(math.exp(e) * false + d, 1 - math.exp(-e) * (1 - d - false)) for e, d in pairs)
-    return min(1.0, *most)
+    rates = (min(math.exp(e) * false + d, 1 - math.exp(-e) * (1 - d - false)) for e, d in pairs)
+    return min(1.0, *rates)
 
 
 def _delta(rho: float, epsilon: float) -> float:
@@ -170,7 +176,7 @@ class _Single:
 
 def released(share: PureDP | ZCDP, what: BoundedSum, source: Rows) -> Any:
     """One noisy sum, through the gate, and the law of its noise."""
-    recipe: Any = _Single(NoisySum("audit", share), what, share)
+    recipe: Any = _Single(NoisySum("audit", share, what.bound), what, share)
     return fit(recipe, source)
 
 
@@ -182,29 +188,30 @@ _NOBODY = Rows.of(np.zeros((1, 1)), [1.0])
 
 
 def _on_grid(_: float) -> Finding:
-    what, tried = (
-        moment_and_score(Neighbours.REPLACE),
-        "Is every released number a whole multiple of its public step?",
-    )
-    pair, off, size = _pair(), 0, 0
+    tried = "Is every released number a whole multiple of its public step?"
+    what = moment_and_score(Neighbours.REPLACE)
+    source = _pair()[0]
+    off = 0
+    size = 0
     for share in (ZCDP(0.02), PureDP(0.2)):
-        values = released(share, what, pair[0]).value
+        values = released(share, what, source).value
         steps = values / grid(what.bound, values.size)
-        off, size = off + int((steps != np.rint(steps)).sum()), size + values.size
+        off += int((steps != np.rint(steps)).sum())
+        size += values.size
     words = f"{off} of {size} numbers are not" if off else f"all {size} numbers are"
     return Finding("grid", tried, off > 0, words, {"numbers": size, "off": off})
 
 
 def _fresh(_: float) -> Finding:
-    tried, m = "Do two runs of the same release differ?", 2000
+    tried = "Do two runs of the same release differ?"
+    m = 2000
     equal = 0
     for share in (ZCDP(0.1), PureDP(1.0)):
         first, second = (released(share, _zeros(m), _NOBODY).value for _ in range(2))
         equal += int((first == second).sum())
     found = equal > m // 100
-    words = f"{equal} of {2 * m} numbers came out the same" + (
-        ", far too many" if found else ", as chance has it"
-    )
+    verdict = "far too many" if found else "as chance has it"
+    words = f"{equal} of {2 * m} numbers came out the same, {verdict}"
     return Finding("fresh", tried, found, words, {"equal": equal, "numbers": 2 * m})
 
 
@@ -219,15 +226,18 @@ def _law(seconds: float) -> Finding:
 
 def _chi_square(seconds: float, m: int, kind: type[ZCDP] | type[PureDP]) -> tuple[float, int]:
     """p-value and number of draws at a noise of about three steps of the grid."""
-    step, edge = grid(1.0, m), 9
+    step = grid(1.0, m)
+    edge = 9  # whole numbers beyond it are counted with it
     size = (1 + SLACK) / (3 * step)
     share = ZCDP(size**2 / 2) if kind is ZCDP else PureDP(size)
-    counts, end, law = np.zeros(2 * edge + 1), time.monotonic() + seconds, None
-    while law is None or time.monotonic() < end or counts.sum() < 2000:
-        out = released(share, _zeros(m), _NOBODY)
-        whole, law = np.clip(np.rint(out.value / step), -edge, edge).astype(int) + edge, out.noise
-        counts += np.bincount(whole, minlength=len(counts))
-    ends = (np.arange(-edge, edge) + 0.5) * step
+    law = NoisySum("audit", share, 1.0).law
+    counts = np.zeros(2 * edge + 1)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or counts.sum() < 2000:
+        draws = released(share, _zeros(m), _NOBODY).value
+        places = np.clip(np.rint(draws / step), -edge, edge).astype(int) + edge
+        counts += np.bincount(places, minlength=len(counts))
+    ends = np.asarray((np.arange(-edge, edge) + 0.5) * step, dtype=np.float64)
     below = ndtr(ends / law.scale) if isinstance(law, Gaussian) else _laplace_cdf(law.rate * ends)
     chances = np.diff(np.concatenate([[0.0], below, [1.0]]))
     return float(chisquare(counts, chances * counts.sum()).pvalue), int(counts.sum())
@@ -238,48 +248,49 @@ def _laplace_cdf(x: Array) -> Array:
 
 
 def _floats(seconds: float) -> Finding:
-    from flint import arb, ctx  # noqa: PLC0415  (python-flint is slow to load)
-
     tried = "Are this machine's ndtri and log within 2^-37 of the real ones, as the sampler takes them to be?"
-    rng, end, worst, count = (
-        np.random.default_rng(),
-        time.monotonic() + seconds,
-        {"ndtri": 0.0, "log": 0.0},
-        0,
-    )
+    rng = np.random.default_rng()
+    end = time.monotonic() + seconds
+    worst = {"ndtri": 0.0, "log": 0.0}
+    count = 0
     while count == 0 or time.monotonic() < end:
-        p = np.concatenate(
-            [
-                2.0 ** -rng.uniform(1, 48, 100),
-                rng.uniform(0, 0.5, 100),
-                np.exp(-2) + rng.normal(0, 1e-9, 50),
-            ]
-        )
+        small = 2.0 ** -rng.uniform(1, 48, 100)
+        anywhere = rng.uniform(0, 0.5, 100)
+        seam = np.exp(-2) + rng.normal(0, 1e-9, 50)  # where ndtri changes its formula
+        p = np.concatenate([small, anywhere, seam])
         p = p[(p >= 2.0**-48) & (p <= 0.5)]
-        with ctx.workprec(160):
-            root = arb(2).sqrt()
-            for u, z, log in zip(
-                p.tolist(), ndtri(p).tolist(), np.log(2 * p).tolist(), strict=True
-            ):
-                worst["ndtri"] = max(
-                    worst["ndtri"], float(abs((2 * arb(u)).erfcinv() * root + arb(z)).upper())
-                )
-                worst["log"] = max(worst["log"], float(abs(arb(2 * u).log() - arb(log)).upper()))
+        for name, error in _float_errors(p).items():
+            worst[name] = max(worst[name], error)
         count += len(p)
     bits = {name: -math.log2(max(error, 2.0**-60)) for name, error in worst.items()}
-    words = (
-        ", ".join(f"{name} within 2^-{bit:.1f}" for name, bit in bits.items())
-        + f" at {count:,} numbers"
-    )
-    return Finding(
-        "floats", tried, max(worst.values()) > 2.0**-37, words, {**worst, "numbers": count}
-    )
+    words = ", ".join(f"{name} within 2^-{bit:.1f}" for name, bit in bits.items())
+    words += f" at {count:,} numbers"
+    found = max(worst.values()) > _ACCURATE
+    return Finding("floats", tried, found, words, {**worst, "numbers": count})
+
+
+def _float_errors(p: Array) -> dict[str, float]:
+    """The largest error of ndtri at probabilities p, and of log at 2p, by interval arithmetic."""
+    from flint import arb, ctx  # noqa: PLC0415  (python-flint is slow to load)
+
+    with ctx.workprec(160):
+        root = arb(2).sqrt()
+        of_ndtri = [
+            float(abs((2 * arb(u)).erfcinv() * root + arb(z)).upper())
+            for u, z in zip(p.tolist(), ndtri(p).tolist(), strict=True)
+        ]
+        of_log = [
+            float(abs(arb(u).log() - arb(log)).upper())
+            for u, log in zip((2 * p).tolist(), np.log(2 * p).tolist(), strict=True)
+        ]
+    return {"ndtri": max(of_ndtri), "log": max(of_log)}
 
 
 def _pair() -> tuple[Rows, Rows]:
     """Two neighbours: the last of 20 rows is turned round."""
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(-0.4, 0.4, (20, 6)), np.tile([1.0, -1.0], 10)
+    X = rng.uniform(-0.4, 0.4, (20, 6))
+    y = np.tile([1.0, -1.0], 10)
     other = X.copy()
     other[-1] = -other[-1][::-1]
     return Rows.of(X, y), Rows.of(other, y)
@@ -287,23 +298,29 @@ def _pair() -> tuple[Rows, Rows]:
 
 def _bits(seconds: float) -> Finding:
     tried = "Do the last bits of a noisy sum tell which of two neighbours it came from?"
-    pair, what, rng = _pair(), moment_and_score(Neighbours.REPLACE), np.random.default_rng()
+    pair = _pair()
+    what = moment_and_score(Neighbours.REPLACE)
+    rng = np.random.default_rng()
     exact = [source.total(what.of_block) for source in pair]
-    hits, old_hits, runs, end = 0, 0, 0, time.monotonic() + seconds
+    hits = 0
+    float_hits = 0  # of the same attack on float noise, which it must break
+    runs = 0
+    end = time.monotonic() + seconds
     while runs < 100 or (runs < 10_000 and time.monotonic() < end):
-        truth, runs = runs % 2, runs + 1
+        truth = runs % 2
+        runs += 1
         out = released(ZCDP(0.02), what, pair[truth])
+        scale = out.noise.scale
         z = ndtri((rng.integers(0, 2**52, exact[0].size) + 0.5) / _CELLS)
-        hits += _guess(out.value, exact, out.noise.scale) == truth
-        old_hits += _guess(exact[truth] + out.noise.scale * z, exact, out.noise.scale) == truth
-    p, weak = float(binomtest(hits, runs).pvalue), old_hits < 0.9 * runs
-    words = f"{hits} of {runs} guesses were right, " + (
-        "where half is chance" if p >= _RARE else "which is no chance"
-    )
-    words += f"; of float noise {old_hits} are" + (
-        ": the attack does not work on this machine" if weak else ""
-    )
-    numbers = {"hits": hits, "runs": runs, "p": p, "float_hits": old_hits}
+        hits += _guess(out.value, exact, scale) == truth
+        float_hits += _guess(exact[truth] + scale * z, exact, scale) == truth
+    p = float(binomtest(hits, runs).pvalue)
+    weak = float_hits < 0.9 * runs
+    verdict = "where half is chance" if p >= _RARE else "which is no chance"
+    words = f"{hits} of {runs} guesses were right, {verdict}; of float noise {float_hits} are"
+    if weak:
+        words += ": the attack does not work on this machine"
+    numbers = {"hits": hits, "runs": runs, "p": p, "float_hits": float_hits}
     return Finding("bits", tried, p < _RARE or weak, words, numbers)
 
 
@@ -321,15 +338,18 @@ def _black_box(seconds: float) -> Finding:
     budget = PureDP(1.0)
     first, second, third = budget.split(18, 1, 1)
     plan = Plan(ObjectivePerturbation(), first, second, third, recipe="tight", draws=100)
-    on, off, end = list[float](), list[float](), time.monotonic() + seconds
+
+    def estimate(side: float) -> float:
+        X = np.append(np.zeros(7), side)[:, None]
+        fitted = infer(X, np.ones(8), loss=HuberHinge(0.5), penalty=2.0, plan=plan)
+        return float(fitted.estimate[0])
+
+    on: list[float] = []
+    off: list[float] = []
+    end = time.monotonic() + seconds
     while len(on) < 200 or (len(on) < 20_000 and time.monotonic() < end):
-        for side, kept in ((1.0, on), (-1.0, off)):
-            X = np.append(np.zeros(7), side)[:, None]
-            kept.append(
-                float(
-                    infer(X, np.ones(8), loss=HuberHinge(0.5), penalty=2.0, plan=plan).estimate[0]
-                )
-            )
+        on.append(estimate(1.0))
+        off.append(estimate(-1.0))
     seen = alarms(np.array(on), np.array(off), budget, level=0.0, sure=1e-4)
     words = f"at most {seen.false:.0%} false and at least {seen.true:.0%} true alarms in {len(on)} runs each; "
     words += f"{seen.allowed:.0%} are allowed"
@@ -338,5 +358,10 @@ def _black_box(seconds: float) -> Finding:
 
 
 CHECKS: dict[str, Callable[[float], Finding]] = {
-    "grid": _on_grid, "fresh": _fresh, "law": _law, "floats": _floats, "bits": _bits, "black box": _black_box,
-}  # fmt: skip
+    "grid": _on_grid,
+    "fresh": _fresh,
+    "law": _law,
+    "floats": _floats,
+    "bits": _bits,
+    "black box": _black_box,
+}

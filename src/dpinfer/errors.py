@@ -5,7 +5,7 @@
     │   └── MissingError   it needs a package that is not installed; an ImportError as well
     ├── BudgetError    a budget, share or penalty cannot give the promise that was asked for
     ├── LedgerError    the book refuses the spend
-    └── PrivacyError   a step tried to release something that was not booked
+    └── PrivacyError   a step tried to release something that was not booked, or cannot be proved
 
 No message ever contains a value of the data.  Each names the fault and the remedy.
 """
@@ -34,7 +34,7 @@ class LedgerError(DpinferError, RuntimeError):
 
 
 class PrivacyError(DpinferError, RuntimeError):
-    """A release was attempted that nobody booked."""
+    """A release was attempted that nobody booked, or whose privacy is not proved."""
 
 
 def installed(*packages: str) -> bool:
@@ -47,5 +47,7 @@ def installed(*packages: str) -> bool:
 
 def missing(what: str, extra: str, *packages: str, otherwise: str = "") -> MissingError:
     """The error for packages that an extra of dpinfer brings; ``otherwise`` is a second remedy."""
-    remedies = [f"pip install 'dpinfer[{extra}]'", *([otherwise] if otherwise else [])]
+    remedies = [f"pip install 'dpinfer[{extra}]'"]
+    if otherwise:
+        remedies.append(otherwise)
     return MissingError(f"{what} needs {' and '.join(packages)}: {', or '.join(remedies)}")

@@ -69,8 +69,3 @@ _SENTENCES = {
     Neighbours.REPLACE_UNIT: "all rows of one unit replaced, number of units public, number of rows private",
     Neighbours.ADD_REMOVE_UNIT: "all rows of one unit added or removed, number of units and of rows private",
 }
-
-
-def of_sentence(sentence: str) -> Neighbours:
-    """The notion that an old file states in words."""
-    return {words: notion for notion, words in _SENTENCES.items()}[sentence]

@@ -1,10 +1,9 @@
-"""Files that are whole or not there, and folders to put them in.
+"""What is kept on disk: files that are whole or not there, and frozen values as JSON.
 
-Frozen values to plain JSON objects and back, exactly: a float's shortest text reads back as the
-same float.
-
-JSON has no infinities and no NaN: they are written as the texts "inf", "-inf" and "nan" or, for
-readers elsewhere, as null.  A NaN that was written as null reads back as NaN; an infinity does not.
+Values become plain JSON objects and come back exactly: a float's shortest text reads back as the
+same float.  JSON has no infinities and no NaN: they are written as the texts "inf", "-inf" and
+"nan" or, for readers elsewhere, as null.  A NaN that was written as null reads back as NaN; an
+infinity does not.
 """
 
 import dataclasses
@@ -22,6 +21,11 @@ import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
+
+RESULT = "result.json"
+"""The name of a result in the folder of a fit."""
+
+_EMPTY = "empty array"
 
 
 def write(path: Path, content: bytes) -> None:
@@ -58,9 +62,6 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-RESULT = "result.json"
-
-
 def prepare(folder: Path) -> None:
     """Make the folder, and find out now whether it can be written to."""
     try:
@@ -76,9 +77,6 @@ def vacant(path: Path, force: bool, remedy: str) -> None:
     """Refuse a path that is taken, unless told to replace it."""
     if not force and (path.exists() or path.is_symlink()):
         raise InputError(f"{str(path)!r} is there already: {remedy}")
-
-
-_EMPTY = "empty array"
 
 
 def encode(value: Any, *, null: bool = False) -> Any:
@@ -107,29 +105,32 @@ def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
     """The inverse of `encode`, for the classes named in ``kinds`` only; a field that came later
     takes its default.
     """
-    if isinstance(value, dict) and value["kind"] == _EMPTY:
-        return np.empty([int(side) for side in value["shape"]])
     if isinstance(value, dict):
-        cls = kinds[value["kind"]]
-        fields = {f.name: f.type for f in dataclasses.fields(cls)}
-        needed = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
-        if not {"kind", *needed} <= set(value) <= {"kind", *fields}:
-            raise KeyError(f"the fields of {cls.__name__} are {sorted(fields)}")
-        return cls(
-            **{name: decode(value[name], kinds, fields[name]) for name in fields if name in value}
-        )
+        return _decode_object(value, kinds)
     if isinstance(value, list):
-        return (
-            np.array(value, dtype=np.float64)
-            if _holds_array(hint)
-            else tuple(decode(v, kinds) for v in value)
-        )
+        if _holds_array(hint):
+            return np.array(value, dtype=np.float64)
+        return tuple(decode(item, kinds) for item in value)
     if value is None and hint is float:
         return math.nan
-    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(value)
+    return value
+
+
+def _decode_object(value: dict[str, Any], kinds: Mapping[str, type]) -> Any:
+    if value["kind"] == _EMPTY:
+        return np.empty([int(side) for side in value["shape"]])
+    cls = kinds[value["kind"]]
+    fields = {f.name: f.type for f in dataclasses.fields(cls)}
+    needed = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+    if not {"kind", *needed} <= set(value) <= {"kind", *fields}:
+        raise KeyError(f"the fields of {cls.__name__} are {sorted(fields)}")
+    given = {name: decode(value[name], kinds, fields[name]) for name in fields if name in value}
+    return cls(**given)
 
 
 def _holds_array(hint: Any) -> bool:
-    return hint is Array or (
-        get_origin(hint) is UnionType and any(h is Array for h in get_args(hint))
-    )
+    if get_origin(hint) is UnionType:
+        return any(part is Array for part in get_args(hint))
+    return hint is Array

@@ -79,11 +79,10 @@ class Path:
 ROW = [0.9, 0.3, 0.2, 0.1, 0.1, 0.1]
 RIDGED, STRONG = Risk.penalised(dp.Logistic(), 0.05, 20), Risk.penalised(dp.Logistic(), 0.4, 20)
 STRAIGHT = Risk.penalised(dp.HuberHinge(0.5), 4.0, 8)  # λ = 64, and no margin comes near the knee
+MOMENTS = moment_and_score(Neighbours.REPLACE)
 ON_GRID = {
-    "sum": Path(
-        turned(20, 6), NoisySum("s", dp.ZCDP(0.02)), moment_and_score(Neighbours.REPLACE), of_sum
-    ),
-    "output": Path(turned(20, 9), NoisyMinimum("s", dp.ZCDP(0.02)), RIDGED, of_output),
+    "sum": Path(turned(20, 6), NoisySum("s", dp.ZCDP(0.02), MOMENTS.bound), MOMENTS, of_sum),
+    "output": Path(turned(20, 9), NoisyMinimum.of("s", dp.ZCDP(0.02), RIDGED), RIDGED, of_output),
     "objective": Path(
         turned(20, 20), PerturbedMinimum.of("s", dp.ZCDP(0.02), STRONG), STRONG, of_objective
     ),
@@ -91,7 +90,7 @@ ON_GRID = {
 IN_FORMAT = {
     "sum": Path(
         empty(8, ROW),
-        NoisySum("s", dp.PureDP(1.0)),
+        NoisySum("s", dp.PureDP(1.0), 1.0),
         BoundedSum(lambda b: b.rows.sum(axis=0), 1.0),
         fits_sum,
     ),
@@ -167,7 +166,7 @@ def test_output_perturbation_with_laplace_noise():
     risk = RIDGED
     path = Path(
         turned(20, 9),
-        NoisyMinimum("s", dp.PureDP(0.2)),
+        NoisyMinimum.of("s", dp.PureDP(0.2), risk),
         risk,
         lambda out, source, what: _ratio(out, source),
     )

@@ -187,7 +187,7 @@ def test_a_frame_is_made_of_what_is_released(monkeypatch):
     plan = dp.GeometryPlan(dp.ZCDP(50.0))
     values = np.random.default_rng(0).normal(0.2, [0.01, 0.2], (4000, 2))
     source = Rows.encoded(design.rows(values), np.ones(4000), "margin")
-    booked = plan.releases().of("scales")
+    booked = plan.releases(numbers=2).of("scales")
     found = framed(gate_of(3, *booked), booked, source, design, Neighbours.REPLACE)
     low = found.middle - found.half
     high = found.middle + found.half

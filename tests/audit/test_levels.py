@@ -57,8 +57,8 @@ def pairs(notion):
 
 def worst(notion, release, *, lower=0.0, less=1.0):
     """The largest excess over what the release costs, and the largest part of it that is used."""
-    scale = less * release.noise(BOUND[notion]).scale
-    threshold, excess, used = release.threshold(BOUND[notion]) - lower, -1.0, 0.0
+    scale = less * release.law.scale
+    threshold, excess, used = release.threshold - lower, -1.0, 0.0
     mu = math.sqrt(2 * release.share.rho)
     rare = next(e for e in np.linspace(0, 40, 401) if gaussian_delta(e, mu) < release.delta / 1000)
     for (one, other), epsilon in itertools.product(pairs(notion), (0.1 * mu, mu, rare)):
@@ -74,8 +74,8 @@ def test_guarantee_rare_levels(notion):
     quadrature.
     """
     for rho, delta in ((0.5, 1e-3), (0.02, 1e-2), (2.0, 1e-6)):
-        release = ShownLevels("levels", dp.ZCDP(rho), delta)
-        alone = norm.sf(release.threshold(BOUND[notion]), 1, release.noise(BOUND[notion]).scale)
+        release = ShownLevels("levels", dp.ZCDP(rho), delta, BOUND[notion])
+        alone = norm.sf(release.threshold, 1, release.law.scale)
         assert 0.999 * delta < alone <= delta
         excess, used = worst(notion, release)
         assert excess <= 1e-12
@@ -84,14 +84,14 @@ def test_guarantee_rare_levels(notion):
 
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_mutation_a_lower_threshold_or_less_noise_is_caught(notion):
-    release = ShownLevels("levels", dp.ZCDP(0.5), 1e-3)
+    release = ShownLevels("levels", dp.ZCDP(0.5), 1e-3, BOUND[notion])
     assert worst(notion, release, lower=1.0)[0] > 5e-3  # the one unit itself is forgotten
-    assert worst(notion, release, lower=0.1 * release.noise(BOUND[notion]).scale)[0] > 1e-4
+    assert worst(notion, release, lower=0.1 * release.law.scale)[0] > 1e-4
     assert worst(notion, release, less=0.9)[0] > 1e-3
 
 
 def test_mutation_the_noise_of_add_remove_does_not_hide_a_replacement():
-    release = ShownLevels("levels", dp.ZCDP(0.5), 1e-3)
+    release = ShownLevels("levels", dp.ZCDP(0.5), 1e-3, math.sqrt(2))
     assert worst(Neighbours.REPLACE, release, less=1 / math.sqrt(2))[0] > 1e-2
 
 
@@ -160,7 +160,7 @@ def test_the_level_of_a_unit_is_that_of_its_first_row_that_has_one():
 # An attack: is this person in the data?
 
 DELTA, RUNS = 0.05, 3000
-RELEASE = ShownLevels("levels", dp.ZCDP(0.5), DELTA)
+RELEASE = ShownLevels("levels", dp.ZCDP(0.5), DELTA, math.sqrt(2))
 
 
 def shown(runs, counts):
@@ -178,8 +178,8 @@ def test_a_level_of_one_person_shows_no_more_often_than_delta():
 
 
 def test_mutation_a_threshold_without_the_one_is_found_by_the_attack(monkeypatch):
-    honest = ShownLevels.threshold
-    monkeypatch.setattr(ShownLevels, "threshold", lambda self, bound: honest(self, bound) - 1.0)
+    honest = RELEASE.threshold
+    monkeypatch.setattr(ShownLevels, "threshold", property(lambda self: honest - 1.0))
     often = sum("one" in found for found in shown(1000, {"many": 200, "one": 1}))
     assert binom.cdf(often - 1, 1000, DELTA) > 1 - 1e-9
 
@@ -189,7 +189,7 @@ def test_what_is_shown_is_ordered_by_what_is_shown():
     orders = set()
     for found in shown(200, {"a": 30, "b": 30, "c": 30}):
         assert list(found.values()) == sorted(found.values(), reverse=True)
-        assert min(found.values()) > RELEASE.threshold(math.sqrt(2))
+        assert min(found.values()) > RELEASE.threshold
         orders.add(tuple(found))
     assert len(orders) == 6
     assert shown(1, {}) == [{}]
@@ -197,16 +197,16 @@ def test_what_is_shown_is_ordered_by_what_is_shown():
 
 def test_noisy_counts_of_levels_have_their_law():
     values = [found["many"] - 200 for found in shown(2000, {"many": 200})]
-    assert np.std(values) == pytest.approx(RELEASE.noise(math.sqrt(2)).scale, rel=0.06)
+    assert np.std(values) == pytest.approx(RELEASE.law.scale, rel=0.06)
 
 
 def test_levels_are_booked_as_levels():
     other = dp.ZCDP(0.5)
     with pytest.raises(dp.BudgetError):
-        ShownLevels("levels", dp.PureDP(1.0), 0.1)
+        ShownLevels("levels", dp.PureDP(1.0), 0.1, 1.0)
     for delta in (0.0, 1.0, -1e-9, 1, math.nan):
         with pytest.raises(dp.BudgetError):
-            ShownLevels("levels", other, delta)
+            ShownLevels("levels", other, delta, 1.0)
     gate = gate_of(0, RELEASE)
     gate.levels(RELEASE, Tally((), np.zeros(0), 1.0))
     with pytest.raises(dp.PrivacyError, match="levels"):

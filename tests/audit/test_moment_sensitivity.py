@@ -98,6 +98,6 @@ def test_nobody_counts_beyond_the_weight_rule():
 def test_a_minimum_is_no_sum():
     risk, source = Risk(dp.Logistic(), 5.0, 10), Rows(Block(np.eye(DIM), np.ones(DIM)))
     for share in (dp.PureDP(1.0), dp.ZCDP(1.0)):
-        release = NoisySum("estimate", share)
+        release = NoisySum("estimate", share, 1.0)
         with pytest.raises(dp.PrivacyError, match="not its release"):
             gate_of(0, release).release(release, source, risk)

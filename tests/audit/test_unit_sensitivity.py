@@ -9,7 +9,6 @@ import pytest
 from scipy.special import expit
 
 import dpinfer as dp
-from capped import CAP, EDGE, CappedLogistic
 from dpinfer.maths.families import IDENTITY, LOGIT, Line, Stack, rest_sum, step_sums
 from dpinfer.maths.histograms import histogram, inner_edges
 from dpinfer.maths.losses import slope_and_curvature
@@ -153,44 +152,13 @@ def units_of(loss, rng, size=4):
     return steep, np.linalg.norm((w * slope) @ rows), (w * bend * length**2).sum()
 
 
-def hull(u):
-    """The concave hull of the capped loss's curvature over its slope: u, then a chord, then u(1 -
-    cu).
-    """
-    return np.where(u <= 0.25, u, np.where(u <= 0.5, 0.2 + 0.2 * u, u * (1 - CAP * u)))
-
-
 def test_slope_and_curvature_of_a_unit_are_coupled():
-    """‖s‖ <= P and the trace is at most the concave hull at P; for the capped loss the curvature
-    itself is exceeded.
-    """
+    """‖s‖ <= P and the trace is at most the curvature P(1 - P) of a row of that slope."""
     rng = np.random.default_rng(0)
     for _ in range(3000):
         steep, score, trace = units_of(dp.Logistic(), rng)
         assert score <= steep * (1 + 1e-12)
         assert trace <= steep * (1 - steep) * (1 + 1e-12)
-        steep, score, trace = units_of(
-            CappedLogistic(), rng
-        )  # of earlier versions, still counted in their ledgers
-        assert score <= steep * (1 + 1e-12)
-        assert trace <= float(hull(steep)) * (1 + 1e-12)
-    slope, bend = CappedLogistic().slope_and_curvature(np.array([EDGE + 1e-9, np.log(1.5)]))
-    steep, mixed = -slope @ [0.9, 0.1], bend @ [0.9, 0.1]  # slopes 1/4, before the jump, and 1/2
-    assert steep * (1 - CAP * steep) < 0.9 * mixed
-    assert mixed == pytest.approx(hull(steep), rel=1e-6)
-
-
-def test_the_hull_is_concave_and_changes_no_constant():
-    """It lies above the curvature, and grows up to 1/(2c), where the cost has its maxima from."""
-    u = np.linspace(0, 1, 100_001)
-    bend = np.where(u <= 0.25, u, u * (1 - CAP * u))
-    assert (hull(u) >= bend - 1e-15).all()
-    assert (np.diff(hull(u), 2) <= 1e-12).all()
-    assert (np.diff(hull(u[u <= 1 / (2 * CAP)])) > 0).all()
-    assert np.allclose(hull(u[u >= 0.5]), bend[u >= 0.5], rtol=1e-14)
-    z = np.linspace(-12, 12, 200_001)
-    slope, curvature = CappedLogistic().slope_and_curvature(z)
-    assert (curvature <= hull(-slope) * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize("weight", [0.45, 0.25, 0.15, 0.1, 0.5])

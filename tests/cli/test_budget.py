@@ -23,7 +23,7 @@ TOTALS = {
 def booked(tmp_path):
     """A ledger with one entry."""
     ledger = dp.Ledger.create(tmp_path / "ledger.db", dp.ZCDP(1.0), title="Claims")
-    ledger.book(Entry("a [sum]", "one record", (NoisySum("sum", dp.ZCDP(0.25)),)))
+    ledger.book(Entry("a [sum]", "one record", (NoisySum("sum", dp.ZCDP(0.25), 1.0),)))
     return ledger
 
 
@@ -181,7 +181,7 @@ def test_not_a_ledger(tmp_path):
 def test_show_says_which_rule_judged_what(tmp_path):
     ledger = dp.Ledger.create(tmp_path / "l.db", dp.ApproxDP(1.0, 1e-6))
     for _ in range(2):
-        ledger.book(Entry("sum", "one record", (NoisySum("sum", dp.ZCDP(1e-3)),)))
+        ledger.book(Entry("sum", "one record", (NoisySum("sum", dp.ZCDP(1e-3), 1.0),)))
     told = json.loads(succeeds(run_here("budget", "show", ledger.path, "--json")))
     assert [each["rule"] for each in told["releases"]] == ["exact, first entry", "Gaussian filter"]
     assert (told["spent"], told["left"]) == (ledger.spent(), ledger.left())
@@ -195,7 +195,9 @@ def test_terminals_show_and_do_not_obey(tmp_path):
     ledger = dp.Ledger.create(
         tmp_path / "l.db", dp.ZCDP(1.0), title=f"T{escape}", unit=f"one{escape}"
     )
-    ledger.book(Entry(f"line{escape}\nline", f"one{escape}", (NoisySum("sum", dp.ZCDP(0.25)),)))
+    ledger.book(
+        Entry(f"line{escape}\nline", f"one{escape}", (NoisySum("sum", dp.ZCDP(0.25), 1.0),))
+    )
     shown = succeeds(run_here("budget", "show", ledger.path))
     assert not set(escape) - set("[2J31m") & set(shown)
     assert "\\x1b[2J" in shown

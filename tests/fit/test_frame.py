@@ -28,7 +28,8 @@ def table(n=5000, seed=0):
 
 
 def frame_of(x, rho=0.5, seed=1, design=DESIGN, notion=Neighbours.REPLACE):
-    booked = dp.GeometryPlan(dp.ZCDP(rho), neighbours=notion).releases().of(SCALES)
+    plan = dp.GeometryPlan(dp.ZCDP(rho), neighbours=notion)
+    booked = plan.releases(numbers=len(framed_columns(design))).of(SCALES)
     source = Rows.of(design.rows(x), np.ones(len(x)))
     return framed(gate_of(seed, *booked), booked, source, design, notion)
 

@@ -47,7 +47,9 @@ def test_the_stated_cost_is_what_the_ledger_books(recipe):
                 estimate.epsilon + hessian.epsilon + covariance.epsilon
             )
     pooled = dp.Plan(OUTPUT, dp.ZCDP(0.1), dp.PureDP(0.5), dp.PureDP(0.3), recipe="tight")
-    assert pooled.matrices == (NoisySum("matrices", dp.PureDP(0.8)),)
+    assert pooled.matrices(RISK) == (
+        NoisySum("matrices", dp.PureDP(0.8), RISK.stacked_sum_bound_anywhere),
+    )
     assert pooled.cost.rho == pytest.approx(0.1 + 0.32)
 
 
@@ -92,10 +94,8 @@ def test_default_penalty_of_gaussian_noise_costs_little_and_stands_above_the_hes
     penalty = default_penalty(plan, dp.Logistic(), n, d)
     scale = Risk.penalised(dp.Logistic(), penalty, n).perturbation_scale(plan.estimate.rho)
     assert 2 / scale**2 >= 0.95 * plan.estimate.rho
-    bound = Risk.penalised(dp.Logistic(), penalty, n).stacked_sum(np.zeros(d)).bound
-    noise = plan.matrices[0].share.noise(bound).sample(
-        np.random.default_rng(0), (200, d * (d + 1) // 2)
-    ) / (4 * n)
+    (matrices,) = plan.matrices(Risk.penalised(dp.Logistic(), penalty, n))
+    noise = matrices.law.sample(np.random.default_rng(0), (200, d * (d + 1) // 2)) / (4 * n)
     assert np.mean(np.linalg.eigvalsh(unsvec(noise, d))[:, -1] < 2 * penalty) > 0.8
 
 

@@ -147,12 +147,10 @@ def test_every_fit_samples_its_intervals_anew():
 def test_shares_of_the_default_plan():
     pure, zcdp = default_plan(dp.PureDP(1.0)), default_plan(dp.ZCDP(0.16))
     assert pure.recipe == zcdp.recipe == "tight"
-    assert [s.epsilon for s in (pure.estimate, pure.matrices[0].share)] == pytest.approx([0.7, 0.3])
-    assert [s.rho for s in (zcdp.estimate, zcdp.matrices[0].share)] == pytest.approx([0.14, 0.02])
-    assert [event.step for event in zcdp.releases(Risk.penalised(dp.Logistic(), C, N))] == [
-        "estimate",
-        "matrices",
-    ]
+    risk = Risk.penalised(dp.Logistic(), C, N)
+    assert [e.share.epsilon for e in pure.releases(risk)] == pytest.approx([0.7, 0.3])
+    assert [e.share.rho for e in zcdp.releases(risk)] == pytest.approx([0.14, 0.02])
+    assert [event.step for event in zcdp.releases(risk)] == ["estimate", "matrices"]
 
 
 @pytest.mark.parametrize("loss", LOSSES)

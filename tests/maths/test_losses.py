@@ -4,13 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from capped import CAP, EDGE, CappedLogistic
 from dpinfer.maths.losses import check_loss, slope_within
 from support import Tripled, labelled, numeric
 
 losses = st.one_of(
     st.just(dp.Logistic()),
-    st.just(CappedLogistic()),
     st.builds(dp.HuberHinge, st.floats(0.05, 5)),
     st.builds(dp.Huber, st.floats(0.05, 5)),
     st.builds(dp.SmoothedQuantile, st.floats(0.01, 0.99), st.floats(0.05, 5)),
@@ -23,8 +21,6 @@ def test_slope_and_curvature_are_derivatives(loss, z):
     middle = 1 if isinstance(loss, dp.HuberHinge) else 0
     if hasattr(loss, "knee") and abs(abs(z - middle) - loss.knee) < 1e-3:
         return  # the curvature jumps at the two ends of the knee
-    if isinstance(loss, CappedLogistic) and abs(abs(z) - EDGE) < 1e-3:
-        return  # and where the score is capped
     h = 1e-5
     left, right = np.array([z - h]), np.array([z + h])
     assert loss.slope(np.array([z]))[0] == pytest.approx(
@@ -273,28 +269,3 @@ def test_bad_parameters(knee):
         dp.SmoothedQuantile(0.5, knee)
     with pytest.raises(dp.InputError, match="tau"):
         dp.SmoothedQuantile(knee, 0.1)
-
-
-def test_the_capped_score():
-    """v(p - y) with v = min(1/c, 1/max(p, 1-p)): mean 0 at the true p, and never below the logistic
-    one.
-    """
-    loss, z = CappedLogistic(), np.linspace(-9, 9, 4001)
-    p = 1 / (1 + np.exp(-z))
-    v = np.minimum(1 / CAP, 1 / np.maximum(p, 1 - p))
-    assert np.allclose(loss.slope(z), v * (p - 1))
-    assert np.allclose(p * loss.slope(z) - (1 - p) * loss.slope(-z), 0)
-    assert np.all(np.abs(loss.slope(z)) >= np.abs(dp.Logistic().slope(z)))
-    check_loss(loss)  # it keeps its promises without being trusted
-
-
-def test_the_capped_curvature_follows_from_its_slope():
-    """u up to (1-c)/c, then u(1 - cu), 0 at 1; beyond 1/(2c) it falls, and below neither is larger
-    than there.
-    """
-    loss, z = CappedLogistic(), np.linspace(-9, 9, 40_001)
-    u, bend = -loss.slope(z), loss.curvature(z)
-    curve = np.where(u < (1 - CAP) / CAP, u, np.where(z < -EDGE, 0.0, u * (1 - CAP * u)))
-    assert np.allclose(bend, curve, atol=1e-9)
-    assert bend.max() == pytest.approx(0.25 / CAP) == pytest.approx(loss.curvature_bound)
-    assert u[np.argmax(bend)] == pytest.approx(1 / (2 * CAP), abs=1e-3)

@@ -49,9 +49,10 @@ def test_conversion_covers_the_gaussian_mechanism(rho, delta):
     assert a.gaussian_delta(epsilon, mu) == pytest.approx(exact)
 
 
-@pytest.mark.parametrize(
-    "shape", ["two-sided", "one-sided", "logistic", "capped", "capped of units"]
-)
+SHAPES = ["two-sided", "one-sided", "logistic", "logistic of units"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rho", [1e-4, 0.5, 10.0])
 def test_the_smallest_scale_is_found_for_every_curvature(rho, shape):
     """Also where curvature costs next to nothing, and the scale is that without it up to the last
@@ -66,10 +67,24 @@ def test_the_smallest_scale_is_found_for_every_curvature(rho, shape):
         assert least < np.sqrt(2 / rho) or a.PerturbedObjective(least, k, shape).cost() > rho
 
 
-SHAPES = ["two-sided", "one-sided", "logistic", "capped", "capped of units"]
-
-
 @given(st.floats(0.05, 100), st.floats(1e-9, 50), st.sampled_from(SHAPES), st.floats(1e-2, 1e5))
 def test_no_bound_of_a_divergence_is_below_the_least(scale, k, shape, beyond):
     release = a.PerturbedObjective(scale, k, shape)
     assert release.renyi(beyond) >= (1 + beyond) * release.least * (1 - 1e-12)
+
+
+@settings(deadline=None)
+@given(st.floats(0.05, 100), st.floats(1e-13, 50), st.sampled_from(SHAPES))
+def test_whether_a_release_costs_more_agrees_with_its_cost(scale, k, shape):
+    release = a.PerturbedObjective(scale, k, shape)
+    cost = release.cost()
+    assert release.costs_more_than(cost * (1 - 1e-9))
+    assert not release.costs_more_than(cost * (1 + 1e-9))
+    for no_budget in (0.0, -1.0, np.nan):
+        assert release.costs_more_than(no_budget)
+
+
+@given(st.floats(-5, 5), st.floats(-0.04, 0.04))
+def test_the_lowest_place_is_found(place, off):
+    found = a.lowest_near(lambda x: abs(x - place), place + off, 0.05)
+    assert found == pytest.approx(place, abs=1e-11)

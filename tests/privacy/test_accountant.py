@@ -19,7 +19,7 @@ import dpinfer as dp
 from dpinfer.maths.privacy_cost import ORDERS, PerturbedObjective
 from dpinfer.privacy import accountant, entries
 from dpinfer.privacy.entries import Entry
-from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PastRelease, PerturbedMinimum
+from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
 
 DELTA = 1e-6
 TOTAL = dp.ApproxDP(1.0, DELTA)
@@ -70,10 +70,8 @@ class Perturbed:
     def divergences(self):
         return np.array([self.renyi(beyond) for beyond in ORDERS])
 
-    def growing(self, beyond):
-        return self.cost()
-
-    falling = growing
+    def costs_more_than(self, rho):
+        return self.cost() > rho
 
     def cost(self):
         return max(self.renyi(b) / (1 + b) for b in np.geomspace(1e-1, 1e4, 200))
@@ -89,7 +87,7 @@ def gaussian_profile(shifted, mu):
 
 
 def gaussian(rho):
-    return NoisySum("matrices", dp.ZCDP(rho))
+    return NoisySum("matrices", dp.ZCDP(rho), 1.0)
 
 
 def pure(epsilon):
@@ -97,7 +95,8 @@ def pure(epsilon):
 
 
 def opaque(rho):
-    return PastRelease("estimate", dp.ZCDP(rho))
+    """A release of which the accountant knows the share alone."""
+    return LaplaceMinimum("estimate", dp.ZCDP(rho), rate=0.0, k=0.0)
 
 
 def perturbed(scale, k=0.05, shape="one-sided"):

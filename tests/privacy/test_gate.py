@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -6,11 +8,21 @@ import dpinfer as dp
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import default_plan
 from dpinfer.fit.recipe import fit
+from dpinfer.maths.histograms import Counts, Tally
 from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import Block
+from dpinfer.maths.sums import Block, BoundedSum
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.release import MASK, LaplaceMinimum, NoisySum, PerturbedMinimum
+from dpinfer.privacy.release import (
+    MASK,
+    LaplaceMinimum,
+    NoisyCounts,
+    NoisyMinimum,
+    NoisySum,
+    PerturbedMinimum,
+    ScaledSum,
+    ShownLevels,
+)
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from support import LOSSES, follows, gate_of, labelled, noisy_sum
@@ -52,10 +64,11 @@ def test_matrix_noise_is_the_papers(loss, which):
 
 
 def test_guarantee_spent_once():
-    release, source = NoisySum("hessian", dp.ZCDP(1.0)), Rows.of(X, Y)
-    gate, risk = gate_of(0, release), Risk.penalised(dp.Logistic(), 0.01, 60)
+    risk, source = Risk.penalised(dp.Logistic(), 0.01, 60), Rows.of(X, Y)
     bounded = risk.curvature_sum(COEF)
-    larger = NoisySum("hessian", dp.ZCDP(1.1))
+    release = NoisySum("hessian", dp.ZCDP(1.0), bounded.bound)
+    gate = gate_of(0, release)
+    larger = NoisySum("hessian", dp.ZCDP(1.1), bounded.bound)
     with pytest.raises(dp.PrivacyError, match="hessian"):
         gate.release(larger, source, bounded)
     gate.release(release, source, bounded)
@@ -65,9 +78,71 @@ def test_guarantee_spent_once():
         gate.release(LaplaceMinimum.of("estimate", dp.PureDP(1.0), risk, sharp=False), source, risk)
 
 
+def total_rows(bound):
+    return BoundedSum(lambda block: block.rows.sum(axis=0), bound)
+
+
+def counted_rows(added):
+    return Counts(lambda block: np.array([float(len(block))]), math.sqrt(2), added)
+
+
+def risk_of(penalty):
+    """Its minimum moves by 1/(60 penalty)."""
+    return Risk.penalised(dp.Logistic(), penalty, 60)
+
+
+BOOKED = {
+    "sum": (NoisySum("step", dp.ZCDP(0.5), 2.0), total_rows, 2.0, 2.0 + 1e-9),
+    "pure sum": (NoisySum("step", dp.PureDP(0.5), 2.0), total_rows, 2.0, 2.0 + 1e-9),
+    "counts": (NoisyCounts("step", dp.PureDP(0.5), 2.0), counted_rows, 2.0, 2.0 + 1e-9),
+    "minimum": (NoisyMinimum.of("step", dp.ZCDP(0.5), risk_of(0.1)), risk_of, 0.1, 0.1 - 1e-9),
+}
+
+
+@pytest.mark.parametrize("name", BOOKED)
+def test_guarantee_booked_bound(name):
+    """What may move by more than was booked is refused before a record is read; what moves by no
+    more gets the noise that was booked.
+    """
+    release, what, booked, beyond = BOOKED[name]
+    for fine in (booked, booked - (beyond - booked)):
+        assert gate_of(0, release).release(release, Rows.of(X, Y), what(fine)).noise == release.law
+    source = Watched()
+    with pytest.raises(dp.PrivacyError, match="booked with the bound"):
+        gate_of(0, release).release(release, source, what(beyond))
+    assert not source.looked
+
+
+def test_levels_that_move_by_more_than_was_booked_are_refused():
+    release = ShownLevels("levels", dp.ZCDP(0.5), 1e-3, 1.0)
+    assert gate_of(0, release).levels(release, Tally(("a",), np.array([1e3]), 1.0))
+    with pytest.raises(dp.PrivacyError, match="booked with the bound 1,"):
+        gate_of(0, release).levels(release, Tally(("a",), np.array([1e3]), math.sqrt(2)))
+
+
+def test_a_bound_that_an_earlier_release_decides_scales_the_noise_of_its_sum():
+    release = ScaledSum("scores", dp.ZCDP(0.5))
+    for bound in (0.5, 2.0):
+        law = gate_of(0, release).release(release, Rows.of(X, Y), total_rows(bound)).noise
+        assert law.scale == pytest.approx(bound, rel=1e-3)
+        assert law == NoisySum("scores", dp.ZCDP(0.5), bound).law
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, math.nan, "1", None])
+def test_a_release_without_a_bound_is_none(bound):
+    for make in (
+        lambda: NoisySum("step", dp.ZCDP(0.5), bound),
+        lambda: NoisyCounts("step", dp.PureDP(0.5), bound),
+        lambda: ShownLevels("step", dp.ZCDP(0.5), 1e-3, bound),
+        lambda: NoisyMinimum("step", dp.ZCDP(0.5), bound),
+    ):
+        with pytest.raises(dp.BudgetError, match="positive finite"):
+            make()
+
+
 def test_a_perturbed_minimum_is_not_booked_as_a_sum_plus_noise():
     """Its privacy loss is larger than that of Gaussian noise at the same zCDP cost."""
-    release, risk = NoisySum("estimate", dp.ZCDP(1.0)), Risk.penalised(dp.Logistic(), 0.1, 60)
+    release, risk = NoisySum("estimate", dp.ZCDP(1.0), 1.0), Risk.penalised(dp.Logistic(), 0.1, 60)
     with pytest.raises(dp.PrivacyError, match="booked as a sum over records plus Gaussian noise"):
         gate_of(0, release).release(release, Rows.of(X, Y), risk)
     minimum = PerturbedMinimum.of("estimate", dp.ZCDP(1.0), risk)
@@ -93,7 +168,7 @@ def test_guarantee_booked_first():
             seen.append((entry, source.looked))
             return "release"
 
-    release = NoisySum("hessian", dp.ZCDP(1.0))
+    release = NoisySum("hessian", dp.ZCDP(1.0), 0.5)
     entry = Entry("test", "one record", (release,))
     gate = Gate(entry, Book())
     gate.release(release, source, Risk.penalised(dp.Logistic(), 0.01, 60).curvature_sum(COEF))

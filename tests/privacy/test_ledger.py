@@ -14,15 +14,15 @@ from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import entries, filters
 from dpinfer.privacy.entries import Entry
-from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PastRelease, PerturbedMinimum
+from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
 from forking import in_a_child
-from support import labelled
+from support import labelled, opaque
 
 X, Y = labelled(200, 2)
 
 
 def entry(*shares, **fields):
-    events = tuple(PastRelease(f"step {j}", share) for j, share in enumerate(shares))
+    events = tuple(opaque(share, f"step {j}") for j, share in enumerate(shares))
     return Entry(**{"purpose": "test", "unit": "one record", "events": events, **fields})
 
 
@@ -123,7 +123,7 @@ def test_what_is_written_comes_back(make):
     )
     events = (
         LaplaceMinimum("estimate", dp.PureDP(1 / 3), 0.1, 0.02),
-        NoisySum("matrices", dp.ZCDP(0.1)),
+        NoisySum("matrices", dp.ZCDP(0.1), 1.0),
     )
     given = [
         Entry("main model", "one person", events, schema="c0ffee"),

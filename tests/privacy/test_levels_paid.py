@@ -14,13 +14,13 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.entries import Entry, entry_of, entry_text
 from dpinfer.privacy.filters import BRANCH, Count, renyi_orders
-from dpinfer.privacy.release import NoisyCounts, NoisySum, PastRelease, ShownLevels, delta_of
+from dpinfer.privacy.release import NoisyCounts, NoisySum, ShownLevels, delta_of
 from dpinfer.rows.source import Rows
-from support import follows, gate_of
+from support import follows, gate_of, opaque
 
 TOTAL = dp.ApproxDP(1.0, 1e-6)
-LEVELS = ShownLevels("levels of a", dp.ZCDP(0.002), 3e-7)
-SUM = NoisySum("sum", dp.ZCDP(0.001))
+LEVELS = ShownLevels("levels of a", dp.ZCDP(0.002), 3e-7, math.sqrt(2))
+SUM = NoisySum("sum", dp.ZCDP(0.001), 1.0)
 
 
 def entry(*events):
@@ -36,7 +36,7 @@ def test_levels_cost_their_noise_and_their_delta():
     assert gaussian_delta(found, mu) == pytest.approx(TOTAL.delta - 3e-7, rel=1e-6)
     assert (
         accountant.spent(TOTAL, (SUM,))
-        < accountant.spent(TOTAL, (NoisySum("other", LEVELS.share), SUM))
+        < accountant.spent(TOTAL, (NoisySum("other", LEVELS.share, 1.0), SUM))
         < found
     )
     assert accountant.affordable(TOTAL, (LEVELS,) * 3)
@@ -62,14 +62,12 @@ def test_guarantee_levels_first():
     """
     rest = TOTAL.delta - 3e-7
     assert count((LEVELS, SUM), (SUM,))._filter.delta == pytest.approx((1 - BRANCH) * rest)
-    assert count((LEVELS,), (PastRelease("old", dp.ZCDP(1e-3)),))._filter.delta == pytest.approx(
-        BRANCH * rest
-    )
-    pure = NoisyCounts("counts", dp.PureDP(0.01))
+    assert count((LEVELS,), (opaque(dp.ZCDP(1e-3)),))._filter.delta == pytest.approx(BRANCH * rest)
+    pure = NoisyCounts("counts", dp.PureDP(0.01), 2.0)
     assert count((LEVELS, pure), (SUM,))._filter.delta == pytest.approx(rest)
     assert (
         count((LEVELS, SUM), (SUM,)).spent()
-        > count((NoisySum("x", LEVELS.share), SUM), (SUM,)).spent()
+        > count((NoisySum("x", LEVELS.share, 1.0), SUM), (SUM,)).spent()
     )
     assert count((LEVELS,), (SUM,)).paid()
     ledger = dp.Ledger(TOTAL)
@@ -78,13 +76,13 @@ def test_guarantee_levels_first():
     for other in (ledger, _with(entry(SUM))):
         before = other.entries()
         with pytest.raises(dp.LedgerError, match="levels come first"):
-            other.book(entry(ShownLevels("levels of b", dp.ZCDP(1e-6), 1e-12)))
+            other.book(entry(ShownLevels("levels of b", dp.ZCDP(1e-6), 1e-12, 1.0)))
         assert "levels come first" in other.preview(entry(LEVELS)).reason
         assert other.entries() == before
         other.book(entry(SUM))  # anything else goes on
     late = count((SUM,), (LEVELS,))
     assert (late.paid(), late.spent(), late.left()) == (False, math.inf, 0.0)
-    over = count((ShownLevels("levels", dp.ZCDP(1e-6), 1e-5),))
+    over = count((ShownLevels("levels", dp.ZCDP(1e-6), 1e-5, 1.0),))
     assert (over.paid(), over.spent(), over.left()) == (False, math.inf, 0.0)
     assert not dp.Ledger(TOTAL).preview(entry(*over.entries[0])).allowed
 
@@ -96,7 +94,7 @@ def _with(first):
 
 
 def test_levels_and_counts_are_stored_and_read(tmp_path):
-    events = (LEVELS, NoisyCounts("magnitudes of b", dp.PureDP(0.01)), SUM)
+    events = (LEVELS, NoisyCounts("magnitudes of b", dp.PureDP(0.01), 2.0), SUM)
     ledger = dp.Ledger.create(tmp_path / "ledger.db", TOTAL)
     ledger.book(entry(*events))
     again = dp.Ledger.open(tmp_path / "ledger.db")
@@ -121,8 +119,9 @@ def test_guarantee_laplace_counts(notion):
     """The exact density ratio of neighbouring histograms never exceeds ε, and comes within a
     thousandth of it.
     """
-    release, rng = NoisyCounts("counts", dp.PureDP(0.7)), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     counts = histogram(EDGES, notion)
+    release = NoisyCounts("counts", dp.PureDP(0.7), counts.added)
     rate = release.noise(counts).rate
     other = Rows(Block(np.ones((90, 1)), np.append(np.repeat([0.5, 1.5, 7.0], 30)[:-1], -3.0)))
     if notion is Neighbours.ADD_REMOVE:
@@ -138,7 +137,8 @@ def test_guarantee_laplace_counts(notion):
 
 
 def test_counts_get_independent_laplace_noise():
-    release, counts = NoisyCounts("counts", dp.PureDP(0.5)), histogram(EDGES, Neighbours.REPLACE)
+    counts = histogram(EDGES, Neighbours.REPLACE)
+    release = NoisyCounts("counts", dp.PureDP(0.5), counts.added)
     exact = ROWS.total(counts.of_block)
     drawn = np.array(
         [
@@ -152,7 +152,7 @@ def test_counts_get_independent_laplace_noise():
         np.abs(np.corrcoef(np.abs(drawn).T) - np.eye(len(exact))).max() < 0.1
     )  # spherical noise shares its radius
     with pytest.raises(dp.BudgetError, match="pure share"):
-        NoisyCounts("counts", dp.ZCDP(0.5))
+        NoisyCounts("counts", dp.ZCDP(0.5), 2.0)
     gate = gate_of(0, release)
     with pytest.raises(dp.PrivacyError, match="booked as counts"):
         gate.release(release, ROWS, type("Sum", (), {"bound": 1.0})())

@@ -60,7 +60,7 @@ results = st.builds(
         square(a),
         square(b),
         Model("Logistic()", abs(a), seed, "penalised", name, "paper"),
-        Privacy(budget, name, (NoisySum(name, dp.ZCDP(1.0)),), flag, not flag),
+        Privacy(budget, name, (NoisySum(name, dp.ZCDP(1.0), 1.0),), flag, not flag),
     ),
     st.text(),
     numbers,

@@ -14,8 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.histograms import (
     COLUMN_ZOOMS,
@@ -24,6 +22,8 @@ from dpinfer.maths.histograms import (
     clear_of,
     friendly,
     histogram,
+    histogram_added,
+    histogram_bound,
     magnitude,
     zoomed,
 )
@@ -54,6 +54,7 @@ class BoundsPlan:
     budget: PureDP | ZCDP | ApproxDP
     ranges: tuple[str, ...]
     levels: tuple[str, ...]
+    neighbours: Neighbours = Neighbours.REPLACE
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, PureDP | ZCDP | ApproxDP):
@@ -77,14 +78,35 @@ class BoundsPlan:
         """The releases for a share of all together, and a δ for the levels of each column."""
         parts: Sequence[PureDP | ZCDP] = share.split(*[1.0] * len(self.ranges + self.levels))
         ranges, levels = parts[: len(self.ranges)], parts[len(self.ranges) :]
+        bound = histogram_bound(self.neighbours)
         return Releases(
-            {name: _histograms(name, part) for name, part in zip(self.ranges, ranges, strict=True)},
             {
-                name: ShownLevels(f"levels of {name}", part, delta)
+                name: self._histograms(name, part)
+                for name, part in zip(self.ranges, ranges, strict=True)
+            },
+            {
+                name: ShownLevels(f"levels of {name}", part, delta, bound)
                 for name, part in zip(self.levels, levels, strict=True)
                 if isinstance(part, ZCDP)
             },
         )
+
+    def _histograms(self, name: str, share: PureDP | ZCDP) -> tuple[Histogram, ...]:
+        weights = [_MAGNITUDES, *[(1 - _MAGNITUDES) / COLUMN_ZOOMS] * COLUMN_ZOOMS]
+        parts: Sequence[PureDP | ZCDP] = share.split(*weights)
+        first, *zooms = parts
+        return (
+            self._histogram(f"magnitudes of {name}", first),
+            *(
+                self._histogram(f"range of {name}, {k + 1} of {COLUMN_ZOOMS}", zoom)
+                for k, zoom in enumerate(zooms)
+            ),
+        )
+
+    def _histogram(self, step: str, share: Share) -> Histogram:
+        if isinstance(share, PureDP):
+            return NoisyCounts(step, share, histogram_added(self.neighbours))
+        return NoisySum(step, share, histogram_bound(self.neighbours))
 
 
 @dataclass(frozen=True)
@@ -119,19 +141,6 @@ def _planned(plan: BoundsPlan) -> Releases:
     return plan.scaled(ZCDP(factor * rho), each)
 
 
-def _histograms(name: str, share: PureDP | ZCDP) -> tuple[Histogram, ...]:
-    first, *zooms = share.split(_MAGNITUDES, *[(1 - _MAGNITUDES) / COLUMN_ZOOMS] * COLUMN_ZOOMS)
-    steps = [
-        f"magnitudes of {name}",
-        *(f"range of {name}, {k + 1} of {COLUMN_ZOOMS}" for k in range(COLUMN_ZOOMS)),
-    ]
-    return tuple(_histogram(step, part) for step, part in zip(steps, [first, *zooms], strict=True))
-
-
-def _histogram(step: str, share: Share) -> Histogram:
-    return NoisyCounts(step, share) if isinstance(share, PureDP) else NoisySum(step, share)
-
-
 UNBOOKED = "not booked"
 """In the place of a release id where there is no ledger."""
 
@@ -163,8 +172,8 @@ class Learning:
         facts.
         """
         if isinstance(booked, ShownLevels):
-            return booked.threshold(self.neighbours.pick(np.sqrt(2), 1.0))
-        return float(clear_of(booked.noise(histogram(MAGNITUDES, self.neighbours))).min())
+            return booked.threshold
+        return float(clear_of(booked.law).min())
 
     def require_enough(self) -> None:
         """Refuse a budget with which nothing can show, by the noise and the public number of rows."""
@@ -262,7 +271,7 @@ def learning(
     if notion.units and not draft.unit.many:
         raise InputError(f"neighbours={str(notion)!r} needs ids: give the schema a [unit] column")
     wanted = [*(gap.column for gap in gaps.values()), *draft.unit.columns]
-    plan = BoundsPlan(budget, ranges, levels)  # type: ignore[arg-type]  # it refuses other budgets
+    plan = BoundsPlan(budget, ranges, levels, notion)  # type: ignore[arg-type]  # it refuses other budgets
     check(source, wanted)
     source.require_local()
     n = None

@@ -80,7 +80,12 @@ def column_histograms(
         weights = np.repeat(shares, len(places))
         return np.asarray(np.bincount(bins.ravel(), weights, BINS * len(places)), dtype=np.float64)
 
-    return BoundedSum(of_block, neighbours.pick(math.sqrt(2), 1.0) * math.sqrt(len(places)))
+    return BoundedSum(of_block, column_histograms_bound(len(places), neighbours))
+
+
+def column_histograms_bound(number: int, neighbours: Neighbours) -> float:
+    """How far `column_histograms` of a number of columns move."""
+    return neighbours.pick(math.sqrt(2), 1.0) * math.sqrt(number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +197,7 @@ def framed(
         edges = np.array([inner_edges(*ends) for ends in zip(low, high, strict=True)])
         what = column_histograms(places, edges, radius, notion)
         counts = gate.release(one, source, what).value.reshape(len(places), BINS)
-        noise = deviation(one.noise(what))
+        noise = deviation(one.law)
         for k, mine in enumerate(counts):
             low[k], high[k] = narrowed(mine, low[k], high[k], max(float(mine.sum()), 0.0), noise)
     frame = public_frame(design)

@@ -25,6 +25,7 @@ from dpinfer.maths.families import IDENTITY, Line, step_sums
 from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
 from dpinfer.maths.inference import Fitted, Step, conclude, outcome_sizes
 from dpinfer.maths.moments import Moments, Reach, Scales, centre_of, preconditioner, raised, reaches
+from dpinfer.maths.noise_laws import deviation
 from dpinfer.maths.stepping import crude_line
 from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
@@ -116,7 +117,7 @@ class LinearSteps(Stepped[LinearPlan]):
             counts = gate.release(
                 booked, source, histogram(inner_edges(low, high), self.neighbours)
             ).value
-            low, high = narrowed(counts, low, high, n, self.plan.counts(booked))
+            low, high = narrowed(counts, low, high, n, deviation(booked.law))
         return Range(low, high)
 
     def _crude_line(self, known: Moments, where: Range, matrix: Array) -> Array:
@@ -150,7 +151,7 @@ class LinearSteps(Stepped[LinearPlan]):
             booked[0], AtLine(source, line, self.design.norm2, self.neighbours), what
         ).value
         caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
-        tail = Tail(counts, n, plan.counts(booked[0]), _RANGE, caution)
+        tail = Tail(counts, n, deviation(booked[0].law), _RANGE, caution)
         if plan.target == ROBUST:
             return Clip(tail.point(_KNEE), 0.0, tail.point(_BEYOND_ONE))
         size, _ = tail.clip(np.sqrt(d) * self._scales().gradient / n)

@@ -22,6 +22,7 @@ from dpinfer.maths.moments import (
     reaches,
     shrink,
 )
+from dpinfer.maths.noise_laws import deviation
 from dpinfer.maths.stepping import Terrain, Usual, first_line, information
 from dpinfer.maths.sums import moment_and_score
 from dpinfer.privacy.gate import Gate
@@ -183,9 +184,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         booked = self.booked.of(REST)[0]
         clip = place.terrain.rest_clip(hessian, step, place.line.most)
         what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
-        return clip * gate.release(booked, source, what).value, clip * self.plan.noise(
-            booked, what.bound
-        )
+        return clip * gate.release(booked, source, what).value, clip * deviation(booked.law)
 
     def _model(self, n: int | None) -> Model:
         return Model(

@@ -39,7 +39,7 @@ from dpinfer.maths.risk import Risk
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.gate import Gate, Released
-from dpinfer.privacy.release import NoisyMinimum, NoisySum, Release
+from dpinfer.privacy.release import NoisyMinimum, NoisySum, Release, ScaledSum
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import NOT_IDENTIFIED, Model
 from dpinfer.rows.source import Source
@@ -222,7 +222,7 @@ class Penalised:
         """Estimate, matrices at the estimate, law of the error."""
         source, risk, design, plan = cached(source), self.risk(source.n), self.design, self.plan
         first, *others = gate.entry.events
-        assert isinstance(others[0], NoisySum)
+        assert isinstance(others[0], NoisySum | ScaledSum)
         coef = gate.release(first, source, risk)
         matrices = private_matrices(gate, others, source, risk, coef.value)
         aimed = aim(

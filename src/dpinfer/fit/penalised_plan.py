@@ -18,6 +18,7 @@ from dpinfer.privacy.release import (
     NoisySum,
     PerturbedMinimum,
     Release,
+    ScaledSum,
 )
 
 SMALLEST_PENALTY = 1e-12
@@ -109,7 +110,7 @@ class Plan:
         """What the releases cost: ε₁+ε₂+ε₃ if every share is pure, else in ρ, with a pure release
         counted as ε²/2.
         """
-        return compose([self.estimate, *(release.share for release in self.matrices)])
+        return compose([self.estimate, *self._shares_of_matrices])
 
     @property
     def budget(self) -> Budget:
@@ -118,7 +119,7 @@ class Plan:
 
     def releases(self, risk: Risk) -> tuple[Release, ...]:
         """The releases, in order; `BudgetError` if the plan is not valid for the risk."""
-        return (self.coefficients(risk), *self.matrices)
+        return (self.coefficients(risk), *self.matrices(risk))
 
     def coefficients(self, risk: Risk) -> Minimum:
         """The first release, for a ``risk``: Algorithm 1 or Algorithm 4, as the mechanism says."""
@@ -128,21 +129,30 @@ class Plan:
                 f"a private fit needs a penalty of at least {SMALLEST_PENALTY:g}, not {risk.penalty:.6g}"
             )
         if isinstance(share, NoPrivacy) or isinstance(self.mechanism, OutputPerturbation):
-            release = NoisyMinimum("estimate", share)
-            release.noise(risk)  # raises where there is none
-            return release
+            return NoisyMinimum.of("estimate", share, risk)
         if self.mechanism.noise == "gaussian":
             return PerturbedMinimum.of("estimate", share.zcdp(), risk)
         return LaplaceMinimum.of("estimate", share, risk, sharp=self.recipe == "tight")
 
-    @property
-    def matrices(self) -> tuple[NoisySum, ...]:
-        """The other releases; the tight recipe's is both matrices at once, paid for with the two
-        shares together.
+    def matrices(self, risk: Risk) -> tuple[NoisySum | ScaledSum, ...]:
+        """The other releases, for a ``risk``; the tight recipe's is both matrices at once, paid for
+        with the two shares together.
+
+        Where a bound depends on the released coefficients, it is not known yet.
         """
-        if self.recipe == "tight":
-            return (NoisySum("matrices", compose([self.hessian, self.covariance])),)
-        return NoisySum("hessian", self.hessian), NoisySum("covariance", self.covariance)
+        if self.recipe == "paper":
+            hessian = NoisySum("hessian", self.hessian, risk.curvature_sum_bound)
+            return hessian, ScaledSum("covariance", self.covariance)
+        (share,) = self._shares_of_matrices
+        if risk.stacked_sum_bound_is_fixed:
+            return (NoisySum("matrices", share, risk.stacked_sum_bound_anywhere),)
+        return (ScaledSum("matrices", share),)
+
+    @property
+    def _shares_of_matrices(self) -> tuple[Share, ...]:
+        if self.recipe == "paper":
+            return self.hessian, self.covariance
+        return (compose([self.hessian, self.covariance]),)
 
     def calibrated(self, risk: Risk) -> "Plan":
         """The plan with the shares that its (ε, δ) budget pays for, for a ``risk``, in the
@@ -170,15 +180,17 @@ class Plan:
         return replace(self, estimate=shares[0], hessian=shares[1], covariance=shares[2])
 
 
-def hessian_noise(recipe: str, release: NoisySum, risk: Risk, dim: int) -> float:
+def hessian_noise(recipe: str, release: NoisySum | ScaledSum, risk: Risk, dim: int) -> float:
     """Standard deviation of the noise on the diagonal of the Hessian, from public facts.
 
     ``release`` is the one with the Hessian in it: the first after the estimate.
     """
-    far = np.full(dim, 1e9)  # where every slope may reach its bound
+    if isinstance(release, NoisySum):
+        law = release.law
+    else:
+        law = release.scaled_to(risk.stacked_sum_bound_anywhere)
     if recipe == "paper":
-        return float(np.sqrt(release.noise(risk.curvature_sum(far)).variance(dim**2)) / risk.n)
-    law = release.noise(risk.stacked_sum(far))
+        return float(np.sqrt(law.variance(dim**2)) / risk.n)
     return float(np.sqrt(law.variance(dim * (dim + 1))) / (risk.stack_weight * risk.n))
 
 
@@ -224,7 +236,8 @@ def default_penalty(
         k = np.sqrt(plan.estimate.zcdp().rho / 52)
         if target == "unpenalised":
             return float(max(t / (2 * n * min(k, 0.05)), SMALLEST_PENALTY))
-        entry = hessian_noise(plan.recipe, plan.matrices[0], Risk.penalised(loss, 1.0, n), dim)
+        risk = Risk.penalised(loss, 1.0, n)
+        entry = hessian_noise(plan.recipe, plan.matrices(risk)[0], risk, dim)
         return float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
     part = plan.estimate.pure().epsilon / 10
     least = SMALLEST_PENALTY if target == "unpenalised" else 1e-3

@@ -99,8 +99,8 @@ class Stepped(Generic[P]):
         return self.plan.releases(numbers=self._numbers)
 
     @property
-    def _numbers(self) -> bool:
-        return len(framed_columns(self.design)) > 0
+    def _numbers(self) -> int:
+        return len(framed_columns(self.design))
 
     def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (their noise does not depend on n)
         """Sums over records, all of them."""

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.frame import ZOOMS as FRAME_ZOOMS
-from dpinfer.maths.families import Stack
-from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram
+from dpinfer.fit.frame import column_histograms_bound
+from dpinfer.maths.families import Stack, rest_bound
+from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram_bound
 from dpinfer.maths.inference import LEAST_RECORDS
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.moments import (
@@ -24,7 +23,7 @@ from dpinfer.maths.moments import (
     Scales,
 )
 from dpinfer.maths.noise_laws import deviation
-from dpinfer.maths.sums import BoundedSum, moment_and_score, second_moment
+from dpinfer.maths.sums import moment_and_score_bound, second_moment_bound
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, compose
@@ -80,34 +79,32 @@ class Releases:
         return tuple(release for _, releases in self.stages for release in releases)
 
 
-def _releases(names: Sequence[str], shares: Sequence[ZCDP]) -> Releases:
-    return Releases(
-        tuple((name, _stage(name, share)) for name, share in zip(names, shares, strict=True))
-    )
+def _releases(bounds: Sequence[tuple[str, float]], shares: Sequence[ZCDP]) -> Releases:
+    stages = zip(bounds, shares, strict=True)
+    return Releases(tuple((name, _stage(name, share, bound)) for (name, bound), share in stages))
 
 
-def _stage(name: str, share: ZCDP) -> tuple[NoisySum, ...]:
+def _stage(name: str, share: ZCDP, bound: float) -> tuple[NoisySum, ...]:
     """The releases of a stage, which share alike."""
     parts = _PARTS.get(name, 1)
     if parts == 1:
-        return (NoisySum(name, share),)
-    return tuple(
-        NoisySum(f"{name}, {k + 1} of {parts}", ZCDP(share.rho / parts)) for k in range(parts)
-    )
+        return (NoisySum(name, share, bound),)
+    part = ZCDP(share.rho / parts)
+    return tuple(NoisySum(f"{name}, {k + 1} of {parts}", part, bound) for k in range(parts))
 
 
 @lru_cache(maxsize=256)
 def _planned(
-    budget: ZCDP | ApproxDP, names: tuple[str, ...], shares: tuple[float, ...]
+    budget: ZCDP | ApproxDP, bounds: tuple[tuple[str, float], ...], shares: tuple[float, ...]
 ) -> Releases:
     """All releases are sums plus Gaussian noise, so that their costs add up exactly."""
     rho = budget.zcdp().rho
     factor = 1.0
     if isinstance(budget, ApproxDP):
         factor = largest_factor(
-            budget, lambda f: _releases(names, ZCDP(f * rho).split(*shares)).all
+            budget, lambda f: _releases(bounds, ZCDP(f * rho).split(*shares)).all
         )
-    return _releases(names, ZCDP(factor * rho).split(*shares))
+    return _releases(bounds, ZCDP(factor * rho).split(*shares))
 
 
 @dataclass(frozen=True)
@@ -157,19 +154,36 @@ class StepPlan:
             raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
         self.budget.split(*self.shares)  # refuses shares that are not positive
 
-    def releases(self, *, numbers: bool = True) -> Releases:
-        """The releases, in order; without ``numbers`` no scales are released, and the others get
-        their share.
+    def bounds(self, numbers: int) -> Mapping[str, float]:
+        """How far one record moves the sums of each stage; ``numbers`` is that of the columns whose
+        range is released.
+        """
+        notion = Neighbours(self.neighbours)
+        return {
+            SCALES: column_histograms_bound(numbers, notion),
+            CRUDE: second_moment_bound(notion),
+            OUTCOME: histogram_bound(notion),
+            MOMENTS: moment_and_score_bound(notion),
+            INFLUENCE: histogram_bound(notion),
+            FIRST: self.stack.bound,
+            FIRST_STEP: self.stack.bound,
+            ESTIMATE: self.stack.bound,
+            REST: rest_bound(notion),
+        }
+
+    def releases(self, *, numbers: int = 1) -> Releases:
+        """The releases, in order; where no column has its range released (``numbers`` is 0) there
+        are no scales, and the other stages get their share.
 
         Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters
         add up exactly: an (ε, δ) budget is spent to the last digit.
         """
-        names = tuple(self.usual)
-        if numbers:
-            return _planned(self.budget, names, self.shares)
-        first = names.index(SCALES)
-        others = tuple(share for k, share in enumerate(self.shares) if k != first)
-        return _planned(self.budget, names[:first] + names[first + 1 :], others)
+        bounds = self.bounds(numbers)
+        shares = dict(zip(self.usual, self.shares, strict=True))
+        if not numbers:
+            del shares[SCALES]
+        stages = tuple((name, bounds[name]) for name in shares)
+        return _planned(self.budget, stages, tuple(shares.values()))
 
     @property
     def cost(self) -> ZCDP:
@@ -183,30 +197,20 @@ class StepPlan:
         """The cost, in the terms it was asked for."""
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
 
-    def scales(self, *, numbers: bool = True, stage: str = ESTIMATE) -> Scales:
+    def scales(self, *, numbers: int = 1, stage: str = ESTIMATE) -> Scales:
         """The noise of every release, from public facts; ``stage`` is which of the steps towards
         the estimate.
         """
         return _scales(self, numbers, stage)
 
-    def noise(self, booked: NoisySum, bound: float) -> float:
-        """The noise of one number of a sum with this bound."""
-        return deviation(booked.noise(BoundedSum(_nothing, bound)))
-
-
-def _nothing(block: object) -> np.ndarray:  # noqa: ARG001
-    """In the place of a sum whose bound alone is asked for."""
-    return np.zeros(0)
-
 
 @lru_cache(maxsize=256)
-def _scales(plan: StepPlan, numbers: bool, stage: str) -> Scales:
+def _scales(plan: StepPlan, numbers: int, stage: str) -> Scales:
     booked = plan.releases(numbers=numbers)
-    notion = Neighbours(plan.neighbours)
-    score = plan.noise(booked.of(stage)[0], plan.stack.bound)
+    score = deviation(booked.of(stage)[0].law)
     return Scales(
-        crude=plan.noise(booked.of(CRUDE)[0], second_moment(notion).bound),
-        moments=plan.noise(booked.of(MOMENTS)[0], moment_and_score(notion).bound),
+        crude=deviation(booked.of(CRUDE)[0].law),
+        moments=deviation(booked.of(MOMENTS)[0].law),
         gradient=score,
         hessian=score / math.sqrt(plan.stack.curvature),
         score_cov=score / math.sqrt(plan.stack.score),
@@ -320,10 +324,6 @@ class LinearPlan(StepPlan):
         d = len(columns)
         noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * _TYPICAL)
         return n * _TYPICAL / max(LEAST_RECORDS, noise * max(SIGNAL, math.sqrt(2 * d)))
-
-    def counts(self, booked: NoisySum) -> float:
-        """The noise of one count of a histogram that is ``booked``."""
-        return self.noise(booked, histogram(np.zeros(1), Neighbours(self.neighbours)).bound)
 
 
 def target_of(target: object, targets: Sequence[str]) -> str:

@@ -304,4 +304,9 @@ def rest_sum(
         moved = np.clip(line.family.left(at.predictor, z), -most, most)
         return np.asarray((at.block.weights * moved / clip) @ u)
 
-    return BoundedSum(of_block, neighbours.pick(2.0, 1.0))
+    return BoundedSum(of_block, rest_bound(neighbours))
+
+
+def rest_bound(neighbours: Neighbours) -> float:
+    """How far `rest_sum` moves."""
+    return neighbours.pick(2.0, 1.0)

@@ -84,7 +84,17 @@ def histogram(edges: Array, neighbours: Neighbours) -> Counts:
         present = np.where(block.rows[:, 0] != 0, block.shares, 0.0)
         return _counts(np.searchsorted(edges, block.labels, side="right"), len(edges) + 1, present)
 
-    return Counts(of_block, neighbours.pick(math.sqrt(2), 1.0), neighbours.pick(2.0, 1.0))
+    return Counts(of_block, histogram_bound(neighbours), histogram_added(neighbours))
+
+
+def histogram_bound(neighbours: Neighbours) -> float:
+    """How far a histogram moves: a record, or a unit in parts, is in one bin."""
+    return neighbours.pick(math.sqrt(2), 1.0)
+
+
+def histogram_added(neighbours: Neighbours) -> float:
+    """What the sizes of the changes of its counts add up to."""
+    return neighbours.pick(2.0, 1.0)
 
 
 def inner_edges(low: float, high: float) -> Array:
@@ -132,7 +142,7 @@ def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
             np.searchsorted(edges, influence * np.abs(block.labels), side="right"), _SIZES, counts
         )[::-1]
 
-    return BoundedSum(of_block, neighbours.pick(math.sqrt(2), 1.0))
+    return BoundedSum(of_block, histogram_bound(neighbours))
 
 
 def _counts(places: Indices, bins: int, weights: Array) -> Array:

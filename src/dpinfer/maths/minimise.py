@@ -1,5 +1,7 @@
-"""The certified minimum of a convex objective, from its value, gradient and Hessian totals; and of
-a risk.
+"""The certified minimum of a convex objective, and of a risk.
+
+Newton steps from value, gradient and Hessian totals; the gradient norm where they end is the
+certificate.
 """
 
 from collections.abc import Callable
@@ -15,19 +17,21 @@ from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import OfBlock
 
 Totals = Callable[[Array], tuple[float | Callable[[], float], Array, Array]]
-"""From coefficients to value, or a way to it that is seldom gone, gradient and Hessian of the whole
-objective.
+"""From coefficients to value, gradient and Hessian of the objective; the value may be a function,
+as it is seldom needed and takes a pass over the records.
 """
 
 Gradient = Callable[[Array], Array]
 """From coefficients to the gradient alone, which takes less time."""
 
+Total = Callable[[OfBlock], Array]
+"""The sum over the records."""
+
 _IDLE = 20  # steps without any gain after which rounding has the last word
-_NEAR = (
-    0.05  # what a Newton step leaves of the gradient where a Hessian serves for more than one step
-)
+# what a Newton step leaves of the gradient where a Hessian serves for more than one step
+_NEAR = 0.05
 _GAIN = 0.3  # what a step with an old Hessian must leave at most
-_ROUGH = 1e-3  # gradient a record that is small for a sample
+_ROUGH = 1e-3  # gradient per record that is small for a sample
 
 
 @dataclass(frozen=True)
@@ -77,22 +81,28 @@ def minimise(
     idle = 0
     while best.gradient_norm > tolerance and idle < _IDLE:
         ahead = _line_search(totals, point, _newton_step(point), best.gradient_norm)
-        gained = ahead.gradient_norm < best.gradient_norm or ahead.value < point.value - _rounding(
-            point
-        )
-        idle = 0 if gained else idle + 1
+        idle = 0 if _gained(ahead, point, best) else idle + 1
         near = ahead.gradient_norm < min(_NEAR * point.gradient_norm, 0.5 * best.gradient_norm)
         point = ahead
         if gradient is not None and near:
             point = _chords(gradient, ahead, tolerance)
-            point = point if point.gradient_norm <= tolerance else _at(totals, point.coef)
-        best = point if point.gradient_norm < best.gradient_norm else best
+            if not point.gradient_norm <= tolerance:  # go on with value and Hessian of where it is
+                point = _at(totals, point.coef)
+        if point.gradient_norm < best.gradient_norm:
+            best = point
     if not strongly_convex and best.gradient_norm > 1e-5 * np.linalg.eigvalsh(best.hessian)[0]:
         raise InputError(
             "without a penalty this objective has no single minimum (the two classes are separated, or a column is "
             "a combination of others): set penalty > 0"
         )
     return Minimum(best.coef, best.gradient_norm)
+
+
+def _gained(ahead: _Point, point: _Point, best: _Point) -> bool:
+    """Whether a step has brought the gradient, or else the value, down by more than rounding."""
+    if ahead.gradient_norm < best.gradient_norm:
+        return True
+    return ahead.value < point.value - 1e-14 * (1 + abs(point.value))
 
 
 def _chords(gradient: Gradient, point: _Point, tolerance: float) -> _Point:
@@ -106,10 +116,6 @@ def _chords(gradient: Gradient, point: _Point, tolerance: float) -> _Point:
             break
         point = ahead
     return point
-
-
-Total = Callable[[OfBlock], Array]
-"""The sum over the records."""
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
@@ -126,20 +132,28 @@ def minimum(risk: Risk, total: Total, b: Array, sample: Total | None = None) -> 
     def gradient(step: Array) -> Array:
         return total(risk.gradient_total(step)) + risk.ridge * step + b
 
-    totals, convex = _totals(risk, total, b), risk.ridge > 0
-    return minimise(totals, start, risk.tolerance, gradient=gradient, strongly_convex=convex)
+    return minimise(
+        _totals(risk, total, b),
+        start,
+        risk.tolerance,
+        gradient=gradient,
+        strongly_convex=risk.ridge > 0,
+    )
 
 
 def _totals(risk: Risk, total: Total, b: Array) -> Totals:
-    d, ridge = len(b), risk.ridge * np.eye(len(b))
+    d = len(b)
+    ridge = risk.ridge * np.eye(d)
 
     def totals(step: Array) -> tuple[Callable[[], float], Array, Array]:
         sums = total(risk.totals(step, value=False))
+        gradient = sums[1 : d + 1] + risk.ridge * step + b
+        hessian = sums[d + 1 :].reshape(d, d) + ridge
 
         def value() -> float:
             return float(total(risk.totals(step))[0] + risk.ridge / 2 * step @ step + b @ step)
 
-        return value, sums[1 : d + 1] + risk.ridge * step + b, sums[d + 1 :].reshape(d, d) + ridge
+        return value, gradient, hessian
 
     return totals
 
@@ -158,9 +172,8 @@ def _newton_step(point: _Point) -> Array:
         try:
             return -cho_solve(cho_factor(point.hessian + raise_by * identity), point.gradient)
         except LinAlgError:
-            size = max(
-                float(np.abs(point.hessian).max()), point.gradient_norm, np.finfo(float).tiny
-            )
+            largest = float(np.abs(point.hessian).max())
+            size = max(largest, point.gradient_norm, np.finfo(float).tiny)
             raise_by = max(10 * raise_by, 1e-14 * size)
 
 
@@ -168,9 +181,9 @@ def _line_search(totals: Totals, point: _Point, step: Array, least: float) -> _P
     """The first of 1, 1/2, 1/4, … that is not past the minimum of the line, or decreases the value
     enough.
 
-    Or that halves the ``least`` gradient norm so far, which can happen so often only: so no search
-    goes round in circles.  The first and the last test need no value, and no difference of two
-    nearly equal ones, so rounding does not stop them early.
+    Or that halves the ``least`` gradient norm so far, which can happen only so many times: no
+    search goes round in circles.  The first and the last test need no value, and no difference of
+    two nearly equal ones, so rounding does not stop them early.
     """
     descent = float(point.gradient @ step)
     length = 1.0
@@ -180,8 +193,3 @@ def _line_search(totals: Totals, point: _Point, step: Array, least: float) -> _P
         if near or length < 1e-18 or ahead.value <= point.value + 1e-4 * length * descent:
             return ahead
         length /= 2
-
-
-def _rounding(point: _Point) -> float:
-    """A decrease of the value below this is noise."""
-    return 1e-14 * (1 + abs(point.value))

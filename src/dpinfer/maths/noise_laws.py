@@ -1,5 +1,6 @@
-"""The laws of privacy noise, as values: what was added is public, so it can be printed and
-integrated over.
+"""The laws of privacy noise, as values that can be printed and integrated over.
+
+What was added is unknown, but its law is public.
 """
 
 from dataclasses import dataclass
@@ -52,9 +53,8 @@ class Laplace:
 
     def sample(self, rng: Randomness, shape: tuple[int, ...]) -> Array:
         """Draw numbers."""
-        return np.asarray(
-            (rng.standard_exponential(shape) - rng.standard_exponential(shape)) / self.rate
-        )
+        difference = rng.standard_exponential(shape) - rng.standard_exponential(shape)
+        return np.asarray(difference / self.rate)
 
     def variance(self, dim: int) -> float:  # noqa: ARG002  (one signature for all laws)
         """Variance of one number."""
@@ -62,7 +62,10 @@ class Laplace:
 
 
 Law = Gaussian | SphericalLaplace | Laplace
+"""What the noise of a release may follow."""
+
 NO_NOISE = Gaussian(0.0)
+"""The law where noise is off."""
 
 
 def deviation(law: Law) -> float:

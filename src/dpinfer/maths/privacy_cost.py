@@ -1,7 +1,6 @@
-"""What releases cost: pure, zCDP and (ε, δ) in terms of each other, Gaussian noise, Gaussian
-objective perturbation.
+"""What releases cost: pure, zCDP and (ε, δ) in terms of each other, and objective perturbation.
 
-Objective perturbation is argmin of the risk plus b·θ, b ~ N(0, σ² I).
+Gaussian objective perturbation is argmin of the risk plus b·θ, b ~ N(0, σ² I).
 
 | symbol | meaning                                                           | name in code |
 | ------ | ----------------------------------------------------------------- | ------------ |
@@ -32,20 +31,19 @@ ORDERS = np.geomspace(1e-2, 1e5, 301)
 """α - 1 of the orders at which divergences are compared; every order gives a valid ε, so a grid
 will do.
 """
+
+TWO_SIDED, ONE_SIDED, LOGISTIC = "two-sided", "one-sided", "logistic"
+"""What is known of the slope of a loss: see `PerturbedObjective`."""
 OF_UNITS = " of units"
-"""Behind the shape of a loss: it is the mean over the rows of a unit, whose Hessian has any rank.
-"""
-# c of the losses whose curvature is known where the slope is; ledgers of earlier versions have
-# entries of a capped
-# logistic loss, which is read and counted, and fitted no more
-_CAPS = {"logistic": 1.0, "capped": 0.8}
-_CELLS = {shape: np.linspace(1 / (2 * c), 1.0, 2049) for shape, c in _CAPS.items()}  # of u
+"""Behind the shape of a loss: it is the mean over the rows of a unit, whose Hessian has any rank."""
+
+_CELLS = np.linspace(0.5, 1.0, 2049)  # of u
 _NORMAL = np.linspace(-12.0, 12.0, 2**14 + 1)
-_MASS = np.where(
-    _NORMAL[1:] > 0, -np.diff(ndtr(-_NORMAL)), np.diff(ndtr(_NORMAL))
-)  # each side from its own tail
+# of the cells between them, each side from its own tail
+_MASS = np.where(_NORMAL[1:] > 0, -np.diff(ndtr(-_NORMAL)), np.diff(ndtr(_NORMAL)))
 _HUGE = 1e9  # times the scale without curvature: no noise larger than that is of use
 _TINY = 1e-12  # an ε of 0 is no budget; rounding it up keeps the promise
+_FLAT = 1e-12  # of k: below it the two bounds of D_α/α are 2/s² up to k²
 
 
 def zcdp_from_pure(epsilon: float) -> float:
@@ -86,28 +84,34 @@ def epsilon_from_zcdp(rho: float, delta: float) -> float:
 
     steps = math.log(-math.log(delta) / rho) / 2 + np.arange(-200, 201) / 20
     best = float(steps[epsilon(steps).argmin()])
-    low, high = best - 0.05, best + 0.05
+    order = lowest_near(lambda log_order: float(epsilon(log_order)), best, 0.05)
+    classical = rho + 2 * math.sqrt(-rho * math.log(delta))
+    return max(_TINY, min(float(epsilon(order)), classical))
+
+
+def lowest_near(function: Callable[[float], float], place: float, step: float) -> float:
+    """Where a function that falls and then rises is lowest, within a ``step`` of a place.
+
+    A third of the bracket, which cannot hold the minimum, goes 60 times: 10⁻¹¹ of it is left.
+    """
+    low, high = place - step, place + step
     for _ in range(60):
         third = (high - low) / 3
-        low, high = (
-            (low, high - third)
-            if epsilon(low + third) < epsilon(high - third)
-            else (low + third, high)
-        )
-    classical = rho + 2 * math.sqrt(-rho * math.log(delta))
-    return max(_TINY, min(float(epsilon(low)), classical))
+        if function(low + third) < function(high - third):
+            high -= third
+        else:
+            low += third
+    return low
 
 
 @lru_cache(maxsize=1024)
 def zcdp_from_approx(epsilon: float, delta: float) -> float:
     """The largest ρ whose `epsilon_from_zcdp` is at most ε."""
     tail = -math.log(delta)
-    low = (epsilon / (math.sqrt(epsilon + tail) + math.sqrt(tail))) ** 2 * (
-        1 - 1e-12
-    )  # Bun and Steinke's
-    return boundary(
-        lambda rho: epsilon_from_zcdp(rho, delta) <= epsilon, low, 8 * low + 8 * epsilon, 1e-13
-    )[0]
+    # by the formula of Bun and Steinke, which never gives less than `epsilon_from_zcdp`
+    paid = (epsilon / (math.sqrt(epsilon + tail) + math.sqrt(tail))) ** 2 * (1 - 1e-12)
+    unpaid = 8 * paid + 8 * epsilon
+    return boundary(lambda rho: epsilon_from_zcdp(rho, delta) <= epsilon, paid, unpaid, 1e-13)[0]
 
 
 def gaussian_delta(epsilon: Array | float, mu: float) -> Array:
@@ -125,8 +129,8 @@ class PerturbedObjective:
 
     ``shape`` says what is known of the slope: "two-sided" nothing but its bound; "one-sided" that
     it is a margin loss whose slope is never positive; "logistic" that also the curvature is u(1 -
-    u) where the slope is -u; "capped" that it is u(1 - .8u), or less, as in fits of earlier
-    versions; " of units" behind one of them that it is a mean over the rows of a unit.
+    u) where the slope is -u; " of units" behind one of them that it is a mean over the rows of a
+    unit.
     """
 
     scale: float
@@ -134,7 +138,7 @@ class PerturbedObjective:
     shape: str
 
     def __post_init__(self) -> None:
-        if self.slope not in ("two-sided", "one-sided", "logistic", "capped"):
+        if self.slope not in (TWO_SIDED, ONE_SIDED, LOGISTIC):
             raise InputError(
                 "nothing is known of the cost of objective perturbation with such a slope"
             )
@@ -157,56 +161,65 @@ class PerturbedObjective:
     @property
     def signs(self) -> int:
         """How many signs the slope may have: 2 for "two-sided" losses, else 1."""
-        return 2 if self.slope == "two-sided" else 1
+        return 2 if self.slope == TWO_SIDED else 1
+
+    @property
+    def least(self) -> float:
+        """2/s²: neither bound of D_α/α is ever below it."""
+        return 2 / self.scale / self.scale
 
     def growing(self, beyond: float) -> float:
         """A bound of D_α/α for α = 1 + ``beyond`` < 1 + 1/k that grows with α.
 
-        2/s² - log(1 - α(α-1) k²/(1+k))/(α(α-1)).  For the logistic loss (c = 1) and the capped one
-        the slopes u₁, u₂ of the two records and their curvatures are coupled: max over u₁ of u₁²/s²
-        + (log(1+p) - p/(1+p)), p = u₁(1-cu₁)/λ, plus the same over u₂ with the divided difference
-        of -log(1 - xq) at x = -1, 0, α-1.  Both are over u in [1/(2c), 1], as below 1/(2c) slope
-        and curvature are no larger than there.  Each maximum is taken over cells, with the slope at
-        the right end of a cell and the curvature at its left end, so it is never too small.  For
-        units the coupled form holds as it is; the other one where k sqrt(α) <= 1, and beyond it
-        2/s² + k²/2 + ψ(k)/(α(α-1)), ψ(q) = -(α-1) log(1+q) - log(1 - (α-1)q).
+        2/s² - log(1 - α(α-1) k²/(1+k))/(α(α-1)).  For the logistic loss the slopes u₁, u₂ of the
+        two records and their curvatures are coupled: max over u₁ of u₁²/s² + (log(1+p) - p/(1+p)),
+        p = u₁(1-u₁)/λ, plus the same over u₂ with the divided difference of -log(1 - xq) at x = -1,
+        0, α-1.  Both are over u in [1/2, 1], as below 1/2 slope and curvature are no larger than
+        there.  Each maximum is taken over cells, with the slope at the right end of a cell and the
+        curvature at its left end, so it is never too small.  For units the coupled form holds as it
+        is; the other one where k sqrt(α) <= 1, and beyond it 2/s² + k²/2 + ψ(k)/(α(α-1)), ψ(q) =
+        -(α-1) log(1+q) - log(1 - (α-1)q).
         """
         if beyond * self.k >= 1:
             return math.inf
-        base, x = 1 / self.scale / self.scale, beyond * (1 + beyond)
-        lost = x * self.k**2 / (1 + self.k)
-        free = 2 * base - math.log1p(-lost) / x if lost < 1 else math.inf
-        if self.units and self.k**2 * (1 + beyond) > 1:
-            free = (
-                2 * base
-                + self.k**2 / 2
-                - (beyond * math.log1p(self.k) + math.log1p(-beyond * self.k)) / x
-            )
-        if self.slope not in _CAPS:
-            return free
-        c, cells = _CAPS[self.slope], _CELLS[self.slope]
-        steep = cells[1:] ** 2 * base
-        q = 4 * c * self.k * cells[:-1] * (1 - c * cells[:-1])
-        bent = (
-            -(beyond * np.log1p(q) + np.log1p(-beyond * q)) / x + 1e-15 * q
-        )  # the last term covers rounding
-        return min(free, float((steep + q**2 / 2).max() + (steep + bent).max()))
+        if self.slope != LOGISTIC:
+            return self._growing_free(beyond)
+        return min(self._growing_free(beyond), self._growing_coupled(beyond))
+
+    def _growing_free(self, beyond: float) -> float:
+        """`growing` where slope and curvature of a record may be any that their bounds allow."""
+        k = self.k
+        x = beyond * (1 + beyond)
+        if self.units and k**2 * (1 + beyond) > 1:
+            psi = -(beyond * math.log1p(k) + math.log1p(-beyond * k))
+            return self.least + k**2 / 2 + psi / x
+        lost = x * k**2 / (1 + k)
+        if lost >= 1:
+            return math.inf
+        return self.least - math.log1p(-lost) / x
+
+    def _growing_coupled(self, beyond: float) -> float:
+        """`growing` where the curvature of a record follows from its slope."""
+        x = beyond * (1 + beyond)
+        steep = _CELLS[1:] ** 2 * (1 / self.scale / self.scale)
+        q = 4 * self.k * _CELLS[:-1] * (1 - _CELLS[:-1])
+        psi = -(beyond * np.log1p(q) + np.log1p(-beyond * q))
+        bent = psi / x + 1e-15 * q  # the last term covers rounding
+        return float((steep + q**2 / 2).max() + (steep + bent).max())
 
     def falling(self, beyond: float) -> float:
         """A bound of D_α/α for every α = 1 + ``beyond`` that falls with α.
 
         The divergence of the loss of which `delta` is the profile.
         """
-        alpha, base = 1 + beyond, self.least
+        alpha = 1 + beyond
         if self.signs == 2:
             extra = math.log1p(math.erf(math.sqrt(2) * beyond / self.scale))
         else:
-            first, second = (
-                log_ndtr(-1 / self.scale) - base * alpha * beyond,
-                log_ndtr(-(1 + 2 * beyond) / self.scale),
-            )
-            extra = math.log1p(math.exp(first) - math.exp(second))
-        return float(base + self.kappa / alpha + extra / (alpha * beyond))
+            no_loss = log_ndtr(-1 / self.scale) - self.least * alpha * beyond
+            below = log_ndtr(-(1 + 2 * beyond) / self.scale)
+            extra = math.log1p(math.exp(no_loss) - math.exp(below))
+        return float(self.least + self.kappa / alpha + extra / (alpha * beyond))
 
     def renyi(self, beyond: float) -> float:
         """A bound of D_α for α = 1 + ``beyond``."""
@@ -221,36 +234,59 @@ class PerturbedObjective:
 
         Guarantee [gaussian_objective_perturbation]: the release is zCDP at this cost.
         """
-        if self.k < 1e-12:
+        if self.k < _FLAT:
             return self.least + 3 * self.k**2  # above both limits, 2 k² and 1.6 k²
 
         def gap(log_beyond: float) -> float:
+            """Above 0 where the growing bound is the larger one."""
             beyond = math.exp(log_beyond)
             return math.log(self.growing(beyond) / self.falling(beyond))
 
-        low, high = math.log(1e-6 / self.k), math.log((1 - 1e-9) / self.k)
-        meet = gap(low) < 0 < gap(high)
-        best = math.exp(_root(gap, low, high, 1e-12) if meet else high if gap(high) <= 0 else low)
-        return max(self.growing(best), self.falling(best))
+        low, high = map(math.log, self._range)
+        if gap(low) < 0 < gap(high):
+            meeting = _root(gap, low, high, 1e-12)
+        elif gap(high) <= 0:
+            meeting = high  # the falling bound is the larger one everywhere, and smallest here
+        else:
+            meeting = low  # the growing bound is the larger one everywhere, and smallest here
+        # valid at any order, so an error of the search costs length and never the promise
+        beyond = math.exp(meeting)
+        return max(self.growing(beyond), self.falling(beyond))
 
     def excess(self, rho: float) -> float:
-        """Below 0 where `cost` is below ρ, and 0 where it is ρ: with one look at the bound that
-        takes time.
+        """Below 0 where `cost` is below ρ, and 0 where it is ρ, up to the rounding of a search.
 
-        log(growing/ρ) at the least order at which the falling bound is at most ρ.
+        log(growing/ρ) at the least order at which the falling bound is at most ρ: a single look at
+        the growing bound, which takes time, so ten times as fast as the cost itself.
         """
-        if self.k < 1e-12:
+        if self.k < _FLAT:
             return math.log(self.cost() / rho)
-        low, high = 1e-6 / self.k, (1 - 1e-9) / self.k
+        low, high = self._range
         if self.falling(high) > rho:
             return math.log(max(self.growing(high), self.falling(high)) / rho)
-        if self.falling(low) > rho:
-            low = math.exp(
-                _root(
-                    lambda x: self.falling(math.exp(x)) - rho, math.log(low), math.log(high), 1e-13
-                )
-            )
-        return math.log(self.growing(low) / rho)
+        if self.falling(low) <= rho:
+            return math.log(self.growing(low) / rho)
+
+        def above(log_beyond: float) -> float:
+            return self.falling(math.exp(log_beyond)) - rho
+
+        meeting = math.exp(_root(above, math.log(low), math.log(high), 1e-13))
+        return math.log(self.growing(meeting) / rho)
+
+    def costs_more_than(self, rho: float) -> bool:
+        """Whether `cost` exceeds ρ by more than a part in 10¹²; a ρ that is no positive number is
+        exceeded.
+        """
+        if not rho > 0:
+            return True
+        return not self.excess(rho) <= 0
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        """α - 1 of the orders between which the two bounds are compared; the growing one ends at
+        1/k.
+        """
+        return 1e-6 / self.k, (1 - 1e-9) / self.k
 
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
         """δ at ε of this release together with one Gaussian release of parameter μ.
@@ -272,19 +308,14 @@ class PerturbedObjective:
 
         The smaller of two valid ones: from the privacy profile, and from the best Rényi order.
         """
-        most = epsilon_from_renyi(self.divergences() + (1 + ORDERS) * mu**2 / 2, delta)
-        if self.delta(most, mu) > delta:
-            return most
-        return boundary(lambda epsilon: self.delta(epsilon, mu) <= delta, most, 0.0, 1e-9)[0]
+        by_order = epsilon_from_renyi(self.divergences() + (1 + ORDERS) * mu**2 / 2, delta)
+        if self.delta(by_order, mu) > delta:
+            return by_order
+        return boundary(lambda epsilon: self.delta(epsilon, mu) <= delta, by_order, 0.0, 1e-9)[0]
 
     def divergences(self) -> Array:
         """`renyi` at the `ORDERS`."""
         return _divergences(self)
-
-    @property
-    def least(self) -> float:
-        """2/s²: neither bound of D_α/α is ever below it."""
-        return 2 / self.scale / self.scale
 
 
 @lru_cache(maxsize=1024)
@@ -309,36 +340,41 @@ def _profile(a: Array, scale: float, signs: int) -> Array:
     )
 
 
-def _smallest(release: Callable[[float], PerturbedObjective], rho: float) -> float:
-    """The smallest scale, up to rounding, whose release costs at most ρ; infinite if no scale is
-    large enough.
-    """
-    least, most = math.sqrt(2 / rho), 2 * math.sqrt(2 / rho)
-    while release(most).excess(rho) > 0:
-        most *= 16
-        if most > _HUGE * least:
-            return math.inf
-
-    def excess(log_scale: float) -> float:
-        return release(math.exp(log_scale)).excess(rho)
-
-    found, step = math.log(least), 1e-12
-    found = _root(excess, found, math.log(most), 1e-12) if excess(found) > 0 else found
-    while release(math.exp(found)).cost() > rho:
-        found, step = found + step, 2 * step
-    return math.exp(found)
-
-
 @lru_cache(maxsize=1024)
 def perturbed_objective_scale(rho: float, k: float, shape: str) -> float:
-    """The smallest scale whose cost is at most ρ; infinite if no scale is large enough."""
-    return _smallest(lambda scale: PerturbedObjective(scale, k, shape), rho)
+    """The smallest scale, up to rounding, whose cost is at most ρ; infinite if no scale is large
+    enough.
+    """
+
+    def release(log_scale: float) -> PerturbedObjective:
+        return PerturbedObjective(math.exp(log_scale), k, shape)
+
+    def excess(log_scale: float) -> float:
+        return release(log_scale).excess(rho)
+
+    without_curvature = math.sqrt(2 / rho)
+    enough = 2 * without_curvature
+    while PerturbedObjective(enough, k, shape).excess(rho) > 0:
+        enough *= 16
+        if enough > _HUGE * without_curvature:
+            return math.inf
+    log_scale = math.log(without_curvature)
+    if excess(log_scale) > 0:
+        log_scale = _root(excess, log_scale, math.log(enough), 1e-12)
+    # the root may be on either side: go on until the cost itself says that ρ pays
+    step = 1e-12
+    while release(log_scale).cost() > rho:
+        log_scale += step
+        step *= 2
+    return math.exp(log_scale)
 
 
 @lru_cache(maxsize=1024)
 def largest_curvature_ratio(rho: float, shape: str) -> float:
     """The largest k = t/λ that a share ρ can pay for with any scale at all."""
     largest = _HUGE * math.sqrt(2 / rho)
-    return boundary(lambda k: PerturbedObjective(largest, k, shape).cost() <= rho, 0.0, 1e6, 1e-9)[
-        1
-    ]
+
+    def paid(k: float) -> bool:
+        return PerturbedObjective(largest, k, shape).cost() <= rho
+
+    return boundary(paid, 0.0, 1e6, 1e-9)[1]

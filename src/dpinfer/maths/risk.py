@@ -38,10 +38,7 @@ from dpinfer.maths.privacy_cost import (
 from dpinfer.maths.sums import BLOCK, MOST_RECORDS, SLACK, UNIT, Block, BoundedSum, OfBlock, square
 from dpinfer.neighbours import Neighbours
 
-_STACKS: dict[type, float] = {
-    Logistic: 1.0356,
-    SmoothedQuantile: 1.0356,
-}
+_STACKS: dict[type, float] = {Logistic: 1.0356, SmoothedQuantile: 1.0356}
 """Losses whose slope and curvature peak apart: a bound of sqrt(v² f''² + f'⁴)/L² with v = L²/t."""
 
 
@@ -82,7 +79,8 @@ class Risk:
         """
 
         def of_block(block: Block) -> Array:
-            sign, z = line(self.loss, block.labels)[0], self._z(coef, block)
+            sign, _ = line(self.loss, block.labels)
+            z = self._z(coef, block)
             slope, curvature = slope_and_curvature(self.loss, z)
             gradient = (block.weights * sign * slope) @ block.rows
             hessian = square(block.rows, block.weights * curvature)
@@ -96,9 +94,8 @@ class Risk:
 
         def of_block(block: Block) -> Array:
             sign, _ = line(self.loss, block.labels)
-            return np.asarray(
-                (block.weights * sign * self.loss.slope(self._z(coef, block))) @ block.rows
-            )
+            slope = self.loss.slope(self._z(coef, block))
+            return np.asarray((block.weights * sign * slope) @ block.rows)
 
         return of_block
 
@@ -112,7 +109,12 @@ class Risk:
         def of_block(block: Block) -> Array:
             return self._bent(block, self.loss.curvature(self._z(coef, block)))
 
-        return BoundedSum(of_block, 2 * self.loss.curvature_bound)
+        return BoundedSum(of_block, self.curvature_sum_bound)
+
+    @property
+    def curvature_sum_bound(self) -> float:
+        """How far `curvature_sum` moves, at any coefficients."""
+        return float(2 * self.loss.curvature_bound)
 
     def score_sum(self, coef: Array) -> BoundedSum:
         """sum w² f'² x xᵀ, or over units sum s sᵀ, s the sum of w f' y x over the rows of one; the
@@ -130,9 +132,8 @@ class Risk:
         return BoundedSum(of_block, 2 * largest**2)
 
     def _bent(self, block: Block, curvature: Array) -> Array:
-        return square(
-            block.rows, block.weights * np.clip(curvature, 0.0, self.loss.curvature_bound)
-        )
+        bounded = np.clip(curvature, 0.0, self.loss.curvature_bound)
+        return square(block.rows, block.weights * bounded)
 
     def _steep(self, block: Block, slope: Array, largest: float) -> Array:
         sign, _ = line(self.loss, block.labels)
@@ -161,10 +162,26 @@ class Risk:
             slope, curvature = slope_and_curvature(self.loss, self._z(coef, block))
             return self.stack(self._bent(block, curvature), self._steep(block, slope, steepest))
 
-        both = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
+        return BoundedSum(of_block, self.stacked_sum_bound(steepest))
+
+    def stacked_sum_bound(self, steepest: float) -> float:
+        """How far `stacked_sum` moves where no slope exceeds ``steepest``."""
         apart = _STACKS.get(type(self.loss))
-        largest = both if apart is None else apart * self.loss.slope_bound**2
-        return BoundedSum(of_block, float(self.neighbours.pick(np.sqrt(2), 1.0) * largest))
+        if apart is None:
+            largest = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
+        else:
+            largest = apart * self.loss.slope_bound**2
+        return float(self.neighbours.pick(np.sqrt(2), 1.0) * largest)
+
+    @property
+    def stacked_sum_bound_anywhere(self) -> float:
+        """How far `stacked_sum` moves, at any coefficients."""
+        return self.stacked_sum_bound(float(self.loss.slope_bound))
+
+    @property
+    def stacked_sum_bound_is_fixed(self) -> bool:
+        """Whether that is its bound at all coefficients, and not only at large ones."""
+        return type(self.loss) in _STACKS or not hasattr(self.loss, "slope_within")
 
     def stack(self, curvature: Array, score: Array) -> Array:
         """One vector of the two sums, or a stack of such vectors."""
@@ -173,7 +190,8 @@ class Risk:
     def unstack(self, stacked: Array, dim: int) -> tuple[Array, Array]:
         """The inverse of `stack`."""
         half = stacked.shape[-1] // 2
-        curvature, score = unsvec(stacked[..., :half], dim), unsvec(stacked[..., half:], dim)
+        curvature = unsvec(stacked[..., :half], dim)
+        score = unsvec(stacked[..., half:], dim)
         return curvature / self.stack_weight, score
 
     def minimiser_sensitivity(self) -> float:
@@ -237,10 +255,12 @@ class Risk:
 
         An added or removed record moves the gradient by L instead of 2L, which halves σ.
         """
-        t, L, kind = self.loss.curvature_bound, self.loss.slope_bound, self.shape
-        scale = perturbed_objective_scale(rho, t / self.ridge, kind) if self.ridge > 0 else np.inf
+        t, L = self.loss.curvature_bound, self.loss.slope_bound
+        scale = np.inf
+        if self.ridge > 0:
+            scale = perturbed_objective_scale(rho, t / self.ridge, self.shape)
         if not np.isfinite(scale):
-            smallest = t / (2 * self.n * largest_curvature_ratio(rho, kind))
+            smallest = t / (2 * self.n * largest_curvature_ratio(rho, self.shape))
             raise BudgetError(
                 f"penalty {self.penalty:.6g} is too small for Gaussian objective perturbation at rho = {rho:.6g} with "
                 f"n = {self.n:.0f}: it must exceed {smallest:.6g}; raise the penalty or the budget"
@@ -252,10 +272,9 @@ class Risk:
 
         One record added or removed is the same release as one replaced, with twice the noise.
         """
-        ratio = self.loss.curvature_bound / self.ridge
-        return PerturbedObjective(
-            scale / self.loss.slope_bound * self.neighbours.pick(1.0, 2.0), ratio, self.shape
-        )
+        relative = scale / self.loss.slope_bound * self.neighbours.pick(1.0, 2.0)
+        k = self.loss.curvature_bound / self.ridge
+        return PerturbedObjective(relative, k, self.shape)
 
     @property
     def reach(self) -> float:
@@ -276,7 +295,7 @@ class Risk:
     def minimum_error(self, dim: int, b_error: float = 0.0) -> float:
         """e: how far the float minimum may be from the real one, from public facts.
 
-        The gradient as it is coded errs by (B + 10) u L a record for its products and sums, by t (d
+        The gradient as it is coded errs by (B + 10) u L per record for its products and sums, by t (d
         + 4) u ‖θ‖ for the argument of the slope, by 4 u λ ‖θ‖ for the ridge, and by the error of b;
         the search leaves its tolerance.  The blocks and their addition add 2 N u L, and units
         longer than a block N u L more.  The objective is λ-strongly convex.
@@ -287,10 +306,9 @@ class Risk:
         size = self.reach
         blocks = (3 if self.neighbours.units else 2) * UNIT * MOST_RECORDS * L
         records = self.n * ((BLOCK + 10) * UNIT * L + t * (dim + 4) * UNIT * size) + blocks
+        gradient = self.tolerance + records + 4 * UNIT * self.ridge * size + b_error
         drawn_back = (dim + 4) * UNIT * size
-        return (
-            self.tolerance + records + 4 * UNIT * self.ridge * size + b_error
-        ) / self.ridge + drawn_back
+        return gradient / self.ridge + drawn_back
 
     def accurate(self, dim: int) -> bool:
         """Whether twice the error of the minimum is within what output perturbation allows for."""
@@ -302,9 +320,8 @@ class Risk:
         """
         if self.neighbours.units:
             return float(self.loss.curvature_bound / (2 * self.n * epsilon))
-        return float(
-            self.loss.curvature_bound * np.exp(-epsilon) / (-2 * self.n * np.expm1(-epsilon))
-        )
+        shrunk = self.loss.curvature_bound * np.exp(-epsilon)  # e^ε itself may overflow
+        return float(shrunk / (-2 * self.n * np.expm1(-epsilon)))
 
     def _z(self, coef: Array, block: Block) -> Array:
         """The margins or residuals of a block.

@@ -221,8 +221,13 @@ def second_moment(neighbours: Neighbours) -> BoundedSum:
     (add-remove), as ‖x xᵀ - z zᵀ‖² = ‖x‖⁴ + ‖z‖⁴ - 2(x·z)².
     """
     return BoundedSum(
-        lambda block: svec(square(block.rows, block.weights)), neighbours.pick(math.sqrt(2), 1.0)
+        lambda block: svec(square(block.rows, block.weights)), second_moment_bound(neighbours)
     )
+
+
+def second_moment_bound(neighbours: Neighbours) -> float:
+    """How far `second_moment` moves."""
+    return neighbours.pick(math.sqrt(2), 1.0)
 
 
 def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 1.0) -> BoundedSum:
@@ -240,6 +245,9 @@ def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 
         score = (block.weights * labels / 2) @ block.rows
         return np.concatenate([svec(square(block.rows, block.weights)), score])
 
-    return BoundedSum(
-        of_block, neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4))
-    )
+    return BoundedSum(of_block, moment_and_score_bound(neighbours))
+
+
+def moment_and_score_bound(neighbours: Neighbours) -> float:
+    """How far `moment_and_score` moves."""
+    return neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4))

@@ -1,10 +1,12 @@
-"""What releases cost together, in the terms of a total budget.  Always derived from the releases,
-never from old sums.
+"""What the releases of one fit cost together, in the terms of a total budget.
+
+Always derived from the releases, never from old sums.
 
 PureDP total     ε adds
 ZCDP total       ρ adds; a pure release counts ε²/2
-ApproxDP total   ε at the total's δ: the smallest of what zCDP says, what Rényi divergences say, what the privacy losses
-                 say where all are known, and the sum of ε where all are pure
+ApproxDP total   ε at the total's δ: the smallest of what zCDP says, what Rényi divergences say,
+                 what the privacy losses say where all are known, and the sum of ε where all are
+                 pure
                  where levels are shown, at what they leave of δ; other totals cannot pay for them
 
 These are releases of one fit, whose sizes are fixed beforehand.  The entries of a ledger, whose
@@ -35,17 +37,16 @@ from dpinfer.privacy.release import Additive, PerturbedMinimum, Release, ShownLe
 Total = PureDP | ZCDP | ApproxDP
 """A budget that releases are counted against."""
 
-ROUNDING, SEARCHED = 1e-12, 1e-9
-"""How far a sum may exceed its total by rounding alone, relatively; and an ε that was found by a
-search.
-"""
+ROUNDING = 1e-12
+"""How far a sum may exceed its total by rounding alone, relatively."""
 
-_GRID = 4000  # steps of the privacy loss a release, so that rounding up costs at most 1/4000 of ε
+SEARCHED = 1e-9
+"""The same for an ε that was found by a search."""
+
+_GRID = 4000  # steps of the privacy loss per release, so that rounding up costs at most 1/4000 of ε
 _LARGEST_GRID = 200_000
 _SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
-_TAIL = (
-    9.0  # standard deviations of a privacy loss that are kept; what is beyond counts as infinite
-)
+_TAIL = 9.0  # deviations of a privacy loss that are kept; what is beyond counts as infinite
 
 
 def limit(total: Total) -> float:
@@ -62,16 +63,17 @@ def affordable(total: Total, releases: Sequence[Release]) -> bool:
     """Whether the total pays for all releases together, up to rounding."""
     if not isinstance(total, ApproxDP):
         return spent(total, releases) <= limit(total) * (1 + ROUNDING)
-    most, delta = total.epsilon * (1 + SEARCHED), total.delta - delta_of(releases)
+    epsilon = total.epsilon * (1 + SEARCHED)
+    delta = total.delta - delta_of(releases)
     if delta <= 0:
         return False
-    if zcdp_epsilon(releases, delta) <= most:
+    if zcdp_epsilon(releases, delta) <= epsilon:
         return True
-    known = _known(releases)
-    profile = None if known is None else known.profile()
+    losses = _losses(releases)
+    profile = None if losses is None else losses.profile()
     if profile is not None:  # asking at one ε is quicker than searching for the smallest
-        return profile(most) <= delta or _renyi_epsilon(releases, delta, most) <= most
-    return spent(total, releases) <= most
+        return profile(epsilon) <= delta or _renyi_epsilon(releases, delta, epsilon) <= epsilon
+    return spent(total, releases) <= epsilon
 
 
 def largest_factor(total: ApproxDP, scaled: Callable[[float], Sequence[Release]]) -> float:
@@ -129,24 +131,26 @@ def zcdp_epsilon(releases: Sequence[Release], delta: float) -> float:
     return epsilon_from_zcdp(math.fsum(rho_of(r) for r in releases), delta)
 
 
-def _renyi_epsilon(releases: Sequence[Release], delta: float, most: float = math.inf) -> float:
+def _renyi_epsilon(releases: Sequence[Release], delta: float, ceiling: float = math.inf) -> float:
     """The best order of the divergences added up; infinite if zCDP knows as much, or if it is
-    clearly above `most`.
+    clearly above ``ceiling``.
     """
     minima = [release.objective for release in releases if isinstance(release, PerturbedMinimum)]
     rest = math.fsum(
         r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else rho_of(r) for r in releases
     )
+    if not minima:
+        return math.inf
     least = rest + math.fsum(objective.least for objective in minima)
-    if not minima or epsilon_from_renyi(least * (1 + ORDERS), delta) > most:
+    if epsilon_from_renyi(least * (1 + ORDERS), delta) > ceiling:
         return math.inf
     curves = np.sum([objective.divergences() for objective in minima], axis=0)
     return epsilon_from_renyi(curves + rest * (1 + ORDERS), delta)
 
 
 @dataclass(frozen=True)
-class _Known:
-    """Releases whose privacy loss is known: Gaussian ones are one of parameter μ, pure ones are
+class _Losses:
+    """The privacy losses of releases: Gaussian ones are one of parameter μ, pure ones are
     randomised response.
     """
 
@@ -166,9 +170,11 @@ class _Known:
         return lambda epsilon: only.delta(epsilon, self.mu)
 
 
-def _known(releases: Sequence[Release]) -> _Known | None:
-    """The releases by kind; None if one has a zCDP cost and nothing else."""
-    rhos, pure, perturbed = [], [], []
+def _losses(releases: Sequence[Release]) -> _Losses | None:
+    """The losses by kind; None if a release has a zCDP cost and nothing else."""
+    rhos: list[float] = []
+    pure: list[float] = []
+    perturbed: list[PerturbedObjective] = []
     for release in releases:
         if isinstance(release.share, PureDP):
             pure.append(release.share.epsilon)
@@ -179,57 +185,60 @@ def _known(releases: Sequence[Release]) -> _Known | None:
             rhos.append(release.mask**2 / 2)
         else:
             return None
-    return _Known(math.sqrt(2 * math.fsum(rhos)), tuple(pure), tuple(perturbed))
+    return _Losses(math.sqrt(2 * math.fsum(rhos)), tuple(pure), tuple(perturbed))
 
 
-def _exact_epsilon(releases: Sequence[Release], delta: float, most: float) -> float:
-    """ε at δ from the privacy losses themselves; ``most`` if that is no better or they are not all
-    known.
+def _exact_epsilon(releases: Sequence[Release], delta: float, epsilon: float) -> float:
+    """ε at δ from the privacy losses themselves; ``epsilon``, which is valid, if that is no better
+    or they are not all known.
     """
-    known = _known(releases)
-    if known is None:
-        return most
-    profile = known.profile()
+    losses = _losses(releases)
+    if losses is None:
+        return epsilon
+    profile = losses.profile()
     if profile is not None:
-        return (
-            most
-            if profile(most) > delta
-            else boundary(lambda e: profile(e) <= delta, most, 0.0, 1e-13)[0]
-        )
-    added = math.fsum(known.pure) if known.mu == 0 and not known.perturbed else math.inf
-    return min(added, _composed_epsilon(known, delta, most))
+        if profile(epsilon) > delta:
+            return epsilon
+        return boundary(lambda e: profile(e) <= delta, epsilon, 0.0, 1e-13)[0]
+    only_pure = losses.mu == 0 and not losses.perturbed
+    added = math.fsum(losses.pure) if only_pure else math.inf
+    return min(added, _composed_epsilon(losses, delta, epsilon))
 
 
-def _composed_epsilon(known: _Known, delta: float, most: float) -> float:
-    """ε at δ of all privacy losses added up on a grid, rounded up."""
+def _composed_epsilon(losses: _Losses, delta: float, size: float) -> float:
+    """ε at δ of all privacy losses added up on a grid, rounded up; ``size`` is about how large it
+    is.
+    """
     if delta < _SMALLEST_DELTA:
         return math.inf
-    if most == 0:
-        return most
+    if size == 0:
+        return size
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415  (slow to load)
 
-    count = len(known.pure) + len(known.perturbed)
-    step = most / min(_GRID * count, _LARGEST_GRID)
-    alike = Counter((p.scale, p.kappa, p.signs) for p in known.perturbed)
-    losses = [(_pure_loss(epsilon, step), times) for epsilon, times in Counter(known.pure).items()]
-    losses += [(_perturbed_loss(*objective, step), times) for objective, times in alike.items()]
-    parts = [pld.PrivacyLossDistribution(loss).self_compose(times) for loss, times in losses]
-    if known.mu > 0:
-        parts.append(pld.from_gaussian_mechanism(1 / known.mu, value_discretization_interval=step))
-    whole = parts[0]
+    count = len(losses.pure) + len(losses.perturbed)
+    step = size / min(_GRID * count, _LARGEST_GRID)
+    pure = Counter(losses.pure)
+    perturbed = Counter((p.scale, p.kappa, p.signs) for p in losses.perturbed)
+    repeated = [(_pure_loss(epsilon, step), times) for epsilon, times in pure.items()]
+    repeated += [(_perturbed_loss(*shape, step), times) for shape, times in perturbed.items()]
+    parts = [pld.PrivacyLossDistribution(loss).self_compose(times) for loss, times in repeated]
+    if losses.mu > 0:
+        parts.append(pld.from_gaussian_mechanism(1 / losses.mu, value_discretization_interval=step))
+    together = parts[0]
     for part in parts[1:]:
-        whole = whole.compose(part)
-    return float(whole.get_epsilon_for_delta(delta))
+        together = together.compose(part)
+    return float(together.get_epsilon_for_delta(delta))
 
 
 def _pure_loss(epsilon: float, step: float) -> Any:
     """Randomised response, which dominates every ε-private release."""
     from dp_accounting.pld import pld_pmf  # noqa: PLC0415
 
-    top, bottom = math.ceil(epsilon / step), math.ceil(-epsilon / step)
-    mass = (
-        {bottom: float(expit(-epsilon)), top: float(expit(epsilon))} if bottom < top else {top: 1.0}
-    )
+    top = math.ceil(epsilon / step)
+    bottom = math.ceil(-epsilon / step)
+    mass = {top: 1.0}
+    if bottom < top:
+        mass = {bottom: float(expit(-epsilon)), top: float(expit(epsilon))}
     return pld_pmf.SparsePLDPmf(mass, step, 0.0, pessimistic_estimate=True)
 
 
@@ -239,12 +248,13 @@ def _perturbed_loss(scale: float, kappa: float, signs: int, step: float) -> Any:
     """
     from dp_accounting.pld import pld_pmf  # noqa: PLC0415
 
-    mean, sd = kappa + 2 / scale**2, 2 / scale
+    mean = kappa + 2 / scale**2
+    sd = 2 / scale
     least = mean if signs == 2 else kappa
-    first, last = math.ceil(least / step), math.ceil((mean + _TAIL * sd) / step)
+    first = math.ceil(least / step)
+    last = math.ceil((mean + _TAIL * sd) / step)
     steps = step * np.arange(first, last + 1)
-    beyond = np.minimum(
-        1.0, signs * ndtr((mean - steps) / sd)
-    )  # the chance of a loss above each step
+    # the chance of a loss above each step
+    beyond = np.minimum(1.0, signs * ndtr((mean - steps) / sd))
     chance = -np.diff(beyond, prepend=1.0)
     return pld_pmf.DensePLDPmf(step, first, chance, float(beyond[-1]), pessimistic_estimate=True)

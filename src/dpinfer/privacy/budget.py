@@ -1,8 +1,9 @@
-"""Privacy budgets as values.  A share of a budget is again a typed value, never a bare number.
+"""Privacy budgets as values; a share of one is again a typed value, never a bare number.
 
 PureDP(ε)        a share buys spherical Laplace noise of rate ε/bound
 ZCDP(ρ)          a share buys Gaussian noise of scale bound/sqrt(2ρ)
-ApproxDP(ε, δ)   is split into ZCDP shares; a plan with Gaussian noise scales them up by exact composition
+ApproxDP(ε, δ)   is split into ZCDP shares; a plan with Gaussian noise scales them up by exact
+                 composition
 NoPrivacy()      noise off: reference fits and studies only
 """
 
@@ -14,6 +15,9 @@ from numbers import Real
 from dpinfer.errors import BudgetError
 from dpinfer.maths import privacy_cost
 from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+
+LARGEST_DELTA = 0.1
+"""A δ from here on is no promise."""
 
 
 @dataclass(frozen=True)
@@ -166,9 +170,6 @@ def compose(shares: Iterable[Share]) -> Share:
     return ZCDP(math.fsum(s.zcdp().rho for s in shares if not isinstance(s, NoPrivacy)))
 
 
-LARGEST_DELTA = 0.1
-
-
 def require_promise(budget: object) -> None:
     """Refuse to spend (ε, δ), or make it a total, where δ is at least .1: such a fit may publish
     every tenth record.
@@ -195,11 +196,7 @@ def weak_delta(budget: object, n: int | None) -> str:
 
 
 def _require_positive(name: str, number: object) -> None:
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, Real)
-        or not (0 < float(number) < math.inf)
-    ):
+    if isinstance(number, bool) or not isinstance(number, Real) or not 0 < float(number) < math.inf:
         raise BudgetError(f"{name} must be a positive finite number, not {number!r}")
 
 
@@ -211,5 +208,5 @@ def _require_delta(delta: object) -> None:
 def _fractions(weights: tuple[float, ...]) -> list[float]:
     if not weights or not all(0 < w < math.inf for w in weights):
         raise BudgetError("shares need one positive weight each")
-    whole = math.fsum(weights)
-    return [w / whole for w in weights]
+    total = math.fsum(weights)
+    return [w / total for w in weights]

@@ -1,4 +1,4 @@
-"""What is written down: events, entries, the terms of a ledger; as values and as stored texts."""
+"""What a ledger writes down: its terms and the entries of fits, as values and as stored texts."""
 
 import json
 import math
@@ -8,9 +8,8 @@ from typing import Any, Protocol
 
 from dpinfer import persistence
 from dpinfer.errors import LedgerError
-from dpinfer.maths.arrays import boundary
 from dpinfer.maths.privacy_cost import PerturbedObjective
-from dpinfer.neighbours import Neighbours, of_sentence
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
 from dpinfer.privacy.filters import renyi_orders
@@ -19,26 +18,25 @@ from dpinfer.privacy.release import (
     NoisyCounts,
     NoisyMinimum,
     NoisySum,
-    PastRelease,
     PerturbedMinimum,
     Release,
+    ScaledSum,
     ShownLevels,
 )
 from dpinfer.privacy.store import RESTORE
 
-FORMAT, VERSION = "dpinfer.Ledger", 2
-"""Version 1 had events with flags, and neighbours in words; it is read, and goes on in the present
-format.
-"""
+FORMAT = "dpinfer.Ledger"
+VERSION = 3
+"""Of the texts.  Versions 1 and 2 were never released: releases had no bounds."""
 
-KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        PureDP, ZCDP, ApproxDP, PerturbedObjective,
-        NoisySum, NoisyCounts, ShownLevels, NoisyMinimum, PerturbedMinimum, LaplaceMinimum, PastRelease,
-    )
-}  # fmt: skip
+_BUDGETS = (PureDP, ZCDP, ApproxDP)
+_SUMS = (NoisySum, ScaledSum, NoisyCounts, ShownLevels)
+_MINIMA = (NoisyMinimum, PerturbedMinimum, LaplaceMinimum, PerturbedObjective)
+KINDS: dict[str, type] = {kind.__name__: kind for kind in (*_BUDGETS, *_SUMS, *_MINIMA)}
 """The values that a ledger stores inside its header and its events."""
+
+_ROUNDING = 1e-9  # by which the cost of a release may exceed its share, as both are rounded
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -71,26 +69,23 @@ class Book(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """What a ledger declares once; ``orders`` of its filters are the default ones where an old
-    header has none.
-    """
+    """What a ledger declares once; ``orders`` are those of its filters, fixed when it was made."""
 
     total: Total
     unit: str
     neighbours: Neighbours
     title: str
     created: str
-    orders: tuple[float, ...] = ()
+    orders: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if not isinstance(self.total, Total):
             raise LedgerError("a ledger keeps a privacy budget: give it PureDP, ZCDP or ApproxDP")
         if not all(isinstance(words, str) for words in (self.unit, self.title)):
             raise LedgerError("a ledger's unit and title are texts")
-        usual = renyi_orders(self.total)
-        if not self.orders:
-            object.__setattr__(self, "orders", usual)
-        if len(self.orders) != len(usual) or not all(1 < order < math.inf for order in self.orders):
+        if len(self.orders) != len(renyi_orders(self.total)):
+            raise ValueError("orders")
+        if not all(1 < order < math.inf for order in self.orders):
             raise ValueError("orders")
 
 
@@ -99,16 +94,25 @@ def header_text(terms: Terms) -> str:
     return _text({"format": FORMAT, "version": VERSION, **persistence.encode(terms)})
 
 
+def terms_of(header: str) -> Terms:
+    """The inverse of `header_text`."""
+    try:
+        raw = json.loads(header)
+        if raw.pop("format") != FORMAT:
+            raise KeyError
+        _require_present(raw["version"])
+        return Terms(**_fields(raw))
+    except _UNREADABLE:
+        raise LedgerError(
+            "the header cannot be read by this version of dpinfer: use a newer one"
+        ) from None
+
+
 def entry_text(entry: Entry) -> str:
     """An entry as it is stored, with its cost for readers; nothing is derived from that."""
     try:
-        text = _text(
-            {
-                **persistence.encode(entry),
-                "version": VERSION,
-                "cost": persistence.encode(entry.cost),
-            }
-        )
+        cost = persistence.encode(entry.cost)
+        text = _text({**persistence.encode(entry), "version": VERSION, "cost": cost})
         if _entry(text) != entry:
             raise KeyError
     except _UNREADABLE:  # written, it would lock the ledger
@@ -121,37 +125,6 @@ def entry_text(entry: Entry) -> str:
             f"the step {step!r} costs more than it states: make its release with a constructor `of`"
         )
     return text
-
-
-def understated(entry: Entry) -> str:
-    """The first step whose own parameters cost more than its share; empty if there is none.
-
-    Guarantee [stated_costs]: an entry with such a step is neither booked nor read.
-    """
-    return next((event.step for event in entry.events if _understated(event)), "")
-
-
-@lru_cache(maxsize=16_384)
-def _understated(release: Release) -> bool:
-    most = 1 + _ROUNDING
-    if isinstance(release, PerturbedMinimum):
-        return _dearer(release.objective, release.share.rho * most - release.mask**2 / 2)
-    if isinstance(release, LaplaceMinimum):
-        return not release.cost() <= release.share.pure().epsilon * most
-    return False
-
-
-def terms_of(header: str) -> Terms:
-    """The inverse of `header_text`."""
-    try:
-        raw = json.loads(header)
-        if raw.pop("format") != FORMAT:
-            raise KeyError
-        return Terms(**_fields(raw) | {"neighbours": _neighbours(raw)})
-    except _UNREADABLE:
-        raise LedgerError(
-            "the header cannot be read by this version of dpinfer: use a newer one"
-        ) from None
 
 
 def entry_of(number: int, text: str) -> Entry:
@@ -171,35 +144,23 @@ def entry_of(number: int, text: str) -> Entry:
     return entry
 
 
-def _dearer(objective: PerturbedObjective, rho: float) -> bool:
-    """Whether its cost exceeds ρ, ten times as quickly as by the cost itself, which is where its
-    two bounds meet.
+def understated(entry: Entry) -> str:
+    """The first step whose own parameters cost more than its share; empty if there is none.
+
+    Guarantee [stated_costs]: an entry with such a step is neither booked nor read.
     """
-    if objective.k < 1e-12:
-        return not objective.cost() <= rho
-    low, high = 1e-6 / objective.k, (1 - 1e-9) / objective.k
-    if not objective.falling(high) <= rho:
-        return True
-    least = boundary(
-        lambda beyond: objective.falling(beyond) <= rho, high, low, 1e-12, by_ratio=True
-    )[0]
-    return not objective.growing(least) <= rho
+    return next((event.step for event in entry.events if _understated(event)), "")
 
 
-_ROUNDING = 1e-9
-_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
-
-
-def _text(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False)
-
-
-def _fields(raw: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: persistence.decode(value, KINDS)
-        for name, value in raw.items()
-        if name not in ("kind", "version")
-    }
+@lru_cache(maxsize=16_384)
+def _understated(release: Release) -> bool:
+    """Whether a release costs more than its share; of sums plus noise the share is the cost."""
+    if isinstance(release, PerturbedMinimum):
+        rho = release.share.rho * (1 + _ROUNDING)
+        return release.objective.costs_more_than(rho - release.mask**2 / 2)
+    if isinstance(release, LaplaceMinimum):
+        return not release.cost() <= release.share.pure().epsilon * (1 + _ROUNDING)
+    return False
 
 
 @lru_cache(maxsize=16_384)
@@ -211,31 +172,30 @@ def _read(text: str) -> tuple[Entry, str]:
 
 def _entry(text: str) -> Entry:
     raw = json.loads(text)
-    neighbours = _neighbours(raw)
-    events = tuple(
-        past_event(e) if e["kind"] == "Event" else persistence.decode(e, KINDS)
-        for e in raw.pop("events")
-    )
-    raw.pop("cost")
-    return Entry(**_fields(raw) | {"events": events, "neighbours": neighbours})
+    _require_present(raw["version"])
+    del raw["cost"]
+    return Entry(**_fields(raw))
 
 
-def _neighbours(raw: dict[str, Any]) -> Neighbours:
-    """By the code or, in version 1, by the sentence."""
-    version = raw.get("version", 1)
-    if version not in (1, VERSION):
+def _require_present(version: object) -> None:
+    """Refuse what an earlier version wrote, with a sentence, and anything else that is not ours."""
+    if isinstance(version, int) and 0 < version < VERSION:
+        raise LedgerError(
+            f"the ledger has format {version} of an unreleased dpinfer, which is not read any more and left as it is: "
+            "go on with it in the version that wrote it, or make a new one"
+        )
+    if version != VERSION:
         raise KeyError
-    return of_sentence(raw["neighbours"]) if version == 1 else Neighbours(raw["neighbours"])
 
 
-def past_event(raw: dict[str, Any]) -> Release:
-    """The release that an event of version 1 stands for, by its flags."""
-    step, share = raw["step"], persistence.decode(raw["share"], KINDS)
-    if raw.get("additive"):
-        return NoisySum(step, share)
-    objective = raw.get("perturbed")
-    return (
-        PastRelease(step, share)
-        if objective is None
-        else PerturbedMinimum(step, share, persistence.decode(objective, KINDS))
-    )
+def _fields(raw: dict[str, Any]) -> dict[str, Any]:
+    fields = {
+        name: persistence.decode(value, KINDS)
+        for name, value in raw.items()
+        if name not in ("kind", "version")
+    }
+    return fields | {"neighbours": Neighbours(raw["neighbours"])}
+
+
+def _text(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False)

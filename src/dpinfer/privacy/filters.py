@@ -1,13 +1,17 @@
-"""What the entries of a ledger cost together, where later ones may be chosen, also their sizes, by
-earlier results.
+"""What the entries of a ledger cost together, where earlier results may decide the later ones.
+
+Also the sizes of later entries may depend on earlier results.  The rules:
 
 PureDP total     the sum of ε (Rogers, Roth, Ullman and Vadhan, 2016)
-ZCDP total       the sum of ρ (Feldman and Zrnic, 2021, at every order; Whitehouse, Ramdas, Rogers and Wu, 2023)
+ZCDP total       the sum of ρ (Feldman and Zrnic, 2021, at every order; Whitehouse, Ramdas, Rogers
+                 and Wu, 2023)
 ApproxDP total   a first entry alone: exact composition, because nothing was seen before it
                  entries that are all Gaussian: the sum of μ² (Smith and Thakurta, 2022; Koskela et
-                 al., 2022) others: the sum of Rényi divergences of one order, fixed beforehand
-                 (Feldman and Zrnic, 2021) levels are shown by the first entry or never, so that
-                 their part of δ is fixed beforehand, too
+                 al., 2022)
+                 others: the sum of Rényi divergences of one order, fixed beforehand (Feldman and
+                 Zrnic, 2021)
+                 levels are shown by the first entry or never, so that their part of δ is fixed
+                 beforehand, too
 
 How one rule goes over into another is proved in docs/ledger.md.
 """
@@ -20,7 +24,12 @@ from functools import lru_cache
 import numpy as np
 
 from dpinfer.maths.arrays import boundary
-from dpinfer.maths.privacy_cost import PerturbedObjective, epsilon_at, gaussian_delta
+from dpinfer.maths.privacy_cost import (
+    PerturbedObjective,
+    epsilon_at,
+    gaussian_delta,
+    lowest_near,
+)
 from dpinfer.privacy.accountant import (
     ROUNDING,
     SEARCHED,
@@ -40,7 +49,8 @@ BRANCH = 0.1
 Gaussian ones.
 """
 
-FIRST, GAUSSIAN = "exact, first entry", "Gaussian filter"
+FIRST = "exact, first entry"
+GAUSSIAN = "Gaussian filter"
 """The words for two of the rules."""
 
 
@@ -72,14 +82,15 @@ class Count:
 
     def rules(self) -> tuple[str, ...]:
         """The rule that judged each entry when it came."""
+        if not self.entries:
+            return ()
         kinds = [_gaussian(entry) for entry in self.entries]
-        other = (
-            kinds.index(False) if False in kinds else len(kinds)
-        )  # the first entry that is not Gaussian
-        first, second, rest = (
-            replace(self, entries=self.entries[:end]).rule for end in (1, 2, max(2, other + 1))
-        )
-        return tuple(first if j == 0 else second if j < other else rest for j in range(len(kinds)))
+        other = kinds.index(False) if False in kinds else len(kinds)
+        # rules change after the first entry and with the first one that is not Gaussian
+        changes = (1, 2, max(2, other + 1))
+        first, second, rest = (replace(self, entries=self.entries[:end]).rule for end in changes)
+        rules = [second if place < other else rest for place in range(1, len(kinds))]
+        return (first, *rules)
 
     def spent(self) -> float:
         """ε, ρ, or ε at δ: at most the total exactly if everything is paid for."""
@@ -119,11 +130,10 @@ class Count:
     @property
     def _delta(self) -> float:
         """What the levels of the first entry leave of δ; 1 where there is none."""
-        return (
-            self.total.delta - delta_of(*self.entries[:1] or [()])
-            if isinstance(self.total, ApproxDP)
-            else 1.0
-        )
+        if not isinstance(self.total, ApproxDP):
+            return 1.0
+        taken = delta_of(self.entries[0]) if self.entries else 0.0
+        return self.total.delta - taken
 
     @property
     def _releases(self) -> list[Release]:
@@ -133,9 +143,9 @@ class Count:
     def _filter(self) -> "_Filter":
         """By the first entry, which nothing was seen before, and then by whether all are Gaussian."""
         assert isinstance(self.total, ApproxDP)
-        whole, branch = self.orders
+        order, branch = self.orders
         if not _gaussian(self.entries[0]):
-            return _Filter(self._delta, whole)
+            return _Filter(self._delta, order)
         if all(map(_gaussian, self.entries)):
             return _Filter((1 - BRANCH) * self._delta, None)
         return _Filter(BRANCH * self._delta, branch)
@@ -195,18 +205,13 @@ def renyi_orders(total: Total) -> tuple[float, ...]:
 def _order(epsilon: float, delta: float) -> float:
     """The α at which ε at δ pays for the largest ρ."""
 
-    def rho(log_beyond: float) -> float:
+    def missing(log_beyond: float) -> float:
+        """-ρ, so that the best order is where it is lowest."""
         beyond = np.array(math.exp(log_beyond))
-        return float((epsilon - epsilon_at(beyond, np.zeros(()), delta)) / (1 + beyond))
+        return float((epsilon_at(beyond, np.zeros(()), delta) - epsilon) / (1 + beyond))
 
-    best = max((step / 20 for step in range(-200, 401)), key=rho)
-    low, high = best - 0.05, best + 0.05
-    for _ in range(60):
-        third = (high - low) / 3
-        low, high = (
-            (low, high - third) if rho(low + third) > rho(high - third) else (low + third, high)
-        )
-    return 1 + math.exp(low)
+    best = min((step / 20 for step in range(-200, 401)), key=missing)
+    return 1 + math.exp(lowest_near(missing, best, 0.05))
 
 
 def _gaussian(releases: Sequence[Release]) -> bool:
@@ -215,18 +220,20 @@ def _gaussian(releases: Sequence[Release]) -> bool:
 
 def _divergence(release: Release, order: float) -> float:
     """D_α of one release: never above ρα, which its share allows."""
-    most = rho_of(release) * order
-    if isinstance(release.share, PureDP):  # that of randomised response
-        epsilon = release.share.epsilon
-        top = float(
-            np.logaddexp(order * epsilon, (1 - order) * epsilon) - np.logaddexp(0.0, epsilon)
-        )
-        return min(
-            most, epsilon, (top + 4e-16 * (1 + order * epsilon)) / (order - 1)
-        )  # the last term covers rounding
+    by_rho = rho_of(release) * order
+    if isinstance(release.share, PureDP):
+        return min(by_rho, _of_randomised_response(release.share.epsilon, order))
     if isinstance(release, PerturbedMinimum):
-        return min(most, _of_objective(release.objective, order) + release.mask**2 / 2 * order)
-    return most
+        of_mask = release.mask**2 / 2 * order
+        return min(by_rho, _of_objective(release.objective, order) + of_mask)
+    return by_rho
+
+
+def _of_randomised_response(epsilon: float, order: float) -> float:
+    """The largest D_α of all ε-private releases."""
+    top = float(np.logaddexp(order * epsilon, (1 - order) * epsilon) - np.logaddexp(0.0, epsilon))
+    rounding = 4e-16 * (1 + order * epsilon)
+    return min(epsilon, (top + rounding) / (order - 1))
 
 
 @lru_cache(maxsize=65_536)

@@ -12,7 +12,7 @@ import numpy as np
 from dpinfer.errors import LedgerError, PrivacyError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import Counts, Tally
-from dpinfer.maths.minimise import Minimum as Found
+from dpinfer.maths.minimise import Minimum as Search
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.maths.risk import Risk
@@ -21,17 +21,22 @@ from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.grid import from_grid, grid, to_grid
 from dpinfer.privacy.noise import bits_of, rounded
 from dpinfer.privacy.release import (
+    LaplaceMinimum,
     Minimum,
     NoisyCounts,
     NoisyMinimum,
     NoisySum,
     PerturbedMinimum,
     Release,
+    ScaledSum,
     ShownLevels,
 )
 from dpinfer.rows import workers
 from dpinfer.rows.source import Source
 from dpinfer.rows.transforms import sample
+
+_BITS_OF_B = 40  # by which the grid of b is finer than b
+_SMALLEST_MASK = 2.0**-7  # of what the noise does to the minimum
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,8 @@ class Gate:
     def __init__(self, entry: Entry, ledger: Book | None, insecure_seed: int | None = None) -> None:
         self._left = list(entry.events)
         self._bits = bits_of(insecure_seed)
-        self.entry, self.seed = entry, insecure_seed
+        self.entry = entry
+        self.seed = insecure_seed
         self.release_id: str | None = None
         if ledger is None:
             return
@@ -77,13 +83,14 @@ class Gate:
             return self._carried_out(booked, source, what)
 
     def _carried_out(self, booked: Release, source: Source, what: BoundedSum | Risk) -> Released:
-        if isinstance(booked, NoisySum) and isinstance(what, BoundedSum):
-            noise = booked.noise(what)
+        if isinstance(booked, NoisySum | ScaledSum) and isinstance(what, BoundedSum):
+            law = booked.noise(what)
             exact = source.total(what.of_block)
-            return Released(self._added(exact, noise, what.bound), noise)
+            return Released(self._added(exact, law, what.bound), law)
         if isinstance(booked, NoisyCounts) and isinstance(what, Counts):
             law = booked.noise(what)
-            return Released(self._added(source.total(what.of_block), law, what.added), law)
+            exact = source.total(what.of_block)
+            return Released(self._added(exact, law, what.added), law)
         if isinstance(booked, Minimum) and isinstance(what, Risk):
             return self._minimum(booked, source, what)
         raise _other(booked)
@@ -98,14 +105,14 @@ class Gate:
         self._take(booked)
         if not isinstance(booked, ShownLevels):
             raise _other(booked)
-        step = grid(
-            tally.bound, 1
-        )  # the number of levels is private; whole numbers are on this grid as they are
-        noise, least = booked.noise(tally.bound), math.ceil(booked.threshold(tally.bound) / step)
-        found = to_grid(tally.counts, step) + rounded(noise, step, len(tally.counts), self._bits)
+        law = booked.noise(tally)
+        # the number of levels is private; whole numbers are on this grid as they are
+        step = grid(tally.bound, 1)
+        threshold = math.ceil(booked.threshold / step)
+        counts = to_grid(tally.counts, step) + rounded(law, step, len(tally.counts), self._bits)
         shown = [
-            (tally.levels[j], float(from_grid(found[j : j + 1], step)[0]))
-            for j in np.flatnonzero(found > least)
+            (tally.levels[j], float(from_grid(counts[j : j + 1], step)[0]))
+            for j in np.flatnonzero(counts > threshold)
         ]
         return dict(sorted(shown, key=lambda pair: (-pair[1], pair[0])))
 
@@ -120,29 +127,45 @@ class Gate:
         """The minimum of a risk plus noise (Algorithm 4), or of the risk plus b·θ, masked
         (Algorithm 1).
         """
-        noise, d = booked.noise(risk), source.dim
+        law = booked.noise(risk)
         if isinstance(booked, NoisyMinimum):
-            found = _reached(risk, minimum(risk, source.total, np.zeros(d), sample(source)))
-            if noise == NO_NOISE:
-                return Released(found, noise)
-            moved = risk.minimiser_sensitivity()
-            if not risk.accurate(d):
-                raise PrivacyError(
-                    "output perturbation is not proved here: the recipe should have refused it"
-                )
-            return Released(self._added(found, noise, moved), noise)
-        step = 2.0 ** (math.frexp(_size(noise))[1] - 40)
-        b = from_grid(rounded(noise, step, d, self._bits), step)
-        found = _reached(risk, minimum(risk, source.total, b, sample(source)))
+            return self._output_perturbed(law, source, risk)
+        return self._objective_perturbed(booked, law, source, risk)
+
+    def _output_perturbed(self, law: Law, source: Source, risk: Risk) -> Released:
+        """Algorithm 4; noise that is off leaves the minimum as it is."""
+        d = source.dim
+        coef = _reached(risk, minimum(risk, source.total, np.zeros(d), sample(source)))
+        if law == NO_NOISE:
+            return Released(coef, law)
+        if not risk.accurate(d):
+            raise PrivacyError(
+                "output perturbation is not proved here: the recipe should have refused it"
+            )
+        return Released(self._added(coef, law, risk.minimiser_sensitivity()), law)
+
+    def _objective_perturbed(
+        self, booked: PerturbedMinimum | LaplaceMinimum, law: Law, source: Source, risk: Risk
+    ) -> Released:
+        """Algorithm 1, and the mask that hides how far the float minimum is from the real one."""
+        d = source.dim
+        # b on a grid that is finer than its own size by 40 bits: floats hold it exactly
+        step = 2.0 ** (math.frexp(_size(law))[1] - _BITS_OF_B)
+        b = from_grid(rounded(law, step, d, self._bits), step)
+        coef = _reached(risk, minimum(risk, source.total, b, sample(source)))
+        # two neighbours' float minima are off by an error each, so the mask hides twice that
         moved = 2 * risk.minimum_error(d, step * math.sqrt(d)) * (1 + SLACK)
-        least = 2.0**-7 * _size(noise) / (risk.ridge + risk.n * risk.loss.curvature_bound / d)
-        size = max(least, moved / booked.mask)
-        mask: Law = (
-            Gaussian(size) if isinstance(booked, PerturbedMinimum) else SphericalLaplace(1 / size)
-        )
-        return Released(
-            self._added(found, mask, booked.mask * size), noise, math.sqrt(mask.variance(d))
-        )
+        # never smaller than this, which is far below the standard error (docs/method.md, section 7)
+        smallest = _SMALLEST_MASK * _size(law)
+        smallest /= risk.ridge + risk.n * risk.loss.curvature_bound / d
+        size = max(smallest, moved / booked.mask)
+        mask: Law
+        if isinstance(booked, PerturbedMinimum):
+            mask = Gaussian(size)
+        else:
+            mask = SphericalLaplace(1 / size)
+        value = self._added(coef, mask, booked.mask * size)
+        return Released(value, law, math.sqrt(mask.variance(d)))
 
     def _added(self, exact: Array, noise: Law, bound: float) -> Array:
         """The array on a grid plus exactly rounded noise: that is round(exact + noise), so privacy
@@ -150,10 +173,9 @@ class Gate:
         """
         if noise == NO_NOISE:
             return exact
-        # one step a number moves a vector by sqrt m steps, and the sum of its entries by m
-        step = grid(
-            bound / math.sqrt(exact.size) if isinstance(noise, Laplace) else bound, exact.size
-        )
+        # one step per number moves a vector by sqrt m steps, and the sum of its entries by m
+        of_vector = bound / math.sqrt(exact.size) if isinstance(noise, Laplace) else bound
+        step = grid(of_vector, exact.size)
         integers = to_grid(exact, step).ravel() + rounded(noise, step, exact.size, self._bits)
         return from_grid(integers, step).reshape(exact.shape)
 
@@ -168,13 +190,15 @@ def _size(law: Law) -> float:
     return law.scale if isinstance(law, Gaussian) else 1 / law.rate
 
 
-def _reached(risk: Risk, found: Found) -> Array:
+def _reached(risk: Risk, search: Search) -> Array:
     """The step to the minimum, drawn back to the public reach; one fixed error if the search fell
     short.
     """
-    far = max(1.0, float(np.linalg.norm(found.coef)) / risk.reach)
-    if risk.ridge > 0 and not found.gradient_norm <= risk.tolerance * far:
+    if risk.ridge == 0:  # noise is off: private releases need a ridge
+        return search.coef
+    beyond = max(1.0, float(np.linalg.norm(search.coef)) / risk.reach)
+    if not search.gradient_norm <= risk.tolerance * beyond:
         raise PrivacyError(
             "the minimum was not reached to the accuracy that privacy rests on: nothing was released"
         )
-    return found.coef / far if risk.ridge > 0 else found.coef
+    return search.coef / beyond

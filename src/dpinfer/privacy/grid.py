@@ -31,14 +31,15 @@ def grid(bound: float, m: int) -> float:
 
 
 def to_grid(values: Array, step: float) -> Integers:
-    """Each value over ``step``, a power of two, rounded half to even; at most 2⁶² in size; 0 for what is not finite."""
+    """Each value over ``step``, a power of two, rounded half to even; at most 2⁶² in size; 0 for
+    what is not finite.
+    """
     exponent = _exponent(step)
     finite = np.where(np.isfinite(values), values, 0.0)
-    with np.errstate(
-        over="ignore", under="ignore"
-    ):  # beyond all doubles is beyond 2⁶²; a subnormal rounds to 0
-        whole = np.rint(np.ldexp(finite, -exponent))
-    return np.clip(whole, -LARGEST, LARGEST).astype(np.int64)
+    # beyond all doubles is beyond 2⁶²; a subnormal rounds to 0
+    with np.errstate(over="ignore", under="ignore"):
+        steps = np.rint(np.ldexp(finite, -exponent))
+    return np.clip(steps, -LARGEST, LARGEST).astype(np.int64)
 
 
 def from_grid(integers: Integers, step: float) -> Array:

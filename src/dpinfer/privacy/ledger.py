@@ -15,7 +15,7 @@ from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ApproxDP, NoPrivacy, require_promise
 from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
-from dpinfer.privacy.filters import Count
+from dpinfer.privacy.filters import Count, renyi_orders
 from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
 
 
@@ -43,7 +43,11 @@ class Verification:
 
 
 class _TooMuchError(Exception):
-    """The total does not pay."""
+    """The total does not pay, next to what was booked before."""
+
+    def __init__(self, booked: tuple[Entry, ...]) -> None:
+        super().__init__()
+        self.booked = booked
 
 
 class Ledger:
@@ -62,11 +66,19 @@ class Ledger:
     header that was changed or removed by other means, the last entries excepted, is found when the
     ledger is next opened, read or booked in.
     Guarantee [no_way_back]: a ledger that is open refuses its file once that lacks an entry the
-    ledger has seen. Parameters ---------- total : PureDP, ZCDP or ApproxDP The budget for
-    everything that is ever released from these data. unit : str What one record is, in words; fits
-    that protect another unit are refused. neighbours : "replace", "add-remove", "replace-unit" or
-    "add-remove-unit" What may differ between two data sets, one row or all rows of a unit; fits
-    with another notion are refused. title : str What the data are.
+    ledger has seen.
+
+    Parameters
+    ----------
+    total : PureDP, ZCDP or ApproxDP
+        The budget for everything that is ever released from these data.
+    unit : str
+        What one record is, in words; fits that protect another unit are refused.
+    neighbours : "replace", "add-remove", "replace-unit" or "add-remove-unit"
+        What may differ between two data sets, one row or all rows of a unit; fits with another
+        notion are refused.
+    title : str
+        What the data are.
     """
 
     def __init__(
@@ -94,22 +106,22 @@ class Ledger:
         ``total``, ``unit``, ``neighbours`` and ``title`` are those of `Ledger`.
         """
         header = header_text(_new_terms(total, unit, neighbours, title))
-        return cls._kept(FileStore.create(Path(path).resolve(), header))
+        return cls._in(FileStore.create(Path(path).resolve(), header))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """The ledger in the file at ``path``, after checking that it is whole."""
-        ledger = cls._kept(FileStore(Path(path).resolve()))
-        found = ledger.verify()
-        if not found.ok:
-            raise LedgerError(found.fault)
+        ledger = cls._in(FileStore(Path(path).resolve()))
+        verification = ledger.verify()
+        if not verification.ok:
+            raise LedgerError(verification.fault)
         return ledger
 
     @classmethod
-    def _kept(cls, store: Store) -> Self:
+    def _in(cls, store: Store) -> Self:
         ledger = cls.__new__(cls)
         ledger._store = store
-        ledger._seen = _whole(store, store.rows())[0]
+        ledger._seen = _unbroken(store, store.rows())[0]
         ledger._terms = terms_of(ledger._seen[1])
         return ledger
 
@@ -141,19 +153,18 @@ class Ledger:
     def book(self, entry: Entry) -> str:
         """Write the entry down if the total allows it, and return its release id."""
         named = replace(entry, release=uuid.uuid4().hex, time=_now())
-
-        text, before = self._stored(named), list[tuple[Entry, ...]]()
+        text = self._stored(named)
 
         def write(rows: list[Row]) -> str:
-            before.append(self._entries(rows, self._seen))
-            if not self._count([*before[0], named]).paid():
-                raise _TooMuchError
+            booked = self._entries(rows, self._seen)
+            if not self._count([*booked, named]).paid():
+                raise _TooMuchError(booked)
             return text
 
         try:
             self._remember(self._store.append(write))
-        except _TooMuchError:  # what to say takes its time, and others wait for the file
-            raise LedgerError(self._too_much(before[0], named)) from None
+        except _TooMuchError as refusal:  # said after the file is free again: it takes its time
+            raise LedgerError(self._too_much(refusal.booked, named)) from None
         return named.release
 
     def preview(self, entry: Entry) -> Preview:
@@ -200,21 +211,21 @@ class Ledger:
     def verify(self) -> Verification:
         """Whether the ledger is whole: the file, the header, every entry and their order."""
         try:
-            fault = self._store.damage()
-            if fault:
-                raise LedgerError(_broken(self._store, fault))
+            damage = self._store.damage()
+            if damage:
+                raise LedgerError(_broken(self._store, damage))
             seen = self._seen
             rows = self._store.rows()
             entries = self._entries(rows, seen)
-        except LedgerError as found:
-            return Verification(False, 0, "", str(found))
+        except LedgerError as fault:
+            return Verification(False, 0, "", str(fault))
         return Verification(True, len(entries), rows[-1][2])
 
     def _entries(self, rows: list[Row], seen: Row) -> tuple[Entry, ...]:
         """The entries of a chain that is whole, has the terms it was opened with, and lacks nothing
         seen before.
         """
-        header, *others = _whole(self._store, rows)
+        header, *others = _unbroken(self._store, rows)
         if terms_of(header[1]) != self._terms:
             raise LedgerError(f"{self.path} is no longer the ledger that was opened: open it again")
         if len(rows) <= seen[0] or rows[seen[0]][2] != seen[2]:
@@ -243,7 +254,8 @@ class Ledger:
                 "a fit without privacy cannot be booked: drop the ledger or give the fit a budget"
             )
         for name in ("unit", "neighbours"):
-            ours, theirs = getattr(self, name), getattr(entry, name)
+            ours = getattr(self, name)
+            theirs = getattr(entry, name)
             if ours != theirs:
                 raise LedgerError(
                     f"the ledger's {name} is '{ours}' and the fit's is '{theirs}'{self._protects(entry)}, so their "
@@ -255,12 +267,9 @@ class Ledger:
         """Where one side is about rows and the other about all rows of a unit: what is what."""
         if self.neighbours.units == entry.neighbours.units:
             return ""
-        ours, theirs = (
-            ("all rows of a unit", "one row")
-            if self.neighbours.units
-            else ("one row", "all rows of a unit")
-        )
-        return f" (it protects {ours} and the fit {theirs})"
+        if self.neighbours.units:
+            return " (it protects all rows of a unit and the fit one row)"
+        return " (it protects one row and the fit all rows of a unit)"
 
     def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
         """Why the total does not pay for the entry."""
@@ -270,10 +279,12 @@ class Ledger:
                 "entry, and this ledger has one; learn ranges alone, and state the levels in the schema"
             )
         at = f" at delta = {self.total.delta:.6g}" if isinstance(self.total, ApproxDP) else ""
-        limit, left = accountant.limit(self.total), self._count(booked).left()
+        left = self._count(booked).left()
+        limit = accountant.limit(self.total)
+        needed = accountant.spent(self.total, entry.events)
         return (
             f"the ledger has {accountant.measure(self.total)} = {left:.6g} left of {limit:.6g}{at}, and this fit needs "
-            f"{accountant.spent(self.total, entry.events):.6g}: lower its budget or stop here"
+            f"{needed:.6g}: lower its budget or stop here"
         )
 
     # A copy would be a second budget for the same data, so there are none.
@@ -304,10 +315,10 @@ def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
     is opened.
     """
     require_promise(total)
-    return Terms(total, unit, Neighbours.of(neighbours), title, _now())
+    return Terms(total, unit, Neighbours.of(neighbours), title, _now(), renyi_orders(total))
 
 
-def _whole(store: Store, rows: list[Row]) -> list[Row]:
+def _unbroken(store: Store, rows: list[Row]) -> list[Row]:
     fault = broken(rows)
     if fault:
         raise LedgerError(_broken(store, fault))

@@ -1,11 +1,12 @@
 """The only privacy randomness: noise rounded to whole numbers, exactly, from fair bits.
 
-A sum on the grid plus round(noise) is round(sum + noise): post-processing of the mechanism with real noise.
-Floats decide a draw only where their enclosure of the real number leaves one integer; balls and more bits decide the
-rest.  How many words are drawn depends on the size alone, how many more bits on the bits alone: there is no data here.
+A sum on the grid plus round(noise) is round(sum + noise): post-processing of the mechanism with
+real noise.  Floats decide a draw only where their enclosure of the real number leaves one integer;
+balls and more bits decide the rest.  How many words are drawn depends on the size alone, how many
+more bits on the bits alone: there is no data here.
 
-The law is exact if the bits are fair, python-flint's balls enclose, and floats give ndtri on [2⁻⁴⁸, 1/2] and log on
-[2⁻⁴⁸, 1] within 2⁻³⁷ (2⁻⁴⁸ is measured).
+The law is exact if the bits are fair, python-flint's balls enclose, and floats give ndtri on
+[2⁻⁴⁸, 1/2] and log on [2⁻⁴⁸, 1] within 2⁻³⁷ (2⁻⁴⁸ is measured).
 """
 
 import math
@@ -88,62 +89,69 @@ def bits_of(insecure_seed: int | None) -> Bits:
 def rounded(law: Law, step: float, size: int, bits: Bits) -> Integers:
     """One draw of a law, in steps of a grid.
 
-    Guarantee [exactly_rounded]: the draw is round(b/step), b a real vector with the law, ties aside, exactly.
+    Guarantee [exactly_rounded]: the draw is round(b/step), b a real vector with the law, ties
+    aside, exactly.
     """
     if isinstance(law, Gaussian):
         return rounded_gaussian(Fraction(law.scale) / Fraction(step), size, bits)
     scale = 1 / (Fraction(law.rate) * Fraction(step))
-    return (
-        rounded_laplaces(scale, size, bits)
-        if isinstance(law, Laplace)
-        else rounded_laplace(scale, size, bits)
-    )
+    if isinstance(law, Laplace):
+        return rounded_laplaces(scale, size, bits)
+    return rounded_laplace(scale, size, bits)
 
 
 def rounded_gaussian(scale: Fraction | float, size: int, bits: Bits = SYSTEM) -> Integers:
     """``size`` copies of round(scale Z), Z a real standard normal, modulo 2⁶⁴.
 
-    A sum plus the remainder, modulo 2⁶⁴, is a function of sum + round(scale Z), so privacy loses nothing; and it is
-    round(scale Z) itself but for one draw in 10¹⁵ at the largest scale, or a normal beyond 256 at scales below 2⁵⁵.
+    A sum plus the remainder, modulo 2⁶⁴, is a function of sum + round(scale Z), so privacy loses
+    nothing; and it is round(scale Z) itself but for one draw in 10¹⁵ at the largest scale, or a
+    normal beyond 256 at scales below 2⁵⁵.
     """
     ratio = _ratio(scale)
     words = bits.words(size)
     low, high = _normal_bounds(words)
-    found, doubtful = _decided(float(ratio) * low, float(ratio) * high)
+    sizes, doubtful = _decided(float(ratio) * low, float(ratio) * high)
     if doubtful.size:
         from dpinfer.privacy.balls import settled  # noqa: PLC0415  (python-flint is slow to load)
 
         for i in doubtful:
-            found[i] = settled(ratio, words[i : i + 1], words[:0], words[:0], bits.more)[0]
-    return _signed(found, words)
+            sizes[i] = settled(ratio, words[i : i + 1], words[:0], words[:0], bits.more)[0]
+    return _signed(sizes, words)
 
 
 def rounded_laplace(scale: Fraction | float, m: int, bits: Bits = SYSTEM) -> Integers:
-    """round(b) for one b in R^m with density ~ exp(-‖b‖/scale), modulo 2⁶⁴ (nothing changes at scales below 2⁵⁷/m).
+    """round(b) for one b in R^m with density ~ exp(-‖b‖/scale), modulo 2⁶⁴ (nothing changes at
+    scales below 2⁵⁷/m).
 
-    b = scale sqrt(2G) Z, Z normal and G ~ Gamma((m+1)/2): a sum of exponentials and, for even m, half a squared normal.
+    b = scale sqrt(2G) Z, Z normal and G ~ Gamma((m+1)/2): a sum of exponentials and, for even m,
+    half a squared normal.
     """
     ratio = _ratio(scale)
     if m < 1:
         raise InputError(f"a vector of noise has one coordinate or more, not {m}")
-    split = (m + 1) // 2
-    words = bits.words(split + 1 - m % 2 + m)
-    exponentials, squared, own = words[:split], words[split:-m], words[-m:]
+    number = (m + 1) // 2  # of exponentials; a squared normal joins them where m is even
+    words = bits.words(number + 1 - m % 2 + m)
+    exponentials = words[:number]
+    squared = words[number:-m]
+    normals = words[-m:]
     bounds = zip(
-        _exponential_bounds(exponentials), _normal_bounds(squared), _normal_bounds(own), strict=True
+        _exponential_bounds(exponentials),
+        _normal_bounds(squared),
+        _normal_bounds(normals),
+        strict=True,
     )
     low, high = (
         # fsum rounds once, so its error does not grow with m
         float(ratio) * math.sqrt(2 * math.fsum(e) + math.fsum(z * z)) * size
         for e, z, size in bounds
     )
-    found, doubtful = _decided(low, high)
+    sizes, doubtful = _decided(low, high)
     if doubtful.size:
         from dpinfer.privacy.balls import settled  # noqa: PLC0415  (python-flint is slow to load)
 
         # what floats decided holds for every real number in the cells: more bits cannot change it
-        found[doubtful] = settled(ratio, own[doubtful], exponentials, squared, bits.more)
-    return _signed(found, own)
+        sizes[doubtful] = settled(ratio, normals[doubtful], exponentials, squared, bits.more)
+    return _signed(sizes, normals)
 
 
 def rounded_laplaces(scale: Fraction | float, size: int, bits: Bits = SYSTEM) -> Integers:
@@ -153,17 +161,17 @@ def rounded_laplaces(scale: Fraction | float, size: int, bits: Bits = SYSTEM) ->
     """
     ratio = _ratio(scale)
     words = bits.words(2 * size)
-    exponentials, own = words[:size], words[size:]
-    bounds = zip(_exponential_bounds(exponentials), _normal_bounds(own), strict=True)
-    found, doubtful = _decided(*(float(ratio) * np.sqrt(2 * e) * z for e, z in bounds))
+    exponentials = words[:size]
+    normals = words[size:]
+    bounds = zip(_exponential_bounds(exponentials), _normal_bounds(normals), strict=True)
+    sizes, doubtful = _decided(*(float(ratio) * np.sqrt(2 * e) * z for e, z in bounds))
     if doubtful.size:
         from dpinfer.privacy.balls import settled  # noqa: PLC0415  (python-flint is slow to load)
 
         for i in doubtful:
-            found[i] = settled(
-                ratio, own[i : i + 1], exponentials[i : i + 1], words[:0], bits.more
-            )[0]
-    return _signed(found, own)
+            one = slice(i, i + 1)
+            sizes[i] = settled(ratio, normals[one], exponentials[one], words[:0], bits.more)[0]
+    return _signed(sizes, normals)
 
 
 def _ratio(scale: Fraction | float) -> Fraction:
@@ -175,7 +183,9 @@ def _ratio(scale: Fraction | float) -> Fraction:
 
 
 def _normal_bounds(words: Words) -> tuple[Array, Array]:
-    """Floats around |Z|: all bits of a word but the last are a tail probability below 1/2, the last is the sign."""
+    """Floats around |Z|: all bits of a word but the last are a tail probability below 1/2, the last
+    is the sign.
+    """
     p = _centres(words >> np.uint64(1))
     return _around(-ndtri(p), p)
 
@@ -193,19 +203,22 @@ def _centres(cells: Words) -> Array:
 def _around(values: Array, u: Array) -> tuple[Array, Array]:
     """Lower and upper ends for the functions of all probabilities of the cells with centres ``u``.
 
-    Half a cell, 2⁻⁶⁵, moves log by 2⁻⁶⁵/u, and ndtri by less from 1 on (φ(z) > z Φ(-z)), by 2⁻⁶² below: with what it
-    shrinks u by at one end, less than the quotient here.  The margin is for the functions (2⁻³⁷), the rounding of u
-    (2⁻⁵¹) and that of all that follows: fewer than 20 times 2⁻⁵³ relative to numbers below 34, so 2⁻⁴³.
+    Half a cell, 2⁻⁶⁵, moves log by 2⁻⁶⁵/u, and ndtri by less from 1 on (φ(z) > z Φ(-z)), by 2⁻⁶²
+    below: with what it shrinks u by at one end, less than the quotient here.  The margin is for the
+    functions (2⁻³⁷), the rounding of u (2⁻⁵¹) and that of all that follows: fewer than 20 times
+    2⁻⁵³ relative to numbers below 34, so 2⁻⁴³.
     """
     margin = _MARGIN + 2.0**-64 / u
     return np.maximum(values - margin, 0.0), np.where(u >= _TRUSTED, values + margin, np.inf)
 
 
 def _decided(low: Array, high: Array) -> tuple[Integers, npt.NDArray[np.intp]]:
-    """The integers that floats decide, and where they do not; an end on a half is harmless, no real number is there."""
-    found = np.rint(low)
-    sure = found == np.rint(high)
-    return np.where(sure, found, 0.0).astype(np.int64), np.flatnonzero(~sure)
+    """The integers that floats decide, and where they do not; an end on a half is harmless, no real
+    number is there.
+    """
+    nearest = np.rint(low)
+    decided = nearest == np.rint(high)
+    return np.where(decided, nearest, 0.0).astype(np.int64), np.flatnonzero(~decided)
 
 
 def _signed(sizes: Integers, words: Words) -> Integers:

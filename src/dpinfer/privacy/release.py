@@ -1,19 +1,19 @@
-"""One release of a fit, as a value: what is done to the data, with which noise, at which cost.  One
-class a mechanism.
+"""The releases of a fit as values: what is done to the data, with which noise, at which cost.
 
 | class              | what is released                                                         |
 | ------------------ | ------------------------------------------------------------------------ |
-| `NoisySum`         | a bounded sum over records plus noise                                    |
+| `NoisySum`         | a sum over records, of a bound that is booked, plus noise                |
+| `ScaledSum`        | a sum over records, of a bound that an earlier release decides, plus noise |
 | `NoisyCounts`      | a histogram of records plus Laplace noise in each count                  |
 | `ShownLevels`      | the levels that occur whose count plus Gaussian noise clears a threshold |
 | `NoisyMinimum`     | the minimum of a risk plus noise (Algorithm 4)                           |
 | `PerturbedMinimum` | the minimum of a risk plus b·θ, b Gaussian (Algorithm 1)                 |
 | `LaplaceMinimum`   | the minimum of a risk plus b·θ, b spherical Laplace (Algorithm 1)        |
-| `PastRelease`      | something that an earlier version booked, of which only the cost is kept |
 
 A release is made from public facts, stored by the ledger, priced by the accountant and carried out
-by the gate.  Its noise is derived once: from the share when it is made, or for sums from share and
-bound when it is carried out.
+by the gate.  What its noise rests on is booked with it: a ``bound``, how far one record moves what
+is released, or the parameters of an objective.  So ``law``, the law of the noise, is known before
+anything is read; ``noise(what)`` gives it for what fits the booking and refuses everything else.
 """
 
 import math
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, PrivacyError
-from dpinfer.maths.histograms import Counts
+from dpinfer.maths.histograms import Counts, Tally
 from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.maths.privacy_cost import PerturbedObjective
@@ -33,13 +33,53 @@ from dpinfer.privacy.budget import ZCDP, NoPrivacy, PureDP, Share
 
 MASK = 1e-3
 """The part of a share that hides how far a float minimum is from the real one."""
+
 _NDTRI = 2.0**-37  # what floats may be off in a normal quantile: see `dpinfer.privacy.noise`
 _NOISE = {PureDP: "spherical Laplace noise", ZCDP: "Gaussian noise", NoPrivacy: "no noise"}
 
 
 @dataclass(frozen=True)
 class NoisySum:
-    """A sum over records plus the share's noise, scaled to the sum's bound, in every entry."""
+    """A sum over records plus the share's noise, scaled to ``bound``, in every entry.
+
+    ``bound`` is the most that the sum may move between neighbouring data sets.
+    """
+
+    step: str
+    share: Share
+    bound: float
+
+    def __post_init__(self) -> None:
+        _require_bound(self.bound)
+
+    @property
+    def mechanism(self) -> str:
+        """What is done, in words."""
+        return f"a sum over records plus {_NOISE[type(self.share)]}"
+
+    @property
+    def law(self) -> Law:
+        """The law of what is added; the bound is raised by what rounding may add to it."""
+        return self.share.noise(_raised(self.bound))
+
+    def noise(self, what: BoundedSum) -> Law:
+        """The law of what is added to a sum.
+
+        Guarantee [booked_bound]: a sum, histogram, tally of levels or minimum that may move by more
+        than was booked is refused before a record is read.
+        """
+        _require_within(self.bound, what.bound, self.step)
+        return self.law
+
+
+@dataclass(frozen=True)
+class ScaledSum:
+    """A sum whose bound an earlier release of the same fit decides, plus the share's noise.
+
+    As that of squared scores at released coefficients, which is smaller where they are small.
+    Nothing is known of the bound when the sum is booked: the noise is scaled to it when the sum is
+    carried out.
+    """
 
     step: str
     share: Share
@@ -49,9 +89,13 @@ class NoisySum:
         """What is done, in words."""
         return f"a sum over records plus {_NOISE[type(self.share)]}"
 
-    def noise(self, bounded: BoundedSum) -> Law:
-        """The law of what is added; the bound is raised by what rounding may add to it."""
-        return self.share.noise(bounded.bound * (1 + SLACK))
+    def scaled_to(self, bound: float) -> Law:
+        """The law of what is added to a sum of this bound."""
+        return self.share.noise(_raised(bound))
+
+    def noise(self, what: BoundedSum) -> Law:
+        """The law of what is added to a sum."""
+        return self.scaled_to(what.bound)
 
 
 @dataclass(frozen=True)
@@ -59,30 +103,40 @@ class NoisyCounts:
     """A histogram of records plus independent Laplace noise in each count.
 
     For pure shares, where it is less than the spherical noise of a sum; Gaussian noise is the same
-    for both.
+    for both.  ``bound`` is the most that the sizes of the changes of its counts add up to.
     """
 
     step: str
     share: PureDP
+    bound: float
 
     def __post_init__(self) -> None:
         if not isinstance(self.share, PureDP):
             raise BudgetError(
                 "counts with Laplace noise take a pure share: for another one book a NoisySum"
             )
+        _require_bound(self.bound)
 
     @property
     def mechanism(self) -> str:
         """What is done, in words."""
         return "counts of records plus Laplace noise"
 
-    def noise(self, counts: Counts) -> Law:
+    @property
+    def law(self) -> Law:
         """The law of what is added to each count.
 
         Guarantee [laplace_counts]: rate ε over what the changes of the counts add up to, so that it
         is ε-private.
         """
-        return Laplace(self.share.epsilon / (counts.added * (1 + SLACK)))
+        return Laplace(self.share.epsilon / _raised(self.bound))
+
+    def noise(self, counts: Counts) -> Law:
+        """The law of what is added to each count of a histogram, which moves by no more than was
+        booked.
+        """
+        _require_within(self.bound, counts.added, self.step)
+        return self.law
 
 
 @dataclass(frozen=True)
@@ -91,12 +145,13 @@ class ShownLevels:
     threshold.
 
     The noise is paid by the share.  ``delta`` pays for the threshold: which levels occur at all
-    depends on the records.
+    depends on the records.  ``bound`` is how far the counts move.
     """
 
     step: str
     share: ZCDP
     delta: float
+    bound: float
 
     def __post_init__(self) -> None:
         if not isinstance(self.share, ZCDP) or not (
@@ -105,6 +160,7 @@ class ShownLevels:
             raise BudgetError(
                 "levels are paid by a zCDP share and a delta strictly between 0 and 1"
             )
+        _require_bound(self.bound)
 
     @property
     def mechanism(self) -> str:
@@ -113,39 +169,69 @@ class ShownLevels:
             f"levels whose count plus Gaussian noise clears a threshold, delta = {self.delta:.6g}"
         )
 
-    def noise(self, bound: float) -> Gaussian:
-        """The law of what is added to the count of each level that occurs; ``bound`` is how far the
-        counts move.
-        """
-        return Gaussian(bound * (1 + SLACK) / math.sqrt(2 * self.share.rho))
+    @property
+    def law(self) -> Gaussian:
+        """The law of what is added to the count of each level that occurs."""
+        return Gaussian(_raised(self.bound) / math.sqrt(2 * self.share.rho))
 
-    def threshold(self, bound: float) -> float:
+    def noise(self, tally: Tally) -> Gaussian:
+        """The law of what is added to each count of a tally, which moves by no more than was
+        booked.
+        """
+        _require_within(self.bound, tally.bound, self.step)
+        return self.law
+
+    @property
+    def threshold(self) -> float:
         """What a noisy count must exceed.
 
         Guarantee [rare_levels]: a level of one unit exceeds it with chance at most δ; so all that
         is shown is δ-nearly a Gaussian release of the share (docs/method.md, section 9).
         """
         quantile = -float(ndtri(self.delta))
-        return 1.0 + self.noise(bound).scale * (quantile + _NDTRI * (1 + abs(quantile)))
+        return 1.0 + self.law.scale * (quantile + _NDTRI * (1 + abs(quantile)))
 
 
 @dataclass(frozen=True)
 class NoisyMinimum:
-    """The minimum of a risk plus the share's noise, scaled to how far one record moves the minimum."""
+    """The minimum of a risk plus the share's noise, scaled to ``bound``.
+
+    ``bound`` is how far one record moves the minimum; 0 where noise is off, and no bound is needed.
+    """
 
     step: str
     share: Share
+    bound: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.share, NoPrivacy):
+            _require_bound(self.bound)
+
+    @classmethod
+    def of(cls, step: str, share: Share, risk: Risk) -> "NoisyMinimum":
+        """The release for a risk; `BudgetError` if its minimum has no bound."""
+        if isinstance(share, NoPrivacy):
+            return cls(step, share)
+        return cls(step, share, risk.minimiser_sensitivity())
 
     @property
     def mechanism(self) -> str:
         """What is done, in words."""
         return f"output perturbation, {_NOISE[type(self.share)]}"
 
-    def noise(self, risk: Risk) -> Law:
+    @property
+    def law(self) -> Law:
         """The law of what is added."""
+        return self.share.noise(_raised(self.bound))
+
+    def noise(self, risk: Risk) -> Law:
+        """The law of what is added to the minimum of a risk, which moves by no more than was
+        booked.
+        """
         if isinstance(self.share, NoPrivacy):
             return NO_NOISE
-        return self.share.noise(risk.minimiser_sensitivity() * (1 + SLACK))
+        _require_within(self.bound, risk.minimiser_sensitivity(), self.step)
+        return self.law
 
 
 @dataclass(frozen=True)
@@ -176,11 +262,9 @@ class PerturbedMinimum:
         """The law of b.  The risk must be the one that was booked: the cost rests on its curvature
         and ridge.
         """
-        _as_booked(self.objective.k, risk, self.step)
+        _require_booked_ratio(self.objective.k, risk, self.step)
         if risk.shape != self.objective.shape:
-            raise PrivacyError(
-                f"the step {self.step!r} was booked for another loss or unit than that of its release"
-            )
+            raise _another_loss(self.step)
         return Gaussian(
             self.objective.scale * risk.loss.slope_bound * risk.neighbours.pick(1.0, 0.5)
         )
@@ -211,25 +295,24 @@ class LaplaceMinimum:
         """
         epsilon = share.pure().epsilon
         rate = risk.perturbation_rate((1 - MASK) * epsilon, sharp=sharp)
-        free = sharp and risk.curvature_is_free((1 - MASK) * epsilon)
-        k = risk.loss.curvature_bound / risk.ridge
         return cls(
             step,
             share,
-            rate * risk.loss.slope_bound,
-            k,
-            MASK * epsilon,
-            free,
-            risk.neighbours.units,
+            rate=rate * risk.loss.slope_bound,
+            k=risk.loss.curvature_bound / risk.ridge,
+            mask=MASK * epsilon,
+            sharp=sharp and risk.curvature_is_free((1 - MASK) * epsilon),
+            units=risk.neighbours.units,
         )
 
     def cost(self) -> float:
         """ε by its own parameters; the curvature is free for the logistic loss where ncε >= 1, that
         is 2 rate >= 8k.
         """
-        free = self.sharp and self.rate >= 4 * self.k * (1 - 1e-12)
-        curvature = self.k if self.units else math.log1p(self.k)
-        return 2 * self.rate + self.mask + (0.0 if free else curvature)
+        without_curvature = 2 * self.rate + self.mask
+        if self.sharp and self.rate >= 4 * self.k * (1 - 1e-12):
+            return without_curvature
+        return without_curvature + (self.k if self.units else math.log1p(self.k))
 
     @property
     def mechanism(self) -> str:
@@ -237,34 +320,19 @@ class LaplaceMinimum:
         return "objective perturbation, spherical Laplace noise"
 
     def noise(self, risk: Risk) -> Law:
-        """The law of b."""
-        _as_booked(self.k, risk, self.step)
-        if (
-            self.sharp and slope_kind(risk.loss) != "logistic"
-        ) or self.units != risk.neighbours.units:
-            raise PrivacyError(
-                f"the step {self.step!r} was booked for another loss or unit than that of its release"
-            )
+        """The law of b, for the risk that was booked."""
+        _require_booked_ratio(self.k, risk, self.step)
+        if self.sharp and slope_kind(risk.loss) != "logistic":
+            raise _another_loss(self.step)
+        if self.units != risk.neighbours.units:
+            raise _another_loss(self.step)
         return SphericalLaplace(self.rate / risk.loss.slope_bound)
 
 
-@dataclass(frozen=True)
-class PastRelease:
-    """What an earlier version booked without its parameters: the share alone counts."""
-
-    step: str
-    share: Share
-
-    @property
-    def mechanism(self) -> str:
-        """What is done, in words."""
-        return "a release of an earlier version"
-
-
 Minimum = NoisyMinimum | PerturbedMinimum | LaplaceMinimum
-Additive = NoisySum | NoisyMinimum | ShownLevels
+Additive = NoisySum | ScaledSum | NoisyMinimum | ShownLevels
 """Releases whose loss is that of the noise of their share, those of levels but for their δ."""
-Release = NoisySum | NoisyCounts | ShownLevels | Minimum | PastRelease
+Release = NoisySum | ScaledSum | NoisyCounts | ShownLevels | Minimum
 
 
 def delta_of(releases: Iterable[Release]) -> float:
@@ -272,8 +340,34 @@ def delta_of(releases: Iterable[Release]) -> float:
     return math.fsum(release.delta for release in releases if isinstance(release, ShownLevels))
 
 
-def _as_booked(k: float, risk: Risk, step: str) -> None:
+def _raised(bound: float) -> float:
+    """A bound in real numbers as one that holds for sums of floats on a grid."""
+    return bound * (1 + SLACK)
+
+
+def _require_bound(bound: object) -> None:
+    if not (isinstance(bound, float) and 0 < bound < math.inf):
+        raise BudgetError(
+            f"the bound of a release is a positive finite float, not {bound!r}: take that of its sum"
+        )
+
+
+def _require_within(booked: float, bound: float, step: str) -> None:
+    if not bound <= booked:
+        raise PrivacyError(
+            f"the step {step!r} was booked with the bound {booked:.6g}, and its release may move by "
+            f"{bound:.6g}: nothing was released"
+        )
+
+
+def _require_booked_ratio(k: float, risk: Risk, step: str) -> None:
     if risk.loss.curvature_bound / risk.ridge != k:
         raise PrivacyError(
             f"the step {step!r} was booked with another ridge or loss than that of its release"
         )
+
+
+def _another_loss(step: str) -> PrivacyError:
+    return PrivacyError(
+        f"the step {step!r} was booked for another loss or unit than that of its release"
+    )

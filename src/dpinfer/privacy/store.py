@@ -1,5 +1,6 @@
-"""An append-only chain of texts, in a file or in memory.  Row 0 is the header; each row's hash
-covers the one before.
+"""An append-only chain of texts, in a file or in memory.
+
+Row 0 is the header; each row's hash covers the one before.
 
 A file is one SQLite database.  Each operation opens its own connection, so threads, forks and
 processes share nothing but the file; and no fork happens in the middle of an operation, because
@@ -38,7 +39,7 @@ _TABLE = "CREATE TABLE chain (number INTEGER PRIMARY KEY, body TEXT NOT NULL, ha
 Row = tuple[int, str, str]
 """Number, text, hash."""
 
-_operation = threading.Lock()
+_operation = threading.Lock()  # one at a time in this process, and a fork waits for it
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_operation.acquire,
@@ -70,7 +71,9 @@ class Store(Protocol):
 
 def link(previous: Row | None, body: str) -> Row:
     """The row that follows another, or the first one."""
-    number, covered = (previous[0] + 1, previous[2]) if previous else (0, "")
+    number, covered = 0, ""
+    if previous is not None:
+        number, covered = previous[0] + 1, previous[2]
     return number, body, hashlib.sha256(f"{covered}\n{body}".encode()).hexdigest()
 
 
@@ -154,7 +157,7 @@ class FileStore:
         """Add a text and wait until it is on the disk."""
         with _transaction(self.path, "BEGIN IMMEDIATE") as connection:
             rows = _rows(connection)
-            body = write(rows)  # which also finds that the rows are gone
+            body = write(rows)  # refuses, where the rows are gone, before the last one is asked for
             row = link(rows[-1], body)
             connection.execute("INSERT INTO chain VALUES (?, ?, ?)", row)
         return row
@@ -198,11 +201,7 @@ def _transaction(path: Path, begin: str, new: bool = False) -> Iterator[sqlite3.
                 connection.execute(begin)
                 yield connection
                 connection.execute("COMMIT")
-        except (
-            sqlite3.Error,
-            UnicodeError,
-            OSError,
-        ) as fault:  # SQLite's own words may be damaged too
+        except (sqlite3.Error, UnicodeError, OSError) as fault:  # a damaged file has odd words, too
             raise LedgerError(_explained(path, fault)) from None
 
 

@@ -115,7 +115,7 @@ class BatchedTrial:
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
         """Intervals of one batch, held against the target."""
         coef, matrices, plain = self._release(replicates, nonprivate)
-        first = self.plan.matrices[0]
+        first = self.plan.matrices(self.engine.risk)[0]
         aimed = self._aim(
             coef,
             matrices,
@@ -181,7 +181,7 @@ class BatchedTrial:
         """
         risk, d = self.engine.risk, self.engine.dim
         if self.plan.recipe == "tight":
-            law, size = self.plan.matrices[0].share.noise(1 + SLACK), d * (d + 1)
+            law, size = self.plan.matrices(risk)[0].share.noise(1 + SLACK), d * (d + 1)
             bounds = np.array([risk.stacked_sum(theta).bound for theta in coef])[:, None]
             stacked = risk.stack(curvature, score) + bounds * self._draw(law, 1, replicates, size)
             return tight(risk, coef, stacked, law, bounds)

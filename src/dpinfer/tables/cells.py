@@ -18,7 +18,6 @@ values are looked at, each once:
 """
 
 import datetime
-import math
 import uuid
 import zlib
 from array import array
@@ -35,7 +34,7 @@ from narwhals import dependencies as libraries
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.histograms import Tally
+from dpinfer.maths.histograms import Tally, histogram_bound
 from dpinfer.neighbours import Neighbours
 from dpinfer.schema.columns import Level, tidied, tidy
 
@@ -618,7 +617,7 @@ def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> Tally:
         places = places[rows[np.unique(units[rows], return_index=True)[1]]]
     counts = np.bincount(places[places >= 0], minlength=len(texts)).astype(np.float64)
     there = np.flatnonzero(counts)
-    return Tally(tuple(texts[j] for j in there), counts[there], neighbours.pick(math.sqrt(2), 1.0))
+    return Tally(tuple(texts[j] for j in there), counts[there], histogram_bound(neighbours))
 
 
 def _level_codes(cells: Cells) -> tuple[Codes, list[str]]:
