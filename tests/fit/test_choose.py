@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.choose import choose
+from dpinfer.fit.linear import LeastSquares, LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.recipe import Options
 from dpinfer.neighbours import Neighbours
 from dpinfer.schema.design import Design
 

@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from dpinfer.errors import InputError
-from dpinfer.fit.choose import LeastSquares, Options, choose
+from dpinfer.fit.choose import choose
 from dpinfer.fit.penalised_plan import Plan
-from dpinfer.fit.recipe import Recipe, Subject, entry, fit
+from dpinfer.fit.recipe import NoLoss, Options, Recipe, Subject, entry, fit
 from dpinfer.fit.stepped_plan import GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
@@ -62,7 +62,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     insecure_seed: int | None = None
     kind: ClassVar[str]
 
-    def _loss(self, n: int, design: Design) -> Loss | LeastSquares:
+    def _loss(self, n: int, design: Design) -> Loss | NoLoss:
         """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
         raise NotImplementedError
 

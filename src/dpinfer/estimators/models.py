@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import LinearModel, vector
-from dpinfer.fit.choose import LeastSquares
+from dpinfer.fit.linear import LeastSquares
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.schema.columns import Level, tidied

@@ -17,7 +17,7 @@ from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.alternatives import Alternatives
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.question import Question
-from dpinfer.result.statements import Band, Geometry, Model, Privacy
+from dpinfer.result.statements import Band, Geometry, Model, Privacy, Words
 from dpinfer.schema.columns import column_of, entry_of
 from dpinfer.schema.unit import Unit
 
@@ -27,8 +27,8 @@ _LEVEL = 0.95  # of the intervals that a file shows
 _KINDS: dict[str, type] = entries.KINDS | {
     kind.__name__: kind
     for kind in (
-        ErrorLaw, AllowedLaw, Alternatives, Band, Geometry, Joint, Model, Unit, Privacy, NoPrivacy,
-        noise_laws.Gaussian, noise_laws.SphericalLaplace,
+        ErrorLaw, AllowedLaw, Alternatives, Band, Geometry, Joint, Model, Words, Unit, Privacy,
+        NoPrivacy,        noise_laws.Gaussian, noise_laws.SphericalLaplace,
     )
 }  # fmt: skip
 

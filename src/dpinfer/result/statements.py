@@ -41,6 +41,17 @@ _SHOWN = 3  # names in one sentence
 
 
 @dataclass(frozen=True)
+class Words:
+    """A recipe in words, written by itself: what a report calls the model, what its intervals are
+    ``about``, how to cite the ``method``.
+    """
+
+    name: str = ""
+    about: str = ""
+    method: str = ""
+
+
+@dataclass(frozen=True)
 class Model:
     """What was estimated.
 
@@ -60,6 +71,7 @@ class Model:
     centre: float = 0.0
     unit: float = 1.0
     whom: Unit = ROW
+    words: Words = Words()
 
     @property
     def logistic(self) -> bool:
@@ -68,37 +80,12 @@ class Model:
 
     def estimand(self) -> str:
         """The number that the intervals are about, in words."""
-        return "; ".join([self._of_population(), *counting(self.whom)])
+        return "; ".join([self.words.about, *counting(self.whom)])
 
     @property
     def weighted(self) -> bool:
         """Whether rows count by sampling weights."""
         return bool(self.whom.weights)
-
-    def _of_population(self) -> str:
-        one = "row" if self.whom.many else "record"
-        if self.target == "asked":
-            return _asked(one, squares=self.of == "residual")
-        if self.target == "robust":
-            return f"{_HUBER}; {_for_all(one, squares=True)}"
-        risk = f"E[f({'y θ·x' if self.of == 'margin' else 'y - θ·x'})] with f = {self.loss}"
-        where = "x the bounded row" + (
-            f", y the outcome less {self.centre:.6g}" if self.centre else ""
-        )
-        if self.target == "unpenalised":
-            return f"the minimiser of the population risk {risk}, {where}"
-        size = "c‖θ‖²" + (f"/{self.unit:.6g}" if self.unit != 1 else "")
-        if not self.whom.whole:
-            risk += ", E the mean over units of what their rows add, so that c weighs the more the less a row counts,"
-        other = (
-            ""
-            if self.of == "margin"
-            else "; for the coefficients of ordinary least squares use the model linear (LinearRegression)"
-        )
-        return (
-            f"the minimiser of the penalised population risk {risk} plus {size}, c = {self.penalty:.6g}, {where}; "
-            f"a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient{other}"
-        )
 
 
 def unasked(lack: str, remedy: str) -> str:
@@ -149,38 +136,6 @@ def counting(whom: Unit) -> list[str]:
             "it is averaged over the population, not specific to a unit: no unit has an effect of its own"
         )
     return said
-
-
-_HUBER = (
-    "the coefficients of a Huber regression in the population, with all columns of the formula, whose residuals are "
-    "pulled into a released band; they are not those of least squares, and no stand-in for them"
-)
-
-
-def _asked(one: str, *, squares: bool) -> str:
-    """What the intervals of a fit without a penalty are about: the regression that was asked for."""
-    kind = "least squares" if squares else "logistic regression"
-    said = [
-        f"the coefficients of the ordinary {kind} that was asked for, with all columns of the formula, every {one} "
-        "once, values clipped to their declared bounds"
-    ]
-    if squares:
-        said.append(
-            "in the fit, outcomes are pulled into a released band around a released line, for which the intervals "
-            "allow as far as the budget can see"
-        )
-    return "; ".join([*said, _for_all(one, squares=squares)])
-
-
-def _for_all(one: str, *, squares: bool) -> str:
-    """What holds of every fit in a released geometry."""
-    level = "prediction" if squares else "log-odds"
-    return (
-        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result; where the "
-        "model is right that changes nothing, where it is not the others decide more of the line; an open coefficient "
-        "is in the model like any other, and its uncertainty is inside the intervals of the others; the intercept is "
-        f"the {level} at the released centre"
-    )
 
 
 def several(names: Sequence[str], most: int = _SHOWN) -> str:

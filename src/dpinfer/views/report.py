@@ -27,11 +27,6 @@ from dpinfer.views.words import MAY_NOT, NOT_PRIVATE, sections
 __all__ = ["csv", "html", "markdown", "write"]
 
 _TITLE = "Regression coefficients with confidence intervals"
-_KINDS = {
-    ("margin", "asked"): "logistic regression",
-    ("residual", "asked"): "least squares",
-    ("residual", "robust"): "robust regression, no mean",
-}
 
 
 def html(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
@@ -242,7 +237,7 @@ def _facts(result: FitResult) -> dict[str, str]:
         **result.size,
         "Coefficients": f"{len(result.names)}, "
         + ("all reported" if result.reported.all() else f"{kept} of them with an interval"),
-        "Model": _KINDS.get((model.of, model.target), f"{model.loss}, {model.target}")
+        "Model": model.words.name
         + (f", c\u00a0=\u00a0{model.penalty:.3g}" if model.penalty else ", no\u00a0penalty"),
     }
 

@@ -202,19 +202,6 @@ def _citation(result: FitResult, title: str) -> Section:
             f"{title}. Regression estimates with confidence intervals, {kind}"
             + (f", release {release}" if release else "")
             + f". Report by dpinfer {version('dpinfer')}.",
-            _method(result),
+            f"Method: {result.model.words.method}",
         ),
-    )
-
-
-def _method(result: FitResult) -> str:
-    if result.band is not None:
-        return "Method: least squares in a released geometry, docs/linear.md of dpinfer."
-    if result.geometry is not None:
-        return "Method: logistic regression in a released geometry, docs/geometry.md of dpinfer."
-    recipe = result.model.recipe
-    return (
-        "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
-        "Journal of Privacy and Confidentiality 9(1), 2019"
-        + ("." if recipe == "paper" else f", with the recipe “{recipe}” of dpinfer.")
     )

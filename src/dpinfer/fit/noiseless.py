@@ -1,0 +1,107 @@
+"""Regressions without noise, NOT PRIVATE: what studies and forecasts hold a fit against."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.losses import Logistic, slope_and_curvature
+from dpinfer.maths.minimise import minimise
+from dpinfer.maths.sums import Block, square
+from dpinfer.schema.design import Design
+
+_RIDGE = 1e-3  # times the variance of a column, in a sum over records: against separation
+_SMALLEST = 1e-6  # of a variance there: a sample may not have a level at all
+_TOLERANCE = 1e-4  # of a gradient summed over records: a millionth of a standard error
+_MOST = 300  # reweightings of a robust fit
+_STILL = 1e-6  # of the clip: a step that ends them
+
+
+@dataclass(frozen=True, eq=False)
+class NoiselessFit:
+    """A weighted fit, and its sandwich covariance: by rows (HC0) or, with the ``starts`` of units,
+    by units (CR1).
+    """
+
+    coef: Array
+    covariance: Array
+
+    @property
+    def std_error(self) -> Array:
+        """Of each coefficient."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    def in_units(self, design: Design, centre: Array) -> "NoiselessFit":
+        """From coefficients of (1, x~) and a scaled outcome to original units, the intercept at
+        ``centre``.
+        """
+        matrix = to_units(design, centre)
+        return NoiselessFit(matrix @ self.coef + design.shift, matrix @ self.covariance @ matrix.T)
+
+
+def logistic(
+    x: Array,
+    y: Array,
+    start: Array,
+    weights: Array | float = 1.0,
+    starts: Indices | None = None,
+) -> NoiselessFit:
+    """Logistic regression, by the product's own search from ``start``."""
+    w = weights * np.ones(len(y))
+    f = Logistic()
+    ridge = _RIDGE * np.maximum(x.var(axis=0), _SMALLEST)
+
+    def totals(step: Array) -> tuple[float, Array, Array]:
+        coef = start + step
+        margins = y * (x @ coef)
+        slope, curvature = slope_and_curvature(f, margins)
+        hessian = (x * (w * curvature)[:, None]).T @ x + np.diag(ridge)
+        value = w @ f.value(margins) + ridge @ coef**2 / 2
+        return float(value), ridge * coef + (w * slope * y) @ x, hessian
+
+    coef = start + minimise(totals, np.zeros(len(start)), _TOLERANCE).coef
+    inverse = np.linalg.inv(totals(coef - start)[2])
+    return NoiselessFit(
+        coef, inverse @ _of_scores(x, w * y * f.slope(y * (x @ coef)), starts) @ inverse
+    )
+
+
+def _of_scores(x: Array, factors: Array, starts: Indices | None) -> Array:
+    """The sum of s sᵀ over rows or, times U/(U - 1), over U units: s = factor x, summed over a
+    unit.
+    """
+    total = Block(x, factors, starts=starts).outer(factors)
+    if starts is None:
+        return total
+    return total * len(starts) / max(len(starts) - 1, 1)
+
+
+def least_squares(
+    x: Array, y: Array, weights: Array | float = 1.0, starts: Indices | None = None
+) -> NoiselessFit:
+    """Weighted least squares; a tiny ridge stands against columns that are collinear."""
+    w = weights * np.ones(len(y))
+    inverse = np.linalg.inv(square(x, w) + np.diag(_RIDGE * np.maximum(x.var(axis=0), _SMALLEST)))
+    coef = inverse @ ((w * y) @ x)
+    return NoiselessFit(coef, inverse @ _of_scores(x, w * (y - x @ coef), starts) @ inverse)
+
+
+def huber(x: Array, y: Array, start: Array, weights: Array, most: Array) -> NoiselessFit:
+    """The zero of sum w x clip(y - x·coef, ± most), by reweighting."""
+    coef = start
+    found = least_squares(x, y, weights)
+    for _ in range(_MOST):
+        inside = np.minimum(1.0, most / np.maximum(np.abs(y - x @ coef), np.finfo(float).tiny))
+        found = least_squares(x, y, weights * inside)
+        step = np.abs(found.coef - coef).max()
+        coef = found.coef
+        if step < _STILL * most.min():
+            break
+    return found
+
+
+def to_units(design: Design, centre: Array) -> Array:
+    """The matrix of `NoiselessFit.in_units`, without the shift."""
+    matrix = np.diag(1 / design.half)
+    matrix[0] = np.concatenate([[1.0], (centre - design.middle[1:]) / design.half[1:]])
+    return np.asarray(design.outcome.half * matrix)
