@@ -269,8 +269,8 @@ class Penalised:
         if options.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
             raise InputError(
                 "the neighbours add-remove keep the number of records private, and the target "
-                f"{target!r} needs it: use logistic regression with a delta or rho, target 'asked', least squares, or the "
-                "neighbours replace"
+                f"{target!r} needs it: use logistic regression with a delta or rho, target 'asked', "
+                "least squares, or the neighbours replace"
             )
         plan = _plan(options.budget, options.plan)
         because = _because(design, options)

@@ -11,14 +11,14 @@ from dpinfer.schema.columns import SchemaError
 _Made = TypeVar("_Made")
 
 
-def _read_toml(text: str) -> dict[str, Any]:
-    """The document; an `InputError` that names the line if it is not TOML."""
+def read_toml(text: str, name: str = "the schema") -> dict[str, Any]:
+    """The document; an `InputError` that names it and the line if it is not TOML."""
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise InputError("the schema is not valid TOML: it is nested too deeply") from None
+        raise InputError(f"{name} is not valid TOML: it is nested too deeply") from None
     except ValueError as fault:
-        raise InputError(f"the schema is not valid TOML: {fault}") from None
+        raise InputError(f"{name} is not valid TOML: {fault}") from None
 
 
 def _line_of(text: str, path: tuple[str, ...]) -> int:
@@ -115,7 +115,7 @@ def _value(value: Any) -> str:
 def located(text: str, file: str, make: Callable[[dict[str, Any]], _Made]) -> _Made:
     """What is made of the document of a TOML text; an error of it names the file and the line."""
     try:
-        document = _read_toml(text)
+        document = read_toml(text)
     except InputError as fault:
         raise InputError(f"{file}: {fault}" if file else str(fault)) from None
     try:
