@@ -31,8 +31,8 @@ def choose(design: Design, options: Options) -> Recipe:
     """The recipe of a fit: the first one that takes these options.
 
     Logistic regression with a zCDP or (ε, δ) budget and nothing else asked for is fitted in a
-    private geometry, where there is an intercept and a column; least squares always is; everything
-    else has a penalty.
+    private geometry, where there is an intercept; least squares always is; everything else has a
+    penalty.
     """
     require_ids(design, options)
     if not isinstance(options.loss, NoLoss):

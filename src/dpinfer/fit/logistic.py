@@ -89,7 +89,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
     @classmethod
     def of(cls, design: Design, options: Options) -> Self | None:
         """By default with a zCDP or (ε, δ) budget and nothing else asked for, where there is an
-        intercept and a column.
+        intercept.
         """
         if not isinstance(options.loss, Logistic):
             return None
@@ -122,7 +122,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             return None
         if not isinstance(options.budget, ZCDP | ApproxDP):
             return None
-        if not design.intercept or len(design.names) == 1:
+        if not design.intercept:
             return None
         return ASKED
 

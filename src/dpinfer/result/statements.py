@@ -173,9 +173,8 @@ class Geometry:
     def at(self, names: tuple[str, ...]) -> str:
         """The centre in words; ``names`` are those of the coefficients, the intercept first."""
         pairs = zip(names[1:], self.centre, strict=True)
-        return (
-            "Released centre: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs) + "."
-        )
+        centre = ", ".join(f"{name} = {value:.4g}" for name, value in pairs)
+        return f"Released centre: {centre or 'none, as there is no column'}."
 
     def clippings(self) -> list[str]:
         """What it means for the others that some numbers were clipped, in words; nothing where none
