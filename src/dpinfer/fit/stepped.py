@@ -1,5 +1,4 @@
-"""The story of a stepped fit, for every family: sums over records with Gaussian noise, then
-post-processing only.
+"""A stepped fit, for every family: sums over records with Gaussian noise, then post-processing.
 
 1. scales          histograms of the numbers             -> the range of each, in which the fit measures it
 2. crude moments   sum x xᵀ                              -> a crude geometry
@@ -65,7 +64,9 @@ class AtLine(Changed):
     @property
     def change(self) -> Change:
         """The rows of a block at the line."""
-        line, norm2, neighbours = self.line, self.norm2, self.neighbours
+        line = self.line
+        norm2 = self.norm2
+        neighbours = self.neighbours
         return lambda block: line.linked(block, norm2, neighbours).block
 
 
@@ -158,6 +159,35 @@ class Stepped(Generic[P]):
         """What was estimated."""
         raise NotImplementedError
 
+    def words(self, n: int | None) -> Words:
+        """Name, estimand and method."""
+        raise NotImplementedError
+
+    def _asked(self, fit: Fitted, at: Setting) -> Fitted:
+        """A fit that knows what was asked: the coefficients of the formula, in the units of the
+        user.
+        """
+        return replace(fit, lines=lines_of(at), shift=float(self.design.shift[0]))
+
+    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
+        """The result in the units of the user."""
+        said = done.said
+        last = done.fit.last
+        printed = np.flatnonzero(said.printed)
+        return FitResult(
+            names=self.design.names,
+            estimate=said.coef,
+            error=said.answers.law.mapped(np.eye(len(said.printed))[printed]),
+            hessian=in_units(last.hessian, done.fit, at),
+            score_cov=at.design.outcome.half**2 * in_units(last.score_cov, done.fit, at),
+            model=self._model(n if self.neighbours.counted else None),
+            privacy=privacy(gate, self.plan.promise),
+            status=statuses(said, at),
+            geometry=published(done.line, said, at, done.fit.moments.n),
+            instead=alternatives(said, at),
+            joint=said.joint,
+        )
+
     @staticmethod
     def ordinary(people: Block) -> NoiselessFit:
         """The regression that was asked for, of rows (1, x~): all columns, every row counted by its
@@ -215,34 +245,6 @@ class Stepped(Generic[P]):
     def describe(self, n: int) -> str:  # noqa: ARG002  (nothing depends on it)
         """The setting of a study, in words."""
         return f"{self.NAME}, target {self.plan.target}, {self.plan.budget}"
-
-    def words(self, n: int | None) -> Words:
-        """Name, estimand and method."""
-        raise NotImplementedError
-
-    def _asked(self, fit: Fitted, at: Setting) -> Fitted:
-        """A fit that knows what was asked: the coefficients of the formula, in the units of the
-        user.
-        """
-        return replace(fit, lines=lines_of(at), shift=float(self.design.shift[0]))
-
-    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
-        """The result in the units of the user."""
-        said, last = done.said, done.fit.last
-        printed = np.flatnonzero(said.printed)
-        return FitResult(
-            names=self.design.names,
-            estimate=said.coef,
-            error=said.answers.law.mapped(np.eye(len(said.printed))[printed]),
-            hessian=in_units(last.hessian, done.fit, at),
-            score_cov=at.design.outcome.half**2 * in_units(last.score_cov, done.fit, at),
-            model=self._model(n if self.neighbours.counted else None),
-            privacy=privacy(gate, self.plan.promise),
-            status=statuses(said, at),
-            geometry=published(done.line, said, at, done.fit.moments.n),
-            instead=alternatives(said, at),
-            joint=said.joint,
-        )
 
 
 def in_the_geometry(design: Design, level: str) -> str:
