@@ -74,14 +74,14 @@ def init(  # noqa: PLR0913  (the public face)
     unit = unit or ("one unit" if notion.units else "one record")
     if not ledger.parent.is_dir():
         raise InputError(f"there is no folder {str(ledger.parent)!r}: make it first")
-    made = dp.Ledger.create(ledger, total, unit=unit, neighbours=notion, title=title or "")
+    new = dp.Ledger.create(ledger, total, unit=unit, neighbours=notion, title=title or "")
     talk = Screen(quiet, as_json)
     talk.show(
         Text(
             f"A new ledger in {ledger}: {total}, for everything released about {unit} ({notion.sentence})."
         )
     )
-    talk.give(Account.of(made).state())
+    talk.give(Account.of(new).state())
 
 
 @app.command()

@@ -70,7 +70,7 @@ def plan(  # noqa: PLR0913  (the public face)
     if half_width is not None and asked is None and isinstance(model.budget, Budget):
         asked = [model.budget]
     with talk.work("simulating"):
-        found = dp.simulate.forecast(
+        forecast = dp.simulate.forecast(
             model=model,
             records=records,
             budgets=asked,
@@ -83,10 +83,10 @@ def plan(  # noqa: PLR0913  (the public face)
         )
     if half_width is not None:
         whose = coefficient or "the coefficient in the middle"
-        talk.show(f"±{half_width:g} for {whose} is expected from {found.budgets[0]}.", "")
-    talk.show(found.summary())
+        talk.show(f"±{half_width:g} for {whose} is expected from {forecast.budgets[0]}.", "")
+    talk.show(forecast.summary())
     if as_json:
-        print(found.to_json())
+        print(forecast.to_json())
 
 
 def _budgets(given: spec.Spec, listed: str | None) -> list[Budget] | None:

@@ -210,18 +210,18 @@ def _rows_of(unit: Unit) -> dict[str, str]:
     facts = {}
     if unit.many:
         facts["Whose rows"] = f"all with the same {unit.column} are protected together"
-    if unit.many and unit.rows == 1:
+    if unit.many and not unit.weights:
         facts["Rows count"] = "so that every unit counts alike (the average unit)"
-    elif unit.many:
-        facts["Rows count"] = (
-            f"alike up to {unit.rows:g} a unit; a unit with more of them counts as {unit.rows:g}"
-        )
+        if unit.rows != 1:
+            facts["Rows count"] = (
+                f"alike up to {unit.rows:g} a unit; a unit with more of them counts as {unit.rows:g}"
+            )
+    if unit.number is not None:
+        facts["Units"] = f"{unit.number:,}, which is believed and public"
     if unit.weights:
         facts["Rows count"] = (
             f"by {unit.weights}, trimmed at {unit.most_weight:g} a {_protected(unit)}"
         )
-    if unit.number is not None:
-        facts["Units"] = f"{unit.number:,}, which is believed and public"
     return facts
 
 
@@ -441,42 +441,42 @@ def _release(
     counter = None if ledger is None else Counter(ledger)
     try:
         with talk.work(f"learning from {what.table}"):
-            found = what.run(counter)
+            bounds = what.run(counter)
     except BaseException:
         if counter and counter.releases:
             remark(f"the spend was booked as release {counter.releases[0]} before this happened")
         raise
-    _keep(out, found)
+    _keep(out, bounds)
     account = None if ledger is None else Account.of(ledger)
-    talk.show(*_learnt(what, found, account, out))
-    talk.give(_receipt(what, found, account, out))
+    talk.show(*_learnt(what, bounds, account, out))
+    talk.give(_receipt(what, bounds, account, out))
 
 
-def _keep(out: Path, found: LearnedBounds) -> None:
+def _keep(out: Path, bounds: LearnedBounds) -> None:
     """The schema was paid for: where the folder fails after all, it goes to stdout."""
     try:
-        persistence.write(out, found.text.encode())
+        persistence.write(out, bounds.text.encode())
     except OSError as fault:
-        print(found.text)
+        print(bounds.text)
         raise InputError(
             f"{out} cannot be written any more ({fault.strerror}): the schema was printed to stdout instead, save it"
         ) from None
 
 
-def _learnt(what: Learning, found: LearnedBounds, account: Account | None, out: Path) -> list[Any]:
+def _learnt(what: Learning, bounds: LearnedBounds, account: Account | None, out: Path) -> list[Any]:
     booked = UNBOOKED
     if account is not None:
-        booked = f"{account.statement()}; booked as release {found.release}"
-    rows = [[one.name, _keys_in_words(one.keys), one.words] for one in found.columns]
+        booked = f"{account.statement()}; booked as release {bounds.release}"
+    rows = [[one.name, _keys_in_words(one.keys), one.words] for one in bounds.columns]
     rows += [[name, "?", "levels need --delta"] for name in what.skipped]
     facts = {
-        "Privacy": f"{found.budget}; protects {found.entry.unit}",
+        "Privacy": f"{bounds.budget}; protects {bounds.entry.unit}",
         "Ledger": booked,
         "Written": str(out),
     }
-    if found.gaps:
+    if bounds.gaps:
         facts["To do"] = (
-            f'{found.gaps} times "?": replace it by what is known without the table, or delete the column'
+            f'{bounds.gaps} times "?": replace it by what is known without the table, or delete the column'
         )
     sheet = screen.sheet(("Column", "Learnt", "How well"), rows, left=3)
     last = Text(f"Then: dpinfer schema check {out} --data {what.table}")
@@ -492,7 +492,7 @@ def _keys_in_words(keys: Any) -> str:
 
 
 def _receipt(
-    what: Learning, found: LearnedBounds, account: Account | None, out: Path
+    what: Learning, bounds: LearnedBounds, account: Account | None, out: Path
 ) -> dict[str, Any]:
     columns = [
         {
@@ -503,16 +503,16 @@ def _receipt(
             "least": one.least,
             "counts": None if one.counts is None else dict(one.counts),
         }
-        for one in found.columns
+        for one in bounds.columns
     ]
     return {
-        "booked": found.release is not None,
-        "release": found.release,
-        "budget": found.budget,
-        "unit": found.entry.unit,
+        "booked": bounds.release is not None,
+        "release": bounds.release,
+        "budget": bounds.budget,
+        "unit": bounds.entry.unit,
         "columns": columns,
         "skipped": list(what.skipped),
-        "gaps": found.gaps,
+        "gaps": bounds.gaps,
         "path": str(out),
         "ledger": account and account.state(),
     }

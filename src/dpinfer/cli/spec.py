@@ -35,9 +35,9 @@ _Rule = tuple[str, Callable[[Any], bool]]  # in words, and as a test
 
 def _one_of(words: Iterable[str], also: Iterable[str] = ()) -> _Rule:
     """One of some words; those in ``also`` are taken, too, but not told of."""
-    known = tuple(words)
-    taken = (*known, *also)
-    return " or ".join(f'"{word}"' for word in known), lambda value: value in taken
+    offered = tuple(words)
+    taken = (*offered, *also)
+    return " or ".join(f'"{word}"' for word in offered), lambda value: value in taken
 
 
 def _number(value: Any) -> bool:

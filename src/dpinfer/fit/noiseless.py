@@ -89,15 +89,15 @@ def least_squares(
 def huber(x: Array, y: Array, start: Array, weights: Array, most: Array) -> NoiselessFit:
     """The zero of sum w x clip(y - x·coef, ± most), by reweighting."""
     coef = start
-    found = least_squares(x, y, weights)
+    fitted = least_squares(x, y, weights)
     for _ in range(_MOST):
         inside = np.minimum(1.0, most / np.maximum(np.abs(y - x @ coef), np.finfo(float).tiny))
-        found = least_squares(x, y, weights * inside)
-        step = np.abs(found.coef - coef).max()
-        coef = found.coef
+        fitted = least_squares(x, y, weights * inside)
+        step = np.abs(fitted.coef - coef).max()
+        coef = fitted.coef
         if step < _STILL * most.min():
             break
-    return found
+    return fitted
 
 
 def to_units(design: Design, centre: Array) -> Array:
