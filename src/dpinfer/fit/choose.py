@@ -52,15 +52,16 @@ def stepped_of(result: FitResult) -> type[Stepped[Any]]:
 
 
 def _nobodys(options: Options) -> InputError:
-    """What to ask for instead of a target that this model does not have."""
-    if options.target in (ASKED, *FORMER):
+    """What to ask for instead of a target, or a plan with it, that this model does not have."""
+    target = getattr(options.plan, "target", options.target)
+    if target in (ASKED, *FORMER):
         models = " and ".join(recipe.NAME for recipe in STEPPED)
         return InputError(
-            f"the target {options.target!r} is for {models} only: ask for 'penalised' or 'unpenalised', with a budget "
+            f"the target {target!r} is for {models} only: ask for 'penalised' or 'unpenalised', with a budget "
             "or a Plan"
         )
     offers = "; ".join(recipe.OFFER for recipe in RECIPES if recipe.OFFER)
-    return InputError(f"there is no target {options.target!r}: {offers}")
+    return InputError(f"there is no target {target!r}: {offers}")
 
 
 def infer(  # noqa: PLR0913  (the public face)

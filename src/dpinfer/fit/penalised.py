@@ -34,6 +34,7 @@ from dpinfer.fit.penalised_plan import (
     hessian_noise,
 )
 from dpinfer.fit.recipe import NoLoss, Options, fit, half_widths, privacy
+from dpinfer.fit.stepped_plan import StepPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error_laws import ErrorLaw, sandwich, total_covariance
 from dpinfer.maths.losses import Logistic, Loss, describe, kind
@@ -265,6 +266,8 @@ class Penalised:
         """Every loss, with a budget or a plan."""
         target = PENALISED if options.target is None else options.target
         if isinstance(options.loss, NoLoss) or target not in cls.TARGETS:
+            return None
+        if isinstance(options.plan, StepPlan) and not isinstance(options.loss, Logistic):
             return None
         if options.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
             raise InputError(
