@@ -13,7 +13,7 @@ from dpinfer.schema.design import Design
 _RIDGE = 1e-3  # times the variance of a column, in a sum over records: against separation
 _SMALLEST = 1e-6  # of a variance there: a sample may not have a level at all
 _TOLERANCE = 1e-4  # of a gradient summed over records: a millionth of a standard error
-_MOST = 300  # reweightings of a robust fit
+_REWEIGHTINGS = 300  # of a robust fit, at most
 _STILL = 1e-6  # of the clip: a step that ends them
 
 
@@ -35,7 +35,7 @@ class NoiselessFit:
         """From coefficients of (1, x~) and a scaled outcome to original units, the intercept at
         ``centre``.
         """
-        matrix = to_units(design, centre)
+        matrix = units_matrix(design, centre)
         return NoiselessFit(matrix @ self.coef + design.shift, matrix @ self.covariance @ matrix.T)
 
 
@@ -48,25 +48,24 @@ def logistic(
 ) -> NoiselessFit:
     """Logistic regression, by the product's own search from ``start``."""
     w = weights * np.ones(len(y))
-    f = Logistic()
+    loss = Logistic()
     ridge = _RIDGE * np.maximum(x.var(axis=0), _SMALLEST)
 
     def totals(step: Array) -> tuple[float, Array, Array]:
         coef = start + step
         margins = y * (x @ coef)
-        slope, curvature = slope_and_curvature(f, margins)
+        slope, curvature = slope_and_curvature(loss, margins)
         hessian = (x * (w * curvature)[:, None]).T @ x + np.diag(ridge)
-        value = w @ f.value(margins) + ridge @ coef**2 / 2
+        value = w @ loss.value(margins) + ridge @ coef**2 / 2
         return float(value), ridge * coef + (w * slope * y) @ x, hessian
 
     coef = start + minimise(totals, np.zeros(len(start)), _TOLERANCE).coef
     inverse = np.linalg.inv(totals(coef - start)[2])
-    return NoiselessFit(
-        coef, inverse @ _of_scores(x, w * y * f.slope(y * (x @ coef)), starts) @ inverse
-    )
+    scores = _score_total(x, w * y * loss.slope(y * (x @ coef)), starts)
+    return NoiselessFit(coef, inverse @ scores @ inverse)
 
 
-def _of_scores(x: Array, factors: Array, starts: Indices | None) -> Array:
+def _score_total(x: Array, factors: Array, starts: Indices | None) -> Array:
     """The sum of s sᵀ over rows or, times U/(U - 1), over U units: s = factor x, summed over a
     unit.
     """
@@ -83,24 +82,25 @@ def least_squares(
     w = weights * np.ones(len(y))
     inverse = np.linalg.inv(square(x, w) + np.diag(_RIDGE * np.maximum(x.var(axis=0), _SMALLEST)))
     coef = inverse @ ((w * y) @ x)
-    return NoiselessFit(coef, inverse @ _of_scores(x, w * (y - x @ coef), starts) @ inverse)
+    scores = _score_total(x, w * (y - x @ coef), starts)
+    return NoiselessFit(coef, inverse @ scores @ inverse)
 
 
-def huber(x: Array, y: Array, start: Array, weights: Array, most: Array) -> NoiselessFit:
-    """The zero of sum w x clip(y - x·coef, ± most), by reweighting."""
+def huber(x: Array, y: Array, start: Array, weights: Array, clip: Array) -> NoiselessFit:
+    """The zero of sum w x clip(y - x·coef, ± clip), by reweighting."""
     coef = start
     fitted = least_squares(x, y, weights)
-    for _ in range(_MOST):
-        inside = np.minimum(1.0, most / np.maximum(np.abs(y - x @ coef), np.finfo(float).tiny))
+    for _ in range(_REWEIGHTINGS):
+        inside = np.minimum(1.0, clip / np.maximum(np.abs(y - x @ coef), np.finfo(float).tiny))
         fitted = least_squares(x, y, weights * inside)
         step = np.abs(fitted.coef - coef).max()
         coef = fitted.coef
-        if step < _STILL * most.min():
+        if step < _STILL * clip.min():
             break
     return fitted
 
 
-def to_units(design: Design, centre: Array) -> Array:
+def units_matrix(design: Design, centre: Array) -> Array:
     """The matrix of `NoiselessFit.in_units`, without the shift."""
     matrix = np.diag(1 / design.half)
     matrix[0] = np.concatenate([[1.0], (centre - design.middle[1:]) / design.half[1:]])

@@ -27,7 +27,7 @@ from dpinfer.fit.geometry import (
     published,
     statuses,
 )
-from dpinfer.fit.noiseless import NoiselessFit, to_units
+from dpinfer.fit.noiseless import NoiselessFit, units_matrix
 from dpinfer.fit.recipe import Options, privacy
 from dpinfer.fit.stepped_plan import ESTIMATE, SCALES, Releases, StepPlan
 from dpinfer.maths.arrays import Array
@@ -232,7 +232,7 @@ class Stepped(Generic[P]):
         varying = np.flatnonzero((x.var(axis=0) > 0) | (np.arange(x.shape[1]) == 0))
         fitted = self.ordinary(replace(people, rows=x[:, varying]))
         centre = (self.design.middle + self.design.half * means)[1:]
-        matrix = to_units(self.design, centre)[np.ix_(varying, varying)]
+        matrix = units_matrix(self.design, centre)[np.ix_(varying, varying)]
         variance = np.diag(matrix @ fitted.covariance @ matrix.T) * rows.n / source.n
         half = np.full(len(self.design.names), np.nan)
         half[varying] = -ndtri((1 - level) / 2) * np.sqrt(variance)
