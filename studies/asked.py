@@ -15,18 +15,14 @@ from typing import Any
 import numpy as np
 
 import dpinfer as dp
+from dpinfer.fit import noiseless
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
 from dpinfer.schema.design import Design
-from dpinfer.simulate.estimands import (
-    Minimum,
-    Stated,
-    instead,
-    least_squares,
-    minimum,
-    ordinary,
-    stated,
-)
+from dpinfer.simulate.estimands import Stated, instead, stated
 from studies.common import plain
 
 BUDGETS = ("0.3,1e-6", "1,1e-6", "3,1e-6", "0.1875")
@@ -100,25 +96,26 @@ class Whole:
 
     data: Data
     people: Block
-    asked: Minimum
+    asked: NoiselessFit
     squares: bool
 
     @classmethod
     def of(cls, data: Data, *, squares: bool) -> "Whole":
         """Fitted once for all replicates of a design."""
         people = data.people
-        asked = ordinary(people, squares=squares)
+        recipe = LinearSteps if squares else LogisticSteps
+        asked = recipe.ordinary(people)
         if data.chance is not None:
-            once = ordinary(Block(data.x, data.labels), squares=squares)
+            once = recipe.ordinary(Block(data.x, data.labels))
             asked = replace(asked, covariance=once.covariance)
         return cls(data, people, asked, squares)
 
-    def without_noise(self, sample: Block) -> Minimum:
+    def without_noise(self, sample: Block) -> NoiselessFit:
         """The ordinary regression of a replicate: not private."""
         x = sample.rows * np.sqrt(self.data.design.norm2)
         if self.squares:
-            return least_squares(x, sample.labels)
-        return minimum(x, sample.labels, self.asked.coef)
+            return noiseless.least_squares(x, sample.labels)
+        return noiseless.logistic(x, sample.labels, self.asked.coef)
 
 
 def held(

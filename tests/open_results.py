@@ -7,6 +7,8 @@ events; ``income`` rests on records far out.  All other lines are reported.
 import numpy as np
 
 import dpinfer as dp
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.maths.error_laws import BiasedNormal
 from dpinfer.maths.joint import Joint
 from dpinfer.privacy.release import NoisySum
@@ -14,6 +16,7 @@ from dpinfer.result import statements
 from dpinfer.result.alternatives import Alternatives
 from dpinfer.result.question import Question
 from dpinfer.result.statements import REPORTED, Band, Geometry, Model, Privacy
+from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 
 SCHEMA = dp.Schema.parse(
@@ -149,6 +152,14 @@ def kept(law, places):
     return Joint(**some, **square, basis=np.eye(d), lines=np.eye(d), doubt=law.doubt[:d, :d])
 
 
+def recipe(*, squares=False, target="asked"):
+    """The recipe whose words a result has."""
+    design = Design.of_terms([])
+    if squares:
+        return LinearSteps(design, dp.LinearPlan(dp.ZCDP(0.1), target))
+    return LogisticSteps(design, dp.GeometryPlan(dp.ZCDP(0.1), target))
+
+
 def opened(*, income=True, squares=False, private=True):
     """A result with open lines; without ``income`` no line is open because of records far out."""
     names = NAMES if income else NAMES[:-1]
@@ -176,7 +187,14 @@ def opened(*, income=True, squares=False, private=True):
         np.eye(d),
         np.eye(d),
         Model(
-            loss, 0.0, 5000, "asked", "noisy steps", "steps", of="residual" if squares else "margin"
+            loss,
+            0.0,
+            5000,
+            "asked",
+            "noisy steps",
+            "steps",
+            of="residual" if squares else "margin",
+            words=recipe(squares=squares).words(5000),
         ),
         Privacy(
             dp.ZCDP(0.1),

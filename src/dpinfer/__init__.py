@@ -87,7 +87,9 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module  # noqa: PLC0415
 
     module = import_module(_LATE[name])
-    return module if _LATE[name].endswith(f".{name}") else getattr(module, name)
+    if _LATE[name].endswith(f".{name}"):
+        return module
+    return getattr(module, name)
 
 
 def _instead(name: str) -> str:
@@ -97,7 +99,9 @@ def _instead(name: str) -> str:
     from dpinfer.estimators.aliases import IN_PYTHON, answer  # noqa: PLC0415
 
     found = answer(name)
-    return "" if found is None else f": {found.sentence(IN_PYTHON)}"
+    if found is None:
+        return ""
+    return f": {found.sentence(IN_PYTHON)}"
 
 
 def __dir__() -> list[str]:

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dpinfer.fit.noiseless import least_squares
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram, inner_edges, narrowed
 from dpinfer.maths.sums import Block, square
 from dpinfer.neighbours import Neighbours
-from dpinfer.simulate.estimands import least_squares
 from studies.asked import Z95
 from studies.linear.cell import Cell, whole
 from studies.linear.designs import load

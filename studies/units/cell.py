@@ -13,13 +13,14 @@ from threadpoolctl import threadpool_limits
 import dpinfer as dp
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.recipe import fit
 from dpinfer.fit.stepped_plan import GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
-from dpinfer.simulate.estimands import Minimum, ordinary, stated
+from dpinfer.simulate.estimands import stated
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.replicates import noise_seed
 from studies.asked import Z95
@@ -73,8 +74,8 @@ class Setting:
     recipe: LogisticSteps | LinearSteps
     population: Population
     people: Block
-    asked: Minimum
-    average: Minimum
+    asked: NoiselessFit
+    average: NoiselessFit
 
     def sample(self, index: int, by_row: bool) -> Rows:
         """The persons of a replicate, the same for every budget and method."""
@@ -85,7 +86,8 @@ class Setting:
 @lru_cache(maxsize=1)
 def setting(cell: Cell, folder: Path) -> Setting:
     """Of a cell, made once for all of its replicates."""
-    found, by_row, squares = load(cell.design, folder), cell.method == GROUP, cell.design in NUMERIC
+    found = load(cell.design, folder)
+    by_row = cell.method == GROUP
     design, population = found.of_units(1.0 if by_row else float(cell.method))
     recipe = cell.recipe(found.design if by_row else design, found.most)
     x = population.rows * np.sqrt(design.norm2)
@@ -99,8 +101,8 @@ def setting(cell: Cell, folder: Path) -> Setting:
         recipe,
         population,
         people,
-        ordinary(people, squares=squares),
-        ordinary(rows, squares=squares),
+        recipe.ordinary(people),
+        recipe.ordinary(rows),
     )
 
 

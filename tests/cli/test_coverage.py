@@ -80,7 +80,7 @@ def test_a_parquet_file_gives_all_files(folder):
 def test_every_key_reaches_the_study(folder):
     text = (
         DATA
-        + '[model]\nloss = "huber_hinge"\nknee = 0.5\npenalty = 0.02\n[privacy]\nepsilon = 3\ndelta = 1e-6\n'
+        + '[model]\nloss = "svm"\nknee = 0.5\npenalty = 0.02\n[privacy]\nepsilon = 3\ndelta = 1e-6\n'
         'mechanism = "output"\nshares = [2, 1, 1]\n[study]\nreplicates = 20\nseed = 7\nlevel = 0.9\ncheckpoint = true\n'
     )
     done = run("coverage", spec(folder, text), "--json", "--quiet", "--out", folder / "out")
@@ -145,11 +145,11 @@ def test_a_bar_on_a_terminal_and_130_on_interrupt(folder):
 BAD = {
     "syntax": (GOOD + "level = = 1\n", "not valid TOML", "line 9"),
     "empty": ("", "[data]", "for example"),
-    "section": (GOOD + "[studdy]\n", "'studdy'", "did you mean study?"),
-    "other section": (GOOD + "[zzz]\n", "'zzz'", "there are data"),
+    "section": (GOOD + "[studdy]\n", "'studdy'", "did you mean 'study'?"),
+    "other section": (GOOD + "[zzz]\n", "'zzz'", "it has ['data'"),
     "no section": ("data = 3\n", "write [data]"),
-    "key": (GOOD + "[model]\npenaltie = 1\n", "[model]", "did you mean penalty?"),
-    "other key": (GOOD + '[model]\n"x\\ny" = 1\n', "[model]", "there are loss"),
+    "key": (GOOD + "[model]\npenaltie = 1\n", "[model]", "did you mean 'penalty'?"),
+    "other key": (GOOD + '[model]\n"x\\ny" = 1\n', "[model]", "it has ['bandwidth'"),
     "data": (PRIVACY, "[data]", "path, dataset"),
     "both data": (DATA + 'dataset = "rand_hie"\n' + PRIVACY, "[data]", "exactly one"),
     "dataset": ('[data]\ndataset = "iris"\n' + PRIVACY, "[data] dataset", "rand_hie"),
@@ -189,7 +189,7 @@ BAD = {
     "formula type": (GOOD.replace('"y ~ a + b"', "3"), "[data] formula", "text in quotes"),
     "loss": (GOOD + '[model]\nloss = "hinge"\n', "[model] loss", '"logistic" or "linear" or "svm"'),
     "loss type": (GOOD + "[model]\nloss = [1]\n", "[model] loss", "not [1]"),
-    "knee": (GOOD + '[model]\nloss = "huber_hinge"\nknee = 0\n', "[model] knee", "above 0"),
+    "knee": (GOOD + '[model]\nloss = "svm"\nknee = 0\n', "[model] knee", "above 0"),
     "lonely knee": (GOOD + "[model]\nknee = 1.0\n", "[model] knee", "svm"),
     "penalty": (GOOD + "[model]\npenalty = -1\n", "[model] penalty", "0 or a number above"),
     "penalty nan": (GOOD + "[model]\npenalty = nan\n", "[model] penalty", "0 or a number above"),

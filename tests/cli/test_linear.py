@@ -63,11 +63,10 @@ def saved(folder, name="release"):
     ("given", "options"),
     [
         ({"model": '[model]\nloss = "linear"'}, []),
-        ({"top": 'model = "linear"'}, []),
         ({"top": 'model = {loss = "linear"}'}, []),
         ({}, ["--loss", "linear"]),
         ({}, ["--model", "linear"]),
-        ({"top": 'model = "huber"'}, ["--model", "linear"]),
+        ({"model": '[model]\nloss = "huber"'}, ["--model", "linear"]),
     ],
 )
 def test_every_way_of_asking(folder, given, options):
@@ -82,7 +81,7 @@ def test_every_way_of_asking(folder, given, options):
 
 
 def test_a_dry_run_warns(folder):
-    name = spec(folder, 'model = "linear"')
+    name = spec(folder, 'model = {loss = "linear"}')
     told = json.loads(
         succeeds(run_here("fit", name, "--rho", "0.001", "--dry-run", "--json", cwd=folder))
     )
@@ -93,7 +92,7 @@ def test_a_dry_run_warns(folder):
 
 def test_a_fit_and_its_files(folder):
     shown = " ".join(
-        succeeds(run_here("fit", spec(folder, 'model = "linear"'), cwd=folder)).split()
+        succeeds(run_here("fit", spec(folder, 'model = {loss = "linear"}'), cwd=folder)).split()
     )
     result, (entry,) = saved(folder), dp.Ledger.open(folder / "ledger.db").entries()
     assert (result.model.target, result.privacy.release) == ("asked", entry.release)
@@ -129,7 +128,7 @@ def test_a_fit_and_its_files(folder):
     ],
 )
 def test_targets_and_tails(folder, options, words):
-    name = spec(folder, 'model = "linear"')
+    name = spec(folder, 'model = {loss = "linear"}')
     text = (folder / name).read_text(encoding="utf-8").replace('ledger = "ledger.db"', "")
     (folder / name).write_text(text, encoding="utf-8")
     assert words in succeeds(run_here("fit", name, *options, "--out", "out", cwd=folder))
@@ -139,7 +138,10 @@ def test_targets_and_tails(folder, options, words):
 def test_a_logarithm(folder):
     succeeds(
         run_here(
-            "fit", spec(folder, 'model = "linear"', left="log(1 + cost)"), "--quiet", cwd=folder
+            "fit",
+            spec(folder, 'model = {loss = "linear"}', left="log(1 + cost)"),
+            "--quiet",
+            cwd=folder,
         )
     )
     result = saved(folder)
@@ -150,7 +152,7 @@ def test_a_logarithm(folder):
 
 
 def test_a_study(folder):
-    name = spec(folder, 'model = "linear"')
+    name = spec(folder, 'model = {loss = "linear"}')
     with (folder / name).open("a", encoding="utf-8") as file:
         file.write("[study]\nreplicates = 8\n")
     shown = " ".join(run_here("coverage", name, "--out", "study", cwd=folder).stdout.split())

@@ -69,8 +69,8 @@ def test_sentences_have_no_gaps(words):
 
 
 def test_the_models_that_are_here():
-    assert all(isinstance(getattr(dp, name), type) for name in HERE.values())
-    assert {f"`dp.{name}`" for name in HERE.values()} <= set(re.findall(r"`dp\.\w+`", PAGE))
+    assert all(isinstance(getattr(dp, face.name), type) for face in HERE.values())
+    assert {f"`dp.{face.name}`" for face in HERE.values()} <= set(re.findall(r"`dp\.\w+`", PAGE))
 
 
 def row(one):

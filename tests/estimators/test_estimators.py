@@ -236,7 +236,7 @@ BAD = [
     ({"bounds": None}, "declare public bounds"),
     ({"bounds": (0, 0)}, "low < high"),
     ({"bounds": (0, np.inf)}, "low and high must be finite"),
-    ({"bounds": ([0, 1, 2], 5)}, "one a column"),
+    ({"bounds": ([0, 1, 2], 5)}, "one per column"),
     ({"bounds": "wide"}, "pair"),
     ({"classes": (0, 1, 2)}, "two different classes"),
     ({"classes": (1, 1)}, "two different classes"),

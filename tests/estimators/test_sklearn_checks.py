@@ -2,8 +2,6 @@
 its reason.
 """
 
-import functools
-
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
@@ -18,27 +16,39 @@ CANNOT_PASS = {
     "check_dtype_object": "an object column may hold anything, and converting it would raise on a value",
 }
 
-BUDGETS = ((dp.NoPrivacy(), None), (dp.PureDP(50.0), 0), (dp.ZCDP(1.0), 0))
-CLASSIFIERS = [
-    cls(bounds=(-10, 10), budget=budget, insecure_seed=seed)
-    for cls in (dp.LogisticRegression, dp.LinearSVC)
-    for budget, seed in BUDGETS
+BOUNDS = {"bounds": (-10, 10)}
+NUMERIC = {"bounds": (-10, 10), "outcome": (-10, 10)}
+CLASSIFIER = dp.LogisticRegression(**BOUNDS, budget=dp.NoPrivacy())
+REGRESSOR = dp.LinearRegression(**NUMERIC, budget=dp.ZCDP(1.0), insecure_seed=0)
+OTHERS = [
+    dp.LogisticRegression(**BOUNDS, budget=dp.ZCDP(1.0), insecure_seed=0),
+    dp.LinearSVC(**BOUNDS, budget=dp.PureDP(50.0), insecure_seed=0),
+    dp.HuberRegression(**NUMERIC, budget=dp.NoPrivacy(), penalty=1e-5),
+    dp.QuantileRegression(**NUMERIC, budget=dp.ZCDP(1.0), insecure_seed=0),
 ]
-REGRESSORS = [
-    cls(
-        bounds=(-10, 10),
-        outcome=(-10, 10),
-        penalty=1e-5 if seed is None else None,
-        budget=budget,
-        insecure_seed=seed,
-    )
-    for cls in (dp.HuberRegression, dp.QuantileRegression)
-    for budget, seed in BUDGETS
-]
-SQUARES = [  # no pure budget, and no fit without noise
-    dp.LinearRegression(bounds=(-10, 10), outcome=(-10, 10), budget=budget, insecure_seed=0)
-    for budget in (dp.ZCDP(1.0), dp.ApproxDP(1.0, 1e-6))
-]
+# What is asked of an estimator whatever it computes: parameters, clones, texts, tags, pickles.
+INTERFACE = {
+    "check_estimator_cloneable",
+    "check_estimator_tags_renamed",
+    "check_valid_tag_types",
+    "check_estimator_repr",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_get_params_invariance",
+    "check_set_params",
+    "check_dont_overwrite_parameters",
+    "check_estimators_overwrite_params",
+    "check_estimators_fit_returns_self",
+    "check_estimators_unfitted",
+    "check_fit_check_is_fitted",
+    "check_dict_unchanged",
+    "check_mixin_order",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_estimators_pickle",
+    "check_requires_y_none",
+}
 EVERY_KIND = ("check_estimators_nan_inf", "check_supervised_y_no_nan", "check_dtype_object")
 
 # The checks feed one-column vectors and constant data on purpose; their warnings are not ours.
@@ -47,27 +57,33 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-@parametrize_with_checks(
-    [*CLASSIFIERS, *REGRESSORS, *SQUARES], expected_failed_checks=lambda _: CANNOT_PASS
-)
+def checks_of(estimator):
+    return [check for _, check in estimator_checks_generator(estimator)]
+
+
+@parametrize_with_checks([CLASSIFIER, REGRESSOR], expected_failed_checks=lambda _: CANNOT_PASS)
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("estimator", OTHERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("name", sorted(INTERFACE))
+def test_interface_of_the_others(estimator, name):
+    checks = [check for check in checks_of(estimator) if check.func.__name__ == name]
+    assert checks
+    for check in checks:
+        check(estimator)
 
 
 @pytest.mark.parametrize(
     ("name", "example"),
     [
-        *((name, CLASSIFIERS[0]) for name in CANNOT_PASS),
-        *((name, example) for name in EVERY_KIND for example in (REGRESSORS[0], SQUARES[0])),
+        *((name, CLASSIFIER) for name in CANNOT_PASS),
+        *((name, REGRESSOR) for name in EVERY_KIND),
     ],
 )
 def test_every_listed_check_exists_and_fails(name, example):
     """The list stays honest: a check that would pass must not stay on it."""
-    checks = estimator_checks_generator(example)
-    (check,) = [
-        functools.partial(check, estimator)
-        for estimator, check in checks
-        if check.func.__name__ == name
-    ]
+    (check,) = [check for check in checks_of(example) if check.func.__name__ == name]
     with pytest.raises((AssertionError, dp.InputError)):
-        check()
+        check(example)

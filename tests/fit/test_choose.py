@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.choose import choose
+from dpinfer.fit.linear import LeastSquares, LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.recipe import Options
 from dpinfer.neighbours import Neighbours
 from dpinfer.schema.design import Design
 
@@ -29,13 +30,29 @@ def test_the_defaults():
         assert isinstance(chosen(budget=budget, penalty=0.1), Penalised)
         assert isinstance(chosen(dp.HuberHinge(), budget=budget), Penalised)
         assert isinstance(chosen(design=Design.of_rows(3), budget=budget), Penalised)
-        assert isinstance(chosen(design=Design.of_terms([]), budget=budget), Penalised)
+        assert isinstance(chosen(design=Design.of_terms([]), budget=budget), LogisticSteps)
     for budget in (dp.PureDP(1.0), dp.NoPrivacy()):
         assert isinstance(chosen(budget=budget), Penalised)
     assert chosen(budget=APPROX).plan.target == "asked"
     assert chosen(budget=APPROX, target="asked").plan == chosen(budget=APPROX).plan
     for target in ("penalised", "unpenalised"):
         assert chosen(budget=APPROX, target=target).target == target
+
+
+def test_an_intercept_alone():
+    """The share of an outcome and the mean of a number, as any other coefficient."""
+    demo = dp.datasets.rand_hie()
+    options = {"schema": demo.schema, "budget": dp.ApproxDP(1, 1e-6), "insecure_seed": 1}
+    share = dp.LogisticRegression("visit ~ 1", **options).fit(demo.table).result_
+    p = (demo.table["mdvis"] > 0).mean()
+    assert share.reported.all()
+    assert abs(share.estimate[0] - np.log(p / (1 - p))) < 4 * share.std_error[0]
+    assert share.std_error[0] < 1.5 / np.sqrt(len(demo.table) * p * (1 - p))
+    mean = dp.LinearRegression("log(1 + mdvis) ~ 1", **options).fit(demo.table).result_
+    assert abs(mean.estimate[0] - np.log1p(demo.table["mdvis"]).mean()) < 4 * mean.std_error[0]
+    assert "Released centre: none, as there is no column." in mean.summary()
+    assert "(Intercept)" in share.summary()
+    assert share.predict(demo.table[:2])["prediction"].to_numpy() == pytest.approx(p, abs=0.02)
 
 
 def test_least_squares():

@@ -16,7 +16,7 @@ import dpinfer as dp
 from dpinfer.maths.joint import KNOWN
 from dpinfer.result import text
 from dpinfer.result.statements import OPENING, UNIDENTIFIED
-from open_results import CENTRE, DRAWS, NAMES, SEED, STATUS, opened
+from open_results import CENTRE, DRAWS, NAMES, SEED, STATUS, opened, recipe
 
 OPEN_NAMES = ("left", "right", "health[poor]", "income")
 COLUMNS = ["estimate", "std_error", "z", "p_value", "low", "high", "noise_share", "status"]
@@ -414,7 +414,7 @@ def test_the_estimand_is_the_regression_that_was_asked_for(squares, kind):
     assert ("log-odds" in said) == (not squares)
     assert "capped" not in said
     assert model.logistic == (not squares)
-    robust = dataclasses.replace(model, target="robust", loss="Huber", of="residual").estimand()
+    robust = recipe(squares=True, target="robust").words(5000).about
     assert "Huber" in robust
     assert "not those of least squares" in robust
 

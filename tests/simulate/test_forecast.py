@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.recipe import fit
+from dpinfer.fit.choose import choose
+from dpinfer.fit.linear import LeastSquares
+from dpinfer.fit.recipe import Options, fit
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Rows

@@ -18,7 +18,7 @@ from dpinfer.maths.sums import Block
 from dpinfer.schema.columns import Outcome
 from dpinfer.schema.formula import parse
 from dpinfer.simulate import replicates
-from dpinfer.simulate.estimands import Stated, instead, ordinary, stated
+from dpinfer.simulate.estimands import Stated, instead, stated
 from dpinfer.simulate.replicates import SingleTrial
 from dpinfer.tables.table import read
 
@@ -89,7 +89,7 @@ def test_what_is_asked_is_the_ordinary_regression():
     """All columns, every record once: that of other software, the intercept at the centre."""
     plain = glm([TABLE["a"], *dummies()])
     centre = np.array([4.0, 0.3, 0.0])
-    found = ordinary(PEOPLE, squares=False).in_units(DESIGN, centre)
+    found = LogisticSteps.ordinary(PEOPLE).in_units(DESIGN, centre)
     assert np.allclose(
         found.coef[1:3], plain.params.to_numpy()[1:3], rtol=1e-3
     )  # the level z has one outcome only
@@ -109,7 +109,7 @@ def test_what_is_stated_has_the_released_weights_and_clips():
     weights = geometry.row_weights(columns)
     assert weights.min() < 0.9
     plain = glm([TABLE["a"].clip(2, 7), *dummies()], weights)
-    asked = ordinary(PEOPLE, squares=False)
+    asked = LogisticSteps.ordinary(PEOPLE)
     about = stated(result, DESIGN, PEOPLE, asked)
     assert np.allclose(about.coef[1:3], plain.params.to_numpy()[1:3], rtol=1e-3)
     assert about.down_weighted == pytest.approx((weights < 1).mean())
@@ -128,7 +128,7 @@ def test_rows_that_could_not_be_encoded_stay_out():
     more = Block(
         np.vstack([PEOPLE.rows, np.zeros((500, 4))]), np.append(PEOPLE.labels, np.ones(500))
     )
-    asked = ordinary(PEOPLE, squares=False)
+    asked = LogisticSteps.ordinary(PEOPLE)
     few = stated(result, DESIGN, PEOPLE, asked)
     many = stated(result, DESIGN, more, asked)
     assert np.allclose(few.coef[:3], many.coef[:3], atol=1e-4)
@@ -147,11 +147,13 @@ def test_asked_and_stated_are_two_counts(monkeypatch):
     assert np.nanmax(found.stated_coverage) == 0
     monkeypatch.undo()
 
-    def elsewhere(people, *, squares):
-        found = ordinary(people, squares=squares)
+    plain = LogisticSteps.ordinary
+
+    def elsewhere(people):
+        found = plain(people)
         return replace(found, coef=found.coef + 50.0)
 
-    monkeypatch.setattr(replicates, "ordinary", elsewhere)
+    monkeypatch.setattr(LogisticSteps, "ordinary", staticmethod(elsewhere))
     found = study()
     assert np.nanmax(found.coverage) == 0
     assert np.array_equal(found.stated_coverage, honest.stated_coverage, equal_nan=True)
@@ -181,7 +183,7 @@ def test_what_stands_for_an_open_line_has_an_estimand_of_its_own():
         result.instead, names=("b[z] - b[y]", "a clipped to 2..7"), instead_of=("b[z]", "a")
     )
     result = replace(result, geometry=geometry, instead=lines)
-    asked = ordinary(PEOPLE, squares=False)
+    asked = LogisticSteps.ordinary(PEOPLE)
     found = instead(result, DESIGN, PEOPLE, asked)
     assert found[0] == pytest.approx((asked.coef[3] - asked.coef[2]) / DESIGN.half[3])
     assert found[1] == pytest.approx(
@@ -221,7 +223,7 @@ def test_the_stated_estimand_of_least_squares_is_in_the_band():
     source = pending.rows()
     people = Block(source.block.rows * np.sqrt(design.norm2), source.block.labels)
     result = fit(LinearSteps(design, dp.LinearPlan(dp.ZCDP(0.05))), source, insecure_seed=1)
-    about = stated(result, design, people, ordinary(people, squares=True))
+    about = stated(result, design, people, LinearSteps.ordinary(people))
     columns = np.column_stack([SCORED["a"], *dummies()]).astype(float)
     pulled = result.band.pulled(result.geometry, columns, SCORED["score"].to_numpy())
     root = np.sqrt(result.geometry.row_weights(columns))
@@ -246,7 +248,7 @@ def test_next_to_no_noise_gives_what_is_stated():
     source = pending.rows()
     people = Block(source.block.rows * np.sqrt(design.norm2), source.block.labels)
     result = fit(LogisticSteps(design, dp.GeometryPlan(dp.ZCDP(1e6))), source, insecure_seed=1)
-    plain = ordinary(people, squares=False).in_units(design, result.geometry.centre)
+    plain = LogisticSteps.ordinary(people).in_units(design, result.geometry.centre)
     about = stated(result, design, people)
     assert result.reported.all()
     assert np.all(
@@ -259,7 +261,7 @@ def test_next_to_no_noise_gives_what_is_stated():
     result = fit(
         LinearSteps(design, dp.LinearPlan(dp.ZCDP(1e6), "robust")), source, insecure_seed=1
     )
-    plain = ordinary(people, squares=True).in_units(design, result.geometry.centre)
+    plain = LinearSteps.ordinary(people).in_units(design, result.geometry.centre)
     about = stated(result, design, people)
     assert np.all(np.abs(result.estimate - about.coef) < 0.1 * plain.std_error)
     assert np.abs(result.estimate - plain.coef)[0] > 3 * plain.std_error[0]

@@ -9,9 +9,11 @@ from statsmodels.api import GLM, WLS, families
 
 import dpinfer as dp
 import people
+from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.noiseless import least_squares
 from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Rows
-from dpinfer.simulate.estimands import least_squares, ordinary, stated
+from dpinfer.simulate.estimands import stated
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.study import trial_of
 
@@ -87,7 +89,7 @@ def test_what_is_asked_and_stated_are_those_of_statsmodels(rows, weighted):
     people = Block(
         block.rows * np.sqrt(design.norm2), block.labels, block.shares, block.shares, block.starts
     )
-    plain_fit = ordinary(people, squares=False)
+    plain_fit = LogisticSteps.ordinary(people)
     about = plain_fit.in_units(design, result.geometry.centre)
     omega = OMEGA if weighted else np.ones(N)
     most = 4.0 if weighted else 1.0 if rows == "average" else 3.0

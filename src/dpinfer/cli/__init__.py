@@ -2,7 +2,7 @@
 
 import sys
 
-from dpinfer.cli.screen import complain
+from dpinfer.cli.errors import INPUT, complain
 from dpinfer.errors import installed, missing
 
 __all__ = ["main"]
@@ -16,8 +16,8 @@ def main() -> None:
     """
     for packages in (("typer", "rich"), ("jinja2", "matplotlib")):
         if not installed(*packages):
-            complain(str(missing("the command line", "cli", *packages)), 2)
-            sys.exit(2)  # bad input or usage, as in app.py, which cannot be loaded yet
+            complain(str(missing("the command line", "cli", *packages)), INPUT)
+            sys.exit(INPUT)
     from dpinfer.cli.app import main as run  # noqa: PLC0415  (loads typer and rich)
 
     run()

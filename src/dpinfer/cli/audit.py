@@ -26,20 +26,16 @@ def audit(
     talk = Screen(quiet, as_json)
     report = audits.run(seconds, lambda name: talk.note(f"trying: {name}"))
     for finding in report.findings:
-        verdict = (
-            Text("FOUND", style="bold red")
-            if finding.found
-            else Text("nothing found", style="green")
-        )
+        verdict = Text("nothing found", style="green")
+        if finding.found:
+            verdict = Text("FOUND", style="bold red")
         talk.show(
             title(finding.name),
             facts({"Tried": finding.tried, "Result": finding.words, "Verdict": verdict}),
         )
-    end = (
-        "Nothing was found."
-        if report.clean
-        else "A fault was found: publish nothing, and see SECURITY.md."
-    )
+    end = "Nothing was found."
+    if not report.clean:
+        end = "A fault was found: publish nothing, and see SECURITY.md."
     talk.show("", Text(end, style="bold"))
     talk.give({"clean": report.clean, "findings": [vars(finding) for finding in report.findings]})
     if not report.clean:

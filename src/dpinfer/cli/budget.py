@@ -23,6 +23,11 @@ app = typer.Typer(
     help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich"
 )
 
+_NEARLY_ALL = 0.9  # of a total: the bar turns red
+UNBOOKED = (
+    "nothing was booked: no ledger was given, so other releases from these data are not counted"
+)
+
 _Ledger = Annotated[Path, typer.Argument(help="The file of the ledger.", metavar="LEDGER")]
 
 
@@ -55,28 +60,28 @@ def init(  # noqa: PLR0913  (the public face)
         ("privacy", "delta"): delta,
         ("privacy", "rho"): rho,
     }
-    total, known = (
-        budget_of(of_options(privacy)),
-        None if schema is None else dp.Schema.read(schema),
-    )
-    notion = Neighbours.of(neighbours, units=known is not None and known.unit.many)
+    total = budget_of(of_options(privacy))
+    declared = None if schema is None else dp.Schema.read(schema)
+    notion = Neighbours.of(neighbours, units=declared is not None and declared.unit.many)
     assert total is not None
     if ledger.exists():
         raise InputError(
             f"{str(ledger)!r} is there already, and a ledger is never replaced: see `dpinfer budget show {ledger}`"
         )
-    unit = unit or (known.unit.name if known else "one unit" if notion.units else "one record")
-    title = title or (known.title if known else "")
+    if declared is not None:
+        unit = unit or declared.unit.name
+        title = title or declared.title
+    unit = unit or ("one unit" if notion.units else "one record")
     if not ledger.parent.is_dir():
         raise InputError(f"there is no folder {str(ledger.parent)!r}: make it first")
-    made = dp.Ledger.create(ledger, total, unit=unit, neighbours=notion, title=title)
+    new = dp.Ledger.create(ledger, total, unit=unit, neighbours=notion, title=title or "")
     talk = Screen(quiet, as_json)
     talk.show(
         Text(
             f"A new ledger in {ledger}: {total}, for everything released about {unit} ({notion.sentence})."
         )
     )
-    talk.give(Account.of(made).state())
+    talk.give(Account.of(new).state())
 
 
 @app.command()
@@ -104,32 +109,31 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
         facts["Levels"] = (
             f"took delta = {taken:.6g} of the total; everything else is judged at the rest"
         )
-    rows = [
-        [
-            str(j + 1),
-            entry.purpose,
-            rule,
-            entry.release[:8],
-            entry.time[:16].replace("T", " "),
-            entry.cost.amount,
-        ]
-        for j, (entry, rule) in enumerate(zip(account.entries, account.rules, strict=True))
-    ]
-    table = screen.sheet(("#", "Release", "Judged by", "Id", "Booked (UTC)", "Cost"), rows, left=3)
     talk.show(screen.title(opened.title or str(ledger)), screen.facts(facts), "")
-    talk.show(table if rows else Text("Nothing was booked yet."))
-    listed = [
-        {
-            "release": e.release,
-            "time": e.time,
-            "purpose": e.purpose,
-            "schema": e.schema,
-            "cost": e.cost,
-            "rule": rule,
-        }
-        for e, rule in zip(account.entries, account.rules, strict=True)
-    ]
-    talk.give(account.state() | {"levels_delta": taken, "releases": listed})
+    rows: list[list[str]] = []
+    releases = []
+    for entry, rule in zip(account.entries, account.rules, strict=True):
+        number = str(len(rows) + 1)
+        time = entry.time[:16].replace("T", " ")
+        rows.append(
+            [number, entry.purpose, rule, entry.release[:8], time, entry.cost.amount],
+        )
+        releases.append(
+            {
+                "release": entry.release,
+                "time": entry.time,
+                "purpose": entry.purpose,
+                "schema": entry.schema,
+                "cost": entry.cost,
+                "rule": rule,
+            }
+        )
+    heads = ("#", "Release", "Judged by", "Id", "Booked (UTC)", "Cost")
+    if rows:
+        talk.show(screen.sheet(heads, rows, left=3))
+    else:
+        talk.show(Text("Nothing was booked yet."))
+    talk.give(account.state() | {"levels_delta": taken, "releases": releases})
 
 
 @app.command()
@@ -143,28 +147,32 @@ def verify(
 ) -> None:
     """Check that a ledger is whole, and that it holds the releases of published results."""
     opened = open_ledger(ledger)
-    found, booked = opened.verify(), {entry.release: entry for entry in opened.entries()}
-    if not found.ok:
-        raise LedgerError(found.fault)
+    chain = opened.verify()
+    if not chain.ok:
+        raise LedgerError(chain.fault)
+    booked = {entry.release: entry for entry in opened.entries()}
     judged = [_judged(path, booked) for path in results or []]
     talk = Screen(quiet, as_json)
-    words = "1 entry" if found.entries == 1 else f"{found.entries} entries"
-    talk.show(screen.facts({"Whole": f"{ledger}, {words}", "Head": found.head}))
+    words = "1 entry" if chain.entries == 1 else f"{chain.entries} entries"
+    talk.show(screen.facts({"Whole": f"{ledger}, {words}", "Head": chain.head}))
     if judged:
         rows = [
             [one["path"], (one["release"] or "none")[:8], one["fault"] or "matches"]
             for one in judged
         ]
         talk.show("", screen.sheet(("Result", "Id", "In this ledger"), rows, left=3))
-    talk.show(
-        "",
-        Text(
-            "Keep the number of entries and the head elsewhere: they tell whether an old copy was put back."
-        ),
-    )
+    keep = "Keep the number of entries and the head elsewhere: they tell whether an old copy was put back."
+    talk.show("", Text(keep))
     faults = [f"{one['path']!r} {one['fault']}" for one in judged if one["fault"]]
-    told = {"ok": not faults, "path": str(ledger), "entries": found.entries, "head": found.head}
-    talk.give(told | {"results": judged})
+    talk.give(
+        {
+            "ok": not faults,
+            "path": str(ledger),
+            "entries": chain.entries,
+            "head": chain.head,
+            "results": judged,
+        }
+    )
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise LedgerError(
@@ -174,21 +182,25 @@ def verify(
 
 
 def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
-    """Whether a result is in the ledger with the releases that it names; its fault is empty where
-    it is.
+    """Whether a result is in the ledger with the releases that it names; it has no fault where it
+    is.
     """
     privacy = read_result(path).privacy
     entry = booked.get(privacy.release or "")
-    fault = "is not in this ledger"
-    if entry is not None:
-        said = (privacy.events, privacy.unit, privacy.neighbours)
-        same = said == (entry.events, entry.unit, entry.neighbours)
-        fault = "" if same else "names other releases than those booked under its id"
+    fault = None
+    if entry is None:
+        fault = "is not in this ledger"
+    elif (privacy.events, privacy.unit, privacy.neighbours) != (
+        entry.events,
+        entry.unit,
+        entry.neighbours,
+    ):
+        fault = "names other releases than those booked under its id"
     return {
         "path": str(path),
         "release": privacy.release,
-        "matches": not fault,
-        "fault": fault or None,
+        "matches": fault is None,
+        "fault": fault,
     }
 
 
@@ -241,8 +253,11 @@ class Account:
     def statement(self, left: float | None = None) -> str:
         """What is left, or will be, in one phrase."""
         total = self.ledger.total
-        at = f" at delta = {total.delta:.6g}" if isinstance(total, dp.ApproxDP) else ""
-        return f"{accountant.measure(total)} = {self.left if left is None else left:.4g} left of {self.limit:.4g}{at}"
+        amount = self.left if left is None else left
+        words = f"{accountant.measure(total)} = {amount:.4g} left of {self.limit:.4g}"
+        if isinstance(total, dp.ApproxDP):
+            words += f" at delta = {total.delta:.6g}"
+        return words
 
     def state(self) -> dict[str, Any]:
         """The same for a program."""
@@ -264,32 +279,38 @@ def after_booking(
 ) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
     """The ledger now, what would be left and by which rule; for a program and in words."""
     if ledger is None:
-        return (
-            None,
-            {"allowed": None},
-            {"Ledger": "none: nothing would be booked (--ledger names one)"},
-        )
-    account, seen = Account.of(ledger), ledger.preview(entry)
+        words = {"Ledger": "none: nothing would be booked (--ledger names one)"}
+        return None, {"allowed": None}, words
+    account = Account.of(ledger)
+    preview = ledger.preview(entry)
     after = {
-        "spent": seen.spent,
-        "left": seen.left,
-        "allowed": seen.allowed,
-        "reason": seen.reason,
-        "rule": seen.rule,
+        "spent": preview.spent,
+        "left": preview.left,
+        "allowed": preview.allowed,
+        "reason": preview.reason,
+        "rule": preview.rule,
     }
-    told = {
+    left = f"refused: {preview.reason}"
+    if preview.allowed:
+        left = account.statement(preview.left)
+    words = {
         "Ledger now": account.statement(),
-        "After this": account.statement(seen.left) if seen.allowed else f"refused: {seen.reason}",
-        "Judged by": seen.rule,
+        "After this": left,
+        "Judged by": preview.rule,
     }
-    return account, after, told
+    return account, after, words
 
 
 def listed(entry: Entry) -> dict[str, Any]:
     """What an entry books, for a program."""
     events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
-    facts = {key: getattr(entry, key) for key in ("purpose", "unit", "neighbours", "schema")}
-    return facts | {"events": events}
+    return {
+        "purpose": entry.purpose,
+        "unit": entry.unit,
+        "neighbours": entry.neighbours,
+        "schema": entry.schema,
+        "events": events,
+    }
 
 
 @dataclass
@@ -307,6 +328,5 @@ class Counter:
 
 def _bar(share: float, words: str, width: int = 24) -> Text:
     full = min(width, round(width * share))
-    return Text.assemble(
-        ("█" * full, "red" if share > 0.9 else "green"), ("░" * (width - full), "dim"), words
-    )
+    colour = "red" if share > _NEARLY_ALL else "green"
+    return Text.assemble(("█" * full, colour), ("░" * (width - full), "dim"), words)

@@ -65,7 +65,8 @@ def coverage(
     ] = False,
 ) -> None:
     """Study the intervals of a fit."""
-    given, talk = spec.of_file(source), Screen(quiet)
+    given = spec.of_file(source)
+    talk = Screen(quiet)
     if given["study"].pop("checkpoint", False):
         if out is None:
             raise InputError(
@@ -76,7 +77,8 @@ def coverage(
     if out is not None:
         persistence.prepare(out)
     design, records = arguments["model"].read(arguments["X"])
-    if (advice := arguments["model"].recipe(design, records.n).advice(records.n)) and not as_json:
+    advice = arguments["model"].recipe(design, records.n).advice(records.n)
+    if advice and not as_json:
         talk.note(f"note: {advice}")
     study = dp.simulate.coverage(**arguments, progress=talk.live)
     if out is not None:
@@ -90,8 +92,10 @@ def coverage(
 
 def _arguments(given: spec.Spec) -> dict[str, Any]:
     """What `dp.simulate.coverage` is called with: the model that `dpinfer fit` would fit."""
-    data, study = data_of(given), given["study"]
-    model, table = model_of(given, data, study=True), data.table
+    data = data_of(given)
+    study = given["study"]
+    model = model_of(given, data, study=True)
+    table = data.table
     if isinstance(table, Path):
         try:
             table = Files(table).read(data.columns)
@@ -119,15 +123,17 @@ def _check_device(device: str) -> None:
 
 
 def _files(study: "dp.simulate.Study") -> dict[str, bytes]:
-    from dpinfer.views import plot  # noqa: PLC0415
-
-    rows, sheet, picture = study.table(), io.StringIO(), io.BytesIO()
-    csv.writer(sheet, lineterminator="\n").writerows(
-        [list(rows[0]), *(row.values() for row in rows)]
-    )
+    """A study as a document, a table and a picture, by the names of their files."""
+    rows = study.table()
+    sheet = io.StringIO()
+    writer = csv.writer(sheet, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows(row.values() for row in rows)
+    picture = io.BytesIO()
     with warnings.catch_warnings(action="ignore"):  # a letter that the font lacks
-        plot.coverage(study).savefig(picture, format="png")
-    texts = {"study.json": study.to_json() + "\n", "coverage.csv": sheet.getvalue()}
-    return {name: text.encode() for name, text in texts.items()} | {
-        "coverage.png": picture.getvalue()
+        dp.plot.coverage(study).savefig(picture, format="png")
+    return {
+        "study.json": f"{study.to_json()}\n".encode(),
+        "coverage.csv": sheet.getvalue().encode(),
+        "coverage.png": picture.getvalue(),
     }

@@ -38,9 +38,17 @@ folder = "release"
 title = "Cost sharing and visits to a doctor"
 """
 _WRITTEN = (
-    "visits.parquet", "schema.toml", "fit.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm",
-    "release/result.json", "release/coefficients.csv", "release/report.html", "release/forest.png",
-)  # fmt: skip
+    "visits.parquet",
+    "schema.toml",
+    "fit.toml",
+    "ledger.db",
+    "ledger.db-wal",
+    "ledger.db-shm",
+    "release/result.json",
+    "release/coefficients.csv",
+    "release/report.html",
+    "release/forest.png",
+)
 
 
 def demo(
@@ -57,42 +65,34 @@ def demo(
     _clear(out, force, schema)
     persistence.prepare(out)
     persistence.write(out / "schema.toml", schema)
-    data, talk = dp.datasets.rand_hie(), Screen()
+    talk = Screen()
+    data = dp.datasets.rand_hie()
     data.table.to_parquet(out / "visits.parquet")
     persistence.write(out / "fit.toml", _SPEC.format(formula=data.formula).encode())
-    at = {
-        name: str(out / name) for name in ("visits.parquet", "schema.toml", "fit.toml", "ledger.db")
-    }
+    table = str(out / "visits.parquet")
+    public = str(out / "schema.toml")
+    question = str(out / "fit.toml")
+    ledger = str(out / "ledger.db")
     talk.show(
         Text("\nDoes cost sharing keep people from seeing a doctor?", style="bold"),
         Text(
             f"A table, what is public about it, and a question are in {out}: visits.parquet, schema.toml, fit.toml."
         ),
     )
+    total = ["--epsilon", "2", "--delta", "1e-6"]
     steps = {
-        "Does the table fit the schema?": [
-            "schema",
-            "check",
-            at["schema.toml"],
-            "--data",
-            at["visits.parquet"],
-        ],
+        "Does the table fit the schema?": ["schema", "check", public, "--data", table],
         "A total for all that is ever released from these data": [
-            *(
-                "budget",
-                "init",
-                at["ledger.db"],
-                "--epsilon",
-                "2",
-                "--delta",
-                "1e-6",
-                "--schema",
-                at["schema.toml"],
-            )
+            "budget",
+            "init",
+            ledger,
+            *total,
+            "--schema",
+            public,
         ],
-        "What will the fit cost?": ["fit", at["fit.toml"], "--dry-run"],
-        "The fit": ["fit", at["fit.toml"]],
-        "What was spent": ["budget", "show", at["ledger.db"]],
+        "What will the fit cost?": ["fit", question, "--dry-run"],
+        "The fit": ["fit", question],
+        "What was spent": ["budget", "show", ledger],
     }
     for words, arguments in steps.items():
         talk.show(Text(f"\n# {words}", style="dim"), f"$ dpinfer {shlex.join(arguments)}")
@@ -102,7 +102,7 @@ def demo(
     following = {
         str(out / "release" / "report.html"): "the report: open it in a browser",
         str(out / "release" / "forest.png"): "the forest plot, as above and finer",
-        at["fit.toml"]: "the question: change it, and fit again with another --out",
+        question: "the question: change it, and fit again with another --out",
         "dpinfer schema init TABLE": "a table of your own; docs/tutorial.md walks through it",
     }
     talk.show(title("Where to look next"), facts(following))

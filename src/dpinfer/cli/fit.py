@@ -1,21 +1,30 @@
-"""`dpinfer fit`: check, price, book, fit, keep the result, write the report."""
+"""`dpinfer fit`: check, price, book, fit, keep the result, write the report; or the dry run of it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.cli import screen, spec
-from dpinfer.cli.budget import Account, Counter
-from dpinfer.cli.job import Job, numbered, preview
-from dpinfer.cli.screen import AsJson, Quiet, Screen, remark
+from dpinfer.cli.budget import UNBOOKED, Account, Counter, after_booking, listed, open_ledger
+from dpinfer.cli.errors import remark
+from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.spec import Data, data_of, model_of
 from dpinfer.errors import DpinferError, InputError
+from dpinfer.privacy.budget import weak_delta
+from dpinfer.privacy.entries import Entry
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
+from dpinfer.schema.design import Design
+from dpinfer.schema.unit import Unit
+
+if TYPE_CHECKING:
+    from dpinfer.estimators.base import LinearModel
 
 HELP = """A private regression with confidence intervals, booked in a ledger, written to a folder.
 
@@ -44,6 +53,8 @@ keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost be
   title = "Visits to a doctor"
   level = 0.95
 """
+_REPLICATES = 10  # of the forecast of a dry run
+_HEADING = "Regression coefficients with confidence intervals"
 
 
 def fit(  # noqa: PLR0913  (the public face)
@@ -83,12 +94,23 @@ def fit(  # noqa: PLR0913  (the public face)
     asked: dict[str, dict[str, Any]] = {
         "data": {"schema": schema, "formula": formula},
         "model": {
-            "loss": loss, "penalty": penalty, "target": target, "tail": tail,
-            "knee": knee, "quantile": quantile, "bandwidth": bandwidth,
+            "loss": loss,
+            "penalty": penalty,
+            "target": target,
+            "tail": tail,
+            "knee": knee,
+            "quantile": quantile,
+            "bandwidth": bandwidth,
         },
-        "privacy": {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbours": neighbours, "ledger": ledger},
+        "privacy": {
+            "epsilon": epsilon,
+            "delta": delta,
+            "rho": rho,
+            "neighbours": neighbours,
+            "ledger": ledger,
+        },
         "output": {"folder": out, "title": title, "level": level},
-    }  # fmt: skip
+    }
     job = Job.of(_spec(source, asked))
     talk = Screen(quiet, as_json)
     if dry_run:
@@ -109,6 +131,150 @@ def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]]) -> spec.Spec:
     return spec.of_options({("data", "path"): str(source)} | options)
 
 
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A fit that was checked as far as possible without reading a record."""
+
+    data: Data
+    model: "LinearModel"
+    ledger: dp.Ledger | None
+    folder: Path | None
+    title: str | None
+    level: float
+
+    @classmethod
+    def of(cls, given: spec.Spec) -> "Job":
+        """Everything that a spec asks for.  A ledger that is not there is an error, not a new
+        ledger.
+        """
+        data = data_of(given)
+        ledger = None
+        if "ledger" in given["privacy"]:
+            ledger = open_ledger(given.path("privacy", "ledger"))
+        folder = None
+        if "folder" in given["output"]:
+            folder = given.path("output", "folder")
+        return cls(
+            data=data,
+            model=model_of(given, data),
+            ledger=ledger,
+            folder=folder,
+            title=given["output"].get("title") or data.schema.title or None,
+            level=given["output"].get("level", 0.95),
+        )
+
+    def advice(self, design: Design, n: int) -> str:
+        """What to say of the fit beforehand, from public facts."""
+        recipe = self.model.recipe(design, n)
+        if not recipe.neighbours.counted:
+            return ""
+        return recipe.advice(n)
+
+
+def preview(job: Job, talk: Screen) -> None:
+    """The cost and what the ledger would have left; raises what the fit would raise.
+
+    Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the
+    ledger, and on names, types and, where it is public, number of rows of the table; with ids, of
+    units.  So does the forecast.
+    """
+    design, source = job.model.read(job.data.table)
+    unit = design.unit
+    entry = job.model.entry(source.n)
+    public = source.n if entry.neighbours.counted else None
+    advice = job.advice(design, source.n)
+    facts = {
+        "Table": f"{job.data.name}, {unit.size(public)}",
+        "Model": entry.purpose,
+        "Estimates": f"{len(design.names)} coefficients: {', '.join(design.names)}",
+        "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
+        "Cost": str(job.model.budget or job.model.plan.budget),  # type: ignore[union-attr]
+        "Spent on": "\n".join(_spent(entry)),
+    }
+    if advice:
+        facts["Warning"] = advice
+    weak = weak_delta(job.model.budget, public)
+    if weak:
+        facts["Note"] = weak
+    forecast, facts["Forecast"] = _forecast(job, public, unit, talk)
+    account, after, words = after_booking(job.ledger, entry)
+    facts |= words
+    facts["Output"] = _output(job.folder)
+    talk.show(
+        screen.title(f"Dry run: nothing was read but {_seen(unit, public)}"), screen.facts(facts)
+    )
+    talk.give(
+        {
+            "dry_run": True,
+            **_numbered(public, unit),
+            "coefficients": design.names,
+            "warning": advice or None,
+            "entry": listed(entry),
+            "ledger": account and account.state(),
+            "after": after,
+            "forecast": forecast and forecast.table(),
+        }
+    )
+    if after["allowed"] is False:
+        raise dp.LedgerError(after["reason"])
+
+
+def _output(folder: Path | None) -> str:
+    if folder is None:
+        return "not named yet (--out DIR)"
+    if (folder / persistence.RESULT).exists():
+        return f"{folder} holds a result: name another folder, or give --force"
+    return str(folder)
+
+
+def _seen(unit: Unit, n: int | None) -> str:
+    """What a dry run looks at; ``n`` is the number of units where it is public."""
+    if not unit.many:
+        return "the shape of the table"
+    if n is None or unit.number is not None:
+        return "the names and types of the columns"
+    return "the names and types of the columns, and the ids, to count the units"
+
+
+def _numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
+    """The number of records or of units, under its name; the other is None, as is a private one."""
+    return {"records": None, "units": None, unit.word: n}
+
+
+def _forecast(
+    job: Job, n: int | None, unit: Unit, talk: Screen
+) -> tuple["dp.simulate.Forecast | None", str]:
+    """What the fit's own budget is expected to give, from public facts, and in words."""
+    if n is None:
+        return None, f"none: the number of {unit.word} is private"
+    try:
+        with talk.work("simulating"):
+            forecast = dp.simulate.forecast(
+                model=job.model, records=n, level=job.level, replicates=_REPLICATES
+            )
+    except DpinferError as fault:
+        return None, f"none: {fault}"
+    private, plain = forecast.median()
+    seldom = forecast.open()
+    words = f"{100 * job.level:.4g}% intervals of ±{private:.2g} in the middle, ±{plain:.2g} without privacy"
+    if len(seldom) == len(forecast.names):
+        words = "every line is likely to be open at this budget"
+    elif seldom:
+        words += f"; likely to be open: {', '.join(seldom)}"
+    guesses = "usual values, as the schema has no typical"
+    if job.data.schema.typical:
+        guesses = "what the schema says is typical"
+    return forecast, f"{words} (from {guesses}; see dpinfer plan)"
+
+
+def _spent(entry: Entry) -> list[str]:
+    """What each release costs, one line per way in which the noise gets in."""
+    ways: dict[str, list[str]] = {}
+    for event in entry.events:
+        ways.setdefault(event.mechanism, []).append(f"{event.step} {event.share.amount}")
+    return [f"{'; '.join(steps)} ({way})" for way, steps in ways.items()]
+
+
 def release(job: Job, talk: Screen, force: bool) -> None:
     """Fit, keep the result, write the report, show the table.
 
@@ -125,13 +291,13 @@ def release(job: Job, talk: Screen, force: bool) -> None:
         "name another folder, or give --force to replace the result",
     )
     persistence.prepare(job.folder)
-    import_module(
-        "dpinfer.views.report"
-    )  # whatever is wrong with its packages shows before anything is spent
+    # whatever is wrong with the packages of a report shows before anything is spent
+    import_module("dpinfer.views.report")
     counter = None if job.ledger is None else Counter(job.ledger)
     design, source = job.model.read(job.data.table)
     job.model.entry(source.n)  # raises what is wrong with it, before anything is said of it
-    if advice := job.advice(design, source.n):
+    advice = job.advice(design, source.n)
+    if advice:
         talk.note(f"note: {advice}")
     try:
         with talk.work(f"fitting {job.data.name}"):
@@ -175,10 +341,9 @@ def _report(job: Job, result: FitResult) -> list[Path]:
 
 
 def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> list[Any]:
-    model, privacy = result.model, result.privacy
-    booked = (
-        "nothing was booked: no ledger was given, so other releases from these data are not counted"
-    )
+    model = result.model
+    privacy = result.privacy
+    booked = UNBOOKED
     if account is not None:
         booked = f"{account.statement()}; booked as release {privacy.release}"
     facts = {
@@ -194,27 +359,40 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     if result.warnings():
         facts = {"Warning": "\n".join(result.warnings())} | facts
     rows = result.lines(job.level)
+    without = "Open" if any(map(text.is_open, rows)) else "Not identified"
     for words in text.no_estimates(rows):
-        facts["Open" if any(map(text.is_open, rows)) else "Not identified"] = words
+        facts[without] = words
         facts["Because"] = "\n".join(text.reasons(rows))
     for words in text.about_instead(rows):
         facts["Indented"] = words
-    question = f"{' '.join(job.data.formula.split())}, {result.records} {model.unit.word}"
-    question = "\n".join([question, *(result.question.sentences() if result.question else [])])
-    head = screen.title(
-        f"{job.title or 'Regression coefficients with confidence intervals'}\n{question}"
-    )
-    return [head, screen.coefficients(result, job.level), "", screen.facts(facts)]
+    lines = [
+        job.title or _HEADING,
+        f"{' '.join(job.data.formula.split())}, {result.records} {model.unit.word}",
+    ]
+    if result.question:
+        lines += result.question.sentences()
+    return [
+        screen.title("\n".join(lines)),
+        screen.coefficients(result, job.level),
+        "",
+        screen.facts(facts),
+    ]
 
 
 def _receipt(
     job: Job, result: FitResult, account: Account | None, paths: list[Path]
 ) -> dict[str, Any]:
+    usable = None
+    if result.geometry and result.model.unit.whole:
+        usable = result.geometry.records
     return {
-        **{key: getattr(result.privacy, key) for key in ("booked", "release", "budget", "unit")},
+        "booked": result.privacy.booked,
+        "release": result.privacy.release,
+        "budget": result.privacy.budget,
+        "unit": result.privacy.unit,
         "question": result.question and result.question.asked,
-        **numbered(result.model.n, result.model.unit),
-        "usable": result.geometry.records if result.geometry and result.model.unit.whole else None,
+        **_numbered(result.model.n, result.model.unit),
+        "usable": usable,
         "warnings": result.warnings(),
         "level": job.level,
         "coefficients": result.table(job.level),

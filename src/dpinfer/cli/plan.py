@@ -8,7 +8,7 @@ import typer
 import dpinfer as dp
 from dpinfer.cli import spec
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import Data, budget_of, data_of, model_of
+from dpinfer.cli.spec import Data, budget_of, data_of, model_of, schema_of
 from dpinfer.errors import InputError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
@@ -60,7 +60,8 @@ def plan(  # noqa: PLR0913  (the public face)
     and the schema, and on names, types and number of rows of the table; with ids, of units; with
     --records on no table at all.
     """
-    given, talk = spec.of_file(source), Screen(quiet, as_json)
+    given = spec.of_file(source)
+    talk = Screen(quiet, as_json)
     asked = _budgets(given, budgets)
     data = _data(given, need_table=records is None and like is None)
     model = model_of(given, data)
@@ -69,16 +70,23 @@ def plan(  # noqa: PLR0913  (the public face)
     if half_width is not None and asked is None and isinstance(model.budget, Budget):
         asked = [model.budget]
     with talk.work("simulating"):
-        found = dp.simulate.forecast(
-            model=model, records=records, budgets=asked, half_width=half_width, coefficient=coefficient, like=like,
-            replicates=replicates, seed=seed, level=given["output"].get("level", 0.95),
-        )  # fmt: skip
+        forecast = dp.simulate.forecast(
+            model=model,
+            records=records,
+            budgets=asked,
+            half_width=half_width,
+            coefficient=coefficient,
+            like=like,
+            replicates=replicates,
+            seed=seed,
+            level=given["output"].get("level", 0.95),
+        )
     if half_width is not None:
         whose = coefficient or "the coefficient in the middle"
-        talk.show(f"±{half_width:g} for {whose} is expected from {found.budgets[0]}.", "")
-    talk.show(found.summary())
+        talk.show(f"±{half_width:g} for {whose} is expected from {forecast.budgets[0]}.", "")
+    talk.show(forecast.summary())
     if as_json:
-        print(found.to_json())
+        print(forecast.to_json())
 
 
 def _budgets(given: spec.Spec, listed: str | None) -> list[Budget] | None:
@@ -105,20 +113,17 @@ def _budgets(given: spec.Spec, listed: str | None) -> list[Budget] | None:
 
 def _data(given: spec.Spec, *, need_table: bool) -> Data:
     """Schema and formula, and the table only where its rows are to be counted."""
-    told = given["data"]
-    if need_table or "dataset" in told:
-        if not {"path", "dataset"} & set(told):
+    keys = given["data"]
+    if need_table or "dataset" in keys:
+        if not {"path", "dataset"} & set(keys):
             raise InputError(
                 "how many records will there be?  give --records, or [data] path to count them"
             )
         return data_of(given)
     for key in ("schema", "formula"):
-        if key not in told:
+        if key not in keys:
             raise InputError(f"[data] needs {key}: a forecast is made of a schema and a formula")
-    schema = dp.Schema.read(
-        given.file("data", "schema", "draft one with `dpinfer schema init TABLE`")
-    )
-    return Data(None, schema, told["formula"])
+    return Data(None, schema_of(given), keys["formula"])
 
 
 def _number(model: "LinearModel", data: Data) -> int:

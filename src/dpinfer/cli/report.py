@@ -33,7 +33,9 @@ def report(
     """Write a report."""
     if not 0.5 <= level < 1:
         raise InputError("--level must be a number between 0 and 1, at least 0.5")
-    saved, folder, talk = read_result(result), out or result.parent, Screen(quiet, as_json)
+    saved = read_result(result)
+    folder = out or result.parent
+    talk = Screen(quiet, as_json)
     if text:
         talk.show(*sketch(saved, level).splitlines())
         talk.give({"release": saved.privacy.release, "text": dp.plot.forest_text(saved, level)})

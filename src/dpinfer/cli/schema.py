@@ -1,18 +1,25 @@
-"""`dpinfer schema`: draft a schema, and check one; `dpinfer.cli.learn` fills one in."""
+"""`dpinfer schema`: draft a schema, learn what nobody can state, and check one."""
 
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.cli import screen
+from dpinfer.cli.budget import UNBOOKED, Account, Counter, after_booking, listed, open_ledger
+from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.spec import budget_of, of_options
 from dpinfer.errors import InputError
-from dpinfer.schema.columns import Category, Ids, Number, Outcome, Wanted
+from dpinfer.fit.bounds import Learning, learning
+from dpinfer.privacy.budget import weak_delta
+from dpinfer.result.learned import LearnedBounds
+from dpinfer.schema.columns import Category, Ids, Level, Number, Outcome, Wanted
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import READ_NOTHING
@@ -25,6 +32,15 @@ from dpinfer.tables.memory import misfit
 app = typer.Typer(
     help="What is public about a table: draft it, learn it, check it.", rich_markup_mode="rich"
 )
+
+_VACANT = "name another file with -o, or give --force to replace it"
+_GUESSED = f"The guess is from values\n# of the first {peeks.FIRST:,} records, which is NOT PRIVATE: check each type"
+_LEARN = """Learn ranges of numbers and levels of texts privately, where nobody can state them.
+
+It costs budget, shared alike among the columns: name those that a formula needs.  Ranges hold about 99 of 100 units; \
+the exact minimum and maximum are never told.  Levels that few units have do not show, and need --delta beside \
+--epsilon.
+"""
 
 
 @app.command()
@@ -47,16 +63,13 @@ def init(
     No value is read, unless --peek asks for a guess of the types of a CSV file: bounds and levels
     are for you.
     """
-    persistence.vacant(out, force, "name another file with -o, or give --force to replace it")
-    text = dp.Schema.draft(peeks.typed(table) if peek else table)
-    if peek:
-        text = text.replace(
-            READ_NOTHING, f"from the names of the columns and a guess of their types. {_GUESSED}"
-        )
+    persistence.vacant(out, force, _VACANT)
+    text = _guessed(table) if peek else dp.Schema.draft(table)
     persistence.write(out, text.encode())
     talk = Screen(quiet, as_json)
     gaps = text.count('= "?"')
-    talk.show(*([Text(peeks.NOT_PRIVATE, style="bold red")] if peek else []))
+    if peek:
+        talk.show(Text(peeks.NOT_PRIVATE, style="bold red"))
     talk.show(
         Text(
             f'Wrote {out}. Replace every "?" ({gaps} of them) by what is known without the table, delete the columns '
@@ -64,15 +77,22 @@ def init(
         ),
         f"  dpinfer schema check {out} --data {table}",
     )
-    told = {
+    document: dict[str, Any] = {
         "path": str(out),
         "gaps": gaps,
         "columns": [name for name, _ in Files(table).types()],
     }
-    talk.give(told | ({"not_private": peeks.NOT_PRIVATE} if peek else {}))
+    if peek:
+        document["not_private"] = peeks.NOT_PRIVATE
+    talk.give(document)
 
 
-_GUESSED = f"The guess is from values\n# of the first {peeks.FIRST:,} records, which is NOT PRIVATE: check each type"
+def _guessed(table: Path) -> str:
+    """A draft with types that are guessed from values: not private."""
+    text = dp.Schema.draft(peeks.typed(table))
+    return text.replace(
+        READ_NOTHING, f"from the names of the columns and a guess of their types. {_GUESSED}"
+    )
 
 
 @app.command()
@@ -99,47 +119,65 @@ def check(
         )
     if peek and data is None:
         raise InputError("--peek counts values of a table: name it with --data TABLE")
-    known = dp.Schema.read(schema)
-    whom, own = known.unit, {column.name for column in known.unit.columns}
-    columns: list[Wanted] = [column for column in known.columns.values() if column.name not in own]
-    names, facts = (
-        None,
-        {"Protects": known.unit.name} | _rows_of(whom) | {"Digest": known.digest()[:16]},
-    )
-    if formula is not None:
-        response, terms = parse(formula, known)
-        columns, names = [*response.columns, *terms.columns], Design.of_terms(terms).names
-        facts |= {
-            "Outcome": _told(response),
-            "Formula": f"{len(names)} coefficients: {', '.join(names)}",
-        }
-    columns += whom.columns
+    declared = dp.Schema.read(schema)
+    unit = declared.unit
+    facts = {"Protects": declared.unit.name, **_rows_of(unit), "Digest": declared.digest()[:16]}
+    columns, names = _asked(declared, formula, facts)
     faults = {} if data is None else _faults(data, columns)
     talk = Screen(quiet, as_json)
-    talk.show(*_shown(known, columns, faults if data else None), "", screen.facts(facts))
-    listed = [
-        {"name": c.name, "type": _type(known, c), "fault": faults.get(c.name, "")} for c in columns
-    ]
-    counts = {
-        "ids": whom.column or None,
-        "rows": whom.rows if whom.many and not whom.weights else None,
+    talk.show(_heading(declared), _sheet(declared, columns, faults), "", screen.facts(facts))
+    document: dict[str, Any] = {
+        "unit": declared.unit,
+        **_counts(unit),
+        "digest": declared.digest(),
+        "columns": [
+            {
+                "name": column.name,
+                "type": _type(declared, column),
+                "fault": faults.get(column.name, ""),
+            }
+            for column in columns
+        ],
+        "coefficients": names,
     }
-    counts |= {"units": whom.number, "weights": whom.weights or None}
-    counts |= {"most_weight": whom.most_weight if whom.weights else None}
-    told: dict[str, Any] = (
-        {"unit": known.unit.name}
-        | counts
-        | {"digest": known.digest(), "columns": listed, "coefficients": names}
-    )
-    if peek and not any(faults.values()):
-        told |= {"peek": _peeked(peeks.peek(data, columns), talk)}
-    talk.give(told)
-    if any(faults.values()):
-        wrong = [fault for fault in faults.values() if fault]
-        raise InputError(wrong[0] + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""))
+    wrong = [fault for fault in faults.values() if fault]
+    if peek and not wrong:
+        document["peek"] = _peeked(peeks.peek(data, columns), talk)
+    talk.give(document)
+    if len(wrong) > 1:
+        raise InputError(f"{wrong[0]} (and {len(wrong) - 1} more)")
+    if wrong:
+        raise InputError(wrong[0])
 
 
-def _peeked(found: peeks.Peek, talk: Screen) -> dict[str, Any]:
+def _asked(
+    declared: "dp.Schema", formula: str | None, facts: dict[str, str]
+) -> tuple[list[Wanted], tuple[str, ...] | None]:
+    """The columns to check, with ids and weights last, and the coefficients of a formula."""
+    unit = declared.unit
+    if formula is None:
+        unit_names = {column.name for column in unit.columns}
+        columns: list[Wanted] = [c for c in declared.columns.values() if c.name not in unit_names]
+        return [*columns, *unit.columns], None
+    response, terms = parse(formula, declared)
+    names = Design.of_terms(terms).names
+    facts["Outcome"] = _outcome(response)
+    facts["Formula"] = f"{len(names)} coefficients: {', '.join(names)}"
+    return [*response.columns, *terms.columns, *unit.columns], names
+
+
+def _counts(unit: Unit) -> dict[str, Any]:
+    """What a row counts, for a program."""
+    return {
+        "ids": unit.column or None,
+        "rows": unit.rows if unit.many and not unit.weights else None,
+        "units": unit.number,
+        "weights": unit.weights or None,
+        "most_weight": unit.most_weight if unit.weights else None,
+    }
+
+
+def _peeked(peek: peeks.Peek, talk: Screen) -> dict[str, Any]:
     """What does not fit, by columns, on the screen and for a program."""
     heads = (
         "Column",
@@ -151,112 +189,115 @@ def _peeked(found: peeks.Peek, talk: Screen) -> dict[str, Any]:
     )
     rows = [
         [c.name, *(f"{k:,}" for k in (c.missing, c.unread, c.near, c.below, c.above))]
-        for c in found.columns
+        for c in peek.columns
     ]
-    usable = f"{found.usable:,} of {found.rows:,} rows have a value that fits, or a substitute, in every column above"
-    broken = (
-        f"; broken lines, which count as missing in every column: {found.broken:,}"
-        if found.broken
-        else ""
-    )
-    talk.show(
-        "", Text(peeks.NOT_PRIVATE, style="bold red"), "", screen.sheet(heads, rows), "", Text(f"{usable}{broken}.")
-    )  # fmt: skip
-    if any(column.near for column in found.columns):
+    usable = f"{peek.usable:,} of {peek.rows:,} rows have a value that fits, or a substitute, in every column above"
+    if peek.broken:
+        usable += f"; broken lines, which count as missing in every column: {peek.broken:,}"
+    talk.show("", Text(peeks.NOT_PRIVATE, style="bold red"), "", screen.sheet(heads, rows))
+    talk.show("", Text(f"{usable}."))
+    if any(column.near for column in peek.columns):
         talk.show(
             Text(
                 "By case: large and small letters are told apart. Write levels as they are in the table."
             )
         )
-    return {"not_private": peeks.NOT_PRIVATE, **asdict(found)}
+    return {"not_private": peeks.NOT_PRIVATE, **asdict(peek)}
 
 
-def _rows_of(whom: Unit) -> dict[str, str]:
+def _rows_of(unit: Unit) -> dict[str, str]:
     """What a row counts, in words."""
-    facts = (
-        {"Whose rows": f"all with the same {whom.column} are protected together"}
-        if whom.many
-        else {}
-    )
-    if whom.many and not whom.weights:
-        alike = (
-            f"alike up to {whom.rows:g} a unit; a unit with more of them counts as {whom.rows:g}"
-        )
+    facts = {}
+    if unit.many:
+        facts["Whose rows"] = f"all with the same {unit.column} are protected together"
+    if unit.many and not unit.weights:
+        facts["Rows count"] = "so that every unit counts alike (the average unit)"
+        if unit.rows != 1:
+            facts["Rows count"] = (
+                f"alike up to {unit.rows:g} a unit; a unit with more of them counts as {unit.rows:g}"
+            )
+    if unit.number is not None:
+        facts["Units"] = f"{unit.number:,}, which is believed and public"
+    if unit.weights:
         facts["Rows count"] = (
-            "so that every unit counts alike (the average unit)" if whom.rows == 1 else alike
-        )
-    if whom.number is not None:
-        facts["Units"] = f"{whom.number:,}, which is believed and public"
-    if whom.weights:
-        facts["Rows count"] = (
-            f"by {whom.weights}, trimmed at {whom.most_weight:g} a {'unit' if whom.many else 'row'}"
+            f"by {unit.weights}, trimmed at {unit.most_weight:g} a {_protected(unit)}"
         )
     return facts
+
+
+def _protected(unit: Unit) -> str:
+    return "unit" if unit.many else "row"
 
 
 def _faults(data: Path, columns: list[Wanted]) -> dict[str, str]:
     """What is wrong with each column of the file, by its name and type; empty where nothing is."""
     there = {name for name, _ in Files(data).types()}
-    found: dict[str, str] = {}
     blank = Files(data).blank([column for column in columns if column.name in there] or columns)
+    faults: dict[str, str] = {}
     for column in columns:
         if column.name in there:
-            found[column.name] = misfit(blank, column)
+            faults[column.name] = misfit(blank, column)
         else:
-            found[column.name] = (
+            faults[column.name] = (
                 f"the file {data.name!r} has no column {column.name!r}: correct its name, or delete it from the schema"
             )
-    return found
+    return faults
 
 
-def _shown(known: "dp.Schema", columns: list[Wanted], faults: dict[str, str] | None) -> list[Any]:
-    heads = ["Column", "Type", "Public facts", "Missing values"] + (
-        [] if faults is None else ["File"]
-    )
+def _heading(declared: "dp.Schema") -> Text:
+    return screen.title(declared.title or "Schema")
+
+
+def _sheet(declared: "dp.Schema", columns: list[Wanted], faults: dict[str, str]) -> Table:
+    """What is declared of each column; and whether a file fits, where one was looked at."""
+    heads = ["Column", "Type", "Public facts", "Missing values"]
+    if faults:
+        heads.append("File")
     rows: list[list[str | Text]] = []
     for column in columns:
         row: list[str | Text] = [
             column.name,
-            _type(known, column),
-            _facts(known, column),
-            _missing(known, column),
+            _type(declared, column),
+            _facts(declared, column),
+            _missing(declared, column),
         ]
-        if faults is not None:
-            wrong = faults[column.name]
-            row.append(Text("does not fit", style="red") if wrong else Text("fits", style="green"))
+        if faults.get(column.name):
+            row.append(Text("does not fit", style="red"))
+        elif faults:
+            row.append(Text("fits", style="green"))
         rows.append(row)
-    return [screen.title(known.title or "Schema"), screen.sheet(heads, rows, left=len(heads))]
+    return screen.sheet(heads, rows, left=len(heads))
 
 
-def _told(response: Response) -> str:
+def _outcome(response: Response) -> str:
     number = response.number
     if number is None:
         return f"{response.name}, two levels: for a classifier"
     return f"{response.name}, {_range(number.low, number.high, response.unit)}: for a regression"
 
 
-def _type(known: "dp.Schema", column: Wanted) -> str:
-    if column.name in (known.unit.column, known.unit.weights):
+def _type(declared: "dp.Schema", column: Wanted) -> str:
+    if column.name in (declared.unit.column, declared.unit.weights):
         return "id" if isinstance(column, Ids) else "weight"
-    declared = known[column.name]
-    return declared.kind if isinstance(declared, Number) else type(declared).__name__.lower()
+    entry = declared[column.name]
+    if isinstance(entry, Number):
+        return entry.kind
+    return type(entry).__name__.lower()
 
 
-def _facts(known: "dp.Schema", column: Wanted) -> str:
+def _facts(declared: "dp.Schema", column: Wanted) -> str:
     if not isinstance(column, Ids) and column.learned:
-        return f"{_stated(known, column)} (learned, release {column.learned[:8]})"
-    return _stated(known, column)
+        return f"{_stated(declared, column)} (learned, release {column.learned[:8]})"
+    return _stated(declared, column)
 
 
-def _stated(known: "dp.Schema", column: Wanted) -> str:
+def _stated(declared: "dp.Schema", column: Wanted) -> str:
     if isinstance(column, Ids):
         return "any"
-    if column.name == known.unit.weights:
-        return f"0 to {known.unit.most_weight:g} a {'unit' if known.unit.many else 'row'}"
+    if column.name == declared.unit.weights:
+        return f"0 to {declared.unit.most_weight:g} a {_protected(declared.unit)}"
     if column.levels:
-        return ", ".join(
-            str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels
-        )
+        return ", ".join(map(_level, column.levels))
     if isinstance(column, Number) and column.kind == "boolean":
         return "no or yes"
     assert not isinstance(column, Category)
@@ -265,13 +306,211 @@ def _stated(known: "dp.Schema", column: Wanted) -> str:
     return _range(column.low, column.high, column.unit)
 
 
+def _level(level: Level) -> str:
+    if isinstance(level, bool):
+        return str(level).lower()
+    return str(level)
+
+
 def _range(low: float, high: float, unit: str) -> str:
     return f"{low:g} to {high:g} {unit}".rstrip()
 
 
-def _missing(known: "dp.Schema", column: Wanted) -> str:
-    if isinstance(column, Ids) or column.name == known.unit.weights:
+def _missing(declared: "dp.Schema", column: Wanted) -> str:
+    if isinstance(column, Ids) or column.name == declared.unit.weights:
         return "the row counts for nothing"
     if isinstance(column, Outcome) or column.missing is None:
         return "a row of zeros"
     return f"read as {column.missing}"
+
+
+@app.command(help=_LEARN)
+def learn(  # noqa: PLR0913  (the public face)
+    table: Annotated[
+        Path, typer.Argument(help="A .csv, .parquet or .arrow file.", metavar="TABLE")
+    ],
+    *,
+    schema: Annotated[
+        Path | None, typer.Option(help='A schema with gaps ("?"): types, the unit.')
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Which: a,b, in a CSV file a:integer,b:category.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
+    delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
+    rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
+    neighbours: Annotated[
+        str | None, typer.Option(help="replace (the default) or add-remove.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Where the spend is booked.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the schema goes.")] = Path(
+        "schema.toml"
+    ),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell the cost; read, book and write nothing.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn what a schema leaves open."""
+    asked = {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbours": neighbours}
+    spec = of_options({("privacy", key): value for key, value in asked.items()})
+    budget = budget_of(spec)
+    opened = None if ledger is None else open_ledger(ledger)
+    unit = "one record" if opened is None else opened.unit
+    names = None if columns is None else _names(columns)
+    what = learning(table, schema, budget, names, neighbours, unit)
+    talk = Screen(quiet, as_json)
+    if dry_run:
+        _preview(what, opened, out, talk)
+    else:
+        _release(what, opened, out, talk, force)
+
+
+def _names(listed: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def _preview(what: Learning, ledger: "dp.Ledger | None", out: Path, talk: Screen) -> None:
+    """The cost, what would show, and what the ledger would have left; raises what `learn` would
+    raise.
+    """
+    entry = what.entry
+    booked = what.plan.releases()
+    size = what.draft.unit.size(what.n)
+    if what.n is None and what.neighbours.counted:
+        size = "whose units are not counted"
+    facts = {
+        "Table": f"{what.table}, {size}",
+        "Ranges": ", ".join(what.plan.ranges) or "none",
+        "Levels": ", ".join(what.plan.levels) or "none",
+        "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
+        "Cost": str(what.plan.budget),
+        "Spent on": "; ".join(
+            f"{event.step} ({event.mechanism}): {event.share.amount}" for event in entry.events
+        ),
+        "Shows": "; ".join(_shows(what)),
+    }
+    if what.skipped:
+        facts["Left open"] = f"{', '.join(what.skipped)}: levels need --delta"
+    weak = weak_delta(what.plan.budget, what.n)
+    if weak:
+        facts["Note"] = weak
+    account, after, words = after_booking(ledger, entry)
+    facts |= words
+    facts["Output"] = str(out)
+    if out.exists():
+        facts["Output"] += " is there already: name another file, or give --force"
+    talk.show(screen.title("Dry run: no value was read"), screen.facts(facts))
+    talk.give(
+        {
+            "dry_run": True,
+            "records": what.n,
+            "ranges": list(booked.ranges),
+            "levels": list(booked.levels),
+            "skipped": list(what.skipped),
+            "entry": listed(entry),
+            "ledger": account and account.state(),
+            "after": after,
+        }
+    )
+    if after["allowed"] is False:
+        raise dp.LedgerError(after["reason"])
+
+
+def _shows(what: Learning) -> list[str]:
+    """From how many units on something is seen, by the noise alone."""
+    booked = what.plan.releases()
+    ranges = [steps[0] for steps in booked.ranges.values()][:1]
+    levels = list(booked.levels.values())[:1]
+    return [f"a magnitude that about {what.least(one):.3g} units have" for one in ranges] + [
+        f"a level that about {what.least(one):.3g} units have" for one in levels
+    ]
+
+
+def _release(
+    what: Learning, ledger: "dp.Ledger | None", out: Path, talk: Screen, force: bool
+) -> None:
+    """Book, read, release, write."""
+    persistence.vacant(out, force, _VACANT)
+    persistence.prepare(out.parent)
+    counter = None if ledger is None else Counter(ledger)
+    try:
+        with talk.work(f"learning from {what.table}"):
+            bounds = what.run(counter)
+    except BaseException:
+        if counter and counter.releases:
+            remark(f"the spend was booked as release {counter.releases[0]} before this happened")
+        raise
+    _keep(out, bounds)
+    account = None if ledger is None else Account.of(ledger)
+    talk.show(*_learnt(what, bounds, account, out))
+    talk.give(_receipt(what, bounds, account, out))
+
+
+def _keep(out: Path, bounds: LearnedBounds) -> None:
+    """The schema was paid for: where the folder fails after all, it goes to stdout."""
+    try:
+        persistence.write(out, bounds.text.encode())
+    except OSError as fault:
+        print(bounds.text)
+        raise InputError(
+            f"{out} cannot be written any more ({fault.strerror}): the schema was printed to stdout instead, save it"
+        ) from None
+
+
+def _learnt(what: Learning, bounds: LearnedBounds, account: Account | None, out: Path) -> list[Any]:
+    booked = UNBOOKED
+    if account is not None:
+        booked = f"{account.statement()}; booked as release {bounds.release}"
+    rows = [[one.name, _keys_in_words(one.keys), one.words] for one in bounds.columns]
+    rows += [[name, "?", "levels need --delta"] for name in what.skipped]
+    facts = {
+        "Privacy": f"{bounds.budget}; protects {bounds.entry.unit}",
+        "Ledger": booked,
+        "Written": str(out),
+    }
+    if bounds.gaps:
+        facts["To do"] = (
+            f'{bounds.gaps} times "?": replace it by what is known without the table, or delete the column'
+        )
+    sheet = screen.sheet(("Column", "Learnt", "How well"), rows, left=3)
+    last = Text(f"Then: dpinfer schema check {out} --data {what.table}")
+    return [screen.title("Bounds by a private release"), sheet, "", screen.facts(facts), "", last]
+
+
+def _keys_in_words(keys: Any) -> str:
+    if not keys:
+        return "?"
+    if "levels" in keys:
+        return ", ".join(keys["levels"])
+    return ", ".join(f"{key} {end:g}" for key, end in keys.items())
+
+
+def _receipt(
+    what: Learning, bounds: LearnedBounds, account: Account | None, out: Path
+) -> dict[str, Any]:
+    columns = [
+        {
+            "name": one.name,
+            **one.keys,
+            "words": one.words,
+            "clipped": one.clipped,
+            "least": one.least,
+            "counts": None if one.counts is None else dict(one.counts),
+        }
+        for one in bounds.columns
+    ]
+    return {
+        "booked": bounds.release is not None,
+        "release": bounds.release,
+        "budget": bounds.budget,
+        "unit": bounds.entry.unit,
+        "columns": columns,
+        "skipped": list(what.skipped),
+        "gaps": bounds.gaps,
+        "path": str(out),
+        "ledger": account and account.state(),
+    }

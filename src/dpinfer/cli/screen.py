@@ -1,8 +1,4 @@
-"""What goes wrong, on stderr: a line for people or, with ``--json``, one JSON object a line.
-
-What is shown, and where: results on stdout, the rest on stderr.  ``--json`` and ``--quiet`` are
-decided here.
-"""
+"""What is shown, and where: results on stdout, the rest on stderr; --json and --quiet are decided here."""
 
 import json
 import sys
@@ -21,32 +17,10 @@ import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
-from dpinfer.result.text import harmless
 from dpinfer.rows.workers import progress
 
-
-def complain(message: str, code: int, sign: str = "error: ") -> None:
-    """One error with its exit code."""
-    _say(
-        f"{sign}{harmless(' '.join(message.split()))}",
-        {"error": " ".join(message.split()), "code": code},
-    )
-
-
-def remark(words: str) -> None:
-    """A note that matters whatever was asked for, such as where a result is that was paid for."""
-    _say(f"note: {harmless(words)}", {"note": words})
-
-
-def _say(line: str, document: dict[str, str | int]) -> None:
-    """The command line is asked itself: its options may be what is wrong."""
-    print(
-        json.dumps(document, ensure_ascii=False) if "--json" in sys.argv[1:] else line,
-        file=sys.stderr,
-    )
-
-
 WIDEST = 100
+_NARROWEST = 60  # of a forest plot
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and nothing else.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -116,11 +90,9 @@ def _console(**options: Any) -> Console:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return (
-        [_plain(item) for item in value]
-        if isinstance(value, list | tuple)
-        else persistence.encode(value, null=True)
-    )
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return persistence.encode(value, null=True)
 
 
 def title(words: str) -> Text:
@@ -134,22 +106,26 @@ def facts(pairs: Mapping[str, str | Text]) -> Table:
     grid.add_column(style="bold cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, fact in pairs.items():
-        grid.add_row(name, _harmless(fact if isinstance(fact, Text) else Text(fact)))
+        grid.add_row(name, _harmless(_as_text(fact)))
     return grid
 
 
 def sheet(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int = 1) -> Table:
     """A table; the first ``left`` columns hold words, the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for j, head in enumerate(heads):
-        table.add_column(
-            head, justify="left" if j < left else "right", no_wrap=j >= left, overflow="fold"
-        )
+    for head in heads[:left]:
+        table.add_column(head, justify="left", overflow="fold")
+    for head in heads[left:]:
+        table.add_column(head, justify="right", no_wrap=True, overflow="fold")
     for row in rows:
-        table.add_row(
-            *(_harmless(cell if isinstance(cell, Text) else Text(cell), keep="") for cell in row)
-        )
+        table.add_row(*(_harmless(_as_text(cell), keep="") for cell in row))
     return table
+
+
+def _as_text(words: str | Text) -> Text:
+    if isinstance(words, Text):
+        return words
+    return Text(words)
 
 
 def _harmless(part: RenderableType, keep: str = "\n") -> RenderableType:
@@ -164,28 +140,26 @@ def _harmless(part: RenderableType, keep: str = "\n") -> RenderableType:
 def sketch(result: FitResult, level: float) -> str:
     """The forest plot in letters that this terminal has."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
-    return dp.plot.forest_text(
-        result, level, max(60, _console().width - 1), ascii=not encoding.startswith("utf")
-    )
+    width = max(_NARROWEST, _console().width - 1)
+    return dp.plot.forest_text(result, level, width, ascii=not encoding.startswith("utf"))
 
 
 def coefficients(result: FitResult, level: float) -> Table:
-    """One line a coefficient, without numbers where it has no interval; what stands in for it is
+    """One line per coefficient, without numbers where it has no interval; what stands in for it is
     indented under it.
     """
     rows: list[Sequence[str | Text]] = []
     for row in result.lines(level):
         decimals = text.places(row["std_error"])
-        found = text.interval(row)
+        colour = "yellow" if text.set_aside(row) else ""
         cells = [
+            text.INDENT * text.stands_in(row) + row["name"],
             text.number(row["estimate"], decimals),
             text.number(row["std_error"], decimals),
-            Text(found, style="yellow") if text.set_aside(row) else found,
+            Text(text.interval(row), style=colour),
             text.p_value(row["p_value"]),
             text.percent(row["noise_share"]),
         ]
-        rows.append([text.INDENT * text.stands_in(row) + row["name"], *cells])
-    return sheet(
-        ("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise"),
-        rows,
-    )
+        rows.append(cells)
+    heads = ("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise")
+    return sheet(heads, rows)

@@ -5,16 +5,38 @@ One table feeds the errors of ``dp.NAME``, those of ``loss = "NAME"`` and docs/m
 
 from dataclasses import dataclass
 
+from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.penalised import Penalised
+
 PAGE = "docs/models.md"
+
+
+@dataclass(frozen=True)
+class Face:
+    """A model that is here: its estimator, the keys in a spec that are not every model's, and its
+    targets.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    @property
+    def penalised(self) -> bool:
+        """Whether it can be fitted with a penalty."""
+        return "penalty" in self.keys
+
+
 HERE = {
-    "linear": "LinearRegression",
-    "logistic": "LogisticRegression",
-    "svm": "LinearSVC",
-    "huber": "HuberRegression",
-    "quantile": "QuantileRegression",
+    "logistic": Face("LogisticRegression", ("penalty",), LogisticSteps.TARGETS + Penalised.TARGETS),
+    "linear": Face("LinearRegression", ("tail",), LinearSteps.TARGETS),
+    "svm": Face("LinearSVC", ("penalty", "knee"), Penalised.TARGETS),
+    "huber": Face("HuberRegression", ("penalty", "knee"), Penalised.TARGETS),
+    "quantile": Face("QuantileRegression", ("penalty", "quantile", "bandwidth"), Penalised.TARGETS),
 }
 """The models that are here, by their loss on the command line."""
-IN_PYTHON = {loss: f"dp.{name}" for loss, name in HERE.items()}
+IN_PYTHON = {loss: f"dp.{face.name}" for loss, face in HERE.items()}
 IN_SPECS = {loss: f'loss = "{loss}"' for loss in HERE}
 IN_OPTIONS = {loss: f"--loss {loss}" for loss in HERE}
 _ENDINGS = ("regression", "regressor", "classifier", "model", "fitter", "cv")
@@ -36,7 +58,8 @@ class Answer:
 
     def sentence(self, words: dict[str, str]) -> str:
         """One line; ``words`` are what the models that are here are called."""
-        use, why = self.use.format(**words), self.why.format(**words)
+        use = self.use.format(**words)
+        why = self.why.format(**words)
         if not why:
             return f"for {self.asked} use {use} ({PAGE})"
         return f"{self.asked}: not here, because {why}; what comes near is {use} ({PAGE})"
@@ -202,8 +225,8 @@ ANSWERS = (
 
 def answer(name: str) -> Answer | None:
     """The answer for somebody who asks for a model by this name, if there is one."""
-    known = {word: one for one in ANSWERS for word in one.names.split()}
+    answers = {word: one for one in ANSWERS for word in one.names.split()}
     word = "".join(letter for letter in name.lower() if letter.isalnum())
-    while word not in known and (ending := next(filter(word.endswith, _ENDINGS), "")):
-        word = word.removesuffix(ending)
-    return known.get(word)
+    while word not in answers and word.endswith(_ENDINGS):
+        word = word.removesuffix(next(filter(word.endswith, _ENDINGS)))
+    return answers.get(word)

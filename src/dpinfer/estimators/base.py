@@ -1,6 +1,4 @@
-"""What the classifiers and the regressors share: parameters, reading, fitting, the linear
-prediction.
-"""
+"""What classifiers and regressors share: parameters, reading, fitting, the linear prediction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,9 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from dpinfer.errors import InputError
-from dpinfer.fit.choose import LeastSquares, Options, choose
+from dpinfer.fit.choose import choose
 from dpinfer.fit.penalised_plan import Plan
-from dpinfer.fit.recipe import Recipe, Subject, entry, fit
+from dpinfer.fit.recipe import NoLoss, Options, Recipe, Subject, entry, fit
 from dpinfer.fit.stepped_plan import GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
@@ -62,7 +60,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     insecure_seed: int | None = None
     kind: ClassVar[str]
 
-    def _loss(self, n: int, design: Design) -> Loss | LeastSquares:
+    def _loss(self, n: int, design: Design) -> Loss | NoLoss:
         """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
         raise NotImplementedError
 
@@ -100,8 +98,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         weights : array of shape (n,), optional
             With arrays: sampling weights, with ``most_weight`` declared.
 
-        Returns ------- The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary
-        one) and ``penalty_``.
+        Returns
+        -------
+        The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and
+        ``penalty_``.
         """
         return self.fit_read(*self.read(X, y, units, weights))
 
@@ -110,15 +110,13 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         recipe = self.recipe(design, source.n)
         self.result_ = fit(recipe, source, self._subject(design), self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
-        geometry, first = self.result_.geometry, int(design.intercept)
-        intercept, slopes = (
-            float(self.result_.estimate[:first].sum()),
-            self.result_.estimate[first:],
-        )
-        self._keep(
-            intercept if geometry is None else intercept - float(geometry.centre @ slopes),
-            slopes.copy(),
-        )
+        estimate = self.result_.estimate
+        first = int(design.intercept)
+        intercept = float(estimate[:first].sum())
+        slopes = estimate[first:].copy()
+        if self.result_.geometry is not None:  # there the intercept is at the centre
+            intercept -= float(self.result_.geometry.centre @ slopes)
+        self._keep(intercept, slopes)
         return self
 
     def read(
@@ -127,12 +125,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """The public encoding of what `fit` is given, and its records, not yet read from a table."""
         if self.formula is None:
             return self._read_arrays(X, y, units, weights)
-        if (
-            units is not None
-            or weights is not None
-            or self.rows != AVERAGE
-            or self.most_weight is not None
-        ):
+        declared = self.rows != AVERAGE or self.most_weight is not None
+        if declared or units is not None or weights is not None:
             raise InputError(
                 "with a formula units and weights are declared in the schema, [unit]: leave them out here"
             )
@@ -140,11 +134,15 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def recipe(self, design: Design, n: int) -> Recipe:
         """What `fit` does with ``n`` records of a design, from public facts alone."""
-        loss = self._loss(max(n, 1), design)
-        return choose(
-            design,
-            Options(loss, self.budget, self.plan, self.target, self.penalty, self.neighbours),
+        options = Options(
+            loss=self._loss(max(n, 1), design),
+            budget=self.budget,
+            plan=self.plan,
+            target=self.target,
+            penalty=self.penalty,
+            neighbours=self.neighbours,
         )
+        return choose(design, options)
 
     def entry(self, n: int) -> Entry:
         """What a fit would book: ``ledger.preview(model.entry(n))``.
@@ -171,10 +169,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def _subject(self, design: Design) -> Subject:
         """What the ledger and the result are told about the fit."""
         if self.formula is None:
-            named = zip(
-                design.names[1:], design.low[1:].tolist(), design.high[1:].tolist(), strict=True
-            )
-            question = Question.of_arrays([Number(*facts) for facts in named], *self._explained())
+            bounds = zip(design.low[1:].tolist(), design.high[1:].tolist(), strict=True)
+            columns = [
+                Number(name, low, high)
+                for name, (low, high) in zip(design.names[1:], bounds, strict=True)
+            ]
+            question = Question.of_arrays(columns, *self._explained())
             return Subject(design.unit.name, question=question)
         assert self.schema is not None
         purpose = f"{type(self).__name__}: {' '.join(self.formula.split())}"
@@ -207,33 +207,35 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
         design = Design.of_bounds(self.bounds, tuple(names), scale, self._yes_no(tuple(names)))
-        labels, n = self._outcomes(y, scale), len(values)
+        labels = self._outcomes(y, scale)
+        n = len(values)
         if labels.shape != (n,):
             raise InputError("y must have one label a row of X, in one dimension")
         unit = self._unit(units is not None, weights is not None)
-        raw = Raw(
-            values,
-            labels,
-            None if units is None else identities("units", units, n),
-            None if weights is None else self._weights(weights, n),
-        )
-        design = replace(design, unit=unit) if unit.columns else design
+        if unit.columns:
+            design = replace(design, unit=unit)
+        ids = None if units is None else identities("units", units, n)
+        counts = None if weights is None else self._weights(weights, n)
+        raw = Raw(values, labels, ids, counts)
         number = n if raw.ids is None else int(raw.ids.max(initial=-1)) + 1
         return design, Pending(number, lambda: in_memory(raw, Encoding(design, self.kind)))
 
     def _yes_no(self, names: tuple[str, ...]) -> list[str]:
         """The names of the columns that are declared to hold 0 and 1 alone."""
-        found = []
-        for one in () if self.yes_no is None else self.yes_no:
-            if isinstance(one, str) and one in names:
-                found.append(one)
-            elif isinstance(one, Integral) and not isinstance(one, bool) and 0 <= one < len(names):
-                found.append(names[int(one)])
+        if self.yes_no is None:
+            return []
+        columns = []
+        for column in self.yes_no:
+            place = isinstance(column, Integral) and not isinstance(column, bool)
+            if isinstance(column, str) and column in names:
+                columns.append(column)
+            elif place and 0 <= int(column) < len(names):
+                columns.append(names[int(column)])
             else:
                 raise InputError(
-                    f"yes_no= takes names or places of columns, from 0 to {len(names) - 1}, not {one!r}"
+                    f"yes_no= takes names or places of columns, from 0 to {len(names) - 1}, not {column!r}"
                 )
-        return found
+        return columns
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
         """What arrays of ids and weights declare."""
@@ -257,10 +259,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _weights(weights: Any, n: int) -> Array:
-        found = vector(numbers("weights", weights, "give sampling weights as numbers", depth=1))
-        if found.shape != (n,):
+        values = vector(numbers("weights", weights, "give sampling weights as numbers", depth=1))
+        if values.shape != (n,):
             raise InputError("weights must have one number a row, in one dimension")
-        return np.asarray(found)
+        return np.asarray(values)
 
     def _read_table(self, X: Any, y: Any) -> tuple[Design, Pending]:
         if y is not None:
@@ -268,7 +270,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         assert self.formula is not None
         response, self.terms_ = parse(self.formula, self.schema)
         assert self.schema is not None
-        unit, counted = self.schema.unit, not self._number_is_private
+        unit = self.schema.unit
+        counted = not self._number_is_private
         design, source = read(X, response, self.terms_, self.kind, unit, counted=counted)
         self._declare(response)
         self.n_features_in_ = len(self.terms_)
@@ -286,19 +289,16 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"X must be a 2D array, not {values.ndim}D. Reshape your data to (records, columns)"
             )
-        validate_data(
-            self, X if hasattr(X, "columns") else values, reset=reset, skip_check_array=True
-        )
-        private = (
-            self._number_is_private and reset
-        )  # scikit-learn's check would tell whether there is a record
-        least = 0 if private else 1
+        named = X if hasattr(X, "columns") else values
+        validate_data(self, named, reset=reset, skip_check_array=True)
+        # where the number is private, scikit-learn's check would tell whether there is a record
+        private = self._number_is_private and reset
         check_array(
             values[:1],
             ensure_all_finite=False,
             estimator=self,
             input_name="X",
-            ensure_min_samples=least,
+            ensure_min_samples=0 if private else 1,
         )
         if not reset and not np.isfinite(values).all():
             raise InputError(

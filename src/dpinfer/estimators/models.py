@@ -1,6 +1,4 @@
-"""The models: logistic regression, support vector machine, least squares, robust and quantile
-regression.
-"""
+"""The models: logistic, support vector, least-squares, robust and quantile regression."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from dpinfer.errors import InputError
 from dpinfer.estimators.base import LinearModel, vector
-from dpinfer.fit.choose import LeastSquares
+from dpinfer.fit.linear import LeastSquares
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.schema.columns import Level, tidied
@@ -60,7 +58,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         return np.asarray(np.array([-1.0, 1.0, np.nan])[codes])
 
     def _keep(self, intercept: float, coef: Array) -> None:
-        self.intercept_, self.coef_ = np.array([intercept]), coef[None]
+        self.intercept_ = np.array([intercept])
+        self.coef_ = coef[None]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -103,8 +102,8 @@ class LogisticRegression(LinearClassifier):
         one unit.
     rows : "average" or a number, optional
         With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count
-        alike, whatever its number of rows; a number c lets rows count alike up to c a unit.  With a
-        formula the schema says it.
+        alike, whatever its number of rows; a number c lets rows count alike up to c per unit.  With
+        a formula the schema says it.
     most_weight : float, optional
         With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or
         of a row without ids.  What lies beyond is trimmed, and the noise grows with it.
@@ -118,7 +117,7 @@ class LogisticRegression(LinearClassifier):
         return Logistic()
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the two classes for the rows of ``X``, one row a record."""
+        """Probabilities of the two classes, one row per row of ``X``."""
         score = self.decision_function(X)
         return np.column_stack([expit(-score), expit(score)])
 
@@ -187,7 +186,8 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         return scale.bounded(np.where(np.isfinite(values), inside, np.nan))
 
     def _keep(self, intercept: float, coef: Array) -> None:
-        self.intercept_, self.coef_ = intercept, coef
+        self.intercept_ = intercept
+        self.coef_ = coef
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -258,7 +258,8 @@ class HuberRegression(LinearRegressor):
 
     def _loss(self, n: int, design: Design) -> Loss:  # noqa: ARG002
         half = design.outcome.half
-        return Huber(half / 5 if self.knee is None else self.knee).rescaled(1 / half)
+        knee = half / 5 if self.knee is None else self.knee
+        return Huber(knee).rescaled(1 / half)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -288,7 +289,9 @@ class QuantileRegression(LinearRegressor):
     bandwidth: float | None = None
 
     def _loss(self, n: int, design: Design) -> Loss:
-        half, dim = design.outcome.half, len(design.names)
-        usual = half * max(0.05, ((dim + np.log(n)) / n) ** 0.4)
-        bandwidth = float(usual) if self.bandwidth is None else self.bandwidth
+        half = design.outcome.half
+        bandwidth = self.bandwidth
+        if bandwidth is None:
+            rate = (len(design.names) + np.log(n)) / n
+            bandwidth = float(half * max(0.05, rate**0.4))
         return SmoothedQuantile(self.quantile, bandwidth).rescaled(1 / half)

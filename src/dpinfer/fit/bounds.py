@@ -1,11 +1,10 @@
-"""How a budget is shared among the releases that learn ranges and levels.  Frozen and free of data.
-
-The story of learning bounds: histograms that zoom in on a column, counts of levels; then
-post-processing only.
+"""Learning bounds: histograms that zoom in on a column, counts of levels; then post-processing only.
 
 1. magnitudes   a histogram of powers of two, either sign      -> where the values of a column are, roughly
 2. range        two histograms inside of that, zooming in      -> low and high, rounded to friendly numbers
 3. levels       counts of the levels that occur, with a threshold that δ pays for
+
+`BoundsPlan` says how a budget is shared among these releases, `Learning` carries them out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,6 +44,12 @@ Histogram = NoisyCounts | NoisySum
 
 _OF_LEVELS = 0.5  # of δ: shown levels take it, the rest makes Gaussian noise (ε, δ)
 _MAGNITUDES = 0.3  # of the share of a range, whose zooms have the rest in equal parts
+_ROUNDED = 1e-9  # of ρ: the deltas of levels are rounded
+_MOST_CLIPPED = 0.2  # of the units: a range that may clip more is none
+_NO_DELTA = "levels take a delta: state them, or learn them with (epsilon, delta)"
+
+UNBOOKED = "not booked"
+"""In the place of a release id where there is no ledger."""
 
 
 @dataclass(frozen=True)
@@ -76,20 +81,17 @@ class BoundsPlan:
 
     def scaled(self, share: PureDP | ZCDP, delta: float) -> "Releases":
         """The releases for a share of all together, and a δ for the levels of each column."""
-        parts: Sequence[PureDP | ZCDP] = share.split(*[1.0] * len(self.ranges + self.levels))
-        ranges, levels = parts[: len(self.ranges)], parts[len(self.ranges) :]
+        names = self.ranges + self.levels
+        shares: Sequence[PureDP | ZCDP] = share.split(*[1.0] * len(names))
         bound = histogram_bound(self.neighbours)
-        return Releases(
-            {
-                name: self._histograms(name, part)
-                for name, part in zip(self.ranges, ranges, strict=True)
-            },
-            {
-                name: ShownLevels(f"levels of {name}", part, delta, bound)
-                for name, part in zip(self.levels, levels, strict=True)
-                if isinstance(part, ZCDP)
-            },
-        )
+        ranges = {}
+        levels = {}
+        for name, part in zip(names, shares, strict=True):
+            if name in self.ranges:
+                ranges[name] = self._histograms(name, part)
+            elif isinstance(part, ZCDP):
+                levels[name] = ShownLevels(f"levels of {name}", part, delta, bound)
+        return Releases(ranges, levels)
 
     def _histograms(self, name: str, share: PureDP | ZCDP) -> tuple[Histogram, ...]:
         weights = [_MAGNITUDES, *[(1 - _MAGNITUDES) / COLUMN_ZOOMS] * COLUMN_ZOOMS]
@@ -111,7 +113,7 @@ class BoundsPlan:
 
 @dataclass(frozen=True)
 class Releases:
-    """One release of magnitudes and one a zoom for each range; one for the levels of each text
+    """For each range a release of magnitudes and one per zoom; one for the levels of each text
     column.
     """
 
@@ -134,15 +136,9 @@ def _planned(plan: BoundsPlan) -> Releases:
         return plan.scaled(budget, 0.0)
     taken = _OF_LEVELS * budget.delta if plan.levels else 0.0
     each = taken / max(1, len(plan.levels))
-    rho = ApproxDP(budget.epsilon, budget.delta - taken).zcdp().rho * (
-        1 - 1e-9
-    )  # deltas of levels are rounded
+    rho = ApproxDP(budget.epsilon, budget.delta - taken).zcdp().rho * (1 - _ROUNDED)
     factor = largest_factor(budget, lambda f: plan.scaled(ZCDP(f * rho), each).all)
     return plan.scaled(ZCDP(factor * rho), each)
-
-
-UNBOOKED = "not booked"
-"""In the place of a release id where there is no ledger."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,14 +173,12 @@ class Learning:
 
     def require_enough(self) -> None:
         """Refuse a budget with which nothing can show, by the noise and the public number of rows."""
-        least, most = (
-            self.least(self.plan.releases().all[0]),
-            MOST_RECORDS if self.n is None else self.n,
-        )
-        if not least < most:
+        least = self.least(self.plan.releases().all[0])
+        n = MOST_RECORDS if self.n is None else self.n
+        if not least < n:  # nor where it is no number
             raise BudgetError(
                 f"the budget is too small to show anything: clear of the noise would be what {least:.3g} units have in "
-                f"common, and there are at most {most:,}: spend more, or name fewer columns"
+                f"common, and there are at most {n:,}: spend more, or name fewer columns"
             )
 
     def run(self, ledger: Book | None = None, insecure_seed: int | None = None) -> LearnedBounds:
@@ -193,51 +187,48 @@ class Learning:
         Guarantee [bounds_from_releases]: whether it raises and what is written are functions of the
         releases and of public facts: with the same releases, other records give the same schema.
         """
-        booked, gaps, unit = self.plan.releases(), self.draft.gaps, self.draft.unit
+        booked = self.plan.releases()
+        gaps = self.draft.gaps
+        unit = self.draft.unit
         gate = Gate(self.entry, ledger, insecure_seed)
         wanted = [*(gap.column for gap in gaps.values()), *unit.columns]
         table = table_of(self.table).opened(wanted)
-        found = []
+        learnt = []
         for name, steps in booked.ranges.items():
             rows = column_rows(table, name, unit, whole=gaps[name].whole)
-            known = self._range(gate, steps, rows)
-            found.append(_of_range(gaps[name], self._entry(name), known, self.least(steps[0])))
+            seen = self._range(gate, steps, rows)
+            learnt.append(_of_range(gaps[name], self._entry(name), seen, self.least(steps[0])))
         for name, release in booked.levels.items():
             tally = column_tally(table, name, unit, self.neighbours)
             counts = gate.levels(release, tally)
-            found.append(_of_levels(gaps[name], self._entry(name), counts, self.least(release)))
-        return self._result(gate, tuple(found))
+            learnt.append(_of_levels(gaps[name], self._entry(name), counts, self.least(release)))
+        return self._result(gate, tuple(learnt))
 
     def _range(self, gate: Gate, steps: Sequence[Histogram], source: Source) -> Range | None:
         """Histograms, each inside what the last has left; none after one of which nothing is clear."""
         first, *zooms = steps
-        seen = gate.release(first, source, histogram(MAGNITUDES, self.neighbours))
-        known = magnitude(seen.value, seen.noise)
+        counts = gate.release(first, source, histogram(MAGNITUDES, self.neighbours))
+        seen = magnitude(counts.value, counts.noise)
         for booked in zooms:
-            if known is None:
+            if seen is None:
                 break
-            seen = gate.release(booked, source, histogram(known.edges, self.neighbours))
-            known = zoomed(seen.value, known, seen.noise)
-        return known
+            counts = gate.release(booked, source, histogram(seen.edges, self.neighbours))
+            seen = zoomed(counts.value, seen, counts.noise)
+        return seen
 
     def _entry(self, name: str) -> Mapping[str, Any]:
         entry: Mapping[str, Any] = self.draft.document["columns"][name]
         return entry
 
-    def _result(self, gate: Gate, found: tuple[Found, ...]) -> LearnedBounds:
+    def _result(self, gate: Gate, learnt: tuple[Found, ...]) -> LearnedBounds:
         private = gate.seed is None
-        release = gate.release_id or (UNBOOKED if private else "not private")
-        filled = {one.name: one.keys for one in found if one.keys}
-        remarks = {one.name: one.words for one in found}
+        unbooked = UNBOOKED if private else "not private"
+        filled = {one.name: one.keys for one in learnt if one.keys}
+        remarks = {one.name: one.words for one in learnt}
         remarks |= dict.fromkeys(self.skipped, _NO_DELTA)
         head = f"# Columns with a key learned: bounds and levels by a private release, {self.plan.budget}.\n\n"
-        text = head + self.draft.filled(filled, release, remarks)
-        return LearnedBounds(found, text, self.plan.budget, gate.entry, gate.release_id, private)
-
-
-_MOST_CLIPPED = 0.2
-"""Share of units: a range that may clip more is none."""
-_NO_DELTA = "levels take a delta: state them, or learn them with (epsilon, delta)"
+        text = head + self.draft.filled(filled, gate.release_id or unbooked, remarks)
+        return LearnedBounds(learnt, text, self.plan.budget, gate.entry, gate.release_id, private)
 
 
 def learning(
@@ -251,17 +242,16 @@ def learning(
     """What `learn_bounds` will do, checked by names and types alone."""
     require_promise(budget)
     source = table_of(table)
-    types, asked = dict(source.types()), named(columns)
+    types = dict(source.types())
+    asked = named(columns)
     draft = Draft.of(schema, types, unit)
     if columns is not None:
         draft = draft.asked(asked, types, alone=schema is None)
-    own = {column.name for column in draft.unit.columns}
-    gaps = {name: gap for name, gap in draft.gaps.items() if name not in own}
-    skipped = (
-        ()
-        if asked or isinstance(budget, ApproxDP)
-        else tuple(n for n, gap in gaps.items() if gap.levels)
-    )
+    of_unit = {column.name for column in draft.unit.columns}
+    gaps = {name: gap for name, gap in draft.gaps.items() if name not in of_unit}
+    skipped: tuple[str, ...] = ()
+    if not asked and not isinstance(budget, ApproxDP):
+        skipped = tuple(name for name, gap in gaps.items() if gap.levels)
     gaps = {name: gap for name, gap in gaps.items() if name not in skipped}
     if not gaps:
         raise InputError(_nothing(skipped))
@@ -279,9 +269,9 @@ def learning(
         n = source.count(wanted)
     if n == 0:
         raise InputError("the table has no rows: there is nothing to learn from")
-    made = Learning(table, Draft(draft.document, draft.unit, gaps), plan, notion, n, skipped)
-    made.require_enough()
-    return made
+    what = Learning(table, Draft(draft.document, draft.unit, gaps), plan, notion, n, skipped)
+    what.require_enough()
+    return what
 
 
 def _nothing(skipped: tuple[str, ...]) -> str:
@@ -293,27 +283,32 @@ def _nothing(skipped: tuple[str, ...]) -> str:
     )
 
 
-def _of_range(gap: Gap, entry: Mapping[str, Any], known: Range | None, least: float) -> Found:
+def _of_range(gap: Gap, entry: Mapping[str, Any], seen: Range | None, least: float) -> Found:
     name = gap.column.name
-    if known is None:
+    if seen is None:
         words = f"no range is clear of the noise (a magnitude shows from about {least:.3g} units on): state it"
         return Found(name, {}, words, least)
-    low, high = _agreeing(friendly(known, whole=gap.whole), gap, entry)
-    words = f"{low:g} to {high:g}, and at most about {100 * known.clipped:.2g} % lie beyond"
-    if known.clipped > _MOST_CLIPPED or low >= high:
-        return Found(name, {}, f"{words}: spend more on it, or state it", least, known.clipped)
-    keys = {
-        key: int(end) if gap.whole else float(end) for key, end in (("low", low), ("high", high))
-    }
-    return Found(name, {key: keys[key] for key in gap.keys}, words, least, known.clipped)
+    low, high = _agreeing(friendly(seen, whole=gap.whole), gap, entry)
+    words = f"{low:g} to {high:g}, and at most about {100 * seen.clipped:.2g} % lie beyond"
+    if seen.clipped > _MOST_CLIPPED or low >= high:
+        return Found(name, {}, f"{words}: spend more on it, or state it", least, seen.clipped)
+    number = int if gap.whole else float
+    ends = {"low": number(low), "high": number(high)}
+    return Found(name, {key: ends[key] for key in gap.keys}, words, least, seen.clipped)
 
 
 def _agreeing(ends: tuple[float, float], gap: Gap, entry: Mapping[str, Any]) -> tuple[float, float]:
     """A range with what its entry states already: an end, a substitute for missing values."""
-    substitute = entry.get("missing", ends[0])
-    inside = substitute if isinstance(substitute, int | float) else ends[0]
-    low = min(ends[0], inside) if "low" in gap.keys else entry["low"]
-    return low, max(ends[1], inside) if "high" in gap.keys else entry["high"]
+    low, high = ends
+    substitute = entry.get("missing")
+    if isinstance(substitute, int | float):
+        low = min(low, substitute)
+        high = max(high, substitute)
+    if "low" not in gap.keys:
+        low = entry["low"]
+    if "high" not in gap.keys:
+        high = entry["high"]
+    return low, high
 
 
 def _of_levels(
@@ -353,7 +348,7 @@ def learn_bounds(
         The records.
     schema : Schema, str or Path, optional
         A schema with gaps ("?"), as text or as the path of its file: types, unit, and what is known
-        already.  By default the draft of the table, with one row a unit.
+        already.  By default the draft of the table, with one row per unit.
     budget : PureDP, ZCDP or ApproxDP
         What it may cost, shared alike among the columns.  Levels take an ApproxDP.
     columns : list of names, or dict of names and types, optional

@@ -4,21 +4,40 @@ Outcomes are in units of half their public range; the result returns to those of
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.fit import noiseless
 from dpinfer.fit.geometry import Setting, crude_moments, refined_moments
-from dpinfer.fit.stepped import AtLine, Finished, Stepped
+from dpinfer.fit.noiseless import NoiselessFit
+from dpinfer.fit.recipe import NoLoss, Options
+from dpinfer.fit.stepped import (
+    AtLine,
+    Finished,
+    Stepped,
+    in_the_geometry,
+    notion,
+    ordinary_words,
+    require_alone,
+)
 from dpinfer.fit.stepped_plan import (
+    ASKED,
+    BALANCED,
     CAUTIOUS,
     CRUDE,
     ESTIMATE,
     FIRST_STEP,
+    FORMER,
     INFLUENCE,
+    LINEAR_TARGETS,
     MOMENTS,
     OUTCOME,
     ROBUST,
     LinearPlan,
+    spendable,
+    target_of,
 )
 from dpinfer.maths.arrays import Array, solved
 from dpinfer.maths.families import IDENTITY, Line, step_sums
@@ -27,13 +46,14 @@ from dpinfer.maths.inference import Fitted, Step, conclude, outcome_sizes
 from dpinfer.maths.moments import Moments, Reach, Scales, centre_of, preconditioner, raised, reaches
 from dpinfer.maths.noise_laws import deviation
 from dpinfer.maths.stepping import crude_line
-from dpinfer.maths.sums import moment_and_score
+from dpinfer.maths.sums import Block, moment_and_score
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Band, Model
+from dpinfer.result.statements import Band, Model, Words
 from dpinfer.rows.source import Source
 from dpinfer.rows.transforms import OutcomesOnly, cached
+from dpinfer.schema.design import Design
 
 _RANGE = 2.0  # of a scaled outcome
 _KNEE = 0.1  # the share of records that the robust target clips
@@ -44,6 +64,24 @@ _CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
 _SLOPES = 0.5
 _DEVIATIONS = 2.5  # of an outcome in half of its released range
 _ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
+_CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
+
+
+@dataclass(frozen=True)
+class LeastSquares(NoLoss):
+    """Least squares, whose loss has a clip in the place of a bound."""
+
+    tail: str = BALANCED
+
+
+_IN_THE_BAND = (
+    "in the fit, outcomes are pulled into a released band around a released line, for which the intervals allow as far "
+    "as the budget can see"
+)
+_HUBER = (
+    "the coefficients of a Huber regression in the population, with all columns of the formula, whose residuals are "
+    "pulled into a released band; they are not those of least squares, and no stand-in for them"
+)
 
 
 @dataclass(frozen=True)
@@ -86,6 +124,82 @@ class FinishedLine(Finished):
 @dataclass(frozen=True)
 class LinearSteps(Stepped[LinearPlan]):
     """Least squares of a design with an intercept."""
+
+    NAME = "least squares"
+    TARGETS: ClassVar[tuple[str, ...]] = LINEAR_TARGETS
+    OFFER = "least squares has 'asked' or 'robust'"
+    FAMILY = IDENTITY
+
+    @classmethod
+    def of(cls, design: Design, options: Options) -> Self | None:
+        """Whatever is asked of least squares, by a budget or a plan."""
+        if not isinstance(options.loss, LeastSquares):
+            return None
+        plan = options.plan
+        tail = options.loss.tail
+        if isinstance(plan, LinearPlan):
+            require_alone(plan, options)
+            if tail not in (BALANCED, plan.tail):
+                raise InputError("a LinearPlan has its tail: leave out tail=")
+        elif plan is not None or options.budget is None:
+            raise BudgetError(
+                "least squares takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a LinearPlan"
+            )
+        elif options.target not in (None, *cls.TARGETS, *FORMER):
+            return None
+        else:
+            target = ASKED if options.target is None else target_of(options.target, cls.TARGETS)
+            plan = LinearPlan(spendable(options.budget), target, notion(design, options), tail=tail)
+        if options.penalty is not None:
+            raise InputError("least squares has no penalty: leave it out")
+        if not design.intercept:
+            raise InputError("least squares needs an intercept: drop the -1 or 0 from the formula")
+        return cls(design, plan)
+
+    @staticmethod
+    def ordinary(people: Block) -> NoiselessFit:
+        """Ordinary least squares of rows (1, x~).  NOT PRIVATE."""
+        return noiseless.least_squares(people.rows, people.labels, people.shares, people.starts)
+
+    @staticmethod
+    def as_seen(
+        result: FitResult, design: Design, seen: Block, columns: Array, asked: NoiselessFit
+    ) -> tuple[NoiselessFit, float]:
+        """Least squares of outcomes pulled into the band or, of the robust target, with residuals
+        pulled into it.  NOT PRIVATE.
+        """
+        geometry = result.geometry
+        band = result.band
+        assert geometry is not None
+        assert band is not None
+        scale = design.outcome
+        outcomes = scale.centre + scale.half * seen.labels
+        pulled = scale.bounded(band.pulled(geometry, columns, outcomes))
+        clipped = float((np.abs(pulled - seen.labels) > _CLIPPED).mean())
+        if result.model.target == ROBUST:
+            most = band.most(geometry, columns) / scale.half
+            weights = np.asarray(seen.weights)
+            return noiseless.huber(seen.rows, seen.labels, asked.coef, weights, most), clipped
+        return noiseless.least_squares(seen.rows, pulled, seen.weights), clipped
+
+    @property
+    def released_estimand(self) -> bool:
+        """The robust target has its band from the releases."""
+        return self.plan.target == ROBUST
+
+    def words(self, n: int | None) -> Words:  # noqa: ARG002  (nothing depends on it)
+        """Of least squares, or of the Huber regression of the robust target."""
+        geometry = in_the_geometry(self.design, "prediction")
+        name = self.NAME
+        about = [ordinary_words(self.design, self.NAME), _IN_THE_BAND, geometry]
+        if self.plan.target == ROBUST:
+            name = "robust regression, no mean"
+            about = [_HUBER, geometry]
+        return Words(
+            name=name,
+            about="; ".join(about),
+            method="least squares in a released geometry, docs/linear.md of dpinfer.",
+        )
 
     def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedLine:
         booked = self.booked
@@ -252,6 +366,7 @@ class LinearSteps(Stepped[LinearPlan]):
             unit=self.design.unit,
             mechanism="Gaussian sums at a released line",
             recipe="steps",
+            words=self.words(n),
             of="residual",
             centre=self.design.outcome.centre,
             penalty_scale=self.design.outcome.half,

@@ -3,15 +3,40 @@ estimate, and its rest.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.fit import noiseless
 from dpinfer.fit.geometry import Setting, crude_moments, refined_moments
-from dpinfer.fit.stepped import Finished, Stepped
-from dpinfer.fit.stepped_plan import CRUDE, ESTIMATE, FIRST, MOMENTS, REST, GeometryPlan
+from dpinfer.fit.noiseless import NoiselessFit
+from dpinfer.fit.recipe import Options
+from dpinfer.fit.stepped import (
+    Finished,
+    Stepped,
+    in_the_geometry,
+    notion,
+    ordinary_words,
+    require_alone,
+)
+from dpinfer.fit.stepped_plan import (
+    ASKED,
+    CRUDE,
+    ESTIMATE,
+    FIRST,
+    FORMER,
+    LOGISTIC_TARGETS,
+    MOMENTS,
+    REST,
+    GeometryPlan,
+    spendable,
+    target_of,
+)
 from dpinfer.maths.arrays import Array, solved
 from dpinfer.maths.families import LOGIT, Line, rest_sum, step_sums
 from dpinfer.maths.inference import Fitted, Step, conclude
+from dpinfer.maths.losses import Logistic
 from dpinfer.maths.moments import (
     SURE,
     Moments,
@@ -24,11 +49,14 @@ from dpinfer.maths.moments import (
 )
 from dpinfer.maths.noise_laws import deviation
 from dpinfer.maths.stepping import Terrain, Usual, first_line, information
-from dpinfer.maths.sums import moment_and_score
+from dpinfer.maths.sums import Block, moment_and_score
+from dpinfer.privacy.budget import ZCDP, ApproxDP
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
-from dpinfer.result.statements import Model
+from dpinfer.result.result import FitResult
+from dpinfer.result.statements import Model, Words
 from dpinfer.rows.source import Source
+from dpinfer.schema.design import Design
 
 # of the deviation of the score: what its noise may add if the largest influence can make it so
 _ADDED = 0.62
@@ -51,6 +79,80 @@ class Place:
 @dataclass(frozen=True)
 class LogisticSteps(Stepped[GeometryPlan]):
     """Logistic regression of a design with an intercept."""
+
+    NAME = "logistic regression"
+    TARGETS: ClassVar[tuple[str, ...]] = LOGISTIC_TARGETS
+    OFFER = (
+        "logistic regression has 'asked', without a penalty, and 'penalised' or 'unpenalised', as other models with a "
+        "penalty have"
+    )
+    FAMILY = LOGIT
+
+    @classmethod
+    def of(cls, design: Design, options: Options) -> Self | None:
+        """By default with a zCDP or (ε, δ) budget and nothing else asked for, where there is an
+        intercept.
+        """
+        if not isinstance(options.loss, Logistic):
+            return None
+        target = cls._default(design, options) if options.target is None else options.target
+        plan = options.plan
+        if not isinstance(plan, GeometryPlan) and target not in (*cls.TARGETS, *FORMER):
+            return None
+        if isinstance(plan, GeometryPlan):
+            require_alone(plan, options)
+        elif plan is not None or options.budget is None:
+            raise BudgetError(
+                f"the target {target!r} takes a budget, or a GeometryPlan, and no other plan, mechanism or shares: "
+                "leave these out"
+            )
+        else:
+            name = target_of(target, cls.TARGETS)
+            plan = GeometryPlan(spendable(options.budget), name, notion(design, options))
+        if options.penalty is not None:
+            raise InputError(f"the target {plan.target!r} has no penalty: leave it out")
+        if not design.intercept:
+            raise InputError(
+                f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula"
+            )
+        return cls(design, plan)
+
+    @staticmethod
+    def _default(design: Design, options: Options) -> str | None:
+        """The target where none is asked for; None where the fit has a penalty then."""
+        if options.plan is not None or options.penalty is not None:
+            return None
+        if not isinstance(options.budget, ZCDP | ApproxDP):
+            return None
+        if not design.intercept:
+            return None
+        return ASKED
+
+    @staticmethod
+    def ordinary(people: Block) -> NoiselessFit:
+        """The ordinary logistic regression of rows (1, x~).  NOT PRIVATE."""
+        start = np.zeros(people.rows.shape[1])
+        return noiseless.logistic(people.rows, people.labels, start, people.shares, people.starts)
+
+    @staticmethod
+    def as_seen(
+        result: FitResult,  # noqa: ARG004  (no outcome is clipped)
+        design: Design,  # noqa: ARG004
+        seen: Block,
+        columns: Array,  # noqa: ARG004
+        asked: NoiselessFit,
+    ) -> tuple[NoiselessFit, float]:
+        """The logistic regression of rows with the weights and clips of a result.  NOT PRIVATE."""
+        return noiseless.logistic(seen.rows, seen.labels, asked.coef, seen.weights), 0.0
+
+    def words(self, n: int | None) -> Words:  # noqa: ARG002
+        """Of the ordinary regression, in a released geometry."""
+        about = [ordinary_words(self.design, self.NAME), in_the_geometry(self.design, "log-odds")]
+        return Words(
+            name=self.NAME,
+            about="; ".join(about),
+            method="logistic regression in a released geometry, docs/geometry.md of dpinfer.",
+        )
 
     def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> Finished:
         booked = self.booked
@@ -195,4 +297,5 @@ class LogisticSteps(Stepped[GeometryPlan]):
             unit=self.design.unit,
             mechanism="Gaussian sums at released lines",
             recipe="steps",
+            words=self.words(n),
         )

@@ -1,50 +1,65 @@
-"""Private Hessian and score covariance at the released coefficients.
+"""A penalised fit: Algorithm 3 (objective perturbation) and Algorithm 5 (output perturbation).
 
-The paper releases each with Algorithm 2.  The tight recipe releases both in one stacked vector,
-noises only what depends on data, and floors the Hessian at 2c and the covariance at 0.
+1. estimate    the minimum of a perturbed risk, or the minimum with noise -> θ~
+2. matrices    Hessian and score covariance at θ~, each with noise        -> H~, Σ~
+3. target      the penalised coefficients, or one step back along H~      -> θ*
+4. error law   nothing more is released                                   -> the law of target - estimate
 
-What the intervals are about: the penalised coefficients, or the unpenalised ones, one step back
-along the Hessian.
+The paper releases each matrix with Algorithm 2.  The tight recipe releases both in one stacked
+vector, noises only what depends on data, and floors the Hessian at 2c and the covariance at 0.
+
+The unpenalised coefficients are one step back along the Hessian,
 
     θ* = θ~ + 2c H_f⁻¹ θ~,      H_f = H~ - 2c I,
 
 with the covariance of θ~ formed with H_f.  The noise E of H~ moves the step by -H_f⁻¹ E step, which
 is counted too.
-
-The story of a penalised fit: Algorithm 3 (objective perturbation) and Algorithm 5 (output
-perturbation).
 """
 
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.errors import BudgetError
+from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.penalised_plan import (
     Mechanism,
     ObjectivePerturbation,
     Plan,
     default_penalty,
+    default_plan,
     hessian_noise,
 )
-from dpinfer.fit.recipe import privacy
+from dpinfer.fit.recipe import NoLoss, Options, fit, half_widths, privacy
+from dpinfer.fit.stepped_plan import StepPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error_laws import ErrorLaw, sandwich, total_covariance
-from dpinfer.maths.losses import Loss, describe, kind
+from dpinfer.maths.losses import Logistic, Loss, describe, kind
+from dpinfer.maths.minimise import minimum
 from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Law
 from dpinfer.maths.risk import Risk
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import Budget, NoPrivacy
+from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisyMinimum, NoisySum, Release, ScaledSum
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import NOT_IDENTIFIED, Model
-from dpinfer.rows.source import Source
+from dpinfer.result.statements import (
+    ADD_DELTA,
+    NOT_IDENTIFIED,
+    WITHOUT_NOISE,
+    Model,
+    Words,
+    unasked,
+)
+from dpinfer.rows.source import Rows, Source
 from dpinfer.rows.transforms import cached
 from dpinfer.schema.design import Design
+
+PENALISED, UNPENALISED = "penalised", "unpenalised"
+_SINGULAR = 1e-12  # an eigenvalue of the Hessian below it is none
 
 
 @dataclass(frozen=True)
@@ -101,8 +116,12 @@ def tight(
     if noise == NO_NOISE:
         return Matrices(priv_spd_mat(hessian, None), priv_spd_mat(score_cov, None))
     entry = bound * noise.scale / risk.n if isinstance(noise, Gaussian) else 0.0
-    floored = priv_spd_mat(hessian, 2 * risk.penalty), priv_spd_mat(score_cov, 0.0)
-    return Matrices(*floored, hessian_noise=entry / risk.stack_weight, score_noise=entry)
+    return Matrices(
+        hessian=priv_spd_mat(hessian, 2 * risk.penalty),
+        score_cov=priv_spd_mat(score_cov, 0.0),
+        hessian_noise=entry / risk.stack_weight,
+        score_noise=entry,
+    )
 
 
 def _known_terms(risk: Risk, coef: Array, curvature: Array, score: Array) -> tuple[Array, Array]:
@@ -146,23 +165,82 @@ def aim(target: str, risk: Risk, coef: Array, matrices: Matrices, entry_noise: f
     is about s sqrt(2d); the step is taken where the smallest eigenvalue of H_f is more than twice
     that.
     """
-    d, two_c = coef.shape[-1], 2 * risk.penalty
-    if target == "penalised" or two_c == 0:
+    d = coef.shape[-1]
+    two_c = 2 * risk.penalty
+    if target == PENALISED or two_c == 0:
         return Aimed(coef, matrices, np.ones(coef.shape[:-1], dtype=bool))
     free = matrices.hessian - two_c * np.eye(d)
     smallest = np.linalg.eigvalsh(np.nan_to_num(free))[..., 0]
-    identified = np.asarray(smallest > max(2 * entry_noise * np.sqrt(2 * d), 1e-12))
+    identified = np.asarray(smallest > max(2 * entry_noise * np.sqrt(2 * d), _SINGULAR))
     free = np.where(identified[..., None, None], free, np.nan)
     inverse = np.linalg.inv(free)
     step = two_c * (inverse @ coef[..., None])[..., 0]
     through = (inverse @ step[..., None])[..., 0]
     length2 = (step**2).sum(axis=-1)[..., None, None]
-    noise = (
-        entry_noise**2
-        / 2
-        * (length2 * inverse @ inverse + through[..., :, None] * through[..., None, :])
-    )
+    spread = length2 * inverse @ inverse + through[..., :, None] * through[..., None, :]
+    noise = entry_noise**2 / 2 * spread
     return Aimed(coef + step, replace(matrices, hessian=free), identified, two_c, noise)
+
+
+def error_law(
+    aimed: Aimed, released: Released, plan: Plan, n: int, insecure_seed: int | None
+) -> ErrorLaw:
+    """The law of target - estimate, on the bounded rows."""
+    matrices = aimed.matrices
+    noise = released.noise
+    sampling = sandwich(matrices.hessian, matrices.score_cov, n)
+    mapping = noise_map(plan.mechanism, matrices.hessian, n, aimed.stepped)
+    return ErrorLaw(
+        sampling=sampling,
+        noise_map=mapping,
+        noise=noise,
+        draws=plan.draws,
+        seed=secrets.randbits(63) if insecure_seed is None else insecure_seed,
+        sampled=plan.recipe == "paper",
+        influence=np.asarray(np.linalg.inv(matrices.hessian), dtype=float),
+        response=moved_by_hessian(
+            plan.mechanism, sampling, total_covariance(sampling, mapping, noise)
+        ),
+        hessian_noise=float(matrices.hessian_noise),
+        score_noise=float(matrices.score_noise) / n,
+        step_noise=_further(aimed, released.mask),
+    )
+
+
+def _further(aimed: Aimed, mask: float) -> Array | None:
+    """What the noise of the Hessian adds to the covariance through the step, and the mask of the
+    minimum as it is.
+    """
+    if not mask:
+        return aimed.step_noise
+    masked = mask**2 * np.eye(aimed.coef.shape[-1])
+    if aimed.step_noise is None:
+        return masked
+    return aimed.step_noise + masked
+
+
+def noise_map(mechanism: Mechanism, hessian: Array, n: float, stepped: float = 0.0) -> Array:
+    """How the noise enters target - estimate: H⁻¹b/n for Algorithm 1 (in Algorithm 3), -b for 4 (in
+    5); stacks too.
+
+    ``stepped`` is the 2c of a step 2c H⁻¹θ~ back to the unpenalised target, which the noise of
+    Algorithm 4 goes along.
+    """
+    if isinstance(mechanism, ObjectivePerturbation):
+        return np.asarray(np.linalg.inv(hessian) / n, dtype=float)
+    stay = np.broadcast_to(-np.eye(hessian.shape[-1]), hessian.shape)
+    if not stepped:
+        return stay
+    return stay - stepped * np.linalg.inv(hessian)
+
+
+def moved_by_hessian(mechanism: Mechanism, sampling: Array, total: Array) -> Array:
+    """The part of the covariance that changes with H: all of it, but for the output noise, which is
+    added after.
+    """
+    if isinstance(mechanism, ObjectivePerturbation):
+        return total
+    return sampling
 
 
 @dataclass(frozen=True)
@@ -173,12 +251,33 @@ class Penalised:
     "unpenalised".  ``because`` is what to say of a penalty that nobody asked for.
     """
 
+    TARGETS: ClassVar[tuple[str, ...]] = (PENALISED, UNPENALISED)
+    OFFER: ClassVar[str] = ""  # that of logistic regression says it
+
     design: Design
     loss: Loss
     plan: Plan
-    target: str = "penalised"
+    target: str = PENALISED
     penalty: float | None = None
     because: str = ""
+
+    @classmethod
+    def of(cls, design: Design, options: Options) -> Self | None:
+        """Every loss, with a budget or a plan."""
+        target = PENALISED if options.target is None else options.target
+        if isinstance(options.loss, NoLoss) or target not in cls.TARGETS:
+            return None
+        if isinstance(options.plan, StepPlan) and not isinstance(options.loss, Logistic):
+            return None
+        if options.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
+            raise InputError(
+                "the neighbours add-remove keep the number of records private, and the target "
+                f"{target!r} needs it: use logistic regression with a delta or rho, target 'asked', "
+                "least squares, or the neighbours replace"
+            )
+        plan = _plan(options.budget, options.plan)
+        because = _because(design, options)
+        return cls(design, options.loss, plan, target, options.penalty, because)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -192,7 +291,7 @@ class Penalised:
 
     def risk(self, n: int) -> Risk:
         """The risk that is minimised; without noise the unpenalised target needs no penalty."""
-        if self.target == "unpenalised" and isinstance(self.plan.estimate, NoPrivacy):
+        if self.target == UNPENALISED and isinstance(self.plan.estimate, NoPrivacy):
             return Risk.penalised(self.loss, 0.0, n, self.neighbours)
         penalty = self.penalty
         if penalty is None:
@@ -220,99 +319,170 @@ class Penalised:
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Estimate, matrices at the estimate, law of the error."""
-        source, risk, design, plan = cached(source), self.risk(source.n), self.design, self.plan
+        rows = cached(source)
+        risk = self.risk(rows.n)
         first, *others = gate.entry.events
         assert isinstance(others[0], NoisySum | ScaledSum)
-        coef = gate.release(first, source, risk)
-        matrices = private_matrices(gate, others, source, risk, coef.value)
-        aimed = aim(
-            self.target,
-            risk,
-            coef.value,
-            matrices,
-            hessian_noise(plan.recipe, others[0], risk, source.dim),
-        )
-        error = error_law(aimed, coef, plan, source.n, gate.seed)
-        back, forward = design.mapping, np.linalg.inv(design.mapping)
+        coef = gate.release(first, rows, risk)
+        matrices = private_matrices(gate, others, rows, risk, coef.value)
+        entry_noise = hessian_noise(self.plan.recipe, others[0], risk, rows.dim)
+        aimed = aim(self.target, risk, coef.value, matrices, entry_noise)
+        law = error_law(aimed, coef, self.plan, rows.n, gate.seed)
+        return self._result(gate, risk, coef.value, matrices, aimed, law)
+
+    def _result(
+        self,
+        gate: Gate,
+        risk: Risk,
+        released: Array,
+        matrices: Matrices,
+        aimed: Aimed,
+        law: ErrorLaw,
+    ) -> FitResult:
+        """The result in original units; where the target is not identified, of the penalised
+        coefficients without a law.
+        """
+        back = self.design.mapping
+        forward = np.linalg.inv(back)
+        coef = aimed.coef
+        hessian = aimed.matrices.hessian
+        printed = back
+        status: tuple[str, ...] = ()
+        if not aimed.identified:
+            coef = released
+            hessian = matrices.hessian
+            printed = back[:0]
+            status = (NOT_IDENTIFIED,) * len(self.design.names)
         return FitResult(
-            names=design.names,
-            estimate=back @ (aimed.coef if aimed.identified else coef.value) + design.shift,
-            error=error.mapped(back if aimed.identified else back[:0]),
-            hessian=forward.T
-            @ (aimed.matrices if aimed.identified else matrices).hessian
-            @ forward,
+            names=self.design.names,
+            estimate=back @ coef + self.design.shift,
+            error=law.mapped(printed),
+            hessian=forward.T @ hessian @ forward,
             score_cov=forward.T @ matrices.score_cov @ forward,
-            status=() if aimed.identified else (NOT_IDENTIFIED,) * len(design.names),
+            status=status,
             model=self._model(risk),
-            privacy=privacy(gate, plan.budget),
+            privacy=privacy(gate, self.plan.budget),
         )
 
     def _model(self, risk: Risk) -> Model:
-        loss, outcome = self.loss, self.design.outcome
-        in_units = loss.rescaled(outcome.half) if hasattr(loss, "rescaled") else loss
+        outcome = self.design.outcome
         return Model(
-            loss=describe(in_units),
+            loss=self._loss_in_units,
             penalty=risk.penalty,
             n=int(risk.n),
-            target=self.target if risk.penalty else "unpenalised",
+            target=self._stated_target(risk),
             mechanism=str(self.plan.mechanism),
             unit=self.design.unit,
             recipe=self.plan.recipe,
-            of=kind(loss),
+            of=kind(self.loss),
             centre=outcome.centre,
-            penalty_scale=float(outcome.half ** (2 - getattr(loss, "degree", 2))),
+            penalty_scale=self._penalty_scale,
+            words=self._words(risk),
         )
 
+    def _stated_target(self, risk: Risk) -> str:
+        """Without a penalty both targets are one."""
+        return self.target if risk.penalty else UNPENALISED
 
-def error_law(
-    aimed: Aimed, released: Released, plan: Plan, n: int, insecure_seed: int | None
-) -> ErrorLaw:
-    """The law of target - estimate, on the bounded rows."""
-    matrices, noise = aimed.matrices, released.noise
-    sampling = sandwich(matrices.hessian, matrices.score_cov, n)
-    mapping = noise_map(plan.mechanism, matrices.hessian, n, aimed.stepped)
-    return ErrorLaw(
-        sampling=sampling,
-        noise_map=mapping,
-        noise=noise,
-        draws=plan.draws,
-        seed=secrets.randbits(63) if insecure_seed is None else insecure_seed,
-        sampled=plan.recipe == "paper",
-        influence=np.asarray(np.linalg.inv(matrices.hessian), dtype=float),
-        response=moved_by_hessian(
-            plan.mechanism, sampling, total_covariance(sampling, mapping, noise)
-        ),
-        hessian_noise=float(matrices.hessian_noise),
-        score_noise=float(matrices.score_noise) / n,
-        step_noise=_further(aimed, released.mask),
-    )
+    @property
+    def _loss_in_units(self) -> str:
+        """The loss in words, in units of the outcome where it has any."""
+        if hasattr(self.loss, "rescaled"):
+            return describe(self.loss.rescaled(self.design.outcome.half))
+        return describe(self.loss)
+
+    @property
+    def _penalty_scale(self) -> float:
+        """What the penalty is divided by where the objective is in units of the outcome."""
+        return float(self.design.outcome.half ** (2 - getattr(self.loss, "degree", 2)))
+
+    def words(self, n: int | None) -> Words:
+        """Of the population risk, with its penalty."""
+        assert n is not None
+        return self._words(self.risk(n))
+
+    def _words(self, risk: Risk) -> Words:
+        loss = self._loss_in_units
+        target = self._stated_target(risk)
+        method = (
+            "Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
+            "Journal of Privacy and Confidentiality 9(1), 2019"
+        )
+        more = f", with the recipe “{self.plan.recipe}” of dpinfer."
+        if self.plan.recipe == "paper":
+            more = "."
+        return Words(f"{loss}, {target}", self._about(risk, loss, target), method + more)
+
+    def _about(self, risk: Risk, loss: str, target: str) -> str:
+        """The minimiser of the population risk, penalised or not."""
+        margin = kind(self.loss) == "margin"
+        argument = "y θ·x" if margin else "y - θ·x"
+        what = f"E[f({argument})] with f = {loss}"
+        where = "x the bounded row"
+        if self.design.outcome.centre:
+            where += f", y the outcome less {self.design.outcome.centre:.6g}"
+        if target == UNPENALISED:
+            return f"the minimiser of the population risk {what}, {where}"
+        size = "c‖θ‖²"
+        if self._penalty_scale != 1:
+            size += f"/{self._penalty_scale:.6g}"
+        if not self.design.unit.whole:
+            what += ", E the mean over units of what their rows add, so that c weighs the more the less a row counts,"
+        about = (
+            f"the minimiser of the penalised population risk {what} plus {size}, c = {risk.penalty:.6g}, {where}; "
+            "a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient"
+        )
+        if margin:
+            return about
+        return f"{about}; for the coefficients of ordinary least squares use the model linear (LinearRegression)"
+
+    def describe(self, n: int) -> str:
+        """The setting of a study of ``n`` records, in words."""
+        model = f"{describe(self.loss)}, {self.target} target, penalty {self.risk(n).penalty:.6g}"
+        return f"{model}, {self.plan.mechanism}, recipe {self.plan.recipe}, {self.budget}"
+
+    def estimand(self, population: Rows) -> Array:
+        """The minimiser on the population.  NOT PRIVATE."""
+        risk = self.risk(population.n)
+        if self.target == UNPENALISED:
+            risk = replace(risk, ridge=0.0)
+        coef = minimum(risk, population.total, np.zeros(population.dim)).coef
+        return np.asarray(self.design.mapping @ coef + self.design.shift)
+
+    def noiseless(self, n: int) -> Self:
+        """The same fit of ``n`` records without noise, with the same penalty.  NOT PRIVATE."""
+        return replace(self, plan=default_plan(NoPrivacy()), penalty=self.risk(n).penalty)
+
+    def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:  # noqa: ARG002
+        """Half-widths of the same fit without noise.  NOT PRIVATE."""
+        return half_widths(fit(self.noiseless(source.n), source, insecure_seed=0), level)
 
 
-def _further(aimed: Aimed, mask: float) -> Array | None:
-    """What the noise of the Hessian adds to the covariance through the step, and the mask of the
-    minimum as it is.
+def _plan(budget: Budget | None, plan: Any) -> Plan:
+    """The plan given, or the default one for the budget given."""
+    if (budget is None) == (plan is None):
+        raise BudgetError(
+            "give either budget= (for example dp.PureDP(1.0) or dp.ZCDP(0.1875)) or plan=, not both"
+        )
+    if plan is None:
+        assert budget is not None
+        return default_plan(budget)
+    if not isinstance(plan, Plan):
+        raise BudgetError("plan= takes a dpinfer Plan; a budget goes into budget=")
+    return plan
+
+
+def _because(design: Design, options: Options) -> str:
+    """What to say of a penalty that nobody asked for: it changes the estimand, why it is there, how
+    to avoid it.
     """
-    if not mask:
-        return aimed.step_noise
-    masked = mask**2 * np.eye(aimed.coef.shape[-1])
-    return masked if aimed.step_noise is None else aimed.step_noise + masked
-
-
-def noise_map(mechanism: Mechanism, hessian: Array, n: float, stepped: float = 0.0) -> Array:
-    """How the noise enters target - estimate: H⁻¹b/n for Algorithm 1 (in Algorithm 3), -b for 4 (in
-    5); stacks too.
-
-    ``stepped`` is the 2c of a step 2c H⁻¹θ~ back to the unpenalised target, which the noise of
-    Algorithm 4 goes along.
-    """
-    if isinstance(mechanism, ObjectivePerturbation):
-        return np.asarray(np.linalg.inv(hessian) / n, dtype=float)
-    stay = np.broadcast_to(-np.eye(hessian.shape[-1]), hessian.shape)
-    return stay - stepped * np.linalg.inv(hessian) if stepped else stay
-
-
-def moved_by_hessian(mechanism: Mechanism, sampling: Array, total: Array) -> Array:
-    """The part of the covariance that changes with H: all of it, but for the output noise, which is
-    added after.
-    """
-    return total if isinstance(mechanism, ObjectivePerturbation) else sampling
+    asked = (options.target, options.plan, options.penalty) != (None, None, None)
+    if asked or not isinstance(options.loss, Logistic):
+        return ""
+    if not design.intercept:
+        return unasked("an intercept", "keep the intercept: drop the -1 or 0 from the formula")
+    if isinstance(options.budget, PureDP):
+        return unasked("a delta", ADD_DELTA)
+    if isinstance(options.budget, NoPrivacy):
+        return unasked("noise", WITHOUT_NOISE)
+    return ""

@@ -1,6 +1,4 @@
-"""How a budget is shared among the steps of a fit.  Frozen and free of data: it may be printed and
-booked.
-"""
+"""How a budget is shared among the steps of a penalised fit.  Frozen and free of data."""
 
 from dataclasses import dataclass, replace
 
@@ -23,6 +21,7 @@ from dpinfer.privacy.release import (
 
 SMALLEST_PENALTY = 1e-12
 """Below it the floor of Algorithm 2 is lost in rounding."""
+_PAPERS = 1e-3  # the penalty of the paper
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,8 @@ class ObjectivePerturbation:
             )
 
     def __str__(self) -> str:
-        return f"objective perturbation, {'spherical Laplace' if self.noise == 'laplace' else 'Gaussian'} noise"
+        law = "spherical Laplace" if self.noise == "laplace" else "Gaussian"
+        return f"objective perturbation, {law} noise"
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def default_penalty(
     share: log(1 + t/(2nc)) <= ε/10, and for units t/(2nc) <= ε/10.
     """
     if isinstance(plan.estimate, NoPrivacy):
-        return 1e-3
+        return _PAPERS
     t = loss.curvature_bound
     if isinstance(plan.mechanism, ObjectivePerturbation) and plan.mechanism.noise == "gaussian":
         k = np.sqrt(plan.estimate.zcdp().rho / 52)
@@ -240,5 +240,6 @@ def default_penalty(
         entry = hessian_noise(plan.recipe, plan.matrices(risk)[0], risk, dim)
         return float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
     part = plan.estimate.pure().epsilon / 10
-    least = SMALLEST_PENALTY if target == "unpenalised" else 1e-3
-    return float(max(least, t / (2 * n * (part if units else np.expm1(min(part, 500.0))))))
+    ratio = part if units else np.expm1(min(part, 500.0))
+    floor = SMALLEST_PENALTY if target == "unpenalised" else _PAPERS
+    return float(max(floor, t / (2 * n * ratio)))

@@ -1,12 +1,14 @@
-"""A recipe: which releases, and what is made of them.  Every fit is one, and every fit goes through
-`fit`.
-"""
+"""A recipe: which releases, and what is made of them; and `fit`, which every fit goes through."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
 
 from dpinfer.errors import InputError
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.losses import Loss
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy, require_promise
 from dpinfer.privacy.entries import Book, Entry
@@ -14,14 +16,50 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Privacy
+from dpinfer.result.statements import Privacy, Words
 from dpinfer.rows import workers
-from dpinfer.rows.source import Pending, Source
+from dpinfer.rows.source import Pending, Rows, Source
 from dpinfer.schema.design import Design
 
 
+@dataclass(frozen=True)
+class NoLoss:
+    """In the place of a loss, where a model has none that bounds what a record does; its recipe has
+    a subclass.
+    """
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked for beside the data; None where the user left it open."""
+
+    loss: Loss | NoLoss
+    budget: Budget | None = None
+    plan: Any = None
+    target: str | None = None
+    penalty: float | None = None
+    neighbours: str | None = None
+
+
 class Recipe(Protocol):
-    """What the estimators, the laboratory, the command line and the dry run ask of a fit."""
+    """What the estimators, the laboratory, the command line and the dry run ask of a fit.
+
+    A recipe answers for itself: nobody else asks which one it is.
+    """
+
+    TARGETS: ClassVar[tuple[str, ...]]
+    """What its intervals may be about, by name."""
+    OFFER: ClassVar[str]
+    """These targets in a sentence, for somebody who asked for one that is not there; empty where
+    another recipe's sentence says it.
+    """
+
+    @classmethod
+    def of(cls, design: Design, options: Options) -> Self | None:
+        """The recipe that these options ask for, from public facts alone; None where they are for
+        another one.  An error where they do not go together.
+        """
+        ...
 
     @property
     def design(self) -> Design:
@@ -50,9 +88,48 @@ class Recipe(Protocol):
         """
         ...
 
+    def words(self, n: int | None) -> Words:
+        """What a report calls the model, what its intervals are about, how to cite the method."""
+        ...
+
+    def describe(self, n: int) -> str:
+        """The setting of a study of ``n`` records, in words."""
+        ...
+
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Carry the releases out, in order, and make the result of them."""
         ...
+
+    def estimand(self, population: Rows) -> Array:
+        """What the intervals should cover on a population, in original units.  NOT PRIVATE."""
+        ...
+
+    def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:
+        """Half-widths of the same model without noise; ``source`` is as many records as ``rows``
+        stand for.  NOT PRIVATE.
+        """
+        ...
+
+
+def half_widths(result: FitResult, level: float) -> Array:
+    """Half the length of each interval, infinite where none is reported."""
+    low, high = result.conf_int(level).T
+    with np.errstate(invalid="ignore"):
+        return np.where(result.reported & np.isfinite(high - low), (high - low) / 2, np.inf)
+
+
+def require_ids(design: Design, options: Options) -> None:
+    """Neighbours, asked for or in a plan, must be those of the unit that is protected."""
+    planned = getattr(options.plan, "neighbours", None)
+    for code in (options.neighbours, planned):
+        if code is not None and Neighbours.of(code).units and not design.unit.many:
+            raise InputError(
+                f"the neighbours {code!s} need ids: give the schema a [unit] with a column, or arrays their units"
+            )
+    if design.unit.many and planned is not None and not Neighbours(planned).units:
+        raise InputError(
+            "the plan protects one row and the data have ids: give it neighbours='replace-unit'"
+        )
 
 
 @dataclass(frozen=True)
@@ -99,12 +176,12 @@ def fit(
     """
     workers.check()
     gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
-    with (
-        workers.worker_pool(),
-        source.opened() if isinstance(source, Pending) else nullcontext(source) as rows,
-    ):
+    opened = source.opened() if isinstance(source, Pending) else nullcontext(source)
+    with workers.worker_pool(), opened as rows:
         result = recipe.run(gate, rows)
-    return result if subject.question is None else replace(result, question=subject.question)
+    if subject.question is None:
+        return result
+    return replace(result, question=subject.question)
 
 
 def privacy(gate: Gate, budget: Budget) -> Privacy:

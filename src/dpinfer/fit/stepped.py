@@ -1,5 +1,4 @@
-"""The story of a stepped fit, for every family: sums over records with Gaussian noise, then
-post-processing only.
+"""A stepped fit, for every family: sums over records with Gaussian noise, then post-processing.
 
 1. scales          histograms of the numbers             -> the range of each, in which the fit measures it
 2. crude moments   sum x xᵀ                              -> a crude geometry
@@ -12,10 +11,12 @@ What is particular to logistic regression and to least squares stands in their o
 
 import secrets
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+from scipy.special import ndtri
 
+from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.frame import framed, framed_columns
 from dpinfer.fit.geometry import (
     Setting,
@@ -26,19 +27,21 @@ from dpinfer.fit.geometry import (
     published,
     statuses,
 )
-from dpinfer.fit.recipe import privacy
+from dpinfer.fit.noiseless import NoiselessFit, units_matrix
+from dpinfer.fit.recipe import Options, privacy
 from dpinfer.fit.stepped_plan import ESTIMATE, SCALES, Releases, StepPlan
-from dpinfer.maths.families import Line
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.families import Family, Line
 from dpinfer.maths.inference import Conclusion, Fitted
 from dpinfer.maths.moments import Scales
-from dpinfer.maths.sums import Change
+from dpinfer.maths.sums import Block, Change
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Model
-from dpinfer.rows.source import Source
+from dpinfer.result.statements import Model, Words
+from dpinfer.rows.source import Rows, Source
 from dpinfer.rows.transforms import Changed, cached, part_of
 from dpinfer.schema.design import Design
 
@@ -78,10 +81,25 @@ class Finished:
 
 @dataclass(frozen=True)
 class Stepped(Generic[P]):
-    """A fit of a design with an intercept, without a penalty."""
+    """A fit of a design with an intercept, without a penalty.
+
+    ``FAMILY`` is that of the rows; a result names it, too.
+    """
+
+    NAME: ClassVar[str]
+    TARGETS: ClassVar[tuple[str, ...]]
+    OFFER: ClassVar[str]
+    FAMILY: ClassVar[Family]
 
     design: Design
     plan: P
+
+    @classmethod
+    def of(cls, design: Design, options: Options) -> Self | None:
+        """The recipe that these options ask for, from public facts alone; None where they are for
+        another one.  An error where they do not go together.
+        """
+        raise NotImplementedError
 
     @property
     def neighbours(self) -> Neighbours:
@@ -140,6 +158,10 @@ class Stepped(Generic[P]):
         """What was estimated."""
         raise NotImplementedError
 
+    def words(self, n: int | None) -> Words:
+        """Name, estimand and method."""
+        raise NotImplementedError
+
     def _asked(self, fit: Fitted, at: Setting) -> Fitted:
         """A fit that knows what was asked: the coefficients of the formula, in the units of the
         user.
@@ -164,3 +186,95 @@ class Stepped(Generic[P]):
             instead=alternatives(said, at),
             joint=said.joint,
         )
+
+    @staticmethod
+    def ordinary(people: Block) -> NoiselessFit:
+        """The regression that was asked for, of rows (1, x~): all columns, every row counted by its
+        share.  NOT PRIVATE.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def as_seen(
+        result: FitResult, design: Design, seen: Block, columns: Array, asked: NoiselessFit
+    ) -> tuple[NoiselessFit, float]:
+        """The regression that a result states, and the share of rows whose outcome it clips;
+        ``seen`` are rows (1, x~) with the weights and clips of the result.  NOT PRIVATE.
+
+        ``columns`` are the rows in original units; ``asked`` is where a search begins.
+        """
+        raise NotImplementedError
+
+    @property
+    def released_estimand(self) -> bool:
+        """Whether the releases decide what is estimated, so that what is asked is what is stated."""
+        return False
+
+    def estimand(self, population: Rows) -> Array:
+        """The ordinary coefficients, the intercept at the means; NaN where the releases decide.
+        NOT PRIVATE.
+        """
+        if self.released_estimand:
+            return np.full(len(self.design.names), np.nan)
+        people = self._people(population)
+        means = np.average(people.rows, axis=0, weights=people.shares * np.ones(len(people)))
+        centre = (self.design.middle + self.design.half * means)[1:]
+        return self.ordinary(people).in_units(self.design, centre).coef
+
+    def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:
+        """Half-widths of the ordinary regression, the intercept at the means; NaN for a column that
+        never varies.  NOT PRIVATE.
+        """
+        people = self._people(rows)
+        x = people.rows
+        means = np.average(x, axis=0, weights=people.shares * np.ones(len(x)))
+        varying = np.flatnonzero((x.var(axis=0) > 0) | (np.arange(x.shape[1]) == 0))
+        fitted = self.ordinary(replace(people, rows=x[:, varying]))
+        centre = (self.design.middle + self.design.half * means)[1:]
+        matrix = units_matrix(self.design, centre)[np.ix_(varying, varying)]
+        variance = np.diag(matrix @ fitted.covariance @ matrix.T) * rows.n / source.n
+        half = np.full(len(self.design.names), np.nan)
+        half[varying] = -ndtri((1 - level) / 2) * np.sqrt(variance)
+        return half
+
+    def _people(self, rows: Rows) -> Block:
+        """Rows as (1, x~)."""
+        return replace(rows.block, rows=rows.block.rows * np.sqrt(self.design.norm2))
+
+    def describe(self, n: int) -> str:  # noqa: ARG002  (nothing depends on it)
+        """The setting of a study, in words."""
+        return f"{self.NAME}, target {self.plan.target}, {self.plan.budget}"
+
+
+def in_the_geometry(design: Design, level: str) -> str:
+    """What the estimand of every stepped fit says; ``level`` is what the intercept is."""
+    one = "row" if design.unit.many else "record"
+    return (
+        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result; where the "
+        "model is right that changes nothing, where it is not the others decide more of the line; an open coefficient "
+        "is in the model like any other, and its uncertainty is inside the intervals of the others; the intercept is "
+        f"the {level} at the released centre"
+    )
+
+
+def ordinary_words(design: Design, name: str) -> str:
+    """The ordinary regression that was asked for."""
+    one = "row" if design.unit.many else "record"
+    return (
+        f"the coefficients of the ordinary {name} that was asked for, with all columns of the formula, every {one} "
+        "once, values clipped to their declared bounds"
+    )
+
+
+def notion(design: Design, options: Options) -> Neighbours:
+    """The neighbours asked for, of units where rows have ids."""
+    return Neighbours.of(options.neighbours or Neighbours.REPLACE, units=design.unit.many)
+
+
+def require_alone(plan: StepPlan, options: Options) -> None:
+    """A plan that has its budget, target and neighbours is not told others."""
+    name = type(plan).__name__
+    if options.budget is not None or options.target not in (None, plan.target):
+        raise BudgetError(f"a {name} has its budget and its target: leave out budget= and target=")
+    if options.neighbours not in (None, plan.neighbours):
+        raise InputError(f"a {name} has its neighbours: leave out neighbours=")

@@ -35,6 +35,9 @@ LOGISTIC_TARGETS = (ASKED,)
 LINEAR_TARGETS = (ASKED, ROBUST)
 EARLIER = {"weighted": ASKED, "mean": ASKED}
 """Targets by their earlier names."""
+GONE = "unweighted"
+"""A target that is refused with a sentence."""
+FORMER = (*EARLIER, GONE)
 BALANCED = "balanced"
 CAUTIOUS = "cautious"
 ALL = "all"
@@ -337,7 +340,7 @@ def target_of(target: object, targets: Sequence[str]) -> str:
             stacklevel=4,
         )
         return EARLIER[str(target)]
-    if target == "unweighted":
+    if target == GONE:
         raise InputError(
             "the target 'unweighted' is gone: 'asked' answers the same question, the ordinary coefficients of all "
             "columns, with far shorter intervals; leave target= out"

@@ -219,7 +219,8 @@ def curvature(
         """
         P = part * S.matrix + of_moments + _CURVE * np.outer(S.curve, S.curve)
         ratio = np.diag(P) / np.diag(S.matrix)
-        allowed = np.where(columns.dummy, _SHIFT**2 * S.rare / float(np.median(ratio[1:])), np.inf)
+        typical = float(np.median(ratio[1:])) if len(ratio) > 1 else 1.0
+        allowed = np.where(columns.dummy, _SHIFT**2 * S.rare / typical, np.inf)
         cut = np.sqrt(np.minimum(1.0, allowed / ratio))
         P = forward.T @ (P * np.outer(cut, cut)) @ forward
         values, vectors = np.linalg.eigh((P + P.T) / 2)

@@ -16,7 +16,7 @@ from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.alternatives import Alternatives
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.question import Question
-from dpinfer.result.statements import Band, Geometry, Model, Privacy
+from dpinfer.result.statements import Band, Geometry, Model, Privacy, Words
 from dpinfer.schema.columns import column_of, entry_of
 from dpinfer.schema.unit import Unit
 
@@ -34,6 +34,7 @@ _CLASSES = (
     NoPrivacy,
     Privacy,
     Unit,
+    Words,
     noise_laws.Gaussian,
     noise_laws.SphericalLaplace,
 )

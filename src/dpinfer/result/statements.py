@@ -54,6 +54,17 @@ _HUBER = (
 
 
 @dataclass(frozen=True)
+class Words:
+    """A recipe in words, written by itself: what a report calls the model, what its intervals are
+    ``about``, how to cite the ``method``.
+    """
+
+    name: str = ""
+    about: str = ""
+    method: str = ""
+
+
+@dataclass(frozen=True)
 class Model:
     """What was estimated.
 
@@ -74,6 +85,7 @@ class Model:
     centre: float = 0.0
     penalty_scale: float = 1.0
     unit: Unit = ROW
+    words: Words = Words()
 
     @property
     def logistic(self) -> bool:
@@ -82,45 +94,12 @@ class Model:
 
     def estimand(self) -> str:
         """The number that the intervals are about, in words."""
-        return "; ".join([self._of_population(), *counting(self.unit)])
+        return "; ".join([self.words.about, *counting(self.unit)])
 
     @property
     def weighted(self) -> bool:
         """Whether rows count by sampling weights."""
         return bool(self.unit.weights)
-
-    def _of_population(self) -> str:
-        one = "row" if self.unit.many else "record"
-        if self.target == "asked":
-            return _asked(one, squares=self.of == "residual")
-        if self.target == "robust":
-            return f"{_HUBER}; {_for_all(one, squares=True)}"
-        argument = "y θ·x" if self.of == "margin" else "y - θ·x"
-        risk = f"E[f({argument})] with f = {self.loss}"
-        where = "x the bounded row"
-        if self.centre:
-            where += f", y the outcome less {self.centre:.6g}"
-        if self.target == "unpenalised":
-            return f"the minimiser of the population risk {risk}, {where}"
-        if not self.unit.whole:
-            risk += (
-                ", E the mean over units of what their rows add, so that c weighs the more the less "
-                "a row counts,"
-            )
-        size = "c‖θ‖²"
-        if self.penalty_scale != 1:
-            size += f"/{self.penalty_scale:.6g}"
-        sentence = (
-            f"the minimiser of the penalised population risk {risk} plus {size}, "
-            f"c = {self.penalty:.6g}, {where}; a penalty pulls coefficients towards 0, so this is "
-            "not the unpenalised coefficient"
-        )
-        if self.of == "margin":
-            return sentence
-        return (
-            f"{sentence}; for the coefficients of ordinary least squares use the model linear "
-            "(LinearRegression)"
-        )
 
 
 def unasked(lack: str, remedy: str) -> str:
@@ -176,32 +155,6 @@ def counting(unit: Unit) -> list[str]:
     return statements
 
 
-def _asked(one: str, *, squares: bool) -> str:
-    """What the intervals of a fit without a penalty are about: the regression that was asked for."""
-    kind = "least squares" if squares else "logistic regression"
-    statements = [
-        f"the coefficients of the ordinary {kind} that was asked for, with all columns of the "
-        f"formula, every {one} once, values clipped to their declared bounds"
-    ]
-    if squares:
-        statements.append(
-            "in the fit, outcomes are pulled into a released band around a released line, for which "
-            "the intervals allow as far as the budget can see"
-        )
-    return "; ".join([*statements, _for_all(one, squares=squares)])
-
-
-def _for_all(one: str, *, squares: bool) -> str:
-    """What holds of every fit in a released geometry."""
-    level = "prediction" if squares else "log-odds"
-    return (
-        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the "
-        "result; where the model is right that changes nothing, where it is not the others decide "
-        "more of the line; an open coefficient is in the model like any other, and its uncertainty "
-        f"is inside the intervals of the others; the intercept is the {level} at the released centre"
-    )
-
-
 def several(names: Sequence[str], count: int = _SHOWN) -> str:
     """The first names of a list, for a sentence, and how many more there are."""
     listed = ", ".join(names[:count])
@@ -240,7 +193,7 @@ class Geometry:
         """The centre in words; ``names`` are those of the coefficients, the intercept first."""
         pairs = zip(names[1:], self.centre, strict=True)
         listed = ", ".join(f"{name} = {value:.4g}" for name, value in pairs)
-        return f"Released centre: {listed}."
+        return f"Released centre: {listed or 'none, as there is no column'}."
 
     def clippings(self) -> list[str]:
         """What it means for the others that some numbers were clipped, in words; nothing where none

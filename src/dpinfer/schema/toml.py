@@ -17,11 +17,9 @@ _CLOSING = re.compile(r"""[]}]|\"""|'''""")  # one of these ends a statement of 
 def load(text: str, file: str, build: Callable[[dict[str, Any]], _Built]) -> _Built:
     """What is built of the document of a TOML text; an error of it names the file and the line."""
     try:
-        document = tomllib.loads(text)
-    except RecursionError:
-        raise _invalid(file, "it is nested too deeply") from None
-    except ValueError as error:
-        raise _invalid(file, str(error)) from None
+        document = read_toml(text)
+    except InputError as fault:
+        raise InputError(f"{file}: {fault}" if file else str(fault)) from None
     try:
         return build(document)
     except SchemaError as error:
@@ -36,9 +34,14 @@ def load(text: str, file: str, build: Callable[[dict[str, Any]], _Built]) -> _Bu
     raise InputError(f"{', '.join(places)}: {message}" if places else message)
 
 
-def _invalid(file: str, reason: str) -> InputError:
-    message = f"the schema is not valid TOML: {reason}"
-    return InputError(f"{file}: {message}" if file else message)
+def read_toml(text: str, name: str = "the schema") -> dict[str, Any]:
+    """The document; an `InputError` that names it if it is not TOML."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InputError(f"{name} is not valid TOML: it is nested too deeply") from None
+    except ValueError as fault:
+        raise InputError(f"{name} is not valid TOML: {fault}") from None
 
 
 def _line_of(text: str, path: _Path) -> int:

@@ -14,26 +14,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from dpinfer import persistence
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.linear import LinearSteps
-from dpinfer.fit.penalised import Penalised
-from dpinfer.fit.penalised_plan import default_plan
-from dpinfer.fit.recipe import Recipe, fit
+from dpinfer.fit.choose import choose
+from dpinfer.fit.linear import LeastSquares
+from dpinfer.fit.recipe import Options, Recipe, fit, half_widths
 from dpinfer.maths.arrays import Array, boundary
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.sums import MOST_RECORDS
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.result import text
-from dpinfer.result.result import FitResult
-from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
-from dpinfer.simulate.estimands import least_squares, minimum, to_units
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.replicates import noise_seed
 from dpinfer.simulate.runner import batches_of, check, run_batches, workers_of
@@ -475,7 +469,7 @@ class _Ahead:
             seed = noise_seed(self.how.seed, batch.start)
             return np.array(
                 [
-                    _half_width(fit(recipe, source, insecure_seed=seed), self.how.level)
+                    half_widths(fit(recipe, source, insecure_seed=seed), self.how.level)
                     for recipe in recipes
                 ]
             )
@@ -488,6 +482,7 @@ class _Ahead:
         ):  # a coefficient that is never reported
             half_width = np.nanmedian(np.where(reported, found, np.nan), axis=0)
         typical = self.alike.typical(self.n)
+        standing = counted(typical, self.n)
         return Forecast(
             names=self.design.names,
             budgets=tuple(
@@ -498,7 +493,7 @@ class _Ahead:
             within=np.median(found, axis=0),
             reported=reported.mean(axis=0),
             nonprivate=np.array(
-                [_nonprivate(recipe, typical, self.n, self.how.level) for recipe in recipes]
+                [recipe.nonprivate(typical, standing, self.how.level) for recipe in recipes]
             ),
             records=self.n,
             level=self.how.level,
@@ -520,31 +515,3 @@ class _Ahead:
             model.budget = budget
         recipe: Recipe = model.recipe(self.design, self.n)
         return recipe
-
-
-def _half_width(result: FitResult, level: float) -> Array:
-    """Half the length of each interval, infinite where none is reported."""
-    low, high = result.conf_int(level).T
-    with np.errstate(invalid="ignore"):
-        return np.where(result.reported & np.isfinite(high - low), (high - low) / 2, np.inf)
-
-
-def _nonprivate(recipe: Recipe, rows: Rows, n: int, level: float) -> Array:
-    """Half-widths of the same model without noise; NaN for a column that never varies."""
-    if isinstance(recipe, Penalised):
-        plain = replace(recipe, plan=default_plan(NoPrivacy()), penalty=recipe.risk(n).penalty)
-        return _half_width(fit(plain, counted(rows, n), insecure_seed=0), level)
-    design, block = recipe.design, rows.block
-    x, shares = block.rows * np.sqrt(design.norm2), block.shares
-    centre = np.average(x, axis=0, weights=shares * np.ones(len(x)))
-    some = np.flatnonzero((x.var(axis=0) > 0) | (np.arange(x.shape[1]) == 0))
-    if isinstance(recipe, LinearSteps):
-        found = least_squares(x[:, some], block.labels, shares, block.starts)
-    else:
-        found = minimum(x[:, some], block.labels, np.zeros(len(some)), shares, block.starts)
-    matrix = to_units(design, (design.middle + design.half * centre)[1:])[np.ix_(some, some)]
-    half = np.full(len(design.names), np.nan)
-    half[some] = -ndtri((1 - level) / 2) * np.sqrt(
-        np.diag(matrix @ found.covariance @ matrix.T) * rows.n / n
-    )
-    return half

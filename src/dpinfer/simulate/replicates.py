@@ -5,23 +5,20 @@ asked and stated.
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from dpinfer.fit.linear import LinearSteps
-from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.penalised import Penalised
-from dpinfer.fit.penalised_plan import default_plan
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.stepped_plan import ROBUST
+from dpinfer.fit.stepped import Stepped
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import describe
-from dpinfer.maths.minimise import minimum
 from dpinfer.maths.sums import Block
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.result import FitResult
-from dpinfer.simulate.estimands import Minimum, ordinary, stated
+from dpinfer.simulate.estimands import stated
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.runner import Tally
 
@@ -30,7 +27,7 @@ from dpinfer.simulate.runner import Tally
 class SingleTrial:
     """A recipe without a penalty.  The population is the data set."""
 
-    recipe: LogisticSteps | LinearSteps
+    recipe: Stepped[Any]
     population: Population
     seed: int
     batch = 8
@@ -44,21 +41,14 @@ class SingleTrial:
         )
 
     @cached_property
-    def asked(self) -> Minimum:
+    def asked(self) -> NoiselessFit:
         """The ordinary regression of all columns (1, x~)."""
-        return ordinary(self.people, squares=isinstance(self.recipe, LinearSteps))
+        return self.recipe.ordinary(self.people)
 
     @property
     def target(self) -> Array:
-        """The ordinary coefficients, the intercept at the means; NaN of robust fits, which have a
-        band of their own.
-        """
-        design = self.recipe.design
-        if self.recipe.plan.target == ROBUST:
-            return np.full(len(design.names), np.nan)
-        people = self.people
-        means = np.average(people.rows, axis=0, weights=people.shares * np.ones(len(people)))
-        return self.asked.in_units(design, (design.middle + design.half * means)[1:]).coef
+        """What is asked of the population; NaN where the releases decide it."""
+        return self.recipe.estimand(self.population.whole)
 
     def fit(self, replicate: int) -> FitResult:
         """The product's fit of one bootstrap sample."""
@@ -76,15 +66,13 @@ class SingleTrial:
         assert result.geometry is not None
         asked = self.asked.in_units(design, result.geometry.centre)
         estimand = stated(result, design, self.people, self.asked).coef
-        target = estimand if self.recipe.plan.target == ROBUST else asked.coef
+        target = estimand if self.recipe.released_estimand else asked.coef
         plain = -2 * ndtri((1 - level) / 2) * asked.std_error
         return _held(result, target, estimand, plain, level)
 
     def describe(self) -> str:
         """The setting in words."""
-        plan = self.recipe.plan
-        kind = "least squares" if isinstance(self.recipe, LinearSteps) else "logistic regression"
-        return f"{_number(self.population)}, {kind}, target {plan.target}, {plan.budget}"
+        return f"{_number(self.population)}, {self.recipe.describe(self.population.n)}"
 
     def fingerprint(self) -> bytes:
         """A digest of the data and the setting."""
@@ -108,19 +96,12 @@ class PenalisedTrial:
     @property
     def target(self) -> Array:
         """What the intervals should cover: the minimiser on the population."""
-        risk, design = self.recipe.risk(self.population.n), self.recipe.design
-        if self.recipe.target == "unpenalised":
-            risk = replace(risk, ridge=0.0)
-        whole = self.population.whole
-        return np.asarray(
-            design.mapping @ minimum(risk, whole.total, np.zeros(whole.dim)).coef + design.shift
-        )
+        return self.recipe.estimand(self.population.whole)
 
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
         """Intervals of some replicates, and those of fits without noise on the same samples."""
         recipe, target, parts = self.recipe, self.target, []
-        penalty = recipe.risk(self.population.n).penalty
-        plain = replace(recipe, plan=default_plan(NoPrivacy()), penalty=penalty)
+        plain = recipe.noiseless(self.population.n)
         for replicate in replicates:
             sample = self.population.sample(self.seed, replicate)
             result = fit(recipe, sample, insecure_seed=noise_seed(self.seed, replicate))
@@ -130,10 +111,7 @@ class PenalisedTrial:
 
     def describe(self) -> str:
         """The setting in words."""
-        recipe, risk = self.recipe, self.recipe.risk(self.population.n)
-        model = f"{describe(recipe.loss)}, {recipe.target} target, penalty {risk.penalty:.6g}"
-        made = f"{recipe.plan.mechanism}, recipe {recipe.plan.recipe}, {recipe.budget}"
-        return f"{_number(self.population)}, {model}, {made}"
+        return f"{_number(self.population)}, {self.recipe.describe(self.population.n)}"
 
     def fingerprint(self) -> bytes:
         """A digest of the data and the setting; a loss by what it does, not by its name."""

@@ -16,12 +16,11 @@ from threadpoolctl import threadpool_limits
 
 from dpinfer import persistence
 from dpinfer.errors import InputError, installed, missing
-from dpinfer.fit.choose import LeastSquares, Options, choose
-from dpinfer.fit.linear import LinearSteps
-from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.choose import choose
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import Plan
-from dpinfer.fit.recipe import Recipe
+from dpinfer.fit.recipe import NoLoss, Options, Recipe
+from dpinfer.fit.stepped import Stepped
 from dpinfer.fit.stepped_plan import LOGISTIC_TARGETS, GeometryPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic, Loss, check_loss, kind
@@ -334,7 +333,7 @@ def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
             "units= and weights= are those of a model's fit: give model=, such as dp.LogisticRegression"
         )
     loss = asked.options.loss
-    assert not isinstance(loss, LeastSquares)  # comes with model=
+    assert not isinstance(loss, NoLoss)  # comes with model=
     check_loss(loss)
     if asked.formula is None and asked.schema is None:
         if asked.options.target in LOGISTIC_TARGETS or isinstance(asked.options.plan, GeometryPlan):
@@ -366,12 +365,13 @@ def trial_of(recipe: Recipe, population: Population, seed: int, device: str | No
         with threadpool_limits(1, "blas"):
             engine = Engine(population, recipe.risk(population.n), *_namespace(device))
             return BatchedTrial(recipe, engine, population, seed)
-    if device is not None or not isinstance(recipe, LogisticSteps | LinearSteps | Penalised):
+    if device is not None:
         raise InputError(
             "device= is for fits with a penalty, without units or weights: leave it out"
         )
     if isinstance(recipe, Penalised):
         return PenalisedTrial(recipe, population, seed)
+    assert isinstance(recipe, Stepped)
     return SingleTrial(recipe, population, seed)
 
 

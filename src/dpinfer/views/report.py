@@ -39,11 +39,6 @@ _WORDS = (
     "unit",
 )
 """The columns of the CSV file that hold words."""
-_KINDS = {
-    ("margin", "asked"): "logistic regression",
-    ("residual", "asked"): "least squares",
-    ("residual", "robust"): "robust regression, no mean",
-}
 
 
 def html(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
@@ -258,11 +253,10 @@ def _facts(result: FitResult) -> dict[str, str]:
     if not result.reported.all():
         reported = f"{int(result.reported.sum())} of them with an interval"
     facts["Coefficients"] = f"{len(result.names)}, {reported}"
-    kind = _KINDS.get((model.of, model.target), f"{model.loss}, {model.target}")
     penalty = "no\u00a0penalty"
     if model.penalty:
         penalty = f"c\u00a0=\u00a0{model.penalty:.3g}"
-    facts["Model"] = f"{kind}, {penalty}"
+    facts["Model"] = f"{model.words.name}, {penalty}"
     return facts
 
 

@@ -220,18 +220,4 @@ def _citation(result: FitResult, title: str) -> Section:
         f"{title}. Regression estimates with confidence intervals, {kind}. Report by dpinfer "
         f"{version('dpinfer')}."
     )
-    return Section("How to cite", (citation, _method(result)))
-
-
-def _method(result: FitResult) -> str:
-    if result.band is not None:
-        return "Method: least squares in a released geometry, docs/linear.md of dpinfer."
-    if result.geometry is not None:
-        return "Method: logistic regression in a released geometry, docs/geometry.md of dpinfer."
-    paper = (
-        "Method: Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk "
-        "Minimization, Journal of Privacy and Confidentiality 9(1), 2019"
-    )
-    if result.model.recipe == "paper":
-        return f"{paper}."
-    return f"{paper}, with the recipe “{result.model.recipe}” of dpinfer."
+    return Section("How to cite", (citation, f"Method: {result.model.words.method}"))
