@@ -19,13 +19,13 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
 from dpinfer.schema.design import Design
 from dpinfer.simulate.estimands import (
-    Minimum,
-    Stated,
-    instead,
+    NoiselessFit,
+    StatedEstimand,
+    alternative_estimands,
     least_squares,
-    minimum,
-    ordinary,
-    stated,
+    logistic,
+    ordinary_regression,
+    stated_estimand,
 )
 from studies.common import plain
 
@@ -100,30 +100,30 @@ class Whole:
 
     data: Data
     people: Block
-    asked: Minimum
+    asked: NoiselessFit
     squares: bool
 
     @classmethod
     def of(cls, data: Data, *, squares: bool) -> "Whole":
         """Fitted once for all replicates of a design."""
         people = data.people
-        asked = ordinary(people, squares=squares)
+        asked = ordinary_regression(people, squares=squares)
         if data.chance is not None:
-            once = ordinary(Block(data.x, data.labels), squares=squares)
+            once = ordinary_regression(Block(data.x, data.labels), squares=squares)
             asked = replace(asked, covariance=once.covariance)
         return cls(data, people, asked, squares)
 
-    def without_noise(self, sample: Block) -> Minimum:
+    def without_noise(self, sample: Block) -> NoiselessFit:
         """The ordinary regression of a replicate: not private."""
         x = sample.rows * np.sqrt(self.data.design.norm2)
         if self.squares:
             return least_squares(x, sample.labels)
-        return minimum(x, sample.labels, self.asked.coef)
+        return logistic(x, sample.labels, self.asked.coef)
 
 
 def held(
     result: dp.FitResult, whole: Whole, sample: Block, *, thorough: bool = True
-) -> tuple[Found, Stated | None]:
+) -> tuple[Found, StatedEstimand | None]:
     """One fit, one number for each coefficient, NaN where a line is open; and what it states on the
     population.
 
@@ -142,7 +142,9 @@ def held(
     )  # one model: every column of the formula is in every fit
     asked = whole.asked.in_units(design, geometry.centre)
     robust = result.model.target == "robust"  # what is asked is the Huber regression that is stated
-    about = stated(result, design, whole.people, whole.asked) if thorough or robust else None
+    about = None
+    if thorough or robust:
+        about = stated_estimand(result, design, whole.people, whole.asked)
     low, high = result.conf_int().T
     printed = result.reported
 
@@ -176,7 +178,7 @@ def _instead(result: dp.FitResult, whole: Whole, *, thorough: bool) -> list[Foun
             {"name": row["name"], "instead_of": row["instead_of"], "covered": float("nan")}
             for row in rows
         ]
-    estimands = instead(result, whole.data.design, whole.people, whole.asked)
+    estimands = alternative_estimands(result, whole.data.design, whole.people, whole.asked)
     return [
         {
             "name": row["name"],

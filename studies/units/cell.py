@@ -19,7 +19,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
-from dpinfer.simulate.estimands import Minimum, ordinary, stated
+from dpinfer.simulate.estimands import NoiselessFit, ordinary_regression, stated_estimand
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.replicates import noise_seed
 from studies.asked import Z95
@@ -73,8 +73,8 @@ class Setting:
     recipe: LogisticSteps | LinearSteps
     population: Population
     people: Block
-    asked: Minimum
-    average: Minimum
+    asked: NoiselessFit
+    average: NoiselessFit
 
     def sample(self, index: int, by_row: bool) -> Rows:
         """The persons of a replicate, the same for every budget and method."""
@@ -85,22 +85,23 @@ class Setting:
 @lru_cache(maxsize=1)
 def setting(cell: Cell, folder: Path) -> Setting:
     """Of a cell, made once for all of its replicates."""
-    found, by_row, squares = load(cell.design, folder), cell.method == GROUP, cell.design in NUMERIC
+    found = load(cell.design, folder)
+    by_row = cell.method == GROUP
+    squares = cell.design in NUMERIC
     design, population = found.of_units(1.0 if by_row else float(cell.method))
     recipe = cell.recipe(found.design if by_row else design, found.most)
     x = population.rows * np.sqrt(design.norm2)
     rows = Block(x, population.labels, starts=population.starts)
-    people = (
-        rows
-        if by_row
-        else Block(x, population.labels, population.shares, population.shares, population.starts)
-    )
+    people = rows
+    if not by_row:
+        shares = population.shares
+        people = Block(x, population.labels, shares, shares, population.starts)
     return Setting(
         recipe,
         population,
         people,
-        ordinary(people, squares=squares),
-        ordinary(rows, squares=squares),
+        ordinary_regression(people, squares=squares),
+        ordinary_regression(rows, squares=squares),
     )
 
 
@@ -113,7 +114,7 @@ def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
         )
         design = at.recipe.design
         assert result.geometry is not None
-        about = stated(result, design, at.people, at.asked)
+        about = stated_estimand(result, design, at.people, at.asked)
         asked = at.asked.in_units(design, result.geometry.centre)
         average = at.average.in_units(design, result.geometry.centre)
         covered = {"asked": asked.coef, "stated": about.coef, "rows": average.coef}

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 import dpinfer as dp
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import Block
-from dpinfer.simulate.estimands import ordinary
+from dpinfer.simulate.estimands import ordinary_regression
 from studies.asked import Z95
 from studies.units.cell import budget, compare
 
@@ -108,7 +108,7 @@ def survey(cell: Survey, index: int) -> dict[str, Any]:
         assert result.geometry is not None
         truth = TRUTH.copy()
         truth[0] += result.geometry.centre @ TRUTH[1:]
-        plain = ordinary(rows, squares=False).in_units(design, result.geometry.centre)
+        plain = ordinary_regression(rows, squares=False).in_units(design, result.geometry.centre)
         found = compare(result, {"asked": truth}, plain.std_error)
         with np.errstate(invalid="ignore"):
             near = np.abs(plain.coef - truth) <= Z95 * plain.std_error

@@ -21,7 +21,7 @@ from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.recipe import fit
 from dpinfer.maths.losses import Logistic
 from dpinfer.rows.source import Rows
-from dpinfer.simulate.estimands import minimum
+from dpinfer.simulate.estimands import logistic
 
 NAME = "syn_5k_5_corr_well"
 ROOT = Path(__file__).parents[2]
@@ -120,7 +120,7 @@ def test_what_lines_are_held_against():
     found, _ = held(result, at, sample)
     assert np.mean(found["asked"]) > 0.5
     far = Whole(
-        at.data, at.people, minimum(at.people.rows, -at.people.labels, np.zeros(5)), squares=False
+        at.data, at.people, logistic(at.people.rows, -at.people.labels, np.zeros(5)), squares=False
     )
     moved, _ = held(result, far, sample)
     assert np.mean(moved["asked"]) < 0.5
@@ -219,7 +219,7 @@ def test_the_minimum_against_another_search():
     def value(t):
         return w @ Logistic().value(y * (x @ t)) + 5e-4 * x.var(axis=0) @ t**2
 
-    found = minimum(x, y, np.ones(5), w)
+    found = logistic(x, y, np.ones(5), w)
     assert found.coef == pytest.approx(optimize.minimize(value, np.zeros(5), tol=1e-10).x, abs=1e-3)
 
 

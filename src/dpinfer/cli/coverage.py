@@ -72,34 +72,37 @@ def coverage(
                 "[study] checkpoint keeps its file in the output folder: give --out DIR, or drop the key"
             )
         given["study"]["checkpoint"] = out / "resume.json"
-    arguments = _arguments(given)
+    model, table = _model_and_table(given)
+    options = given["study"]
     if out is not None:
         persistence.prepare(out)
-    design, records = arguments["model"].read(arguments["X"])
-    if (advice := arguments["model"].recipe(design, records.n).advice(records.n)) and not as_json:
+    design, records = model.read(table)
+    if (advice := model.recipe(design, records.n).advice(records.n)) and not as_json:
         talk.note(f"note: {advice}")
-    study = dp.simulate.coverage(**arguments, progress=talk.live)
+    with talk.bar("replicates") as progress:
+        study = dp.simulate.coverage(model, table, **options, progress=progress)
     if out is not None:
         for name, content in _files(study).items():
             persistence.write(out / name, content)
             talk.note(f"wrote {out / name}")
-    if "checkpoint" in arguments:
-        arguments["checkpoint"].unlink(missing_ok=True)
+    if "checkpoint" in options:
+        options["checkpoint"].unlink(missing_ok=True)
     print(study.to_json() if as_json else study.summary())
 
 
-def _arguments(given: spec.Spec) -> dict[str, Any]:
-    """What `dp.simulate.coverage` is called with: the model that `dpinfer fit` would fit."""
-    data, study = data_of(given), given["study"]
-    model, table = model_of(given, data, study=True), data.table
+def _model_and_table(given: spec.Spec) -> tuple[Any, Any]:
+    """What is studied: the model that `dpinfer fit` would fit, and its table."""
+    data = data_of(given)
+    model = model_of(given, data, study=True)
+    table = data.table
     if isinstance(table, Path):
         try:
             table = arrow_files.read(table, data.columns)
         except InputError as fault:
             raise InputError(f"[data] path: {fault}") from None
-    if "device" in study:
-        _check_device(study["device"])
-    return {"X": table, "model": model} | study
+    if "device" in given["study"]:
+        _check_device(given["study"]["device"])
+    return model, table
 
 
 def _check_device(device: str) -> None:

@@ -115,7 +115,7 @@ def _foreseen(job: Job, n: int, talk: Screen) -> tuple["dp.simulate.Forecast | N
     try:
         with talk.work("simulating"):
             found = dp.simulate.forecast(
-                model=job.model, records=n, level=job.level, replicates=_REPLICATES
+                job.model, records=n, level=job.level, replicates=_REPLICATES
             )
     except DpinferError as fault:
         return None, f"none: {fault}"

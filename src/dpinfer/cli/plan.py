@@ -70,7 +70,7 @@ def plan(  # noqa: PLR0913  (the public face)
         asked = [model.budget]
     with talk.work("simulating"):
         found = dp.simulate.forecast(
-            model=model, records=records, budgets=asked, half_width=half_width, coefficient=coefficient, like=like,
+            model, records=records, budgets=asked, half_width=half_width, coefficient=coefficient, like=like,
             replicates=replicates, seed=seed, level=given["output"].get("level", 0.95),
         )  # fmt: skip
     if half_width is not None:

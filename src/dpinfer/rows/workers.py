@@ -113,9 +113,11 @@ _step: ContextVar[str] = ContextVar("step", default="")
 
 
 @contextmanager
-def at_work() -> Iterator[None]:
-    """Inside, blocks are worked on by all cores; linear algebra has one thread a block."""
-    crew = _Crew(threads())
+def at_work(size: int | None = None) -> Iterator[None]:
+    """Inside, blocks are worked on by all cores or ``size`` threads; linear algebra has one thread
+    a block.
+    """
+    crew = _Crew(threads() if size is None else size)
     token = _crew.set(crew)
     try:
         with one_thread():
