@@ -85,7 +85,8 @@ def study(job: Job, folder: Path, settings: Settings, device: str | None) -> Rec
         **named,
     }
     if job.kind == "spectrum":
-        record = _spectrum(*data, cells.LOSSES[cell.loss])
+        X, y = data
+        record = _spectrum(X, y, cells.LOSSES[cell.loss])
     elif job.kind == "variability":
         low, high = dp.simulate.variability(*data, **common, replicates=settings.variability)
         record = {"length": float(np.mean(high - low)), "first_length": float(high[0] - low[0])}
