@@ -32,7 +32,8 @@ from dpinfer.rows.source import Rows  # noqa: E402
 from dpinfer.simulate.batched import BLOCK, Engine  # noqa: E402
 from dpinfer.simulate.population import Population  # noqa: E402
 
-PENALTY, RATE = 1e-3, 0.25
+PENALTY = 1e-3
+RATE = 0.25
 SIZES = (15_000, 30_000, 60_000, 120_000)
 
 

@@ -63,7 +63,8 @@ print(json.dumps({"seconds": taken, "first": first, "megabytes": memory, "passes
 
 def write(path: Path, n: int, d: int) -> None:
     """Random numbers and labels, in row groups of a million."""
-    rng, writer = np.random.default_rng(0), None
+    rng = np.random.default_rng(0)
+    writer = None
     for start in range(0, n, GROUP):
         m = min(GROUP, n - start)
         X = rng.uniform(-1, 1, (m, d))

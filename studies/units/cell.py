@@ -126,7 +126,8 @@ def compare(result: dp.FitResult, targets: dict[str, Array], error: Array) -> di
 
     "asked" is among the targets.
     """
-    reported, (low, high) = result.reported, result.conf_int().T
+    reported = result.reported
+    low, high = result.conf_int().T
     with np.errstate(invalid="ignore"):
         covered = {
             key: np.where(reported, (low <= coef) & (coef <= high), np.nan).tolist()

@@ -1,7 +1,8 @@
-"""Thousands of penalised fits of one data set at once, each certified, on numpy or a device.
+"""Thousands of penalised fits of one data set at once, on numpy or on a device.
 
 `batched_trial` is the only way in: it says which recipes can be run so.  All that is about arrays
-that are not numpy's, and about devices, is in this module.  Nothing here is private.
+that are not numpy's, and about devices, is in this module.  Every fit is certified.  Nothing here
+is private.
 
 | symbol | meaning                                                    | name in code |
 | ------ | ---------------------------------------------------------- | ------------ |

@@ -1,4 +1,4 @@
-"""What intervals should hold, on a population without noise: what was asked, what a fit states.
+"""What intervals should hold, without noise: what was asked, and what a fit states.
 
 Asked is the ordinary regression of all columns, every row counted by its share.  Stated is what the
 fit itself solves: rows far out count less, some numbers are clipped to their released range, and
@@ -362,12 +362,12 @@ def stated_estimand(
     columns = _columns(design, people.rows)
     weights = geometry.row_weights(columns)
     rows = _rows(design, people.rows, geometry.inside(columns))
-    seen = replace(people, rows=rows, weights=weights * people.shares)
+    bounded = replace(people, rows=rows, weights=weights * people.shares)
     clipped = 0.0
     if result.band is None:
-        fitted = logistic(seen.rows, seen.labels, asked.coef, seen.weights)
+        fitted = logistic(bounded.rows, bounded.labels, asked.coef, bounded.weights)
     else:
-        fitted, clipped = _in_band(result, design, seen, columns, asked)
+        fitted, clipped = _in_band(result, design, bounded, columns, asked)
     coef = fitted.in_units(design, geometry.centre).coef
     return StatedEstimand(coef, float((weights < 1 - _FULLY).mean()), clipped)
 

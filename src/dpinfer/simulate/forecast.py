@@ -300,8 +300,8 @@ class _Question:
             source = OfTable(population, self.design.unit.word)
             if number is None:
                 number = population.n
-        whole = isinstance(number, int) and not isinstance(number, bool)
-        if number is None or not whole or not 1 <= number <= MOST_RECORDS:
+        integer = isinstance(number, int) and not isinstance(number, bool)
+        if number is None or not integer or not 1 <= number <= MOST_RECORDS:
             raise InputError(
                 f"records= is the public number of {self.design.unit.word}, from 1 to {MOST_RECORDS:,}"
             )

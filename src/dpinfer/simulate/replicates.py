@@ -38,7 +38,7 @@ class Tally:
     """Sums over replicates, one number per coefficient; two tallies add up to that of both.
 
     ``covered`` counts intervals that hold what was asked, ``stated`` those that hold what their fit
-    states.  ``answered`` counts lines that are printed or have another line in their stead.
+    states.  ``answered`` counts lines that are printed or have another line in their place.
     """
 
     replicates: int

@@ -1,5 +1,6 @@
-"""Do the intervals of a fit cover, and how long are they?  A study on replicates of a data set.
+"""Do the intervals of a fit cover, and how long are they?
 
+A study runs the fit on replicates of a data set and holds its intervals against what they estimate.
 `coverage` and `variability` take a model first.  Without one the older form is meant, with the
 options of `infer` or with a formula and a schema; `Asked` then stands in for the model.
 """
@@ -59,7 +60,7 @@ class Study:
 
     These, ``length`` (a mean) and ``length_sd`` are over the replicates with a finite interval, and
     ``reported`` is their share; ``answered`` is the share that print the line or another one in its
-    stead.  ``nonprivate_length`` is the length without noise (NaN if it was not asked for): of a
+    place.  ``nonprivate_length`` is the length without noise (NaN if it was not asked for): of a
     fit without a penalty that of the ordinary regression of the whole data set with its sandwich
     (HC0; CR1 with units), else a mean over the same replicates.
     """
@@ -120,7 +121,7 @@ class Study:
     def summary(self) -> str:
         """The table as text, with what was studied under it."""
         error = float(np.sqrt(self.level * (1 - self.level) / self.replicates))
-        found = (
+        findings = (
             f"Mean coverage of what was asked {self.mean_coverage:.4f}, "
             f"smallest {self.min_coverage:.4f}, nominal {self.level:g} "
             f"(Monte Carlo error of one coefficient {error:.4f}); of what each fit states "
@@ -131,7 +132,7 @@ class Study:
             "NOT PRIVATE: a study reads the records without noise. "
             "Do not publish it from sensitive data."
         )
-        return text.study(self.table(), [found, setting, warning])
+        return text.study(self.table(), [findings, setting, warning])
 
     def to_json(self) -> str:
         """The study as a JSON object.  No number is a text: null stands where there is none."""

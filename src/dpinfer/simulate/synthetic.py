@@ -1,4 +1,4 @@
-"""Records like those of a fit to come: made of public guesses, or drawn from a public table.
+"""Records like those of a fit to come: of public guesses, or of a public table.
 
 More records than `most_records` says are not made: that many stand for all, each counted as often
 as it takes.  Every sum over records is then exactly that of a data set in which each of them is
