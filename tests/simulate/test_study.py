@@ -405,6 +405,11 @@ def test_a_model_comes_first_or_by_its_name():
     assert np.all((low < found.target) & (found.target < high))
 
 
+def test_an_option_that_is_none():
+    with pytest.raises(TypeError, match="unexpected option penality=: there are formula, schema"):
+        dp.simulate.coverage(X, Y, penality=C, budget=PureDP(1.0))
+
+
 def test_outcomes_come_by_place_or_by_name():
     options = {"penalty": C, "budget": PureDP(1.0), "replicates": 20}
     assert same(dp.simulate.coverage(X, Y, **options), dp.simulate.coverage(X, y=Y, **options))
@@ -447,6 +452,7 @@ def test_threads_are_those_asked_for(monkeypatch):
         (lambda: study(workers=-1), "workers must be"),
         (lambda: study(loss="logistic"), "is not a loss"),
         (lambda: study(checkpoint="nowhere/at/all.json"), "folder of the checkpoint"),
+        (lambda: study(progress=True), "takes a function"),
         (lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), level=2), "level"),
         (
             lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), replicates=0),

@@ -198,6 +198,8 @@ def run_batches(
 
     ``done`` replicates were run before.
     """
+    if progress and not callable(progress):
+        raise InputError("progress= takes a function of two numbers: replicates done, and all")
     total = done + sum(len(batch) for batch in batches)
     if threads is None:
         threads = workers.threads()
@@ -206,7 +208,7 @@ def run_batches(
     with workers.at_work(size):
         for batch, result in zip(batches, workers.in_order(work, batches), strict=True):
             done += len(batch)
-            if progress is not None:
+            if progress:
                 progress(done, total)
             yield batch, result
 

@@ -8,7 +8,7 @@ options of `infer` or with a formula and a schema; `Asked` then stands in for th
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack
 
@@ -364,6 +364,10 @@ class Asked:
     @classmethod
     def of(cls, *, model: Any = None, **options: Any) -> "Asked":
         """From the options of a call; ``model`` is a word for a loss."""
+        names = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in names:
+                raise TypeError(f"unexpected option {name}=: there are {', '.join(names)}")
         asked = cls(**options)
         if model is None:
             return asked
