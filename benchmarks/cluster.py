@@ -50,7 +50,8 @@ def measured(model: dp.LogisticRegression, native: Any, times: int = 4) -> dict[
     ``load`` is what else the machine did before: where it is not far below the number of cores,
     times are too long.
     """
-    found, load = [], os.getloadavg()[0]
+    found = []
+    load = os.getloadavg()[0]
     for _ in range(times):
         done: list[float] = []
         began = time.perf_counter()

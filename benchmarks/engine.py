@@ -1,4 +1,4 @@
-"""Fits a second of the study engine against scikit-learn, in one run with one BLAS thread; memory
+"""Fits per second of the study engine against scikit-learn, in one run with one BLAS thread; memory
 and scaling.
 
     python benchmarks/engine.py [--data FOLDER] [--out FILE]
@@ -29,11 +29,11 @@ import dpinfer as dp  # noqa: E402
 from dpinfer.maths.noise_laws import SphericalLaplace  # noqa: E402
 from dpinfer.maths.risk import Risk  # noqa: E402
 from dpinfer.rows.source import Rows  # noqa: E402
-from dpinfer.simulate.batched import BLOCK  # noqa: E402
-from dpinfer.simulate.engine import Engine  # noqa: E402
+from dpinfer.simulate.batched import BLOCK, Engine  # noqa: E402
 from dpinfer.simulate.population import Population  # noqa: E402
 
-PENALTY, RATE = 1e-3, 0.25
+PENALTY = 1e-3
+RATE = 0.25
 SIZES = (15_000, 30_000, 60_000, 120_000)
 
 
@@ -64,19 +64,17 @@ def best(work: Callable[[], object], repeats: int) -> float:
 
 
 def ours(X: np.ndarray, y: np.ndarray, loss: dp.Loss, replicates: int = BLOCK) -> float:
-    """Fits a second on one thread, counts drawn."""
+    """Fits per second on one thread, counts drawn."""
     np.empty(31 * 2**20, dtype=np.uint8)  # as in a study
     population = Population.of_records(Rows.of(X, y))
     engine = Engine(population, Risk.penalised(loss, PENALTY, len(X)))
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (replicates, engine.dim))
-    return replicates / best(
-        lambda: engine.fit(population.counts(np, 0, range(replicates), None), b), 5
-    )
+    return replicates / best(lambda: engine.fit(population.counts(0, range(replicates)), b), 5)
 
 
 def theirs(X: np.ndarray, y: np.ndarray, tol: float) -> float:
-    """Weighted fits a second of scikit-learn."""
-    weights = Population.of_records(Rows.of(X, y)).counts(np, 0, range(1), None)[0].astype(float)
+    """Weighted fits per second of scikit-learn."""
+    weights = Population.of_records(Rows.of(X, y)).counts(0, range(1))[0].astype(float)
     model = LogisticRegression(
         C=1 / (2 * len(X) * PENALTY), fit_intercept=False, solver="newton-cholesky", tol=tol
     )

@@ -61,7 +61,8 @@ print(json.dumps({"seconds": taken[0], "processor seconds": taken[1], "first": f
 
 def write(path: Path, n: int, d: int) -> None:
     """Random numbers and labels, in row groups of a million."""
-    rng, writer = np.random.default_rng(0), None
+    rng = np.random.default_rng(0)
+    writer = None
     for start in range(0, n, GROUP):
         m = min(GROUP, n - start)
         X = rng.uniform(-1, 1, (m, d))

@@ -1,4 +1,4 @@
-"""Fits a second of the study engine on a GPU, and its agreement with numpy.
+"""Fits per second of the study engine on a GPU, and its agreement with numpy.
 
     python benchmarks/gpu.py [--out FILE]
 
@@ -12,7 +12,6 @@ import json
 import time
 from pathlib import Path
 
-import array_api_compat.torch as xp
 import numpy as np
 import torch
 
@@ -20,10 +19,12 @@ import dpinfer as dp
 from dpinfer.maths.noise_laws import SphericalLaplace
 from dpinfer.maths.risk import Risk
 from dpinfer.rows.source import Rows
-from dpinfer.simulate.engine import Engine
+from dpinfer.simulate.batched import Arrays, Engine
 from dpinfer.simulate.population import Population
 
-PENALTY, RATE = 1e-3, 0.25
+PENALTY = 1e-3
+RATE = 0.25
+CUDA = Arrays.on("cuda")
 
 
 def rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -38,14 +39,14 @@ def rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 def speed(population: Population, loss: dp.Loss, replicates: int) -> dict[str, float]:
     """Best of five batches, counts drawn on the device, after a warm-up."""
-    engine = Engine(population, Risk.penalised(loss, PENALTY, population.n), xp, "cuda")
+    engine = Engine(population, Risk.penalised(loss, PENALTY, population.n), CUDA)
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (replicates, engine.dim))
     times, draws = [], []
     torch.cuda.reset_peak_memory_stats()
     for j in range(6):
         torch.cuda.synchronize()
         start = time.perf_counter()
-        counts = population.counts(xp, j, range(replicates), "cuda")
+        counts = CUDA.counts(population, j, range(replicates))
         torch.cuda.synchronize()
         drawn = time.perf_counter()
         batch = engine.fit(counts, b)
@@ -66,10 +67,8 @@ def agreement(population: Population, loss: dp.Loss) -> dict[str, float]:
     """Largest differences between the device and numpy on the same 64 replicates."""
     risk = Risk.penalised(loss, PENALTY, population.n)
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (64, population.rows.shape[1]))
-    ours = Engine(population, risk).fit(population.counts(np, 0, range(64), None), b)
-    theirs = Engine(population, risk, xp, "cuda").fit(
-        population.counts(xp, 0, range(64), "cuda"), b
-    )
+    ours = Engine(population, risk).fit(population.counts(0, range(64)), b)
+    theirs = Engine(population, risk, CUDA).fit(CUDA.counts(population, 0, range(64)), b)
     return {
         "coef": float(np.abs(ours.coef - theirs.coef).max()),
         "curvature": float(np.abs(ours.curvature / theirs.curvature - 1).max()),

@@ -46,7 +46,9 @@ def filled(path: Path, entries: int, total: dp.ApproxDP) -> dp.Ledger:
 
 def spend(path: Path, each: int) -> tuple[list[str], int]:
     """Book so often; the releases that were booked, and how often the file was locked for too long."""
-    ledger, taken, locked = dp.Ledger.open(path), list[str](), 0
+    ledger = dp.Ledger.open(path)
+    taken = list[str]()
+    locked = 0
     for number in range(each):
         try:
             taken.append(ledger.book(entry(number, 5e-5)))

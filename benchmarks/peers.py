@@ -102,7 +102,8 @@ def machine() -> dict[str, float]:
     """What one core can do: copied bytes and floating-point operations of a matrix product, a
     second.
     """
-    source, square = np.ones(2**26), np.random.default_rng(0).standard_normal((1500, 1500))
+    source = np.ones(2**26)
+    square = np.random.default_rng(0).standard_normal((1500, 1500))
     target = np.empty_like(source)
     np.copyto(target, source)
     copy = seconds(lambda: np.copyto(target, source), time.process_time, 3)
@@ -117,7 +118,9 @@ def case(n: int, d: int, threads: str) -> list[dict[str, Any]]:
     """All fits of one size."""
     from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
-    one, arrays, rows = threads == "1", data(n, d), []
+    one = threads == "1"
+    arrays = data(n, d)
+    rows = []
     os.environ["DPINFER_THREADS"] = "1" if one else str(os.cpu_count())
     clock = time.process_time if one else time.perf_counter
     for model, some in fits(*arrays).items():
@@ -150,7 +153,8 @@ def passes(n: int, d: int) -> dict[str, float]:
     from dpinfer.rows.source import Blocks  # noqa: PLC0415
 
     X, y, numeric = data(n, d)
-    counted, total = [], Blocks.total
+    counted = []
+    total = Blocks.total
 
     def count(self: Blocks, of_block: Any) -> Any:
         counted.append(self.dim)
@@ -230,7 +234,9 @@ def _shares(row: dict[str, Any], able: dict[str, float]) -> dict[str, float]:
     """The part of what the core can do that a fit uses: each pass reads the rows once and has one
     product of them.
     """
-    n, d, taken = row["n"], row["d"] + 1, row["seconds"]["dpinfer"]
+    n = row["n"]
+    d = row["d"] + 1
+    taken = row["seconds"]["dpinfer"]
     found = passes(min(n, 500_000), row["d"])["passes"]
     return {
         "passes": found,

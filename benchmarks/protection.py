@@ -28,7 +28,8 @@ class FloatGate(Gate):
 
     def release(self, booked: Any, source: Any, what: Any) -> Released:
         """The same releases without grid and mask."""
-        noise, rng = booked.noise(what), np.random.default_rng()
+        noise = booked.noise(what)
+        rng = np.random.default_rng()
         if isinstance(what, Risk):
             step = minimum(what, source.total, noise.sample(rng, (source.dim,))).coef
             return Released(what.centre + step, noise)
@@ -45,10 +46,8 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (options.records, options.columns))
     y = (rng.random(options.records) < 1 / (1 + np.exp(-X[:, :5].sum(axis=1)))).astype(int)
-    model, found = (
-        dp.LogisticRegression(bounds=(-1.0, 1.0), budget=dp.ApproxDP(1.0, 1e-6)),
-        {"exact": [], "float": []},
-    )
+    model = dp.LogisticRegression(bounds=(-1.0, 1.0), budget=dp.ApproxDP(1.0, 1e-6))
+    found = {"exact": [], "float": []}
     with threadpool_limits(1):
         model.fit(X, y)  # calibrations and memory are kept
         for turn in range(6):

@@ -22,7 +22,7 @@ from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
 from dpinfer.schema.design import Design
-from dpinfer.simulate.estimands import Stated, instead, stated
+from dpinfer.simulate.estimands import StatedEstimand, alternative_estimands, stated_estimand
 from studies.common import plain
 
 BUDGETS = ("0.3,1e-6", "1,1e-6", "3,1e-6", "0.1875")
@@ -120,7 +120,7 @@ class Whole:
 
 def held(
     result: dp.FitResult, whole: Whole, sample: Block, *, thorough: bool = True
-) -> tuple[Found, Stated | None]:
+) -> tuple[Found, StatedEstimand | None]:
     """One fit, one number for each coefficient, NaN where a line is open; and what it states on the
     population.
 
@@ -139,7 +139,9 @@ def held(
     )  # one model: every column of the formula is in every fit
     asked = whole.asked.in_units(design, geometry.centre)
     robust = result.model.target == "robust"  # what is asked is the Huber regression that is stated
-    about = stated(result, design, whole.people, whole.asked) if thorough or robust else None
+    about = None
+    if thorough or robust:
+        about = stated_estimand(result, design, whole.people, whole.asked)
     low, high = result.conf_int().T
     printed = result.reported
 
@@ -173,7 +175,7 @@ def _instead(result: dp.FitResult, whole: Whole, *, thorough: bool) -> list[Foun
             {"name": row["name"], "instead_of": row["instead_of"], "covered": float("nan")}
             for row in rows
         ]
-    estimands = instead(result, whole.data.design, whole.people, whole.asked)
+    estimands = alternative_estimands(result, whole.data.design, whole.people, whole.asked)
     return [
         {
             "name": row["name"],

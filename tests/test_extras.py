@@ -31,7 +31,6 @@ EXTRAS = {
 ALLOWED = {
     "cli": {"cli", "gpu"},
     "views": {"report"},
-    "simulate/runner.py": {"cli"},
     "tables/on_dask.py": {"dask"},
     "tables/on_spark.py": {"spark"},
 }
@@ -184,7 +183,7 @@ assert result.summary() and len(result.to_frame()) == len(result.names)
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (500, 2))
 y = np.where(X[:, 0] > 0, 1, -1)
 study = dict(loss=dp.Logistic(), penalty=0.01, budget=budget, replicates=4)
-dp.simulate.coverage(X, y, **study, progress=True)
+dp.simulate.coverage(X, y, **study)
 try:
     dp.simulate.coverage(X, y, **study, device="cuda")
 except dp.InputError as fault:
@@ -193,7 +192,7 @@ except dp.InputError as fault:
 
 
 def test_the_library_stands_alone():
-    """Fits, results and studies without any extra; a study that is to show a bar shows none."""
+    """Fits, results and studies without any extra."""
     shown = succeeds(without(set.union(*EXTRAS.values()), LIBRARY))
     assert (
         shown
@@ -258,13 +257,3 @@ def test_every_import_is_declared(path):
     )
     for module, _ in imported(path):
         assert distribution(module) in allowed, f"{here} imports {module}, which it may not rely on"
-
-
-def test_a_part_of_the_library_itself_loads_extras_late():
-    """`simulate` belongs to the library, so only a function of its runner may import what an extra
-    brings.
-    """
-    path = SOURCE / "simulate/runner.py"
-    found = [node.col_offset for module, node in imported(path) if module in EXTRAS["cli"]]
-    assert found
-    assert min(found) > 0

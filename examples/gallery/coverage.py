@@ -35,7 +35,7 @@ def study(epsilon):
     budget = dp.ApproxDP(epsilon, 1e-6)
     bounds = ([18, 0, 0], [100, 5, 1])
     model = dp.LogisticRegression(bounds=bounds, yes_no=[2], classes=(False, True), budget=budget)
-    return dp.simulate.coverage(X, y, model=model, replicates=60, seed=0)
+    return dp.simulate.coverage(model, X, y, replicates=60, seed=0)
 
 
 done = study(1.0)

@@ -280,10 +280,12 @@ def synthetic_rows(n: int, p: int, kind: str, rng: np.random.Generator) -> tuple
         return np.clip(Z / 4, -1, 1), p
     if kind == "heavy":
         Z = 0.5 * Z[:, [0]] + 0.87 * Z
-        x, half = np.clip(Z / 4, -1, 1), (p + 1) // 2
+        x = np.clip(Z / 4, -1, 1)
+        half = (p + 1) // 2
         x[:, :half] = np.clip(np.exp(1.2 * Z[:, :half]) / 40 * 2 - 1, -1, 1)
         return x, p
-    x, half = np.clip(Z / 4, -1, 1), max(2, p // 2)
+    x = np.clip(Z / 4, -1, 1)
+    half = max(2, p // 2)
     for j, rate in enumerate(np.geomspace(0.3, 0.003, p - half)):
         x[:, half + j] = rng.random(n) < expit(np.log(rate / (1 - rate)) + 0.25 * Z[:, 0])
     return x, half

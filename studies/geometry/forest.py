@@ -19,13 +19,16 @@ def main(path: Path = Path("docs/figures/rand_forest.png")) -> None:
     plain = dp.LogisticRegression(
         demo.formula, schema=demo.schema, budget=dp.NoPrivacy(), penalty=0.0
     ).fit(demo.table)
-    result, other = private.result_, plain.result_
+    result = private.result_
+    other = plain.result_
     assert result.geometry is not None
     at = other.contrast(
         np.concatenate([[1.0], result.geometry.centre])
     )  # the intercept at the released centre
-    estimate, interval = other.estimate.copy(), other.conf_int().copy()
-    estimate[0], interval[0] = at.estimate, (at.low, at.high)
+    estimate = other.estimate.copy()
+    interval = other.conf_int().copy()
+    estimate[0] = at.estimate
+    interval[0] = (at.low, at.high)
     dp.plot.forest(result, reference=(estimate, interval)).savefig(path)
 
 

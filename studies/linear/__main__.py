@@ -111,7 +111,10 @@ class _Job:
     """Replicates of one cell and the file that holds their summary."""
 
     def __init__(self, name: str, path: Path, count: int) -> None:
-        self.name, self.path, self.count, self.began = name, path, count, time.monotonic()
+        self.name = name
+        self.path = path
+        self.count = count
+        self.began = time.monotonic()
 
     def run(
         self,

@@ -88,10 +88,8 @@ def _rand(name: str, _: Path) -> Question:
 def _adult(name: str, folder: Path) -> Question:
     table = pd.read_parquet(folder / "adult_train_complete.parquet")
     table["outcome"] = table["hours-per-week"].astype(float)
-    numbers, factors = (
-        {"age": (17.0, 90.0), "education-num": (1.0, 16.0)},
-        ("race", "sex", "income"),
-    )
+    numbers = {"age": (17.0, 90.0), "education-num": (1.0, 16.0)}
+    factors = ("race", "sex", "income")
     if name == "adult_f":
         numbers |= {"capital-gain": (0.0, 99999.0), "capital-loss": (0.0, 4356.0)}
         return Question(
@@ -124,7 +122,9 @@ def _acs(name: str, folder: Path) -> Question:
 
 def _bank(name: str, folder: Path) -> Question:
     table = pd.read_parquet(folder / "bank_full.parquet")
-    age, balance, duration = (18.0, 95.0), (-10_000.0, 110_000.0), (0.0, 5000.0)
+    age = (18.0, 95.0)
+    balance = (-10_000.0, 110_000.0)
+    duration = (0.0, 5000.0)
     factors = ("marital", "education", "housing", "loan", "default")
     if name == "bank_age":
         table["outcome"] = table["age"].astype(float)

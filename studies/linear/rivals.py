@@ -99,7 +99,9 @@ def _errors(H: Array, V: Array) -> Array:
 
 def ranged(task: Task) -> Answer | None:
     """SSP after three histograms that narrow the range of the outcome."""
-    low, high, part = -1.0, 1.0, _RANGE_SHARE * task.rho
+    low = -1.0
+    high = 1.0
+    part = _RANGE_SHARE * task.rho
     noise = np.sqrt(2) / np.sqrt(2 * part / OUTCOME_ZOOMS)
     for _ in range(OUTCOME_ZOOMS):
         counts = histogram(inner_edges(low, high), Neighbours.REPLACE).of_block(
@@ -125,7 +127,8 @@ def adaptive(task: Task) -> Answer | None:
     These move by at most R², sqrt 2 R², 2R and 1.  The ridge is the size of the noise, less a lower
     bound of the smallest eigenvalue.
     """
-    d, unit = task.x.shape[1], 1 / np.sqrt(2 * task.rho / 4)
+    d = task.x.shape[1]
+    unit = 1 / np.sqrt(2 * task.rho / 4)
     in_matrix, in_score = np.sqrt(2) * task.norm2 * unit, 2 * np.sqrt(task.norm2) * unit
     exact = square(task.x, 1.0)
     off = task.norm2 * unit
@@ -165,11 +168,9 @@ def contest(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
         data = load(cell.design, folder)
         block = data.sample(index)
         population = whole(cell.design, folder).asked
-        x, norm2, rho = (
-            block.rows * np.sqrt(data.design.norm2),
-            data.design.norm2,
-            cell.plan.cost.rho,
-        )
+        x = block.rows * np.sqrt(data.design.norm2)
+        norm2 = data.design.norm2
+        rho = cell.plan.cost.rho
         slopes = np.arange(1, x.shape[1])
         own = np.sqrt(np.diag(population.covariance))[slopes]
         found: dict[str, Any] = {}

@@ -43,7 +43,9 @@ num_outbound_cmds is_host_login is_guest_login count srv_count serror_rate srv_s
 same_srv_rate diff_srv_rate srv_diff_host_rate dst_host_count dst_host_srv_count dst_host_same_srv_rate
 dst_host_diff_srv_rate dst_host_same_src_port_rate dst_host_srv_diff_host_rate dst_host_serror_rate
 dst_host_srv_serror_rate dst_host_rerror_rate dst_host_srv_rerror_rate label"""
-ADULT_COLUMNS, BANK_COLUMNS, KDD_COLUMNS = _ADULT.split(), _BANK.split(), _KDD.split()
+ADULT_COLUMNS = _ADULT.split()
+BANK_COLUMNS = _BANK.split()
+KDD_COLUMNS = _KDD.split()
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _JOBS = """admin. unemployed management housemaid entrepreneur student blue-collar self-employed retired technician

@@ -65,7 +65,8 @@ def draw(charts: Sequence[Chart], look: Look, path: Path) -> None:
 
 def _panel(ax: Axes, chart: Chart, look: Look) -> float:
     """One panel; returns the largest length in it, 0 if there is none."""
-    top, unit = 0.0, 1000 if chart.parameter == "n" else 1
+    top = 0.0
+    unit = 1000 if chart.parameter == "n" else 1
     for line, colour, dashes in zip(chart.lines, COLOURS, DASHES, strict=True):
         points = [
             (

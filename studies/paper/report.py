@@ -100,10 +100,8 @@ def _coverage(name: str, results: Results, look: Look) -> str:
     for chart, line in ((chart, line) for line in charts[0].lines for chart in charts):
 
         def entry(value: float, chart: Chart = chart, line: Line = line) -> str:
-            record, paper = (
-                results.get("cells", chart.cell(line, value)),
-                printed(chart, line, value, "coverage"),
-            )
+            record = results.get("cells", chart.cell(line, value))
+            paper = printed(chart, line, value, "coverage")
             if record is None or paper is None:
                 return NONE
             ours = record["coverage"]
@@ -201,7 +199,8 @@ def _other_order(results: Results) -> str:
     """The middle column of each table with the columns selected first."""
     rows = []
     for chart, cell, other in cells.other_order():
-        here, there = results.get("cells", cell), results.get("cells", other)
+        here = results.get("cells", cell)
+        there = results.get("cells", other)
         if here is not None and there is not None:
             value = _value(chart.values[len(chart.values) // 2])
             setting = f"{chart.shown_as}, {SYMBOLS[chart.parameter]} = {value}"

@@ -63,36 +63,39 @@ def jobs(part: str) -> list[Job]:
     return sorted(wanted, key=lambda job: (*job.cell.rows, job.kind))
 
 
-def problem(cell: Cell, folder: Path) -> dict[str, Any]:
-    """The data of a cell, as arguments of a study."""
+def problem(cell: Cell, folder: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The data of a cell, as arguments of a study: by position, and by name."""
     if cell.data == "rand_hie":
         return _rand(cell.n, cell.d)
-    X, y = _rows(cell.rows, folder)
-    return {"X": X, "y": y}
+    return _rows(cell.rows, folder), {}
 
 
 def study(job: Job, folder: Path, settings: Settings, device: str | None) -> Record:
     """The record of a job."""
-    started, cell = time.perf_counter(), job.cell
-    common = {
+    started = time.perf_counter()
+    cell = job.cell
+    data, named = problem(cell, folder)
+    common: dict[str, Any] = {
         "loss": cells.LOSSES[cell.loss],
         "penalty": cells.PENALTY,
         "plan": cell.plan(),
         "seed": settings.seed,
         "level": settings.level,
         "device": device,
-        **problem(cell, folder),
+        **named,
     }
     if job.kind == "spectrum":
-        record = _spectrum(common["X"], common["y"], cells.LOSSES[cell.loss])
+        X, y = data
+        record = _spectrum(X, y, cells.LOSSES[cell.loss])
     elif job.kind == "variability":
-        low, high = dp.simulate.variability(**common, replicates=settings.variability)
+        low, high = dp.simulate.variability(*data, **common, replicates=settings.variability)
         record = {"length": float(np.mean(high - low)), "first_length": float(high[0] - low[0])}
     else:
         on_rand = cell.data == "rand_hie"
-        record = _record(
-            dp.simulate.coverage(**common, replicates=settings.replicates, nonprivate=on_rand)
+        found = dp.simulate.coverage(
+            *data, **common, replicates=settings.replicates, nonprivate=on_rand
         )
+        record = _record(found)
     return {**record, "seconds": round(time.perf_counter() - started, 2)}
 
 
@@ -112,9 +115,8 @@ def compute(
         task = bar.add_task("", total=len(todo))
         for job in todo:
             bar.update(task, description=job.cell.key)
-            with threadpool_limits(
-                1, "blas"
-            ):  # many small products: threads of BLAS would only wait for each other
+            # Many small products: threads of BLAS would only wait for each other.
+            with threadpool_limits(1, "blas"):
                 record = work(job)
             results.add(job.part, job.kind, job.cell, record)
             bar.advance(task)
@@ -126,7 +128,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     console = Console(stderr=True)
     settings = Settings(options.replicates, options.variability, options.seed)
-    results, folder = Results(options.out, settings), Path(options.data)
+    results = Results(options.out, settings)
+    folder = Path(options.data)
     wanted = [job for part in PARTS if options.only in (None, part) for job in jobs(part)]
     absent = {name for name, recipe in RECIPES.items() if not (folder / recipe.file).is_file()}
     skipped = [j for j in wanted if j.cell.data in absent and results.get(j.kind, j.cell) is None]
@@ -181,16 +184,14 @@ def _rows(rows: tuple[str, Order, int, int], folder: Path) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=1)
-def _rand(n: int, terms: int) -> dict[str, Any]:
+def _rand(n: int, terms: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The first ``terms`` terms of the formula, on a seeded sample of the rows."""
     demo = dp.datasets.rand_hie()
     outcome, _, right = demo.formula.partition(" ~ ")
     chosen = np.random.default_rng(0).permutation(len(demo.table))[:n]
-    return {
-        "X": demo.table.iloc[chosen].reset_index(drop=True),
-        "schema": demo.schema,
-        "formula": f"{outcome} ~ {' + '.join(right.split(' + ')[:terms])}",
-    }
+    table = demo.table.iloc[chosen].reset_index(drop=True)
+    formula = f"{outcome} ~ {' + '.join(right.split(' + ')[:terms])}"
+    return (table,), {"schema": demo.schema, "formula": formula}
 
 
 def _spectrum(X: Any, y: Any, loss: dp.Loss) -> Record:

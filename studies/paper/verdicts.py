@@ -38,7 +38,9 @@ class Verdict:
             return "no results"
         share = self.holding / len(self.points)
         needed = float(self.finding["check"].get("share", 1.0))
-        return "confirmed" if share >= needed else "partly" if share >= 0.5 else "not confirmed"
+        if share >= needed:
+            return "confirmed"
+        return "partly" if share >= 0.5 else "not confirmed"
 
     @property
     def holding(self) -> int:

@@ -104,10 +104,8 @@ def main() -> None:
     with ProcessPoolExecutor(chosen.workers) as pool:
         for cell, count in cells(chosen):
             if cell.budget in chosen.budgets:
-                path, work = (
-                    chosen.work / f"{cell.name}.json",
-                    partial(replicate, cell, chosen.data),
-                )
+                path = chosen.work / f"{cell.name}.json"
+                work = partial(replicate, cell, chosen.data)
                 measure(path, count, pool, work, partial(summarise, cell, folder=chosen.data))
         for one in surveys(chosen):
             if one.budget in chosen.budgets:

@@ -20,7 +20,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
-from dpinfer.simulate.estimands import stated
+from dpinfer.simulate.estimands import stated_estimand
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.replicates import noise_seed
 from studies.asked import Z95
@@ -92,11 +92,10 @@ def setting(cell: Cell, folder: Path) -> Setting:
     recipe = cell.recipe(found.design if by_row else design, found.most)
     x = population.rows * np.sqrt(design.norm2)
     rows = Block(x, population.labels, starts=population.starts)
-    people = (
-        rows
-        if by_row
-        else Block(x, population.labels, population.shares, population.shares, population.starts)
-    )
+    people = rows
+    if not by_row:
+        shares = population.shares
+        people = Block(x, population.labels, shares, shares, population.starts)
     return Setting(
         recipe,
         population,
@@ -115,7 +114,7 @@ def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
         )
         design = at.recipe.design
         assert result.geometry is not None
-        about = stated(result, design, at.people, at.asked)
+        about = stated_estimand(result, design, at.people, at.asked)
         asked = at.asked.in_units(design, result.geometry.centre)
         average = at.average.in_units(design, result.geometry.centre)
         covered = {"asked": asked.coef, "stated": about.coef, "rows": average.coef}
@@ -127,7 +126,8 @@ def compare(result: dp.FitResult, targets: dict[str, Array], error: Array) -> di
 
     "asked" is among the targets.
     """
-    reported, (low, high) = result.reported, result.conf_int().T
+    reported = result.reported
+    low, high = result.conf_int().T
     with np.errstate(invalid="ignore"):
         covered = {
             key: np.where(reported, (low <= coef) & (coef <= high), np.nan).tolist()

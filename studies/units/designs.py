@@ -73,9 +73,11 @@ def load(name: str, folder: Path) -> People:
         name, folder
     )
     if asked.limits is None:
-        response, kind = Response(Outcome("outcome", (False, True))), "margin"
+        response = Response(Outcome("outcome", (False, True)))
+        kind = "margin"
     else:
-        response, kind = Response(of_column(Number("outcome", *asked.limits))), "residual"
+        response = Response(of_column(Number("outcome", *asked.limits)))
+        kind = "residual"
     design, pending = read(asked.table, response, Terms.plain(asked.terms), kind)
     return People(pending.rows(), identities("ids", asked.ids, len(asked.table)), design)
 
@@ -134,7 +136,8 @@ def _visits(name: str, _: Path) -> Question:
     rng = np.random.default_rng(3)
     number = np.minimum(rng.geometric(0.25, PERSONS), 40)
     ids = np.repeat(np.arange(PERSONS), number)
-    n, person = len(ids), rng.standard_normal((PERSONS, 3))
+    n = len(ids)
+    person = rng.standard_normal((PERSONS, 3))
     mixed = 0.6 * person[ids, 2:] + 0.8 * rng.standard_normal((n, 1))
     x = np.hstack([person[ids, :2], mixed, rng.standard_normal((n, 2))])
     sex = (rng.random(PERSONS) < 0.5)[ids]

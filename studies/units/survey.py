@@ -24,7 +24,8 @@ ROWS, PERSONS = "survey", "survey_persons"
 WEIGHTED, IGNORED = "weights", "no weights"
 SIZE = 20_000
 """Persons in a sample; one row each in "survey", one to three in "survey_persons"."""
-MOST_ROWS, LEAST = 3, 0.2
+MOST_ROWS = 3
+LEAST = 0.2
 """Public: the most rows of a person, and the least probability to be selected."""
 TRUTH = np.array([-0.5, 0.6, -0.4, 0.3, 0.5])
 NAMES = ("intercept", "a", "b", "c", "d")
@@ -69,8 +70,10 @@ def draw(design: str, index: int) -> Sample:
         rng.integers(1, MOST_ROWS + 1, tries) if design == PERSONS else np.ones(tries, dtype=int)
     )
     ids = np.repeat(np.arange(tries), number)
-    person, n = rng.standard_normal((tries, 2)), len(ids)
-    a, b = person[ids, 0], 0.6 * person[ids, 1] + 0.8 * rng.standard_normal(n)
+    person = rng.standard_normal((tries, 2))
+    n = len(ids)
+    a = person[ids, 0]
+    b = 0.6 * person[ids, 1] + 0.8 * rng.standard_normal(n)
     x = np.column_stack([a, b, rng.standard_normal(n), rng.random(n) < 0.3])
     x[:, :3] = np.clip(x[:, :3], -4, 4)
     place = 0.8 * rng.standard_normal(tries)[ids] + 0.6 * rng.standard_normal(n)
@@ -86,7 +89,8 @@ def draw(design: str, index: int) -> Sample:
 def survey(cell: Survey, index: int) -> dict[str, Any]:
     """What one sample says of each coefficient of the population."""
     with threadpool_limits(1, "blas"):
-        sample, weighted = draw(cell.design, index), cell.method == WEIGHTED
+        sample = draw(cell.design, index)
+        weighted = cell.method == WEIGHTED
         ids = sample.ids if cell.design == PERSONS else None
         model = dp.LogisticRegression(
             bounds=([-4.0, -4.0, -4.0, 0.0], [4.0, 4.0, 4.0, 1.0]),

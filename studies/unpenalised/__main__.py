@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import dpinfer as dp
+from dpinfer.maths.arrays import Array
 from dpinfer.schema.formula import parse
 from dpinfer.tables.table import read
 from studies.common import write
@@ -26,25 +27,26 @@ BUDGETS = {
 TRUTH = np.array([2.0, -1.0, 0.5, 0.0, 1.0, -0.5])
 
 
-def populations() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and arguments of a study for each population."""
+def populations() -> Iterator[tuple[str, Array, dict[str, Any]]]:
+    """Name, rows and outcomes of a study for each population."""
     demo = dp.datasets.rand_hie()
     source = read(demo.table, *parse(demo.formula, demo.schema), "margin")[1].rows()
     for times in (1, 5):
-        rows, labels = np.tile(source.block.rows, (times, 1)), np.tile(source.block.labels, times)
-        yield f"RAND HIE, n = {len(rows):,}", {"X": rows, "y": labels}
+        rows = np.tile(source.block.rows, (times, 1))
+        labels = np.tile(source.block.labels, times)
+        yield f"RAND HIE, n = {len(rows):,}", rows, {"y": labels}
     rng = np.random.default_rng(0)
     for n in (20_000, 100_000):
         rows = rng.standard_normal((n, len(TRUTH)))
         rows[:, -1] = 1.0
         rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
-        yield f"known truth, n = {n:,}", {"X": rows, "truth": 1 / (1 + np.exp(-rows @ TRUTH))}
+        yield f"known truth, n = {n:,}", rows, {"truth": 1 / (1 + np.exp(-rows @ TRUTH))}
 
 
-def cell(arguments: dict[str, Any], budget: Any, replicates: int) -> dict[str, Any]:
-    """One population at one budget."""
+def cell(rows: Array, outcome: dict[str, Any], budget: Any, replicates: int) -> dict[str, Any]:
+    """One population at one budget; ``outcome`` is y or truth, by its name."""
     study = dp.simulate.coverage(
-        **arguments, budget=budget, target="unpenalised", replicates=replicates, seed=0
+        rows, **outcome, budget=budget, target="unpenalised", replicates=replicates, seed=0
     )
     known = study.reported > 0
     return {
@@ -88,9 +90,9 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     options = parser.parse_args()
     results: dict[str, dict[str, dict[str, Any]]] = {}
-    for population, arguments in populations():
+    for population, rows, outcome in populations():
         for name, budget in BUDGETS.items():
-            found = cell(arguments, budget, options.replicates)
+            found = cell(rows, outcome, budget, options.replicates)
             results.setdefault(population, {})[name] = found
             print(f"{population}, {name}: {found}", flush=True)
     write(options.out / "unpenalised.json", json.dumps(results, indent=1) + "\n")

@@ -65,5 +65,5 @@ def test_a_study_of_a_transformed_outcome(folder, kind):
     assert done.returncode == 0, done.stderr
     schema = dp.Schema.read(folder / "schema.toml")
     model = dp.HuberRegression("log(1 + a) ~ b", schema=schema, budget=dp.PureDP(5.0))
-    theirs = dp.simulate.coverage(table(), model=model, replicates=40)
+    theirs = dp.simulate.coverage(model, table(), replicates=40)
     assert json.loads(done.stdout) == json.loads(theirs.to_json())

@@ -27,7 +27,7 @@ def expected(folder, records, **options):
     model = dp.LogisticRegression(
         "y ~ a + b", schema=dp.Schema.read(folder / "schema.toml"), budget=dp.ZCDP(0.5)
     )
-    return dp.simulate.forecast(model=model, records=records, **{"replicates": 3} | options)
+    return dp.simulate.forecast(model, records=records, **{"replicates": 3} | options)
 
 
 def test_the_forecast_of_the_library(folder):

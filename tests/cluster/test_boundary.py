@@ -203,4 +203,4 @@ def test_drafts_and_predictions(engine):
 def test_studies_want_rows_that_are_here(engine):
     frame = tables.table(100)
     with pytest.raises(dp.InputError, match="not on a cluster: collect a part of them"):
-        dp.simulate.coverage(engine.spread(frame), model=logistic(), replicates=2)
+        dp.simulate.coverage(logistic(), engine.spread(frame), replicates=2)

@@ -342,7 +342,7 @@ def test_studies_take_a_transformed_outcome(tmp_path):
     visits().to_parquet(tmp_path / "t.parquet")
     model = dp.HuberRegression("log1p(visits) ~ age", schema=VISITS, budget=dp.ZCDP(1.0))
     studies = [
-        dp.simulate.coverage(data, model=model, replicates=20)
+        dp.simulate.coverage(model, data, replicates=20)
         for data in (visits(), tmp_path / "t.parquet")
     ]
     assert studies[0].to_json() == studies[1].to_json()

@@ -158,7 +158,7 @@ def test_a_study_of_a_model_is_of_what_it_fits(cls, budget):
         budget=budget,
         **{"outcome": (-4, 4)} if numeric else {"classes": (False, True)},
     )
-    study = dp.simulate.coverage(X, y, model=model, replicates=16, seed=1)
+    study = dp.simulate.coverage(model, X, y, replicates=16, seed=1)
     result = model.fit(X, y).result_
     assert study.names == result.names
     target = result.model.target
@@ -169,12 +169,12 @@ def test_a_study_of_a_model_is_of_what_it_fits(cls, budget):
 
 def test_a_study_of_a_model_takes_nothing_else():
     for extra in ({"schema": 1}, {"formula": "y ~ a"}, {"truth": [0.5]}):
-        with pytest.raises(dp.InputError, match="model= brings"):
+        with pytest.raises(dp.InputError, match="the model brings"):
             dp.simulate.coverage(
                 [[0.0]], [1], model=dp.LinearSVC(bounds=(-1, 1), budget=APPROX), **extra
             )
     with pytest.raises(dp.InputError, match="takes a dpinfer model"):
-        dp.simulate.coverage([[0.0]], [1], model="linear")
+        dp.simulate.coverage([[0.0]], [1], model="line")
 
 
 def test_a_penalty_that_nobody_asked_for_is_said_with_its_alternative():

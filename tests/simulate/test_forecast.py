@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,11 @@ from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from dpinfer.simulate import Forecast, forecast, synthetic
-from dpinfer.simulate.synthetic import OfGuesses, Times, most_of
+from dpinfer.simulate import Forecast, synthetic
+from dpinfer.simulate.synthetic import OfGuesses, Repeated, most_records
+
+# The package has a function of the same name.
+forecast_module = sys.modules[Forecast.__module__]
 
 SCHEMA = dp.Schema.parse(
     """
@@ -132,11 +136,13 @@ def test_a_record_that_counts_four_times_is_four_records(formula):
     copies = Rows(Block(np.repeat(block.rows, 4, axis=0), np.repeat(block.labels, 4)))
     loss = Logistic() if formula.startswith("ill") else LeastSquares()
     recipe = choose(design, Options(loss, BUDGET))
-    few, many = (fit(recipe, source, insecure_seed=3) for source in (Times(rows, 12_000), copies))
+    few, many = (
+        fit(recipe, source, insecure_seed=3) for source in (Repeated(rows, 12_000), copies)
+    )
     assert many.reported.all()
     assert np.allclose(few.estimate, many.estimate, rtol=1e-6)
     assert np.allclose(few.conf_int(), many.conf_int(), rtol=1e-6)
-    wrong = fit(recipe, Times(rows, 6000), insecure_seed=3)
+    wrong = fit(recipe, Repeated(rows, 6000), insecure_seed=3)
     assert (np.diff(wrong.conf_int()) > 1.2 * np.diff(many.conf_int())).all()
 
 
@@ -145,8 +151,8 @@ def test_many_records_take_no_more_than_some(monkeypatch):
     whole = dp.simulate.forecast(
         FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9
     )
-    assert most_of(5) == 50_000
-    monkeypatch.setattr(synthetic, "_MOST", 2000)
+    assert most_records(5) == 50_000
+    monkeypatch.setattr(synthetic, "_RECORDS", 2000)
     few = dp.simulate.forecast(
         FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9
     )
@@ -168,15 +174,15 @@ def test_a_forecast_is_what_a_study_then_finds():
         ("mdvis ~ lncoins + idp + health", dp.LinearRegression),
     ):
         asked = model(formula, schema=demo.schema, budget=dp.ZCDP(0.5))
-        found = dp.simulate.forecast(model=asked, like=table, replicates=12)
-        study = dp.simulate.coverage(table, model=asked, replicates=12, nonprivate=True)
+        found = dp.simulate.forecast(asked, like=table, replicates=12)
+        study = dp.simulate.coverage(asked, table, replicates=12, nonprivate=True)
         often = (study.reported > 0.5) & (found.reported[0] > 0.5)
         assert often.sum() >= 5
         assert np.allclose((2 * found.half_width[0] / study.length)[often], 1, atol=0.2)
         assert np.allclose((2 * found.nonprivate[0] / study.nonprivate_length)[often], 1, atol=0.2)
         assert np.abs(found.reported[0] - study.reported).mean() < 0.15
         assert found.records == 4000
-        more = dp.simulate.forecast(model=asked, like=table, records=16_000, replicates=3)
+        more = dp.simulate.forecast(asked, like=table, records=16_000, replicates=3)
         assert np.allclose(more.nonprivate, found.nonprivate / 2)
 
 
@@ -194,7 +200,7 @@ def test_a_forecast_is_what_a_study_then_finds():
 )
 def test_every_recipe_is_forecast(model, formula, budget, options):
     asked = model(formula, schema=SCHEMA, budget=budget, **options)
-    found = dp.simulate.forecast(model=asked, records=5000, replicates=4)
+    found = dp.simulate.forecast(asked, records=5000, replicates=4)
     assert found.budgets == (budget,)
     assert np.isfinite(found.half_width).all()
     assert (found.half_width > 0.7 * found.nonprivate).all()
@@ -223,7 +229,7 @@ def test_a_numeric_outcome_in_any_range_has_least_squares():
     model = dp.LinearRegression("z ~ age", schema=schema, budget=BUDGET)
     assert np.array_equal(
         found.half_width,
-        dp.simulate.forecast(model=model, records=4000, replicates=2).half_width,
+        dp.simulate.forecast(model, records=4000, replicates=2).half_width,
         equal_nan=True,
     )
 
@@ -280,7 +286,7 @@ def test_within_counts_fits_that_do_not_report():
 def test_what_it_says():
     budgets = [dp.ApproxDP(1.0, 1e-6), dp.PureDP(2.0)]
     model = dp.LogisticRegression("ill ~ age + region", schema=dp.Schema(SCHEMA.columns))
-    found = dp.simulate.forecast(model=model, records=2000, budgets=budgets, replicates=2)
+    found = dp.simulate.forecast(model, records=2000, budgets=budgets, replicates=2)
     words = " ".join(found.summary().split())
     for part in (
         "(1, 1e-06)",
@@ -326,7 +332,7 @@ def test_the_least_budget_for_the_median():
 def test_no_budget_is_enough(monkeypatch):
     with pytest.raises(dp.InputError, match="without privacy 8,000 records give"):
         dp.simulate.forecast(FORMULA, **WANTED, half_width=0.01)
-    monkeypatch.setattr(forecast, "_MOST", 0.02)
+    monkeypatch.setattr(forecast_module, "_LARGEST", 0.02)
     with pytest.raises(dp.InputError, match="no budget up to rho"):
         dp.simulate.forecast(
             FORMULA, **WANTED, half_width=0.17, coefficient="region[b]", budgets=[dp.ZCDP(0.01)]
@@ -335,7 +341,7 @@ def test_no_budget_is_enough(monkeypatch):
     plenty = dp.simulate.forecast(
         "ill ~ age", **WANTED | {"records": 10**8}, half_width=50.0, budgets=[dp.ZCDP(0.1)]
     )
-    assert plenty.budgets[0].rho < forecast._LEAST
+    assert plenty.budgets[0].rho < forecast_module._SMALLEST
 
 
 PEOPLE = """
@@ -365,7 +371,7 @@ def test_units():
     assert np.allclose(average.nonprivate, rows.nonprivate, rtol=0.01)
     assert np.allclose(three.nonprivate * np.sqrt(3), rows.nonprivate, rtol=0.1)
     assert "4,000 units" in three.summary()
-    assert "3 unrelated rows a unit" in " ".join(three.summary().split())
+    assert "3 unrelated rows per unit" in " ".join(three.summary().split())
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"id": rng.integers(0, 500, 2000), "age": rng.uniform(0, 100, 2000)})
     table["ill"] = np.where(rng.random(2000) < 0.5, "yes", "no")
@@ -387,7 +393,7 @@ def test_weights_need_a_table():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"formula": None}, "needs a formula and schema=, or model="),
+        ({"formula": None}, "needs a model with a formula"),
         ({"schema": None}, "a formula needs schema="),
         ({"records": None}, "records= is the public number of records"),
         ({"records": 0}, "records= is the public number of records"),
@@ -400,7 +406,10 @@ def test_weights_need_a_table():
         ({"half_width": -1.0}, "half_width must be a positive number"),
         ({"half_width": 0.1, "coefficient": "agee"}, "there is no coefficient 'agee'"),
         ({"half_width": 0.1, "budgets": [dp.NoPrivacy()]}, "searched among those of a kind"),
-        ({"model": dp.LogisticRegression(FORMULA, schema=SCHEMA)}, "leave out all others"),
+        (
+            {"model": dp.LogisticRegression(FORMULA, schema=SCHEMA)},
+            "brings its formula, schema and options: leave out formula=, schema=",
+        ),
         (
             {"formula": None, "schema": None, "model": dp.LogisticRegression(bounds=(0, 1))},
             "with a formula",
@@ -422,9 +431,40 @@ def test_bad_requests(options, words):
         dp.simulate.forecast(**asked)
 
 
+def test_a_formula_comes_by_place_or_by_name_and_a_model_too():
+    asked = {"records": 1000, "replicates": 2}
+    first = dp.simulate.forecast(FORMULA, schema=SCHEMA, budgets=[BUDGET], **asked)
+    again = dp.simulate.forecast(formula=FORMULA, schema=SCHEMA, budgets=[BUDGET], **asked)
+    model = dp.LogisticRegression(FORMULA, schema=SCHEMA, budget=BUDGET)
+    named = dp.simulate.forecast(model=model, **asked)
+    assert first.to_json() == again.to_json() == named.to_json()
+
+
+def test_progress_is_told_in_order():
+    told = []
+    model = dp.LogisticRegression(FORMULA, schema=SCHEMA, budget=BUDGET)
+    dp.simulate.forecast(
+        model, records=500, replicates=3, progress=lambda *numbers: told.append(numbers)
+    )
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_default_effects_move_the_outcome_up_and_down_in_turn():
+    """Every column moves the log-odds by as much: so its neighbours move them the other way."""
+    rng = np.random.default_rng(0)
+    columns = rng.standard_normal((20_000, 6))
+    columns = columns - columns.mean(axis=0)
+    log_odds = synthetic._default_effects(columns)
+    coef = np.linalg.lstsq(columns, log_odds, rcond=None)[0]
+    assert np.array_equal(np.sign(coef), [1, -1, 1, -1, 1, -1])
+    assert np.allclose(np.abs(coef), synthetic.LOG_ODDS / np.sqrt(6), rtol=0.05)
+    assert log_odds.std() == pytest.approx(synthetic.LOG_ODDS)
+    assert abs(np.corrcoef(log_odds, columns.sum(axis=1))[0, 1]) < 0.05
+
+
 def test_a_plan_has_its_budget():
     model = dp.LogisticRegression(FORMULA, schema=SCHEMA, plan=dp.GeometryPlan(dp.ZCDP(0.5)))
-    found = dp.simulate.forecast(model=model, records=3000, replicates=2)
+    found = dp.simulate.forecast(model, records=3000, replicates=2)
     assert found.budgets[0].rho == pytest.approx(0.5)
     with pytest.raises(dp.BudgetError, match="leave out budgets="):
-        dp.simulate.forecast(model=model, records=3000, replicates=2, budgets=[BUDGET])
+        dp.simulate.forecast(model, records=3000, replicates=2, budgets=[BUDGET])

@@ -17,9 +17,14 @@ from dpinfer.fit.recipe import fit
 from dpinfer.maths.sums import Block
 from dpinfer.schema.columns import Outcome
 from dpinfer.schema.formula import parse
-from dpinfer.simulate import replicates
-from dpinfer.simulate.estimands import Stated, instead, stated
-from dpinfer.simulate.replicates import SingleTrial
+from dpinfer.simulate import estimands
+from dpinfer.simulate.estimands import (
+    StatedEstimand,
+    alternative_estimands,
+    estimand_of,
+    stated_estimand,
+)
+from dpinfer.simulate.replicates import OneByOne
 from dpinfer.tables.table import read
 
 RNG = np.random.default_rng(0)
@@ -110,7 +115,7 @@ def test_what_is_stated_has_the_released_weights_and_clips():
     assert weights.min() < 0.9
     plain = glm([TABLE["a"].clip(2, 7), *dummies()], weights)
     asked = LogisticSteps.ordinary(PEOPLE)
-    about = stated(result, DESIGN, PEOPLE, asked)
+    about = stated_estimand(result, DESIGN, PEOPLE, asked)
     assert np.allclose(about.coef[1:3], plain.params.to_numpy()[1:3], rtol=1e-3)
     assert about.down_weighted == pytest.approx((weights < 1).mean())
     assert (
@@ -129,8 +134,8 @@ def test_rows_that_could_not_be_encoded_stay_out():
         np.vstack([PEOPLE.rows, np.zeros((500, 4))]), np.append(PEOPLE.labels, np.ones(500))
     )
     asked = LogisticSteps.ordinary(PEOPLE)
-    few = stated(result, DESIGN, PEOPLE, asked)
-    many = stated(result, DESIGN, more, asked)
+    few = stated_estimand(result, DESIGN, PEOPLE, asked)
+    many = stated_estimand(result, DESIGN, more, asked)
     assert np.allclose(few.coef[:3], many.coef[:3], atol=1e-4)
 
 
@@ -139,18 +144,18 @@ def test_asked_and_stated_are_two_counts(monkeypatch):
     honest = study()
 
     def nowhere(result, design, people, asked):
-        return Stated(np.full(len(design.names), 1e6), 0.0, 0.0)
+        return StatedEstimand(np.full(len(design.names), 1e6), 0.0, 0.0)
 
-    monkeypatch.setattr(replicates, "stated", nowhere)
+    monkeypatch.setattr(estimands, "stated_estimand", nowhere)
     found = study()
     assert np.array_equal(found.coverage, honest.coverage, equal_nan=True)
     assert np.nanmax(found.stated_coverage) == 0
     monkeypatch.undo()
 
-    plain = LogisticSteps.ordinary
+    ordinary = LogisticSteps.ordinary
 
     def elsewhere(people):
-        found = plain(people)
+        found = ordinary(people)
         return replace(found, coef=found.coef + 50.0)
 
     monkeypatch.setattr(LogisticSteps, "ordinary", staticmethod(elsewhere))
@@ -161,13 +166,13 @@ def test_asked_and_stated_are_two_counts(monkeypatch):
 
 def test_a_line_in_anothers_stead_is_an_answer(monkeypatch):
     honest = study()
-    fitted = SingleTrial.fit
+    fitted = OneByOne.fit
 
-    def with_another(self, index):
-        result = fitted(self, index)
+    def with_another(self, *sample):
+        result = fitted(self, *sample)
         return replace(result, instead=replace(result.instead, instead_of=("b[z]",)))
 
-    monkeypatch.setattr(SingleTrial, "fit", with_another)
+    monkeypatch.setattr(OneByOne, "fit", with_another)
     found = study()
     assert np.array_equal(found.reported, honest.reported)
     assert found.answered[3] == 1 > honest.answered[3]
@@ -184,13 +189,13 @@ def test_what_stands_for_an_open_line_has_an_estimand_of_its_own():
     )
     result = replace(result, geometry=geometry, instead=lines)
     asked = LogisticSteps.ordinary(PEOPLE)
-    found = instead(result, DESIGN, PEOPLE, asked)
+    found = alternative_estimands(result, DESIGN, PEOPLE, asked)
     assert found[0] == pytest.approx((asked.coef[3] - asked.coef[2]) / DESIGN.half[3])
     assert found[1] == pytest.approx(
         glm([TABLE["a"].clip(2, 7), *dummies()]).params.to_numpy()[1], rel=1e-3
     )
     nothing = replace(result, instead=replace(lines, names=(), instead_of=()))
-    assert len(instead(nothing, DESIGN, PEOPLE, asked)) == 0
+    assert len(alternative_estimands(nothing, DESIGN, PEOPLE, asked)) == 0
 
 
 SCORES = SCHEMA.columns | {"score": Outcome("score", low=-20.0, high=40.0)}
@@ -205,7 +210,7 @@ def test_least_squares(target):
     model = dp.LinearRegression(
         "score ~ a + b", schema=dp.Schema(SCORES), budget=dp.ZCDP(0.5), target=target
     )
-    found = dp.simulate.coverage(SCORED, model=model, replicates=48)
+    found = dp.simulate.coverage(model, SCORED, replicates=48)
     assert f"least squares, target {target}" in found.setting
     assert np.all(found.stated_coverage[1:3] > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 48))
     assert np.isnan(found.target).all() == (target == "robust")
@@ -223,7 +228,7 @@ def test_the_stated_estimand_of_least_squares_is_in_the_band():
     source = pending.rows()
     people = Block(source.block.rows * np.sqrt(design.norm2), source.block.labels)
     result = fit(LinearSteps(design, dp.LinearPlan(dp.ZCDP(0.05))), source, insecure_seed=1)
-    about = stated(result, design, people, LinearSteps.ordinary(people))
+    about = stated_estimand(result, design, people, LinearSteps.ordinary(people))
     columns = np.column_stack([SCORED["a"], *dummies()]).astype(float)
     pulled = result.band.pulled(result.geometry, columns, SCORED["score"].to_numpy())
     root = np.sqrt(result.geometry.row_weights(columns))
@@ -249,7 +254,7 @@ def test_next_to_no_noise_gives_what_is_stated():
     people = Block(source.block.rows * np.sqrt(design.norm2), source.block.labels)
     result = fit(LogisticSteps(design, dp.GeometryPlan(dp.ZCDP(1e6))), source, insecure_seed=1)
     plain = LogisticSteps.ordinary(people).in_units(design, result.geometry.centre)
-    about = stated(result, design, people)
+    about = stated_estimand(result, design, people)
     assert result.reported.all()
     assert np.all(
         np.abs(result.estimate - about.coef) < 0.2 * plain.std_error
@@ -262,14 +267,14 @@ def test_next_to_no_noise_gives_what_is_stated():
         LinearSteps(design, dp.LinearPlan(dp.ZCDP(1e6), "robust")), source, insecure_seed=1
     )
     plain = LinearSteps.ordinary(people).in_units(design, result.geometry.centre)
-    about = stated(result, design, people)
+    about = stated_estimand(result, design, people)
     assert np.all(np.abs(result.estimate - about.coef) < 0.1 * plain.std_error)
     assert np.abs(result.estimate - plain.coef)[0] > 3 * plain.std_error[0]
 
 
 def test_a_wrong_width_is_seen(monkeypatch):
     honest = study(replicates=64)
-    fit = SingleTrial.fit
+    fit = OneByOne.fit
 
     class Short:
         def __init__(self, result):
@@ -283,7 +288,7 @@ def test_a_wrong_width_is_seen(monkeypatch):
                 self.result.conf_int(level) - self.result.estimate[:, None]
             )
 
-    monkeypatch.setattr(SingleTrial, "fit", lambda self, replicate: Short(fit(self, replicate)))
+    monkeypatch.setattr(OneByOne, "fit", lambda self, *sample: Short(fit(self, *sample)))
     assert study(replicates=64).coverage[1] < honest.coverage[1] - 0.1
 
 
@@ -300,6 +305,11 @@ def test_a_wrong_width_is_seen(monkeypatch):
 def test_faults(options, fault):
     with pytest.raises(dp.DpinferError, match=fault):
         study(**options)
+
+
+def test_a_recipe_without_an_estimand_is_refused():
+    with pytest.raises(dp.InputError, match="cannot be studied"):
+        estimand_of(object(), None)
 
 
 def test_rows_without_a_schema_have_no_geometry():

@@ -2,11 +2,11 @@ import json
 
 import numpy as np
 import pytest
-import rich.progress
 
 import dpinfer as dp
 from dpinfer.fit.penalised import Matrices, Penalised
 from dpinfer.privacy.budget import ZCDP, PureDP
+from dpinfer.rows import workers
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from dpinfer.simulate.batched import BatchedTrial
@@ -369,31 +369,74 @@ def test_a_study_without_nonprivate_lengths_is_strict_json():
     assert json.loads(text)["nonprivate_length"] == [None] * len(found.names)
 
 
-def test_studies_of_earlier_versions_are_read():
-    """They have texts where there is no number, and one coverage, of what was stated."""
-    found = study(replicates=20, nonprivate=False)
-    known = json.loads(found.to_json())
-    del known["stated_coverage"]
-    del known["answered"]
-    old = json.dumps(known).replace("null", '"nan"')
-    assert old.count('"nan"') == len(found.names)
-    again = dp.simulate.Study.from_json(old)
-    assert np.isnan(again.nonprivate_length).all()
-    assert again.to_json() == found.to_json()
+def test_progress_is_told_in_order(tmp_path):
+    """Replicates done and all of them; what a checkpoint brings is done already."""
+    told = []
+    study(replicates=300, progress=lambda *numbers: told.append(numbers))
+    assert told == [(128, 300), (256, 300), (300, 300)]
+    told.clear()
+    path = tmp_path / "study.json"
+    study(replicates=300, checkpoint=path)
+    kept = json.loads(path.read_text())
+    del kept["tallies"]["128"]
+    path.write_text(json.dumps(kept))
+    study(replicates=300, checkpoint=path, progress=lambda *numbers: told.append(numbers))
+    assert told == [(300, 300)]
+    told.clear()
+    options = {"penalty": C, "plan": PLANS[0], "replicates": 200}
+    dp.simulate.variability(X, Y, **options, progress=lambda *numbers: told.append(numbers))
+    assert told == [(128, 200), (200, 200)]
 
 
-def test_a_progress_bar(capsys, monkeypatch):
-    steps, update = [], rich.progress.Progress.update
-    monkeypatch.setattr(
-        rich.progress.Progress,
-        "update",
-        lambda self, *a, **k: steps.append(k) or update(self, *a, **k),
-    )
-    study(replicates=200, progress=True)
-    assert [(step["advance"], step["total"]) for step in steps] == [(128, 200), (72, 200)]
-    assert capsys.readouterr().out == ""
-    study(replicates=50)
-    assert len(steps) == 2
+BOUNDS = (-np.ones(D), np.ones(D))
+
+
+def same(first, second):
+    return first.to_json() == second.to_json()
+
+
+def test_a_model_comes_first_or_by_its_name():
+    model = dp.LogisticRegression(bounds=BOUNDS, classes=(-1, 1), budget=PureDP(1.0))
+    found = dp.simulate.coverage(model, X, Y, replicates=20)
+    assert same(found, dp.simulate.coverage(model, data=X, y=Y, replicates=20))
+    assert same(found, dp.simulate.coverage(X, Y, model=model, replicates=20))
+    assert same(found, dp.simulate.coverage(X, y=Y, model=model, replicates=20))
+    low, high = dp.simulate.variability(model, X, Y, replicates=200)
+    assert np.all((low < found.target) & (found.target < high))
+
+
+def test_an_option_that_is_none():
+    with pytest.raises(TypeError, match="unexpected option penality=: there are formula, schema"):
+        dp.simulate.coverage(X, Y, penality=C, budget=PureDP(1.0))
+
+
+def test_outcomes_come_by_place_or_by_name():
+    options = {"penalty": C, "budget": PureDP(1.0), "replicates": 20}
+    assert same(dp.simulate.coverage(X, Y, **options), dp.simulate.coverage(X, y=Y, **options))
+
+
+def test_least_squares_of_a_table_by_a_word():
+    demo = dp.datasets.rand_hie()
+    table = demo.table.iloc[:2000]
+    formula = "mdvis ~ lncoins + idp"
+    options = {"budget": dp.ZCDP(0.5), "target": "robust"}
+    model = dp.LinearRegression(formula, schema=demo.schema, **options)
+    asked = {"schema": demo.schema, "formula": formula, "replicates": 3}
+    named = dp.simulate.coverage(table, model="linear", **asked, **options)
+    assert same(named, dp.simulate.coverage(model, table, replicates=3))
+    asked["formula"] = demo.formula
+    plain = dp.simulate.coverage(table, budget=dp.ZCDP(0.5), **asked)
+    assert same(plain, dp.simulate.coverage(table, model="logistic", budget=dp.ZCDP(0.5), **asked))
+
+
+def test_threads_are_those_asked_for(monkeypatch):
+    """Or those of the environment; a device has one."""
+    sizes = []
+    pool = workers.worker_pool
+    monkeypatch.setattr(workers, "worker_pool", lambda size=None: sizes.append(size) or pool(size))
+    study(replicates=1000, workers=3)
+    study(replicates=1000)
+    assert sizes == [3, None]
 
 
 @pytest.mark.parametrize(
@@ -407,6 +450,7 @@ def test_a_progress_bar(capsys, monkeypatch):
         (lambda: study(workers=-1), "workers must be"),
         (lambda: study(loss="logistic"), "is not a loss"),
         (lambda: study(checkpoint="nowhere/at/all.json"), "folder of the checkpoint"),
+        (lambda: study(progress=True), "takes a function"),
         (lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), level=2), "level"),
         (
             lambda: dp.simulate.variability(X, Y, budget=PureDP(1.0), replicates=0),
@@ -431,6 +475,21 @@ def test_a_progress_bar(capsys, monkeypatch):
         (lambda: dp.simulate.coverage(X, Y), "give either budget"),
         (lambda: dp.simulate.coverage(X, Y, budget=PureDP(1.0), penalty=1e-9), "too small"),
         (lambda: dp.simulate.coverage(X, formula="y ~ a", budget=PureDP(1.0)), "needs schema="),
+        (
+            lambda: dp.simulate.coverage(X, Y, Y, budget=PureDP(1.0)),
+            "what comes first is a dpinfer",
+        ),
+        (lambda: dp.simulate.coverage(X, Y, model="line"), "takes a dpinfer model"),
+        (lambda: dp.simulate.coverage(X, Y, model=dp.LinearSVC), "takes a dpinfer model"),
+        (lambda: dp.simulate.coverage(X, Y, model="linear", loss=dp.Huber(0.2)), "has its loss"),
+        (lambda: dp.simulate.coverage(X, Y, model="linear"), "studied on a table"),
+        (lambda: dp.simulate.coverage(dp.LinearSVC(bounds=BOUNDS), X, Y, penalty=0.0), "penalty="),
+        (
+            lambda: dp.simulate.variability(
+                dp.LogisticRegression(bounds=BOUNDS, classes=(-1, 1), budget=ZCDP(1.0)), X, Y
+            ),
+            "target 'penalised'",
+        ),
     ],
 )
 def test_bad_studies(call, message):

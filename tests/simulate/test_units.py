@@ -13,7 +13,7 @@ from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.noiseless import least_squares
 from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Rows
-from dpinfer.simulate.estimands import stated
+from dpinfer.simulate.estimands import stated_estimand
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.study import trial_of
 
@@ -67,7 +67,7 @@ def test_a_replicate_of_weighted_rows():
     people = Population.of_records(rows)
     block = people.sample(0, 0).block
     assert people.n == len(block) == N
-    assert not people.alike
+    assert not people.equally_counted
     of_row = {row.tobytes(): share for row, share in zip(people.rows, people.shares, strict=True)}
     assert all(
         of_row[row.tobytes()] == share for row, share in zip(block.rows, block.shares, strict=True)
@@ -106,7 +106,7 @@ def test_what_is_asked_and_stated_are_those_of_statsmodels(rows, weighted):
     seen = shares * geometry.row_weights(X)
     assert seen.sum() < 0.99 * shares.sum()
     other = GLM(Y, raw, family=families.Binomial(), freq_weights=seen).fit()
-    found = stated(replace(result, geometry=geometry), design, people, plain_fit)
+    found = stated_estimand(replace(result, geometry=geometry), design, people, plain_fit)
     assert np.allclose(found.coef[1:], other.params[1:], rtol=1e-3)
 
 
@@ -132,7 +132,7 @@ def test_least_squares_of_units_is_that_of_statsmodels():
 
 def study(budget=None, replicates=96, **options):
     data = {name: options.pop(name) for name in ("units", "weights", "workers") if name in options}
-    return dp.simulate.coverage(X, Y, model=model(budget, **options), replicates=replicates, **data)
+    return dp.simulate.coverage(model(budget, **options), X, Y, replicates=replicates, **data)
 
 
 def test_intervals_of_units_cover():
@@ -218,14 +218,14 @@ def test_numbers_depend_on_the_seed_alone_and_checkpoints_on_the_units():
 
 @pytest.mark.parametrize("options", [{"units": IDS}, {"weights": OMEGA}], ids=["units", "weights"])
 def test_units_come_with_a_model(options):
-    with pytest.raises(dp.InputError, match="give model="):
+    with pytest.raises(dp.InputError, match="give a model first"):
         dp.simulate.coverage(X / 10, 2.0 * Y - 1, budget=dp.ZCDP(1.0), penalty=0.1, **options)
 
 
 def test_a_device_does_not_know_units():
     asked = dp.LogisticRegression(bounds=BOUNDS, budget=dp.PureDP(1.0), penalty=0.1)
     with pytest.raises(dp.InputError, match="without units or weights"):
-        dp.simulate.coverage(X, Y, units=IDS, model=asked, device="cpu")
+        dp.simulate.coverage(asked, X, Y, units=IDS, device="cpu")
 
 
 def test_a_study_of_a_table_takes_the_unit_from_its_schema():
@@ -234,6 +234,6 @@ def test_a_study_of_a_table_takes_the_unit_from_its_schema():
     data, known = people.table(), people.schema()
     study = dp.simulate.coverage(data, schema=known, formula="y ~ a + b", **asked)
     model = dp.LogisticRegression("y ~ a + b", schema=known, budget=dp.ZCDP(0.5))
-    again = dp.simulate.coverage(data, model=model, replicates=4, seed=2)
+    again = dp.simulate.coverage(model, data, replicates=4, seed=2)
     assert np.array_equal(study.length, again.length)
     assert study.setting.startswith(f"{people.PERSONS} units")

@@ -47,20 +47,32 @@ def test_every_cell_is_there():
     assert len(SURVEYS) == 8
 
 
-@pytest.mark.parametrize("cell", [c for c in RESULTS["cells"] if c["method"] == "1"], ids=name_of)
-def test_what_was_asked_of_persons_is_covered(cell):
+def cells_of(method):
+    cells = [cell for cell in RESULTS["cells"] if cell["method"] == method]
+    assert cells
+    return cells
+
+
+def test_what_was_asked_of_persons_is_covered():
     """Where enough is printed for an average to be one."""
-    few = (1 - cell["open"]) * cell["d"] * cell["replicates"] < 100
-    assert few or cell["asked"] >= 0.93
+    faults = []
+    for cell in cells_of("1"):
+        lines = (1 - cell["open"]) * cell["d"] * cell["replicates"]
+        if lines >= 100 and cell["asked"] < 0.93:
+            faults.append(name_of(cell))
+    assert faults == []
 
 
-@pytest.mark.parametrize("cell", [c for c in RESULTS["cells"] if c["method"] == GROUP], ids=name_of)
-def test_group_privacy_is_longer_or_too_short(cell):
+def test_group_privacy_is_longer_or_too_short():
     """It pays by the largest number of rows; where that is cheap its intervals miss, as rows are
     not independent.
     """
-    ours = BY_NAME[f"{cell['design']}-{cell['budget']}-1"]
-    assert cell["length"] > ours["length"] or cell["asked"] < ours["asked"] - 0.02
+    faults = []
+    for cell in cells_of(GROUP):
+        ours = BY_NAME[f"{cell['design']}-{cell['budget']}-1"]
+        if cell["length"] <= ours["length"] and cell["asked"] >= ours["asked"] - 0.02:
+            faults.append(name_of(cell))
+    assert faults == []
 
 
 @pytest.mark.parametrize("budget", ["approx", "0.1875"])

@@ -65,35 +65,34 @@ def coverage(
     ] = False,
 ) -> None:
     """Study the intervals of a fit."""
-    given = spec.of_file(source)
-    talk = Screen(quiet)
+    given, talk = spec.of_file(source), Screen(quiet)
     if given["study"].pop("checkpoint", False):
         if out is None:
             raise InputError(
                 "[study] checkpoint keeps its file in the output folder: give --out DIR, or drop the key"
             )
         given["study"]["checkpoint"] = out / "resume.json"
-    arguments = _arguments(given)
+    model, table = _model_and_table(given)
+    options = given["study"]
     if out is not None:
         persistence.prepare(out)
-    design, records = arguments["model"].read(arguments["X"])
-    advice = arguments["model"].recipe(design, records.n).advice(records.n)
-    if advice and not as_json:
+    design, records = model.read(table)
+    if (advice := model.recipe(design, records.n).advice(records.n)) and not as_json:
         talk.note(f"note: {advice}")
-    study = dp.simulate.coverage(**arguments, progress=talk.live)
+    with talk.bar("replicates") as progress:
+        study = dp.simulate.coverage(model, table, **options, progress=progress)
     if out is not None:
         for name, content in _files(study).items():
             persistence.write(out / name, content)
             talk.note(f"wrote {out / name}")
-    if "checkpoint" in arguments:
-        arguments["checkpoint"].unlink(missing_ok=True)
+    if "checkpoint" in options:
+        options["checkpoint"].unlink(missing_ok=True)
     print(study.to_json() if as_json else study.summary())
 
 
-def _arguments(given: spec.Spec) -> dict[str, Any]:
-    """What `dp.simulate.coverage` is called with: the model that `dpinfer fit` would fit."""
+def _model_and_table(given: spec.Spec) -> tuple[Any, Any]:
+    """What is studied: the model that `dpinfer fit` would fit, and its table."""
     data = data_of(given)
-    study = given["study"]
     model = model_of(given, data, study=True)
     table = data.table
     if isinstance(table, Path):
@@ -101,9 +100,9 @@ def _arguments(given: spec.Spec) -> dict[str, Any]:
             table = Files(table).read(data.columns)
         except InputError as fault:
             raise InputError(f"[data] path: {fault}") from None
-    if "device" in study:
-        _check_device(study["device"])
-    return {"X": table, "model": model} | study
+    if "device" in given["study"]:
+        _check_device(given["study"]["device"])
+    return model, table
 
 
 def _check_device(device: str) -> None:
@@ -123,17 +122,15 @@ def _check_device(device: str) -> None:
 
 
 def _files(study: "dp.simulate.Study") -> dict[str, bytes]:
-    """A study as a document, a table and a picture, by the names of their files."""
-    rows = study.table()
-    sheet = io.StringIO()
-    writer = csv.writer(sheet, lineterminator="\n")
-    writer.writerow(rows[0])
-    writer.writerows(row.values() for row in rows)
-    picture = io.BytesIO()
+    from dpinfer.views import plot  # noqa: PLC0415
+
+    rows, sheet, picture = study.table(), io.StringIO(), io.BytesIO()
+    csv.writer(sheet, lineterminator="\n").writerows(
+        [list(rows[0]), *(row.values() for row in rows)]
+    )
     with warnings.catch_warnings(action="ignore"):  # a letter that the font lacks
-        dp.plot.coverage(study).savefig(picture, format="png")
-    return {
-        "study.json": f"{study.to_json()}\n".encode(),
-        "coverage.csv": sheet.getvalue().encode(),
-        "coverage.png": picture.getvalue(),
+        plot.coverage(study).savefig(picture, format="png")
+    texts = {"study.json": study.to_json() + "\n", "coverage.csv": sheet.getvalue()}
+    return {name: text.encode() for name, text in texts.items()} | {
+        "coverage.png": picture.getvalue()
     }

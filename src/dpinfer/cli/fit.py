@@ -250,7 +250,7 @@ def _forecast(
     try:
         with talk.work("simulating"):
             forecast = dp.simulate.forecast(
-                model=job.model, records=n, level=job.level, replicates=_REPLICATES
+                job.model, records=n, level=job.level, replicates=_REPLICATES
             )
     except DpinferError as fault:
         return None, f"none: {fault}"

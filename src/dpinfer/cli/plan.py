@@ -71,7 +71,7 @@ def plan(  # noqa: PLR0913  (the public face)
         asked = [model.budget]
     with talk.work("simulating"):
         forecast = dp.simulate.forecast(
-            model=model,
+            model,
             records=records,
             budgets=asked,
             half_width=half_width,

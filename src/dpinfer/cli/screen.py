@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console, RenderableType
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -73,6 +74,16 @@ class Screen:
 
             with progress(tell):
                 yield
+
+    @contextmanager
+    def bar(self, words: str) -> Iterator[Callable[[int, int], None] | None]:
+        """A bar on a terminal, to be told how much is done, and of how much; None without one."""
+        if not self.live:
+            yield None
+            return
+        with Progress(console=_console(stderr=True), transient=True) as shown:
+            task = shown.add_task(words, total=None)
+            yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 class _Console(Console):

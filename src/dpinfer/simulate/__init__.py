@@ -1,5 +1,6 @@
-"""The laboratory: do these intervals cover, and how long will they be?  Seeded; what reads records
-is not private.
+"""The laboratory: do these intervals cover, and how long will they be?
+
+Everything is seeded, and what reads records is not private.
 """
 
 from dpinfer.simulate.forecast import Forecast, forecast

@@ -1,13 +1,38 @@
-"""Many penalised fits at once: draw, fit, add the plan's noise, form the intervals.  The formulas
-are the product's.
+"""Thousands of penalised fits of one data set at once, on numpy or on a device.
+
+`batched_trial` is the only way in: it says which recipes can be run so.  All that is about arrays
+that are not numpy's, and about devices, is in this module.  Every fit is certified.  Nothing here
+is private.
+
+| symbol | meaning                                                    | name in code |
+| ------ | ---------------------------------------------------------- | ------------ |
+| a_i    | y_i x_i for a loss of the margin, -x_i for the residual    | `signed`     |
+| o_i    | 0 for the margin, y_i for the residual: z = o + a·θ        | `_offset`    |
+| P_i    | upper triangle of x_i x_iᵀ                                 | `squares`    |
+| θ_0    | minimiser on the whole data set, the common start          | `start`      |
+| C      | bootstrap counts, one line per replicate                   | `counts`     |
+
+Three passes over tiles of rows × replicates, all on the scale of means:
+
+    A  one product C [f'(z_0) a | f''(z_0) P] gives every replicate's gradient and Hessian at θ_0:
+       a Newton step, bent by the common third derivative T where the curvature is smooth
+    B  chord steps with the Hessian of A until they are small; without T the first is in single
+       precision
+    C  gradient, Hessian and score second moment in double precision, Newton step, certificate;
+       repeated if it fails
+
+The certificate bounds the gradient norm at the returned point.  Where the curvature is Lipschitz
+(logistic, smoothed quantile) Taylor's remainder gives it after the step; else the gradient is
+measured at the point itself.  What still fails after `PASSES` is handed to the certified minimiser.
 """
 
-import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.errors import InputError, installed, missing
 from dpinfer.fit.penalised import (
     Aimed,
     Matrices,
@@ -19,15 +44,27 @@ from dpinfer.fit.penalised import (
     tight,
 )
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, Plan, hessian_noise
+from dpinfer.fit.recipe import Recipe
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error_laws import half_width, sandwich, spread, total_covariance, widened
-from dpinfer.maths.losses import describe
+from dpinfer.maths.losses import Logistic, kind, line
+from dpinfer.maths.minimise import minimum
 from dpinfer.maths.noise_laws import NO_NOISE, Law
+from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import SLACK
 from dpinfer.privacy.budget import NoPrivacy, Share
-from dpinfer.simulate.engine import Batch, Engine
-from dpinfer.simulate.population import Population
-from dpinfer.simulate.runner import Tally
+from dpinfer.rows.workers import one_thread
+from dpinfer.simulate.estimands import estimand_of
+from dpinfer.simulate.population import (
+    LABELS,
+    RECORDS,
+    Population,
+    draw_places,
+    drawn_cells,
+    drawn_words,
+    replicate_keys,
+)
+from dpinfer.simulate.replicates import Tally, fingerprint, setting_in_words
 
 BLOCK = 128
 """Replicates that share a stream of noise; fixed, so that no other size changes a study."""
@@ -40,13 +77,129 @@ SINGULAR = 1e-12
 identified.
 """
 
+TOLERANCE = 1e-10
+"""Certified gradient norm of the mean objective."""
+
+PASSES = 8
+_CHORDS = 2
+_SMALL_STEP = 1e-3
+_DRAWN_TOGETHER = 1024  # replicates whose draws are in the memory of a device at once
+
+
+def batched_trial(
+    recipe: Recipe, population: Population, seed: int, device: str | None = None
+) -> "BatchedTrial | None":
+    """The trial of a recipe whose fits can be made many at once; None for every other recipe.
+
+    These are fits with a penalty whose rows are records that count alike.  Only they run on a
+    ``device`` of torch.
+    """
+    if not (isinstance(recipe, Penalised) and population.equally_counted):
+        if device is not None:
+            raise InputError(
+                "device= is for fits with a penalty, without units or weights: leave it out"
+            )
+        return None
+    np.empty(31 * 2**20, dtype=np.uint8)  # glibc then stops returning a tile to the kernel
+    with one_thread():
+        engine = Engine(population, recipe.risk(population.n), Arrays.on(device))
+        return BatchedTrial(recipe, engine, population, seed)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Where arrays are: ``xp`` is numpy or an array-API namespace, ``device`` one of its devices."""
+
+    xp: Any = np
+    device: Any = None
+
+    @classmethod
+    def on(cls, device: str | None) -> "Arrays":
+        """On a device of torch, or in numpy."""
+        if device is None:
+            return NUMPY
+        if not installed("torch"):
+            raise missing("device=", "gpu", "torch", otherwise="leave it out to run on numpy")
+        import array_api_compat.torch as xp  # noqa: PLC0415  (an optional extra)
+
+        return cls(xp, device)
+
+    @property
+    def batch(self) -> int:
+        """Replicates that are run together."""
+        return BLOCK if self.device is None else 32 * BLOCK
+
+    @property
+    def rows_in_tile(self) -> int:
+        """In numpy a tile is to stay in the cache."""
+        return 512 if self.xp is np else 32_768
+
+    def put(self, array: Any) -> Any:
+        """From numpy."""
+        return array if self.xp is np else self.xp.asarray(array, device=self.device)
+
+    def get(self, array: Any) -> Array:
+        """To numpy."""
+        return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
+
+    def counts(self, population: Population, seed: int, replicates: range) -> Any:
+        """`Population.counts`, drawn where the arrays are."""
+        if self.xp is np:
+            return population.counts(seed, replicates)
+        n = population.n
+        places = self.put(draw_places(n))
+        positive = None if population.positive is None else self.put(population.positive)
+        parts = []
+        for start in range(replicates.start, replicates.stop, _DRAWN_TOGETHER):
+            numbers = range(start, min(start + _DRAWN_TOGETHER, replicates.stop))
+            cells = drawn_cells(places + self.put(replicate_keys(seed, numbers, RECORDS)), n)
+            if positive is None:
+                parts.append(self._histograms(cells, n))
+                continue
+            coins = drawn_words(places + self.put(replicate_keys(seed, numbers, LABELS)), n)
+            cells = (
+                self._labelled(cells[0], coins[0], positive),
+                self._labelled(cells[1], coins[1], positive),
+            )
+            parts.append(self._histograms(cells, 2 * n))
+        return self.xp.concat(parts)
+
+    def _labelled(self, cells: Any, coins: Any, positive: Any) -> Any:
+        """Move a draw to the cells of the label -1 where its coin says so."""
+        xp = self.xp
+        chance = xp.reshape(xp.take(positive, xp.reshape(cells, (-1,))), cells.shape)
+        negative = xp.astype(coins, xp.float64) / 2.0**32 >= chance
+        return cells + positive.shape[0] * xp.astype(negative, xp.int64)
+
+    def _histograms(self, cells: tuple[Any, Any], size: int) -> Any:
+        """Counts of each line.  No array standard has a histogram: torch scatters on its device,
+        others go through numpy.
+        """
+        xp = self.xp
+        lines = cells[0].shape[0]
+        if hasattr(xp, "scatter_add"):
+            counts = xp.zeros((lines, size), dtype=xp.int32, device=self.device)
+            one = xp.ones((1, 1), dtype=xp.int32, device=self.device)
+            for part in cells:
+                counts.scatter_add_(1, part, one.expand(part.shape))
+            return xp.astype(counts, xp.uint8)
+        both = np.hstack([self.get(part) for part in cells])
+        counts = np.stack([np.bincount(drawn, minlength=size) for drawn in both])
+        return self.put(counts.astype(np.uint8))
+
+
+NUMPY = Arrays()
+
 
 @dataclass(frozen=True)
 class BatchedTrial:
-    """A penalised recipe, whose fits are so alike that an engine makes many at once."""
+    """A penalised recipe, whose fits are so alike that an engine makes many at once.
+
+    Draw, fit, add the plan's noise, form the intervals: the formulas are the product's.
+    """
 
     recipe: Penalised
-    engine: Engine
+    engine: "Engine"
     population: Population
     seed: int
     plan: Plan = field(init=False)
@@ -56,53 +209,28 @@ class BatchedTrial:
 
     def __post_init__(self) -> None:
         """``target`` is what the intervals should cover: the minimiser on the population."""
-        engine, free = (
-            self.engine,
-            self.recipe.target == "unpenalised" and self.engine.risk.ridge > 0,
-        )
-        plan = self.recipe.plan.calibrated(engine.risk)
+        risk = self.engine.risk
+        plan = self.recipe.plan.calibrated(risk)
+        minimiser = self.engine.start
+        if self.recipe.target == "unpenalised" and risk.ridge > 0:
+            minimiser = self.engine.unpenalised()
         object.__setattr__(self, "plan", plan)
-        object.__setattr__(self, "noise", plan.coefficients(engine.risk).noise(engine.risk))
+        object.__setattr__(self, "noise", plan.coefficients(risk).noise(risk))
         object.__setattr__(self, "back", self.recipe.design.mapping)
-        object.__setattr__(
-            self, "target", self._in_units(engine.unpenalised() if free else engine.start)
-        )
+        object.__setattr__(self, "target", self._in_units(minimiser))
 
     @property
     def batch(self) -> int:
         """Replicates that are run together."""
-        return BLOCK if self.engine.device is None else 32 * BLOCK
+        return self.engine.arrays.batch
 
     def describe(self) -> str:
         """The setting in words."""
-        risk, plan = self.engine.risk, self.plan
-        model = f"n = {risk.n}, {describe(risk.loss)}, {self.recipe.target} target, penalty {risk.penalty:.6g}"
-        return f"{model}, {plan.mechanism}, recipe {plan.recipe}, {plan.budget}"
+        return setting_in_words(self.recipe, self.population)
 
     def fingerprint(self) -> bytes:
-        """A digest of the data and the setting; a loss by what it does, not by its name."""
-        data, risk, z = hashlib.sha256(), self.engine.risk, np.linspace(-5, 5, 201)
-        self.population.update(data)
-        for array in (
-            self.back,
-            self.recipe.design.shift,
-            risk.loss.slope(z),
-            risk.loss.curvature(z),
-        ):
-            data.update(np.ascontiguousarray(array).tobytes())
-        data.update(
-            repr(
-                (
-                    self.plan,
-                    self.recipe.target,
-                    describe(risk.loss),
-                    risk.penalty,
-                    risk.n,
-                    self.seed,
-                )
-            ).encode()
-        )
-        return data.digest()
+        """A digest of the data and the setting."""
+        return fingerprint(self.population, estimand_of(self.recipe, self.population), self.seed)
 
     def estimates(self, replicates: range) -> Array:
         """Released coefficients alone."""
@@ -116,26 +244,24 @@ class BatchedTrial:
         """Intervals of one batch, held against the target."""
         coef, matrices, plain = self._release(replicates, nonprivate)
         first = self.plan.matrices(self.engine.risk)[0]
-        aimed = self._aim(
-            coef,
-            matrices,
-            hessian_noise(self.plan.recipe, first, self.engine.risk, self.engine.dim),
-        )
+        entry_noise = hessian_noise(self.plan.recipe, first, self.engine.risk, self.engine.dim)
+        aimed = self._aim(coef, matrices, entry_noise)
         half = self._half(aimed, self.noise, level)
         error = np.abs(self._in_units(aimed.coef) - self.target)
         finite = np.isfinite(half) & np.isfinite(error)
         length = np.where(finite, 2 * half, 0.0)
         covered = (finite & (error <= half)).sum(axis=0).astype(float)
         reported = finite.sum(axis=0).astype(float)
+        nonprivate_length = length.sum(axis=0)
+        if plain is not None:
+            nonprivate_length = self._plain_length(plain, level, finite)
         return Tally(
             replicates=len(replicates),
             covered=covered,
             stated=covered,
             length=length.sum(axis=0),
             length_squared=(length**2).sum(axis=0),
-            nonprivate=length.sum(axis=0)
-            if plain is None
-            else self._plain_length(plain, level, finite),
+            nonprivate=nonprivate_length,
             reported=reported,
             answered=reported,
         )
@@ -143,32 +269,36 @@ class BatchedTrial:
     def _in_units(self, coef: Array) -> Array:
         return np.asarray(coef @ self.back.T + self.recipe.design.shift)
 
-    def _release(self, replicates: range, nonprivate: bool) -> tuple[Array, Matrices, Batch | None]:
+    def _release(
+        self, replicates: range, nonprivate: bool
+    ) -> tuple[Array, Matrices, "Batch | None"]:
         """θ~, H~ and Σ~ of every replicate, NaN where there is no fit; and the fits without noise,
         where wanted.
         """
-        engine, counts = self.engine, self._counts(replicates)
+        engine = self.engine
+        counts = self._counts(replicates)
         b = self._draw(self.noise, 0, replicates, engine.dim)
+        compared = nonprivate and self.noise != NO_NOISE
         plain = None
         if isinstance(self.plan.mechanism, ObjectivePerturbation):
             batch = engine.fit(counts, b)
-            coef, curvature, score = batch.coef, batch.curvature, batch.score
-            if nonprivate and self.noise != NO_NOISE:
+            coef = batch.coef
+            curvature = batch.curvature
+            score = batch.score
+            if compared:
                 plain = engine.fit(counts, 0 * b)
         else:
             batch = engine.fit(counts, 0 * b)
             coef = batch.coef + b
             curvature, score = engine.matrices(counts, coef)
-            plain = batch if nonprivate and self.noise != NO_NOISE else None
+            if compared:
+                plain = batch
         fitted = batch.certificate <= GIVEN_UP
         if isinstance(self.plan.hessian, NoPrivacy):
-            fitted &= (
-                np.linalg.eigvalsh(np.nan_to_num(curvature))[:, 0] + engine.risk.ridge
-                > SINGULAR * engine.n
-            )
-            curvature, score = (
-                np.where(fitted[:, None, None], x, np.nan) for x in (curvature, score)
-            )
+            smallest = np.linalg.eigvalsh(np.nan_to_num(curvature))[:, 0]
+            fitted &= smallest + engine.risk.ridge > SINGULAR * engine.n
+            curvature = np.where(fitted[:, None, None], curvature, np.nan)
+            score = np.where(fitted[:, None, None], score, np.nan)
             return coef, paper(engine.risk, coef, curvature, score, noisy=False), plain
         matrices = self._with_noise(coef, curvature, score, replicates)
         return np.where(fitted[:, None], coef, np.nan), matrices, plain
@@ -179,12 +309,13 @@ class BatchedTrial:
         """The matrices with the noise of their shares, scaled by the product's bounds at the
         released coefficients.
         """
-        risk, d = self.engine.risk, self.engine.dim
+        risk = self.engine.risk
+        d = self.engine.dim
         if self.plan.recipe == "tight":
-            law, size = self.plan.matrices(risk)[0].share.noise(1 + SLACK), d * (d + 1)
+            law = self.plan.matrices(risk)[0].share.noise(1 + SLACK)
             bounds = np.array([risk.stacked_sum(theta).bound for theta in coef])[:, None]
-            stacked = risk.stack(curvature, score) + bounds * self._draw(law, 1, replicates, size)
-            return tight(risk, coef, stacked, law, bounds)
+            noise = bounds * self._draw(law, 1, replicates, d * (d + 1))
+            return tight(risk, coef, risk.stack(curvature, score) + noise, law, bounds)
         bounds = np.array([risk.score_sum(theta).bound for theta in coef])[:, None, None]
         curvature_noise = risk.curvature_sum(coef[0]).bound * self._matrix_noise(
             self.plan.hessian, 1, replicates, d
@@ -196,7 +327,9 @@ class BatchedTrial:
         return aim(self.recipe.target, self.engine.risk, coef, matrices, entry_noise)
 
     def _half(self, aimed: Aimed, noise: Law, level: float) -> Array:
-        n, back, matrices = self.engine.n, self.back, aimed.matrices
+        n = self.engine.n
+        back = self.back
+        matrices = aimed.matrices
         sampling = sandwich(matrices.hessian, matrices.score_cov, n)
         mapping = noise_map(self.plan.mechanism, matrices.hessian, n, aimed.stepped)
         normal = sampling if aimed.step_noise is None else sampling + aimed.step_noise
@@ -207,11 +340,10 @@ class BatchedTrial:
         p = back @ np.linalg.inv(matrices.hessian)
         q = back @ moved_by_hessian(self.plan.mechanism, sampling, U)
         variance = np.einsum("ij,...jk,ik->...i", back, U, back)
-        return widened(
-            half, spread(p, q, variance, matrices.hessian_noise, matrices.score_noise / n), level
-        )
+        relative = spread(p, q, variance, matrices.hessian_noise, matrices.score_noise / n)
+        return widened(half, relative, level)
 
-    def _plain_length(self, plain: Batch, level: float, reported: npt.NDArray[np.bool_]) -> Array:
+    def _plain_length(self, plain: "Batch", level: float, reported: npt.NDArray[np.bool_]) -> Array:
         """Summed length without noise, over the replicates whose private interval is reported."""
         matrices = paper(self.engine.risk, plain.coef, plain.curvature, plain.score, noisy=False)
         half = self._half(self._aim(plain.coef, matrices, 0.0), NO_NOISE, level)
@@ -221,17 +353,291 @@ class BatchedTrial:
         """Noise of a matrix whose bound is 1; noise is proportional to the bound."""
         return self._draw(share.noise(1 + SLACK), stream, replicates, d * d).reshape(-1, d, d)
 
-    def _counts(self, replicates: range) -> Array:
-        counts: Array = self.population.counts(
-            self.engine.xp, self.seed, replicates, self.engine.device
-        )
-        return counts
+    def _counts(self, replicates: range) -> Any:
+        return self.engine.arrays.counts(self.population, self.seed, replicates)
 
     def _draw(self, law: Law, stream: int, replicates: range, dim: int) -> Array:
-        """Noise of some replicates: each block of them has a stream of its own for each release."""
+        """Noise of these replicates: each block has a stream of its own for each release."""
         blocks = range(replicates.start // BLOCK, (replicates.stop - 1) // BLOCK + 1)
         drawn = [
             law.sample(np.random.default_rng([self.seed, stream, k]), (BLOCK, dim)) for k in blocks
         ]
         offset = replicates.start - blocks.start * BLOCK
         return np.concatenate(drawn)[offset : offset + len(replicates)]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Fits of a block of replicates, as numpy arrays; the two sums over records are kept as upper
+    triangles.
+    """
+
+    coef: Array
+    half_curvature: Array
+    half_score: Array
+    certificate: Array
+
+    @property
+    def curvature(self) -> Array:
+        """sum f'' x xᵀ, a stack of matrices."""
+        matrices: Array = _full(self.half_curvature, self.coef.shape[1])
+        return matrices
+
+    @property
+    def score(self) -> Array:
+        """sum f'² x xᵀ, a stack of matrices."""
+        matrices: Array = _full(self.half_score, self.coef.shape[1])
+        return matrices
+
+
+class Engine:
+    """Weighted fits of one data set, on ``arrays``.
+
+    Memory: 8 (d(d+1)/2 + 4 d) bytes per record, plus a tile, plus the counts (one byte per record
+    and replicate).
+    """
+
+    def __init__(self, population: Population, risk: Risk, arrays: Arrays = NUMPY) -> None:
+        xp = arrays.xp
+        self.population = population
+        self.risk = risk
+        self.arrays = arrays
+        self.xp = xp
+        self.n = risk.n
+        self.dim = population.rows.shape[1]
+        self.loss: Any = risk.loss
+        self.rows_in_tile = arrays.rows_in_tile
+        self._put = arrays.put
+        self._get = arrays.get
+        sign, offset = line(risk.loss, population.labels)
+        signed = np.ascontiguousarray(population.rows * np.reshape(sign, (-1, 1)))
+        self._host = signed
+        self._host_offset = offset
+        self.start = self._fit_one(population.weights, np.zeros(self.dim))
+        self.signed = self._put(signed)
+        self.columns = self._put(np.ascontiguousarray(signed.T))
+        self._offset = None if kind(risk.loss) == "margin" else self._put(offset)
+        self._tables = {
+            precision: (
+                xp.astype(self.columns, precision, copy=False),
+                xp.astype(self.signed, precision, copy=False),
+            )
+            for precision in (xp.float32, xp.float64)
+        }
+        self.upper = np.triu_indices(self.dim)
+        self._order = self._put(_full(np.arange(len(self.upper[0])), self.dim).ravel())
+        self.squares = self._put(_squares(signed, self.upper))
+        self.third = self._third(population.weights)
+
+    def fit(self, counts: Any, linear: Array) -> Batch:
+        """Minimise the weighted risk plus linear·θ for every replicate; matrices at the minimum."""
+        xp = self.xp
+        tilt = self._put(linear / self.n)
+        base = self._put(self.start)
+        delta, chord = self._first_step(counts, self._known(base, tilt))
+        for precision in (*[xp.float32] * (self.third is None), *[xp.float64] * _CHORDS):
+            gradient = self._gradient(counts, base + delta, precision) + self._known(
+                base + delta, tilt
+            )
+            step = self._solve(chord, gradient)
+            delta = delta - step
+            longest = float(xp.max(xp.linalg.vector_norm(step, axis=-1)))
+            if precision == xp.float64 and longest < _SMALL_STEP:
+                break
+        return self._certified(counts, linear, base + delta, tilt)
+
+    def matrices(self, counts: Any, coef: Array) -> tuple[Array, Array]:
+        """sum f'' x xᵀ and sum f'² x xᵀ of every replicate at its own coefficients."""
+        _, curvature, score = self._exact(counts, self._put(coef))
+        return _full(self._get(curvature), self.dim), _full(self._get(score), self.dim)
+
+    def _certified(self, counts: Any, linear: Array, coef: Any, tilt: Any) -> Batch:
+        """Pass C for the replicates that are not done yet, then the certified minimiser for what is
+        left.
+        """
+        out = self._newton(counts, coef, tilt)
+        for _ in range(PASSES):
+            left = np.flatnonzero(~(out.certificate <= TOLERANCE))
+            if not len(left):
+                return out
+            keep = self._put(left)
+            again = self._newton(
+                self.xp.take(counts, keep, axis=0),
+                self._put(out.coef[left]),
+                self.xp.take(tilt, keep, axis=0),
+            )
+            _replace(out, left, again)
+        for r in np.flatnonzero(~(out.certificate <= TOLERANCE)):
+            alone = counts[r : r + 1, :]
+            one = self._alone(self._get(alone)[0].astype(float), linear[r])
+            gradient, curvature, score = self._exact(alone, self._put(one))
+            gradient = gradient + self._known(self._put(one), tilt[r : r + 1, :])
+            size = np.linalg.norm(self._get(gradient), axis=-1)
+            _replace(out, np.array([r]), Batch(one, self._get(curvature), self._get(score), size))
+        return out
+
+    def _alone(self, weights: Array, linear: Array) -> Array:
+        """One replicate by the certified minimiser; NaN if it has no single minimum, so that it is
+        not reported.
+        """
+        try:
+            return self._fit_one(weights, linear)[None]
+        except InputError:
+            return np.full((1, self.dim), np.nan)
+
+    def _newton(self, counts: Any, coef: Any, tilt: Any) -> Batch:
+        """Pass C: one exact step and the certificate at the point it returns."""
+        norm = self.xp.linalg.vector_norm
+        gradient, curvature, score = self._exact(counts, coef)
+        gradient = gradient + self._known(coef, tilt)
+        size = norm(gradient, axis=-1)
+        step = self._solve(self._square(curvature / self.n), gradient)
+        lipschitz = getattr(self.loss, "curvature_lipschitz", None)
+        if lipschitz is not None:
+            rounding = 1e-15 * (
+                1 + norm(tilt, axis=-1) + 2 * self.risk.penalty * norm(coef, axis=-1)
+            )
+            size = lipschitz / 2 * norm(step, axis=-1) ** 2 + rounding
+        else:
+            step = step * self.xp.astype(size > TOLERANCE, step.dtype)[:, None]
+        return Batch(*(self._get(x) for x in (coef - step, curvature, score, size)))
+
+    def _first_step(self, counts: Any, known: Any) -> tuple[Any, Any]:
+        """The step from the common start and the Hessian at its end: Newton on the quadratic, then
+        the cubic, model.
+        """
+        gradient, half = self._at_start(counts)
+        gradient = gradient + known
+        hessian = self._square(half)
+        delta = -self._solve(hessian, gradient)
+        if self.third is None:
+            return delta, hessian
+        for _ in range(3):
+            bend = self.xp.reshape(self.xp.matmul(delta, self.third), hessian.shape)
+            slope = gradient + self.xp.matmul(hessian + bend / 2, delta[..., None])[..., 0]
+            delta = delta - self._solve(hessian + bend, slope)
+        return delta, hessian + self.xp.reshape(self.xp.matmul(delta, self.third), hessian.shape)
+
+    def _third(self, weights: Array) -> Any:
+        """T, the mean third derivative of the loss, as a d × d² matrix; by a central difference of
+        the curvature.
+
+        None where the loss does not declare its curvature to be Lipschitz.
+        """
+        if not hasattr(self.loss, "curvature_lipschitz"):
+            return None
+        z = self._host @ self.start + self._host_offset
+        h = 1e-4
+        third = weights * (self.loss.curvature(z + h) - self.loss.curvature(z - h)) / (2 * h)
+        half = self._put((self._host * third[:, None] / self.n).T @ self._get(self.squares))
+        return self.xp.reshape(self.xp.take(half, self._order, axis=1), (self.dim, self.dim**2))
+
+    def _at_start(self, counts: Any) -> tuple[Any, Any]:
+        """Pass A, in single precision: gradient and Hessian of the loss at the common start."""
+        xp = self.xp
+        total: Any = 0.0
+        start = self._put(self.start)
+        for tile in self._tiles():
+            z = self._z(xp.matmul(self.signed[tile, :], start), tile)
+            gradient = self.loss.slope(z)[:, None] * self.signed[tile, :]
+            hessian = self.loss.curvature(z)[:, None] * self.squares[tile, :]
+            features = xp.astype(xp.concat([gradient, hessian], axis=1), xp.float32)
+            total = total + xp.astype(
+                xp.matmul(xp.astype(counts[:, tile], xp.float32), features), xp.float64
+            )
+        return total[:, : self.dim] / self.n, total[:, self.dim :] / self.n
+
+    def _gradient(self, counts: Any, coef: Any, precision: Any) -> Any:
+        """Pass B: gradient of the loss."""
+        xp = self.xp
+        total = 0.0
+        coef = xp.astype(coef, precision)
+        columns, signed = self._tables[precision]
+        for tile in self._tiles():
+            slope = self.loss.slope(self._z(xp.matmul(coef, columns[:, tile]), tile))
+            weighted = xp.astype(counts[:, tile], precision) * slope
+            total = total + xp.astype(xp.matmul(weighted, signed[tile, :]), xp.float64)
+        return total / self.n
+
+    def _exact(self, counts: Any, coef: Any) -> tuple[Any, Any, Any]:
+        """Pass C: mean gradient of the loss, sums of f'' P and f'² P."""
+        xp = self.xp
+        gradient = curvature = score = 0.0
+        for tile in self._tiles():
+            z = self._z(xp.matmul(coef, self.columns[:, tile]), tile)
+            slope = self.loss.slope(z)
+            weights = xp.astype(counts[:, tile], xp.float64)
+            weighted = weights * slope
+            squares = self.squares[tile, :]
+            gradient = gradient + xp.matmul(weighted, self.signed[tile, :])
+            part = xp.matmul(weighted * slope, squares)
+            score = score + part
+            if type(self.loss) is Logistic:  # f'' = -f' - f'², so its sum needs no new weights
+                curvature = curvature - xp.matmul(weighted, squares) - part
+            else:
+                curvature = curvature + xp.matmul(weights * self.loss.curvature(z), squares)
+        return gradient / self.n, curvature, score
+
+    def _z(self, linear: Any, tile: slice) -> Any:
+        """Margins or residuals of a tile from a·θ, in its precision."""
+        if self._offset is None:
+            return linear
+        return linear + self.xp.astype(self._offset[tile], linear.dtype, copy=False)
+
+    def _known(self, coef: Any, tilt: Any) -> Any:
+        """Gradient of the penalty and of the linear term."""
+        return 2 * self.risk.penalty * coef + tilt
+
+    def _square(self, half: Any) -> Any:
+        """Stack of Hessians from half-vectors, the penalty added."""
+        full = self.xp.reshape(
+            self.xp.take(half, self._order, axis=1), (half.shape[0], self.dim, self.dim)
+        )
+        return full + 2 * self.risk.penalty * self._put(np.eye(self.dim))
+
+    def _solve(self, matrices: Any, vectors: Any) -> Any:
+        try:
+            return self.xp.linalg.solve(matrices, vectors[..., None])[..., 0]
+        except np.linalg.LinAlgError:
+            # A replicate without curvature: no step for it, and so no certificate.
+            tiny = 1e-8 * np.eye(self.dim)
+            return np.linalg.solve(matrices + tiny, vectors[..., None])[..., 0]
+
+    def unpenalised(self) -> Array:
+        """The minimiser on the population without a penalty."""
+        risk = replace(self.risk, ridge=0.0)
+        return self._fit_one(self.population.weights, np.zeros(self.dim), risk)
+
+    def _fit_one(self, weights: Array, linear: Array, risk: Risk | None = None) -> Array:
+        """The product's certified minimiser on weighted rows."""
+        return minimum(risk or self.risk, self.population.weighted(weights).total, linear).coef
+
+    def _tiles(self) -> list[slice]:
+        records = len(self._host)
+        return [
+            slice(r, min(r + self.rows_in_tile, records))
+            for r in range(0, records, self.rows_in_tile)
+        ]
+
+
+def _full(half: Any, dim: int) -> Any:
+    """Symmetric matrices from their upper triangles."""
+    order = np.empty((dim, dim), dtype=np.int64)
+    upper = np.triu_indices(dim)
+    order[upper] = order.T[upper] = np.arange(len(upper[0]))
+    return half[..., order]
+
+
+def _replace(batch: Batch, rows: Any, part: Batch) -> None:
+    """Write the fits of the replicates ``rows`` into a batch."""
+    for name in ("coef", "half_curvature", "half_score", "certificate"):
+        getattr(batch, name)[rows] = getattr(part, name)
+
+
+def _squares(signed: Array, upper: tuple[Any, Any]) -> Array:
+    """Half-vectorised outer products, block by block so that no second copy of the table is made."""
+    squares = np.empty((len(signed), len(upper[0])))
+    for r in range(0, len(signed), 8192):
+        block = signed[r : r + 8192]
+        np.multiply(block[:, upper[0]], block[:, upper[1]], out=squares[r : r + 8192])
+    return squares

@@ -1,27 +1,153 @@
-"""What was asked of a fit, and what it states, on a population without noise.
+"""What intervals should hold, without noise: what was asked, and what a fit states.
 
 Asked is the ordinary regression of all columns, every row counted by its share.  Stated is what the
-fit itself solves:  rows far out count less, some numbers are clipped to their released range, and
+fit itself solves: rows far out count less, some numbers are clipped to their released range, and
 outcomes of least squares are pulled into a band.  The first is the same for every fit, but for the
-place of its intercept; the second depends on the releases.
+place of its intercept; the second depends on the releases.  A fit with a penalty states what was
+asked: the minimum of its own risk.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
+from dpinfer.errors import InputError
 from dpinfer.fit.choose import stepped_of
 from dpinfer.fit.noiseless import NoiselessFit
+from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.recipe import Recipe, fit
+from dpinfer.fit.stepped import Stepped
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.losses import describe
 from dpinfer.maths.sums import Block
 from dpinfer.result.result import FitResult
+from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
+from dpinfer.simulate.population import Population
 
 _FULLY = 1e-9  # a weight that differs from 1 by less is 1
 
 
+class Estimand(Protocol):
+    """What the intervals of a recipe are held against, on a population."""
+
+    @property
+    def target(self) -> Array:
+        """What is estimated, for the table of a study."""
+        ...
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """Arrays and values that tell this estimand from others."""
+        ...
+
+    def values(self, result: FitResult) -> tuple[Array, Array]:
+        """What was asked, and what the fit states, in original units."""
+        ...
+
+    def nonprivate_length(self, result: FitResult, sample: Rows, level: float) -> Array:
+        """Lengths of the intervals without noise, for the fit of a sample."""
+        ...
+
+
+def estimand_of(recipe: Recipe, population: Population) -> Estimand:
+    """The only place that asks which recipe it is."""
+    if isinstance(recipe, Penalised):
+        return PenalisedEstimand(recipe, population)
+    if isinstance(recipe, Stepped):
+        return SteppedEstimand(recipe, population)
+    raise InputError(f"{type(recipe).__name__} cannot be studied: its estimand is not known")
+
+
 @dataclass(frozen=True, eq=False)
-class Stated:
+class PenalisedEstimand:
+    """The minimum of the risk on the population, with or without its penalty."""
+
+    recipe: Penalised
+    population: Population
+
+    @cached_property
+    def target(self) -> Array:
+        """The minimum on the population, in original units."""
+        return self.recipe.estimand(self.population.whole)
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """A loss by what it does, not by its name."""
+        recipe = self.recipe
+        design = recipe.design
+        z = np.linspace(-5, 5, 201)
+        return (
+            design.mapping,
+            design.shift,
+            recipe.loss.slope(z),
+            recipe.loss.curvature(z),
+            (recipe.plan, recipe.target, describe(recipe.loss), recipe.penalty, design.unit),
+        )
+
+    def values(self, result: FitResult) -> tuple[Array, Array]:  # noqa: ARG002  (the same for all)
+        """The minimum on the population, twice: a penalised fit states what was asked."""
+        return self.target, self.target
+
+    def nonprivate_length(self, result: FitResult, sample: Rows, level: float) -> Array:  # noqa: ARG002
+        """That of the same fit of the same sample, without noise."""
+        plain = fit(self.recipe.noiseless(self.population.n), sample, insecure_seed=0)
+        return np.asarray(np.diff(plain.conf_int(level))[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class SteppedEstimand:
+    """The ordinary regression of the population and, of each fit, the one that it states."""
+
+    recipe: Stepped[Any]
+    population: Population
+
+    @cached_property
+    def people(self) -> Block:
+        """The population with its rows as (1, x~)."""
+        rows = self.population.rows * np.sqrt(self.recipe.design.norm2)
+        return replace(self.population.whole.block, rows=rows)
+
+    @cached_property
+    def asked(self) -> NoiselessFit:
+        """The ordinary regression of all columns (1, x~)."""
+        return self.recipe.ordinary(self.people)
+
+    @property
+    def target(self) -> Array:
+        """The ordinary coefficients, the intercept at the means; NaN where the releases decide."""
+        return self.recipe.estimand(self.population.whole)
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """The plan and the public design."""
+        design = self.recipe.design
+        return design.half, design.middle, (self.recipe.plan, design.outcome, design.unit)
+
+    def values(self, result: FitResult) -> tuple[Array, Array]:
+        """The ordinary coefficients and those stated, the intercepts at the result's centre.
+
+        Where the releases decide what is estimated, what is asked is what is stated.
+        """
+        design = self.recipe.design
+        assert result.geometry is not None
+        stated = stated_estimand(result, design, self.people, self.asked).coef
+        if self.recipe.released_estimand:
+            return stated, stated
+        return self.asked.in_units(design, result.geometry.centre).coef, stated
+
+    def nonprivate_length(self, result: FitResult, sample: Rows, level: float) -> Array:  # noqa: ARG002
+        """That of the ordinary regression of the population with its sandwich."""
+        assert result.geometry is not None
+        asked = self.asked.in_units(self.recipe.design, result.geometry.centre)
+        return np.asarray(-2 * ndtri((1 - level) / 2) * asked.std_error)
+
+
+@dataclass(frozen=True, eq=False)
+class StatedEstimand:
     """The estimand of a fit on a population: coefficients in original units, the intercept at the
     result's centre.
 
@@ -34,9 +160,9 @@ class Stated:
     clipped: float
 
 
-def stated(
+def stated_estimand(
     result: FitResult, design: Design, people: Block, asked: NoiselessFit | None = None
-) -> Stated:
+) -> StatedEstimand:
     """What a fit estimates, for a population of rows (1, x~), labels or scaled outcomes, shares and
     units.
 
@@ -51,10 +177,52 @@ def stated(
     columns = _columns(design, people.rows)
     weights = geometry.row_weights(columns)
     rows = _rows(design, people.rows, geometry.inside(columns))
-    seen = replace(people, rows=rows, weights=weights * people.shares)
-    found, clipped = recipe.as_seen(result, design, seen, columns, asked)
-    coef = found.in_units(design, geometry.centre).coef
-    return Stated(coef, float((weights < 1 - _FULLY).mean()), clipped)
+    bounded = replace(people, rows=rows, weights=weights * people.shares)
+    fitted, clipped = recipe.as_seen(result, design, bounded, columns, asked)
+    coef = fitted.in_units(design, geometry.centre).coef
+    return StatedEstimand(coef, float((weights < 1 - _FULLY).mean()), clipped)
+
+
+def alternative_estimands(
+    result: FitResult, design: Design, people: Block, asked: NoiselessFit
+) -> Array:
+    """What the lines are about that stand for open coefficients, in their order, on a population.
+
+    A level against another one is a difference of coefficients that were asked for.  A number
+    clipped to its range is the coefficient of the ordinary regression in which it is clipped, and
+    with it all that the fit has clipped.
+    """
+    lines = result.instead
+    geometry = result.geometry
+    assert geometry is not None
+    if lines is None or not lines.names:
+        return np.zeros(0)
+    place = {name: j for j, name in enumerate(design.names)}
+    coef = asked.in_units(design, geometry.centre).coef
+    values = []
+    narrow: dict[frozenset[str], Array] = {}
+    for name, column in zip(lines.names, lines.instead_of, strict=True):
+        other = name.removeprefix(f"{column} - ")
+        if other in place:
+            values.append(coef[place[column]] - coef[place[other]])
+            continue
+        clipped = frozenset({column, *geometry.clipped})
+        if clipped not in narrow:
+            narrow[clipped] = _clipped_regression(result, design, people, clipped)
+        values.append(narrow[clipped][place[column]])
+    return np.array(values)
+
+
+def _clipped_regression(
+    result: FitResult, design: Design, people: Block, names: frozenset[str]
+) -> Array:
+    """Coefficients of the ordinary regression with these numbers clipped to their released range."""
+    geometry = result.geometry
+    assert geometry is not None
+    narrowed = replace(geometry, clipped=tuple(names))
+    rows = _rows(design, people.rows, narrowed.inside(_columns(design, people.rows)))
+    fitted = stepped_of(result).ordinary(replace(people, rows=rows))
+    return fitted.in_units(design, geometry.centre).coef
 
 
 def _columns(design: Design, rows: Array) -> Array:
@@ -68,41 +236,3 @@ def _rows(design: Design, before: Array, columns: Array) -> Array:
     rows[:, 1:] = (columns - design.middle[1:]) / design.half[1:]
     rows[before[:, 0] == 0] = 0.0
     return rows
-
-
-def instead(result: FitResult, design: Design, people: Block, asked: NoiselessFit) -> Array:
-    """What the lines are about that stand for open coefficients, in their order, on a population.
-
-    A level against another one is a difference of coefficients that were asked for.  A number
-    clipped to its range is the coefficient of the ordinary regression in which it is clipped, and
-    with it all that the fit has clipped.
-    """
-    lines = result.instead
-    geometry = result.geometry
-    assert geometry is not None
-    if lines is None or not lines.names:
-        return np.zeros(0)
-    at = {name: j for j, name in enumerate(design.names)}
-    coef = asked.in_units(design, geometry.centre).coef
-    found = []
-    narrow: dict[frozenset[str], Array] = {}
-    for name, column in zip(lines.names, lines.instead_of, strict=True):
-        other = name.removeprefix(f"{column} - ")
-        if other in at:
-            found.append(coef[at[column]] - coef[at[other]])
-            continue
-        clipped = frozenset({column, *geometry.clipped})
-        if clipped not in narrow:
-            narrow[clipped] = _clipped(result, design, people, clipped)
-        found.append(narrow[clipped][at[column]])
-    return np.array(found)
-
-
-def _clipped(result: FitResult, design: Design, people: Block, names: frozenset[str]) -> Array:
-    """Coefficients of the ordinary regression with some numbers clipped to their released range."""
-    geometry = result.geometry
-    assert geometry is not None
-    narrowed = replace(geometry, clipped=tuple(names))
-    rows = _rows(design, people.rows, narrowed.inside(_columns(design, people.rows)))
-    found = stepped_of(result).ordinary(replace(people, rows=rows))
-    return found.in_units(design, geometry.centre).coef

@@ -1,37 +1,39 @@
-"""What a forecast says.
+"""How long will the intervals be, and which budget makes them short enough?
 
-Which budget makes an interval short enough?
-
-How long will the intervals be?  The fit itself, on made-up records, before anything is read or
-booked.
+The fit itself runs on made-up records, before anything is read or booked.
 """
 
 import copy
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from dpinfer import persistence
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares
-from dpinfer.fit.recipe import Options, Recipe, fit, half_widths
+from dpinfer.fit.recipe import Recipe, fit, half_widths
 from dpinfer.maths.arrays import Array, boundary
-from dpinfer.maths.losses import Logistic
 from dpinfer.maths.sums import MOST_RECORDS
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.result import text
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
+from dpinfer.schema.terms import Response, Terms
 from dpinfer.simulate.population import Population
-from dpinfer.simulate.replicates import noise_seed
-from dpinfer.simulate.runner import batches_of, check, run_batches, workers_of
-from dpinfer.simulate.synthetic import Alike, OfGuesses, OfTable, counted
+from dpinfer.simulate.replicates import (
+    Progress,
+    batches_of,
+    check_numbers,
+    noise_seed,
+    run_batches,
+)
+from dpinfer.simulate.study import Asked, Model, ModelOptions, is_model, without_options
+from dpinfer.simulate.synthetic import OfGuesses, OfTable, Synthetic, repeated
 from dpinfer.tables.table import read
 
 if TYPE_CHECKING:
@@ -39,11 +41,16 @@ if TYPE_CHECKING:
 
 _HALF = 0.5  # of the fits: a line that fewer of them print is likely to be open
 _KINDS: dict[str, type] = {kind.__name__: kind for kind in (PureDP, ZCDP, ApproxDP, NoPrivacy)}
+_SMALLEST = 1e-3  # ε or ρ that is searched
+_LARGEST = 1e3
+_CLOSE = 0.05  # how closely a budget is found
+_FAR = 4.0  # a step where nothing is known
+_VISIBLE = 1e-2  # of a half-width: noise that is less is taken for this much
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """How long the intervals of a fit to come will be, one number a budget and coefficient.
+    """How long the intervals of a fit to come will be, one number per budget and coefficient.
 
     ``names`` are the coefficients, ``budgets`` those asked for, or the one that was found.
     ``half_width`` is the median over the replicates that report a coefficient (NaN where none
@@ -73,15 +80,16 @@ class Forecast:
 
         Both are of the coefficients that are reported at all; NaN where there are none.
         """
+        private = self.half_width[which]
         plain = self.nonprivate[which]
-        some = np.isfinite(self.half_width[which]) & np.isfinite(plain)
-        some &= np.array([name != "(Intercept)" for name in self.names]) | (len(self.names) == 1)
-        if not some.any():
+        slopes = np.array([name != "(Intercept)" for name in self.names]) | (len(self.names) == 1)
+        mask = slopes & np.isfinite(private) & np.isfinite(plain)
+        if not mask.any():
             return float("nan"), float("nan")
-        return float(np.median(self.half_width[which][some])), float(np.median(plain[some]))
+        return float(np.median(private[mask])), float(np.median(plain[mask]))
 
     def table(self) -> list[dict[str, Any]]:
-        """One row a budget and coefficient."""
+        """One row per budget and coefficient."""
         return [
             {
                 "budget": label(budget),
@@ -101,13 +109,13 @@ class Forecast:
         return pd.DataFrame(self.table()).set_index(["budget", "name"])
 
     def summary(self) -> str:
-        """Half-widths as text, one column a budget, and under it what was assumed."""
+        """Half-widths as text, one column per budget, and under it what was assumed."""
         titles: list[str] = []
         columns: list[list[str]] = []
         plain: list[str] = []
         for b, budget in enumerate(self.budgets):
             before = plain
-            plain = [_half(width) for width in self.nonprivate[b]]
+            plain = [_plus_minus(width) for width in self.nonprivate[b]]
             if plain != before:
                 titles.append("no noise")
                 columns.append(plain)
@@ -139,13 +147,12 @@ class Forecast:
         )
 
     def _likely_open(self) -> list[str]:
-        said = []
+        sentences = []
         for b, budget in enumerate(self.budgets):
-            if names := self.open(b):
-                said.append(
-                    f"Likely to be open at {label(budget)}: {', '.join(map(text.harmless, names))}."
-                )
-        return said
+            names = ", ".join(map(text.harmless, self.open(b)))
+            if names:
+                sentences.append(f"Likely to be open at {label(budget)}: {names}.")
+        return sentences
 
     def to_json(self) -> str:
         """The forecast as a JSON object."""
@@ -154,16 +161,14 @@ class Forecast:
     @classmethod
     def from_json(cls, document: str) -> "Forecast":
         """The inverse of `to_json`; ``document`` is the text."""
-        found: Forecast = persistence.decode(json.loads(document), {"Forecast": Forecast, **_KINDS})
-        return found
+        kinds = {"Forecast": Forecast, **_KINDS}
+        forecast: Forecast = persistence.decode(json.loads(document), kinds)
+        return forecast
 
     def _cell(self, b: int, j: int) -> str:
+        width = _plus_minus(self.half_width[b, j])
         share = self.reported[b, j]
-        return (
-            _half(self.half_width[b, j])
-            if share == 1
-            else f"{_half(self.half_width[b, j])} ({text.percent(share)})"
-        )
+        return width if share == 1 else f"{width} ({text.percent(share)})"
 
 
 def label(budget: Budget) -> str:
@@ -173,14 +178,219 @@ def label(budget: Budget) -> str:
     return f"rho {budget.rho:.4g}" if isinstance(budget, ZCDP) else budget.amount
 
 
-def _half(width: float) -> str:
+def _plus_minus(width: float) -> str:
     return f"±{width:.3g}" if np.isfinite(width) else text.NOTHING
 
 
-_LEAST, _MOST = 1e-3, 1e3  # ε and ρ that are searched
-_CLOSE = 0.05  # how closely a budget is found
-_FAR = 4.0  # a step where nothing is known
-_VISIBLE = 1e-2  # of a half-width: noise that is less is taken for this much
+def forecast(  # noqa: PLR0913  (the public face)
+    model: Any = None,
+    *,
+    records: int | None = None,
+    budgets: Sequence[Budget] | None = None,
+    half_width: float | None = None,
+    coefficient: str | None = None,
+    like: Any = None,
+    effects: Mapping[str, float] | None = None,
+    replicates: int = 20,
+    seed: int = 0,
+    level: float = 0.95,
+    progress: Progress | None = None,
+    **options: Unpack[ModelOptions],
+) -> Forecast:
+    """How long the intervals of a fit will be, and which lines will be open, from public facts
+    alone.
+
+    The fit itself runs on made-up records, as often as there are replicates.  No record is read and
+    nothing is booked.
+
+    Parameters
+    ----------
+    model : a dpinfer model with a formula and a schema
+        What is forecast is exactly what ``model.fit`` would do; what is ``typical`` in its schema
+        is what records are made of.
+    records : int, optional
+        The public number of records or, where the schema has a [unit] column, of units; by default
+        that of ``like``.
+    budgets : sequence of budgets, optional
+        A forecast for each; by default that of the model.
+    half_width, coefficient : optional
+        Find the least budget that is expected to give ± this half-width, in original units, for the
+        coefficient of this name, or as the median over all but the intercept.  It is of the kind of
+        the first of ``budgets``, by default (ε, 1e-6); the forecast is that of the budget found.
+    like : a table, optional
+        Public data that are like those of the fit: its records are drawn instead of made up.
+    effects : mapping, optional
+        Coefficients by name, in original units; others are 0.
+    replicates, seed : int
+        Simulated fits, and the seed of all of them.
+    level : float
+        Of the intervals.
+    progress : callable, optional
+        Called with the number of replicates that are done, and with that of all; in a search for a
+        budget anew for each one that is tried.
+    **options
+        Instead of a model: ``forecast(formula, schema=, target=, penalty=, neighbours=, ...)``.  An
+        outcome with two levels has logistic regression, a number least squares.
+
+    Returns
+    -------
+    Forecast
+        Half-width and share reported, one number per budget and coefficient, beside the half-width
+        without noise.
+    """
+    check_numbers(level, replicates, seed)
+    question = _Question.of(model, options)
+    data = question.records(records, like, effects)
+    ahead = _Ahead(question, *data, _Run(replicates, seed, level, progress))
+    if half_width is None:
+        if coefficient is not None:
+            raise InputError("coefficient= goes with half_width=: give both, or none")
+        return ahead.forecast(question.budgets(budgets))
+    start = (budgets or [ApproxDP(1.0, 1e-6)])[0]
+    wanted = Wanted(half_width, coefficient, question.design.names)
+    return Search(wanted, start, lambda budget: ahead.forecast([budget])).least()
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """A model with a formula, and what its formula and schema say."""
+
+    model: Model
+    schema: Schema
+    response: Response
+    terms: Terms
+    design: Design
+
+    @classmethod
+    def of(cls, model: Any, options: Mapping[str, Any]) -> "_Question":
+        """Of a model, or of a formula and options."""
+        asked = _asked(model, options)
+        if asked.formula is None:
+            raise InputError("a forecast needs a model with a formula and a schema, or both")
+        response, terms = parse(asked.formula, asked.schema)
+        assert asked.schema is not None
+        if isinstance(asked, Asked) and asked.loss is None and not response.levels:
+            asked.loss = LeastSquares()
+        design = Design.of_formula(response, terms, asked.kind, asked.schema.unit)
+        return cls(asked, asked.schema, response, terms, design)
+
+    def records(
+        self, number: int | None, like: Any, effects: Mapping[str, float] | None
+    ) -> tuple[Synthetic, int]:
+        """Where the records come from, and how many there will be."""
+        source: Synthetic
+        if like is None:
+            source = OfGuesses(self.response, self.terms, self.design, self.schema.typical, effects)
+        else:
+            if effects is not None:
+                raise InputError("effects= is for records that are made up: leave it out, or like=")
+            table = read(like, self.response, self.terms, self.model.kind, self.schema.unit)[1]
+            population = Population.of_records(table.rows())
+            source = OfTable(population, self.design.unit.word)
+            if number is None:
+                number = population.n
+        integer = isinstance(number, int) and not isinstance(number, bool)
+        if number is None or not integer or not 1 <= number <= MOST_RECORDS:
+            raise InputError(
+                f"records= is the public number of {self.design.unit.word}, from 1 to {MOST_RECORDS:,}"
+            )
+        return source, number
+
+    def budgets(self, given: Sequence[Budget] | None) -> list[Budget | None]:
+        """Those asked for; None stands for the model's own."""
+        if given is not None and len(given):
+            return list(given)
+        if isinstance(self.model, Asked):
+            raise BudgetError("a forecast needs budgets=, for example [dp.ApproxDP(1, 1e-6)]")
+        return [None]
+
+    def recipe(self, budget: Budget | None, n: int) -> Recipe:
+        """What a fit with this budget runs; None stands for the model's own."""
+        model = self.model
+        if budget is not None:
+            if model.plan is not None:
+                raise BudgetError("the model has a plan, which has its budget: leave out budgets=")
+            model = copy.copy(model)
+            model.budget = budget
+        return model.recipe(self.design, n)
+
+
+def _asked(model: Any, options: Mapping[str, Any]) -> Model:
+    """The model; or its options in its place, where a formula comes first or by its name."""
+    if is_model(model):
+        return without_options(model, options)
+    if model is None:
+        return Asked.of(**options)
+    if isinstance(model, str):
+        return Asked.of(**{"formula": model, **options})
+    raise InputError(
+        "a forecast takes a dpinfer model, such as dp.LogisticRegression, or a formula"
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """How often, and who is told."""
+
+    replicates: int
+    seed: int
+    level: float
+    progress: Progress | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Ahead:
+    """A fit to come: what runs, on which records, how often."""
+
+    question: _Question
+    source: Synthetic
+    n: int
+    run: _Run
+
+    def forecast(self, budgets: Sequence[Budget | None]) -> Forecast:
+        """Run every budget on the same records with the same seeds of noise."""
+        run = self.run
+        recipes = [self.question.recipe(budget, self.n) for budget in budgets]
+        for recipe in recipes:
+            # Refuses what a fit refuses; and noise is sized once, not in every thread.
+            recipe.releases(self.n)
+
+        def work(batch: range) -> list[Array]:
+            sample = self.source.sample(self.n, np.random.default_rng([run.seed, batch.start]))
+            seed = noise_seed(run.seed, batch.start)
+            return [
+                half_widths(fit(recipe, sample, insecure_seed=seed), run.level)
+                for recipe in recipes
+            ]
+
+        batches = batches_of(run.replicates, 1)
+        runs = run_batches(work, batches, progress=run.progress)
+        simulated = np.array([widths for _, widths in runs])
+        reported = np.isfinite(simulated)
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            # A coefficient that is never reported has no median.
+            median = np.nanmedian(np.where(reported, simulated, np.nan), axis=0)
+        typical = self.source.typical(self.n)
+        standing = repeated(typical, self.n)
+        plain = [recipe.nonprivate(typical, standing, run.level) for recipe in recipes]
+        design = self.question.design
+        return Forecast(
+            names=design.names,
+            budgets=tuple(
+                recipe.budget if budget is None else budget
+                for budget, recipe in zip(budgets, recipes, strict=True)
+            ),
+            half_width=median,
+            within=np.median(simulated, axis=0),
+            reported=reported.mean(axis=0),
+            nonprivate=np.array(plain),
+            records=self.n,
+            level=run.level,
+            replicates=run.replicates,
+            seed=run.seed,
+            setting=f"{self.question.model.formula}, {design.unit.size(self.n)}",
+            assumed=self.source.assumed,
+        )
 
 
 @dataclass(frozen=True)
@@ -198,22 +408,19 @@ class Wanted:
             raise InputError(
                 f"there is no coefficient {self.coefficient!r}: there are {', '.join(self.names)}"
             )
-        known = isinstance(self.half_width, int | float) and not isinstance(self.half_width, bool)
-        if not (known and 0 < self.half_width < np.inf):
+        number = isinstance(self.half_width, int | float) and not isinstance(self.half_width, bool)
+        if not (number and 0 < self.half_width < np.inf):
             raise InputError(f"half_width must be a positive number, not {self.half_width!r}")
 
-    def of(self, seen: Forecast) -> tuple[float, float]:
+    def of(self, forecast: Forecast) -> tuple[float, float]:
         """That of a forecast: what half of the replicates keep within, and without noise; infinite
         where unknown.
         """
-        first = min(1, len(self.names) - 1)
-        some = (
-            [self.names.index(self.coefficient)]
-            if self.coefficient
-            else range(first, len(self.names))
-        )
-        plain = np.nan_to_num(seen.nonprivate[0], nan=np.inf)
-        return float(np.median(seen.within[0, some])), float(np.median(plain[some]))
+        places = list(range(min(1, len(self.names) - 1), len(self.names)))
+        if self.coefficient:
+            places = [self.names.index(self.coefficient)]
+        plain = np.nan_to_num(forecast.nonprivate[0], nan=np.inf)
+        return float(np.median(forecast.within[0, places])), float(np.median(plain[places]))
 
 
 @dataclass
@@ -230,25 +437,31 @@ class Search:
         less does not.
         """
         guess = self._guess()
-        holds, step = self._within(guess), 1 + _CLOSE
-        while self._within(other := guess / step if holds else guess * step) == holds:
-            guess, step = other, step**2
-            if holds and guess < _LEAST:
+        holds = self._within(guess)
+        step = 1 + _CLOSE
+        other = guess / step if holds else guess * step
+        while self._within(other) == holds:
+            guess = other
+            if holds and guess < _SMALLEST:
                 return self.seen[guess]
-            if not holds and guess > _MOST:
+            if not holds and guess > _LARGEST:
                 raise self._none(guess)
-        enough, little = (guess, other) if holds else (other, guess)
-        return self.seen[boundary(self._within, enough, little, _CLOSE, by_ratio=True)[0]]
+            step = step**2
+            other = guess / step if holds else guess * step
+        enough = guess if holds else other
+        too_small = other if holds else guess
+        return self.seen[boundary(self._within, enough, too_small, _CLOSE, by_ratio=True)[0]]
 
     def _guess(self) -> float:
         """By the law that squared half-widths are those without noise plus a part that falls with
         ρ, or with ε².
         """
-        amount, power = self._amount(), 1 if isinstance(self.start, ZCDP) else 2
+        amount = self._amount()
+        power = 1 if isinstance(self.start, ZCDP) else 2
         for _ in range(2):
             width, plain = self._at(amount)
             while not np.isfinite(width):
-                if amount > _MOST:
+                if amount > _LARGEST:
                     raise self._none(amount)
                 amount *= _FAR
                 width, plain = self._at(amount)
@@ -256,7 +469,7 @@ class Search:
                 raise self._impossible(plain, self.seen[amount].records)
             noise = max(width**2 - plain**2, (_VISIBLE * plain) ** 2)
             amount *= (noise / (self.wanted.half_width**2 - plain**2)) ** (1 / power)
-            amount = min(max(amount, _LEAST), _MOST)
+            amount = min(max(amount, _SMALLEST), _LARGEST)
         return amount
 
     def _at(self, amount: float) -> tuple[float, float]:
@@ -280,238 +493,18 @@ class Search:
         return ZCDP(amount) if isinstance(self.start, ZCDP) else PureDP(amount)
 
     def _none(self, amount: float) -> InputError:
-        most, remedies = label(self._budget(amount)), "; ".join(text.REMEDIES[:2])
+        bound = label(self._budget(amount))
+        remedies = "; ".join(text.REMEDIES[:2])
         return InputError(
-            f"no budget up to {most} is expected to give ±{self.wanted.half_width:g}: {remedies}; take more records"
+            f"no budget up to {bound} is expected to give ±{self.wanted.half_width:g}: {remedies}; take more records"
         )
 
     def _impossible(self, plain: float, records: int) -> InputError:
         wanted = self.wanted.half_width
-        needed = (
-            f" (about {records * (plain / wanted) ** 2:,.3g} without privacy)"
-            if np.isfinite(plain)
-            else ""
-        )
+        needed = ""
+        if np.isfinite(plain):
+            needed = f" (about {records * (plain / wanted) ** 2:,.3g} without privacy)"
         return InputError(
             f"no budget gives ±{wanted:g}: without privacy {records:,} records give ±{plain:.3g}; widen half_width, or "
             f"take more records{needed}"
         )
-
-
-def forecast(  # noqa: PLR0913  (the public face)
-    formula: str | None = None,
-    *,
-    schema: Schema | None = None,
-    records: int | None = None,
-    budgets: Sequence[Budget] | None = None,
-    half_width: float | None = None,
-    coefficient: str | None = None,
-    like: Any = None,
-    model: Any = None,
-    effects: Mapping[str, float] | None = None,
-    target: str | None = None,
-    penalty: float | None = None,
-    neighbours: str | None = None,
-    replicates: int = 20,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Forecast:
-    """How long the intervals of a fit will be, and which lines will be open, from public facts
-    alone.
-
-    The fit itself runs on made-up records, as often as there are replicates.  No record is read and
-    nothing is booked.
-
-    Parameters
-    ----------
-    formula, schema : optional
-        The question, and what is public about the columns; what is ``typical`` in the schema is
-        what records are made of.  An outcome with two levels has logistic regression, a number
-        least squares.
-    records : int, optional
-        The public number of records or, where the schema has a [unit] column, of units; by default
-        that of ``like``.
-    budgets : sequence of budgets, optional
-        A forecast for each; by default that of ``model``.
-    half_width, coefficient : optional
-        Find the least budget that is expected to give ± this half-width, in original units, for the
-        coefficient of this name, or as the median over all but the intercept.  It is of the kind of
-        the first of ``budgets``, by default (ε, 1e-6); the forecast is that of the budget found.
-    like : a table, optional
-        Public data that are like those of the fit: its records are drawn instead of made up.
-    model : a dpinfer model, optional
-        Forecast exactly what ``model.fit`` would do, with its formula and schema.
-    effects : mapping, optional
-        Coefficients by name, in original units; others are 0.
-    target, penalty, neighbours : optional
-        As for the models.
-    replicates, seed : int
-        Simulated fits, and the seed of all of them.
-    level : float
-        Of the intervals.
-
-    Returns
-    -------
-    Forecast
-        Half-width and share reported, one number a budget and coefficient, beside the half-width
-        without noise.
-    """
-    check(level, replicates, seed)
-    options = Options(Logistic(), None, None, target, penalty, neighbours)
-    asked = (
-        _Asked(formula, schema, options)
-        if model is None
-        else _Asked.of_model(model, formula, schema, options)
-    )
-    ahead = asked.ahead(records, like, effects, _Run(replicates, seed, level))
-    if half_width is None:
-        if coefficient is not None:
-            raise InputError("coefficient= goes with half_width=: give both, or none")
-        return ahead.forecast(asked.budgets(budgets))
-    start = (budgets or [ApproxDP(1.0, 1e-6)])[0]
-    wanted = Wanted(half_width, coefficient, ahead.design.names)
-    return Search(wanted, start, lambda budget: ahead.forecast([budget])).least()
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """The question, and the options or the model that make a recipe of it."""
-
-    formula: str | None
-    schema: Schema | None
-    options: Options
-    model: Any = None
-
-    @classmethod
-    def of_model(
-        cls, model: Any, formula: str | None, schema: Schema | None, options: Options
-    ) -> "_Asked":
-        if (
-            formula is not None
-            or schema is not None
-            or (options.target or options.penalty or options.neighbours)
-        ):
-            raise InputError("model= brings its formula, schema and options: leave out all others")
-        if not hasattr(model, "recipe") or model.formula is None:
-            raise InputError("model= takes a dpinfer model with a formula and a schema")
-        return cls(model.formula, model.schema, options, model)
-
-    def ahead(
-        self, records: int | None, like: Any, effects: Mapping[str, float] | None, how: "_Run"
-    ) -> "_Ahead":
-        """What runs, for so many records."""
-        if self.formula is None:
-            raise InputError("a forecast needs a formula and schema=, or model=")
-        response, terms = parse(self.formula, self.schema)
-        assert self.schema is not None
-        kind = "margin" if response.levels else "residual"
-        if self.model is not None:
-            kind = self.model.kind
-        design = Design.of_formula(response, terms, kind, self.schema.unit)
-        alike: Alike
-        if like is None:
-            alike = OfGuesses(response, terms, design, self.schema.typical, effects)
-        else:
-            if effects is not None:
-                raise InputError("effects= is for records that are made up: leave it out, or like=")
-            population = Population.of_records(
-                read(like, response, terms, kind, self.schema.unit)[1].rows()
-            )
-            alike = OfTable(population, design.unit.word)
-            records = population.n if records is None else records
-        if (
-            isinstance(records, bool)
-            or not isinstance(records, int)
-            or not 1 <= records <= MOST_RECORDS
-        ):
-            raise InputError(
-                f"records= is the public number of {design.unit.word}, from 1 to {MOST_RECORDS:,}"
-            )
-        return _Ahead(self, design, kind, alike, records, how)
-
-    def budgets(self, given: Sequence[Budget] | None) -> list[Budget | None]:
-        """Those asked for; None stands for the model's own."""
-        if given is not None and len(given):
-            return list(given)
-        if self.model is None:
-            raise BudgetError("a forecast needs budgets=, for example [dp.ApproxDP(1, 1e-6)]")
-        return [None]
-
-
-@dataclass(frozen=True)
-class _Run:
-    replicates: int
-    seed: int
-    level: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Ahead:
-    """A fit to come: what runs, on which records, how often."""
-
-    asked: _Asked
-    design: Design
-    kind: str
-    alike: Alike
-    n: int
-    how: _Run
-
-    def forecast(self, budgets: Sequence[Budget | None]) -> Forecast:
-        """Run every budget on the same records with the same seeds of noise."""
-        recipes = [self.recipe(budget) for budget in budgets]
-        for recipe in recipes:
-            recipe.releases(
-                self.n
-            )  # refuses what a fit refuses; and noise is sized once, not in every thread
-
-        def work(batch: range) -> Array:
-            source = self.alike.sample(self.n, np.random.default_rng([self.how.seed, batch.start]))
-            seed = noise_seed(self.how.seed, batch.start)
-            return np.array(
-                [
-                    half_widths(fit(recipe, source, insecure_seed=seed), self.how.level)
-                    for recipe in recipes
-                ]
-            )
-
-        batches = batches_of(self.how.replicates, 1)
-        found = np.array([half for _, half in run_batches(work, batches, workers_of(), False)])
-        reported = np.isfinite(found)
-        with warnings.catch_warnings(
-            action="ignore", category=RuntimeWarning
-        ):  # a coefficient that is never reported
-            half_width = np.nanmedian(np.where(reported, found, np.nan), axis=0)
-        typical = self.alike.typical(self.n)
-        standing = counted(typical, self.n)
-        return Forecast(
-            names=self.design.names,
-            budgets=tuple(
-                recipe.budget if b is None else b
-                for b, recipe in zip(budgets, recipes, strict=True)
-            ),
-            half_width=half_width,
-            within=np.median(found, axis=0),
-            reported=reported.mean(axis=0),
-            nonprivate=np.array(
-                [recipe.nonprivate(typical, standing, self.how.level) for recipe in recipes]
-            ),
-            records=self.n,
-            level=self.how.level,
-            replicates=self.how.replicates,
-            seed=self.how.seed,
-            setting=f"{self.asked.formula}, {self.design.unit.size(self.n)}",
-            assumed=self.alike.assumed,
-        )
-
-    def recipe(self, budget: Budget | None) -> Recipe:
-        """What a fit with this budget runs; None stands for the model's own."""
-        if self.asked.model is None:
-            loss = Logistic() if self.kind == "margin" else LeastSquares()
-            return choose(self.design, replace(self.asked.options, loss=loss, budget=budget))
-        model = copy.copy(self.asked.model)
-        if budget is not None:
-            if model.plan is not None:
-                raise BudgetError("the model has a plan, which has its budget: leave out budgets=")
-            model.budget = budget
-        recipe: Recipe = model.recipe(self.design, self.n)
-        return recipe

@@ -1,139 +1,154 @@
-"""Replicates of one fit after the other: the product itself on bootstrap samples, against what was
-asked and stated.
+"""The replicates of a study: run in threads, counted, saved; and one fit after the other.
+
+A `Trial` is a recipe on a population.  It runs replicates by their numbers, and `run_batches`
+decides who runs which of them.  `OneByOne` is the trial for every recipe: the product itself on
+each bootstrap sample.  The trial for thousands of penalised fits at once is in batched.py.
 """
 
 import hashlib
-from dataclasses import dataclass, replace
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from scipy.special import ndtri
 
-from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.penalised import Penalised
-from dpinfer.fit.recipe import fit
-from dpinfer.fit.stepped import Stepped
+from dpinfer import persistence
+from dpinfer.errors import InputError
+from dpinfer.fit.recipe import Recipe, fit
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.losses import describe
-from dpinfer.maths.sums import Block
 from dpinfer.result.result import FitResult
-from dpinfer.simulate.estimands import stated
+from dpinfer.rows import workers
+from dpinfer.rows.source import Rows
+from dpinfer.simulate.estimands import Estimand, estimand_of
 from dpinfer.simulate.population import Population
-from dpinfer.simulate.runner import Tally
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with the number of replicates that are done, and with that of all."""
+
+_SAVE_EVERY = 10.0  # seconds
 
 
-@dataclass(frozen=True, eq=False)
-class SingleTrial:
-    """A recipe without a penalty.  The population is the data set."""
+@dataclass(frozen=True)
+class Tally:
+    """Sums over replicates, one number per coefficient; two tallies add up to that of both.
 
-    recipe: Stepped[Any]
-    population: Population
-    seed: int
-    batch = 8
+    ``covered`` counts intervals that hold what was asked, ``stated`` those that hold what their fit
+    states.  ``answered`` counts lines that are printed or have another line in their place.
+    """
 
-    @cached_property
-    def people(self) -> Block:
-        """The population with its rows as (1, x~)."""
-        return replace(
-            self.population.whole.block,
-            rows=self.population.rows * np.sqrt(self.recipe.design.norm2),
-        )
+    replicates: int
+    covered: Array
+    stated: Array
+    length: Array
+    length_squared: Array
+    nonprivate: Array
+    reported: Array
+    answered: Array
 
-    @cached_property
-    def asked(self) -> NoiselessFit:
-        """The ordinary regression of all columns (1, x~)."""
-        return self.recipe.ordinary(self.people)
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+class Trial(Protocol):
+    """A recipe on a population, with a seed."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """What is fitted."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """Replicates that are run together."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything."""
+        ...
 
     @property
     def target(self) -> Array:
-        """What is asked of the population; NaN where the releases decide it."""
-        return self.recipe.estimand(self.population.whole)
+        """What is estimated, for the table of the study."""
+        ...
 
-    def fit(self, replicate: int) -> FitResult:
-        """The product's fit of one bootstrap sample."""
-        sample = self.population.sample(self.seed, replicate)
-        return fit(self.recipe, sample, insecure_seed=noise_seed(self.seed, replicate))
-
-    def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:  # noqa: ARG002
-        """Intervals of some replicates, held against what was asked and against what each fit
-        states.
-        """
-        return _together([self._one(self.fit(replicate), level) for replicate in replicates])
-
-    def _one(self, result: FitResult, level: float) -> Tally:
-        design = self.recipe.design
-        assert result.geometry is not None
-        asked = self.asked.in_units(design, result.geometry.centre)
-        estimand = stated(result, design, self.people, self.asked).coef
-        target = estimand if self.recipe.released_estimand else asked.coef
-        plain = -2 * ndtri((1 - level) / 2) * asked.std_error
-        return _held(result, target, estimand, plain, level)
+    def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
+        """Run the replicates of these numbers and count."""
+        ...
 
     def describe(self) -> str:
         """The setting in words."""
-        return f"{_number(self.population)}, {self.recipe.describe(self.population.n)}"
+        ...
 
     def fingerprint(self) -> bytes:
         """A digest of the data and the setting."""
-        data, design = hashlib.sha256(), self.recipe.design
-        self.population.update(data)
-        for array in (design.half, design.middle):
-            data.update(np.ascontiguousarray(array).tobytes())
-        data.update(repr((self.recipe.plan, design.outcome, design.unit, self.seed)).encode())
-        return data.digest()
+        ...
 
 
 @dataclass(frozen=True, eq=False)
-class PenalisedTrial:
-    """A penalised recipe on units or weights, which the engine of many fits at once does not know."""
+class OneByOne:
+    """Any recipe: the product's own fit of one bootstrap sample after the other."""
 
-    recipe: Penalised
+    recipe: Recipe
     population: Population
     seed: int
     batch = 8
 
+    @cached_property
+    def estimand(self) -> Estimand:
+        """What the intervals are held against."""
+        return estimand_of(self.recipe, self.population)
+
     @property
     def target(self) -> Array:
-        """What the intervals should cover: the minimiser on the population."""
-        return self.recipe.estimand(self.population.whole)
+        """What is estimated, for the table of the study."""
+        return self.estimand.target
 
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
-        """Intervals of some replicates, and those of fits without noise on the same samples."""
-        recipe, target, parts = self.recipe, self.target, []
-        plain = recipe.noiseless(self.population.n)
-        for replicate in replicates:
-            sample = self.population.sample(self.seed, replicate)
-            result = fit(recipe, sample, insecure_seed=noise_seed(self.seed, replicate))
-            other = fit(plain, sample, insecure_seed=0) if nonprivate else result
-            parts.append(_held(result, target, target, np.diff(other.conf_int(level))[:, 0], level))
-        return _together(parts)
+        """Intervals held against what was asked and against what each fit states."""
+        total = self._one(replicates[0], level, nonprivate)
+        for replicate in replicates[1:]:
+            total = total + self._one(replicate, level, nonprivate)
+        return total
+
+    def fit(self, sample: Rows, replicate: int) -> FitResult:
+        """The product's fit of the bootstrap sample of a replicate."""
+        return fit(self.recipe, sample, insecure_seed=noise_seed(self.seed, replicate))
 
     def describe(self) -> str:
         """The setting in words."""
-        return f"{_number(self.population)}, {self.recipe.describe(self.population.n)}"
+        return setting_in_words(self.recipe, self.population)
 
     def fingerprint(self) -> bytes:
-        """A digest of the data and the setting; a loss by what it does, not by its name."""
-        data, recipe, z = hashlib.sha256(), self.recipe, np.linspace(-5, 5, 201)
-        self.population.update(data)
-        for array in (
-            recipe.design.mapping,
-            recipe.design.shift,
-            recipe.loss.slope(z),
-            recipe.loss.curvature(z),
-        ):
-            data.update(np.ascontiguousarray(array).tobytes())
-        facts = (
-            recipe.plan,
-            recipe.target,
-            describe(recipe.loss),
-            recipe.penalty,
-            recipe.design.unit,
-            self.seed,
+        """A digest of the data and the setting."""
+        return fingerprint(self.population, self.estimand, self.seed)
+
+    def _one(self, replicate: int, level: float, nonprivate: bool) -> Tally:
+        sample = self.population.sample(self.seed, replicate)
+        result = self.fit(sample, replicate)
+        asked, stated = self.estimand.values(result)
+        low, high = result.conf_int(level).T
+        reported = result.reported
+        length = np.where(reported, high - low, 0.0)
+        plain = high - low
+        if nonprivate:
+            plain = self.estimand.nonprivate_length(result, sample, level)
+        others = () if result.instead is None else result.instead.instead_of
+        return Tally(
+            replicates=1,
+            covered=(reported & (low <= asked) & (asked <= high)).astype(float),
+            stated=(reported & (low <= stated) & (stated <= high)).astype(float),
+            length=length,
+            length_squared=length**2,
+            nonprivate=np.where(reported, plain, 0.0),
+            reported=reported.astype(float),
+            answered=(reported | np.isin(result.names, others)).astype(float),
         )
-        data.update(repr(facts).encode())
-        return data.digest()
 
 
 def noise_seed(seed: int, replicate: int) -> int:
@@ -141,32 +156,118 @@ def noise_seed(seed: int, replicate: int) -> int:
     return int(np.random.SeedSequence([seed, replicate]).generate_state(1)[0])
 
 
-def _held(result: FitResult, asked: Array, estimand: Array, plain: Array, level: float) -> Tally:
-    """The intervals of one result against what was asked and what is stated; ``plain`` are lengths
-    without noise.
+def setting_in_words(recipe: Recipe, population: Population) -> str:
+    """How many records or units, and the words of the recipe."""
+    n = population.n
+    size = f"n = {n}" if population.starts is None else f"{n} units"
+    return f"{size}, {recipe.describe(n)}"
+
+
+def fingerprint(population: Population, estimand: Estimand, seed: int) -> bytes:
+    """A digest of what is drawn from, of what is estimated, and of the seed."""
+    digest = hashlib.sha256()
+    population.update(digest)
+    for fact in (*estimand.facts, seed):
+        if isinstance(fact, np.ndarray):
+            digest.update(np.ascontiguousarray(fact).tobytes())
+        else:
+            digest.update(repr(fact).encode())
+    return digest.digest()
+
+
+def check_numbers(level: float, replicates: int, seed: int, threads: int | None = None) -> None:
+    """Refuse what no study can be made of."""
+    if not 0 < level < 1:
+        raise InputError(f"a study needs a level strictly between 0 and 1, not {level!r}")
+    limits = {
+        "replicates": (replicates, 1, 10**9),
+        "seed": (seed, 0, 2**32 - 1),
+        "workers": (threads or 1, 1, 1024),
+    }
+    for name, (value, low, high) in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise InputError(f"{name} must be a whole number from {low} to {high}, not {value!r}")
+
+
+def batches_of(replicates: int, size: int) -> list[range]:
+    """Consecutive ranges of at most ``size`` replicates."""
+    return [range(a, min(a + size, replicates)) for a in range(0, replicates, size)]
+
+
+def run_batches(
+    work: Callable[[range], T],
+    batches: list[range],
+    threads: int | None = None,
+    progress: Progress | None = None,
+    done: int = 0,
+) -> Iterator[tuple[range, T]]:
+    """Results in order, from as many threads as asked for, or as there are cores.
+
+    ``done`` replicates were run before.
     """
-    low, high = result.conf_int(level).T
-    kept = result.reported
-    length = np.where(kept, high - low, 0.0)
-    instead = () if result.instead is None else result.instead.instead_of
-    return Tally(
-        replicates=1,
-        covered=(kept & (low <= asked) & (asked <= high)).astype(float),
-        stated=(kept & (low <= estimand) & (estimand <= high)).astype(float),
-        length=length,
-        length_squared=length**2,
-        nonprivate=np.where(kept, plain, 0.0),
-        reported=kept.astype(float),
-        answered=(kept | np.isin(result.names, instead)).astype(float),
-    )
+    if progress and not callable(progress):
+        raise InputError("progress= takes a function of two numbers: replicates done, and all")
+    total = done + sum(len(batch) for batch in batches)
+    with workers.worker_pool(threads):
+        results = workers.map_ordered(work, batches, light=False)
+        for batch, result in zip(batches, results, strict=True):
+            done += len(batch)
+            if progress:
+                progress(done, total)
+            yield batch, result
 
 
-def _together(parts: list[Tally]) -> Tally:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+class Checkpoint:
+    """Tallies on disk, by the first replicate of their batch; written whole, then renamed.
+
+    ``key`` names the study: a file of another study is refused.
+    """
+
+    def __init__(self, path: str | Path | None, key: str) -> None:
+        self.path = None if path is None else Path(path)
+        self.key = key
+        self.tallies: dict[int, Tally] = {}
+        self._saved = time.monotonic()
+        if self.path is None:
+            return
+        if self.path.exists():
+            self.tallies = self._read(self.path)
+        elif not self.path.parent.is_dir():
+            raise InputError(
+                f"the folder of the checkpoint {str(path)!r} does not exist: make it first"
+            )
+
+    def add(self, start: int, tally: Tally) -> None:
+        """Keep a tally, and save if some time has passed."""
+        self.tallies[start] = tally
+        if time.monotonic() - self._saved > _SAVE_EVERY:
+            self.save()
+
+    def save(self) -> None:
+        """Write all tallies; also when the study is interrupted."""
+        if self.path is None or not self.tallies:
+            return
+        tallies = {str(start): _plain(tally) for start, tally in self.tallies.items()}
+        persistence.write(self.path, json.dumps({"study": self.key, "tallies": tallies}).encode())
+        self._saved = time.monotonic()
+
+    def _read(self, path: Path) -> dict[int, Tally]:
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            tallies = {
+                int(start): Tally(tally[0], *map(np.array, tally[1:]))
+                for start, tally in saved["tallies"].items()
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+            raise InputError(
+                f"{str(path)!r} is not a checkpoint of a study: remove it or name another file"
+            ) from None
+        if saved.get("study") != self.key:
+            raise InputError(
+                f"{str(path)!r} belongs to another study: remove it or name another file"
+            )
+        return tallies
 
 
-def _number(population: Population) -> str:
-    return f"n = {population.n}" if population.starts is None else f"{population.n} units"
+def _plain(tally: Tally) -> list[Any]:
+    return [np.asarray(getattr(tally, f.name)).tolist() for f in fields(tally)]

@@ -1,27 +1,27 @@
-"""What a coverage study found.
+"""Do the intervals of a fit cover, and how long are they?
 
-Coverage and length of the intervals, and variability intervals, over thousands of replicates of a
-data set.
+A study runs the fit on replicates of a data set and holds its intervals against what they estimate.
+`coverage` and `variability` take a model first.  Without one the older form is meant, with the
+options of `infer` or with a formula and a schema; `Asked` then stands in for the model.
 """
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from dpinfer import persistence
-from dpinfer.errors import InputError, installed, missing
+from dpinfer.errors import InputError
 from dpinfer.fit.choose import choose
-from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.linear import LeastSquares
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
-from dpinfer.fit.stepped import Stepped
-from dpinfer.fit.stepped_plan import LOGISTIC_TARGETS, GeometryPlan
+from dpinfer.fit.stepped_plan import LOGISTIC_TARGETS, GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic, Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget
@@ -30,26 +30,28 @@ from dpinfer.rows.source import Pending
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
-from dpinfer.simulate.batched import BatchedTrial
-from dpinfer.simulate.engine import Engine
+from dpinfer.simulate.batched import BatchedTrial, batched_trial
 from dpinfer.simulate.population import Population
-from dpinfer.simulate.replicates import PenalisedTrial, SingleTrial
-from dpinfer.simulate.runner import (
+from dpinfer.simulate.replicates import (
     Checkpoint,
+    OneByOne,
+    Progress,
     Tally,
     Trial,
     batches_of,
-    check,
+    check_numbers,
     run_batches,
-    workers_of,
 )
 from dpinfer.tables.memory import rows_of
 from dpinfer.tables.table import read
 
+_LOSSES: dict[str, Loss | NoLoss] = {"logistic": Logistic(), "linear": LeastSquares()}
+"""The models that can be named by a word."""
+
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What a coverage study found, one number a coefficient.  Not private: computed from the
+    """What a coverage study found, one number per coefficient.  Not private: computed from the
     records themselves.
 
     ``names`` and ``target`` say what was asked for, ``setting`` how; ``level`` and ``seed`` are
@@ -60,7 +62,7 @@ class Study:
 
     These, ``length`` (a mean) and ``length_sd`` are over the replicates with a finite interval, and
     ``reported`` is their share; ``answered`` is the share that print the line or another one in its
-    stead.  ``nonprivate_length`` is the length without noise (NaN if it was not asked for): of a
+    place.  ``nonprivate_length`` is the length without noise (NaN if it was not asked for): of a
     fit without a penalty that of the ordinary regression of the whole data set with its sandwich
     (HC0; CR1 with units), else a mean over the same replicates.
     """
@@ -102,29 +104,37 @@ class Study:
         return _mean(self.length)
 
     def table(self) -> list[dict[str, Any]]:
-        """One row a coefficient."""
+        """One row per coefficient."""
         columns = (
-            "target", "coverage", "stated_coverage", "length", "length_sd", "nonprivate_length", "reported", "answered",
-        )  # fmt: skip
-        values = {column: getattr(self, column) for column in columns}
+            "target",
+            "coverage",
+            "stated_coverage",
+            "length",
+            "length_sd",
+            "nonprivate_length",
+            "reported",
+            "answered",
+        )
         return [
-            {"name": n, **{c: float(v[j]) for c, v in values.items()}}
-            for j, n in enumerate(self.names)
+            {"name": name, **{column: float(getattr(self, column)[j]) for column in columns}}
+            for j, name in enumerate(self.names)
         ]
 
     def summary(self) -> str:
         """The table as text, with what was studied under it."""
         error = float(np.sqrt(self.level * (1 - self.level) / self.replicates))
-        return text.study(
-            self.table(),
-            [
-                f"Mean coverage of what was asked {self.mean_coverage:.4f}, smallest {self.min_coverage:.4f}, nominal "
-                f"{self.level:g} (Monte Carlo error of one coefficient {error:.4f}); of what each fit states "
-                f"{self.mean_stated_coverage:.4f}; mean length {self.mean_length:.4g}.",
-                f"{self.replicates} replicates, seed {self.seed}; {self.setting}.",
-                "NOT PRIVATE: a study reads the records without noise. Do not publish it from sensitive data.",
-            ],
+        findings = (
+            f"Mean coverage of what was asked {self.mean_coverage:.4f}, "
+            f"smallest {self.min_coverage:.4f}, nominal {self.level:g} "
+            f"(Monte Carlo error of one coefficient {error:.4f}); of what each fit states "
+            f"{self.mean_stated_coverage:.4f}; mean length {self.mean_length:.4g}."
         )
+        setting = f"{self.replicates} replicates, seed {self.seed}; {self.setting}."
+        warning = (
+            "NOT PRIVATE: a study reads the records without noise. "
+            "Do not publish it from sensitive data."
+        )
+        return text.study(self.table(), [findings, setting, warning])
 
     def to_json(self) -> str:
         """The study as a JSON object.  No number is a text: null stands where there is none."""
@@ -134,48 +144,53 @@ class Study:
 
     @classmethod
     def from_json(cls, document: str) -> "Study":
-        """The inverse of `to_json`; ``document`` is the text, of earlier versions, too, which wrote
-        "nan" for null.
-
-        Earlier versions held every interval against what its fit stated, and knew no lines in
-        another's stead.
-        """
-        plain = json.loads(document)
-        if isinstance(plain, dict) and "stated_coverage" not in plain:
-            plain |= {"stated_coverage": plain["coverage"], "answered": plain["reported"]}
-        study: Study = persistence.decode(plain, {"Study": Study})
+        """The inverse of `to_json`; ``document`` is the text."""
+        study: Study = persistence.decode(json.loads(document), {"Study": Study})
         return study
 
 
 def _mean(values: Array) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
+    finite = values[~np.isnan(values)]
+    return float(finite.mean()) if finite.size else float("nan")
+
+
+class ModelOptions(TypedDict, total=False):
+    """What a question may say beside its data, where no model does."""
+
+    formula: str | None
+    schema: Schema | None
+    loss: Loss | None
+    penalty: float | None
+    plan: Plan | GeometryPlan | LinearPlan | None
+    target: str | None
+    neighbours: str | None
+
+
+class StudyOptions(ModelOptions, total=False):
+    """The same for a study, which has one budget."""
+
+    budget: Budget | None
+    truth: Any
+    model: Any
 
 
 def coverage(  # noqa: PLR0913  (the public face)
-    X: Any,
+    model: Any,
+    /,
+    data: Any = None,
     y: npt.ArrayLike | None = None,
     *,
     units: Any = None,
     weights: Any = None,
-    loss: Loss | None = None,
-    penalty: float | None = None,
-    budget: Budget | None = None,
-    plan: Plan | GeometryPlan | None = None,
-    target: str | None = None,
     replicates: int = 1000,
     seed: int = 0,
     level: float = 0.95,
-    truth: Any = None,
-    schema: Schema | None = None,
-    formula: str | None = None,
-    model: Any = None,
-    neighbours: str | None = None,
     nonprivate: bool = True,
     device: str | None = None,
     workers: int | None = None,
-    progress: bool = False,
+    progress: Progress | None = None,
     checkpoint: str | Path | None = None,
+    **options: Unpack[StudyOptions],
 ) -> Study:
     """How often the intervals of a fit cover, and how long they are, on bootstrap replicates of a
     data set.
@@ -184,217 +199,288 @@ def coverage(  # noqa: PLR0913  (the public face)
 
     Parameters
     ----------
-    X : array of shape (n, d), or a table
-        Rows in the unit ball; or with ``formula`` or ``model`` what a model is fitted on.
+    model : a dpinfer model
+        What is studied is exactly what ``model.fit(data, y)`` would do.
+    data : a table, or array of shape (n, d)
+        What the model is fitted on.
     y : array of shape (n,), optional
-        With arrays: labels -1 and +1 or, for a loss of the residual, outcomes in [-1, 1].
+        The outcomes, with arrays only.
     units, weights : arrays of shape (n,), optional
-        With arrays and ``model``: as for its ``fit``.  With ids, replicates are samples of units,
-        with all their rows.
-    loss : Loss, optional
-        Logistic by default.
-    penalty, budget, plan, target, neighbours : optional
-        As for `infer` and the models: what runs is what they would run, chosen in the same place.
+        With arrays: as for the model's ``fit``.  With ids, replicates are samples of units, with
+        all their rows.
     replicates : int
         Bootstrap samples of the data set, each fitted afresh.
     seed : int
         Of everything: the numbers depend on it, not on workers, tiles or device.
     level : float
         Of the intervals.
-    truth : array or function, optional
-        Instead of ``y``: probabilities of the label +1, one a row or as a function of the rows;
-        labels are drawn from them.
-    schema, formula : optional
-        Study a table as a model would be fitted on it.  Intervals of a fit without a penalty are
-        held against the ordinary coefficients of all columns, which were asked for, and against the
-        estimand that their own fit states.
-    model : a dpinfer model, optional
-        Study exactly what ``model.fit(X, y)`` would do, instead of the options above.
     nonprivate : bool
         Also the length without noise: of the same replicates or, of a fit without a penalty, of the
         whole data set.
     device : str, optional
         Run penalised fits on torch ("cuda", "cpu").
     workers : int, optional
-        Threads; as many as cores by default.
-    progress : bool
-        A bar on stderr.
+        Threads; by default ``DPINFER_THREADS`` or as many as cores.
+    progress : callable, optional
+        Called with the number of replicates that are done, and with that of all.
     checkpoint : path, optional
         A file to resume from.
+    **options
+        Without a model first: ``coverage(X, y, loss=, penalty=, budget= or plan=, target=)`` with
+        the options of `infer`, for rows in the unit ball and labels -1 and +1 (or, for a loss of
+        the residual, outcomes in [-1, 1]); or ``coverage(table, schema=, formula=, ...)``, where
+        model="linear" stands for least squares.  With ``truth=`` instead of y, the probabilities
+        of the label +1, one per row or as a function of the rows, labels are drawn from them.
 
     Returns
     -------
     Study
-        Coverage of what was asked and of what was stated, length, and shares of fits, one number a
-        coefficient.
+        Coverage of what was asked and of what was stated, length, and shares of fits, one number
+        per coefficient.  Intervals of a fit without a penalty are held against the ordinary
+        coefficients of all columns, which were asked for, and against the estimand that their own
+        fit states.
 
-    Notes ----- Memory: about 8 (d(d+1)/2 + 8 d) bytes a record, and 256 bytes a record and worker
-    for the counts; twice that with ``truth``.
+    Notes
+    -----
+    Memory of a study of penalised fits: about 8 (d(d+1)/2 + 8 d) bytes per record, and 256 bytes
+    per record and worker for the counts; twice that with ``truth``.
     """
-    check(level, replicates, seed, workers)
-    options = Options(loss or Logistic(), budget, plan, target, penalty, neighbours)
-    trial = _trial(
-        X, y, truth, _Asked(options, seed, device, schema, formula, model, units, weights)
-    )
+    check_numbers(level, replicates, seed, workers)
+    asked, data, y = _question(model, data, y, options)
+    trial = trial_of(*_recipe_and_population(asked, data, y, units, weights), seed, device)
     batches = batches_of(replicates, trial.batch)
     book = Checkpoint(checkpoint, _key(trial, replicates, level, trial.batch, nonprivate))
-    todo = [batch for batch in batches if batch.start not in book.done]
+    left = [batch for batch in batches if batch.start not in book.tallies]
+    done = replicates - sum(len(batch) for batch in left)
 
     def work(batch: range) -> Tally:
         return trial.tally(batch, level, nonprivate=nonprivate)
 
     try:
-        for batch, tally in run_batches(work, todo, workers_of(workers, device), progress):
+        for batch, tally in run_batches(work, left, _threads(workers, device), progress, done):
             book.add(batch.start, tally)
     finally:
         book.save()
-    total = book.done[0]
+    total = book.tallies[0]
     for batch in batches[1:]:
-        total = total + book.done[batch.start]
+        total = total + book.tallies[batch.start]
     return _study(total, trial, level, nonprivate)
 
 
 def variability(  # noqa: PLR0913  (the public face)
-    X: Any,
+    model: Any,
+    /,
+    data: Any = None,
     y: npt.ArrayLike | None = None,
     *,
-    loss: Loss | None = None,
-    penalty: float | None = None,
-    budget: Budget | None = None,
-    plan: Plan | None = None,
     replicates: int = 10_000,
     seed: int = 0,
     level: float = 0.95,
-    truth: Any = None,
     device: str | None = None,
     workers: int | None = None,
-    progress: bool = False,
+    progress: Progress | None = None,
+    **options: Unpack[StudyOptions],
 ) -> tuple[Array, Array]:
     """The variability interval: equal-tailed quantiles of the released coefficients over
     replicates.
 
     Parameters
     ----------
-    X, y, loss, penalty, budget, plan, truth
-        The data and the fit, as for `coverage` with arrays.
+    model, data, y
+        A model with a penalty and what it is fitted on, as for `coverage`.
     replicates, seed, level, device, workers, progress
         As for `coverage`.
+    **options
+        Without a model first: ``variability(X, y, loss=, penalty=, budget= or plan=)``, and
+        ``truth=`` instead of y, as for `coverage`; the target is the penalised one.
 
     Returns
     -------
     low, high : arrays of shape (d,)
         The two quantiles of each coefficient.
     """
-    check(level, replicates, seed, workers)
-    trial = _trial(
-        X,
-        y,
-        truth,
-        _Asked(Options(loss or Logistic(), budget, plan, "penalised", penalty), seed, device),
-    )
-    assert isinstance(trial, BatchedTrial)
+    check_numbers(level, replicates, seed, workers)
+    asked, data, y = _question(model, data, y, options)
+    if isinstance(asked, Asked) and asked.target is None:
+        asked.target = "penalised"
+    trial = trial_of(*_recipe_and_population(asked, data, y), seed, device)
+    if not isinstance(trial, BatchedTrial) or trial.recipe.target != "penalised":
+        raise InputError(
+            "the variability interval is of fits with the target 'penalised', without units or weights"
+        )
     batches = batches_of(replicates, trial.batch)
-    coef = np.concatenate(
-        [c for _, c in run_batches(trial.estimates, batches, workers_of(workers, device), progress)]
-    )
+    runs = run_batches(trial.estimates, batches, _threads(workers, device), progress)
+    coef = np.concatenate([estimates for _, estimates in runs])
     low, high = np.quantile(coef, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What a study was asked for beside the data; ``options`` go to `choose`."""
+def trial_of(recipe: Recipe, population: Population, seed: int, device: str | None = None) -> Trial:
+    """Replicates of a recipe: many at once where that can be, else one after the other."""
+    return batched_trial(recipe, population, seed, device) or OneByOne(recipe, population, seed)
 
-    options: Options
-    seed: int
-    device: str | None = None
-    schema: Schema | None = None
+
+class Model(Protocol):
+    """What a question is asked with: an estimator, or `Asked`."""
+
+    formula: str | None
+    schema: Schema | None
+    budget: Budget | None
+    plan: Any
+
+    @property
+    def kind(self) -> str:
+        """What its loss is a function of: "margin" or "residual"."""
+        ...
+
+    def read(
+        self, X: Any, y: Any = None, units: Any = None, weights: Any = None
+    ) -> tuple[Design, Pending]:
+        """The public encoding of the data, and the records, not yet read."""
+        ...
+
+    def recipe(self, design: Design, n: int) -> Recipe:
+        """What a fit of ``n`` records runs."""
+        ...
+
+
+def is_model(value: Any) -> bool:
+    """Whether this is an estimator; by what it can do, as estimators are built on this room."""
+    return not isinstance(value, type) and hasattr(value, "recipe") and hasattr(value, "read")
+
+
+@dataclass(eq=False)
+class Asked:
+    """A question in options, in the place of an estimator: of a table or of bounded rows."""
+
     formula: str | None = None
-    model: Any = None
-    units: Any = None
-    weights: Any = None
+    schema: Schema | None = None
+    loss: Loss | NoLoss | None = None
+    budget: Budget | None = None
+    plan: Any = None
+    target: str | None = None
+    penalty: float | None = None
+    neighbours: str | None = None
+    truth: Any = None
 
-
-def _trial(X: Any, y: Any, truth: Any, asked: _Asked) -> Trial:
-    """The recipe that a fit of these data would run, on the population that they are."""
-    if asked.model is not None:
-        if asked.formula is not None or asked.schema is not None or truth is not None:
+    @classmethod
+    def of(cls, *, model: Any = None, **options: Any) -> "Asked":
+        """From the options of a call; ``model`` is a word for a loss."""
+        names = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in names:
+                raise TypeError(f"unexpected option {name}=: there are {', '.join(names)}")
+        asked = cls(**options)
+        if model is None:
+            return asked
+        if not isinstance(model, str) or model not in _LOSSES:
             raise InputError(
-                "model= brings its formula and schema: leave out schema=, formula= and truth="
+                "model= takes a dpinfer model, such as dp.LogisticRegression(...), or one of "
+                f"{', '.join(map(repr, _LOSSES))}"
             )
-        if not hasattr(asked.model, "recipe"):
-            raise InputError("model= takes a dpinfer model, such as dp.LogisticRegression(...)")
-        design, source = asked.model.read(X, y, asked.units, asked.weights)
-        return trial_of(
-            asked.model.recipe(design, source.n), _of_source(source), asked.seed, asked.device
-        )
-    if asked.units is not None or asked.weights is not None:
-        raise InputError(
-            "units= and weights= are those of a model's fit: give model=, such as dp.LogisticRegression"
-        )
-    loss = asked.options.loss
-    assert not isinstance(loss, NoLoss)  # comes with model=
-    check_loss(loss)
-    if asked.formula is None and asked.schema is None:
-        if asked.options.target in LOGISTIC_TARGETS or isinstance(asked.options.plan, GeometryPlan):
+        if asked.loss is not None:
+            raise InputError(f"model={model!r} has its loss: leave out loss=")
+        asked.loss = _LOSSES[model]
+        return asked
+
+    @property
+    def kind(self) -> str:
+        """What the loss is a function of."""
+        loss = self._loss
+        return "residual" if isinstance(loss, NoLoss) else kind(loss)
+
+    @property
+    def _loss(self) -> Loss | NoLoss:
+        return Logistic() if self.loss is None else self.loss
+
+    def read(
+        self, X: Any, y: Any = None, units: Any = None, weights: Any = None
+    ) -> tuple[Design, Pending]:
+        """A table, by formula and schema."""
+        self._check(units, weights)
+        if self.formula is None or y is not None or self.truth is not None:
+            raise InputError(
+                "a table is studied with schema= and formula=, and without y or truth="
+            )
+        response, terms = parse(self.formula, self.schema)
+        assert self.schema is not None
+        return read(X, response, terms, self.kind, self.schema.unit)
+
+    def population(self, X: Any, y: Any, units: Any = None, weights: Any = None) -> Population:
+        """Bounded rows with their labels, or with the probabilities of the label +1."""
+        self._check(units, weights)
+        stepped = self.target in LOGISTIC_TARGETS or isinstance(self.plan, GeometryPlan)
+        if stepped or isinstance(self._loss, NoLoss):
             raise InputError(
                 "a fit without a penalty is studied on a table: give schema= and formula=, or a penalty="
             )
-        population = _of_arrays(X, y, truth, kind(loss))
-        design = Design.of_rows(population.rows.shape[1])
-        return trial_of(choose(design, asked.options), population, asked.seed, asked.device)
-    if asked.formula is None or y is not None or truth is not None:
-        raise InputError("a table is studied with schema= and formula=, and without y or truth=")
-    response, terms = parse(asked.formula, asked.schema)
-    assert asked.schema is not None
-    design, source = read(X, response, terms, kind(loss), asked.schema.unit)
-    return trial_of(choose(design, asked.options), _of_source(source), asked.seed, asked.device)
+        if (y is None) == (self.truth is None):
+            raise InputError("a study needs labels y or a known truth=, one of them")
+        if y is not None:
+            return Population.of_records(rows_of(X, y, self.kind))
+        if self.kind != "margin":
+            raise InputError(
+                "truth= gives probabilities of the label +1: with a loss of the residual give outcomes y instead"
+            )
+        return Population.of_truth(X, self.truth)
+
+    def recipe(self, design: Design, n: int) -> Recipe:  # noqa: ARG002  (as a model's)
+        """What `infer`, or a model with these options, would run."""
+        return choose(
+            design,
+            Options(self._loss, self.budget, self.plan, self.target, self.penalty, self.neighbours),
+        )
+
+    def _check(self, units: Any, weights: Any) -> None:
+        if units is not None or weights is not None:
+            raise InputError(
+                "units= and weights= are those of a model's fit: give a model first, such as dp.LogisticRegression"
+            )
+        if not isinstance(self._loss, NoLoss):
+            check_loss(self._loss)
 
 
-def _of_source(source: Pending) -> Population:
+def without_options(model: Any, options: Mapping[str, Any]) -> Model:
+    """A model that is asked with nothing beside it."""
+    given = [f"{name}=" for name, value in options.items() if value is not None]
+    if given:
+        raise InputError(
+            f"the model brings its formula, schema and options: leave out {', '.join(given)}"
+        )
+    asked: Model = model
+    return asked
+
+
+def _question(first: Any, data: Any, y: Any, options: Mapping[str, Any]) -> tuple[Model, Any, Any]:
+    """The model, the data and the outcomes: of a call with a model first, or of the older form."""
+    if is_model(first):
+        return without_options(first, options), data, y
+    if data is not None and y is not None:
+        raise InputError("what comes first is a dpinfer model, such as dp.LogisticRegression(...)")
+    outcomes = y if data is None else data
+    others = dict(options)
+    model = others.pop("model", None)
+    if is_model(model):
+        return without_options(model, others), first, outcomes
+    return Asked.of(model=model, **others), first, outcomes
+
+
+def _recipe_and_population(
+    model: Model, data: Any, y: Any, units: Any = None, weights: Any = None
+) -> tuple[Recipe, Population]:
+    """What a fit of these data would run, and the population that they are."""
+    if isinstance(model, Asked) and model.formula is None and model.schema is None:
+        population = model.population(data, y, units, weights)
+        return model.recipe(Design.of_rows(population.rows.shape[1]), population.n), population
+    design, source = model.read(data, y, units, weights)
     if source.n < 1:
         raise InputError("a study needs at least one record")
-    return Population.of_records(source.rows())
+    return model.recipe(design, source.n), Population.of_records(source.rows())
 
 
-def trial_of(recipe: Recipe, population: Population, seed: int, device: str | None = None) -> Trial:
-    """Replicates of a recipe: penalised fits by the engine, others by the product itself, one after
-    the other.
-    """
-    if isinstance(recipe, Penalised) and population.alike:
-        with threadpool_limits(1, "blas"):
-            engine = Engine(population, recipe.risk(population.n), *_namespace(device))
-            return BatchedTrial(recipe, engine, population, seed)
-    if device is not None:
-        raise InputError(
-            "device= is for fits with a penalty, without units or weights: leave it out"
-        )
-    if isinstance(recipe, Penalised):
-        return PenalisedTrial(recipe, population, seed)
-    assert isinstance(recipe, Stepped)
-    return SingleTrial(recipe, population, seed)
-
-
-def _of_arrays(X: Any, y: Any, truth: Any, kind: str) -> Population:
-    if (y is None) == (truth is None):
-        raise InputError("a study needs labels y or a known truth=, one of them")
-    if y is not None:
-        return Population.of_records(rows_of(X, y, kind))
-    if kind != "margin":
-        raise InputError(
-            "truth= gives probabilities of the label +1: with a loss of the residual give outcomes y instead"
-        )
-    return Population.of_truth(X, truth)
-
-
-def _namespace(device: str | None) -> tuple[Any, Any]:
-    if device is None:
-        return np, None
-    if not installed("torch"):
-        raise missing("device=", "gpu", "torch", otherwise="leave it out to run on numpy")
-    import array_api_compat.torch as xp  # noqa: PLC0415  (an optional extra)
-
-    return xp, device
+def _threads(workers: int | None, device: str | None) -> int | None:
+    """As many as asked for; a device is kept busy by one."""
+    return 1 if workers is None and device is not None else workers
 
 
 def _key(trial: Trial, *facts: Any) -> str:
@@ -404,12 +490,13 @@ def _key(trial: Trial, *facts: Any) -> str:
 
 def _study(total: Tally, trial: Trial, level: float, nonprivate: bool) -> Study:
     k = total.replicates
-    with np.errstate(
-        invalid="ignore"
-    ):  # a coefficient that is never reported has no coverage and no length
-        m = np.where(total.reported > 0, total.reported, np.nan)
+    # A coefficient that is never reported has no coverage and no length.
+    m = np.where(total.reported > 0, total.reported, np.nan)
     length = total.length / m
     spread = np.sqrt(np.maximum(total.length_squared / m - length**2, 0) * m / np.maximum(m - 1, 1))
+    nonprivate_length = np.full(len(length), np.nan)
+    if nonprivate:
+        nonprivate_length = total.nonprivate / m
     return Study(
         names=trial.recipe.design.names,
         target=trial.target,
@@ -417,7 +504,7 @@ def _study(total: Tally, trial: Trial, level: float, nonprivate: bool) -> Study:
         stated_coverage=total.stated / m,
         length=length,
         length_sd=spread,
-        nonprivate_length=total.nonprivate / m if nonprivate else np.full(len(length), np.nan),
+        nonprivate_length=nonprivate_length,
         reported=total.reported / k,
         answered=total.answered / k,
         replicates=k,

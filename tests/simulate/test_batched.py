@@ -1,23 +1,33 @@
+"""Many fits at once are the product's fits one by one, on numpy as on any array library."""
+
 import array_api_strict
 import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.penalised_plan import default_plan
 from dpinfer.maths.losses import Logistic, kind
 from dpinfer.maths.noise_laws import SphericalLaplace
 from dpinfer.maths.risk import Risk
 from dpinfer.rows.source import Rows
-from dpinfer.simulate import engine as engine_module
-from dpinfer.simulate.engine import TOLERANCE, Engine
+from dpinfer.schema.design import Design
+from dpinfer.simulate import batched
+from dpinfer.simulate.batched import TOLERANCE, Arrays, Engine
 from dpinfer.simulate.population import Population, bootstrap_counts
 from support import LOSSES as MARGIN_LOSSES
 from support import RESIDUAL_LOSSES, labelled, numeric
 
-N, D, C, K = 1500, 4, 0.005, 20
+N = 1500
+D = 4
+C = 0.005
+K = 20
+STRICT = Arrays(array_api_strict)
 X, Y = labelled(N, D)
 _, OUTCOMES = numeric(N, D)
 LOSSES = [*MARGIN_LOSSES, *RESIDUAL_LOSSES]
-COUNTS = bootstrap_counts(np, 1, range(K), N)
+COUNTS = bootstrap_counts(1, range(K), N)
 B = SphericalLaplace(0.25).sample(np.random.default_rng(0), (K, D))
 
 
@@ -32,9 +42,9 @@ def outcomes(loss):
     return Y if kind(loss) == "margin" else OUTCOMES
 
 
-def engine(loss, xp=np, penalty=C, n=N):
+def engine(loss, arrays=batched.NUMPY, penalty=C, n=N):
     rows = Rows.of(X[:n], outcomes(loss)[:n], kind(loss))
-    return Engine(Population.of_records(rows), Risk.penalised(loss, penalty, n), xp)
+    return Engine(Population.of_records(rows), Risk.penalised(loss, penalty, n), arrays)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, Plain()])
@@ -87,7 +97,7 @@ def test_the_certificate_is_tight_where_the_curvature_changes_fastest():
 @pytest.mark.parametrize("size", [1.0, 30.0, 1000.0])
 def test_large_perturbations_are_repeated_until_they_are_certified(loss, size):
     small = engine(loss, n=60, penalty=0.02)
-    counts = bootstrap_counts(np, 2, range(30), 60)
+    counts = bootstrap_counts(2, range(30), 60)
     linear = SphericalLaplace(D / size).sample(np.random.default_rng(1), (30, D))
     batch = small.fit(counts, linear)
     assert np.all(batch.certificate <= TOLERANCE)
@@ -98,8 +108,8 @@ def test_large_perturbations_are_repeated_until_they_are_certified(loss, size):
 
 
 def test_what_fails_goes_to_the_certified_minimiser(monkeypatch):
-    monkeypatch.setattr(engine_module, "PASSES", 1)
-    monkeypatch.setattr(engine_module, "_CHORDS", 1)
+    monkeypatch.setattr(batched, "PASSES", 1)
+    monkeypatch.setattr(batched, "_CHORDS", 1)
     batch = engine(dp.HuberHinge(0.5)).fit(COUNTS, B)
     assert np.all(batch.certificate <= TOLERANCE)
     monkeypatch.undo()
@@ -117,7 +127,7 @@ def test_tiles_change_nothing(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_array_standard_gives_the_same_numbers(loss):
-    strict = engine(loss, xp=array_api_strict)
+    strict = engine(loss, STRICT)
     strict.rows_in_tile = 512
     a = engine(loss).fit(COUNTS, B)
     b = strict.fit(array_api_strict.asarray(COUNTS), B)
@@ -130,3 +140,35 @@ def test_the_array_standard_gives_the_same_numbers(loss):
         strict=True,
     ):
         assert np.allclose(ours, theirs, rtol=1e-10)
+
+
+@pytest.mark.parametrize("truth", [None, 0.3])
+def test_every_library_draws_the_same(truth):
+    if truth is None:
+        population = Population.of_records(Rows.of(X[:301], Y[:301]))
+    else:
+        population = Population.of_truth(X[:301], np.full(301, truth))
+    drawn = STRICT.counts(population, 7, range(5))
+    assert np.array_equal(population.counts(7, range(5)), np.asarray(drawn))
+
+
+def test_draws_of_many_replicates_are_made_in_parts(monkeypatch):
+    population = Population.of_records(Rows.of(X[:50], Y[:50]))
+    monkeypatch.setattr(batched, "_DRAWN_TOGETHER", 4)
+    drawn = STRICT.counts(population, 7, range(3, 14))
+    assert np.array_equal(population.counts(7, range(3, 14)), np.asarray(drawn))
+
+
+def test_which_recipes_can_be_run_at_once():
+    """Fits with a penalty, of records that count alike; None says that others cannot be."""
+    population = Population.of_records(Rows.of(X, Y))
+    recipe = Penalised(Design.of_rows(D), dp.Logistic(), default_plan(dp.ZCDP(0.5)), penalty=C)
+    trial = batched.batched_trial(recipe, population, 3)
+    assert (trial.recipe, trial.population, trial.seed) == (recipe, population, 3)
+    units = Population.of_records(Rows.of(X, Y).counted(1.0, np.arange(N) // 2))
+    assert batched.batched_trial(recipe, units, 3) is None
+    stepped = LogisticSteps(Design.of_rows(D), dp.GeometryPlan(dp.ZCDP(0.5)))
+    assert batched.batched_trial(stepped, population, 3) is None
+    for unable in ((recipe, units), (stepped, population)):
+        with pytest.raises(dp.InputError, match="device= is for fits with a penalty"):
+            batched.batched_trial(*unable, 3, "cpu")
