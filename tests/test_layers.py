@@ -1,4 +1,4 @@
-"""Imports point down, and two doors stay shut: only the gate draws noise, only fit opens the gate."""
+"""Imports point up the map, and two doors stay shut: only the gate draws noise, only fit opens the gate."""
 
 import ast
 import re
@@ -70,6 +70,17 @@ def test_the_map_is_the_tree():
     assert all(purpose(path) for path in MODULES)
 
 
+def test_the_walk_names_what_is_there():
+    """A file that CONTRIBUTING.md names exists, and holds the name that stands behind it."""
+    text = CONTRIBUTING.read_text(encoding="utf-8").partition("<!-- end of the map -->")[2]
+    walk = text.partition("## One fit")[2].partition("## The rules")[0]
+    steps = re.findall(r"`([a-z_]+/[a-z_]+\.py)`(?:\s`(\w+)`)?", walk)
+    assert len(steps) > 20
+    for file, name in steps:
+        assert (ROOT / file).exists(), file
+        assert not name or re.search(rf"(def|class) {name}\b", (ROOT / file).read_text()), name
+
+
 # Loaded when they are called: what reads a table or an array on behalf of a value that is public.
 ON_CALL = {("schema/schema.py", "tables/column_types.py"), ("rows/source.py", "tables/cells.py")}
 
@@ -111,14 +122,6 @@ def test_the_doors():
         if "privacy/gate.py" in targets and not name.startswith("fit/"):
             faults.append(f"{name} opens the gate")
     assert not faults
-
-
-def test_one_bisection():
-    """A search by halves is written once."""
-    halving = re.compile(r"while (high|abs\(high) ?[->].*\n(.*\n){0,4}.*middle")
-    assert [
-        name for name, path in zip(NAMES, MODULES, strict=True) if halving.search(path.read_text())
-    ] == ["maths/arrays.py"]
 
 
 KNOWN = {

@@ -100,8 +100,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         weights : array of shape (n,), optional
             With arrays: sampling weights, with ``most_weight`` declared.
 
-        Returns ------- The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary
-        one) and ``penalty_``.
+        Returns
+        -------
+        self
+            With ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and ``penalty_``.
         """
         return self.fit_read(*self.read(X, y, units, weights))
 
