@@ -209,6 +209,17 @@ def test_lines_allow_for_what_was_cut_off():
     assert not fitted(tail="all").error.below.any()
 
 
+@pytest.mark.parametrize("n", [2000, 20_000])
+def test_the_width_of_the_band_is_that_of_a_record_of_average_influence(n):
+    """The half width of the band for each record goes with one over its influence: the mean square
+    of that says what is told of all.
+    """
+    x, y = table(n)
+    result = model(dp.ZCDP(5.0)).fit(x, y).result_
+    widths = result.band.most(result.geometry, x)
+    assert result.band.width == pytest.approx(np.mean(widths**-2.0) ** -0.5, rel=0.05)
+
+
 def test_the_band_is_read_back():
     result = fitted()
     again = dp.FitResult.from_json(result.to_json())
