@@ -68,7 +68,7 @@ def recorder(monkeypatch):
 def test_the_noise_of_whole_fits(neighbours, target, recorder):
     """Every release carries the noise its share and its bound ask for."""
     rho = 0.5
-    for seed in range(60):
+    for seed in range(25):
         fitted(300, neighbours=neighbours, target=target, insecure_seed=seed, budget=dp.ZCDP(rho))
     booked = LinearPlan(dp.ZCDP(rho), target, neighbours).releases().all
     assert set(recorder.noises) == {release.step for release in booked}
@@ -166,17 +166,18 @@ def test_units_are_the_users():
 @pytest.mark.parametrize("target", ["asked", "robust"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_intervals_cover_the_known_truth(neighbours, target):
-    """Symmetric errors: mean and robust targets are the coefficients themselves."""
-    covered = []
-    for seed in range(60):
-        low, high = (
-            fitted(3000, seed, target=target, neighbours=neighbours, insecure_seed=seed)
-            .conf_int()[1:]
-            .T
-        )
+    """Symmetric errors: mean and robust targets are the coefficients themselves.  Much of an error
+    is noise here, so that its scale counts.
+    """
+    covered, errors = [], []
+    for seed in range(30):
+        options = {"target": target, "neighbours": neighbours, "insecure_seed": seed}
+        result = fitted(3000, seed, budget=dp.ZCDP(0.05), **options)
+        low, high = result.conf_int()[1:].T
         covered.append((low <= COEF) & (high >= COEF))
-    assert 0.90 < np.mean(covered) < 0.985
-    assert np.mean(covered, axis=0).min() > 0.87
+        errors.append((result.estimate[1:] - COEF) / result.std_error[1:])
+    assert np.mean(covered) > 0.9
+    assert 0.8 < np.sqrt(np.mean(np.square(errors))) < 1.2
 
 
 def test_tails():
