@@ -102,8 +102,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        self
-            With ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and ``penalty_``.
+        The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and
+        ``penalty_``.
         """
         return self.fit_read(*self.read(X, y, units, weights))
 
