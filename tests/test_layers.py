@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -33,10 +34,15 @@ def place(parts):
     return "__init__.py"
 
 
+@cache
 def imports(path):
     """The files that a module imports from, ``import dpinfer as dp`` with the names it uses
     included.
     """
+    return set(_imports(path))
+
+
+def _imports(path):
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     for node in nodes:
         if (
@@ -68,17 +74,6 @@ def test_the_map_is_the_tree():
     text = CONTRIBUTING.read_text(encoding="utf-8")
     assert renewed(text) == text, "run `make map`"
     assert all(purpose(path) for path in MODULES)
-
-
-def test_the_walk_names_what_is_there():
-    """A file that CONTRIBUTING.md names exists, and holds the name that stands behind it."""
-    text = CONTRIBUTING.read_text(encoding="utf-8").partition("<!-- end of the map -->")[2]
-    walk = text.partition("## One fit")[2].partition("## The rules")[0]
-    steps = re.findall(r"`([a-z_]+/[a-z_]+\.py)`(?:\s`(\w+)`)?", walk)
-    assert len(steps) > 20
-    for file, name in steps:
-        assert (ROOT / file).exists(), file
-        assert not name or re.search(rf"(def|class) {name}\b", (ROOT / file).read_text()), name
 
 
 # Loaded when they are called: what reads a table or an array on behalf of a value that is public.
@@ -151,3 +146,14 @@ def test_sub_packages_are_empty():
     public = {ROOT, ROOT / "simulate", ROOT / "cli"}
     for path in ROOT.rglob("__init__.py"):
         assert path.parent in public or path.read_text() == ""
+
+
+def test_the_walk_names_what_is_there():
+    """A file that CONTRIBUTING.md names exists, and holds the name that stands behind it."""
+    text = CONTRIBUTING.read_text(encoding="utf-8").partition("<!-- end of the map -->")[2]
+    walk = text.partition("## One fit")[2].partition("## The rules")[0]
+    steps = re.findall(r"`([a-z_]+/[a-z_]+\.py)`(?:\s`(\w+)`)?", walk)
+    assert len(steps) > 20
+    for file, name in steps:
+        assert (ROOT / file).exists(), file
+        assert not name or re.search(rf"(def|class) {name}\b", (ROOT / file).read_text()), name
