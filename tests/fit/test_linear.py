@@ -11,7 +11,7 @@ from scipy import stats
 import dpinfer as dp
 from dpinfer.fit import recipe
 from dpinfer.fit.linear import LinearSteps
-from dpinfer.fit.stepped_plan import LinearPlan
+from dpinfer.fit.stepped_plan import FIRST_STEP, LinearPlan
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.rows.source import Rows
@@ -208,6 +208,26 @@ def test_lines_allow_for_what_was_cut_off():
     spread = table()[0].std(axis=0)
     assert law.below[1:3] == pytest.approx(result.band.excess / 2 / spread[:2], rel=0.1)
     assert not fitted(tail="all").error.below.any()
+
+
+def test_a_first_step_that_is_noise_is_not_taken(monkeypatch):
+    """Where the curvature is not clear of its noise the robust line stays, whatever was released."""
+
+    class Weak(Gate):
+        step = 0
+
+        def release(self, booked, source, what):
+            out = super().release(booked, source, what)
+            if booked.step != FIRST_STEP:
+                return out
+            value = np.random.default_rng(Weak.step).standard_normal(out.value.shape)
+            return dataclasses.replace(out, value=1e-3 * value)
+
+    monkeypatch.setattr(recipe, "Gate", Weak)
+    lines = []
+    for Weak.step in range(3):
+        lines.append(fitted(target="robust").band.line.tolist())
+    assert lines[0] == lines[1] == lines[2]
 
 
 @pytest.mark.parametrize("n", [2000, 20_000])
