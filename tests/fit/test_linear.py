@@ -180,6 +180,16 @@ def test_intervals_cover_the_known_truth(neighbours, target):
     assert 0.8 < np.sqrt(np.mean(np.square(errors))) < 1.2
 
 
+def test_the_noise_of_the_law_is_the_spread_over_draws_of_the_noise():
+    """The same records again and again: estimates differ by the noise alone, by no more than is
+    stated, and not by far less in all of them.
+    """
+    found = [fitted(3000, insecure_seed=seed, budget=dp.ZCDP(5.0)) for seed in range(25)]
+    spread = np.var([result.estimate[1:] for result in found], axis=0, ddof=1)
+    stated = np.mean([np.diag(result.error.noise)[1:] for result in found], axis=0)
+    assert np.sqrt(spread / stated).max() == pytest.approx(1, abs=0.3)
+
+
 def test_tails():
     """A cautious clip is wider, one for all widest; the words follow."""
     x, y = table()
