@@ -282,7 +282,7 @@ def test_intervals_cover_the_truth(cls, budget, penalty):
     rng, replicates, covered = np.random.default_rng(7), 100, np.zeros(3)
     name = "knee" if cls is dp.HuberRegression else "bandwidth"
     common = {"bounds": (-1, 1), "outcome": (-5, 15), "penalty": penalty, name: 1.0}
-    large = cls(budget=dp.NoPrivacy(), **common).fit(*drawn(rng, 100_000)).result_
+    large = cls(budget=dp.NoPrivacy(), **common).fit(*drawn(rng, 200_000)).result_
     assert np.allclose(large.estimate, TRUTH, rtol=0.08 if penalty > 1e-6 else 0.005)
     target = TRUTH if penalty < 1e-6 else large.estimate
     for seed in range(replicates):
