@@ -110,10 +110,16 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A hook of mkdocs: links that hold in the repository lead to the pages of the site."""
+    """A hook of mkdocs: links that hold in the repository lead to the pages of the site, or to
+    what is no page.
+    """
     markdown = re.sub(r"\]\(\.\./([A-Z]+\.md)", r"](\1", markdown)
     markdown = re.sub(r"\]\(((?:\.\./)?gallery/\w+)\.ipynb\)", r"](\1.md)", markdown)
-    return markdown.replace("](CITATION.cff)", f"]({REPOSITORY}/CITATION.cff)")
+    return re.sub(
+        r"\]\((?:\.\./)*((?:benchmarks|studies|examples)/[^)\s]+|CITATION\.cff|mkdocs\.yml)\)",
+        rf"]({REPOSITORY}/\1)",
+        markdown,
+    )
 
 
 if __name__ == "__main__":

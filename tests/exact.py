@@ -47,7 +47,7 @@ class Pair:
         centre = np.zeros(dim) if self.centre is None else np.asarray(self.centre, float)
         reach = (9 * self.scale + 2 * self.loss.slope_bound * len(first)) / self.ridge
         axes = [
-            c + np.linspace(-reach, reach, points or (40_001 if dim == 1 else 701)) for c in centre
+            c + np.linspace(-reach, reach, points or (20_001 if dim == 1 else 351)) for c in centre
         ]
         theta = np.stack([grid.ravel() for grid in np.meshgrid(*axes)], axis=1)
         return [
@@ -56,17 +56,21 @@ class Pair:
         ]
 
     def _log_density(self, records, side, theta, centre):
-        b, bend = -self.ridge * (theta - centre), np.zeros((len(theta), *2 * [theta.shape[1]]))
-        bend[:] = self.ridge * np.eye(theta.shape[1])
-        outcomes, weights = (
-            self.outcomes[side] or [0.0] * len(records),
-            self.weights[side] or [1.0] * len(records),
-        )
+        b = -self.ridge * (theta - centre)
+        bend = {
+            place: self.ridge * float(len(set(place)) == 1) for place in ((0, 0), (0, 1), (1, 1))
+        }
+        outcomes = self.outcomes[side] or [0.0] * len(records)
+        weights = self.weights[side] or [1.0] * len(records)
         for record, outcome, weight in zip(records, outcomes, weights, strict=True):
             z = theta @ record + outcome
             b -= weight * self.loss.slope(z)[:, None] * record
-            bend += weight * self.loss.curvature(z)[:, None, None] * np.outer(record, record)
-        det = bend[:, 0, 0] if theta.shape[1] == 1 else np.linalg.det(bend)
+            curvature = weight * self.loss.curvature(z)
+            for i, j in bend if len(record) == 2 else [(0, 0)]:
+                bend[i, j] = bend[i, j] + curvature * record[i] * record[j]
+        det = bend[0, 0]
+        if theta.shape[1] == 2:
+            det = bend[0, 0] * bend[1, 1] - bend[0, 1] ** 2
         return np.log(det) - (b**2).sum(axis=1) / (2 * self.scale**2)
 
 

@@ -1,6 +1,6 @@
 """The map in CONTRIBUTING.md, made of the modules' docstrings: `python tests/map_of_rooms.py` renews it.
 
-Rooms stand in the order in which imports may point: a module imports from its own room and from rooms
+Imports point up the map: a module imports from its own room and from rooms
 above it.  Inside a room modules are in alphabetical order, and imports have no cycle.
 """
 

@@ -103,15 +103,8 @@ def exact_gradient(risk: Risk, X, y, coef):
     """Gradient of the penalised sum objective, written out independently of the package's sums."""
     ridge = 2 * risk.n * risk.penalty * coef
     if getattr(risk.loss, "of", "margin") == "residual":
-        slopes = [
-            float(risk.loss.slope(np.array([yi - xi @ coef]))[0])
-            for xi, yi in zip(X, y, strict=True)
-        ]
-        return ridge - sum(slope * xi for slope, xi in zip(slopes, X, strict=True))
-    return ridge + sum(
-        yi * float(risk.loss.slope(np.array([yi * (xi @ coef)]))[0]) * xi
-        for xi, yi in zip(X, y, strict=True)
-    )
+        return ridge - (risk.loss.slope(y - X @ coef)[:, None] * X).sum(axis=0)
+    return ridge + ((y * risk.loss.slope(y * (X @ coef)))[:, None] * X).sum(axis=0)
 
 
 def follows(sample, law) -> bool:

@@ -39,7 +39,7 @@ from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from support import labelled
 
-RUNS, FITS, SURE = 400, 100, 0.01
+RUNS, FITS, SURE = 200, 60, 0.01
 
 
 def turned(n, d):

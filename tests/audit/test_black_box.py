@@ -29,7 +29,7 @@ from dpinfer.rows.source import Rows
 from dpinfer.rows.transforms import Changed
 from dpinfer.schema.design import Design
 
-RUNS, ALARM, COMMON = 300, 0.1, 150
+RUNS, ALARM, COMMON = 150, 0.1, 150
 DESIGN = Design.of_bounds((-1.0, 1.0), ("a",))
 
 
@@ -173,7 +173,7 @@ def test_the_best_test_is_no_better_than_promised(case, monkeypatch):
     honest = dpinfer.privacy.gate.rounded
 
     def weaker(noise, *others):
-        return honest(Gaussian(0.3 * noise.scale), *others)
+        return honest(Gaussian(0.25 * noise.scale), *others)
 
     monkeypatch.setattr(dpinfer.privacy.gate, "rounded", weaker)
     true, false = alarms(release, plan)

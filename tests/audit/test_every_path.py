@@ -2,8 +2,9 @@
 
 The statistic is the log-likelihood ratio of everything that leaves the gate.  The lower 99.5 %
 limit of its true alarms stays below what the budget allows at the upper 99.5 % limit of its false
-ones, and with noise at 30 % it does not.  In the suite each of the eleven plans meets one loss,
-with 200 runs of a data set; ``AUDIT_RUNS=200`` or more in the environment tries all 44 pairs.
+ones, and with noise at 30 % (or 10 %, where there is slack) it does not.  In the suite each of the
+eleven plans meets one loss, with 120 runs of a data set; ``AUDIT_RUNS=200`` or more in the
+environment tries all 44 pairs.
 """
 
 import os
@@ -24,7 +25,7 @@ from dpinfer.privacy.release import NoisyMinimum
 from dpinfer.rows.source import Rows
 
 LONG = "AUDIT_RUNS" in os.environ
-RUNS = int(os.environ.get("AUDIT_RUNS", "200"))
+RUNS = int(os.environ.get("AUDIT_RUNS", "120"))
 PURE, RHO, APPROX = dp.PureDP(1.0), dp.ZCDP(0.5), dp.ApproxDP(0.5, 0.09)
 LAPLACE, GAUSSIAN, OUTPUT = (
     dp.ObjectivePerturbation(),
@@ -167,7 +168,9 @@ def test_no_better_than_the_budget_allows(asked, loss, monkeypatch):
     assert not honest.refuted, honest
     # the slope of a logistic record stays below its bound, and in many dimensions Laplace noise
     # hides more than it must
-    slack = asked == "sums-pure" or (loss == "logistic" and asked.startswith("laplace"))
+    slack = asked in ("sums-pure", "sums-approx") or (
+        loss == "logistic" and asked.startswith("laplace")
+    )
     weaker(monkeypatch, 0.1 if slack else 0.3)
     assert alarms(
         *ratios(function, penalty, chosen, data, monkeypatch), chosen.budget, level=0.0

@@ -279,7 +279,7 @@ def test_intervals_cover_the_truth(cls, budget, penalty):
     """Fresh data each time.  Without a penalty the target is the truth itself; with one, the fit of
     a large sample.
     """
-    rng, replicates, covered = np.random.default_rng(7), 200, np.zeros(3)
+    rng, replicates, covered = np.random.default_rng(7), 100, np.zeros(3)
     name = "knee" if cls is dp.HuberRegression else "bandwidth"
     common = {"bounds": (-1, 1), "outcome": (-5, 15), "penalty": penalty, name: 1.0}
     large = cls(budget=dp.NoPrivacy(), **common).fit(*drawn(rng, 200_000)).result_

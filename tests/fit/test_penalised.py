@@ -211,16 +211,16 @@ def test_order_of_the_matrices_is_after_the_estimate():
     ],
 )
 def test_coverage_of_the_known_penalised_target(mechanism, budget):
-    """400 samples from a known population; the target is the penalised minimiser on 400,000 records
+    """200 samples from a known population; the target is the penalised minimiser on 200,000 records
     of it.
     """
-    truth_x, truth_y = labelled(400_000, 3, seed=77)
+    truth_x, truth_y = labelled(200_000, 3, seed=77)
     target = dp.infer(
         truth_x, truth_y, loss=dp.Logistic(), penalty=C, budget=dp.NoPrivacy()
     ).estimate
     plan = dp.Plan(mechanism, *budget.split(2, 1, 1))
     covered = np.zeros(3)
-    for seed in range(400):
+    for seed in range(200):
         take = slice(1000 * seed, 1000 * (seed + 1))
         fit = dp.infer(
             truth_x[take],
@@ -232,7 +232,7 @@ def test_coverage_of_the_known_penalised_target(mechanism, budget):
         )
         low, high = fit.conf_int(0.95).T
         covered += (low <= target) & (target <= high)
-    assert np.all(covered / 400 >= 0.91)
+    assert np.all(covered / 200 >= 0.91)
 
 
 def test_guarantee_refused_before_booking():

@@ -108,3 +108,16 @@ def test_the_law_of_nothing():
     assert nothing.p_values(np.zeros(0)).shape == nothing.noise_share().shape == (0,)
     assert nothing.mapped(np.zeros((0, 0))).sample().shape == (1, 0)
     assert error_laws.simultaneous(np.zeros(0), nothing, 0.95).shape == (0, 2)
+
+
+def test_bands_hold_all_coefficients_whatever_the_bias():
+    """Each end is moved out by its own allowance, so that no bias within them is too much."""
+    bands = law().band(np.zeros(2), 0.95)
+    ends = np.stack([-law().below, law().above], axis=1)
+    assert bands == pytest.approx(PLAIN.band(np.zeros(2), 0.95) + ends)
+    errors = PLAIN.sample()
+    for bias in (ends[:, 0], ends[:, 1], np.diag(ends), np.diag(ends[:, ::-1])):
+        inside = (errors + bias >= bands[:, 0]) & (errors + bias <= bands[:, 1])
+        assert inside.all(axis=1).mean() >= 0.949
+    moved = law().band(np.array([1.0, -1.0]), 0.95)
+    assert moved == pytest.approx(bands + np.array([[1.0], [-1.0]]))

@@ -129,3 +129,22 @@ def test_what_a_heavy_tail_may_hide_is_counted():
     hidden = replace(tail, counts=np.zeros(26))
     assert hidden._most_excess(2.0) == 0.0
     assert hidden._most_excess(1.0) > 30 / 20_000 * 0.5
+
+
+def test_an_end_that_noise_may_have_filled_is_cut():
+    """Two deviations of the noise of all counts so far, or .4 per cent of the records."""
+    middle = np.zeros(BINS)
+    middle[4:12] = 200.0
+    noise = 10.0
+    for bins in (1, 4):  # in one bin at the end, or in as many as there are
+        limit = 2 * noise * np.sqrt(bins)
+        for factor, low in ((0.99, 4.0), (1.01, bins - 1.0)):
+            end = np.zeros(BINS)
+            end[bins - 1] = factor * limit
+            assert narrowed(middle + end, 0.0, 16.0, 1600.0, noise) == (low, 12.0)
+            assert narrowed((middle + end)[::-1], 0.0, 16.0, 1600.0, noise) == (4.0, 16 - low)
+    crowd = 1e6  # where .4 per cent is far more than the noise
+    for share, low in ((0.0039, 4.0), (0.0041, 0.0)):
+        end = middle * 1000
+        end[0] = share * crowd
+        assert narrowed(end, 0.0, 16.0, crowd, noise) == (low, 12.0)

@@ -434,3 +434,90 @@ def test_the_intercept_is_at_the_reference_of_open_levels_and_open_with_a_number
         np.zeros(4, bool),
     )
     assert not [column for column in ordinary.other_columns if column[1] < 0]  # it was not clipped
+
+
+@pytest.mark.parametrize("kind", ["score", "curvature"])
+def test_noise_of_either_release_may_hide_a_class(kind):
+    """There must be three deviations more than 8 events: of the noise of the score, σ‖v‖, and of
+    the curvature, h‖v‖².
+    """
+    data = mixed()
+    y = np.zeros(len(data.x))
+    y[:400] = 1.0
+    fit = replace(data, y=y).fit([np.log(400 / 5600), 0, 0, 0, 0])
+    level = fit.back[:, 0]
+    length = np.linalg.norm(level)
+    number = level @ fit.last.hessian @ level - abs(fit.last.score @ level)
+    for factor, sure in ((0.99, True), (1.01, False)):
+        noise = factor * (number - 8) / 3
+        if kind == "score":
+            last = replace(fit.last, score_noise=noise / length)
+        else:
+            last = replace(fit.last, scales=replace(fit.last.scales, hessian=noise / length**2))
+        assert two_classes(replace(fit, last=last)) == sure
+
+
+def with_score_cov(fit, score_cov, noise):
+    """The same fit with another released V, and its noise."""
+    scales = replace(fit.last.scales, score_cov=noise)
+    return replace(fit, last=replace(fit.last, score_cov=score_cov, scales=scales))
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-6, -1.0])
+def test_a_score_covariance_below_its_noise_is_taken_for_the_noise(size):
+    """Least squares: what noise hides may be as large as the noise, and an interval must allow for
+    that.
+    """
+    data = mixed(logit=False)
+    fit = data.fit(data.ordinary()[0])
+    noise = 3.0
+    found = with_score_cov(fit, size * np.eye(5), noise).score_cov
+    assert np.trace(found) == pytest.approx(noise * np.sqrt(5), rel=1e-6)
+    shape = fit.last.hessian / np.trace(fit.last.hessian)
+    assert found / np.trace(found) == pytest.approx(shape, abs=1e-6)
+
+
+def test_the_score_covariance_is_known_better_than_released():
+    """Where the model is right it is near a multiple of H, which has less noise; without noise it
+    is as released.
+    """
+    data = mixed()
+    fit = data.fit(data.ordinary()[0])
+    exact = fit.last.score_cov
+    assert with_score_cov(fit, exact, QUIET).score_cov == pytest.approx(exact, abs=1e-3)
+    noise = np.linalg.norm(exact) / 10
+    off = []
+    for seed in range(40):
+        Z = noise / 2 * np.random.default_rng(seed).standard_normal((5, 5))
+        noisy = exact + Z + Z.T
+        found = with_score_cov(fit, noisy, noise).score_cov
+        off.append([np.linalg.norm(found - exact), np.linalg.norm(noisy - exact)])
+    known, released = np.mean(off, axis=0)
+    assert known < 0.7 * released
+
+
+def test_a_bend_is_half_the_square_of_the_step():
+    """In log-odds, of a level as of a deviation of a number; a quadratic risk has none."""
+    data = mixed()
+    fit = data.fit(0.6 * data.ordinary()[0])
+    law = posterior(fit)
+    step = law.estimate - law.line
+    assert (np.abs(step) > 0.01).all()
+    size = np.array([fit.spread[0], fit.spread[1], fit.spread[2], 1.0, 1.0])
+    assert law.bent == pytest.approx(step**2 * size / 2)
+    plain = mixed(logit=False)
+    assert not posterior(plain.fit(0.6 * plain.ordinary()[0])).bent.any()
+
+
+@pytest.mark.parametrize(("records", "known"), [(10, False), (14, False), (16, True), (200, True)])
+def test_a_level_of_few_records_is_open_in_least_squares(records, known):
+    """Its mean is not near normal below 15 of them, however well it is known."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    level = np.arange(n) < records
+    x = np.column_stack([np.ones(n), rng.uniform(-1, 1, n), level]).astype(float)
+    y = 0.3 * x[:, 1] + 0.2 * level + 1e-4 * rng.standard_normal(n)
+    data = Records(x, y, columns_of([False, True]), logit=False)
+    found = said(data.fit(data.ordinary()[0]))
+    assert found.printed[2] == known
+    assert found.answers.why[2] == ("known" if known else "few")

@@ -152,3 +152,19 @@ def test_ends_that_hold_next_to_nothing_are_cut():
     assert found.clipped > 600 / 5000
     nothing = zoomed(np.zeros(BINS + 2), Range(0.0, 16.0, 5000.0), law)
     assert (nothing.low, nothing.high) == (0.0, 16.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([100.0], (32, 256)),
+        ([-100.0], (-256, -32)),
+        ([5.0, 100.0], (2, 256)),
+        ([0.0, 5.0], (0, 16)),
+    ],
+)
+def test_one_magnitude_more_on_either_side(values, ends):
+    """Of [64, 128), where all are, the range is [32, 256): noise may hide a neighbour; 0 has none."""
+    found = magnitude(counted(np.repeat(values, 1000), MAGNITUDES), Gaussian(1.0))
+    assert (found.low, found.high) == ends
+    assert found.n == 1000 * len(values)

@@ -57,7 +57,7 @@ def test_a_study_is_many_real_fits(plan, loss):
     """Bootstrap samples fitted by `infer` itself: the same mean and spread of the lengths, the same
     coverage.
     """
-    fits = 500 if plan in NOISY else 200
+    fits = 300 if plan in NOISY else 120
     rng = np.random.default_rng(0)
     target = dp.infer(X, Y, loss=loss, penalty=C, budget=dp.NoPrivacy()).estimate
     lengths, covered = [], []
@@ -70,10 +70,10 @@ def test_a_study_is_many_real_fits(plan, loss):
         )
         lengths.append(high - low)
         covered.append((low <= target) & (target <= high))
-    found = study(plan, loss, replicates=2000)
+    found = study(plan, loss, replicates=1200)
     assert np.allclose(found.target, target, atol=1e-8)
     spread = np.std(lengths, axis=0)
-    error = spread * np.sqrt(1 / fits + 1 / 2000) + 0.002 * found.length
+    error = spread * np.sqrt(1 / fits + 1 / 1200) + 0.002 * found.length
     assert np.all(np.abs(np.mean(lengths, axis=0) - found.length) < 5 * error)
     assert np.all(
         np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / fits) + 0.01
@@ -91,17 +91,18 @@ def test_a_study_of_residuals_is_many_real_fits(plan, loss):
     common = {"loss": loss, "penalty": 0.05, "plan": plan}
     target = dp.infer(rows, y, loss=loss, penalty=0.05, budget=dp.NoPrivacy()).estimate
     rng, lengths, covered = np.random.default_rng(0), [], []
-    for seed in range(150):
+    fits = 90
+    for seed in range(fits):
         some = rng.integers(0, 800, 800)
         low, high = dp.infer(rows[some], y[some], insecure_seed=seed, **common).conf_int().T
         lengths.append(high - low)
         covered.append((low <= target) & (target <= high))
     found = dp.simulate.coverage(rows, y, replicates=600, **common)
     assert np.allclose(found.target, target, atol=1e-8)
-    error = np.std(lengths, axis=0) * np.sqrt(1 / 150 + 1 / 600) + 0.002 * found.length
+    error = np.std(lengths, axis=0) * np.sqrt(1 / fits + 1 / 600) + 0.002 * found.length
     assert np.all(np.abs(np.mean(lengths, axis=0) - found.length) < 5 * error)
     assert np.all(
-        np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / 150) + 0.01
+        np.abs(np.mean(covered, axis=0) - found.coverage) < 5 * np.sqrt(0.05 * 0.95 / fits) + 0.01
     )
 
 
