@@ -13,7 +13,7 @@ from dpinfer.maths.error_laws import BiasedNormal
 from dpinfer.maths.joint import Joint
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result import statements
-from dpinfer.result.alternatives import Alternatives
+from dpinfer.result.estimates import Alternatives
 from dpinfer.result.question import Question
 from dpinfer.result.statements import REPORTED, Band, Geometry, Model, Privacy
 from dpinfer.schema.design import Design

@@ -11,6 +11,7 @@ from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block, clip_rows
 from dpinfer.rows import source as source_module
 from dpinfer.rows.source import Rows
+from dpinfer.tables.memory import rows_of
 from support import LOSSES, RESIDUAL_LOSSES, exact_gradient, labelled, numeric
 
 anything = hnp.arrays(
@@ -96,4 +97,4 @@ def test_outcomes_are_clipped_and_what_is_not_finite_counts_as_the_zero_row():
     assert np.allclose(source.block.rows.ravel(), [1.0, 1.0, 1.0, 0.0, 0.0, 0.0], rtol=1e-14)
     assert (source.block.rows <= 1).all()
     with pytest.raises(dp.InputError, match=r"scale it to \[-1, 1\]"):
-        Rows.of(X, np.array(["a"] * 6), "residual")
+        rows_of(X, np.array(["a"] * 6), "residual")

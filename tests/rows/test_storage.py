@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpinfer.rows import workers
-from dpinfer.rows.storage import MEMORY, Disk
+from dpinfer.rows.source import MEMORY, Disk
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system has no /proc")
 

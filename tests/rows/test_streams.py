@@ -22,8 +22,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.rows import id_buckets, workers
 from dpinfer.rows.encoded import Encoded
 from dpinfer.rows.id_buckets import Parted
-from dpinfer.rows.source import Rows
-from dpinfer.rows.storage import MEMORY, Disk
+from dpinfer.rows.source import MEMORY, Disk, Rows
 from dpinfer.rows.transforms import Mapped, OutcomesOnly, cached
 from dpinfer.schema.formula import parse
 from dpinfer.tables.arrow_files import Files

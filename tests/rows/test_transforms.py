@@ -9,8 +9,7 @@ import dpinfer as dp
 from dpinfer.maths.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import workers
-from dpinfer.rows.source import PIECE, Blocks, Rows, block_height
-from dpinfer.rows.storage import MEMORY, Disk
+from dpinfer.rows.source import MEMORY, PIECE, Blocks, Disk, Rows, block_height
 from dpinfer.rows.transforms import Mapped, OutcomesOnly, cached, sample
 
 D = 5

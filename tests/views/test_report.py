@@ -22,7 +22,7 @@ from matplotlib.image import imread
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.views import words
+from dpinfer.views import report
 from support import labelled
 
 X, Y = labelled(2000, 4)
@@ -367,14 +367,14 @@ def test_detection_bounds_the_best_test(alarm):
     """
     for epsilon in (0.1, 1.0, 3.0):
         attained = min(np.exp(epsilon) * alarm, 1 - np.exp(-epsilon) * (1 - alarm))
-        assert words.detection(dp.PureDP(epsilon), alarm) == pytest.approx(attained)
+        assert report.detection(dp.PureDP(epsilon), alarm) == pytest.approx(attained)
     for rho in (0.001, 0.1, 0.5, 2.0):
         exact = norm.cdf(norm.ppf(alarm) + np.sqrt(2 * rho))
-        bound = words.detection(dp.ZCDP(rho), alarm)
+        bound = report.detection(dp.ZCDP(rho), alarm)
         assert exact <= bound < min(1, 2.2 * exact)
     attained = min(np.exp(1.0) * alarm + 1e-6, 1 - np.exp(-1.0) * (1 - alarm - 1e-6))
-    assert words.detection(dp.ApproxDP(1.0, 1e-6), alarm) == pytest.approx(attained)
-    assert words.detection(dp.NoPrivacy(), alarm) == 1
+    assert report.detection(dp.ApproxDP(1.0, 1e-6), alarm) == pytest.approx(attained)
+    assert report.detection(dp.NoPrivacy(), alarm) == 1
 
 
 def test_what_the_page_says_holds_for_what_was_spent():
@@ -388,8 +388,8 @@ def test_what_the_page_says_holds_for_what_was_spent():
     )
     assert (
         told
-        == np.ceil(100 * words.detection(dp.ZCDP(rho)))
-        > np.ceil(100 * words.detection(budget.zcdp()))
+        == np.ceil(100 * report.detection(dp.ZCDP(rho)))
+        > np.ceil(100 * report.detection(budget.zcdp()))
     )
 
 
@@ -410,7 +410,7 @@ def test_the_page_tells_what_the_promise_alone_allows():
     assert "right in at most 14 of 100" in said
     assert "By the promise alone" not in said
     guide = (Path(__file__).parents[2] / "docs/howto/choose-epsilon.md").read_text(encoding="utf-8")
-    row = [math.ceil(100 * words.detection(dp.PureDP(epsilon))) for epsilon in (0.1, 0.5, 1, 2, 4)]
+    row = [math.ceil(100 * report.detection(dp.PureDP(epsilon))) for epsilon in (0.1, 0.5, 1, 2, 4)]
     assert f"| of 100 | {' | '.join(map(str, row))} |" in guide
     assert "at most 9 of 100, where the promise alone gives 14" in guide
 
@@ -573,7 +573,7 @@ def test_long_names_and_statuses_take_lines_of_their_own():
 
 def test_a_line_says_what_may_not_be_concluded():
     for view in (tree(ASIDE).words(), dp.report.markdown(ASIDE)):
-        assert words.MAY_NOT in view
+        assert report.MAY_NOT in view
 
 
 EDGES = MEASURE.replace(

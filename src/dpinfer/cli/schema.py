@@ -16,9 +16,8 @@ from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.cli.spec import budget_of, of_options
 from dpinfer.errors import InputError
-from dpinfer.fit.bounds import Learning, learning
+from dpinfer.fit.bounds import LearnedBounds, Learning, learning
 from dpinfer.privacy.budget import weak_delta
-from dpinfer.result.learned import LearnedBounds
 from dpinfer.schema.columns import Category, Ids, Level, Number, Outcome, Wanted
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
@@ -127,7 +126,7 @@ def check(
     talk = Screen(quiet, as_json)
     talk.show(_heading(declared), _sheet(declared, columns, faults), "", screen.facts(facts))
     document: dict[str, Any] = {
-        "unit": declared.unit,
+        "unit": declared.unit.name,
         **_counts(unit),
         "digest": declared.digest(),
         "columns": [

@@ -10,16 +10,18 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit import noiseless
-from dpinfer.fit.geometry import Setting, crude_moments, refined_moments
 from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.recipe import NoLoss, Options
 from dpinfer.fit.stepped import (
     AtLine,
     Finished,
+    Setting,
     Stepped,
+    crude_moments,
     in_the_geometry,
     notion,
     ordinary_words,
+    refined_moments,
     require_alone,
 )
 from dpinfer.fit.stepped_plan import (

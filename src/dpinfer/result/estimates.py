@@ -2,6 +2,7 @@
 
 `Estimates` has the fields of a result and what follows from them by arithmetic alone; the other
 modules of this room work on it, and `FitResult` is the same with their answers as methods.
+`Alternatives` is what is known instead of open coefficients.
 """
 
 import math
@@ -16,10 +17,51 @@ from dpinfer.maths import error_laws as laws_of_error
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.error_laws import BiasedNormal, ErrorLaw, LawOfError
 from dpinfer.maths.joint import Joint
-from dpinfer.result.alternatives import Alternatives
 from dpinfer.result.question import Question
 from dpinfer.result.statements import OPENING, REPORTED, Band, Geometry, Model, Privacy, several
 from dpinfer.schema.design import INTERCEPT
+
+
+@dataclass(frozen=True, eq=False)
+class Alternatives:
+    """Lines that answer another question than the one that is open, under names that say which.
+
+    ``instead_of`` names, of each, the coefficient it stands for; ``error`` is the law of the error
+    of ``estimate``.
+    """
+
+    names: tuple[str, ...]
+    instead_of: tuple[str, ...]
+    estimate: Array
+    error: BiasedNormal
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def table(self, level: float) -> list[dict[str, Any]]:
+        """One row per line, with the columns of a result's table and ``instead_of``."""
+        if not self.names:
+            return []
+        intervals = self.error.interval(self.estimate, level)
+        std_error = np.sqrt(np.diag(self.error.covariance()))
+        p_values = self.error.p_values(self.estimate)
+        shares = self.error.noise_share()
+        return [
+            {
+                "name": self.names[j],
+                "estimate": float(self.estimate[j]),
+                "std_error": float(std_error[j]),
+                "z": float(self.estimate[j] / std_error[j]),
+                "p_value": float(p_values[j]),
+                "low": float(intervals[j, 0]),
+                "high": float(intervals[j, 1]),
+                "noise_share": float(shares[j]),
+                "status": REPORTED,
+                "instead_of": self.instead_of[j],
+            }
+            for j in range(len(self.names))
+        ]
+
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,7 @@ from dpinfer.maths.error_laws import BiasedNormal, ErrorLaw
 from dpinfer.maths.joint import Joint
 from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
-from dpinfer.result.alternatives import Alternatives
-from dpinfer.result.estimates import Estimates
+from dpinfer.result.estimates import Alternatives, Estimates
 from dpinfer.result.question import Question
 from dpinfer.result.statements import Band, Geometry, Model, Privacy, Words
 from dpinfer.schema.columns import column_of, entry_of

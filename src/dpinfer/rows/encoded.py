@@ -17,11 +17,11 @@ from dpinfer.rows.source import (
     Piece,
     Rows,
     block_height,
+    counted,
     cuts,
     labelled,
     most_records,
 )
-from dpinfer.rows.unit_shares import counted
 from dpinfer.schema.design import Design
 from dpinfer.schema.unit import Unit
 

@@ -2,15 +2,25 @@
 
 Blocks are cut by the number of the record and have the same layout wherever the rows come from, so
 that sources with the same rows in the same order have the same totals, to the bit.
+
+Encoded rows are in memory, or in a temporary file that has no name.  The file is this user's alone,
+and is gone when its arrays are, or the process.  It is written by calls of the system and read as
+memory: written as memory, every page would cost a fault of its own, and a disk that is full would
+end the process where a call raises an error.
 """
 
+import errno
 import itertools
+import mmap
+import os
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from tempfile import TemporaryFile
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +29,159 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import BLOCK, MOST_RECORDS, Block, Change, OfBlock, Sum, clip_rows
 from dpinfer.rows import workers
-from dpinfer.rows.storage import MEMORY, Storage
-from dpinfer.rows.unit_shares import counted
+
+_ZEROS = bytes(2**20)
+
+
+class Storage(Protocol):
+    """Arrays that are made once, written once, and read many times."""
+
+    @property
+    def memory_limit(self) -> float:
+        """Bytes that may be copied from here to memory, to be kept there."""
+        ...
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Any:
+        """An array whose numbers are not written yet."""
+        ...
+
+    def write(self, place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        """Write to ``place``, some rows of an array that `empty` made."""
+        ...
+
+    def forget(self, place: npt.NDArray[Any]) -> None:
+        """Let go of the memory that was taken to read some rows of an array, which stays as it is."""
+        ...
+
+
+class Memory:
+    """Arrays as numpy makes them."""
+
+    memory_limit = np.inf
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Any:
+        """An array whose numbers are not written yet."""
+        return np.empty(shape, dtype)
+
+    def write(self, place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        """Copy."""
+        place[...] = values
+
+    def forget(self, place: npt.NDArray[Any]) -> None:
+        """Nothing: what is in memory was made to stay there."""
+
+
+MEMORY = Memory()
+
+
+class Disk:
+    """Arrays in a temporary file of ``size`` bytes, on the disk from the beginning.
+
+    OSError where there is no room for it; and from `write` where the disk fails.
+    """
+
+    def __init__(self, size: int) -> None:
+        if size > workers.disk():
+            raise OSError("the temporary file would be larger than it may be")
+        file = TemporaryFile(prefix="dpinfer-", dir=workers.scratch(), buffering=0)  # noqa: SIM115
+        weakref.finalize(self, file.close)
+        self._file = file.fileno()
+        _reserve(self._file, max(size, 1))
+        self._map = mmap.mmap(self._file, max(size, 1))
+        self._address = _address(np.frombuffer(self._map, np.uint8))
+        self._end = 0
+
+    @property
+    def memory_limit(self) -> float:
+        """What rows of files may take."""
+        return workers.memory()
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Any:
+        """The next part of the file."""
+        array: npt.NDArray[Any] = np.ndarray(shape, dtype, self._map, self._end)
+        self._end += array.nbytes
+        return array
+
+    def write(self, place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        """By a call of the system; what is read of ``place`` are the same pages."""
+        if not place.size:
+            return
+        numbers = np.ascontiguousarray(values, place.dtype)
+        assert numbers.shape == place.shape
+        if os.pwrite(self._file, numbers.data, self._at(place)) != numbers.nbytes:
+            raise OSError("the temporary file was not written in full")
+
+    def forget(self, place: npt.NDArray[Any]) -> None:
+        """The pages stay those of the file, and what is read of it later is the same."""
+        if not place.size:
+            return
+        at = self._at(place)
+        start = at // mmap.PAGESIZE * mmap.PAGESIZE
+        self._map.madvise(mmap.MADV_DONTNEED, start, at + place.nbytes - start)
+
+    def _at(self, place: npt.NDArray[Any]) -> int:
+        return _address(place) - self._address
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _reserve(file: int, size: int) -> None:
+    """Take the room of a file on the disk, so that a disk without it is an error now."""
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            raise
+        for start in range(0, size, len(_ZEROS)):  # a file system that cannot reserve
+            os.pwrite(file, _ZEROS[: size - start], start)
+
+
+_HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
+_LEAST = 2.0**-500  # of what a row counts: by less nothing can be divided safely
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def counted(
+    block: Block, most: float, units: Indices | None = None, weights: Array | None = None
+) -> Block:
+    """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
+
+    ``units`` has one number per row, below 0 where the id is missing: such a row counts for
+    nothing, and is no unit.  Without it each row is one.  ω are the ``weights``, 1 by default, and
+    0 for a row that could not be encoded: it takes nothing from the other rows of its unit.  A row
+    without a positive one is a zero row, and so is one whose part of its unit is so small that
+    floats would lose it.
+
+    Guarantee [units_count_at_most_one]: what the rows of a unit count adds up to at most 1, in real
+    numbers.
+    """
+    rows = block.rows
+    labels = block.labels
+    if weights is None:
+        omega = np.ones(len(rows))
+    else:
+        omega = np.where(np.isfinite(weights), weights, 0.0)
+    encoded = rows.any(axis=1)
+    omega = np.where(encoded, np.clip(omega / most, 0.0, _HEAVIEST), 0.0)
+    total = omega  # over the unit of each row
+    starts = None
+    if units is not None:
+        order = np.argsort(units, kind="stable")
+        order = order[units[order] >= 0]
+        rows = rows[order]
+        labels = labels[order]
+        omega = omega[order]
+        _, starts, sizes = np.unique(units[order], return_index=True, return_counts=True)
+        by_unit = np.add.reduceat(omega, starts) if len(order) else omega
+        total = np.repeat(by_unit, sizes)
+    shares = omega / np.maximum(1.0, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
+    counts = shares > _LEAST
+    rows = np.where(counts[:, None], rows, 0.0)
+    shares = np.where(counts, shares, _LEAST)
+    return Block(rows, labels, shares, shares, starts)
+
 
 PIECE = 16
 """Blocks that one worker takes at once."""
@@ -265,7 +426,7 @@ class Rows(Blocks):
         weights: Array | None = None,
         number: int | None = None,
     ) -> "Rows":
-        """The rows of each unit together, each with what it counts (`dpinfer.rows.unit_shares.counted`)."""
+        """The rows of each unit together, each with what it counts (`dpinfer.rows.source.counted`)."""
         return Rows(counted(self.block, most, units, weights), number)
 
 

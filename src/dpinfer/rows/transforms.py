@@ -9,8 +9,7 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block, Change, OfBlock, Sum
 from dpinfer.neighbours import Neighbours
-from dpinfer.rows.source import Blocks, Rows, Source, gathered, gathered_bytes
-from dpinfer.rows.storage import Disk
+from dpinfer.rows.source import Blocks, Disk, Rows, Source, gathered, gathered_bytes
 
 _BLOCKS = 64  # of more of them a sample is taken
 _ENOUGH = 2**16  # records that show where the numbers of a column are
