@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import dpinfer as dp
-from dpinfer.maths.noise_laws import SphericalLaplace
+from dpinfer.maths.laws import SphericalLaplace
 from dpinfer.maths.risk import Risk
 from dpinfer.rows.source import Rows
 from dpinfer.simulate.batched import Arrays, Engine

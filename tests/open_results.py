@@ -9,8 +9,8 @@ import numpy as np
 import dpinfer as dp
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
-from dpinfer.maths.error_laws import BiasedNormal
 from dpinfer.maths.joint import Joint
+from dpinfer.maths.laws import BiasedNormal
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result import statements
 from dpinfer.result.estimates import Alternatives

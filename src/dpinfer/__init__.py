@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpinfer.errors import BudgetError, DpinferError, InputError, LedgerError, PrivacyError
 from dpinfer.fit.choose import infer
+from dpinfer.fit.linear import LinearPlan
+from dpinfer.fit.logistic import GeometryPlan
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, OutputPerturbation, Plan
-from dpinfer.fit.stepped_plan import GeometryPlan, LinearPlan
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger

@@ -20,13 +20,12 @@ from dpinfer.fit.choose import infer
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, Plan
 from dpinfer.fit.recipe import fit
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.laws import Gaussian
 from dpinfer.maths.losses import HuberHinge
-from dpinfer.maths.noise_laws import Gaussian
 from dpinfer.maths.sums import SLACK, BoundedSum, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP
-from dpinfer.privacy.grid import grid
-from dpinfer.privacy.release import NoisySum
+from dpinfer.privacy.release import NoisySum, grid
 from dpinfer.rows.source import Rows
 
 _CELLS = 2.0**52  # of the uniform numbers that float noise is made of

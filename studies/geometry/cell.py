@@ -6,9 +6,8 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.logistic import GeometryPlan, LogisticSteps
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.stepped_plan import GeometryPlan
 from dpinfer.rows.source import Rows
 from studies.asked import THOROUGH, Found, Whole, budget, held
 from studies.geometry.designs import load

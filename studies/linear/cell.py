@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.linear import LinearPlan, LinearSteps
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.stepped_plan import LinearPlan
 from dpinfer.rows.source import Rows
 from studies.asked import Found, Whole, budget, held
 from studies.linear.designs import load

@@ -13,8 +13,7 @@ import pandas as pd
 import dpinfer as dp
 from dpinfer.maths.arrays import Array
 from dpinfer.schema.columns import Category, Number
-from dpinfer.schema.expressions import of_column
-from dpinfer.schema.terms import Response, Terms
+from dpinfer.schema.terms import Response, Terms, of_column
 from dpinfer.tables.table import read
 from studies.asked import Data
 from studies.geometry.designs import factor, synthetic_rows, widened

@@ -11,11 +11,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
-from dpinfer.fit.linear import LinearSteps
-from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.linear import LinearPlan, LinearSteps
+from dpinfer.fit.logistic import GeometryPlan, LogisticSteps
 from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.recipe import fit
-from dpinfer.fit.stepped_plan import GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block
 from dpinfer.rows.source import Rows

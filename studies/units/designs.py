@@ -17,8 +17,7 @@ from dpinfer.maths.arrays import Indices
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.design import Design
-from dpinfer.schema.expressions import of_column
-from dpinfer.schema.terms import Response, Terms
+from dpinfer.schema.terms import Response, Terms, of_column
 from dpinfer.schema.unit import Unit
 from dpinfer.simulate.population import Population
 from dpinfer.tables.cells import identities

@@ -33,8 +33,7 @@ from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import BoundedSum, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.grid import grid
-from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PerturbedMinimum
+from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PerturbedMinimum, grid
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from support import labelled

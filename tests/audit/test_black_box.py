@@ -19,14 +19,14 @@ from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import private_matrices
 from dpinfer.fit.penalised_plan import default_plan
-from dpinfer.maths.noise_laws import Gaussian
+from dpinfer.maths.laws import Gaussian
 from dpinfer.maths.privacy_cost import gaussian_delta
 from dpinfer.maths.risk import Risk
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, PerturbedMinimum
+from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Rows
-from dpinfer.rows.transforms import Changed
 from dpinfer.schema.design import Design
 
 RUNS, ALARM, COMMON = 150, 0.1, 150

@@ -16,9 +16,9 @@ import dpinfer as dp
 import dpinfer.fit.recipe
 import dpinfer.privacy.gate
 from dpinfer.audit import alarms
+from dpinfer.maths.laws import Gaussian, SphericalLaplace
 from dpinfer.maths.losses import kind
 from dpinfer.maths.minimise import minimum
-from dpinfer.maths.noise_laws import Gaussian, SphericalLaplace
 from dpinfer.maths.risk import Risk
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum

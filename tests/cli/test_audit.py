@@ -8,7 +8,7 @@ import pytest
 import dpinfer.audit
 import dpinfer.privacy.gate
 from audit.attack import Inverted
-from dpinfer.maths.noise_laws import Gaussian, SphericalLaplace
+from dpinfer.maths.laws import Gaussian, SphericalLaplace
 from terminal import run_here
 
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import dpinfer as dp
-from dpinfer.maths.error_laws import sandwich
+from dpinfer.maths.laws import sandwich
 
 RNG = np.random.default_rng(0)
 N = 3000

@@ -7,7 +7,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.fit.frame import framed, framed_columns
-from dpinfer.fit.stepped_plan import SCALES
+from dpinfer.fit.stepped import SCALES
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number

@@ -10,8 +10,8 @@ from scipy import stats
 
 import dpinfer as dp
 from dpinfer.fit import recipe
-from dpinfer.fit.linear import LinearSteps
-from dpinfer.fit.stepped_plan import FIRST_STEP, LinearPlan
+from dpinfer.fit.linear import LinearPlan, LinearSteps
+from dpinfer.fit.stepped import FIRST_STEP
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.rows.source import Rows

@@ -16,8 +16,8 @@ from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.result.statements import REPORTED
+from dpinfer.rows.encoded import Mapped, cached
 from dpinfer.rows.source import Rows
-from dpinfer.rows.transforms import Mapped, cached
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.design import Design
 from handmade import Records, columns_of

@@ -7,9 +7,8 @@ import dpinfer as dp
 from dpinfer.fit import recipe
 from dpinfer.fit.penalised_plan import default_plan
 from dpinfer.maths.arrays import unsvec
-from dpinfer.maths.error_laws import sandwich
+from dpinfer.maths.laws import SphericalLaplace, sandwich
 from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.noise_laws import SphericalLaplace
 from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import SLACK

@@ -5,7 +5,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.fit.penalised import Matrices, aim
-from dpinfer.maths.noise_laws import Gaussian
+from dpinfer.maths.laws import Gaussian
 from dpinfer.maths.risk import Risk
 from dpinfer.result.statements import NOT_IDENTIFIED
 from support import LOSSES, labelled

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpinfer.maths import error_laws
-from dpinfer.maths.error_laws import BiasedNormal, folded_quantile
+from dpinfer.maths import laws
+from dpinfer.maths.laws import BiasedNormal, folded_quantile
 
 
 def law(**changes):
@@ -92,12 +92,12 @@ def test_draws_allow_for_either_sign_at_once():
 
 
 def test_bands_and_tests_of_several_coefficients():
-    bands = error_laws.simultaneous(np.zeros(2), law(), 0.95)
+    bands = laws.simultaneous(np.zeros(2), law(), 0.95)
     inside = ((law().sample() >= bands[:, 0]) & (law().sample() <= bands[:, 1])).all(axis=1)
     assert inside.mean() == pytest.approx(0.95, abs=0.002)
-    statistic, p_value = error_laws.wald(np.array([2.0, 0.5]), PLAIN)
+    statistic, p_value = laws.wald(np.array([2.0, 0.5]), PLAIN)
     assert p_value == pytest.approx(stats.chi2(2).sf(statistic), abs=0.01)
-    assert error_laws.wald(np.array([2.0, 0.5]), law())[1] > p_value
+    assert laws.wald(np.array([2.0, 0.5]), law())[1] > p_value
 
 
 def test_the_law_of_nothing():
@@ -107,7 +107,7 @@ def test_the_law_of_nothing():
     assert nothing.interval(np.zeros(0), 0.95).shape == (0, 2)
     assert nothing.p_values(np.zeros(0)).shape == nothing.noise_share().shape == (0,)
     assert nothing.mapped(np.zeros((0, 0))).sample().shape == (1, 0)
-    assert error_laws.simultaneous(np.zeros(0), nothing, 0.95).shape == (0, 2)
+    assert laws.simultaneous(np.zeros(0), nothing, 0.95).shape == (0, 2)
 
 
 def test_bands_hold_all_coefficients_whatever_the_bias():

@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from dpinfer.maths import error_laws as inference
+from dpinfer.maths import laws as inference
 from dpinfer.maths.arrays import unsvec
-from dpinfer.maths.error_laws import ErrorLaw, sandwich
-from dpinfer.maths.noise_laws import Gaussian, SphericalLaplace
+from dpinfer.maths.laws import ErrorLaw, Gaussian, SphericalLaplace, sandwich
 
 rng = np.random.default_rng(0)
 ROOT = rng.standard_normal((3, 3))

@@ -7,8 +7,8 @@ from dpinfer.maths.minimise import minimise, minimum
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block, second_moment
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.encoded import Mapped, sample
 from dpinfer.rows.source import Rows
-from dpinfer.rows.transforms import Mapped, sample
 from support import labelled, unit_rows
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dpinfer.maths.noise_laws import Gaussian, SphericalLaplace
+from dpinfer.maths.laws import Gaussian, SphericalLaplace
 from support import directions_uniform, follows
 
 RNG = 12345

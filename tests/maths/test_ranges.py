@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpinfer.maths.histograms import BINS, MAGNITUDES, Range, clear_of, friendly, magnitude, zoomed
-from dpinfer.maths.noise_laws import Gaussian, Laplace
+from dpinfer.maths.laws import Gaussian, Laplace
 from dpinfer.schema.columns import in_reach
 
 LAWS = [Gaussian(40.0), Laplace(1 / 40)]

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.maths.privacy_cost import ORDERS, PerturbedObjective, epsilon_at, epsilon_from_renyi
-from dpinfer.privacy import accountant, filters
+from dpinfer.privacy import accountant
+from dpinfer.privacy.accountant import BRANCH, Count, renyi_orders
 from dpinfer.privacy.entries import Entry, Terms, header_text, terms_of
-from dpinfer.privacy.filters import BRANCH, Count, renyi_orders
 from dpinfer.privacy.release import (
     LaplaceMinimum,
     NoisyMinimum,
@@ -199,7 +199,7 @@ def test_a_mask_is_charged_as_the_gaussian_release_that_it_is():
 def test_a_pure_release_is_charged_its_own_divergence():
     """That of randomised response: never above ε or ε²α/2, and no less than direct summation."""
     for epsilon, order in itertools.product((1e-9, 1e-4, 0.3, 5.0, 900.0), (1.5, 22.0, 8000.0)):
-        found = filters._divergence(pure(epsilon), order)
+        found = accountant._divergence(pure(epsilon), order)
         assert found <= min(epsilon, epsilon**2 * order / 2)
         if 1e-4 <= epsilon <= 5:
             assert found == pytest.approx(response_divergence(epsilon, order), rel=1e-6)
@@ -359,8 +359,8 @@ def test_mutation_going_from_one_filter_to_another_for_nothing_is_overspent():
     up.
     """
     full = count([gaussian(1e-4)], [gaussian(0.9)], total=dp.ApproxDP(8.0, 1e-6))
-    whole = filters._Filter(full.total.delta, full.orders[0])
-    assert full._filter.delta + filters._Filter(
+    whole = accountant._Filter(full.total.delta, full.orders[0])
+    assert full._filter.delta + accountant._Filter(
         BRANCH * 1e-6, full.orders[1]
     ).delta <= full.total.delta * (1 + 1e-12)
     mixed = count([gaussian(1e-4)], [opaque(1e-4)], total=full.total)._filter

@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpinfer.errors import InputError
-from dpinfer.privacy.grid import from_grid, grid, to_grid
+from dpinfer.privacy.noise import from_grid, to_grid
+from dpinfer.privacy.release import grid
 
 POWERS = st.integers(-1074, 1023).map(lambda k: math.ldexp(1.0, k))
 SMALLEST_BOUND = 2.0**-1062  # its grid for one coordinate is the smallest double

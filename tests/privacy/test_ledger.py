@@ -12,7 +12,7 @@ from sklearn.base import clone
 import dpinfer as dp
 from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy import entries, filters
+from dpinfer.privacy import accountant, entries
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
 from forking import in_a_child
@@ -52,14 +52,14 @@ def test_it_counts_in_the_terms_of_its_total(make):
 
 
 def test_guarantee_never_overspent(make, monkeypatch):
-    paid = filters.Count.paid
+    paid = accountant.Count.paid
 
     def slowly(count):  # so that without a lock the threads would overtake each other
         found = paid(count)
         time.sleep(1e-4)
         return found
 
-    monkeypatch.setattr(filters.Count, "paid", slowly)
+    monkeypatch.setattr(accountant.Count, "paid", slowly)
     ledger = make(dp.ZCDP(1.0))
     refused = []
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import dpinfer as dp
-from dpinfer.privacy import filters, store
+from dpinfer.privacy import accountant, store
 from dpinfer.privacy.entries import Entry
 from forking import forked, in_a_child
 from support import labelled, opaque
@@ -87,14 +87,14 @@ def test_guarantee_no_charge_lost(tmp_path):
 def test_processes_cannot_share_the_last_share(tmp_path, monkeypatch):
     path, log = tmp_path / "book.db", tmp_path / "taken.txt"
     dp.Ledger.create(path, total=dp.ZCDP(0.1))
-    paid = filters.Count.paid
+    paid = accountant.Count.paid
 
     def slowly(count):  # so that without a lock the processes would overtake each other
         found = paid(count)
         time.sleep(3e-3)
         return found
 
-    monkeypatch.setattr(filters.Count, "paid", slowly)
+    monkeypatch.setattr(accountant.Count, "paid", slowly)
 
     def take():
         ledger = dp.Ledger.open(path)

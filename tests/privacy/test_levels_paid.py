@@ -12,8 +12,8 @@ from dpinfer.maths.privacy_cost import gaussian_delta
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
+from dpinfer.privacy.accountant import BRANCH, Count, renyi_orders
 from dpinfer.privacy.entries import Entry, entry_of, entry_text
-from dpinfer.privacy.filters import BRANCH, Count, renyi_orders
 from dpinfer.privacy.release import NoisyCounts, NoisySum, ShownLevels, delta_of
 from dpinfer.rows.source import Rows
 from support import follows, gate_of, opaque

@@ -18,7 +18,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from dpinfer.errors import InputError
-from dpinfer.maths.noise_laws import Gaussian, Laplace, SphericalLaplace
+from dpinfer.maths.laws import Gaussian, Laplace, SphericalLaplace
 from dpinfer.privacy import balls
 from dpinfer.privacy import noise as rounded
 from dpinfer.privacy.noise import (

@@ -8,8 +8,7 @@ import pytest
 import statsmodels.formula.api as smf
 
 import dpinfer as dp
-from dpinfer.maths.error_laws import ErrorLaw
-from dpinfer.maths.noise_laws import NO_NOISE
+from dpinfer.maths.laws import NO_NOISE, ErrorLaw
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Hypothesis, Vocabulary
 from dpinfer.result.statements import OPEN

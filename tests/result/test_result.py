@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.error_laws import ErrorLaw
-from dpinfer.maths.noise_laws import Gaussian, SphericalLaplace
+from dpinfer.maths.laws import ErrorLaw, Gaussian, SphericalLaplace
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.statements import Model, Privacy
 from support import labelled

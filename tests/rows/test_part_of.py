@@ -5,8 +5,8 @@ import pytest
 
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.encoded import part_of
 from dpinfer.rows.source import Rows, block_height
-from dpinfer.rows.transforms import part_of
 
 RNG = np.random.default_rng(3)
 WIDE = 700  # columns: blocks are short, so that few rows have many of them

@@ -20,10 +20,9 @@ from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, second_moment, sum_error
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import id_buckets, workers
-from dpinfer.rows.encoded import Encoded
+from dpinfer.rows.encoded import Encoded, Mapped, OutcomesOnly, cached
 from dpinfer.rows.id_buckets import Parted
 from dpinfer.rows.source import MEMORY, Disk, Rows
-from dpinfer.rows.transforms import Mapped, OutcomesOnly, cached
 from dpinfer.schema.formula import parse
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.table import read

@@ -9,8 +9,8 @@ import dpinfer as dp
 from dpinfer.maths.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import workers
+from dpinfer.rows.encoded import Mapped, OutcomesOnly, cached, sample
 from dpinfer.rows.source import MEMORY, PIECE, Blocks, Disk, Rows, block_height
-from dpinfer.rows.transforms import Mapped, OutcomesOnly, cached, sample
 
 D = 5
 N = 150_000

@@ -8,8 +8,8 @@ import dpinfer as dp
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import default_plan
+from dpinfer.maths.laws import SphericalLaplace
 from dpinfer.maths.losses import Logistic, kind
-from dpinfer.maths.noise_laws import SphericalLaplace
 from dpinfer.maths.risk import Risk
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design

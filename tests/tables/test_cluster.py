@@ -14,8 +14,7 @@ from dpinfer.fit.recipe import fit
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, sum_error
 from dpinfer.neighbours import Neighbours
-from dpinfer.rows.encoded import Encoding
-from dpinfer.rows.transforms import Mapped, OutcomesOnly
+from dpinfer.rows.encoded import Encoding, Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cluster import Fault, Partitions, Task, added, answered, mute

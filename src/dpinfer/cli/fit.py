@@ -24,7 +24,7 @@ from dpinfer.schema.design import Design
 from dpinfer.schema.unit import Unit
 
 if TYPE_CHECKING:
-    from dpinfer.estimators.base import LinearModel
+    from dpinfer.estimators.models import LinearModel
 
 HELP = """A private regression with confidence intervals, booked in a ledger, written to a folder.
 

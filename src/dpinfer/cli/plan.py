@@ -14,7 +14,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
 
 if TYPE_CHECKING:
-    from dpinfer.estimators.base import LinearModel
+    from dpinfer.estimators.models import LinearModel
 
 HELP = """How long will the intervals be, which lines will be open, and which budget makes them short enough?
 

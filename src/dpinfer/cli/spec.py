@@ -17,7 +17,7 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.estimators.aliases import HERE, IN_OPTIONS, IN_SPECS, answer
 from dpinfer.fit.choose import TARGETS
 from dpinfer.fit.penalised_plan import default_plan
-from dpinfer.fit.stepped_plan import ASKED, EARLIER, FORMER, GONE
+from dpinfer.fit.stepped import ASKED, EARLIER, FORMER, GONE
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import Budget
 from dpinfer.schema.columns import Wanted, did_you_mean
@@ -25,7 +25,7 @@ from dpinfer.schema.formula import parse
 from dpinfer.schema.toml import read_toml
 
 if TYPE_CHECKING:
-    from dpinfer.estimators.base import LinearModel
+    from dpinfer.estimators.models import LinearModel
 
 Options = Mapping[tuple[str, str], Any]
 """Values by section and key; None where an option was not given."""

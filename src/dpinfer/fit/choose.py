@@ -10,8 +10,7 @@ from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe, fit, require_ids
-from dpinfer.fit.stepped import Stepped
-from dpinfer.fit.stepped_plan import ASKED, FORMER
+from dpinfer.fit.stepped import ASKED, FORMER, Stepped
 from dpinfer.maths.losses import Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.entries import Book

@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.histograms import BINS, inner_edges, narrowed
+from dpinfer.maths.laws import deviation
 from dpinfer.maths.moments import Columns
-from dpinfer.maths.noise_laws import deviation
 from dpinfer.maths.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
+from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Source
-from dpinfer.rows.transforms import Changed
 from dpinfer.schema.design import Design
 
 ZOOMS = 2

@@ -3,6 +3,8 @@
 Outcomes are in units of half their public range; the result returns to those of the user.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -13,49 +15,71 @@ from dpinfer.fit import noiseless
 from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.recipe import NoLoss, Options
 from dpinfer.fit.stepped import (
+    ASKED,
+    CRUDE,
+    ESTIMATE,
+    FIRST_STEP,
+    FORMER,
+    INFLUENCE,
+    MOMENTS,
+    OUTCOME,
+    ROBUST,
+    SCALES,
+    TYPICAL,
     AtLine,
     Finished,
     Setting,
     Stepped,
+    StepPlan,
     crude_moments,
     in_the_geometry,
     notion,
     ordinary_words,
     refined_moments,
     require_alone,
-)
-from dpinfer.fit.stepped_plan import (
-    ASKED,
-    BALANCED,
-    CAUTIOUS,
-    CRUDE,
-    ESTIMATE,
-    FIRST_STEP,
-    FORMER,
-    INFLUENCE,
-    LINEAR_TARGETS,
-    MOMENTS,
-    OUTCOME,
-    ROBUST,
-    LinearPlan,
     spendable,
     target_of,
 )
 from dpinfer.maths.arrays import Array, solved
-from dpinfer.maths.families import IDENTITY, Line, step_sums
+from dpinfer.maths.families import IDENTITY, Line, Stack, step_sums
 from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
-from dpinfer.maths.inference import Fitted, Step, conclude, outcome_sizes
-from dpinfer.maths.moments import Moments, Reach, Scales, centre_of, preconditioner, raised, reaches
-from dpinfer.maths.noise_laws import deviation
+from dpinfer.maths.inference import LEAST_RECORDS, Fitted, Step, conclude, outcome_sizes
+from dpinfer.maths.joint import SIGNAL
+from dpinfer.maths.laws import deviation
+from dpinfer.maths.moments import (
+    SQUARES_RADIUS,
+    Columns,
+    Moments,
+    Radius,
+    Reach,
+    Scales,
+    centre_of,
+    preconditioner,
+    raised,
+    reaches,
+)
 from dpinfer.maths.stepping import crude_line
 from dpinfer.maths.sums import Block, moment_and_score
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Band, Model, Words
+from dpinfer.rows.encoded import OutcomesOnly, cached
 from dpinfer.rows.source import Source
-from dpinfer.rows.transforms import OutcomesOnly, cached
 from dpinfer.schema.design import Design
+
+LINEAR_TARGETS = (ASKED, ROBUST)
+BALANCED = "balanced"
+CAUTIOUS = "cautious"
+ALL = "all"
+TAILS = (BALANCED, CAUTIOUS, ALL)
+
+_LINEAR = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, INFLUENCE: 0.03, ESTIMATE: 0.73}
+_ROBUST = {
+    SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, INFLUENCE: 0.03, FIRST_STEP: 0.24, ESTIMATE: 0.49,
+}  # fmt: skip
+_ALL = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, ESTIMATE: 0.76}
 
 _RANGE = 2.0  # of a scaled outcome
 _KNEE = 0.1  # the share of records that the robust target clips
@@ -84,6 +108,65 @@ _HUBER = (
     "the coefficients of a Huber regression in the population, with all columns of the formula, whose residuals are "
     "pulled into a released band; they are not those of least squares, and no stand-in for them"
 )
+
+
+@dataclass(frozen=True)
+class LinearPlan(StepPlan):
+    """Of least squares: a budget, the target, its tail, the notion of neighbours, and the shares of
+    the stages.
+
+    ``target`` is "asked" (ordinary least squares) or "robust" (a Huber estimand, with a first step
+    of its own).  ``tail`` says how much of the outcome's tail is kept: "balanced" weighs noise
+    against what is clipped, "cautious" takes the tail for longer than it looks, "all" clips nobody
+    whose prediction is within the public range.  ``draws`` are those of the law of the error, for
+    bands; they cost nothing.
+    """
+
+    tail: str = BALANCED
+
+    def __post_init__(self) -> None:
+        if self.tail not in TAILS:
+            raise InputError(
+                f"tail of least squares must be one of {', '.join(map(repr, TAILS))}, not {self.tail!r}"
+            )
+        if self.target == ROBUST and self.tail != BALANCED:
+            raise InputError(
+                "a tail belongs to the target 'asked': leave it out, the robust target clips at a tenth of the records"
+            )
+        self._check(LINEAR_TARGETS)
+
+    @property
+    def usual(self) -> Mapping[str, float]:
+        """The robust target takes a step more, as it is not linear; where nobody is clipped no
+        influence is needed.
+        """
+        if self.tail == ALL:
+            return _ALL
+        return _ROBUST if self.target == ROBUST else _LINEAR
+
+    @property
+    def radius(self) -> Radius:
+        """Those of least squares."""
+        return SQUARES_RADIUS
+
+    @property
+    def stack(self) -> Stack:
+        """That of least squares."""
+        return Stack.of(Neighbours(self.neighbours))
+
+    def strength(self, columns: Columns, n: float) -> float:
+        """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
+        thumb.
+
+        Typical is a level that N = n/20 records have, in a direction of squared length v² = κd/20,
+        at least 1.  It takes N >= 15 and N >= 2.5 h v², h the noise of the curvature.  And it takes
+        a curvature n/κd of all columns that is clear of the norm h sqrt(2d) of its noise, N >= h v²
+        sqrt(2d): noise that bends all directions hides columns long before it hides one of them.
+        """
+        scales = self.scales()
+        d = len(columns)
+        noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
+        return n * TYPICAL / max(LEAST_RECORDS, noise * max(SIGNAL, math.sqrt(2 * d)))
 
 
 @dataclass(frozen=True)

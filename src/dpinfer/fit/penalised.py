@@ -34,12 +34,11 @@ from dpinfer.fit.penalised_plan import (
     hessian_noise,
 )
 from dpinfer.fit.recipe import NoLoss, Options, fit, half_widths, privacy
-from dpinfer.fit.stepped_plan import StepPlan
+from dpinfer.fit.stepped import StepPlan
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error_laws import ErrorLaw, sandwich, total_covariance
+from dpinfer.maths.laws import NO_NOISE, ErrorLaw, Gaussian, Law, sandwich, total_covariance
 from dpinfer.maths.losses import Logistic, Loss, describe, kind
 from dpinfer.maths.minimise import minimum
-from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Law
 from dpinfer.maths.risk import Risk
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP
@@ -54,8 +53,8 @@ from dpinfer.result.statements import (
     Words,
     unasked,
 )
+from dpinfer.rows.encoded import cached
 from dpinfer.rows.source import Rows, Source
-from dpinfer.rows.transforms import cached
 from dpinfer.schema.design import Design
 
 PENALISED, UNPENALISED = "penalised", "unpenalised"

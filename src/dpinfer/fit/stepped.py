@@ -6,12 +6,16 @@
 4. steps           score, curvature, score covariance    -> a line near the estimate, then a step from it
 5. inference       nothing more is released              -> what is known of all coefficients together
 
-What is particular to logistic regression and to least squares stands in their own modules.
+`StepPlan` says how a budget is shared among these releases; it is frozen and free of data.  What is
+particular to logistic regression and to least squares stands in their own modules.
 """
 
+import math
 import secrets
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -19,28 +23,39 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.frame import Frame, Winsorised, framed, framed_columns
+from dpinfer.fit.frame import ZOOMS as FRAME_ZOOMS
+from dpinfer.fit.frame import Frame, Winsorised, column_histograms_bound, framed, framed_columns
 from dpinfer.fit.noiseless import NoiselessFit, units_matrix
 from dpinfer.fit.recipe import Options, privacy
-from dpinfer.fit.stepped_plan import ESTIMATE, SCALES, Releases, StepPlan
 from dpinfer.maths.arrays import Array, solved, unsvec
-from dpinfer.maths.families import Family, Line
+from dpinfer.maths.families import Family, Line, Stack, rest_bound
+from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram_bound
 from dpinfer.maths.inference import Conclusion, Fitted
 from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
+from dpinfer.maths.laws import deviation
 from dpinfer.maths.moments import (
     SURE,
     Columns,
     Crude,
     Moments,
+    Radius,
     Scales,
     posterior,
     preconditioner,
     reaches,
     refined,
 )
-from dpinfer.maths.sums import Block, BoundedSum, Change, second_moment
+from dpinfer.maths.sums import (
+    Block,
+    BoundedSum,
+    Change,
+    moment_and_score_bound,
+    second_moment,
+    second_moment_bound,
+)
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import Budget
+from dpinfer.privacy.accountant import largest_factor
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, compose
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, Release
 from dpinfer.result import text
@@ -59,9 +74,222 @@ from dpinfer.result.statements import (
     Model,
     Words,
 )
+from dpinfer.rows.encoded import Changed, Mapped, cached, part_of
 from dpinfer.rows.source import Rows, Source
-from dpinfer.rows.transforms import Changed, Mapped, cached, part_of
 from dpinfer.schema.design import Design
+
+ASKED = "asked"
+ROBUST = "robust"
+EARLIER = {"weighted": ASKED, "mean": ASKED}
+"""Targets by their earlier names."""
+GONE = "unweighted"
+"""A target that is refused with a sentence."""
+FORMER = (*EARLIER, GONE)
+# The stages of a fit, in order; each is one release or a few.
+SCALES = "scales"
+CRUDE = "crude moments"
+OUTCOME = "outcome range"
+MOMENTS = "moments"
+FIRST = "first steps"
+INFLUENCE = "influence"
+FIRST_STEP = "first step"
+ESTIMATE = "estimate"
+REST = "rest"
+# releases of a stage; one where it is not named
+_PARTS = {SCALES: FRAME_ZOOMS, OUTCOME: OUTCOME_ZOOMS, FIRST: 3}
+TYPICAL = 1 / 20
+"""The share of records with a typical level."""
+
+
+@dataclass(frozen=True)
+class Releases:
+    """The releases of a fit, by their stage, in the order in which they are carried out."""
+
+    stages: tuple[tuple[str, tuple[NoisySum, ...]], ...]
+
+    def of(self, stage: str) -> tuple[NoisySum, ...]:
+        """Those of one stage; none where the fit has no such stage."""
+        return dict(self.stages).get(stage, ())
+
+    @property
+    def all(self) -> tuple[NoisySum, ...]:
+        """All of them."""
+        return tuple(release for _, releases in self.stages for release in releases)
+
+
+def _releases(bounds: Sequence[tuple[str, float]], shares: Sequence[ZCDP]) -> Releases:
+    stages = zip(bounds, shares, strict=True)
+    return Releases(tuple((name, _stage(name, share, bound)) for (name, bound), share in stages))
+
+
+def _stage(name: str, share: ZCDP, bound: float) -> tuple[NoisySum, ...]:
+    """The releases of a stage, which share alike."""
+    parts = _PARTS.get(name, 1)
+    if parts == 1:
+        return (NoisySum(name, share, bound),)
+    part = ZCDP(share.rho / parts)
+    return tuple(NoisySum(f"{name}, {k + 1} of {parts}", part, bound) for k in range(parts))
+
+
+@lru_cache(maxsize=256)
+def _planned(
+    budget: ZCDP | ApproxDP, bounds: tuple[tuple[str, float], ...], shares: tuple[float, ...]
+) -> Releases:
+    """All releases are sums plus Gaussian noise, so that their costs add up exactly."""
+    rho = budget.zcdp().rho
+    factor = 1.0
+    if isinstance(budget, ApproxDP):
+        factor = largest_factor(
+            budget, lambda f: _releases(bounds, ZCDP(f * rho).split(*shares)).all
+        )
+    return _releases(bounds, ZCDP(factor * rho).split(*shares))
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What the plans of stepped fits have in common; use `GeometryPlan` or `LinearPlan`."""
+
+    budget: ZCDP | ApproxDP
+    target: str = ASKED
+    neighbours: str = Neighbours.REPLACE
+    shares: tuple[float, ...] = ()
+    draws: int = 10_000
+
+    @property
+    def usual(self) -> Mapping[str, float]:
+        """The stages of the fit with their usual shares."""
+        raise NotImplementedError
+
+    @property
+    def radius(self) -> Radius:
+        """The limits of the radius factor."""
+        raise NotImplementedError
+
+    @property
+    def stack(self) -> Stack:
+        """The weights of the matrices beside the score."""
+        raise NotImplementedError
+
+    def strength(self, columns: Columns, n: float) -> float:
+        """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
+        thumb.
+        """
+        raise NotImplementedError
+
+    def _check(self, targets: Sequence[str]) -> None:
+        spendable(self.budget)
+        object.__setattr__(self, "target", target_of(self.target, targets))
+        object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
+        if not isinstance(self.shares, tuple | list) or len(self.shares) not in (
+            0,
+            len(self.usual),
+        ):
+            raise BudgetError(
+                f"such a plan has {len(self.usual)} shares ({', '.join(self.usual)}): give as many numbers, or none"
+            )
+        object.__setattr__(self, "shares", tuple(self.shares) or tuple(self.usual.values()))
+        if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
+            raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
+        self.budget.split(*self.shares)  # refuses shares that are not positive
+
+    def bounds(self, numbers: int) -> Mapping[str, float]:
+        """How far one record moves the sums of each stage; ``numbers`` is that of the columns whose
+        range is released.
+        """
+        notion = Neighbours(self.neighbours)
+        return {
+            SCALES: column_histograms_bound(numbers, notion),
+            CRUDE: second_moment_bound(notion),
+            OUTCOME: histogram_bound(notion),
+            MOMENTS: moment_and_score_bound(notion),
+            INFLUENCE: histogram_bound(notion),
+            FIRST: self.stack.bound,
+            FIRST_STEP: self.stack.bound,
+            ESTIMATE: self.stack.bound,
+            REST: rest_bound(notion),
+        }
+
+    def releases(self, *, numbers: int = 1) -> Releases:
+        """The releases, in order; where no column has its range released (``numbers`` is 0) there
+        are no scales, and the other stages get their share.
+
+        Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters
+        add up exactly: an (ε, δ) budget is spent to the last digit.
+        """
+        bounds = self.bounds(numbers)
+        shares = dict(zip(self.usual, self.shares, strict=True))
+        if not numbers:
+            del shares[SCALES]
+        stages = tuple((name, bounds[name]) for name in shares)
+        return _planned(self.budget, stages, tuple(shares.values()))
+
+    @property
+    def cost(self) -> ZCDP:
+        """What the releases cost together."""
+        cost = compose(release.share for release in self.releases().all)
+        assert isinstance(cost, ZCDP)
+        return cost
+
+    @property
+    def promise(self) -> Budget:
+        """The cost, in the terms it was asked for."""
+        return self.budget if isinstance(self.budget, ApproxDP) else self.cost
+
+    def scales(self, *, numbers: int = 1, stage: str = ESTIMATE) -> Scales:
+        """The noise of every release, from public facts; ``stage`` is which of the steps towards
+        the estimate.
+        """
+        return _scales(self, numbers, stage)
+
+
+@lru_cache(maxsize=256)
+def _scales(plan: StepPlan, numbers: int, stage: str) -> Scales:
+    booked = plan.releases(numbers=numbers)
+    score = deviation(booked.of(stage)[0].law)
+    return Scales(
+        crude=deviation(booked.of(CRUDE)[0].law),
+        moments=deviation(booked.of(MOMENTS)[0].law),
+        gradient=score,
+        hessian=score / math.sqrt(plan.stack.curvature),
+        score_cov=score / math.sqrt(plan.stack.score),
+        radius=plan.radius,
+    )
+
+
+def target_of(target: object, targets: Sequence[str]) -> str:
+    """A target by its present name; one by an earlier name is told of."""
+    if target in targets:
+        return str(target)
+    if target in EARLIER:
+        warnings.warn(
+            f"the target {target!r} is now called {EARLIER[str(target)]!r}: what is asked for by the formula",
+            FutureWarning,
+            stacklevel=4,
+        )
+        return EARLIER[str(target)]
+    if target == GONE:
+        raise InputError(
+            "the target 'unweighted' is gone: 'asked' answers the same question, the ordinary coefficients of all "
+            "columns, with far shorter intervals; leave target= out"
+        )
+    raise InputError(f"the target must be {' or '.join(map(repr, targets))}, not {target!r}")
+
+
+def spendable(budget: object) -> ZCDP | ApproxDP:
+    """A budget that can pay for Gaussian noise, or an error with the remedy."""
+    if isinstance(budget, PureDP):
+        raise BudgetError(
+            "a fit without a penalty needs Gaussian noise, which gives no pure privacy: give a delta beside epsilon, "
+            "as dp.ApproxDP(epsilon, delta), or rho, as dp.ZCDP(rho); with this budget ask for the target 'penalised' "
+            "of logistic regression, or for dp.HuberRegression instead of least squares"
+        )
+    if not isinstance(budget, ZCDP | ApproxDP):
+        raise BudgetError(
+            "a fit without a penalty needs budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta); without privacy ask "
+            "for the target 'unpenalised' of logistic regression, or use statsmodels"
+        )
+    return budget
+
 
 _FEWEST = 50.0  # a private number of records is taken to be at least this
 _AMPLE = 2.0  # times what it takes to be printed: columns share what they say

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.noise_laws import Gaussian, Law
+from dpinfer.maths.laws import Gaussian, Law
 from dpinfer.maths.sums import Block, BoundedSum
 from dpinfer.neighbours import Neighbours
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error_laws import BiasedNormal
+from dpinfer.maths.laws import BiasedNormal
 from dpinfer.maths.moments import SURE
 
 OPEN = 0.4

@@ -14,7 +14,7 @@ from numbers import Real
 
 from dpinfer.errors import BudgetError
 from dpinfer.maths import privacy_cost
-from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
 
 LARGEST_DELTA = 0.1
 """A δ from here on is no promise."""

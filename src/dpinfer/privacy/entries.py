@@ -10,9 +10,8 @@ from dpinfer import persistence
 from dpinfer.errors import LedgerError
 from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.accountant import Total
+from dpinfer.privacy.accountant import Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
-from dpinfer.privacy.filters import renyi_orders
 from dpinfer.privacy.release import (
     LaplaceMinimum,
     NoisyCounts,

@@ -12,14 +12,13 @@ import numpy as np
 from dpinfer.errors import LedgerError, PrivacyError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import Counts, Tally
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.maths.minimise import Minimum as Search
 from dpinfer.maths.minimise import minimum
-from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import SLACK, BoundedSum
 from dpinfer.privacy.entries import Book, Entry
-from dpinfer.privacy.grid import from_grid, grid, to_grid
-from dpinfer.privacy.noise import bits_of, rounded
+from dpinfer.privacy.noise import bits_of, from_grid, rounded, to_grid
 from dpinfer.privacy.release import (
     LaplaceMinimum,
     Minimum,
@@ -30,10 +29,11 @@ from dpinfer.privacy.release import (
     Release,
     ScaledSum,
     ShownLevels,
+    grid,
 )
 from dpinfer.rows import workers
+from dpinfer.rows.encoded import sample
 from dpinfer.rows.source import Source
-from dpinfer.rows.transforms import sample
 
 _BITS_OF_B = 40  # by which the grid of b is finer than b
 _SMALLEST_MASK = 2.0**-7  # of what the noise does to the minimum

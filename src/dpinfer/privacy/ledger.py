@@ -12,10 +12,9 @@ from typing import Any, Self
 from dpinfer.errors import DpinferError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
-from dpinfer.privacy.accountant import Total
+from dpinfer.privacy.accountant import Count, Total, renyi_orders
 from dpinfer.privacy.budget import ApproxDP, NoPrivacy, require_promise
 from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
-from dpinfer.privacy.filters import Count, renyi_orders
 from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
 
 

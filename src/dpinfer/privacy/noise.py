@@ -20,8 +20,12 @@ from scipy.special import ndtri
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.noise_laws import Gaussian, Laplace, Law
-from dpinfer.privacy.grid import Integers
+from dpinfer.maths.laws import Gaussian, Laplace, Law
+
+Integers = npt.NDArray[np.int64]
+
+GRID_LARGEST = 2.0**62
+"""No number on a grid is larger: int64 has room for noise beside it."""
 
 Words = npt.NDArray[np.uint64]
 
@@ -223,3 +227,28 @@ def _decided(low: Array, high: Array) -> tuple[Integers, npt.NDArray[np.intp]]:
 
 def _signed(sizes: Integers, words: Words) -> Integers:
     return np.where(words & np.uint64(1), -sizes, sizes)
+
+
+def to_grid(values: Array, step: float) -> Integers:
+    """Each value over ``step``, a power of two, rounded half to even; at most 2⁶² in size; 0 for
+    what is not finite.
+    """
+    exponent = _exponent(step)
+    finite = np.where(np.isfinite(values), values, 0.0)
+    # beyond all doubles is beyond 2⁶²; a subnormal rounds to 0
+    with np.errstate(over="ignore", under="ignore"):
+        steps = np.rint(np.ldexp(finite, -exponent))
+    return np.clip(steps, -GRID_LARGEST, GRID_LARGEST).astype(np.int64)
+
+
+def from_grid(integers: Integers, step: float) -> Array:
+    """``integers`` times ``step``, a power of two: exact below 2⁵³, correctly rounded beyond."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(integers.astype(np.float64), _exponent(step)))
+
+
+def _exponent(step: float) -> int:
+    fraction, exponent = math.frexp(step)
+    if fraction != 0.5:
+        raise InputError(f"the step of a grid is a power of two, not {step!r}")
+    return exponent - 1

@@ -19,13 +19,14 @@ anything is read; ``noise(what)`` gives it for what fits the booking and refuses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from scipy.special import ndtri
 
-from dpinfer.errors import BudgetError, PrivacyError
+from dpinfer.errors import BudgetError, InputError, PrivacyError
 from dpinfer.maths.histograms import Counts, Tally
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.noise_laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import SLACK, BoundedSum
@@ -371,3 +372,20 @@ def _another_loss(step: str) -> PrivacyError:
     return PrivacyError(
         f"the step {step!r} was booked for another loss or unit than that of its release"
     )
+
+
+def grid(bound: float, m: int) -> float:
+    """The step of the public grid that a release of m numbers lies on: the largest power of two that
+    is at most 2⁻¹² bound/sqrt(m), exactly.
+    """
+    if not 0 < bound < math.inf or m < 1:
+        raise InputError("a grid needs a positive finite bound and one coordinate or more")
+    square = Fraction(bound) ** 2 / (m << 24)
+    exponent = square.numerator.bit_length() - square.denominator.bit_length()
+    if square < Fraction(2) ** exponent:
+        exponent -= 1  # now 2^exponent <= square < 2^(exponent + 1)
+    if exponent // 2 < -1074:
+        raise InputError(
+            f"the bound {bound!r} is too small for a grid of doubles: measure in smaller units"
+        )
+    return math.ldexp(1.0, exponent // 2)

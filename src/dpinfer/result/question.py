@@ -10,8 +10,7 @@ import numpy as np
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.schema.columns import Category, Column, Level, Number, Outcome
-from dpinfer.schema.expressions import Expression
-from dpinfer.schema.terms import Block, Response, Terms
+from dpinfer.schema.terms import Block, Expression, Response, Terms
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,9 @@ import numpy as np
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.maths import noise_laws
-from dpinfer.maths.error_laws import BiasedNormal, ErrorLaw
+from dpinfer.maths import laws
 from dpinfer.maths.joint import Joint
+from dpinfer.maths.laws import BiasedNormal, ErrorLaw
 from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.estimates import Alternatives, Estimates
@@ -34,8 +34,8 @@ _CLASSES = (
     Privacy,
     Unit,
     Words,
-    noise_laws.Gaussian,
-    noise_laws.SphericalLaplace,
+    laws.Gaussian,
+    laws.SphericalLaplace,
 )
 _KINDS: dict[str, type] = entries.KINDS | {kind.__name__: kind for kind in _CLASSES}
 

@@ -21,8 +21,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.moments import Cell, Columns
 from dpinfer.maths.sums import shrunk
 from dpinfer.schema.columns import Category, Number, in_reach
-from dpinfer.schema.expressions import Expression, require_spread
-from dpinfer.schema.terms import Block, Factor, Response, Terms
+from dpinfer.schema.terms import Block, Expression, Factor, Response, Terms, require_spread
 from dpinfer.schema.unit import ROW, Unit
 
 INTERCEPT = "(Intercept)"

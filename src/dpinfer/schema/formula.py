@@ -15,16 +15,21 @@ from typing import Any
 
 from dpinfer.errors import InputError
 from dpinfer.schema.columns import Category, Column, Number, Outcome, did_you_mean, tidied
-from dpinfer.schema.expressions import (
+from dpinfer.schema.schema import Schema
+from dpinfer.schema.terms import (
     FUNCTIONS,
     Expression,
+    Factor,
+    Part,
+    Response,
+    Terms,
     apply,
     constant,
+    explained,
     of_column,
+    plain_part,
     require_spread,
 )
-from dpinfer.schema.schema import Schema
-from dpinfer.schema.terms import Factor, Part, Response, Terms, explained, plain_part
 
 _MOST_CHARACTERS = 5000
 _MOST_TERMS = 500

@@ -46,10 +46,17 @@ from dpinfer.fit.penalised import (
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, Plan, hessian_noise
 from dpinfer.fit.recipe import Recipe
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.error_laws import half_width, sandwich, spread, total_covariance, widened
+from dpinfer.maths.laws import (
+    NO_NOISE,
+    Law,
+    half_width,
+    sandwich,
+    spread,
+    total_covariance,
+    widened,
+)
 from dpinfer.maths.losses import Logistic, kind, line
 from dpinfer.maths.minimise import minimum
-from dpinfer.maths.noise_laws import NO_NOISE, Law
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import SLACK
 from dpinfer.privacy.budget import NoPrivacy, Share

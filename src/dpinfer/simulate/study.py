@@ -18,10 +18,10 @@ import numpy.typing as npt
 from dpinfer import persistence
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import choose
-from dpinfer.fit.linear import LeastSquares
+from dpinfer.fit.linear import LeastSquares, LinearPlan
+from dpinfer.fit.logistic import LOGISTIC_TARGETS, GeometryPlan
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
-from dpinfer.fit.stepped_plan import LOGISTIC_TARGETS, GeometryPlan, LinearPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic, Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget

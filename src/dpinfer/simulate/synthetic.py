@@ -20,9 +20,8 @@ from dpinfer.maths.sums import OfBlock
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.design import Design
-from dpinfer.schema.expressions import Expression
 from dpinfer.schema.guesses import Shares, Spread, Typical, levels_of, usual
-from dpinfer.schema.terms import Factor, Response, Terms
+from dpinfer.schema.terms import Expression, Factor, Response, Terms
 from dpinfer.simulate.population import Population
 
 _RECORDS = 50_000  # that are made, at most

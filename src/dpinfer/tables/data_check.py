@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dpinfer.schema.columns import Category, Ids, Outcome, Wanted, alike
-from dpinfer.schema.expressions import of_column
-from dpinfer.schema.terms import Response, Terms, explained
+from dpinfer.schema.terms import Response, Terms, explained, of_column
 from dpinfer.tables import csv_files
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.memory import identities_of, numbers_of, read_labels, read_terms
