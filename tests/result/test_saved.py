@@ -75,7 +75,7 @@ def test_files_that_cannot_be_used(part, tmp_path):
 @pytest.mark.parametrize("version", [3, 5])
 def test_a_result_of_another_version_is_refused_and_left_alone(part, tmp_path, version):
     path = tmp_path / "result.json"
-    other = part.to_json().replace('"version": 4', f'"version": {version}')
+    other = part.to_json().replace('"version": 5', f'"version": {version}')
     path.write_text(other, encoding="utf-8")
     with pytest.raises(dp.InputError, match=f"of version {version} .* the dpinfer that wrote it"):
         dp.FitResult.load(path)

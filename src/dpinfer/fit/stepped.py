@@ -74,7 +74,7 @@ from dpinfer.result.statements import (
     Model,
     Words,
 )
-from dpinfer.rows.encoded import Changed, Mapped, cached, part_of
+from dpinfer.rows.encoded import Changed, Mapped, cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 
@@ -574,8 +574,7 @@ class Stepped(Generic[P]):
         the same result.
         """
         rows = cached(source)
-        part = part_of(rows, self.neighbours)
-        frame = framed(gate, self.booked.of(SCALES), part, self.design, self.neighbours)
+        frame = framed(gate, self.booked.of(SCALES), rows, self.design, self.neighbours)
         at = Setting(self.design, self.neighbours, self._scales(), frame)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
         return self._result(gate, source.n, at, self._fitted(gate, rows, at, seed))

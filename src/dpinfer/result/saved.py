@@ -20,7 +20,7 @@ from dpinfer.schema.columns import column_of, entry_of
 from dpinfer.schema.unit import Unit
 
 FORMAT = "dpinfer.FitResult"
-VERSION = 4
+VERSION = 5
 _LEVEL = 0.95  # of the intervals that a file shows
 _CLASSES = (
     BiasedNormal,

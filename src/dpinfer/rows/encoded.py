@@ -6,7 +6,6 @@ Beside what it reads, an encoded source takes no memory that grows with the numb
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 
@@ -126,7 +125,6 @@ def in_memory(raw: Raw, encoding: Encoding) -> Blocks:
 
 
 _BLOCKS = 64  # of more of them a sample is taken
-_ENOUGH = 2**16  # records that show where the numbers of a column are
 
 
 @dataclass(frozen=True, repr=False)
@@ -223,23 +221,6 @@ def cached(source: Source) -> Source:
 
 def _unchanged(block: Block) -> Block:
     return block
-
-
-def part_of(source: Source, neighbours: Neighbours, records: int = _ENOUGH) -> Source:
-    """Every k-th block of cached rows, at least so many records; or all rows, if they are not many
-    more or may lose their places.
-
-    Guarantee [parts_are_public]: which records are in a part depends on their number and on nothing
-    else, so a sum over the part moves between neighbours by at most its bound.  Where one record
-    more or less would move the others to other places, the part is all rows.
-    """
-    if not (neighbours.in_place and isinstance(source, Rows)):
-        return source
-    every = source.size // max(records, 1)
-    if every < 2:
-        return source
-    blocks = [[first, last] for ends in source.layout for first, last in pairwise(ends)]
-    return replace(source, ends=tuple(blocks[::every]))
 
 
 def sample(source: Source) -> Callable[[OfBlock], Array] | None:
