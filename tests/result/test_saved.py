@@ -72,7 +72,7 @@ def test_files_that_cannot_be_used(part, tmp_path):
         dp.FitResult.from_json(json.dumps(document))
 
 
-@pytest.mark.parametrize("version", [3, 5])
+@pytest.mark.parametrize("version", [4, 6])
 def test_a_result_of_another_version_is_refused_and_left_alone(part, tmp_path, version):
     path = tmp_path / "result.json"
     other = part.to_json().replace('"version": 5', f'"version": {version}')
