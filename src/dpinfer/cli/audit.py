@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from dpinfer import audit as audits
 from dpinfer.cli.screen import AsJson, Quiet, Screen, facts, title
 
 HELP = """Attack this installation: sampler, grid, last bits, floats, and a fit as a black box.
@@ -23,6 +22,8 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Run every check and say what was found."""
+    from dpinfer import audit as audits  # noqa: PLC0415  (loads scipy.stats, which no other command needs)
+
     talk = Screen(quiet, as_json)
     report = audits.run(seconds, lambda name: talk.note(f"trying: {name}"))
     for finding in report.findings:

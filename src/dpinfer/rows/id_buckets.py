@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pandas.util import hash_array
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Indices
@@ -93,6 +92,8 @@ def _writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
 
 def hashed(ids: pa.ChunkedArray, key: str) -> Indices:
     """A number of at least 0 per cell, the same for the same id; a missing one has any."""
+    from pandas.util import hash_array  # noqa: PLC0415  (a file may be read without pandas)
+
     if pa.types.is_floating(ids.type):
         numbers = pc.fill_null(ids.cast(pa.float64()), 0.0).to_numpy()
         hashes = hash_array(numbers + 0.0)  # -0 is 0
