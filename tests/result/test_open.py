@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -325,6 +326,29 @@ def test_where_everything_is_open_there_is_still_a_prediction(nearer):
     words = " ".join(nothing.summary().split())
     assert "6 coefficients have no estimate" in words
     assert text.MEANING not in words
+
+
+def test_a_line_has_all_of_its_numbers_or_none(nearer):
+    """Also the ordinary intercept, which all coefficients together may tell where none is reported."""
+    law = nearer.error.mapped(np.empty((0, int(nearer.reported.sum()))))
+    reason = f"{OPENING}the level rests on coefficients that are open"
+    nothing = dataclasses.replace(nearer, status=(reason,) * 6, error=law)
+    assert nothing.predictors(np.zeros((1, 5)), 0.95).known[0]
+    for fit in (nearer, nothing):
+        rows = [
+            *csv.DictReader(io.StringIO(dp.report.csv(fit))),
+            *json.loads(fit.to_json())["reading"]["coefficients"],
+            *fit.lines(),
+            fit.ordinary_intercept(),
+        ]
+        for row in rows:
+            numbers = [row[key] for key in ("estimate", "std_error", "p_value", "low", "high")]
+            finite = {number is not None and bool(np.isfinite(float(number))) for number in numbers}
+            assert finite == {row["status"] == "reported"}, row["name"]
+    for written in (nothing.to_markdown(), nothing.to_latex(), nothing._repr_html_()):
+        line = next(line for line in re.split(r"\n|</tr>", written) if "(Intercept at 0)" in line)
+        assert not re.search(r"\d", line.replace("(Intercept at 0)", ""))
+    assert re.search(r"\(Intercept at 0\).*<td>–</td>", dp.report.html(nothing))
 
 
 def test_margins_and_odds_ratios_keep_open_lines_open(nearer):

@@ -411,26 +411,27 @@ class Estimates:
             return None
         origin = np.zeros((1, len(self.names) - 1))
         predictor = self.predictors(origin, checked(level))
-        row: dict[str, Any] = {
+        counted = float((self.weights(origin) @ self.estimate)[0])
+        if not self.reported.any():
+            status = self.status[0]
+        elif predictor.known[0]:
+            status = REPORTED
+        else:
+            status = f"{OPENING}it rests on {several(self.open_in(origin)[0])}"
+        if status != REPORTED:  # a line has all of its numbers, or none
+            predictor = Combined.unknown(np.array([math.nan]))
+        return {
             "name": AT_ZERO,
-            "estimate": math.nan,
+            "estimate": float(predictor.estimate[0]),
             "std_error": float(predictor.std_error[0]),
-            "z": math.nan,
+            "z": float(predictor.estimate[0] / predictor.std_error[0]),
             "p_value": float(predictor.p_value[0]),
             "low": float(predictor.low[0]),
             "high": float(predictor.high[0]),
             "noise_share": math.nan,
-            "status": REPORTED,
-            "in_predictions": float((self.weights(origin) @ self.estimate)[0]),
+            "status": status,
+            "in_predictions": counted,
         }
-        if predictor.known[0]:
-            row["estimate"] = float(predictor.estimate[0])
-            row["z"] = row["estimate"] / row["std_error"]
-        else:
-            row["status"] = f"{OPENING}it rests on {several(self.open_in(origin)[0])}"
-        if not self.reported.any():
-            row["status"] = self.status[0]
-        return row
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One row per coefficient of the formula: name, estimate, std_error, z, p_value, low, high,

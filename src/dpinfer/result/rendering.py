@@ -41,7 +41,11 @@ def heads(level: float) -> list[str]:
 
 
 def cells(row: dict[str, Any]) -> list[str]:
-    """The numbers of a row of a result's table, in the order of `heads`."""
+    """The numbers of a row of a result's table, in the order of `heads`; none where it has no
+    interval.
+    """
+    if text.set_aside(row):
+        return [text.NOTHING, text.interval(row), *[text.NOTHING] * 4]
     decimals = text.places(row["std_error"])
     return [
         text.number(row["estimate"], decimals),
