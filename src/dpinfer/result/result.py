@@ -184,6 +184,7 @@ class FitResult(Estimates):
             *self.warnings(),
             *text.no_estimates(table),
             *text.about_instead(table),
+            *text.about_allowances(table),
             *self.intercepts(level),
             *self.published(),
             *bounds,

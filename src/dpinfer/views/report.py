@@ -446,14 +446,14 @@ def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
 
 
 def _notes(result: FitResult, level: float) -> list[str]:
-    """What stands under the table: what open means, what indented lines are, and what may not be
-    concluded.
+    """What stands under the table: what open means, what indented lines are, why some have no z,
+    and what may not be concluded.
     """
-    rows = result.lines(level)
+    rows = rendering.rows(result, level)
     notes = []
     if any(text.is_open(row) for row in rows):
         notes.append(text.MEANING)
-    return [*notes, *text.about_instead(rows), MAY_NOT]
+    return [*notes, *text.about_instead(rows), *text.about_allowances(rows), MAY_NOT]
 
 
 def _facts(result: FitResult) -> dict[str, str]:
