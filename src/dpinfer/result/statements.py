@@ -44,6 +44,12 @@ NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
 WITHOUT_NOISE = "ask for the target 'unpenalised'"
+SHRINKS = (
+    "shrinks the vector of coefficients of the scaled rows as a whole: a single one may come out "
+    "nearer to 0, farther from it or with the other sign, and which of these is unknown without the "
+    "data"
+)
+"""What a penalty does."""
 
 _SHOWN = 3  # names in one sentence
 _HUBER = (
@@ -97,6 +103,13 @@ class Model:
         return "; ".join([self.words.about, *counting(self.unit)])
 
     @property
+    def fitted(self) -> str:
+        """How it was fitted; a recipe is named where there is more than one for the mechanism."""
+        if self.recipe == "steps":
+            return self.mechanism
+        return f"{self.mechanism} with the recipe “{self.recipe}”"
+
+    @property
     def weighted(self) -> bool:
         """Whether rows count by sampling weights."""
         return bool(self.unit.weights)
@@ -105,9 +118,9 @@ class Model:
 def unasked(lack: str, remedy: str) -> str:
     """What a fit says that has a penalty which nobody asked for, because of what was not given."""
     return (
-        f"Without {lack} logistic regression is fitted with a penalty, which pulls coefficients "
-        "towards 0: what is estimated is not what the usual fit estimates. For a fit without a "
-        f"penalty {remedy}."
+        f"Without {lack} logistic regression is fitted with a penalty, which {SHRINKS}. So what is "
+        "estimated is not what the usual fit estimates, and no line can be read as if it were. For a "
+        f"fit without a penalty {remedy}."
     )
 
 

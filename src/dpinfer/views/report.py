@@ -227,8 +227,8 @@ def _estimand(result: FitResult, level: float) -> Section:
             f"Each interval is about {model.estimand()}.",
             *result.intercepts(level),
             *result.published(),
-            f"{_UNITS[model.of]} They were fitted by {model.mechanism} with the recipe "
-            f"“{model.recipe}” on {result.records} {model.unit.word}.",
+            f"{_UNITS[model.of]} They were fitted by {model.fitted} on {result.records} "
+            f"{model.unit.word}.",
         ),
     )
 
