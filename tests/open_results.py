@@ -205,7 +205,7 @@ def opened(*, income=True, squares=False, private=True):
         ),
         status,
         released,
-        Band(np.zeros(d), 1.0, 30.0, 0.0, 0.0, 500.0) if squares else None,
+        Band(np.zeros(d), 1.0, 30.0, 0.0, 0.0, 500.0, 0.0) if squares else None,
         Question.of_formula(formula, *parse(formula, SCHEMA)),
         alternatives() if income else None,
         law,

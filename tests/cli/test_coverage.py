@@ -56,6 +56,25 @@ def test_a_csv_file_gives_the_table_of_the_library(folder):
     assert beside_notes(done) == []
 
 
+def test_both_coverages_are_printed(folder):
+    """Of what was asked, and of what each fit states: on the screen, in the CSV file and as JSON."""
+    text = GOOD.replace("epsilon = 5.0", "rho = 0.5").replace("replicates = 40", "replicates = 4")
+    done = run_here("coverage", spec(folder, text), "--out", folder / "out")
+    assert done.returncode == 0, done.stderr
+    head = next(line for line in done.stdout.splitlines() if "target" in line)
+    assert head.split()[:3] == ["target", "asked", "stated"]
+    study = dp.simulate.Study.from_json((folder / "out" / "study.json").read_text())
+    line = next(line for line in done.stdout.splitlines() if line.startswith("a "))
+    shown = line.split()[2:4]
+    assert shown == [f"{study.coverage[1]:.4g}", f"{study.stated_coverage[1]:.4g}"]
+    words = " ".join(done.stdout.split())
+    assert f"Mean coverage of what was asked {study.mean_coverage:.4f}" in words
+    assert f"of what each fit states {study.mean_stated_coverage:.4f}" in words
+    rows = list(csv.DictReader(io.StringIO((folder / "out" / "coverage.csv").read_text())))
+    assert [float(row["coverage"]) for row in rows] == study.coverage.tolist()
+    assert [float(row["stated_coverage"]) for row in rows] == study.stated_coverage.tolist()
+
+
 def test_a_parquet_file_gives_all_files(folder):
     out = folder / "deep" / "out"
     done = run("coverage", spec(folder, GOOD.replace(".csv", ".parquet")), "--out", out, "--json")

@@ -11,7 +11,7 @@ import dpinfer as dp
 from terminal import beside_notes, files_in, run, run_here, succeeds
 
 FIT = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a + b"]
-PENALTY = "logistic regression is fitted with a penalty, which pulls coefficients towards 0"
+PENALTY = "logistic regression is fitted with a penalty, which shrinks the vector of coefficients"
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import dpinfer as dp
+from dpinfer.fit.penalised import in_words
 from dpinfer.maths.laws import sandwich
 
 RNG = np.random.default_rng(0)
@@ -117,8 +118,8 @@ def test_the_estimand_is_the_minimiser_of_what_is_printed():
         words = result.model.estimand()
         size = "c‖θ‖², c = 0.02" if divisor == 1 else "c‖θ‖²/80, c = 0.02"
         assert (
-            f"E[f(y - θ·x)] with f = {loss} plus {size}, x the bounded row, y the outcome less 60"
-            in words
+            f"E[f(y - θ·x)] plus {size}, f {in_words(loss)[1]}, x the row scaled by its public bounds, y the outcome "
+            "less 60" in words
         )
         assert words.endswith(
             "for the coefficients of ordinary least squares use the model linear (LinearRegression)"
@@ -143,7 +144,8 @@ def test_only_penalised_residuals_are_told_of_least_squares():
 def test_the_estimand_of_a_margin_is_unchanged():
     result = dp.infer(X / 200, np.sign(Y), loss=dp.Logistic(), penalty=0.1, budget=dp.NoPrivacy())
     assert (
-        "E[f(y θ·x)] with f = Logistic() plus c‖θ‖², c = 0.1, x the bounded row; a penalty"
+        "the coefficients of logistic regression in the population with a penalty: the θ that minimises E[f(y θ·x)] "
+        "plus c‖θ‖², c = 0.1, f the logistic loss log(1 + exp(-z)), x the row scaled by its public bounds; the penalty"
         in result.model.estimand()
     )
     assert dp.FitResult.from_json(result.to_json()).model == result.model

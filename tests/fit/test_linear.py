@@ -220,6 +220,33 @@ def test_lines_allow_for_what_was_cut_off():
     assert not fitted(tail="all").error.below.any()
 
 
+def test_what_the_counts_may_hide_has_a_limit_that_is_printed():
+    """One record in a hundred far out is lost in the noise of the counts: the intercept is then the
+    level of the band, and the words say so, with a limit that holds what was cut off.
+    """
+    rng = np.random.default_rng(0)
+    n = 20_000
+    x = rng.uniform(-1, 1, (n, 1))
+    y = 0.5 * x[:, 0] + 0.3 * rng.standard_normal(n)
+    far = rng.random(n) < 0.01
+    y[far] += rng.uniform(15, 19, far.sum())
+    options = {"bounds": ([-1], [1]), "outcome": (-20, 20), "budget": dp.ApproxDP(1.0, 1e-6)}
+    ordinary = sm.OLS(y, sm.add_constant(x)).fit().params[0]
+    missed = 0
+    for seed in range(8):
+        result = dp.LinearRegression(**options, insecure_seed=seed).fit(x, y).result_
+        band = result.band
+        cut = np.abs(band.pulled(result.geometry, x, y) - y).mean()
+        low, high = result.conf_int()[0]
+        missed += not low <= ordinary <= high
+        assert cut < band.limit < 2
+        words = " ".join(result.summary().split())
+        assert f"up to {band.limit:.2g} on average" in words
+        assert "the intercept is the level of outcomes in the band" in words
+        assert "where more is cut off they are about outcomes in the band" in words
+    assert missed > 4
+
+
 def test_a_first_step_that_is_noise_is_not_taken(monkeypatch):
     """Where the curvature is not clear of its noise the robust line stays, whatever was released."""
 

@@ -351,8 +351,9 @@ def test_the_result_survives_json():
     result = fitted(8000)
     again = dp.FitResult.from_json(result.to_json())
     assert again.to_json() == result.to_json()
-    for view in ("conf_int", "simultaneous", "summary", "table"):
+    for view in ("conf_int", "simultaneous", "summary"):
         assert np.array_equal(getattr(again, view)(), getattr(result, view)())
+    assert str(again.table()) == str(result.table())  # a blank z is NaN, which equals nothing
     assert again.contrast([0, 1, 1, 0]) == result.contrast([0, 1, 1, 0])
 
 

@@ -305,3 +305,62 @@ def test_the_same_releases_on_other_records_give_the_same_bytes(plan, target, mo
 
     monkeypatch.setattr(recipe, "Gate", Replay)
     assert dp.infer(-X[::-1], np.ones(len(Y)), **options).to_json() == first
+
+
+def test_a_penalty_shrinks_the_vector_and_may_move_one_coefficient_away_from_0():
+    """So no result says that a penalty pulls a coefficient towards 0."""
+    rng = np.random.default_rng(3)
+    common = rng.standard_normal(4000)
+    X = 0.3 * np.column_stack([common + 0.3 * rng.standard_normal(4000), common])
+    y = np.where(rng.random(4000) < 1 / (1 + np.exp(-8 * X[:, 1])), 1.0, -1.0)
+    options = {"loss": dp.Logistic(), "budget": dp.NoPrivacy()}
+    free = dp.infer(X, y, penalty=0.0, **options)
+    bound = dp.infer(X, y, penalty=0.02, **options)
+    assert np.linalg.norm(bound.estimate) < np.linalg.norm(free.estimate)
+    assert abs(bound.estimate[0]) > 2 * abs(free.estimate[0])
+    pure = dp.infer(X, y, loss=dp.Logistic(), budget=dp.PureDP(1.0), insecure_seed=1)
+    for view in (pure.summary(), dp.report.markdown(pure), dp.report.html(pure)):
+        words = " ".join(view.split())
+        assert "towards 0" not in words
+        assert "shrinks the vector of coefficients of the scaled rows as a whole" in words
+        assert "which of these is unknown without the data" in words
+
+
+class Capped:
+    """A loss that the package does not know."""
+
+    slope_bound = 1.0
+    curvature_bound = 0.25
+    value = staticmethod(dp.Logistic().value)
+    slope = staticmethod(dp.Logistic().slope)
+    curvature = staticmethod(dp.Logistic().curvature)
+
+
+NAMES = {
+    "logistic regression": dp.Logistic(),
+    "support vector machine, hinge rounded within 0.5 of its corner": dp.HuberHinge(0.5),
+    "Huber regression, knee 0.2": dp.Huber(0.2),
+    "quantile regression at 0.25, smoothed over 0.1": dp.SmoothedQuantile(0.25, 0.1),
+    "regression with the loss Capped()": Capped(),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_has_the_name_that_statisticians_know(name):
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-0.5, 0.5, (300, 2))
+    y = np.sign(rng.standard_normal(300))
+    result = dp.infer(X, y, loss=NAMES[name], budget=dp.ZCDP(1.0), penalty=0.1, insecure_seed=1)
+    assert f"Model: {name}, penalised." in result.summary()
+    report = dp.report.markdown(result)
+    assert f"- Model: {name}, penalised, c = 0.1" in report.replace("\u00a0", " ")
+    assert f"the coefficients of {name} in the population" in result.summary().replace("\n  ", " ")
+    if type(NAMES[name]) is not Capped:
+        for view in (result.summary(), report, dp.report.html(result), result.to_latex()):
+            assert f"{type(NAMES[name]).__name__}(" not in view
+            assert "Recipe" not in view
+
+
+def test_without_a_budget_one_with_a_delta_or_rho_comes_first():
+    with pytest.raises(dp.BudgetError, match=r"example dp.ApproxDP\(1.0, 1e-6\) or dp.ZCDP"):
+        dp.infer(np.zeros((5, 1)), np.ones(5), loss=dp.Logistic())

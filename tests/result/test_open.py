@@ -6,11 +6,12 @@ import csv
 import dataclasses
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
 import dpinfer as dp
 from dpinfer.maths.joint import KNOWN
@@ -53,10 +54,14 @@ def test_every_column_of_the_formula_is_one_row(result):
     gone = np.array([name in OPEN_NAMES for name in NAMES])
     frame = result.to_frame()
     assert list(frame.columns) == COLUMNS
-    series = (result.params, result.bse, result.tvalues, result.pvalues)
-    for values in (*series, *(frame[key] for key in COLUMNS[:4]), frame["noise_share"]):
+    series = (result.params, result.bse, result.pvalues)
+    numbers = ("estimate", "std_error", "p_value", "noise_share")
+    for values in (*series, *(frame[key] for key in numbers)):
         assert tuple(values.index) == NAMES
         assert np.array_equal(np.isnan(values), gone)
+    for values in (result.tvalues, frame["z"]):  # blank too where an interval allows for a bias
+        assert tuple(values.index) == NAMES
+        assert np.isnan(values[gone]).all()
     assert np.array_equal(np.isinf(result.conf_int()).all(axis=1), gone)
     assert [row["name"] for row in result.table()] == list(NAMES)
     assert tuple(frame["status"]) == STATUS
@@ -325,6 +330,67 @@ def test_where_everything_is_open_there_is_still_a_prediction(nearer):
     words = " ".join(nothing.summary().split())
     assert "6 coefficients have no estimate" in words
     assert text.MEANING not in words
+
+
+def test_a_line_has_all_of_its_numbers_or_none(nearer):
+    """Also the ordinary intercept, which all coefficients together may tell where none is reported."""
+    law = nearer.error.mapped(np.empty((0, int(nearer.reported.sum()))))
+    reason = f"{OPENING}the level rests on coefficients that are open"
+    nothing = dataclasses.replace(nearer, status=(reason,) * 6, error=law)
+    assert nothing.predictors(np.zeros((1, 5)), 0.95).known[0]
+    for fit in (nearer, nothing):
+        rows = [
+            *csv.DictReader(io.StringIO(dp.report.csv(fit))),
+            *json.loads(fit.to_json())["reading"]["coefficients"],
+            *fit.lines(),
+            fit.ordinary_intercept(),
+        ]
+        for row in rows:
+            numbers = [row[key] for key in ("estimate", "std_error", "p_value", "low", "high")]
+            finite = {number is not None and bool(np.isfinite(float(number))) for number in numbers}
+            assert finite == {row["status"] == "reported"}, row["name"]
+    for written in (nothing.to_markdown(), nothing.to_latex(), nothing._repr_html_()):
+        line = next(line for line in re.split(r"\n|</tr>", written) if "(Intercept at 0)" in line)
+        assert not re.search(r"\d", line.replace("(Intercept at 0)", ""))
+    assert re.search(r"\(Intercept at 0\).*<td>–</td>", dp.report.html(nothing))
+
+
+def allowing(fit, below, above):
+    """The same result, whose intervals allow for so many standard errors at their ends."""
+    deviation = np.sqrt(np.diag(fit.error.covariance()))
+    law = dataclasses.replace(fit.error, below=below * deviation, above=above * deviation)
+    return dataclasses.replace(fit, error=law)
+
+
+def test_z_is_there_only_where_p_is_its_own(nearer):
+    """p is below .05 exactly where the interval leaves 0 out; z is blank where it does not say so,
+    in every view, and a sentence says why.
+    """
+    plain = allowing(nearer, 0.0, 0.005)
+    kept = plain.reported
+    z = plain.tvalues[kept]
+    assert np.allclose(z, (plain.params / plain.bse)[kept])
+    assert np.allclose(plain.pvalues[kept], 2 * ndtr(-np.abs(z)), atol=0.003)
+    one_end = allowing(nearer, 0.0, 1.5)
+    for fit in (one_end, allowing(nearer, 0.4, 0.4)):
+        assert fit.tvalues.isna().all()
+        saved = json.loads(fit.to_json())["reading"]["coefficients"]
+        assert all(row["z"] is None for row in saved[:6])
+        frame = fit.to_frame()[kept]
+        inside = (frame["low"] <= 0) & (frame["high"] >= 0)
+        assert (inside == (frame["p_value"] >= 0.05)).all()
+        for level in (0.6, 0.9, 0.99):
+            ends = fit.conf_int(level)[kept]
+            assert ((ends[:, 0] <= 0) & (ends[:, 1] >= 0) == (frame["p_value"] >= 1 - level)).all()
+        for view in (fit.summary(), fit.to_markdown(), fit.to_latex(), fit._repr_html_()):
+            words = " ".join(view.replace("% ", "").split())
+            assert words.count(text.ALLOWED) == 1
+            assert "nan" not in words
+        assert text.ALLOWED in dp.report.html(fit)
+    age = one_end.to_frame().loc["age"]
+    assert age["high"] - age["estimate"] > age["estimate"] - age["low"]
+    rows = list(csv.DictReader(io.StringIO(dp.report.csv(one_end))))
+    assert {row["z"] for row in rows[:6]} == {"nan"}
 
 
 def test_margins_and_odds_ratios_keep_open_lines_open(nearer):

@@ -192,7 +192,7 @@ def test_summary_says_what_must_be_said():
     ).summary(level=0.9)
     for words in (
         "Differentially private",
-        "HuberHinge(knee=0.5)",
+        "support vector machine, hinge rounded within 0.5 of its corner",
         "2,000",
         "0.02",
         "epsilon = 1, delta = 1e-06",

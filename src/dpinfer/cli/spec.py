@@ -299,7 +299,7 @@ def budget_of(spec: Spec) -> Total | None:
     if spec.folder is None:
         spec.exactly_one("privacy", ("epsilon", "rho"), "--epsilon 1 --delta 1e-6")
     else:
-        spec.exactly_one("privacy", ("epsilon", "rho", "none"), "epsilon = 1.0")
+        spec.exactly_one("privacy", ("epsilon", "rho", "none"), "epsilon = 1.0 and delta = 1e-6")
     given = spec["privacy"]
     if "delta" in given and "epsilon" not in given:
         raise BudgetError(

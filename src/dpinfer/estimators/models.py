@@ -550,7 +550,7 @@ class LinearRegression(LinearRegressor):
 class HuberRegression(LinearRegressor):
     """Private robust linear regression with the Huber loss; confidence intervals in ``result_``.
 
-    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε,
+    Its coefficients are penalised, and so shrunk as a whole: ``LinearRegression``, for zCDP and (ε,
     δ) budgets, is the better tool where those of ordinary least squares are wanted.
 
     Parameters
@@ -581,7 +581,7 @@ class HuberRegression(LinearRegressor):
 class QuantileRegression(LinearRegressor):
     """Private quantile regression with a smoothed check loss; confidence intervals in ``result_``.
 
-    Its coefficients are penalised and so pulled towards 0: ``LinearRegression``, for zCDP and (ε,
+    Its coefficients are penalised, and so shrunk as a whole: ``LinearRegression``, for zCDP and (ε,
     δ) budgets, is the better tool where the mean will do for a quantile: where the coefficients of
     ordinary least squares are wanted.
 

@@ -101,8 +101,8 @@ class LeastSquares(NoLoss):
 
 
 _IN_THE_BAND = (
-    "in the fit, outcomes are pulled into a released band around a released line, for which the intervals allow as far "
-    "as the budget can see"
+    "in the fit, outcomes are pulled into a released band around a released line; the intervals allow for what the "
+    "tail that the budget can see leaves beyond it, and where more is cut off they are about outcomes in the band"
 )
 _HUBER = (
     "the coefficients of a Huber regression in the population, with all columns of the formula, whose residuals are "
@@ -189,12 +189,13 @@ class Range:
 
 @dataclass(frozen=True)
 class Clip:
-    """The clip of influences w‖u‖|r|, the mean of what it takes off, and a usual size of one, where
-    it is known.
+    """The clip of influences w‖u‖|r|, the mean of what it takes off and a limit of that, and a
+    usual size of one, where it is known.
     """
 
     size: float
     excess: float
+    limit: float = 0.0
     usual: float | None = None
 
 
@@ -352,10 +353,10 @@ class LinearSteps(Stepped[LinearPlan]):
         caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
         tail = Tail(counts, n, deviation(booked[0].law), _RANGE, caution)
         if plan.target == ROBUST:
-            return Clip(tail.point(_KNEE), 0.0, tail.point(_BEYOND_ONE))
+            return Clip(tail.point(_KNEE), 0.0, usual=tail.point(_BEYOND_ONE))
         size, _ = tail.clip(np.sqrt(d) * self._scales().gradient / n)
         # what is said of the cut may not be less than the noise lets it be
-        return Clip(size, tail.excess(size), tail.point(_BEYOND_ONE))
+        return Clip(size, tail.excess(size), tail.limit(size), tail.point(_BEYOND_ONE))
 
     def _released(
         self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
@@ -438,6 +439,7 @@ class LinearSteps(Stepped[LinearPlan]):
             clip=outcome.half * clip.size,
             width=size * clip.size,
             excess=size * clip.excess,
+            limit=size * clip.limit,
             low=outcome.centre + outcome.half * where.low,
             high=outcome.centre + outcome.half * where.high,
         )

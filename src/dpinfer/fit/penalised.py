@@ -37,7 +37,15 @@ from dpinfer.fit.recipe import NoLoss, Options, fit, half_widths, privacy
 from dpinfer.fit.stepped import StepPlan
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.laws import NO_NOISE, ErrorLaw, Gaussian, Law, sandwich, total_covariance
-from dpinfer.maths.losses import Logistic, Loss, describe, kind
+from dpinfer.maths.losses import (
+    Huber,
+    HuberHinge,
+    Logistic,
+    Loss,
+    SmoothedQuantile,
+    describe,
+    kind,
+)
 from dpinfer.maths.minimise import minimum
 from dpinfer.maths.risk import Risk
 from dpinfer.neighbours import Neighbours
@@ -48,6 +56,7 @@ from dpinfer.result.result import FitResult
 from dpinfer.result.statements import (
     ADD_DELTA,
     NOT_IDENTIFIED,
+    SHRINKS,
     WITHOUT_NOISE,
     Model,
     Words,
@@ -366,7 +375,7 @@ class Penalised:
     def _model(self, risk: Risk) -> Model:
         outcome = self.design.outcome
         return Model(
-            loss=self._loss_in_units,
+            loss=describe(self._in_units),
             penalty=risk.penalty,
             n=int(risk.n),
             target=self._stated_target(risk),
@@ -384,11 +393,12 @@ class Penalised:
         return self.target if risk.penalty else UNPENALISED
 
     @property
-    def _loss_in_units(self) -> str:
-        """The loss in words, in units of the outcome where it has any."""
+    def _in_units(self) -> Loss:
+        """The loss in units of the outcome, where it has any."""
         if hasattr(self.loss, "rescaled"):
-            return describe(self.loss.rescaled(self.design.outcome.half))
-        return describe(self.loss)
+            rescaled: Loss = self.loss.rescaled(self.design.outcome.half)
+            return rescaled
+        return self.loss
 
     @property
     def _penalty_scale(self) -> float:
@@ -401,8 +411,8 @@ class Penalised:
         return self._words(self.risk(n))
 
     def _words(self, risk: Risk) -> Words:
-        loss = self._loss_in_units
         target = self._stated_target(risk)
+        name, loss = in_words(self._in_units)
         method = (
             "Wang, Kifer and Lee, Differentially Private Confidence Intervals for Empirical Risk Minimization, "
             "Journal of Privacy and Confidentiality 9(1), 2019"
@@ -410,26 +420,28 @@ class Penalised:
         more = f", with the recipe “{self.plan.recipe}” of dpinfer."
         if self.plan.recipe == "paper":
             more = "."
-        return Words(f"{loss}, {target}", self._about(risk, loss, target), method + more)
+        about = self._about(risk, f"{name} in the population", loss, target)
+        return Words(f"{name}, {target}", about, method + more)
 
-    def _about(self, risk: Risk, loss: str, target: str) -> str:
+    def _about(self, risk: Risk, name: str, loss: str, target: str) -> str:
         """The minimiser of the population risk, penalised or not."""
         margin = kind(self.loss) == "margin"
         argument = "y θ·x" if margin else "y - θ·x"
-        what = f"E[f({argument})] with f = {loss}"
-        where = "x the bounded row"
+        what = f"E[f({argument})]"
+        where = f"f {loss}, x the row scaled by its public bounds"
         if self.design.outcome.centre:
             where += f", y the outcome less {self.design.outcome.centre:.6g}"
         if target == UNPENALISED:
-            return f"the minimiser of the population risk {what}, {where}"
+            return f"the coefficients of {name}: the θ that minimises {what}, {where}"
         size = "c‖θ‖²"
         if self._penalty_scale != 1:
             size += f"/{self._penalty_scale:.6g}"
         if not self.design.unit.whole:
             what += ", E the mean over units of what their rows add, so that c weighs the more the less a row counts,"
         about = (
-            f"the minimiser of the penalised population risk {what} plus {size}, c = {risk.penalty:.6g}, {where}; "
-            "a penalty pulls coefficients towards 0, so this is not the unpenalised coefficient"
+            f"the coefficients of {name} with a penalty: the θ that minimises {what} plus {size}, "
+            f"c = {risk.penalty:.6g}, {where}; the penalty {SHRINKS}, so that this is not the "
+            "unpenalised coefficient"
         )
         if margin:
             return about
@@ -457,11 +469,31 @@ class Penalised:
         return half_widths(fit(self.noiseless(source.n), source, insecure_seed=0), level)
 
 
+def in_words(loss: Loss) -> tuple[str, str]:
+    """A regression in the words of the field, by its loss, and the loss f(z) itself."""
+    if type(loss) is Logistic:
+        return "logistic regression", "the logistic loss log(1 + exp(-z))"
+    if type(loss) is HuberHinge:
+        rounded = f"rounded within {loss.knee:g} of its corner"
+        return f"support vector machine, hinge {rounded}", f"the hinge max(0, 1 - z), {rounded}"
+    if type(loss) is Huber:
+        knee = f"knee {loss.knee:g}"
+        return f"Huber regression, {knee}", f"the Huber loss, {knee}"
+    if type(loss) is SmoothedQuantile:
+        smooth = f"smoothed over {loss.bandwidth:g}"
+        return (
+            f"quantile regression at {loss.tau:g}, {smooth}",
+            f"the check loss of {loss.tau:g}, {smooth}",
+        )
+    return f"regression with the loss {describe(loss)}", f"the loss {describe(loss)}"
+
+
 def _plan(budget: Budget | None, plan: Any) -> Plan:
     """The plan given, or the default one for the budget given."""
     if (budget is None) == (plan is None):
         raise BudgetError(
-            "give either budget= (for example dp.PureDP(1.0) or dp.ZCDP(0.1875)) or plan=, not both"
+            "give either budget= (for example dp.ApproxDP(1.0, 1e-6) or dp.ZCDP(0.1875)) or plan=, "
+            "not both"
         )
     if plan is None:
         assert budget is not None

@@ -39,6 +39,8 @@ _SIZES = 26  # bins of influences, each sqrt 2 times as wide as the next
 _CLEAR = 3.0
 # deviations of the noise by which there may be more records in a tail than are counted
 _LIMIT = 1.0
+# deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits
+_SURE = 2.0
 # the shape of a tail that is heavy: half way from an exponential one to the heaviest that is drawn
 _HEAVY = 0.7
 _APART = 3  # bins between the two points that a tail is drawn through
@@ -219,6 +221,19 @@ class Tail:
         upper = self.largest * 2.0 ** (-np.arange(_SIZES) / 2)
         width = np.maximum(upper - np.maximum(self.edges, clip), 0.0)
         return float(share @ width)
+
+    def limit(self, clip: float) -> float:
+        """The most that a clip may take off on average, whatever the tail is like, in about 39 of
+        40 fits.
+
+        No tail is drawn: a record counts at the upper edge of its bin.  So this is a sum over the
+        released counts, whose noise has a known deviation, and it sees what no count shows alone.
+        """
+        upper = self.largest * 2.0 ** (-np.arange(_SIZES) / 2)
+        beyond = np.maximum(upper - clip, 0.0)
+        seen = max(float(self.counts @ beyond), 0.0)
+        most = (seen + _SURE * self.noise * float(np.linalg.norm(beyond))) / self.n
+        return max(most, self.excess(clip))
 
     def _bend(self) -> tuple[int, float, float]:
         """The farthest edge that noise lets be seen, -log of the share beyond, the shape of a

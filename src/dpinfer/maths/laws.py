@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import chdtrc, gammaincinv, ndtr, ndtri, roots_genlaguerre, roots_legendre
 
 from dpinfer.maths.arrays import Array, Randomness, boundary
@@ -121,6 +122,10 @@ class LawOfError(Protocol):
         """Equal-tailed intervals, one a row."""
         ...
 
+    def z_values(self, estimate: Array, /) -> Array:
+        """Estimates over standard errors; NaN where these alone do not give the p-values."""
+        ...
+
     def p_values(self, estimate: Array, /) -> Array:
         """Two-sided p-values of "this coefficient is 0", from the same law as the intervals."""
         ...
@@ -210,6 +215,10 @@ class ErrorLaw:
             return np.stack([estimate - half, estimate + half], axis=1)
         tail = (1 - level) / 2
         return estimate[:, None] + np.quantile(self.sample(), [tail, 1 - tail], axis=0).T
+
+    def z_values(self, estimate: Array) -> Array:
+        """Estimates over standard errors."""
+        return np.asarray(estimate / np.sqrt(np.diag(self.covariance())))
 
     def p_values(self, estimate: Array) -> Array:
         """Two-sided p-values of "this coefficient is 0", from the same law as the intervals."""
@@ -334,6 +343,8 @@ def _square_root(covariance: Array) -> Array:
 
 
 _PRECISE = 1e-13  # relative width of the bracket of a quantile
+# of a standard error: what is allowed for below it moves z by less than its second decimal
+_NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,6 +423,18 @@ class BiasedNormal:
             np.array([folded_quantile(one, level) for one in self._bias.tolist()]) * self._std_error
         )
         return np.stack([estimate + self._middle - half, estimate + self._middle + half], axis=1)
+
+    @property
+    def allows(self) -> npt.NDArray[np.bool_]:
+        """Whether an interval is longer, at one end or both, than its standard error says."""
+        return np.maximum(self.below, self.above) > _NEGLIGIBLE * self._std_error
+
+    def z_values(self, estimate: Array) -> Array:
+        """Estimates over standard errors; NaN where something is allowed for, as intervals and
+        p-values then rest on more than that.
+        """
+        z = estimate / np.maximum(self._std_error, np.finfo(float).tiny)
+        return np.asarray(np.where(self.allows, np.nan, z))
 
     def p_values(self, estimate: Array) -> Array:
         """Two-sided p-values of "this coefficient is 0": 1 less the largest level whose interval

@@ -44,6 +44,7 @@ class Alternatives:
             return []
         intervals = self.error.interval(self.estimate, level)
         std_error = np.sqrt(np.diag(self.error.covariance()))
+        z_values = self.error.z_values(self.estimate)
         p_values = self.error.p_values(self.estimate)
         shares = self.error.noise_share()
         return [
@@ -51,7 +52,7 @@ class Alternatives:
                 "name": self.names[j],
                 "estimate": float(self.estimate[j]),
                 "std_error": float(std_error[j]),
-                "z": float(self.estimate[j] / std_error[j]),
+                "z": float(z_values[j]),
                 "p_value": float(p_values[j]),
                 "low": float(intervals[j, 0]),
                 "high": float(intervals[j, 1]),
@@ -81,6 +82,7 @@ class Combined:
 
     estimate: Array
     std_error: Array
+    z: Array
     p_value: Array
     low: Array
     high: Array
@@ -93,6 +95,7 @@ class Combined:
         return cls(
             estimate=np.array(estimate, dtype=float),
             std_error=np.full(n, np.nan),
+            z=np.full(n, np.nan),
             p_value=np.full(n, np.nan),
             low=np.full(n, -np.inf),
             high=np.full(n, np.inf),
@@ -106,6 +109,7 @@ class Combined:
         intervals = law.interval(estimate, level)
         self.estimate[places] = estimate
         self.std_error[places] = np.sqrt(np.diag(law.covariance()))
+        self.z[places] = law.z_values(estimate)
         self.p_value[places] = law.p_values(estimate)
         self.low[places] = intervals[:, 0]
         self.high[places] = intervals[:, 1]
@@ -256,6 +260,10 @@ class Estimates:
         return np.where(self.reported, self.estimate, np.nan)
 
     @property
+    def _z_values(self) -> Array:
+        return self._spread(self.error.z_values(self.estimate[self.reported]), np.nan)
+
+    @property
     def _p_values(self) -> Array:
         return self._spread(self.error.p_values(self.estimate[self.reported]), np.nan)
 
@@ -271,8 +279,10 @@ class Estimates:
 
     @property
     def tvalues(self) -> "pd.Series[float]":
-        """Estimates over standard errors, by name."""
-        return self._series(self._shown / self.std_error, "tvalues")
+        """Estimates over standard errors, by name; NaN also where an interval allows for a bias, as
+        p-values then rest on more than that.
+        """
+        return self._series(self._z_values, "tvalues")
 
     @property
     def pvalues(self) -> "pd.Series[float]":
@@ -411,39 +421,42 @@ class Estimates:
             return None
         origin = np.zeros((1, len(self.names) - 1))
         predictor = self.predictors(origin, checked(level))
-        row: dict[str, Any] = {
+        counted = float((self.weights(origin) @ self.estimate)[0])
+        if not self.reported.any():
+            status = self.status[0]
+        elif predictor.known[0]:
+            status = REPORTED
+        else:
+            status = f"{OPENING}it rests on {several(self.open_in(origin)[0])}"
+        if status != REPORTED:  # a line has all of its numbers, or none
+            predictor = Combined.unknown(np.array([math.nan]))
+        return {
             "name": AT_ZERO,
-            "estimate": math.nan,
+            "estimate": float(predictor.estimate[0]),
             "std_error": float(predictor.std_error[0]),
-            "z": math.nan,
+            "z": float(predictor.z[0]),
             "p_value": float(predictor.p_value[0]),
             "low": float(predictor.low[0]),
             "high": float(predictor.high[0]),
             "noise_share": math.nan,
-            "status": REPORTED,
-            "in_predictions": float((self.weights(origin) @ self.estimate)[0]),
+            "status": status,
+            "in_predictions": counted,
         }
-        if predictor.known[0]:
-            row["estimate"] = float(predictor.estimate[0])
-            row["z"] = row["estimate"] / row["std_error"]
-        else:
-            row["status"] = f"{OPENING}it rests on {several(self.open_in(origin)[0])}"
-        if not self.reported.any():
-            row["status"] = self.status[0]
-        return row
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One row per coefficient of the formula: name, estimate, std_error, z, p_value, low, high,
         noise_share, status.
 
         Intervals have the given ``level``.  Every view is made from it.  A row whose status is not
-        "reported" has no number and an infinite interval, and the status says why.
+        "reported" has no number and an infinite interval, and the status says why.  ``z`` is the
+        estimate over its standard error, and NaN where that alone does not give the p-value: where
+        the interval allows for a bias.
         """
         intervals = self.conf_int(level)
         columns = {
             "estimate": self._shown,
             "std_error": self.std_error,
-            "z": self._shown / self.std_error,
+            "z": self._z_values,
             "p_value": self._p_values,
             "low": intervals[:, 0],
             "high": intervals[:, 1],

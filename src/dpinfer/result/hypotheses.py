@@ -33,6 +33,9 @@ _LEVEL = re.compile(r"\[[^\]]*\]")
 class WaldTest:
     """A test of linear restrictions; ``left_out`` names coefficients without an interval, which it
     does not test.
+
+    ``p_value`` is from the law of the intervals.  Where these allow for a bias, or the noise is not
+    normal, it is not that of a chi-square law at ``statistic``.
     """
 
     statistic: float

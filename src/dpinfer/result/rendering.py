@@ -41,7 +41,11 @@ def heads(level: float) -> list[str]:
 
 
 def cells(row: dict[str, Any]) -> list[str]:
-    """The numbers of a row of a result's table, in the order of `heads`."""
+    """The numbers of a row of a result's table, in the order of `heads`; none where it has no
+    interval.
+    """
+    if text.set_aside(row):
+        return [text.NOTHING, text.interval(row), *[text.NOTHING] * 4]
     decimals = text.places(row["std_error"])
     return [
         text.number(row["estimate"], decimals),
@@ -93,10 +97,15 @@ def caption(fit: Estimates) -> str:
 
 
 def notes_of(shown: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What stands under a table: why lines have no interval, what that means, and what the indented
-    ones are.
+    """What stands under a table: why lines have no interval, what that means, what the indented
+    ones are, and why some have no z.
     """
-    return [*text.reasons(shown), *text.no_estimates(shown), *text.about_instead(shown)]
+    return [
+        *text.reasons(shown),
+        *text.no_estimates(shown),
+        *text.about_instead(shown),
+        *text.about_allowances(shown),
+    ]
 
 
 def markdown(fit: Estimates, level: float) -> str:

@@ -76,8 +76,7 @@ class FitResult(Estimates):
         about a single outcome.  A row that rests on an open coefficient still has an interval where
         all coefficients together tell it; else the interval is infinite, (0, 1) for a probability,
         the prediction is made with the working values, and ``open`` names the coefficients.
-        ``target`` says of what: those of a "penalised" fit are pulled towards the middle, as its
-        coefficients are pulled towards 0.
+        ``target`` says of what: those of a "penalised" fit are of the shrunk coefficients.
         """
         return _framed(prediction.predictions(self, rows, level))
 
@@ -154,17 +153,19 @@ class FitResult(Estimates):
         title = "Differentially private regression"
         if not self.privacy.private:
             title = "Regression, NOT PRIVATE"
+        reported = int(self.reported.sum())
+        coefficients = f"{len(self.names)}, {reported} of them reported"
+        if reported == len(self.names):
+            coefficients = f"{reported}, all reported"
         facts = {
-            "Loss": self.model.loss,
             **self.size,
+            "Coefficients": coefficients,
             "Target": self.model.target,
-            "Penalty c": f"{self.model.penalty:.6g}",
-            "Recipe": self.model.recipe,
-            "Coefficients": str(len(self.names)),
+            "Penalty": f"c = {self.model.penalty:.6g}" if self.model.penalty else "none",
         }
-        question = []
+        question = [f"Model: {self.model.words.name or self.model.loss}."]
         if self.question is not None:
-            question = [self.question.asked, " ".join(self.question.sentences())]
+            question = [self.question.asked, *question, " ".join(self.question.sentences())]
         table = text.coefficients(self.lines(level), level)
         return text.page(title, (question, facts), table, self._statements(level))
 
@@ -184,11 +185,12 @@ class FitResult(Estimates):
             *self.warnings(),
             *text.no_estimates(table),
             *text.about_instead(table),
+            *text.about_allowances(table),
             *self.intercepts(level),
             *self.published(),
             *bounds,
             self.usable,
-            f"Fitted by {model.mechanism}.",
+            f"Fitted by {model.fitted}.",
             f"Estimand: {model.estimand()}.",
             f"Privacy: {privacy.budget}.",
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours.sentence}).",

@@ -44,6 +44,12 @@ NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
 WITHOUT_NOISE = "ask for the target 'unpenalised'"
+SHRINKS = (
+    "shrinks the vector of coefficients of the scaled rows as a whole: a single one may come out "
+    "nearer to 0, farther from it or with the other sign, and which of these is unknown without the "
+    "data"
+)
+"""What a penalty does."""
 
 _SHOWN = 3  # names in one sentence
 _HUBER = (
@@ -97,6 +103,13 @@ class Model:
         return "; ".join([self.words.about, *counting(self.unit)])
 
     @property
+    def fitted(self) -> str:
+        """How it was fitted; a recipe is named where there is more than one for the mechanism."""
+        if self.recipe == "steps":
+            return self.mechanism
+        return f"{self.mechanism} with the recipe “{self.recipe}”"
+
+    @property
     def weighted(self) -> bool:
         """Whether rows count by sampling weights."""
         return bool(self.unit.weights)
@@ -105,9 +118,9 @@ class Model:
 def unasked(lack: str, remedy: str) -> str:
     """What a fit says that has a penalty which nobody asked for, because of what was not given."""
     return (
-        f"Without {lack} logistic regression is fitted with a penalty, which pulls coefficients "
-        "towards 0: what is estimated is not what the usual fit estimates. For a fit without a "
-        f"penalty {remedy}."
+        f"Without {lack} logistic regression is fitted with a penalty, which {SHRINKS}. So what is "
+        "estimated is not what the usual fit estimates, and no line can be read as if it were. For a "
+        f"fit without a penalty {remedy}."
     )
 
 
@@ -291,7 +304,8 @@ class Band:
 
     A record with columns x is pulled into ``line`` · (1, x) ± ``clip``/(w‖A (1, x)‖), w and A those
     of the geometry; ``line`` has one number per column of the fit.  ``width`` is the half width for a
-    record of average influence, ``excess`` the estimated mean of what is cut off, ``low`` and
+    record of average influence, ``excess`` the mean of what is cut off by the tail that was seen,
+    for which intervals allow, ``limit`` the most that it may be in about 39 of 40 fits, ``low`` and
     ``high`` the range of outcomes that the line was drawn from.
     """
 
@@ -301,6 +315,7 @@ class Band:
     excess: float
     low: float
     high: float
+    limit: float
 
     def pulled(self, geometry: Geometry, rows: Array, outcomes: Array) -> Array:
         """Outcomes pulled into the band; ``rows`` are the columns of the geometry in original
@@ -335,11 +350,15 @@ class Band:
             )
         else:
             beyond = (
-                f"What lies beyond is cut off: {self.excess:.2g} on average, as far as the budget "
-                "can see. The interval of the intercept allows for all of that on either side; that "
-                "of a level allows for half of it, and that of a number for half of it on a change "
-                "by one spread of its column. Where an outcome has a long tail (amounts, counts) a "
-                "slope may miss more than that: take its logarithm where it is not one, or ask for a "
-                "cautious tail, or for all of it at the price of noise for the whole declared range."
+                f"What lies beyond is cut off: {self.excess:.2g} on average, by the tail that the "
+                "budget can see. The intervals allow for that and for no more: that of the intercept "
+                "for all of it on either side, that of a level for half of it, and that of a number "
+                "for half of it on a change by one spread of its column. The noise in the counts may "
+                f"hide more: up to {self.limit:.2g} on average, in about 39 of 40 fits, as a few "
+                "records far out would leave. Then the intercept is the level of outcomes in the "
+                "band, and the ordinary level may lie outside its interval by that much; slopes may "
+                "miss as well. Where an outcome has a long tail (amounts, counts) take its logarithm "
+                "where it is not one, or ask for a cautious tail, or for all of it at the price of "
+                "noise for the whole declared range: only the last leaves nothing hidden."
             )
         return [within, beyond]

@@ -42,6 +42,13 @@ INSTEAD = (
     "An indented line answers another question than the open one above it, as its name says: it is "
     "no estimate of that coefficient."
 )
+ALLOWED = (
+    "Where z is blank, the interval allows for a bias whose size is only bounded (few events, "
+    "outcomes that were cut off, what the last step leaves), at the end or ends where it may lie: it "
+    "is longer than the standard error says, and need not be symmetric about the estimate. p goes "
+    "with the interval: it is 1 less the largest level whose interval excludes 0."
+)
+"""Why an interval is not the estimate and so many standard errors either way."""
 NOT_DRAWN = "Lines that are known instead of open ones stand in the table; they are not drawn."
 CLUSTERED = "The intervals are robust to correlation among the rows of a unit (CR1)."
 REMEDIES = (
@@ -202,7 +209,7 @@ def coefficients(rows: Sequence[Mapping[str, Any]], level: float) -> str:
     none; what stands in for it is indented under it.
     """
     tail = (1 - level) / 2
-    titles = ("estimate", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1 - tail:.4g}]")
+    titles = ("estimate", "std err", "z", "p", f"[{tail:.4g}", f"{1 - tail:.4g}]")
     return table(titles, [(INDENT * stands_in(row) + row["name"], _cells(row)) for row in rows])
 
 
@@ -212,7 +219,7 @@ def _cells(row: Mapping[str, Any]) -> list[str] | str:
     return [
         f"{row['estimate']:.4g}",
         f"{row['std_error']:.4g}",
-        f"{row['z']:.3f}",
+        NOTHING if math.isnan(row["z"]) else f"{row['z']:.3f}",
         p_value(row["p_value"]),
         f"{row['low']:.4g}",
         f"{row['high']:.4g}",
@@ -251,6 +258,13 @@ def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         if set_aside(row):
             names.setdefault(row["status"], []).append(row["name"])
     return [f"{', '.join(listed)}: {status}" for status, listed in names.items()]
+
+
+def about_allowances(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why lines with an interval have no z; nothing where all have one."""
+    if any(math.isnan(row["z"]) and not set_aside(row) for row in rows):
+        return [ALLOWED]
+    return []
 
 
 def about_instead(rows: Sequence[Mapping[str, Any]]) -> list[str]:

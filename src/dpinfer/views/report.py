@@ -227,8 +227,8 @@ def _estimand(result: FitResult, level: float) -> Section:
             f"Each interval is about {model.estimand()}.",
             *result.intercepts(level),
             *result.published(),
-            f"{_UNITS[model.of]} They were fitted by {model.mechanism} with the recipe "
-            f"“{model.recipe}” on {result.records} {model.unit.word}.",
+            f"{_UNITS[model.of]} They were fitted by {model.fitted} on {result.records} "
+            f"{model.unit.word}.",
         ),
     )
 
@@ -446,14 +446,14 @@ def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
 
 
 def _notes(result: FitResult, level: float) -> list[str]:
-    """What stands under the table: what open means, what indented lines are, and what may not be
-    concluded.
+    """What stands under the table: what open means, what indented lines are, why some have no z,
+    and what may not be concluded.
     """
-    rows = result.lines(level)
+    rows = rendering.rows(result, level)
     notes = []
     if any(text.is_open(row) for row in rows):
         notes.append(text.MEANING)
-    return [*notes, *text.about_instead(rows), MAY_NOT]
+    return [*notes, *text.about_instead(rows), *text.about_allowances(rows), MAY_NOT]
 
 
 def _facts(result: FitResult) -> dict[str, str]:
