@@ -343,8 +343,8 @@ def _square_root(covariance: Array) -> Array:
 
 
 _PRECISE = 1e-13  # relative width of the bracket of a quantile
-# of a standard error: what is allowed for below it moves z by less than its second decimal
-_NEGLIGIBLE = 0.01
+# of a standard error: at z = 2 a bias below it moves p by less than three per cent of itself
+_NEGLIGIBLE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
