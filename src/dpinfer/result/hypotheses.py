@@ -62,7 +62,10 @@ def contrast(fit: Estimates, what: str | npt.ArrayLike, level: float) -> Contras
     matrix = restrictions(fit, np.atleast_2d(vector))
     if len(matrix) != 1:
         raise InputError("a contrast is one vector; use wald for several at once")
-    value, law = resolved(fit, matrix)
+    return _contrast(*resolved(fit, matrix), level)
+
+
+def _contrast(value: Array, law: LawOfError, level: float) -> Contrast:
     low, high = law.interval(value, checked(level))[0]
     return Contrast(
         estimate=float(value[0]),
@@ -71,6 +74,17 @@ def contrast(fit: Estimates, what: str | npt.ArrayLike, level: float) -> Contras
         high=float(high),
         p_value=float(law.p_values(value)[0]),
     )
+
+
+def equation(fit: Estimates, what: str, level: float) -> Contrast:
+    """The left side of one equation less the right one, and a test that it is 0."""
+    if not isinstance(what, str):
+        raise InputError("t_test takes a text such as 'a = b': use contrast for numbers")
+    equations = Hypothesis(Vocabulary.of(fit), what).equations(fit.reported)
+    if len(equations.matrix) != 1:
+        raise InputError(f"{what!r} is not one equation: test several at once with wald")
+    value, law = resolved(fit, restrictions(fit, equations.matrix))
+    return _contrast(value - equations.right, law, level)
 
 
 def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:

@@ -258,9 +258,10 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
             moves = (encoded(high, smooth) - encoded(low, smooth)) / (high - low)[:, None]
             yield _derivative(fit, name, weights, moves)
             continue
-        levels: tuple[Level, ...] = column.levels
-        if isinstance(column, Number) and not column.levels:
-            levels = (False, True)
+        if isinstance(column, Number) and name not in references:
+            yield _change(fit, name, encoded(False), encoded(True))
+            continue
+        levels: tuple[Level, ...] = column.levels or (False, True)
         base = references.get(name, levels[0])
         for level in levels:
             if level != base:

@@ -10,7 +10,8 @@ remedy.
 import ast
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from reprlib import repr as short
 from typing import Any
@@ -93,14 +94,12 @@ _Side = list[_Factors]
 _ONE: _Factors = (("1", "literal"),)
 
 
-def parse(formula: str, schema: Schema | None) -> tuple[Response, Terms]:
+def parse(formula: str, schema: Schema) -> tuple[Response, Terms]:
     """``response ~ terms``: every name a column of the schema, every transform public.
 
     Guarantee [bounded_formulas]: no formula takes long; terms, products, brackets and columns are
     counted before they are made, and what is too large is refused with a remedy.
     """
-    if not isinstance(schema, Schema):
-        raise InputError("a formula needs schema=, for example dp.Schema.read('schema.toml')")
     left, right = _sides(formula, schema)
     try:
         response = _response(left, schema)
@@ -118,8 +117,56 @@ def parse(formula: str, schema: Schema | None) -> tuple[Response, Terms]:
     return response, terms
 
 
+def names_of(formula: str) -> list[str]:
+    """The columns that a formula names, each once, without a schema."""
+    formula = _readable(formula)
+    names: list[str] = []
+    with _reading():
+        tokens = [(token.token, token.kind.value) for token in _parser().get_tokens(formula)]
+        _check(formula, tokens, ["a", "b"])
+    for text, kind in tokens:
+        if kind == "name":
+            names.append(text)
+        if kind == "python":
+            names += _Walk(text, _no_column).names()
+    return list(dict.fromkeys(names))
+
+
+def _no_column(name: str) -> Number | Category:
+    raise InputError(f"{name!r} is no column here: give a schema")
+
+
 def _sides(formula: str, schema: Schema) -> tuple[_Side, _Side]:
     """The terms of the left and of the right side."""
+    formula = _readable(formula)
+    parser = _parser()
+    with _reading():
+        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(formula)]
+        _check(formula, tokens, _explanatory_names(schema))
+        parsed = parser.get_terms(formula)
+    if not hasattr(parsed, "lhs"):
+        raise InputError("the formula has no outcome: write 'outcome ~ terms'")
+    return _side(parsed.lhs), _side(parsed.rhs)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """What the parser raises, as an error of ours."""
+    try:
+        yield
+    except InputError:
+        raise
+    except RecursionError:
+        raise InputError(_TOO_DEEP) from None
+    except Exception as error:  # of many types: the parser trips over odd tokens
+        line = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0]
+        if "nested" in line:
+            raise InputError(_TOO_DEEP) from None
+        raise InputError(f"the formula cannot be read: {line or type(error).__name__}") from None
+
+
+def _readable(formula: str) -> str:
+    """The text with Python's sign of a power; refused where it is too long or has huge numbers."""
     if not isinstance(formula, str) or len(formula) > _MOST_CHARACTERS:
         raise InputError(
             f"the formula must be text such as 'outcome ~ a + b', of at most {_MOST_CHARACTERS} characters"
@@ -130,24 +177,7 @@ def _sides(formula: str, schema: Schema) -> tuple[_Side, _Side]:
         )
     if _LONG_NUMBER.search(formula):
         raise InputError("a number of the formula is too large: write it in smaller units")
-    formula = _HAT.sub(lambda match: "**" if match[0] == "^" else match[0], formula)
-    parser = _parser()
-    try:
-        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(formula)]
-        _check(formula, tokens, _explanatory_names(schema))
-        parsed = parser.get_terms(formula)
-    except InputError:
-        raise
-    except RecursionError:
-        raise InputError(_TOO_DEEP) from None
-    except Exception as error:  # of many types: the parser trips over odd tokens
-        line = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0]
-        if "nested" in line:
-            raise InputError(_TOO_DEEP) from None
-        raise InputError(f"the formula cannot be read: {line or type(error).__name__}") from None
-    if not hasattr(parsed, "lhs"):
-        raise InputError("the formula has no outcome: write 'outcome ~ terms'")
-    return _side(parsed.lhs), _side(parsed.rhs)
+    return _HAT.sub(lambda match: "**" if match[0] == "^" else match[0], formula)
 
 
 def _parser() -> Any:
@@ -377,6 +407,13 @@ class _Walk:
             self.tree = ast.parse(plain, mode="eval").body
         except (SyntaxError, ValueError, MemoryError):
             raise self._refused("it cannot be read") from None
+
+    def names(self) -> list[str]:
+        """The columns that it names; a function is no column, nor is np."""
+        functions = [node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        skipped = {id(name) for function in functions for name in ast.walk(function)}
+        nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
+        return [self._name(node) for node in nodes if id(node) not in skipped]
 
     def part(self) -> Part:
         """A factor C(...), or a numeric expression."""
