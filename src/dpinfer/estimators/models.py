@@ -449,7 +449,7 @@ class LinearSVC(LinearClassifier):
     knee : float
         Half the width of the rounded corner of the hinge.
     formula, schema, bounds, yes_no, classes, penalty, budget, plan, target, neighbours, rows,
-    most_weight ledger, insecure_seed
+    most_weight, ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
 
@@ -567,7 +567,7 @@ class HuberRegression(LinearRegressor):
     penalty : float, optional
         c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default
         chosen from n, d, the loss and the budget; printed with the result.
-    formula, schema, bounds, yes_no, budget, plan, target, neighbours, rows, most_weight
+    formula, schema, bounds, yes_no, budget, plan, target, neighbours, rows, most_weight,
     ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
@@ -599,7 +599,7 @@ class QuantileRegression(LinearRegressor):
         noise of this scale: a smaller bandwidth is closer to the plain quantile, and needs a larger
         penalty or budget.
     outcome, formula, schema, bounds, yes_no, penalty, budget, plan, target, neighbours, rows,
-    most_weight ledger, insecure_seed
+    most_weight, ledger, insecure_seed
         As for `HuberRegression`.
     """
 

@@ -81,7 +81,7 @@ def equation(fit: Estimates, what: str, level: float) -> Contrast:
     if not isinstance(what, str):
         raise InputError("t_test takes a text such as 'a = b': use contrast for numbers")
     equations = Hypothesis(Vocabulary.of(fit), what).equations(fit.reported)
-    if len(equations.matrix) != 1:
+    if len(equations.matrix) != 1 or equations.left_out:
         raise InputError(f"{what!r} is not one equation: test several at once with wald")
     value, law = resolved(fit, restrictions(fit, equations.matrix))
     return _contrast(value - equations.right, law, level)
@@ -109,7 +109,7 @@ def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
         )
     right = np.asarray(r, dtype=float)
     if right.shape not in ((), (len(matrix),)) or not np.isfinite(right).all():
-        raise InputError("r needs one finite number a row of R, or one for all")
+        raise InputError("r needs one finite number per row of R, or one for all")
     value, law = resolved(fit, matrix)
     statistic, p_value = laws_of_error.wald(value - right, law)
     return WaldTest(statistic, len(matrix), p_value, tested, left_out)
@@ -119,7 +119,7 @@ def restrictions(fit: Estimates, matrix: Array) -> Array:
     """Rows over all coefficients, one number each."""
     if matrix.ndim != 2 or matrix.shape[1] != len(fit.names) or not np.isfinite(matrix).all():
         raise InputError(
-            f"restrictions need one finite number a coefficient, {len(fit.names)} in a row"
+            f"restrictions need one finite number per coefficient, {len(fit.names)} in a row"
         )
     return matrix
 

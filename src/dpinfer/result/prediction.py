@@ -64,7 +64,7 @@ def question_of(fit: Estimates) -> Question:
     if fit.question is None:
         raise InputError(
             "this result does not know its columns, since it was fitted on bare rows by infer: fit "
-            "with a formula or bounds, or give contrast one number a coefficient"
+            "with a formula or bounds, or give contrast one number per coefficient"
         )
     return fit.question
 
