@@ -61,8 +61,8 @@ class FitResult(Estimates):
     def t_test(self, what: str, level: float = 0.95) -> Contrast:
         """One equation by names, as in statsmodels: ``"a = b"``, ``"a = 2"``, ``"a"`` for a = 0.
 
-        Estimate and interval, of the given ``level``, of the left side less the right one, and the
-        p-value of the equation.  Several equations at once are a test for `wald`.
+        Estimate and interval, of the given ``level``, of the left side of ``what`` less the right
+        one, and the p-value of the equation.  Several equations at once are a test for `wald`.
         """
         return hypotheses.equation(self, what, level)
 
