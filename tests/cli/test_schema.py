@@ -161,3 +161,19 @@ def test_a_draft_of_a_csv_file_has_stubs_and_with_a_peek_types(folder):
         "schema", "init", "table.csv", "-o", "guess.toml", "--peek", "--force", "--json", cwd=folder
     )
     assert json.loads(succeeds(told))["not_private"].startswith(NOT_PRIVATE)
+
+
+def test_a_draft_of_what_a_formula_needs(tmp_path):
+    table = pd.DataFrame({"y": [1.0], "a": [2.0], "my column": ["f"], "other": [3.0], "z": [0.5]})
+    table.to_parquet(tmp_path / "t.parquet")
+    formula = "log(y) ~ scale(a):z + C(`my column`, 'f')"
+    done = run_here("schema", "init", "t.parquet", "--formula", formula, cwd=tmp_path)
+    assert "no formula needs" not in succeeds(done)
+    assert "--formula" in done.stdout
+    text = (tmp_path / "schema.toml").read_text(encoding="utf-8")
+    assert re.findall(r"^\[columns\.(.*)\]", text, re.M) == ["y", "a", "z", '"my column"']
+    assert "Delete the columns" not in text
+    wrong = run_here(
+        "schema", "init", "t.parquet", "--formula", "y ~ oter", "--force", cwd=tmp_path
+    )
+    fails(wrong, "no column 'oter'", "did you mean 'other'?")

@@ -2,8 +2,11 @@
 
 import io
 import json
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 import dpinfer as dp
@@ -61,3 +64,49 @@ def test_quiet_and_json_show_nothing_else(capsys):
         assert not talk.live
     screen.Screen(quiet=True).give({"a": 1})
     assert capsys.readouterr() == ("", "")
+
+
+NAMES = [
+    "self_rated_general_health[poor or very poor]:hospital_admissions_last_year",
+    "hospital_admissions_last_year",
+    "age",
+]
+
+
+def printed(table, monkeypatch, capsys, columns=80):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen.Screen().show(table())
+    return capsys.readouterr().out
+
+
+def test_names_are_broken_where_their_parts_meet(monkeypatch, capsys):
+    """At 80 columns; no line ends inside a word, and nothing of a name is lost."""
+    heads = ("Coefficient", "Estimate", "Std. error", "95% interval", "p", "Noise")
+    rows = [[name, "-0.030", "0.038", "-0.104 to 0.044", ".429", "47%"] for name in NAMES]
+    out = printed(lambda: screen.sheet(heads, rows), monkeypatch, capsys)
+    assert max(map(len, out.splitlines())) <= 80
+    names = " ".join(re.split(r" {3,}", line)[0] for line in out.splitlines())
+    words = set(re.split(r"[_ :\[\]]", names))
+    assert {"self", "rated", "general", "hospital", "admissions", "last", "year", "age"} <= words
+    assert all("-0.104 to 0.044" not in line or ".429" in line for line in out.splitlines())
+
+
+def test_headings_give_way_to_names(monkeypatch, capsys):
+    heads = (
+        "Column",
+        "missing",
+        "no level or number",
+        "of these by case",
+        "below low",
+        "above high",
+    )
+    rows = [[name, *"00000"] for name in NAMES[1:]]
+    out = printed(lambda: screen.sheet(heads, rows), monkeypatch, capsys)
+    assert any(line.startswith(f"{NAMES[1]} ") for line in out.splitlines())
+    wide = printed(lambda: screen.sheet(heads, rows[1:]), monkeypatch, capsys, columns=120)
+    assert "no level or number" in wide
+
+
+@given(st.text(max_size=40), st.integers(3, 20))
+def test_no_letter_of_a_broken_name_is_lost(name, width):
+    assert "".join(screen.broken(name, width).split()) == "".join(name.split())

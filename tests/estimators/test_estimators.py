@@ -325,3 +325,34 @@ def test_a_formula_in_a_geometry():
     assert model.result_.names[-1] == "health[poor]"
     assert "one person-year" in model.result_.summary()
     assert model.predict(demo.table.head(20)).shape == (20,)
+
+
+def test_a_schema_may_be_the_path_of_its_file(tmp_path):
+    """In models, forecasts and studies alike; a path that is none is said so."""
+    SCHEMA.write(tmp_path / "schema.toml")
+    options = {"budget": dp.ZCDP(1.0), "insecure_seed": 3}
+    given = dp.LogisticRegression(FORMULA, schema=SCHEMA, **options).fit(TABLE).result_
+    for path in (tmp_path / "schema.toml", str(tmp_path / "schema.toml")):
+        model = dp.LogisticRegression(FORMULA, schema=path, **options)
+        assert model.entry(500) == dp.LogisticRegression(FORMULA, schema=SCHEMA, **options).entry(
+            500
+        )
+        assert np.array_equal(model.fit(TABLE).result_.estimate, given.estimate)
+        ahead = [
+            dp.simulate.forecast(
+                FORMULA, records=2000, budgets=[dp.ZCDP(1.0)], replicates=2, schema=schema
+            ).half_width
+            for schema in (path, SCHEMA)
+        ]
+        assert np.array_equal(*ahead, equal_nan=True)
+        coverage = [
+            dp.simulate.coverage(
+                TABLE, schema=schema, formula=FORMULA, budget=dp.ZCDP(1.0), replicates=2
+            ).table()
+            for schema in (path, SCHEMA)
+        ]
+        assert str(coverage[0]) == str(coverage[1])
+    with pytest.raises(dp.InputError, match="nowhere"):
+        dp.LogisticRegression(FORMULA, schema="nowhere.toml", **options).fit(TABLE)
+    with pytest.raises(dp.InputError, match="a formula needs schema=: the path"):
+        dp.LogisticRegression(FORMULA, **options).fit(TABLE)

@@ -83,11 +83,9 @@ def test_margins_over_rows_agree_with_statsmodels(logit):
     assert found.loc["age", "std_error"] == pytest.approx(plain.loc["age", "Std. Err."], rel=1e-5)
     switched = theirs.get_margeff(at="overall", dummy=True).summary_frame(alpha=0.1)
     for key, column in (("effect", "dy/dx"), ("std_error", "Std. Err."), ("p_value", "Pr(>|z|)")):
-        assert found.loc["insured[True]", key] == pytest.approx(
-            switched.loc["insured", column], rel=1e-5
-        )
+        assert found.loc["insured", key] == pytest.approx(switched.loc["insured", column], rel=1e-5)
     ends = switched.loc["insured", ["Conf. Int. Low", "Cont. Int. Hi."]].to_list()
-    assert found.loc["insured[True]", ["low", "high"]].to_list() == pytest.approx(ends, rel=1e-4)
+    assert found.loc["insured", ["low", "high"]].to_list() == pytest.approx(ends, rel=1e-4)
 
 
 def test_the_effect_of_a_level_is_the_change_from_its_reference(logit):
@@ -217,3 +215,44 @@ def test_a_support_vector_machine_predicts_no_probability():
     for ask in (lambda r: r.predict(ROWS), lambda r: r.margins(ROWS), lambda r: r.odds_ratios()):
         with pytest.raises(dp.InputError, match=r"LogisticRegression|logistic"):
             ask(model.result_)
+
+
+def test_a_column_of_yes_and_no_has_one_name_in_all_margins():
+    """At the centre and over rows; the effect over rows is the change from no to yes."""
+    formula = "visit ~ age + health + member"
+    schema = dp.Schema.parse(
+        """
+        [columns.visit]
+        type = "outcome"
+        levels = [false, true]
+        [columns.age]
+        type = "number"
+        low = 0
+        high = 100
+        [columns.health]
+        type = "category"
+        levels = ["good", "fair", "poor"]
+        [columns.member]
+        type = "boolean"
+        """
+    )
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(
+        {
+            "age": rng.uniform(0, 100, 3000),
+            "health": rng.choice(["good", "fair", "poor"], 3000),
+            "member": rng.random(3000) < 0.5,
+            "visit": rng.random(3000) < 0.4,
+        }
+    )
+    model = dp.LogisticRegression(formula, schema=schema, budget=dp.ZCDP(2.0), insecure_seed=1)
+    result = model.fit(table).result_
+    names = ["age", "health[fair]", "health[poor]", "member"]
+    assert list(result.margins().index) == names
+    over = result.margins(table[["age", "health", "member"]].head(50))
+    assert list(over.index) == names
+    yes, no = (
+        result.predict(table[["age", "health"]].head(50).assign(member=answer))["prediction"].mean()
+        for answer in (True, False)
+    )
+    assert over.loc["member", "effect"] == pytest.approx(yes - no)

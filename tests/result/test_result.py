@@ -1,7 +1,9 @@
 import dataclasses
 import json
+import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -288,3 +290,57 @@ def test_a_band_follows_its_level():
             level, abs=0.01
         )
         assert (high - low > np.diff(result.conf_int(level))[:, 0]).all()
+
+
+def test_intervals_are_arrays_or_a_frame_with_names():
+    result = fit(dp.ZCDP(0.5))
+    for intervals in (result.conf_int(), result.simultaneous()):
+        assert isinstance(intervals, np.ndarray)
+        assert intervals.shape == (len(result.names), 2)
+        assert intervals.dtype == float
+    frame = result.conf_int(0.9, frame=True)
+    assert list(frame.index) == list(result.names)
+    assert list(frame.columns) == ["low", "high"]
+    assert np.array_equal(frame.to_numpy(), result.conf_int(0.9))
+
+
+def test_one_equation_is_a_t_test():
+    """Both sides may hold coefficients and numbers; it agrees with `contrast` and `wald`."""
+    result = fit(dp.ZCDP(0.5))
+    a, b = result.names[:2]
+    tested = result.t_test(f"{a} = {b}", level=0.9)
+    assert tested == result.contrast(f"{a} - {b}", level=0.9)
+    shifted = result.t_test(f"{a} = 2")
+    assert shifted.estimate == pytest.approx(result.params[a] - 2)
+    assert shifted.p_value == pytest.approx(result.wald(f"{a} = 2").p_value, rel=1e-6)
+    assert result.t_test(a).p_value == result.pvalues[a]
+    with pytest.raises(dp.InputError, match="not one equation: test several at once with wald"):
+        result.t_test(f"{a} = {b} = 0")
+    with pytest.raises(dp.InputError, match="takes a text"):
+        result.t_test([1.0, 0.0])
+
+
+def test_frames_are_printed_whole():
+    words = "open: " + "many words " * 20 + "end"
+    result = fit(dp.ZCDP(0.5))
+    status = (words, *("reported" for _ in result.names[1:]))
+    few = dataclasses.replace(
+        result, status=status, error=result.error.mapped(np.eye(len(status))[1:])
+    )
+    with pd.option_context("display.max_columns", 3, "display.max_colwidth", 20):
+        assert words in repr(few.to_frame())
+        assert words in few.to_frame()._repr_html_()
+        for name in few.to_frame().columns:
+            assert name in repr(few.to_frame())
+        assert "..." not in repr(result.cov_params())
+        assert "..." not in repr(result.conf_int(frame=True))
+    assert type(few.to_frame().head(1)) is pd.DataFrame
+    assert pickle.loads(pickle.dumps(few.to_frame())).equals(few.to_frame())
+
+
+def test_the_notes_of_a_latex_table_are_printed():
+    result = fit(dp.ZCDP(0.5))
+    lines = result.to_latex().splitlines()
+    assert not [line for line in lines if line.startswith("%")]
+    after = lines[lines.index(r"\end{tabular}") + 1 :]
+    assert any("Privacy: " in line for line in after)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dpinfer as dp
-from dpinfer.schema.columns import did_you_mean
+from dpinfer.schema.columns import column_of, did_you_mean
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cells import places
 from dpinfer.tables.memory import read_labels, read_terms
@@ -105,3 +105,21 @@ def test_the_remedy_for_an_unknown_name():
     assert did_you_mean("agee", {"age": 1, "sex": 2}) == "did you mean 'age'?"
     assert did_you_mean(11, (1, 2)) == "did you mean 1?"
     assert did_you_mean("height", ["sex", "age"]) == "it has ['age', 'sex']"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"type": "number", "low": 0, "high": 1e200}, "too far apart for double precision"),
+        ({"type": "number", "low": 0, "high": 1e-200}, "too close or too far"),
+        ({"type": "number", "low": 2, "high": 1}, "with low < high"),
+        ({"type": "number", "low": 0, "high": float("inf")}, "must be finite"),
+        ({"type": "number", "low": 0, "high": 1, "scale": 1e-200}, "between 1e-150 and 1e150"),
+        ({"type": "integer", "low": 0, "high": 3, "levels": []}, "whole numbers: correct them"),
+        ({"type": "integer", "low": 0, "high": 3, "levels": ["a", "b"]}, "'category'"),
+        ({"type": "integer", "low": 0, "high": 1, "levels": [False, True]}, "whole numbers"),
+    ],
+)
+def test_the_fault_is_the_one_that_is_named(entry, message):
+    with pytest.raises(dp.InputError, match=message):
+        column_of("x", entry)

@@ -1,15 +1,18 @@
 import contextlib
 import re
+import time
 import warnings
 
 import numpy as np
 import pytest
 import statsmodels.formula.api as smf
+from formulaic.parser import DefaultFormulaParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.schema.formula import parse
+from dpinfer.schema.design import Design
+from dpinfer.schema.formula import _parser, parse
 from tables import SCHEMA, TEXT, table
 
 TABLE = table()
@@ -138,6 +141,19 @@ BAD = {
     "bar": ("ill ~ age | w", "write one part"),
     "not text": (3, "must be text such as"),
     "too long": ("ill ~ " + "age + " * 1000, "at most 5000 characters"),
+    "left compared": (
+        "visits > 0 ~ w",
+        r"> compares.*column of true and false.*\"outcome\" and levels = \[false, true\].*left of ~",
+    ),
+    "left compared in I": ("I(visits > 0) ~ w", r"\"outcome\" and levels = \[false, true\]"),
+    "left of 0": ("visits - 0 ~ w", r"here I\(visits - 0\)"),
+    "offset": (
+        "ill ~ age + offset(w)",
+        "there is no offset here yet.*with two levels take x as a term",
+    ),
+    "power of a power": ("ill ~ (age + w)**2**3", r"after \*\* stands a whole number from 1 to 9"),
+    "power in brackets": ("ill ~ (age + w)**(2 + 3)", "whole number from 1 to 9"),
+    "power 0": ("ill ~ (age + w)**0", "whole number from 1 to 9|cannot be read"),
     "high power": ("ill ~ (age + w)**99", "goes up to 9"),
     "log of 0": (
         "ill ~ log(visits)",
@@ -171,16 +187,16 @@ BAD = {
     "square of a transform": ("ill ~ log(age)**2", r"write I\(log\(age\) \*\* 2\)"),
     "scaled": ("ill ~ age/100", r"write I\(age / 100\)"),
     "multiple": ("ill ~ 2*age", r"write I\(2 \* age\)"),
-    "left scaled": ("age/100 ~ w", r"exactly one outcome.*here I\(age / 100\)"),
-    "left squared": ("age^2 ~ w", r"exactly one outcome.*here I\(age \*\* 2\)"),
+    "left scaled": ("age/100 ~ w", r"exactly one outcome.*here I\(age/100\)"),
+    "left squared": ("age^2 ~ w", r"exactly one outcome.*here I\(age\*\*2\)"),
     "equals": ("ill = age", "write ~ between"),
     "factor of R": ("ill ~ factor(sex)", r"write C\(x\)"),
     "log below 0": ("ill ~ log(age - 25)", r"write log\(age - 25 \+ 8\)"),
     "subscript": ("ill ~ I(age[0])", "abs, exp, log"),
     "walrus": ("ill ~ I((age := 3))", "abs, exp, log"),
     "two arguments": ("ill ~ log(age, 2)", "log takes one argument"),
-    "fractional power": ("ill ~ I(age**0.5)", "whole number from 1 to 10"),
-    "negative power": ("ill ~ I(age**-1)", "whole number from 1 to 10"),
+    "fractional power": ("ill ~ I(age**0.5)", "whole number from 1 to 9"),
+    "negative power": ("ill ~ I(age**-1)", "whole number from 1 to 9"),
     "huge number": ("ill ~ I(age * 1e999)", "too large"),
     "factor in a transform": ("ill ~ log(sex)", "only a number can be transformed"),
     "C of a number": ("ill ~ C(age)", "as a category or integer with levels"),
@@ -204,6 +220,84 @@ def test_bad_formulas(case):
             TABLE, None
         )
     assert "\n" not in str(caught.value)
+
+
+def wide_schema():
+    """Sixty numbers, twenty factors of forty levels."""
+    numbers = [f"[columns.x{k}]\ntype = 'number'\nlow = 0\nhigh = 1\n" for k in range(60)]
+    levels = [str(k) for k in range(40)]
+    factors = [f"[columns.f{k}]\ntype = 'category'\nlevels = {levels}\n" for k in range(20)]
+    outcome = "[columns.y]\ntype = 'outcome'\nlevels = ['no', 'yes']\n"
+    return dp.Schema.parse("".join([outcome, *numbers, *factors]))
+
+
+NUMBERS = [f"x{k}" for k in range(60)]
+FACTORS = [f"f{k}" for k in range(20)]
+SUM = "(" + " + ".join(NUMBERS[:30]) + ")"
+HOSTILE = {
+    "power of a sum": f"{SUM}**6",
+    "squares of sums": " + ".join([f"{SUM}**2"] * 9),
+    "powers of powers": f"((({SUM}**2)**2)**2)**2",
+    "stars": "*".join(NUMBERS[:30]),
+    "products of sums": f"{SUM}:{SUM}:{SUM}",
+    "sums times sums": f"{SUM}*{SUM}*{SUM}",
+    "brackets": "(" * 2000 + "x0" + ")" * 2000,
+    "square brackets": "[" * 2000 + "x0" + "]" * 2000,
+    "calls": "I(" * 900 + "x0" + ")" * 900,
+    "signs": "I(" + "-" * 4000 + "x0)",
+    "a long sum": "I(" + "+".join(["x0"] * 1200) + ")",
+    "names": "+".join(["x0"] * 1600),
+    "long text": "x0 + " * 200_000 + "x0",
+    "huge power": "(x0 + x1)**999999999",
+    "power of a power": "(x0 + x1)**9**9**9",
+    "huge number": "I(" + "9" * 4500 + " * x0)",
+    "stars of factors": "*".join(FACTORS[:4]),
+    "colons of factors": ":".join(FACTORS[:3]),
+    "colons of many factors": ":".join(FACTORS),
+    "pairs of factors": "(" + " + ".join(FACTORS) + ")**2",
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_guarantee_bounded_formulas(case):
+    schema = wide_schema()
+    start = time.perf_counter()
+    with pytest.raises(
+        dp.InputError, match=r": (write|name|take|lower)|whole number|at most|up to"
+    ):
+        Design.of_terms(parse(f"y ~ {HOSTILE[case]}", schema)[1])
+    assert time.perf_counter() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("formula", "width"),
+    [
+        ("(x0 + x1 + x2 + x3 + x4 + x5)**8", 63),
+        ("(((x0 + x1 + x2 + x3)**9)**9)**9", 15),
+        ("/".join(NUMBERS[:40]), 40),
+        ("x0 + I((((((x0**3)**3)**3)**3)**3)**3)", 2),
+        (f"{SUM}**2", 465),
+        ("f0*f1", 1599),
+    ],
+)
+def test_what_is_small_once_made_is_made_at_once(formula, width):
+    """Products of products are made once, and nothing walks through all parts of a product."""
+    schema = wide_schema()
+    start = time.perf_counter()
+    _, terms = parse(f"y ~ {formula}", schema)
+    assert len(Design.of_terms(terms).names) == width + 1
+    assert time.perf_counter() - start < 1
+
+
+@pytest.mark.parametrize(
+    "base", ["a + b + c", "b + a:c + d", "a*b + c", "d + c + b + a", "a:b + b:a"]
+)
+@pytest.mark.parametrize("power", [2, 3, 4])
+def test_powers_are_those_of_the_parser(base, power):
+    """Step by step, the terms and their order are those of the whole product."""
+    ours = _parser().get_terms(f"({base})**{power}", context={})
+    theirs = DefaultFormulaParser().get_terms(f"({base})**{power}", context={})
+    assert [t.factors for t in ours] == [t.factors for t in theirs]
 
 
 def test_two_columns_of_one_name_are_refused():

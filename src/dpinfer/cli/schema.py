@@ -1,5 +1,6 @@
 """`dpinfer schema`: draft a schema, learn what nobody can state, and check one."""
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +21,7 @@ from dpinfer.fit.bounds import LearnedBounds, Learning, learning
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.schema.columns import Category, Ids, Level, Number, Outcome, Wanted
 from dpinfer.schema.design import Design
-from dpinfer.schema.formula import parse
+from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.schema import READ_NOTHING
 from dpinfer.schema.terms import Response
 from dpinfer.schema.unit import Unit
@@ -51,6 +52,9 @@ def init(
         "schema.toml"
     ),
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    formula: Annotated[
+        str | None, typer.Option(help="Draft the columns of this formula alone.")
+    ] = None,
     peek: Annotated[
         bool, typer.Option("--peek", help="Guess types of a CSV file from its values: not private.")
     ] = False,
@@ -63,32 +67,37 @@ def init(
     are for you.
     """
     persistence.vacant(out, force, _VACANT)
-    text = _guessed(table) if peek else dp.Schema.draft(table)
+    columns = None if formula is None else names_of(formula)
+    text = _guessed(table, columns) if peek else dp.Schema.draft(table, columns)
     persistence.write(out, text.encode())
     talk = Screen(quiet, as_json)
     gaps = text.count('= "?"')
     if peek:
         talk.show(Text(peeks.NOT_PRIVATE, style="bold red"))
+    delete = "delete the columns that no formula needs, " if formula is None else ""
+    check = f"  dpinfer schema check {out} --data {table}"
+    if formula is not None:
+        check += f" --formula {shlex.quote(formula)}"
     talk.show(
         Text(
-            f'Wrote {out}. Replace every "?" ({gaps} of them) by what is known without the table, delete the columns '
-            "that no formula needs, declare the outcome. Then:"
+            f'Wrote {out}. Replace every "?" ({gaps} of them) by what is known without the table, {delete}declare the '
+            "outcome. Then:"
         ),
-        f"  dpinfer schema check {out} --data {table}",
+        check,
     )
     document: dict[str, Any] = {
         "path": str(out),
         "gaps": gaps,
-        "columns": [name for name, _ in Files(table).types()],
+        "columns": columns or [name for name, _ in Files(table).types()],
     }
     if peek:
         document["not_private"] = peeks.NOT_PRIVATE
     talk.give(document)
 
 
-def _guessed(table: Path) -> str:
+def _guessed(table: Path, columns: list[str] | None) -> str:
     """A draft with types that are guessed from values: not private."""
-    text = dp.Schema.draft(peeks.typed(table))
+    text = dp.Schema.draft(peeks.typed(table), columns)
     return text.replace(
         READ_NOTHING, f"from the names of the columns and a guess of their types. {_GUESSED}"
     )

@@ -1,7 +1,9 @@
 """What is shown, and where: results on stdout, the rest on stderr; --json and --quiet are decided here."""
 
 import json
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console, RenderableType
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +25,8 @@ from dpinfer.rows.workers import progress
 
 WIDEST = 100
 _NARROWEST = 60  # of a forest plot
+_NARROWEST_NAME = 16  # of a column of names
+_GAP = 3  # between two columns of a table
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and nothing else.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -124,13 +129,49 @@ def facts(pairs: Mapping[str, str | Text]) -> Table:
 def sheet(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int = 1) -> Table:
     """A table; the first ``left`` columns hold words, the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for head in heads[:left]:
-        table.add_column(head, justify="left", overflow="fold")
-    for head in heads[left:]:
-        table.add_column(head, justify="right", no_wrap=True, overflow="fold")
-    for row in rows:
-        table.add_row(*(_harmless(_as_text(cell), keep="") for cell in row))
+    shown = [[_harmless_text(cell) for cell in row] for row in rows]
+    width = _console().width
+    widths = [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)]
+    natural = [max(pair) for pair in zip(map(len, heads), widths or [0] * len(heads), strict=True)]
+    if sum(natural) + _GAP * (len(heads) - 1) > width and shown:
+        # names get what they need: first headings give way, then words beside them
+        heads = [*heads[:left], *map(_stacked, heads[left:], widths[left:])]
+        longest = [max(map(len, head.split("\n"))) for head in heads]
+        natural = [max(pair) for pair in zip(longest, widths, strict=True)]
+        room = width // 2
+        if left == 1:
+            room = width - sum(natural[1:]) - _GAP * (len(heads) - 1)
+        for row in shown:
+            row[0] = Text(broken(row[0].plain, max(_NARROWEST_NAME, room)), style=row[0].style)
+    for k, head in enumerate(heads):
+        justify: JustifyMethod = "left" if k < left else "right"
+        table.add_column(head, justify=justify, no_wrap=k == 0 or k >= left, overflow="fold")
+    for row in shown:
+        table.add_row(*row)
     return table
+
+
+def _stacked(head: str, width: int) -> str:
+    """A heading on several lines, none wider than the cells under it where words allow that."""
+    return textwrap.fill(head, max(width, *map(len, head.split())), break_long_words=False)
+
+
+def broken(name: str, width: int) -> str:
+    """A name on lines of at most this width, broken where its parts meet: at a space, a colon, an
+    underscore, before a bracket; inside a word only where a part is longer than that.
+    """
+    lines = [""]
+    for part in re.findall(r"\[?[^\[ :_]*[ :_]*", name):
+        piece = part
+        if lines[-1].strip() and cell_len(lines[-1] + piece.rstrip()) > width:
+            lines.append(text.INDENT)
+        while cell_len(lines[-1] + piece.rstrip()) > width:
+            kept = set_cell_size(piece, width - cell_len(lines[-1])).rstrip() or piece[:1]
+            lines[-1] += kept
+            piece = piece[len(kept) :]
+            lines.append(text.INDENT)
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _as_text(words: str | Text) -> Text:
@@ -139,13 +180,20 @@ def _as_text(words: str | Text) -> Text:
     return Text(words)
 
 
-def _harmless(part: RenderableType, keep: str = "\n") -> RenderableType:
+def _harmless(part: RenderableType) -> RenderableType:
     """The same words, none of which the terminal obeys."""
     if isinstance(part, str):
-        return text.harmless(part, keep)
-    if not isinstance(part, Text) or text.harmless(part.plain, keep) == part.plain:
-        return part
-    return Text(text.harmless(part.plain, keep), style=part.style)
+        return text.harmless(part, keep="\n")
+    if isinstance(part, Text):
+        return _harmless_text(part, keep="\n")
+    return part
+
+
+def _harmless_text(words: str | Text, keep: str = "") -> Text:
+    styled = _as_text(words)
+    if text.harmless(styled.plain, keep) == styled.plain:
+        return styled
+    return Text(text.harmless(styled.plain, keep), style=styled.style)
 
 
 def sketch(result: FitResult, level: float) -> str:

@@ -3,6 +3,7 @@
 `LinearModel` has what they share: parameters, reading, fitting, the linear prediction.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -51,7 +52,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     """
 
     formula: str | None = field(default=None, kw_only=False)
-    schema: Schema | None = None
+    schema: Schema | str | os.PathLike[str] | None = None
     bounds: Bounds | None = None
     yes_no: Sequence[str | int] | None = None
     penalty: float | None = None
@@ -113,7 +114,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def fit_read(self, design: Design, source: Pending) -> Self:
         """Fit what `read` gave."""
         recipe = self.recipe(design, source.n)
-        self.result_ = fit(recipe, source, self._subject(design), self.ledger, self.insecure_seed)
+        schema = None if self.formula is None else self.schema_
+        subject = self._subject(design, schema)
+        self.result_ = fit(recipe, source, subject, self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         estimate = self.result_.estimate
         first = int(design.intercept)
@@ -166,12 +169,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 "the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)"
             )
-        response, terms = parse(self.formula, self.schema)
-        assert self.schema is not None
-        design = Design.of_formula(response, terms, self.kind, self.schema.unit)
-        return entry(self.recipe(design, n), n, self._subject(design))
+        schema = Schema.of(self.schema)
+        response, terms = parse(self.formula, schema)
+        design = Design.of_formula(response, terms, self.kind, schema.unit)
+        return entry(self.recipe(design, n), n, self._subject(design, schema))
 
-    def _subject(self, design: Design) -> Subject:
+    def _subject(self, design: Design, schema: Schema | None) -> Subject:
         """What the ledger and the result are told about the fit."""
         if self.formula is None:
             bounds = zip(design.low[1:].tolist(), design.high[1:].tolist(), strict=True)
@@ -181,10 +184,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             ]
             question = Question.of_arrays(columns, *self._explained())
             return Subject(design.unit.name, question=question)
-        assert self.schema is not None
+        assert schema is not None
         purpose = f"{type(self).__name__}: {' '.join(self.formula.split())}"
-        question = Question.of_formula(self.formula, *parse(self.formula, self.schema))
-        return Subject(design.unit.name, purpose, self.schema.digest(), question)
+        question = Question.of_formula(self.formula, *parse(self.formula, schema))
+        return Subject(design.unit.name, purpose, schema.digest(), question)
 
     def _linear(self, X: Any) -> Array:
         """Intercept plus coefficients times columns, in original units."""
@@ -273,9 +276,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         assert self.formula is not None
-        response, self.terms_ = parse(self.formula, self.schema)
-        assert self.schema is not None
-        unit = self.schema.unit
+        self.schema_ = Schema.of(self.schema)  # read once: the file may change during a fit
+        response, self.terms_ = parse(self.formula, self.schema_)
+        unit = self.schema_.unit
         counted = not self._number_is_private
         design, source = read(X, response, self.terms_, self.kind, unit, counted=counted)
         self._declare(response)
@@ -391,7 +394,7 @@ class LogisticRegression(LinearClassifier):
     ----------
     formula : str, optional
         With a table, ``"outcome ~ a + b"``; every name is a column of the schema.
-    schema : Schema, optional
+    schema : Schema or the path of its file, optional
         With a formula, what is public about the columns.
     bounds : pair (low, high), optional
         With arrays, public bounds of the columns: one number for all, or one for each.
@@ -446,7 +449,7 @@ class LinearSVC(LinearClassifier):
     knee : float
         Half the width of the rounded corner of the hinge.
     formula, schema, bounds, yes_no, classes, penalty, budget, plan, target, neighbours, rows,
-    most_weight ledger, insecure_seed
+    most_weight, ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
 
@@ -564,7 +567,7 @@ class HuberRegression(LinearRegressor):
     penalty : float, optional
         c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default
         chosen from n, d, the loss and the budget; printed with the result.
-    formula, schema, bounds, yes_no, budget, plan, target, neighbours, rows, most_weight
+    formula, schema, bounds, yes_no, budget, plan, target, neighbours, rows, most_weight,
     ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
@@ -596,7 +599,7 @@ class QuantileRegression(LinearRegressor):
         noise of this scale: a smaller bandwidth is closer to the plain quantile, and needs a larger
         penalty or budget.
     outcome, formula, schema, bounds, yes_no, penalty, budget, plan, target, neighbours, rows,
-    most_weight ledger, insecure_seed
+    most_weight, ledger, insecure_seed
         As for `HuberRegression`.
     """
 

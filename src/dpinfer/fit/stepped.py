@@ -11,6 +11,7 @@ particular to logistic regression and to least squares stands in their own modul
 """
 
 import math
+import re
 import secrets
 import warnings
 from collections.abc import Mapping, Sequence
@@ -65,9 +66,11 @@ from dpinfer.result.statements import (
     OPEN,
     OPEN_FEW,
     OPEN_LEVEL,
+    OPEN_RARE_REFERENCE,
     OPEN_REFERENCE,
     OPEN_TAIL,
     OPEN_TOGETHER,
+    OTHER_REFERENCE,
     REPORTED,
     UNIDENTIFIED,
     Geometry,
@@ -291,6 +294,7 @@ def spendable(budget: object) -> ZCDP | ApproxDP:
     return budget
 
 
+_PLAIN_LEVEL = re.compile(r"([^\[\]:]+)\[([^\[\]]+)\]")  # of one factor, as in health[good]
 _FEWEST = 50.0  # a private number of records is taken to be at least this
 _AMPLE = 2.0  # times what it takes to be printed: columns share what they say
 _WHOLE = 2.0  # least radius factor of the second release, which should not lose rows
@@ -444,9 +448,30 @@ def _status(j: int, said: Conclusion, at: Setting) -> str:
     why = said.answers.why[j]
     if why == TAIL:
         return OPEN_TAIL.format(low=at.frame.low(at.design)[j], high=at.frame.high(at.design)[j])
+    if why == REFERENCE:
+        return OPEN_REFERENCE + _other_reference(j, said, at)
     if why == TOGETHER:
-        return OPEN_TOGETHER.format(other=at.design.names[said.joint.nearest(j)])
-    return {FEW: OPEN_FEW, REFERENCE: OPEN_REFERENCE}.get(why, OPEN)
+        return _status_together(j, said, at)
+    return OPEN_FEW if why == FEW else OPEN
+
+
+def _status_together(j: int, said: Conclusion, at: Setting) -> str:
+    nearest = said.joint.nearest(j)
+    # two levels of one factor look alike where nothing is left to compare them with
+    if at.columns.dummy[j] and at.columns.group[j] == at.columns.group[nearest]:
+        return OPEN_RARE_REFERENCE + _other_reference(j, said, at)
+    return OPEN_TOGETHER.format(other=at.design.names[nearest])
+
+
+def _other_reference(j: int, said: Conclusion, at: Setting) -> str:
+    """Which level to take instead: the one that the released curvature knows most of."""
+    levels = np.flatnonzero(at.columns.dummy & (at.columns.group == at.columns.group[j]))
+    own = said.joint.basis[:, levels]
+    most = levels[np.argmax(np.einsum("ik,ij,jk->k", own, said.joint.curvature, own))]
+    plain = _PLAIN_LEVEL.fullmatch(at.design.names[most])
+    if plain is None or len(levels) < 2:
+        return "; another reference would help"
+    return OTHER_REFERENCE.format(factor=plain[1], level=plain[2])
 
 
 def alternatives(said: Conclusion, at: Setting) -> Alternatives:

@@ -7,7 +7,7 @@ modules of this room work on it, and `FitResult` is the same with their answers 
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -293,19 +293,36 @@ class Estimates:
         """The covariance matrix of the estimates by name; NaN rows and columns for what has no
         interval.
         """
-        import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
+        from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
 
-        return pd.DataFrame(self.covariance, index=list(self.names), columns=list(self.names))
+        return Frame(self.covariance, index=list(self.names), columns=list(self.names))
 
-    def conf_int(self, level: float = 0.95, alpha: float | None = None) -> Array:
+    @overload
+    def conf_int(
+        self, level: float = ..., alpha: float | None = ..., *, frame: Literal[False] = ...
+    ) -> Array: ...
+
+    @overload
+    def conf_int(
+        self, level: float = ..., alpha: float | None = ..., *, frame: Literal[True]
+    ) -> "pd.DataFrame": ...
+
+    def conf_int(
+        self, level: float = 0.95, alpha: float | None = None, *, frame: bool = False
+    ) -> "Array | pd.DataFrame":
         """Confidence intervals, one row (low, high) per coefficient; (-inf, inf) where there is
         none.
 
         ``level`` lies between one half and 1; ``alpha``, as in statsmodels, is 1 - level and may be
-        given instead.
+        given instead.  An array, or with ``frame=True`` a pandas data frame indexed by coefficient.
         """
-        intervals = self.error.interval(self.estimate[self.reported], checked(level, alpha))
-        return self._spread(intervals, [-np.inf, np.inf])
+        reported = self.error.interval(self.estimate[self.reported], checked(level, alpha))
+        intervals = self._spread(reported, [-np.inf, np.inf])
+        if not frame:
+            return intervals
+        from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
+
+        return Frame(intervals, index=list(self.names), columns=["low", "high"])
 
     def simultaneous(self, level: float = 0.95) -> Array:
         """Intervals that cover all reported coefficients together with probability ``level``."""

@@ -65,7 +65,10 @@ def contrast(fit: Estimates, what: str | npt.ArrayLike, level: float) -> Contras
     matrix = restrictions(fit, np.atleast_2d(vector))
     if len(matrix) != 1:
         raise InputError("a contrast is one vector; use wald for several at once")
-    value, law = resolved(fit, matrix)
+    return _contrast(*resolved(fit, matrix), level)
+
+
+def _contrast(value: Array, law: LawOfError, level: float) -> Contrast:
     low, high = law.interval(value, checked(level))[0]
     return Contrast(
         estimate=float(value[0]),
@@ -74,6 +77,17 @@ def contrast(fit: Estimates, what: str | npt.ArrayLike, level: float) -> Contras
         high=float(high),
         p_value=float(law.p_values(value)[0]),
     )
+
+
+def equation(fit: Estimates, what: str, level: float) -> Contrast:
+    """The left side of one equation less the right one, and a test that it is 0."""
+    if not isinstance(what, str):
+        raise InputError("t_test takes a text such as 'a = b': use contrast for numbers")
+    equations = Hypothesis(Vocabulary.of(fit), what).equations(fit.reported)
+    if len(equations.matrix) != 1 or equations.left_out:
+        raise InputError(f"{what!r} is not one equation: test several at once with wald")
+    value, law = resolved(fit, restrictions(fit, equations.matrix))
+    return _contrast(value - equations.right, law, level)
 
 
 def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
@@ -98,7 +112,7 @@ def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
         )
     right = np.asarray(r, dtype=float)
     if right.shape not in ((), (len(matrix),)) or not np.isfinite(right).all():
-        raise InputError("r needs one finite number a row of R, or one for all")
+        raise InputError("r needs one finite number per row of R, or one for all")
     value, law = resolved(fit, matrix)
     statistic, p_value = laws_of_error.wald(value - right, law)
     return WaldTest(statistic, len(matrix), p_value, tested, left_out)
@@ -108,7 +122,7 @@ def restrictions(fit: Estimates, matrix: Array) -> Array:
     """Rows over all coefficients, one number each."""
     if matrix.ndim != 2 or matrix.shape[1] != len(fit.names) or not np.isfinite(matrix).all():
         raise InputError(
-            f"restrictions need one finite number a coefficient, {len(fit.names)} in a row"
+            f"restrictions need one finite number per coefficient, {len(fit.names)} in a row"
         )
     return matrix
 

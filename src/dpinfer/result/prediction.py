@@ -64,7 +64,7 @@ def question_of(fit: Estimates) -> Question:
     if fit.question is None:
         raise InputError(
             "this result does not know its columns, since it was fitted on bare rows by infer: fit "
-            "with a formula or bounds, or give contrast one number a coefficient"
+            "with a formula or bounds, or give contrast one number per coefficient"
         )
     return fit.question
 
@@ -258,9 +258,10 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
             moves = (encoded(high, smooth) - encoded(low, smooth)) / (high - low)[:, None]
             yield _derivative(fit, name, weights, moves)
             continue
-        levels: tuple[Level, ...] = column.levels
-        if isinstance(column, Number) and not column.levels:
-            levels = (False, True)
+        if isinstance(column, Number) and name not in references:
+            yield _change(fit, name, encoded(False), encoded(True))
+            continue
+        levels: tuple[Level, ...] = column.levels or (False, True)
         base = references.get(name, levels[0])
         for level in levels:
             if level != base:

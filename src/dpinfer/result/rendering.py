@@ -128,16 +128,20 @@ def markdown_table(shown: Sequence[dict[str, Any]], level: float) -> list[str]:
 
 
 def latex(fit: Estimates, level: float) -> str:
-    """A tabular environment, and its caption as a comment: it needs no package."""
+    """A tabular environment, and what was asked and is open in small print under it: it needs no
+    package.
+    """
     shown = rows(fit, level)
     titles = heads(level)
-    lines = [f"% {' '.join(note.split())}" for note in (caption(fit), *notes_of(shown))]
-    lines += [r"\begin{tabular}{l" + "r" * (len(titles) - 1) + "}", r"\hline"]
+    lines = [r"\begin{tabular}{l" + "r" * (len(titles) - 1) + "}", r"\hline"]
     lines += [" & ".join(map(_tex, titles)) + r" \\", r"\hline"]
     for row in shown:
         name = r"\quad " * text.stands_in(row) + _tex(row["name"])
         lines.append(" & ".join([name, *map(_tex, cells(row))]) + r" \\")
-    return "\n".join([*lines, r"\hline", r"\end{tabular}"])
+    lines += [r"\hline", r"\end{tabular}"]
+    for note in (caption(fit), *notes_of(shown)):
+        lines += [r"\par\smallskip", rf"{{\footnotesize {_tex(note)}\par}}"]
+    return "\n".join(lines)
 
 
 def html(fit: Estimates, level: float) -> str:

@@ -58,6 +58,14 @@ class FitResult(Estimates):
         """
         return hypotheses.wald(self, R, r)
 
+    def t_test(self, what: str, level: float = 0.95) -> Contrast:
+        """One equation by names, as in statsmodels: ``"a = b"``, ``"a = 2"``, ``"a"`` for a = 0.
+
+        Estimate and interval, of the given ``level``, of the left side of ``what`` less the right
+        one, and the p-value of the equation.  Several equations at once are a test for `wald`.
+        """
+        return hypotheses.equation(self, what, level)
+
     def odds_ratios(self, level: float = 0.95) -> "pd.DataFrame":
         """Odds ratios of a logistic regression with intervals of the given ``level``, indexed by
         coefficient.
@@ -86,8 +94,8 @@ class FitResult(Estimates):
 
         ``at`` is "centre": effects of single columns where the others are at the released centre, a
         level against its reference; or rows as for `predict`: the average over them, every term
-        moving with its column.  The average over the records of the fit would be another release,
-        and is refused.
+        moving with its column.  A column has the same name in both.  The average over the records of
+        the fit would be another release, and is refused.
         """
         return _framed(prediction.margins(self, at, level), "name")
 
@@ -207,8 +215,8 @@ class FitResult(Estimates):
         return rendering.markdown(self, level)
 
     def to_latex(self, level: float = 0.95) -> str:
-        """The table as a LaTeX tabular, with intervals of the given ``level``; what was asked
-        stands in comments.
+        """The table as a LaTeX tabular, with intervals of the given ``level``; what was asked and
+        what is open is printed under it.
         """
         return rendering.latex(self, level)
 
@@ -259,9 +267,9 @@ class FitResult(Estimates):
 def _framed(
     rows: Sequence[dict[str, Any]], index: str | None = None, columns: list[str] | None = None
 ) -> "pd.DataFrame":
-    import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
+    from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
 
-    frame = pd.DataFrame(list(rows), columns=columns)
+    frame = Frame(list(rows), columns=columns)
     if index is None:
         return frame
-    return frame.set_index(index)
+    return Frame(frame.set_index(index))

@@ -26,8 +26,13 @@ OPENING = "open: "
 OPEN = "open: in the model, but this budget cannot tell its effect from none or from a large one"
 OPEN_FEW = "open: in the model, but with too few events of one kind at this budget"
 OPEN_REFERENCE = (
-    "open: in the model, but its reference level has too few events of one kind at this budget; "
-    "another reference would help"
+    "open: in the model, but its reference level has too few events of one kind at this budget"
+)
+OPEN_RARE_REFERENCE = (
+    "open: in the model, but its reference level is too rare at this budget to compare with"
+)
+OTHER_REFERENCE = (
+    "; take a common level, such as {level}, as reference: C({factor}, level) in the formula"
 )
 OPEN_TAIL = (
     "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to "

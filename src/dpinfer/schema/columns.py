@@ -119,7 +119,9 @@ class Number:
         if self.centre is not None and not math.isfinite(self.centre):
             raise fault(self.name, "centre", "centre must be a finite number")
         if self.scale is not None and not in_reach(0.0, self.scale):
-            raise fault(self.name, "scale", "scale must be a positive finite number")
+            raise fault(
+                self.name, "scale", "scale must be a positive number between 1e-150 and 1e150"
+            )
         if self.missing is not None and not self.low <= self.missing <= self.high:
             raise fault(
                 self.name, "missing", "missing must lie between low and high, or be left out"
@@ -218,9 +220,15 @@ def in_reach(low: float, high: float) -> bool:
 
 def _require_range(name: str, low: float, high: float) -> None:
     """Two finite bounds in order, in reach of double precision."""
-    if not in_reach(low, high):
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise fault(
             name, "high", "low and high must be finite, with low < high: correct one of them"
+        )
+    if not in_reach(low, high):
+        raise fault(
+            name,
+            "high",
+            "low and high are too close or too far apart for double precision: measure it in another unit",
         )
 
 
@@ -355,6 +363,12 @@ def _number(entry: _Entry, kind: str) -> Number:
         optional["missing"] = entry.number("missing")
     if "levels" in entry:
         levels = entry.levels()
+        if not levels or any(type(level) is not int for level in levels):
+            raise fault(
+                entry.name,
+                "levels",
+                "levels of an integer are whole numbers: correct them, leave them out, or write type = 'category'",
+            )
         optional["levels"] = levels
         optional["reference"] = entry.values.get("reference", next(iter(levels), None))
     elif "reference" in entry:

@@ -7,11 +7,12 @@ could take up a shift: numeric columns are then divided by their largest absolut
 outcome likewise, and the row is x~/R with R² = #blocks.
 """
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import combinations, product
+from functools import cache, lru_cache
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +26,13 @@ from dpinfer.schema.terms import Block, Expression, Factor, Response, Terms, req
 from dpinfer.schema.unit import ROW, Unit
 
 INTERCEPT = "(Intercept)"
+_LONGEST = 1000  # of a product of columns: its parts would be more terms than a formula has
 _CACHED = 2**16  # numbers in a tile: as many as in a block
 
 _Levels = frozenset[tuple[str, object]]
 """Factors with a level of each: the records that have these levels."""
+
+_Combination = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
@@ -351,10 +355,22 @@ def _products(terms: Terms) -> tuple[tuple[int, tuple[int, ...]], ...]:
             places.setdefault(tuple(sorted(factors)), place)
     products = []
     for names, place in places.items():
-        parts = {part for size in range(1, len(names)) for part in combinations(names, size)}
-        if len(names) > 1 and parts <= set(places):
+        if len(names) > 1 and _has_parts(names, places):
             products.append((place, tuple(places[(name,)] for name in names)))
     return tuple(products)
+
+
+def _has_parts(names: tuple[str, ...], places: Collection[tuple[str, ...]]) -> bool:
+    """Whether every part of a product is among ``places``: x, y, xx and xy are those of xxy."""
+    times = Counter(names)
+    parts = math.prod(most + 1 for most in times.values()) - 2  # neither none nor all of it
+    if parts > len(places):  # counted first: a product of 40 columns has 2 ** 40 parts
+        return False
+    for powers in product(*(range(most + 1) for most in times.values())):
+        part = tuple(Counter(dict(zip(times, powers, strict=True))).elements())
+        if 0 < len(part) < len(names) and part not in places:
+            return False
+    return True
 
 
 def _factors(number: Expression) -> list[str] | None:
@@ -372,7 +388,9 @@ def _factors(number: Expression) -> list[str] | None:
         return left + right
     if number.operation == "**" and number.arguments[1].low in (2.0, 3.0):
         base = _factors(number.arguments[0])
-        return None if base is None else base * int(number.arguments[1].low)
+        # a power of a power of a power is longer than any list, and its parts stand in no formula
+        if base is not None and len(base) <= _LONGEST:
+            return base * int(number.arguments[1].low)
     return None
 
 
@@ -397,41 +415,44 @@ def _cells(terms: Terms) -> tuple[Cell, ...]:
     if not terms.intercept:
         return ()
     places = _places_of_levels(terms)
-    cells: list[Cell] = []
+    pairs: dict[frozenset[str], dict[_Levels, int]] = {}
+    for levels, place in places.items():
+        if len(levels) == 2:
+            pairs.setdefault(_factors_of(levels), {})[levels] = place
+
+    # indicators of cells, as combinations of columns: each is 1 for its records, 0 for others
+    @cache
+    def only(one: _Levels, factors: frozenset[str]) -> _Combination:
+        together = [at for pair, at in pairs[factors].items() if one < pair]
+        return ((places[one], 1.0), *((at, -1.0) for at in together))
+
+    @cache
+    def neither(factors: frozenset[str]) -> _Combination:
+        alone = [at for one, at in places.items() if len(one) == 1 and _factors_of(one) < factors]
+        together = pairs[factors].values()
+        return ((0, 1.0), *((at, -1.0) for at in alone), *((at, 1.0) for at in together))
+
+    # by short keys: a combination may be as long as the design is wide
+    cells: dict[tuple[int, frozenset[str], _Levels | None], Cell] = {}
     for levels, place in places.items():
         if len(levels) != 2:
             continue
-        (f, b), (g, d) = sorted(levels, key=str)
-        f_is_b = frozenset({(f, b)})
-        g_is_d = frozenset({(g, d)})
-        if f_is_b not in places or g_is_d not in places:
+        factors = _factors_of(levels)
+        singles = [frozenset({level}) for level in sorted(levels, key=str)]
+        if not all(one in places for one in singles):
             continue
-        place_of_b = places[f_is_b]
-        place_of_d = places[g_is_d]
-        together = {
-            pair: at
-            for pair, at in places.items()
-            if len(pair) == 2 and {name for name, _ in pair} == {f, g}
-        }
-        alone = [at for one, at in places.items() if len(one) == 1 and next(iter(one))[0] in (f, g)]
-        # indicators of cells, as combinations of columns: each is 1 for its records, 0 for others
-        only_b = (
-            (place_of_b, 1.0),
-            *((at, -1.0) for pair, at in together.items() if f_is_b < pair),
-        )
-        only_d = (
-            (place_of_d, 1.0),
-            *((at, -1.0) for pair, at in together.items() if g_is_d < pair),
-        )
-        neither = (
-            (0, 1.0),
-            *((at, -1.0) for at in alone),
-            *((at, 1.0) for at in together.values()),
-        )
-        cells += [(place, only_b), (place, only_d), (place, neither)]
-        cells += [(place_of_b, only_b), (place_of_b, neither)]
-        cells += [(place_of_d, only_d), (place_of_d, neither)]
-    return tuple(dict.fromkeys(cells))
+        for one in singles:
+            cells.setdefault((place, factors, one), (place, only(one, factors)))
+        cells.setdefault((place, factors, None), (place, neither(factors)))
+        for one in singles:
+            at = places[one]
+            cells.setdefault((at, factors, one), (at, only(one, factors)))
+            cells.setdefault((at, factors, None), (at, neither(factors)))
+    return tuple(cells.values())
+
+
+def _factors_of(levels: _Levels) -> frozenset[str]:
+    return frozenset(factor for factor, _ in levels)
 
 
 def _places_of_levels(terms: Terms) -> dict[_Levels, int]:

@@ -1,14 +1,17 @@
 """A formula and a schema give the response and the terms of a design; no data are involved.
 
-formulaic parses the formula into terms and factors.  A factor that is more than a name is parsed as
-a Python expression, and its tree is walked with a list of what is allowed: no code is run.  What
-people write and the parser does not take, or takes for something else, is refused with a remedy.
+formulaic parses the formula into terms and factors; products of terms are counted before they are
+made, so that no formula takes long, however short it is.  A factor that is more than a name is
+parsed as a Python expression, and its tree is walked with a list of what is allowed: no code is
+run.  What people write and the parser does not take, or takes for something else, is refused with a
+remedy.
 """
 
 import ast
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from reprlib import repr as short
 from typing import Any
@@ -32,7 +35,11 @@ from dpinfer.schema.terms import (
 )
 
 _MOST_CHARACTERS = 5000
+_MOST_NAMES = 1000
+_MOST_BRACKETS = 100  # inside each other
 _MOST_TERMS = 500
+_MOST_PRODUCTS = 3000  # made on the way; (a + b + ... + z)**2 makes 728
+_PRODUCTS = ("*", "/", "in", ":", "**", "^")  # what makes more terms than are written
 _OPERATORS = {ast.Add: "+", ast.Sub: "minus", ast.Mult: "*", ast.Div: "/"}
 _CALLABLE = ", ".join([*sorted(FUNCTIONS), "scale"])
 _SPLINES = {"bs", "cr", "cc", "cs", "ns", "te", "poly"}
@@ -46,24 +53,38 @@ _INSTEAD = {
     "Q": "a name with spaces in backticks, as in `my column`",
     "ln": "log(x)",
     "pow": "I(x ** 2)",
-    "offset": "I(y - x) on the left of ~, for a number",
     "ifelse": "a column of true and false, added to the table and declared in the schema",
 }
 """Functions of other programs, and what to write for them."""
 
+_NO_OFFSET = (
+    "there is no offset here yet; for a number write I(y - x) on the left of ~, and for an outcome with two levels "
+    "take x as a term, whose coefficient is then estimated and not held at 1"
+)
 _SIGNS_OF_COMPARISON = (">", "<", ">=", "<=", "==", "!=", "&", "&&", "!")
 _NO_COMPARISON = (
     "compares, and a comparison is not read: add a column of true and false to the table, such as age_over_50, and "
     'declare it in the schema with type = "boolean"'
+)
+_NO_COMPARISON_LEFT = (
+    "compares, and a comparison is not read: add the answer to the table as a column of true and false, declare it in "
+    'the schema with type = "outcome" and levels = [false, true], and write its name on the left of ~'
 )
 _ONE_OUTCOME = (
     "the formula needs exactly one outcome on the left of ~: the name of a column, or a transform such as log(y) or "
     "I(a - b)"
 )
 
+_TOO_DEEP = "the formula cannot be read, since it is nested too deeply: write shorter terms"
+_TOO_MANY = (
+    f"the formula has more than {_MOST_TERMS} terms, or makes more than {_MOST_PRODUCTS} products on the way to them: "
+    "name fewer columns, or lower a power"
+)
+
 # R's sign of a power outside quotes; for Python it binds less than a sum
 _HAT = re.compile(r"""`[^`]*`|"[^"]*"|'[^']*'|\^""")
 _LARGE_POWER = re.compile(r"(\*\*|\^)[\s(+]*[0-9]*[1-9][0-9]")
+_LONG_NUMBER = re.compile(r"[0-9]{300}")  # beyond what double precision holds
 _BACKTICKS = re.compile(r"`([^`]*)`")
 _STAND_IN = re.compile(r"__name(\d+)")  # for a name in backticks, which is no Python
 
@@ -73,16 +94,18 @@ _Side = list[_Factors]
 _ONE: _Factors = (("1", "literal"),)
 
 
-def parse(formula: str, schema: Schema | None) -> tuple[Response, Terms]:
-    """``response ~ terms``: every name a column of the schema, every transform public."""
-    if not isinstance(schema, Schema):
-        raise InputError("a formula needs schema=, for example dp.Schema.read('schema.toml')")
+def parse(formula: str, schema: Schema) -> tuple[Response, Terms]:
+    """``response ~ terms``: every name a column of the schema, every transform public.
+
+    Guarantee [bounded_formulas]: no formula takes long; terms, products, brackets and columns are
+    counted before they are made, and what is too large is refused with a remedy.
+    """
     left, right = _sides(formula, schema)
     try:
         response = _response(left, schema)
         parts = [_term(factors, schema) for factors in right if factors != _ONE]
     except RecursionError:
-        raise InputError("the formula cannot be read: it is nested too deeply") from None
+        raise InputError(_TOO_DEEP) from None
     _require_one_reference_each(parts)
     terms = Terms.of(parts, intercept=_ONE in right)
     names_on_the_right = {column.name for column in terms.columns}
@@ -94,11 +117,56 @@ def parse(formula: str, schema: Schema | None) -> tuple[Response, Terms]:
     return response, terms
 
 
+def names_of(formula: str) -> list[str]:
+    """The columns that a formula names, each once, without a schema."""
+    formula = _readable(formula)
+    names: list[str] = []
+    with _reading():
+        tokens = [(token.token, token.kind.value) for token in _parser().get_tokens(formula)]
+        _check(formula, tokens, ["a", "b"])
+    for text, kind in tokens:
+        if kind == "name":
+            names.append(text)
+        if kind == "python":
+            names += _Walk(text, _no_column).names()
+    return list(dict.fromkeys(names))
+
+
+def _no_column(name: str) -> Number | Category:
+    raise InputError(f"{name!r} is no column here: give a schema")
+
+
 def _sides(formula: str, schema: Schema) -> tuple[_Side, _Side]:
     """The terms of the left and of the right side."""
-    # heavy, and not needed before there is a formula
-    from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415
+    formula = _readable(formula)
+    parser = _parser()
+    with _reading():
+        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(formula)]
+        _check(formula, tokens, _explanatory_names(schema))
+        parsed = parser.get_terms(formula)
+    if not hasattr(parsed, "lhs"):
+        raise InputError("the formula has no outcome: write 'outcome ~ terms'")
+    return _side(parsed.lhs), _side(parsed.rhs)
 
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """What the parser raises, as an error of ours."""
+    try:
+        yield
+    except InputError:
+        raise
+    except RecursionError:
+        raise InputError(_TOO_DEEP) from None
+    except Exception as error:  # of many types: the parser trips over odd tokens
+        line = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0]
+        if "nested" in line:
+            raise InputError(_TOO_DEEP) from None
+        raise InputError(f"the formula cannot be read: {line or type(error).__name__}") from None
+
+
+def _readable(formula: str) -> str:
+    """The text with Python's sign of a power; refused where it is too long or has huge numbers."""
     if not isinstance(formula, str) or len(formula) > _MOST_CHARACTERS:
         raise InputError(
             f"the formula must be text such as 'outcome ~ a + b', of at most {_MOST_CHARACTERS} characters"
@@ -107,28 +175,68 @@ def _sides(formula: str, schema: Schema) -> tuple[_Side, _Side]:
         raise InputError(
             "the formula cannot be read: a power goes up to 9, as in (a + b + c)**2 or I(a**2)"
         )
-    formula = _HAT.sub(lambda match: "**" if match[0] == "^" else match[0], formula)
-    parser = DefaultFormulaParser()
-    try:
-        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(formula)]
-        _check(formula, tokens, _explanatory_names(schema))
-        parsed = parser.get_terms(formula)
-    except InputError:
-        raise
-    except Exception as error:  # of many types: the parser trips over odd tokens
-        line = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0]
-        raise InputError(f"the formula cannot be read: {line or type(error).__name__}") from None
-    if not hasattr(parsed, "lhs"):
-        raise InputError("the formula has no outcome: write 'outcome ~ terms'")
-    return _side(parsed.lhs), _side(parsed.rhs)
+    if _LONG_NUMBER.search(formula):
+        raise InputError("a number of the formula is too large: write it in smaller units")
+    return _HAT.sub(lambda match: "**" if match[0] == "^" else match[0], formula)
+
+
+def _parser() -> Any:
+    """formulaic's parser, with products of terms that are counted before they are made."""
+    # heavy, and not needed before there is a formula
+    from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415
+    from formulaic.parser.types import Operator  # noqa: PLC0415
+
+    parser: Any = DefaultFormulaParser()
+    table = parser.operator_resolver.operator_table
+    products = _Products(table[":"][0].to_terms)
+    for symbol in _PRODUCTS:
+        (operator,) = table[symbol]
+        to_terms: Callable[[Any, Any], Any] = partial(products.counted, operator.to_terms)
+        if symbol in ("**", "^"):
+            to_terms = products.power
+        counted = Operator(
+            symbol,
+            arity=operator.arity,
+            precedence=operator.precedence,
+            associativity=operator.associativity,
+            to_terms=to_terms,
+        )
+        table[symbol] = [counted]
+    return parser
+
+
+class _Products:
+    """Products of sets of terms; too many of them in one formula are refused before they are made.
+
+    ``times`` is the parser's own product of two sets.
+    """
+
+    def __init__(self, times: Callable[[Any, Any], Any]) -> None:
+        self.times = times
+        self.made = 0
+
+    def counted(self, operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        """What an operation makes of two sets of terms."""
+        self.made += len(left) * len(right) + len(left) + len(right)
+        if self.made > _MOST_PRODUCTS:
+            raise InputError(_TOO_MANY)
+        return operation(left, right)
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        """The product of a set with itself, without making a term again that is there already."""
+        terms = base
+        for _ in range(int(str(next(iter(exponent)))) - 1):
+            more = self.counted(self.times, terms, base)
+            if [term.factors for term in more] == [term.factors for term in terms]:
+                return terms
+            terms = more
+        return terms
 
 
 def _side(parsed: Any) -> _Side:
     terms = list(parsed)
     if len(terms) > _MOST_TERMS:
-        raise InputError(
-            f"the formula has more than {_MOST_TERMS} terms: name fewer, or lower a power"
-        )
+        raise InputError(_TOO_MANY)
     if not all(hasattr(term, "factors") for term in terms):
         raise InputError(
             "parts separated by | are not available: write one part, as in 'y ~ a + b'"
@@ -140,8 +248,9 @@ def _side(parsed: Any) -> _Side:
 
 def _check(formula: str, tokens: list[_Token], names: Iterable[str]) -> None:
     """Refuse a formula by its tokens; ``names`` are the columns that may explain something."""
+    _check_size(tokens)
     signs = [text for text, kind in tokens if kind == "operator"]
-    _check_left(formula, tokens, signs)
+    _check_left(formula, signs)
     left = formula.partition("~")[0].strip()
     if "." in signs:
         listed = " + ".join(
@@ -159,11 +268,28 @@ def _check(formula: str, tokens: list[_Token], names: Iterable[str]) -> None:
         _check_arithmetic(*three)
 
 
-def _check_left(formula: str, tokens: list[_Token], signs: list[str]) -> None:
+def _check_size(tokens: list[_Token]) -> None:
+    """Refuse what would take long, by the number of names and of brackets alone."""
+    names = [text for text, kind in tokens if kind in ("name", "python")]
+    if len(names) > _MOST_NAMES:
+        raise InputError(f"the formula names more than {_MOST_NAMES} columns: name fewer")
+    depth = 0
+    for text, kind in tokens:
+        if kind == "context":
+            depth += 1 if text in "([" else -1
+        if depth > _MOST_BRACKETS:
+            raise InputError(_TOO_DEEP)
+
+
+def _check_left(formula: str, signs: list[str]) -> None:
     """The parser has an algebra of terms on the left, too: y - x would be y, and y/100 nothing."""
-    if "~" in signs and signs[0] != "~" and formula.partition("~")[0].strip():
-        left = [text for text, _ in tokens[: tokens.index(("~", "operator"))]]
-        raise InputError(f"{_ONE_OUTCOME}; arithmetic stands in I(...), here I({' '.join(left)})")
+    left = formula.partition("~")[0].strip()
+    if "~" not in signs or signs[0] == "~" or not left:
+        return
+    for sign in signs[: signs.index("~")]:
+        if sign in _SIGNS_OF_COMPARISON:
+            raise InputError(f"the formula cannot be read: {sign} {_NO_COMPARISON_LEFT}")
+    raise InputError(f"{_ONE_OUTCOME}; arithmetic stands in I(...), here I({left})")
 
 
 def _check_arithmetic(before: _Token, sign: _Token, after: _Token) -> None:
@@ -175,6 +301,11 @@ def _check_arithmetic(before: _Token, sign: _Token, after: _Token) -> None:
         raise InputError(
             f"{left}{operator}{right} stands for {left} alone, as in R: write I({left} ** {right}) "
             "for a power, (a + b)**2 for products of columns"
+        )
+    plain = right_kind == "value" and right in set("123456789")
+    if operator in ("**", "^") and (left_kind == "value" or not plain):
+        raise InputError(
+            f"the formula cannot be read: after {operator} stands a whole number from 1 to 9, as in (a + b + c)**2"
         )
     if operator in ("*", "/") and "value" in (left_kind, right_kind):
         raise InputError(
@@ -192,7 +323,8 @@ def _response(side: _Side, schema: Schema) -> Response:
         if isinstance(column, Outcome) and column.levels:
             return Response(column)
         return Response(of_column(explained(column)))
-    number = _Walk(text, lambda name: explained(_column(schema, name))).number()
+    walk = _Walk(text, lambda name: explained(_column(schema, name)), _NO_COMPARISON_LEFT)
+    number = walk.number()
     require_spread(number, "explain something else, or change its bounds in the schema")
     return Response(number)
 
@@ -256,12 +388,18 @@ def _require_one_reference_each(terms: list[tuple[Part, ...]]) -> None:
 
 class _Walk:
     """One factor of a formula that is more than a name; ``column`` gives what a name stands for on
-    its side of ~.
+    its side of ~, ``no_comparison`` what to do there instead of comparing.
     """
 
-    def __init__(self, text: str, column: Callable[[str], Number | Category]) -> None:
+    def __init__(
+        self,
+        text: str,
+        column: Callable[[str], Number | Category],
+        no_comparison: str = _NO_COMPARISON,
+    ) -> None:
         self.text = text
         self.column = column
+        self.no_comparison = no_comparison
         self.quoted: list[str] = _BACKTICKS.findall(text)
         numbers = itertools.count()
         plain = _BACKTICKS.sub(lambda _: f"__name{next(numbers)}", text)
@@ -269,6 +407,13 @@ class _Walk:
             self.tree = ast.parse(plain, mode="eval").body
         except (SyntaxError, ValueError, MemoryError):
             raise self._refused("it cannot be read") from None
+
+    def names(self) -> list[str]:
+        """The columns that it names; a function is no column, nor is np."""
+        functions = [node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        skipped = {id(name) for function in functions for name in ast.walk(function)}
+        nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
+        return [self._name(node) for node in nodes if id(node) not in skipped]
 
     def part(self) -> Part:
         """A factor C(...), or a numeric expression."""
@@ -295,11 +440,11 @@ class _Walk:
                 number = self._number(operand)
                 return apply("-", text, number) if isinstance(sign, ast.USub) else number
             case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=int() as power)) if (
-                1 <= power <= 10
+                1 <= power <= 9
             ):
                 return apply("**", text, self._number(left), constant(power))
             case ast.BinOp(op=ast.Pow()):
-                raise self._refused("a power is a whole number from 1 to 10, as in I(x ** 2)")
+                raise self._refused("a power is a whole number from 1 to 9, as in I(x ** 2)")
             case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
                 return apply(
                     _OPERATORS[type(operator)], text, self._number(left), self._number(right)
@@ -307,7 +452,7 @@ class _Walk:
             case ast.Call():
                 return self._call(node)
             case ast.Compare() | ast.BoolOp() | ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
-                raise self._refused(f"it {_NO_COMPARISON}")
+                raise self._refused(f"it {self.no_comparison}")
         raise self._refused(f"a transform is made of columns, numbers, + - * / ** and {_CALLABLE}")
 
     def _call(self, node: ast.Call) -> Expression:
@@ -316,6 +461,8 @@ class _Walk:
             raise self._refused(
                 f"{name} learns from the values, which is not private: use a public transform"
             )
+        if name == "offset":
+            raise self._refused(_NO_OFFSET)
         if name in _INSTEAD:
             raise self._refused(f"write {_INSTEAD[name]}")
         if name == "C":

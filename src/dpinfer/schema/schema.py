@@ -17,6 +17,7 @@ the type of the column asks for them.  A person fills them in, or `learn_bounds`
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,10 +53,11 @@ _RANGE = ("low", "high")
 _LEVELS = ("levels",)
 _LEARNABLE = (*_RANGE, *_LEVELS)
 
+_DELETE = "  Delete the columns that no formula needs."
 _HEAD = f"""\
 # A draft {READ_NOTHING}.  Replace every "{TODO}" by something that is known
 # without the table: a rule, a code book, a questionnaire; what nobody knows, `dpinfer schema learn` learns privately.
-# A bound or a level taken from the table would leak what records hold.  Delete the columns that no formula needs.  Two
+# A bound or a level taken from the table would leak what records hold.{_DELETE}  Two
 # classes to be explained need type = "outcome" and two levels, the second one positive; a number stays a number.
 
 unit = "{TODO}"  # what one row stands for and is protected: "one person", "one visit"
@@ -132,6 +134,17 @@ class Schema:
         return toml.load(_text_of(Path(path)), Path(path).name, cls._of_document)
 
     @classmethod
+    def of(cls, given: "Schema | str | os.PathLike[str] | None") -> "Schema":
+        """A schema as ``schema=`` is given it: itself, or the path of its file."""
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, str | os.PathLike):
+            return cls.read(Path(given))
+        raise InputError(
+            "a formula needs schema=: the path of its file, as in schema='schema.toml', or a dp.Schema"
+        )
+
+    @classmethod
     def parse(cls, text: str) -> "Schema":
         """Read TOML text.  Errors name the line."""
         if not isinstance(text, str):
@@ -154,8 +167,9 @@ class Schema:
         return cls(columns, unit, **facts, typical=typical)
 
     @classmethod
-    def draft(cls, table: Any) -> str:
-        """The text of a first schema, from the names and types of the columns of a table or file.
+    def draft(cls, table: Any, columns: Iterable[str] | None = None) -> str:
+        """The text of a first schema, from the names and types of the columns of a table or file;
+        of all of them, or of ``columns`` alone.
 
         Guarantee [drafts_read_no_values]: the text depends on names and types alone, and is no
         valid schema until a person has filled in what is public.
@@ -163,7 +177,15 @@ class Schema:
         # Public facts do without tables; this one call is handed a table, and loads their readers.
         from dpinfer.tables.table import table_of  # noqa: PLC0415
 
-        return draft_text(table_of(table).types())
+        types = dict(table_of(table).types())
+        if columns is None:
+            return draft_text(types.items())
+        wanted = list(dict.fromkeys(columns))
+        for name in wanted:
+            if name not in types:
+                raise InputError(f"the table has no column {name!r}: {did_you_mean(name, types)}")
+        text = draft_text((name, types[name]) for name in wanted)
+        return text.replace(_DELETE, "")
 
     def write(self, path: str | Path) -> None:
         """Write a TOML file at ``path`` that reads back as an equal schema; a reader never sees

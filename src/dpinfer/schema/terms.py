@@ -13,6 +13,7 @@ levels where it is not, as in R and patsy.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -193,6 +194,13 @@ Codes = npt.NDArray[np.intp]
 ReadNumbers = Callable[[Number], Array]
 ReadCodes = Callable[["Factor"], Codes]
 
+_MOST_FACTORS = 8  # of a term: it has 2 ** 8 columns or more
+_MOST_COLUMNS = 5000  # each needs a row of every matrix
+_TOO_WIDE = (
+    f"the formula has more than {_MOST_COLUMNS} columns, one per combination of levels: take interactions of fewer "
+    "factors, or merge levels in the schema"
+)
+
 _Space = tuple[frozenset[str], frozenset[str]]
 """Numeric parts and a set of factors: the product of these numbers and of the factors' contrasts."""
 
@@ -305,6 +313,11 @@ class Block:
                 choices.append([f"{part.text}[{level}]" for level in self.kept_levels(part)])
         return tuple(":".join(combination) for combination in product(*choices))
 
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return math.prod(len(self._kept(factor)) for factor in self.factors)
+
     @cached_property
     def number(self) -> Expression | None:
         """The product of the numeric parts with its range, or None if there is none."""
@@ -384,10 +397,15 @@ class Terms:
         if intercept:
             spanned.add((frozenset(), frozenset()))
         blocks: list[Block] = []
+        width = 0
         for term in sorted(terms, key=len):
-            blocks += _blocks(tuple(term), spanned)
-        names = [name for block in blocks for name in block.names]
-        twice = sorted({name for name in names if names.count(name) > 1})
+            added = _blocks(tuple(term), spanned)
+            width += sum(block.width for block in added)
+            if width > _MOST_COLUMNS:
+                raise InputError(_TOO_WIDE)
+            blocks += added
+        names = Counter(name for block in blocks for name in block.names)
+        twice = sorted(name for name, times in names.items() if times > 1)
         if twice:
             raise InputError(
                 f"the formula gives the column {twice[0]!r} twice: drop one of its terms"
@@ -408,7 +426,7 @@ class Terms:
     @property
     def width(self) -> int:
         """Number of columns of the design, without the intercept."""
-        return sum(len(block.names) for block in self.blocks)
+        return sum(block.width for block in self.blocks)
 
     def placed(self) -> Iterator[tuple[int, Block]]:
         """Blocks, each with the place of its first column in the design."""
@@ -430,6 +448,10 @@ def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[Block]:
     """
     numbers = frozenset(part.text for part in term if isinstance(part, Expression))
     factors = [part.text for part in term if isinstance(part, Factor)]
+    if len(factors) > _MOST_FACTORS:
+        raise InputError(
+            f"a term of the formula is a product of more than {_MOST_FACTORS} factors: name fewer in it"
+        )
     codings: list[_Coding] = []
     for size in range(len(factors) + 1):
         for subset in map(frozenset, combinations(factors, size)):

@@ -267,12 +267,12 @@ class _Question:
         asked = _asked(model, options)
         if asked.formula is None:
             raise InputError("a forecast needs a model with a formula and a schema, or both")
-        response, terms = parse(asked.formula, asked.schema)
-        assert asked.schema is not None
+        schema = Schema.of(asked.schema)
+        response, terms = parse(asked.formula, schema)
         if isinstance(asked, Asked) and asked.loss is None and not response.levels:
             asked.loss = LeastSquares()
-        design = Design.of_formula(response, terms, asked.kind, asked.schema.unit)
-        return cls(asked, asked.schema, response, terms, design)
+        design = Design.of_formula(response, terms, asked.kind, schema.unit)
+        return cls(asked, schema, response, terms, design)
 
     def records(
         self, number: int | None, like: Any, effects: Mapping[str, float] | None

@@ -7,6 +7,7 @@ options of `infer` or with a formula and a schema; `Asked` then stands in for th
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -158,7 +159,7 @@ class ModelOptions(TypedDict, total=False):
     """What a question may say beside its data, where no model does."""
 
     formula: str | None
-    schema: Schema | None
+    schema: Schema | str | os.PathLike[str] | None
     loss: Loss | None
     penalty: float | None
     plan: Plan | GeometryPlan | LinearPlan | None
@@ -324,7 +325,7 @@ class Model(Protocol):
     """What a question is asked with: an estimator, or `Asked`."""
 
     formula: str | None
-    schema: Schema | None
+    schema: Schema | str | os.PathLike[str] | None
     budget: Budget | None
     plan: Any
 
@@ -354,7 +355,7 @@ class Asked:
     """A question in options, in the place of an estimator: of a table or of bounded rows."""
 
     formula: str | None = None
-    schema: Schema | None = None
+    schema: Schema | str | os.PathLike[str] | None = None
     loss: Loss | NoLoss | None = None
     budget: Budget | None = None
     plan: Any = None
@@ -402,9 +403,9 @@ class Asked:
             raise InputError(
                 "a table is studied with schema= and formula=, and without y or truth="
             )
-        response, terms = parse(self.formula, self.schema)
-        assert self.schema is not None
-        return read(X, response, terms, self.kind, self.schema.unit)
+        schema = Schema.of(self.schema)
+        response, terms = parse(self.formula, schema)
+        return read(X, response, terms, self.kind, schema.unit)
 
     def population(self, X: Any, y: Any, units: Any = None, weights: Any = None) -> Population:
         """Bounded rows with their labels, or with the probabilities of the label +1."""
