@@ -18,11 +18,13 @@ values are looked at, each once:
 """
 
 import datetime
+import math
 import uuid
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -53,9 +55,7 @@ _REAL = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer 
 _NUMBERS = {float, int} | (_REAL - {np.timedelta64})
 _TEXTS = {str, np.str_}
 _BYTES = {bytes, np.bytes_}
-_IDS = (
-    _BOOLEANS | _NUMBERS | _TEXTS | _BYTES | {np.datetime64, datetime.date, uuid.UUID}
-)  # beside those that `_is_id` looks at more closely
+_PLAIN_NUMBERS = _NUMBERS | _BOOLEANS
 _ARROW_TEXTS = ("string", "large_string")
 _ARROW_BYTES = ("binary", "large_binary", "fixed_size_binary")
 _ARROW_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
@@ -323,7 +323,7 @@ def _array_numbers(cells: npt.NDArray[Any], kinds: str) -> Array | None:
 
 
 def _floats(values: Iterable[Any], kinds: str) -> Array:
-    plain = _NUMBERS | _BOOLEANS if "b" in kinds else _NUMBERS
+    plain = _PLAIN_NUMBERS if "b" in kinds else _NUMBERS
     cells = [_float(value) if type(value) in plain else np.nan for value in values]
     return np.array(cells, dtype=np.float64)
 
@@ -430,6 +430,8 @@ def _one_dictionary(cells: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
 
 def _encoded(cells: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
     kind = _ARROW_VIEWS.get(str(cells.type))
+    if pa.types.is_decimal(cells.type) and cells.type.bit_width < 128:
+        kind = pa.decimal128(cells.type.precision, cells.type.scale)
     if kind is not None:  # which Arrow does not compare
         cells = cells.cast(kind)
     if not len(cells):
@@ -506,9 +508,11 @@ def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
         found = [texts[cell] if type(cell) in _TEXTS else other for cell in cells]
         return np.array(found, dtype=np.intp).reshape(values.shape)
     if values.dtype.kind == "O":
-        plain = _NUMBERS | _BOOLEANS
         known = {level: j for j, level in enumerate(levels)}
-        found = [known.get(cell, other) if type(cell) in plain else other for cell in values.flat]
+        cells = values.flat
+        found = [
+            known.get(cell, other) if type(cell) in _PLAIN_NUMBERS else other for cell in cells
+        ]
         return np.array(found, dtype=np.intp).reshape(values.shape)
     result = np.full(values.shape, other)
     for j, level in enumerate(levels):
@@ -563,9 +567,8 @@ def _array_ids(values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     kind = values.dtype.kind
     if kind in "OT":
         seen: dict[Any, int] = {}
-        each = (
-            seen.setdefault(cell, len(seen)) if _is_id(cell) else -1 for cell in values.tolist()
-        )
+        keys = map(_key, values.tolist())
+        each = (-1 if key is None else seen.setdefault(key, len(seen)) for key in keys)
         return np.fromiter(each, np.intp, len(values))
     if kind not in "USbiufM":
         return None
@@ -576,15 +579,82 @@ def _array_ids(values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     return np.where(missing, -1, np.unique(values, return_inverse=True)[1])
 
 
-def _is_id(cell: Any) -> bool:
-    """Whether an object is a plain value that is there; only such are compared, so that none can
-    raise.
+def _key(cell: Any) -> Any:
+    """What an object is compared by as an id, None if it is no plain value or not there.
+
+    Guarantee [ids_never_raise]: keys are values of Python itself, whose comparison neither raises
+    nor depends on which of two came first.  Those of numpy do both: ``np.int64(1) == Decimal(1)``
+    is an error, and is asked only where two units have the same number.
     """
-    if type(cell) is datetime.datetime:
-        return cell.tzinfo is None or type(cell.tzinfo) is datetime.timezone
-    if type(cell) is Decimal:
-        return cell.is_finite()
-    return type(cell) in _IDS and cell == cell and cell not in ("", b"")  # noqa: PLR0124
+    of = _KEYS.get(type(cell))
+    return None if of is None else of(cell)
+
+
+def _as_it_is(cell: Any) -> Any:
+    return cell
+
+
+def _text_key(cell: str) -> str | None:
+    return str(cell) or None
+
+
+def _bytes_key(cell: bytes) -> tuple[bytes] | None:
+    """In a tuple: bytes have the hash of a text, with which ``python -bb`` does not compare them."""
+    return (bytes(cell),) if cell else None
+
+
+def _float_key(cell: float) -> float | None:
+    return None if math.isnan(cell) else cell
+
+
+def _numpy_key(cell: np.generic) -> Any:
+    """Python's own number of the same value."""
+    value = cell.item()
+    return _float_key(value) if type(value) is float else value
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def _long_key(cell: np.longdouble) -> float | Fraction | None:
+    """A fraction where a float has too few bits; it equals whatever has the same value."""
+    near = float(cell)
+    if near == cell or math.isnan(near):
+        return _float_key(near)
+    return Fraction(*cell.as_integer_ratio())
+
+
+def _decimal_key(cell: Decimal) -> Decimal | None:
+    return cell if cell.is_finite() else None
+
+
+def _time_key(cell: datetime.datetime) -> datetime.datetime | None:
+    """A time zone may be any object, with methods of its own."""
+    fixed = cell.tzinfo is None or type(cell.tzinfo) is datetime.timezone
+    return cell if fixed else None
+
+
+def _moment_key(cell: np.datetime64) -> Any:
+    """The moment as Python has it; its unit and number where Python has none so fine or so far."""
+    if np.isnat(cell):
+        return None
+    moment = cell.astype("M8[us]")  # rounded where a unit is finer, and wrong where it is too far
+    plain = moment.item()
+    if type(plain) is datetime.datetime and moment.astype(cell.dtype) == cell:
+        return plain
+    return cell.dtype.str, int(cell.astype(np.int64))
+
+
+_KEYS: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys(_TEXTS, _text_key),
+    **dict.fromkeys(_BYTES, _bytes_key),
+    **dict.fromkeys(_PLAIN_NUMBERS, _numpy_key),
+    **dict.fromkeys((bool, int, datetime.date, uuid.UUID), _as_it_is),
+    float: _float_key,
+    np.longdouble: _long_key,
+    Decimal: _decimal_key,
+    datetime.datetime: _time_key,
+    np.datetime64: _moment_key,
+}
+"""What is made of an id of each type; an object of another type is none."""
 
 
 def _in_order(numbers: npt.NDArray[Any]) -> Codes:
@@ -680,7 +750,7 @@ def _value_hashes(values: Values) -> Hashes:
     else:
         cells = objects(values.cast(pa.large_binary()).to_pylist())
     result = np.zeros(len(cells), np.int64)
-    numeric = _of_type(cells, _NUMBERS | _BOOLEANS | {Decimal})
+    numeric = _of_type(cells, _PLAIN_NUMBERS | {Decimal})
     floats = [_float(cell, beyond=np.inf) for cell in cells[numeric]]
     result[numeric] = _number_hashes(np.array(floats, np.float64))
     texts = _of_type(cells, _TEXTS | _BYTES)
