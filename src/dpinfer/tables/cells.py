@@ -677,22 +677,33 @@ def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> Tally:
 
     Without it every row is a unit.
 
-    Guarantee [one_level_a_unit]: a unit counts once, in the level of its first row that has one:
-    between neighbours at most two counts move, by one each (replace), or one does (add-remove), and
-    no other level occurs or vanishes.
+    Guarantee [one_level_a_unit]: a unit counts once, in the level that most of its rows have, or
+    the first of these in the alphabet.  No order of rows changes it, so that neighbours may differ
+    in the order of all rows too: at most two counts move, by one each (replace), or one does
+    (add-remove), and no other level occurs or vanishes.
     """
     places, texts = _level_codes(cells)
     if units is not None:
-        rows = np.flatnonzero((places >= 0) & (units >= 0))
-        places = places[rows[np.unique(units[rows], return_index=True)[1]]]
+        owned = (places >= 0) & (units >= 0)
+        places = _most_frequent(places[owned], units[owned])
     counts = np.bincount(places[places >= 0], minlength=len(texts)).astype(np.float64)
     there = np.flatnonzero(counts)
     return Tally(tuple(texts[j] for j in there), counts[there], histogram_bound(neighbours))
 
 
+def _most_frequent(places: Codes, units: Codes) -> Codes:
+    """For each unit the place that most of its rows have, the smallest of those that are equal."""
+    width = np.max(places, initial=0) + 1  # both are below the number of rows, far from 2³¹
+    pairs, rows = np.unique(units * width + places, return_counts=True)
+    of_unit, place = np.divmod(pairs, width)
+    best = np.lexsort((place, -rows, of_unit))
+    first = np.unique(of_unit[best], return_index=True)[1]
+    return np.asarray(place[best[first]])
+
+
 def _level_codes(cells: Cells) -> tuple[Codes, list[str]]:
-    """The place of each cell in a list of different texts, -1 for a cell that is no level.  What a
-    cell says depends on the cell alone.
+    """The place of each cell in a list of different texts in the order of the alphabet, -1 for a
+    cell that is no level.  What a cell says depends on the cell alone.
     """
     coded = codes(cells)
     texts = None if coded is None else _texts(coded[1])
@@ -704,7 +715,9 @@ def _level_codes(cells: Cells) -> tuple[Codes, list[str]]:
         level = tidy(cell) if type(cell) in _TEXTS else ""
         if _is_level(level):
             places[j] = seen.setdefault(level, len(seen))
-    return places[coded[0]], list(seen)
+    levels = sorted(seen)
+    sorted_place = np.array([*map({text: j for j, text in enumerate(levels)}.get, seen), -1])
+    return sorted_place[places][coded[0]], levels
 
 
 def _is_level(text: str) -> bool:
