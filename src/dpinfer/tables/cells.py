@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 import narwhals as nw
 import numpy as np
@@ -49,6 +50,8 @@ Values: TypeAlias = "npt.NDArray[Any] | pa.Array"
 
 LONGEST = 200
 """Characters of a level; a longer text is no level, and neither is an empty one."""
+MARKS = 4
+"""Characters that one character is stored as, at most, where accents stand alone (NFD)."""
 
 _BOOLEANS = {bool, np.bool_}
 _REAL = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer | np.floating)}
@@ -525,11 +528,25 @@ class _Places(dict[Any, int]):
 
     def __init__(self, levels: Sequence[Level]) -> None:
         self._levels = {tidied(level): j for j, level in enumerate(levels)}
+        # Texts with the same NFC have the same NFD, and no character is stored as none in it: a
+        # text is at most as long as the NFD of the level that it is.
+        self._most = max(len(normalize("NFD", level)) for level in self._levels)
         super().__init__(self._levels)
 
     def __missing__(self, text: str) -> int:
-        self[text] = self._levels.get(tidied(text), len(self._levels))
+        self[text] = self._levels.get(_tidy(text, self._most), len(self._levels))
         return self[text]
+
+
+def _tidy(text: str, most: int) -> str | None:
+    """A text as it is compared, None if it has more than ``most`` characters.
+
+    Guarantee [long_cells_are_quick]: the time for a cell grows as its length, for one of any
+    length.  To tidy a text takes the square of it, where accents are many, so one that no level can
+    be is not tidied.
+    """
+    bare = text.strip()
+    return tidy(bare) if len(bare) <= most else None
 
 
 # Ids
@@ -712,8 +729,9 @@ def _level_codes(cells: Cells) -> tuple[Codes, list[str]]:
     seen: dict[str, int] = {}
     places = np.full(len(texts) + 1, -1)  # and one for what is missing
     for j, cell in enumerate(texts):
-        level = tidy(cell) if type(cell) in _TEXTS else ""
-        if _is_level(level):
+        # a text is no longer than its NFD, which is at most so many times as long as its NFC
+        level = _tidy(cell, MARKS * LONGEST) if type(cell) in _TEXTS else None
+        if level is not None and _is_level(level):
             places[j] = seen.setdefault(level, len(seen))
     levels = sorted(seen)
     sorted_place = np.array([*map({text: j for j, text in enumerate(levels)}.get, seen), -1])
