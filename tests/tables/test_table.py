@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.feather
 import pytest
 
 import dpinfer as dp
@@ -107,3 +108,26 @@ def test_what_cannot_be_learned_from_is_refused_before_booking(neighbours, by_pe
     assert not ledger.entries()
     with pytest.raises(dp.InputError, match="collect it"):
         Far(FRAME).opened(COLUMNS)
+
+
+def twice(folder, kind):
+    """A table with a name twice."""
+    table = pa.table([pa.array([1.0]), pa.array([48151623.0]), pa.array([2.0])], ["b", "a", "a"])
+    if kind == "csv":
+        (folder / "t.csv").write_text("b,a,a\n1,48151623,2\n")
+        return folder / "t.csv"
+    if kind == "arrow":
+        pa.feather.write_feather(table, folder / "t.arrow")
+        return folder / "t.arrow"
+    return table.to_pandas() if kind == "pandas" else table
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow", "csv", "arrow"])
+def test_a_name_twice_is_refused_with_a_remedy(kind, tmp_path):
+    """A draft would be no TOML; without a header the names are values, and none is told."""
+    with pytest.raises(dp.InputError, match="same name: rename one") as refused:
+        dp.Schema.draft(twice(tmp_path, kind))
+    assert str(refused.value).startswith("columns 2 and 3 ")
+    assert refused.value.__context__ is None
+    with pytest.raises(dp.InputError):
+        dp.learn_bounds(twice(tmp_path, kind), columns=["a:number"], budget=dp.ZCDP(1.0))

@@ -5,7 +5,7 @@ stored (`tidy`).
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from reprlib import repr as short
@@ -82,6 +82,16 @@ def did_you_mean(name: Any, names: Iterable[Any]) -> str:
     if closest:
         return f"did you mean {by_text[closest[0]]!r}?"
     return f"it has {short(sorted(by_text))}"
+
+
+def require_different(names: Sequence[str]) -> None:
+    """No name twice.  Names are told by their places: those of a file without names are values."""
+    first: dict[str, int] = {}
+    for place, name in enumerate(names, start=1):
+        if first.setdefault(name, place) != place:
+            raise InputError(
+                f"columns {first[name]} and {place} of the table have the same name: rename one of them"
+            )
 
 
 @dataclass(frozen=True)

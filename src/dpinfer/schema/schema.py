@@ -36,6 +36,7 @@ from dpinfer.schema.columns import (
     did_you_mean,
     entry_of,
     fault,
+    require_different,
 )
 from dpinfer.schema.guesses import Typical, typical_entry, typical_of
 from dpinfer.schema.unit import ROW, Unit, entries_of, unit_of
@@ -273,6 +274,8 @@ def _entries_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def draft_text(types: Iterable[tuple[str, str]]) -> str:
     """The text of a first schema, from names of columns and their types, "" where none is known."""
+    types = list(types)
+    require_different([name for name, _ in types])
     blocks = [_HEAD]
     for name, kind in types:
         lines = [f"[columns.{toml.key_text(name)}]", *_LINES[kind]]

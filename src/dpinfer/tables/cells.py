@@ -18,12 +18,15 @@ values are looked at, each once:
 """
 
 import datetime
+import math
 import uuid
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 import narwhals as nw
 import numpy as np
@@ -47,15 +50,15 @@ Values: TypeAlias = "npt.NDArray[Any] | pa.Array"
 
 LONGEST = 200
 """Characters of a level; a longer text is no level, and neither is an empty one."""
+MARKS = 4
+"""Characters that one character is stored as, at most, where accents stand alone (NFD)."""
 
 _BOOLEANS = {bool, np.bool_}
 _REAL = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer | np.floating)}
 _NUMBERS = {float, int} | (_REAL - {np.timedelta64})
 _TEXTS = {str, np.str_}
 _BYTES = {bytes, np.bytes_}
-_IDS = (
-    _BOOLEANS | _NUMBERS | _TEXTS | _BYTES | {np.datetime64, datetime.date, uuid.UUID}
-)  # beside those that `_is_id` looks at more closely
+_PLAIN_NUMBERS = _NUMBERS | _BOOLEANS
 _ARROW_TEXTS = ("string", "large_string")
 _ARROW_BYTES = ("binary", "large_binary", "fixed_size_binary")
 _ARROW_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
@@ -323,7 +326,7 @@ def _array_numbers(cells: npt.NDArray[Any], kinds: str) -> Array | None:
 
 
 def _floats(values: Iterable[Any], kinds: str) -> Array:
-    plain = _NUMBERS | _BOOLEANS if "b" in kinds else _NUMBERS
+    plain = _PLAIN_NUMBERS if "b" in kinds else _NUMBERS
     cells = [_float(value) if type(value) in plain else np.nan for value in values]
     return np.array(cells, dtype=np.float64)
 
@@ -430,6 +433,8 @@ def _one_dictionary(cells: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
 
 def _encoded(cells: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
     kind = _ARROW_VIEWS.get(str(cells.type))
+    if pa.types.is_decimal(cells.type) and cells.type.bit_width < 128:
+        kind = pa.decimal128(cells.type.precision, cells.type.scale)
     if kind is not None:  # which Arrow does not compare
         cells = cells.cast(kind)
     if not len(cells):
@@ -506,9 +511,11 @@ def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
         found = [texts[cell] if type(cell) in _TEXTS else other for cell in cells]
         return np.array(found, dtype=np.intp).reshape(values.shape)
     if values.dtype.kind == "O":
-        plain = _NUMBERS | _BOOLEANS
         known = {level: j for j, level in enumerate(levels)}
-        found = [known.get(cell, other) if type(cell) in plain else other for cell in values.flat]
+        cells = values.flat
+        found = [
+            known.get(cell, other) if type(cell) in _PLAIN_NUMBERS else other for cell in cells
+        ]
         return np.array(found, dtype=np.intp).reshape(values.shape)
     result = np.full(values.shape, other)
     for j, level in enumerate(levels):
@@ -521,11 +528,25 @@ class _Places(dict[Any, int]):
 
     def __init__(self, levels: Sequence[Level]) -> None:
         self._levels = {tidied(level): j for j, level in enumerate(levels)}
+        # Texts with the same NFC have the same NFD, and no character is stored as none in it: a
+        # text is at most as long as the NFD of the level that it is.
+        self._most = max(len(normalize("NFD", level)) for level in self._levels)
         super().__init__(self._levels)
 
     def __missing__(self, text: str) -> int:
-        self[text] = self._levels.get(tidied(text), len(self._levels))
+        self[text] = self._levels.get(_tidy(text, self._most), len(self._levels))
         return self[text]
+
+
+def _tidy(text: str, most: int) -> str | None:
+    """A text as it is compared, None if it has more than ``most`` characters.
+
+    Guarantee [long_cells_are_quick]: the time for a cell grows as its length, for one of any
+    length.  To tidy a text takes the square of it, where accents are many, so one that no level can
+    be is not tidied.
+    """
+    bare = text.strip()
+    return tidy(bare) if len(bare) <= most else None
 
 
 # Ids
@@ -563,9 +584,8 @@ def _array_ids(values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     kind = values.dtype.kind
     if kind in "OT":
         seen: dict[Any, int] = {}
-        each = (
-            seen.setdefault(cell, len(seen)) if _is_id(cell) else -1 for cell in values.tolist()
-        )
+        keys = map(_key, values.tolist())
+        each = (-1 if key is None else seen.setdefault(key, len(seen)) for key in keys)
         return np.fromiter(each, np.intp, len(values))
     if kind not in "USbiufM":
         return None
@@ -576,15 +596,82 @@ def _array_ids(values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     return np.where(missing, -1, np.unique(values, return_inverse=True)[1])
 
 
-def _is_id(cell: Any) -> bool:
-    """Whether an object is a plain value that is there; only such are compared, so that none can
-    raise.
+def _key(cell: Any) -> Any:
+    """What an object is compared by as an id, None if it is no plain value or not there.
+
+    Guarantee [ids_never_raise]: keys are values of Python itself, whose comparison neither raises
+    nor depends on which of two came first.  Those of numpy do both: ``np.int64(1) == Decimal(1)``
+    is an error, and is asked only where two units have the same number.
     """
-    if type(cell) is datetime.datetime:
-        return cell.tzinfo is None or type(cell.tzinfo) is datetime.timezone
-    if type(cell) is Decimal:
-        return cell.is_finite()
-    return type(cell) in _IDS and cell == cell and cell not in ("", b"")  # noqa: PLR0124
+    of = _KEYS.get(type(cell))
+    return None if of is None else of(cell)
+
+
+def _as_it_is(cell: Any) -> Any:
+    return cell
+
+
+def _text_key(cell: str) -> str | None:
+    return str(cell) or None
+
+
+def _bytes_key(cell: bytes) -> tuple[bytes] | None:
+    """In a tuple: bytes have the hash of a text, with which ``python -bb`` does not compare them."""
+    return (bytes(cell),) if cell else None
+
+
+def _float_key(cell: float) -> float | None:
+    return None if math.isnan(cell) else cell
+
+
+def _numpy_key(cell: np.generic) -> Any:
+    """Python's own number of the same value."""
+    value = cell.item()
+    return _float_key(value) if type(value) is float else value
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def _long_key(cell: np.longdouble) -> float | Fraction | None:
+    """A fraction where a float has too few bits; it equals whatever has the same value."""
+    near = float(cell)
+    if near == cell or math.isnan(near):
+        return _float_key(near)
+    return Fraction(*cell.as_integer_ratio())
+
+
+def _decimal_key(cell: Decimal) -> Decimal | None:
+    return cell if cell.is_finite() else None
+
+
+def _time_key(cell: datetime.datetime) -> datetime.datetime | None:
+    """A time zone may be any object, with methods of its own."""
+    fixed = cell.tzinfo is None or type(cell.tzinfo) is datetime.timezone
+    return cell if fixed else None
+
+
+def _moment_key(cell: np.datetime64) -> Any:
+    """The moment as Python has it; its unit and number where Python has none so fine or so far."""
+    if np.isnat(cell):
+        return None
+    moment = cell.astype("M8[us]")  # rounded where a unit is finer, and wrong where it is too far
+    plain = moment.item()
+    if type(plain) is datetime.datetime and moment.astype(cell.dtype) == cell:
+        return plain
+    return cell.dtype.str, int(cell.astype(np.int64))
+
+
+_KEYS: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys(_TEXTS, _text_key),
+    **dict.fromkeys(_BYTES, _bytes_key),
+    **dict.fromkeys(_PLAIN_NUMBERS, _numpy_key),
+    **dict.fromkeys((bool, int, datetime.date, uuid.UUID), _as_it_is),
+    float: _float_key,
+    np.longdouble: _long_key,
+    Decimal: _decimal_key,
+    datetime.datetime: _time_key,
+    np.datetime64: _moment_key,
+}
+"""What is made of an id of each type; an object of another type is none."""
 
 
 def _in_order(numbers: npt.NDArray[Any]) -> Codes:
@@ -607,22 +694,33 @@ def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> Tally:
 
     Without it every row is a unit.
 
-    Guarantee [one_level_a_unit]: a unit counts once, in the level of its first row that has one:
-    between neighbours at most two counts move, by one each (replace), or one does (add-remove), and
-    no other level occurs or vanishes.
+    Guarantee [one_level_a_unit]: a unit counts once, in the level that most of its rows have, or
+    the first of these in the alphabet.  No order of rows changes it, so that neighbours may differ
+    in the order of all rows too: at most two counts move, by one each (replace), or one does
+    (add-remove), and no other level occurs or vanishes.
     """
     places, texts = _level_codes(cells)
     if units is not None:
-        rows = np.flatnonzero((places >= 0) & (units >= 0))
-        places = places[rows[np.unique(units[rows], return_index=True)[1]]]
+        owned = (places >= 0) & (units >= 0)
+        places = _most_frequent(places[owned], units[owned])
     counts = np.bincount(places[places >= 0], minlength=len(texts)).astype(np.float64)
     there = np.flatnonzero(counts)
     return Tally(tuple(texts[j] for j in there), counts[there], histogram_bound(neighbours))
 
 
+def _most_frequent(places: Codes, units: Codes) -> Codes:
+    """For each unit the place that most of its rows have, the smallest of those that are equal."""
+    width = np.max(places, initial=0) + 1  # both are below the number of rows, far from 2³¹
+    pairs, rows = np.unique(units * width + places, return_counts=True)
+    of_unit, place = np.divmod(pairs, width)
+    best = np.lexsort((place, -rows, of_unit))
+    first = np.unique(of_unit[best], return_index=True)[1]
+    return np.asarray(place[best[first]])
+
+
 def _level_codes(cells: Cells) -> tuple[Codes, list[str]]:
-    """The place of each cell in a list of different texts, -1 for a cell that is no level.  What a
-    cell says depends on the cell alone.
+    """The place of each cell in a list of different texts in the order of the alphabet, -1 for a
+    cell that is no level.  What a cell says depends on the cell alone.
     """
     coded = codes(cells)
     texts = None if coded is None else _texts(coded[1])
@@ -631,10 +729,13 @@ def _level_codes(cells: Cells) -> tuple[Codes, list[str]]:
     seen: dict[str, int] = {}
     places = np.full(len(texts) + 1, -1)  # and one for what is missing
     for j, cell in enumerate(texts):
-        level = tidy(cell) if type(cell) in _TEXTS else ""
-        if _is_level(level):
+        # a text is no longer than its NFD, which is at most so many times as long as its NFC
+        level = _tidy(cell, MARKS * LONGEST) if type(cell) in _TEXTS else None
+        if level is not None and _is_level(level):
             places[j] = seen.setdefault(level, len(seen))
-    return places[coded[0]], list(seen)
+    levels = sorted(seen)
+    sorted_place = np.array([*map({text: j for j, text in enumerate(levels)}.get, seen), -1])
+    return sorted_place[places][coded[0]], levels
 
 
 def _is_level(text: str) -> bool:
@@ -680,7 +781,7 @@ def _value_hashes(values: Values) -> Hashes:
     else:
         cells = objects(values.cast(pa.large_binary()).to_pylist())
     result = np.zeros(len(cells), np.int64)
-    numeric = _of_type(cells, _NUMBERS | _BOOLEANS | {Decimal})
+    numeric = _of_type(cells, _PLAIN_NUMBERS | {Decimal})
     floats = [_float(cell, beyond=np.inf) for cell in cells[numeric]]
     result[numeric] = _number_hashes(np.array(floats, np.float64))
     texts = _of_type(cells, _TEXTS | _BYTES)

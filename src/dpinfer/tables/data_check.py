@@ -20,6 +20,7 @@ from dpinfer.schema.columns import Category, Ids, Outcome, Wanted, alike
 from dpinfer.schema.terms import Response, Terms, explained, of_column
 from dpinfer.tables import csv_files
 from dpinfer.tables.arrow_files import Files
+from dpinfer.tables.cells import MARKS
 from dpinfer.tables.memory import identities_of, numbers_of, read_labels, read_terms
 from dpinfer.tables.table import table_of
 
@@ -98,8 +99,9 @@ def _count(
     below = above = near = 0
     if isinstance(column, Category) or (isinstance(column, Outcome) and column.levels):
         levels = {alike(str(level)) for level in column.levels}
+        most = MARKS * max(map(len, levels))  # a longer text has no such level, in any letters
         texts = [cells[j] for j in np.flatnonzero(unread) if isinstance(cells[j], str)]
-        near = sum(alike(text) in levels for text in texts)
+        near = sum(len(text.strip()) <= most and alike(text) in levels for text in texts)
     elif not isinstance(column, Ids) and column.low is not None and column.high is not None:
         values = numbers_of(table, column.name)[fits]
         below = int((values < column.low).sum())

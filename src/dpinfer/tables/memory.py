@@ -12,6 +12,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
+from narwhals import dependencies as libraries
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
@@ -20,7 +21,15 @@ from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoded, Encoding, Raw, in_memory
 from dpinfer.rows.source import Blocks, Rows, cuts, most_records
-from dpinfer.schema.columns import Category, Ids, Number, Outcome, Wanted, did_you_mean
+from dpinfer.schema.columns import (
+    Category,
+    Ids,
+    Number,
+    Outcome,
+    Wanted,
+    did_you_mean,
+    require_different,
+)
 from dpinfer.schema.terms import Factor, Response, Terms
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.cells import (
@@ -87,6 +96,10 @@ class InMemory:
     """Any table that narwhals knows; see `dpinfer.tables.table.Table`."""
 
     def __init__(self, native: Any) -> None:
+        if isinstance(native, pa.Table):
+            require_different(native.column_names)
+        elif libraries.is_pandas_like_dataframe(native):
+            require_different(list(native.columns))
         try:
             self.table: nw.DataFrame[Any] = nw.from_native(native, eager_only=True)
         except TypeError:
