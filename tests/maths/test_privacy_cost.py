@@ -1,3 +1,4 @@
+import flint
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -88,3 +89,35 @@ def test_whether_a_release_costs_more_agrees_with_its_cost(scale, k, shape):
 def test_the_lowest_place_is_found(place, off):
     found = a.lowest_near(lambda x: abs(x - place), place + off, 0.05)
     assert found == pytest.approx(place, abs=1e-11)
+
+
+def test_guarantee_gaussian_profile():
+    """Against balls of 300 bits: never below, and above by next to nothing."""
+    rng = np.random.default_rng(5)
+    kept = flint.ctx.prec
+    flint.ctx.prec = 300
+    try:
+        for _ in range(1500):
+            mu = float(np.exp(rng.uniform(np.log(1e-6), np.log(50))))
+            drawn = (0.0, mu**2 / 2, rng.uniform(0, 100), mu * rng.uniform(0, 38))
+            epsilon = float(rng.choice(drawn))
+            exact = _exact_delta(epsilon, mu)
+            stated = float(a.gaussian_delta(epsilon, mu))
+            assert not exact > stated
+            if stated > 1e-290:
+                assert not exact * (1 + 1e-11) < stated
+    finally:
+        flint.ctx.prec = kept
+
+
+def _exact_delta(epsilon, mu):
+    e, m, root = flint.arb(epsilon), flint.arb(mu), flint.arb(2).sqrt()
+    first = ((e / m - m / 2) / root).erfc()
+    return (first - e.exp() * ((e / m + m / 2) / root).erfc()) / 2
+
+
+def test_no_profile_overflows():
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        assert float(a.gaussian_delta(1e90, 1e45)) <= 1
+        assert float(a.gaussian_delta(1e90, 1e-10)) < 1e-300
+        assert a.PerturbedObjective(1e-9, 0.1, "two-sided").delta(1e18) <= 1

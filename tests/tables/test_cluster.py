@@ -87,6 +87,27 @@ def test_whole_units_add_up():
     )
 
 
+@pytest.mark.parametrize("ids", [False, True])
+def test_more_rows_than_sums_are_proved_for_are_refused(monkeypatch, ids):
+    """The number of units says nothing of that of their rows, so rows are counted as they are
+    summed.
+    """
+    frame = tables.table(60)
+    source = Here([frame[:30], frame[30:]], reader(), 60)
+    if ids:
+        frame = people.table(rows=60, persons=5)
+        parts = [frame[frame["person"] % 2 == j] for j in range(2)]
+        source = Here(parts, reader("y ~ a + b", people.schema()), 5)
+    shaped = source.total(lambda block: np.full((2, 3), float(len(block))))
+    assert (shaped == 60).all()
+    assert shaped.shape == (2, 3)
+    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 60)
+    source.total(lambda block: np.zeros(1))
+    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 59)
+    with pytest.raises(dp.InputError, match="more than 59 records"):
+        source.total(lambda block: np.zeros(1))
+
+
 def test_guarantee_workers_tell_no_value():
     """Not the text of an error, not its frames, not what it was raised from."""
     secret = "71836.25"

@@ -5,6 +5,7 @@ small enough for memory, so it is read as any other table.  The files are in a f
 which nobody else may enter, and are gone when the source is.
 """
 
+import os
 import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +46,7 @@ class Parts:
     def __init__(self, tables: Iterable[pa.Table], ids: str, number: int) -> None:
         try:
             folder = Path(mkdtemp(prefix="dpinfer-", dir=workers.scratch()))
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            weakref.finalize(self, _removed, folder, os.getpid())
             self.paths = [folder / str(j) for j in range(number)]
             self.rows = np.zeros(number, dtype=np.intp)
             self._write(tables, ids)
@@ -82,6 +83,12 @@ class Parts:
                     if count:
                         writer.write_table(grouped.slice(start, count))
                     start += count
+
+
+def _removed(folder: Path, process: int) -> None:
+    """Remove a folder, in the process that made it: a fork that ends still has its parent at work."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

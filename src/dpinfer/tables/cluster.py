@@ -2,7 +2,7 @@
 
 To a worker go the public encoding and a function of blocks, which holds public facts, released
 numbers and, while a minimum is searched, the coefficients of a step of the search.  Back come two
-arrays per partition: a sum, and what its additions lost.
+arrays per partition: a sum with the number of its rows, and what its additions lost.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block, OfBlock, Sum
 from dpinfer.rows import workers
-from dpinfer.rows.source import Source
+from dpinfer.rows.source import Source, most_records
 from dpinfer.schema.columns import Wanted
 from dpinfer.tables.memory import InMemory, Reader, not_here
 
@@ -87,6 +87,17 @@ class Task:
                 for block in self.reader.blocks(table)
             )
         )
+
+
+@dataclass(frozen=True, repr=False)
+class Counted:
+    """What ``of_block`` finds in a block, as one flat array, and behind it the number of rows."""
+
+    of_block: OfBlock
+
+    def __call__(self, block: Block) -> Array:
+        """Of one block."""
+        return np.append(self.of_block(block), float(len(block)))
 
 
 def unplaced(block: Block) -> Block:
@@ -164,14 +175,20 @@ class Partitions(ABC):
         return len(self._reader.encoding.design.names)
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over partitions, in their order, with compensation."""
+        """The sum over partitions, in their order, with compensation; refused where there are more
+        rows than sums are proved for.
+        """
         # What public facts make fail fails here, on no rows.
-        nothing = Sum.of(of_block(unplaced(block)) for block in self._reader.blocks(self._blank))
+        blank = [of_block(unplaced(block)) for block in self._reader.blocks(self._blank)]
+        counted = Counted(of_block)
+        nothing = Sum.of(np.append(part, 0.0) for part in blank)
         watched = workers.Progress()
         watched.update(0.0)
-        parts = answered(lambda: self.sums(Task(self._reader, of_block)))
+        parts = answered(lambda: self.sums(Task(self._reader, counted)))
         watched.update(1.0)
-        return added(parts, Sum.plus, nothing).value
+        found = added(parts, Sum.plus, nothing).value
+        most_records(int(found[-1]))
+        return np.asarray(found[:-1].reshape(np.shape(blank[0])))
 
     @abstractmethod
     def sums(self, task: Task) -> list[Sum | Fault]:
