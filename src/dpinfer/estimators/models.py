@@ -3,6 +3,7 @@
 `LinearModel` has what they share: parameters, reading, fitting, the linear prediction.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -14,7 +15,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from dpinfer.errors import InputError
+from dpinfer.errors import HopelessFitWarning, InputError
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
@@ -25,12 +26,14 @@ from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuan
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.entries import Book, Entry
+from dpinfer.result import text
 from dpinfer.result.question import Question
 from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import Pending
-from dpinfer.schema.columns import Level, Number, tidied
+from dpinfer.schema.columns import Level, Number, Outcome, tidied
 from dpinfer.schema.design import UNSCALED, Design, Scale
 from dpinfer.schema.formula import parse
+from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
 from dpinfer.schema.unit import AVERAGE, ROW, Unit, rows_of
@@ -111,8 +114,16 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return self.fit_read(*self.read(X, y, units, weights))
 
     def fit_read(self, design: Design, source: Pending) -> Self:
-        """Fit what `read` gave."""
+        """Fit what `read` gave; a `HopelessFitWarning` comes before anything is booked."""
         recipe = self.recipe(design, source.n)
+        why = recipe.hopeless(source.n, self._guessed_share)
+        if why:
+            remedies = "; ".join(text.REMEDIES)
+            warnings.warn(
+                f"{why}. The budget is spent all the same; {remedies}",
+                HopelessFitWarning,
+                stacklevel=3,
+            )
         self.result_ = fit(recipe, source, self._subject(design), self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         estimate = self.result_.estimate
@@ -148,6 +159,15 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             neighbours=self.neighbours,
         )
         return choose(design, options)
+
+    @property
+    def _guessed_share(self) -> float | None:
+        """The share of the outcome's second level that the schema says is typical."""
+        if self.formula is None or self.schema is None:
+            return None
+        outcome = parse(self.formula, self.schema)[0].read_as
+        law = self.schema.typical.get(outcome.name) if isinstance(outcome, Outcome) else None
+        return law.of[1] if isinstance(law, Shares) else None
 
     def entry(self, n: int) -> Entry:
         """What a fit would book: ``ledger.preview(model.entry(n))``.

@@ -88,6 +88,14 @@ class Recipe(Protocol):
         """
         ...
 
+    def hopeless(self, n: int, share: float | None = None) -> str:
+        """Why no ``n`` records could give more than one line in ten, from public facts alone;
+        mostly nothing.
+
+        ``share`` is a public guess of the share of the outcome's second level, where there is one.
+        """
+        ...
+
     def words(self, n: int | None) -> Words:
         """What a report calls the model, what its intervals are about, how to cite the method."""
         ...
