@@ -267,9 +267,11 @@ def _forecast(
             )
     except DpinferError as fault:
         return None, f"none: {fault}"
-    private, plain = forecast.median()
+    plain = forecast.median()[1]
+    low, high = forecast.range()
     seldom = forecast.open()
-    words = f"{100 * job.level:.4g}% intervals of ±{private:.2g} in the middle, ±{plain:.2g} without privacy"
+    words = f"{100 * job.level:.4g}% intervals of ±{low:.2g} to {high:.2g} in the middle"
+    words += f", about ±{plain:.2g} without privacy"
     if len(seldom) == len(forecast.names):
         words = "every line is likely to be open at this budget"
     elif seldom:
