@@ -144,6 +144,17 @@ def test_the_warning_comes_before_the_booking():
     assert len(book.entries()) == 1
 
 
+def test_what_is_refused_is_not_warned_of(monkeypatch):
+    """A fault comes first: nothing would be booked."""
+    asked, X, y = easy(dp.LogisticRegression, 300, 3)
+    monkeypatch.setenv("DPINFER_THREADS", "-1")
+    with (
+        warnings.catch_warnings(action="error", category=dp.HopelessFitWarning),
+        pytest.raises(dp.InputError, match="DPINFER_THREADS"),
+    ):
+        asked.set_params(budget=dp.ZCDP(1e-4)).fit(X, y)
+
+
 def test_a_rare_outcome_is_hopeless_where_the_schema_says_so():
     """With 400 of 20,000 records a fit is worth its budget, with 10 it is not; least squares does
     not ask.

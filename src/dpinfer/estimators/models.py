@@ -3,7 +3,6 @@
 `LinearModel` has what they share: parameters, reading, fitting, the linear prediction.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -15,7 +14,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from dpinfer.errors import HopelessFitWarning, InputError
+from dpinfer.errors import InputError
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
@@ -26,7 +25,6 @@ from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuan
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.entries import Book, Entry
-from dpinfer.result import text
 from dpinfer.result.question import Question
 from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import Pending
@@ -116,15 +114,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def fit_read(self, design: Design, source: Pending) -> Self:
         """Fit what `read` gave; a `HopelessFitWarning` comes before anything is booked."""
         recipe = self.recipe(design, source.n)
-        why = recipe.hopeless(source.n, self._guessed_share)
-        if why:
-            remedies = "; ".join(text.REMEDIES)
-            warnings.warn(
-                f"{why}. The budget is spent all the same; {remedies}",
-                HopelessFitWarning,
-                stacklevel=3,
-            )
-        self.result_ = fit(recipe, source, self._subject(design), self.ledger, self.insecure_seed)
+        hopeless = recipe.hopeless(source.n, self._guessed_share)
+        subject = replace(self._subject(design), hopeless=hopeless)
+        self.result_ = fit(recipe, source, subject, self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         estimate = self.result_.estimate
         first = int(design.intercept)
