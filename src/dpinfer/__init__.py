@@ -2,7 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from dpinfer.errors import BudgetError, DpinferError, InputError, LedgerError, PrivacyError
+from dpinfer.errors import (
+    BudgetError,
+    DpinferError,
+    HopelessFitWarning,
+    InputError,
+    LedgerError,
+    PrivacyError,
+)
 from dpinfer.fit.choose import infer
 from dpinfer.fit.linear import LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
@@ -35,6 +42,7 @@ __all__ = [
     "DpinferError",
     "FitResult",
     "GeometryPlan",
+    "HopelessFitWarning",
     "Huber",
     "HuberHinge",
     "HuberRegression",

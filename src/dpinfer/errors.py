@@ -7,6 +7,7 @@
     ├── LedgerError    the book refuses the spend
     └── PrivacyError   a step tried to release something that was not booked, or cannot be proved
 
+`HopelessFitWarning` is no error: the fit goes on, and spends its budget.
 No message ever contains a value of the data.  Each names the fault and the remedy.
 """
 
@@ -35,6 +36,15 @@ class LedgerError(DpinferError, RuntimeError):
 
 class PrivacyError(DpinferError, RuntimeError):
     """A release was attempted that nobody booked, or whose privacy is not proved."""
+
+
+class HopelessFitWarning(UserWarning):
+    """No data could give this fit more than one line in ten: its budget is about to be spent for
+    next to nothing.
+
+    It comes before anything is booked, from public facts alone, so that
+    ``warnings.simplefilter("error", dp.HopelessFitWarning)`` stops such a fit in time.
+    """
 
 
 def installed(*packages: str) -> bool:

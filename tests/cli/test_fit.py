@@ -284,7 +284,7 @@ def test_a_fault_after_booking_names_the_release(folder, monkeypatch):
         raise KeyError("48151623")
 
     monkeypatch.setattr("dpinfer.fit.penalised.private_matrices", fault)
-    done = run_here("fit", "fit.toml", cwd=folder)
+    done = run_here("fit", "fit.toml", "--spend-anyway", cwd=folder)
     (entry,) = entries(folder)
     assert done.returncode == 1
     first, second = done.stderr.splitlines()
@@ -380,7 +380,8 @@ def test_what_is_not_identified_is_said_and_kept(folder):
         "--epsilon",
         "1",
     ]
-    shown = succeeds(run_here(*arguments, "--delta", "1e-6", "-o", "out", cwd=folder))
+    arguments += ["--delta", "1e-6", "-o", "out", "--spend-anyway"]
+    shown = succeeds(run_here(*arguments, cwd=folder))
     result = saved(folder, "out")
     assert result.model.target == "asked"
     assert not result.reported.any()
@@ -388,6 +389,53 @@ def test_what_is_not_identified_is_said_and_kept(folder):
     assert result.status[1] in " ".join(shown.split())
     assert "What is not identified" in (folder / "out/report.html").read_text(encoding="utf-8")
     assert succeeds(run_here("report", "out/result.json", "-o", "again", cwd=folder))
+
+
+def test_guarantee_hopeless_fits_stop(folder):
+    """Four hundred records at rho = .05: the dry run tells, the fit stops, and nothing is booked
+    unless it is told to.
+    """
+    asked = ("fit", "fit.toml", "--target", "asked", "--rho", "0.05")
+    told = json.loads(succeeds(run_here(*asked, "--dry-run", "--json", cwd=folder)))
+    assert told["hopeless"] is True
+    assert "--spend-anyway" in succeeds(run_here(*asked, "--dry-run", cwd=folder))
+    stopped = run_here(*asked, "--force", cwd=folder)
+    fails(
+        stopped,
+        "simulated fits print 0 of 4 lines on average",
+        "nothing was booked",
+        "--spend-anyway",
+    )
+    assert entries(folder) == ()
+    assert not (folder / "release/result.json").exists()
+    succeeds(run_here(*asked, "--spend-anyway", cwd=folder))
+    assert len(entries(folder)) == 1
+    assert not saved(folder).reported.any()
+
+
+def test_rare_events_stop_a_fit_and_others_do_not(folder):
+    """The same records and budget: what the schema says of the outcome decides."""
+    files_in(folder, 4000)
+    asked = ("fit", "fit.toml", "--target", "asked", "-o")
+    assert (
+        json.loads(succeeds(run_here(*asked, "b", "--dry-run", "--json", cwd=folder)))["hopeless"]
+        is False
+    )
+    schema = dp.Schema.read(folder / "schema.toml")
+    schema.guess({"y": {"NA": 0.002}}).write(folder / "schema.toml")
+    fails(run_here(*asked, "a", cwd=folder), "hardly a line is likely to be printed")
+    assert entries(folder) == ()
+    schema.write(folder / "schema.toml")
+    succeeds(run_here(*asked, "b", cwd=folder))
+    assert saved(folder, "b").reported.any()
+
+
+def test_a_private_number_of_records_stops_nothing(folder):
+    """Whether there are enough would tell how many there are."""
+    asked = ("--target", "asked", "--rho", "0.05", "--neighbours", "add-remove")
+    dp.Ledger.create(folder / "other.db", dp.ZCDP(1.0), neighbours="add-remove")
+    succeeds(run_here("fit", "fit.toml", *asked, "--ledger", "other.db", cwd=folder))
+    assert len(dp.Ledger.open(folder / "other.db").entries()) == 1
 
 
 @pytest.mark.parametrize("path", ["tables", "tables/*.csv"])

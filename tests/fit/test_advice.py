@@ -2,10 +2,16 @@
 squares.
 """
 
+import json
 import re
+import time
+import warnings
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from studies.asked import budget
 
 import dpinfer as dp
 from dpinfer.fit.linear import LinearSteps
@@ -75,3 +81,111 @@ def test_the_advice_tells_what_happens(n, d, ample):
     recipe = model.recipe(model.read(X, y)[0], n)
     assert (recipe.advice(n) == "") == ample
     assert model.fit(X, y).result_.reported.all() == ample
+
+
+STUDIES = Path(__file__).parents[2] / "studies"
+
+
+def easy(model, n, d, seed=0):
+    """Columns at their bounds, half of the records at each, and no effects: nothing is easier."""
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-1.0, 1.0], (n, d + 1))
+    return (
+        model(bounds=(-1, 1), **{dp.LinearRegression: {"outcome": (-1, 1)}}.get(model, {})),
+        signs[:, 1:],
+        signs[:, 0],
+    )
+
+
+@pytest.mark.parametrize("model", [dp.LogisticRegression, dp.LinearRegression])
+@pytest.mark.parametrize("d", [1, 3, 12])
+def test_a_fit_that_is_told_to_be_hopeless_prints_hardly_a_line(model, d):
+    """On data as easy as can be; and budgets that print a line in ten are not warned of."""
+    n = 300
+    asked, X, y = easy(model, n, d)
+    warned = []
+    for rho in 10 ** np.arange(-5.0, 2.6, 0.5):
+        asked.set_params(budget=dp.ZCDP(rho))
+        hopeless = bool(asked.recipe(asked.read(X, y)[0], n).hopeless(n))
+        warned.append(hopeless)
+        if hopeless and rho > 1e-3:
+            with warnings.catch_warnings(action="ignore", category=dp.HopelessFitWarning):
+                fits = [asked.set_params(insecure_seed=seed).fit(X, y).result_ for seed in range(8)]
+            assert np.mean([fit.reported.mean() for fit in fits]) < 0.1
+    assert warned[0]
+    assert not warned[-1]
+    assert warned == sorted(warned, reverse=True)
+
+
+def test_no_fit_of_the_studies_is_told_to_be_hopeless_that_prints():
+    geometry = json.loads((STUDIES / "geometry/results/geometry.json").read_text(encoding="utf-8"))
+    linear = json.loads((STUDIES / "linear/results/linear.json").read_text(encoding="utf-8"))
+    logistic = [(cell, LogisticSteps, dp.GeometryPlan) for cell in geometry]
+    squares = [(cell, LinearSteps, dp.LinearPlan) for cell in linear["cells"]]
+    assert len(logistic) + len(squares) > 100
+    for cell, steps, plan in (*logistic, *squares):
+        recipe = steps(design(cell["d"] - 1), plan(budget(cell["budget"])))
+        assert cell["printed"] < 0.1 or not recipe.hopeless(cell["n"])
+
+
+def test_the_warning_comes_before_the_booking():
+    asked, X, y = easy(dp.LogisticRegression, 300, 3)
+    book = dp.Ledger(dp.ZCDP(1.0))
+    asked.set_params(budget=dp.ZCDP(1e-4), ledger=book)
+    with (
+        warnings.catch_warnings(action="error", category=dp.HopelessFitWarning),
+        pytest.raises(dp.HopelessFitWarning, match="whatever the 300 records hold"),
+    ):
+        asked.fit(X, y)
+    assert book.entries() == ()
+    with pytest.warns(dp.HopelessFitWarning, match="The budget is spent all the same") as told:
+        asked.fit(X, y)
+    assert told[0].filename == __file__
+    assert len(book.entries()) == 1
+
+
+def test_what_is_refused_is_not_warned_of(monkeypatch):
+    """A fault comes first: nothing would be booked."""
+    asked, X, y = easy(dp.LogisticRegression, 300, 3)
+    monkeypatch.setenv("DPINFER_THREADS", "-1")
+    with (
+        warnings.catch_warnings(action="error", category=dp.HopelessFitWarning),
+        pytest.raises(dp.InputError, match="DPINFER_THREADS"),
+    ):
+        asked.set_params(budget=dp.ZCDP(1e-4)).fit(X, y)
+
+
+def test_a_rare_outcome_is_hopeless_where_the_schema_says_so():
+    """With 400 of 20,000 records a fit is worth its budget, with 10 it is not; least squares does
+    not ask.
+    """
+    recipe = LogisticSteps(design(3), dp.GeometryPlan(APPROX))
+    assert recipe.hopeless(20_000) == recipe.hopeless(20_000, 0.02) == ""
+    assert "with an outcome that 0.05% of them have" in recipe.hopeless(20_000, 0.0005)
+    assert recipe.hopeless(20_000, 0.9995)
+    assert recipe.hopeless(20_000, 0.0)
+    assert not LinearSteps(design(3), dp.LinearPlan(APPROX)).hopeless(20_000, 0.0)
+    columns = {"y": dp.Schema.parse('[columns.y]\ntype = "outcome"\nlevels = ["n", "y"]\n')["y"]}
+    schema = dp.Schema(columns)
+    model = dp.LogisticRegression("y ~ 1", schema=schema, budget=dp.ZCDP(0.5))
+    table = {"y": np.where(np.arange(4000) % 2, "n", "y")}
+    frame = pd.DataFrame(table)
+    assert model.fit(frame).result_.reported.all()
+    rare = dp.LogisticRegression(
+        "y ~ 1", schema=schema.guess({"y": {"y": 0.001}}), budget=dp.ZCDP(0.5)
+    )
+    with pytest.warns(dp.HopelessFitWarning, match=r"that 0\.1% of them have"):
+        rare.fit(frame)
+
+
+def test_a_private_number_of_records_is_never_told_to_be_too_small():
+    plan = dp.GeometryPlan(dp.ZCDP(1e-6), neighbours="add-remove")
+    assert LogisticSteps(design(3), plan).hopeless(10) == ""
+
+
+def test_the_bound_takes_no_time():
+    recipe = LogisticSteps(design(50), dp.GeometryPlan(APPROX))
+    recipe.releases(1000)  # sizes the noise, which every fit does
+    began = time.perf_counter()
+    recipe.hopeless(1000)
+    assert time.perf_counter() - began < 0.005

@@ -450,7 +450,7 @@ def test_what_is_saved_is_read_back_to_the_last_bit(squares):
     written = result.to_json()
     again = dp.FitResult.from_json(written)
     assert again.to_json() == written
-    assert json.loads(written)["version"] == 4
+    assert json.loads(written)["version"] == 5
     for field in dataclasses.fields(result.joint):
         assert np.array_equal(getattr(again.joint, field.name), getattr(result.joint, field.name))
     assert np.array_equal(again.instead.estimate, result.instead.estimate)

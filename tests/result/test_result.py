@@ -33,7 +33,7 @@ def test_round_trip_is_exact(budget):
     assert again.summary() == result.summary()
     assert again.privacy == result.privacy
     assert again.model == result.model
-    assert json.loads(result.to_json())["version"] == 4
+    assert json.loads(result.to_json())["version"] == 5
 
 
 numbers = st.floats(-1e300, 1e300)

@@ -283,6 +283,36 @@ def test_within_counts_fits_that_do_not_report():
     assert np.array_equal(again.within, found.within)
 
 
+def test_ranges_allow_for_guesses():
+    """Eight simulated fits in ten, and by how much guesses missed; of a table that is alike, the
+    former alone.
+    """
+    asked = {"records": 4000, "budgets": [BUDGET], "replicates": 11}
+    found = dp.simulate.forecast("ill ~ age + region", schema=SCHEMA, **asked)
+    assert found.off == synthetic.OFF == (0.9, 2.2)
+    assert (found.low <= 0.9 * found.half_width).all()
+    assert (found.low > 0.6 * found.half_width).all()
+    assert (found.high >= 2.2 * found.half_width).all()
+    assert (found.high < 3.5 * found.half_width).all()
+    row = found.table()[1]
+    assert (row["low"], row["high"]) == (found.low[0, 1], found.high[0, 1])
+    slopes = found.low[0, 1:], found.high[0, 1:]
+    assert found.range() == tuple(float(np.median(ends)) for ends in slopes)
+    words = " ".join(found.summary().split())
+    assert f"±{found.low[0, 1]:.2g} to {found.high[0, 1]:.2g}" in words
+    assert "0.9 to 2.2 times as long" in words
+    assert "one in 16 was open" in words
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(0, 100, 4000), "region": rng.choice([*"abc"], 4000)})
+    table["ill"] = np.where(rng.random(4000) < 0.5, "yes", "no")
+    alike = dp.simulate.forecast("ill ~ age + region", schema=SCHEMA, like=table, **asked)
+    assert alike.off == (1.0, 1.0)
+    assert (alike.low <= alike.half_width).all()
+    assert (alike.half_width <= alike.high).all()
+    assert (alike.high < 1.5 * alike.low).all()
+    assert "Ranges allow for guesses" not in alike.summary()
+
+
 def test_what_it_says():
     budgets = [dp.ApproxDP(1.0, 1e-6), dp.PureDP(2.0)]
     model = dp.LogisticRegression("ill ~ age + region", schema=dp.Schema(SCHEMA.columns))

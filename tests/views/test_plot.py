@@ -265,6 +265,8 @@ def foreseen(d, budgets, **facts):
         "names": tuple(f"occupation[level {j}]" for j in range(d)),
         "budgets": budgets,
         "half_width": plain * np.linspace(3, 1.2, len(budgets))[:, None],
+        "low": np.ones((len(budgets), d)),
+        "high": np.ones((len(budgets), d)),
         "within": np.ones((len(budgets), d)),
         "reported": np.ones((len(budgets), d)),
         "nonprivate": np.tile(plain, (len(budgets), 1)),

@@ -1,5 +1,6 @@
 """`dpinfer fit`: check, price, book, fit, keep the result, write the report; or the dry run of it."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,7 +16,8 @@ from dpinfer.cli.budget import UNBOOKED, Account, Counter, after_booking, listed
 from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.cli.spec import Data, data_of, model_of
-from dpinfer.errors import DpinferError, InputError
+from dpinfer.errors import BudgetError, DpinferError, HopelessFitWarning, InputError
+from dpinfer.fit.recipe import Recipe
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.privacy.entries import Entry
 from dpinfer.result import text
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 HELP = """A private regression with confidence intervals, booked in a ledger, written to a folder.
 
 SOURCE is a spec (a .toml file) or a table (.csv, .parquet, .arrow) with --schema and --formula.  Options overrule the \
-keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost beforehand and books nothing.
+keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost beforehand and books nothing.  A fit \
+that is expected to print fewer than one line in ten stops before it is booked, unless --spend-anyway is given.
 
 \b
   \\[data]
@@ -53,7 +56,9 @@ keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost be
   title = "Visits to a doctor"
   level = 0.95
 """
-_REPLICATES = 10  # of the forecast of a dry run
+_REPLICATES = 10  # of the forecast of a fit
+_HARDLY = 0.1  # of the lines: a fit that is expected to print fewer is not worth its budget
+_ANYWAY = "unless you give --spend-anyway"
 _HEADING = "Regression coefficients with confidence intervals"
 
 
@@ -87,6 +92,10 @@ def fit(  # noqa: PLR0913  (the public face)
         bool, typer.Option("--dry-run", help="Tell the cost; read, book and write nothing.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a result in the folder.")] = False,
+    spend_anyway: Annotated[
+        bool,
+        typer.Option("--spend-anyway", help="Fit even if hardly a line is likely to be printed."),
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -116,7 +125,7 @@ def fit(  # noqa: PLR0913  (the public face)
     if dry_run:
         preview(job, talk)
     else:
-        release(job, talk, force)
+        release(job, talk, force=force, spend_anyway=spend_anyway)
 
 
 def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]]) -> spec.Spec:
@@ -197,6 +206,9 @@ def preview(job: Job, talk: Screen) -> None:
     if weak:
         facts["Note"] = weak
     forecast, facts["Forecast"] = _forecast(job, public, unit, talk)
+    hardly = _hardly_printed(forecast)
+    if hardly:
+        facts["Forecast"] += f"; {hardly}: the fit stops before it is booked, {_ANYWAY}"
     account, after, words = after_booking(job.ledger, entry)
     facts |= words
     facts["Output"] = _output(job.folder)
@@ -213,6 +225,7 @@ def preview(job: Job, talk: Screen) -> None:
             "ledger": account and account.state(),
             "after": after,
             "forecast": forecast and forecast.table(),
+            "hopeless": bool(hardly),
         }
     )
     if after["allowed"] is False:
@@ -254,9 +267,11 @@ def _forecast(
             )
     except DpinferError as fault:
         return None, f"none: {fault}"
-    private, plain = forecast.median()
+    plain = forecast.median()[1]
+    low, high = forecast.range()
     seldom = forecast.open()
-    words = f"{100 * job.level:.4g}% intervals of ±{private:.2g} in the middle, ±{plain:.2g} without privacy"
+    words = f"{100 * job.level:.4g}% intervals of ±{low:.2g} to {high:.2g} in the middle"
+    words += f", about ±{plain:.2g} without privacy"
     if len(seldom) == len(forecast.names):
         words = "every line is likely to be open at this budget"
     elif seldom:
@@ -267,6 +282,15 @@ def _forecast(
     return forecast, f"{words} (from {guesses}; see dpinfer plan)"
 
 
+def _hardly_printed(forecast: "dp.simulate.Forecast | None") -> str:
+    """What to say of a fit that is expected to print fewer than one line in ten; else nothing."""
+    if forecast is None or forecast.reported[0].mean() >= _HARDLY:
+        return ""
+    lines = len(forecast.names)
+    expected = lines * forecast.reported[0].mean()
+    return f"hardly a line is likely to be printed: simulated fits print {expected:.2g} of {lines} lines on average"
+
+
 def _spent(entry: Entry) -> list[str]:
     """What each release costs, one line per way in which the noise gets in."""
     ways: dict[str, list[str]] = {}
@@ -275,8 +299,12 @@ def _spent(entry: Entry) -> list[str]:
     return [f"{'; '.join(steps)} ({way})" for way, steps in ways.items()]
 
 
-def release(job: Job, talk: Screen, force: bool) -> None:
+def release(job: Job, talk: Screen, *, force: bool, spend_anyway: bool) -> None:
     """Fit, keep the result, write the report, show the table.
+
+    Guarantee [hopeless_fits_stop]: where the forecast of the dry run expects fewer than one line in
+    ten to be printed, or none can be whatever the records hold, nothing is booked unless
+    ``spend_anyway``.
 
     Guarantee [no_result_without_its_entry]: a process killed at any moment leaves no result whose
     entry is not in the ledger.
@@ -299,8 +327,13 @@ def release(job: Job, talk: Screen, force: bool) -> None:
     advice = job.advice(design, source.n)
     if advice:
         talk.note(f"note: {advice}")
+    if not spend_anyway:
+        _require_hope(job, job.model.recipe(design, source.n), source.n, talk)
     try:
-        with talk.work(f"fitting {job.data.name}"):
+        with (
+            talk.work(f"fitting {job.data.name}"),
+            warnings.catch_warnings(action="ignore", category=HopelessFitWarning),
+        ):
             result = job.model.set_params(ledger=counter).fit_read(design, source).result_
     except BaseException:
         if counter and counter.releases:
@@ -312,6 +345,23 @@ def release(job: Job, talk: Screen, force: bool) -> None:
         account = None if job.ledger is None else Account.of(job.ledger)
     talk.show(*_shown(job, result, account, paths))
     talk.give(_receipt(job, result, account, paths))
+
+
+def _require_hope(job: Job, recipe: Recipe, n: int, talk: Screen) -> None:
+    """Refuses a fit that would spend its budget for next to nothing; a private number of records
+    decides nothing.
+    """
+    if not recipe.neighbours.counted:
+        return
+    forecast = _forecast(job, n, recipe.design.unit, talk)[0]
+    why = _hardly_printed(forecast)
+    if forecast is None:
+        why = recipe.hopeless(n)
+    if why:
+        raise BudgetError(
+            f"{why}; nothing was booked. To print more: {'; '.join(text.REMEDIES)}; or fit all the same, with "
+            "--spend-anyway"
+        )
 
 
 def _keep(folder: Path, result: FitResult) -> None:

@@ -83,7 +83,11 @@ def plan(  # noqa: PLR0913  (the public face)
         )
     if half_width is not None:
         whose = coefficient or "the coefficient in the middle"
-        talk.show(f"±{half_width:g} for {whose} is expected from {forecast.budgets[0]}.", "")
+        least, most = forecast.off
+        words = f"On records as assumed, ±{half_width:g} for {whose} takes {forecast.budgets[0]}."
+        if least != most:
+            words += f" Real intervals were {least:g} to {most:g} times as long."
+        talk.show(words, "")
     talk.show(forecast.summary())
     if as_json:
         print(forecast.to_json())

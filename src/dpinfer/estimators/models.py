@@ -29,9 +29,10 @@ from dpinfer.privacy.entries import Book, Entry
 from dpinfer.result.question import Question
 from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import Pending
-from dpinfer.schema.columns import Level, Number, tidied
+from dpinfer.schema.columns import Level, Number, Outcome, tidied
 from dpinfer.schema.design import UNSCALED, Design, Scale
 from dpinfer.schema.formula import parse
+from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
 from dpinfer.schema.unit import AVERAGE, ROW, Unit, rows_of
@@ -112,10 +113,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return self.fit_read(*self.read(X, y, units, weights))
 
     def fit_read(self, design: Design, source: Pending) -> Self:
-        """Fit what `read` gave."""
+        """Fit what `read` gave; a `HopelessFitWarning` comes before anything is booked."""
         recipe = self.recipe(design, source.n)
         schema = None if self.formula is None else self.schema_
-        subject = self._subject(design, schema)
+        hopeless = recipe.hopeless(source.n, self._guessed_share)
+        subject = replace(self._subject(design, schema), hopeless=hopeless)
         self.result_ = fit(recipe, source, subject, self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         estimate = self.result_.estimate
@@ -151,6 +153,15 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             neighbours=self.neighbours,
         )
         return choose(design, options)
+
+    @property
+    def _guessed_share(self) -> float | None:
+        """The share of the outcome's second level that the schema says is typical."""
+        if self.formula is None or self.schema is None:
+            return None
+        outcome = parse(self.formula, self.schema)[0].read_as
+        law = self.schema.typical.get(outcome.name) if isinstance(outcome, Outcome) else None
+        return law.of[1] if isinstance(law, Shares) else None
 
     def entry(self, n: int) -> Entry:
         """What a fit would book: ``ledger.preview(model.entry(n))``.

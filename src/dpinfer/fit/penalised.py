@@ -325,6 +325,10 @@ class Penalised:
         """That the penalty changes the estimand, where nobody asked for one."""
         return self.because
 
+    def hopeless(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
+        """Nothing: a penalised fit reports every coefficient."""
+        return ""
+
     def run(self, gate: Gate, source: Source) -> FitResult:
         """Estimate, matrices at the estimate, law of the error."""
         rows = cached(source)

@@ -1,12 +1,13 @@
 """A recipe: which releases, and what is made of them; and `fit`, which every fit goes through."""
 
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from dpinfer.errors import InputError
+from dpinfer.errors import HopelessFitWarning, InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Loss
 from dpinfer.neighbours import Neighbours
@@ -14,6 +15,7 @@ from dpinfer.privacy.budget import Budget, NoPrivacy, require_promise
 from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release
+from dpinfer.result import text
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Privacy, Words
@@ -88,6 +90,14 @@ class Recipe(Protocol):
         """
         ...
 
+    def hopeless(self, n: int, share: float | None = None) -> str:
+        """Why no ``n`` records could give more than one line in ten, from public facts alone;
+        mostly nothing.
+
+        ``share`` is a public guess of the share of the outcome's second level, where there is one.
+        """
+        ...
+
     def words(self, n: int | None) -> Words:
         """What a report calls the model, what its intervals are about, how to cite the method."""
         ...
@@ -137,13 +147,15 @@ class Subject:
     """What a fit is about, from public facts: what one record is, what is asked, the digest of a
     schema.
 
-    The ledger is told these; ``question`` goes into the result.
+    The ledger is told these; ``question`` goes into the result.  ``hopeless`` is what
+    `Recipe.hopeless` says: the user is warned of it before anything is booked.
     """
 
     unit: str = "one record"
     purpose: str = "fit"
     schema: str = ""
     question: Question | None = None
+    hopeless: str = ""
 
 
 def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
@@ -175,7 +187,15 @@ def fit(
     ledger is touched.
     """
     workers.check()
-    gate = Gate(entry(recipe, source.n, subject), ledger, insecure_seed)
+    booked = entry(recipe, source.n, subject)
+    if subject.hopeless:
+        remedies = "; ".join(text.REMEDIES)
+        warnings.warn(
+            f"{subject.hopeless}. The budget is spent all the same; {remedies}",
+            HopelessFitWarning,
+            stacklevel=4,  # who called the fit of a model
+        )
+    gate = Gate(booked, ledger, insecure_seed)
     opened = source.opened() if isinstance(source, Pending) else nullcontext(source)
     with workers.worker_pool(), opened as rows:
         result = recipe.run(gate, rows)

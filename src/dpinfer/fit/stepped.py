@@ -35,6 +35,7 @@ from dpinfer.maths.inference import Conclusion, Fitted
 from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
 from dpinfer.maths.laws import deviation
 from dpinfer.maths.moments import (
+    LEAST_EVENTS,
     SURE,
     Columns,
     Crude,
@@ -297,6 +298,7 @@ def spendable(budget: object) -> ZCDP | ApproxDP:
 _PLAIN_LEVEL = re.compile(r"([^\[\]:]+)\[([^\[\]]+)\]")  # of one factor, as in health[good]
 _FEWEST = 50.0  # a private number of records is taken to be at least this
 _AMPLE = 2.0  # times what it takes to be printed: columns share what they say
+_HOPELESS = 1.0  # deviations of the noise; a line takes 2.5, which luck can add to a little less
 _WHOLE = 2.0  # least radius factor of the second release, which should not lose rows
 
 
@@ -586,6 +588,45 @@ class Stepped(Generic[P]):
         if not self.neighbours.counted:
             return ""
         return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
+
+    def hopeless(self, n: int, share: float | None = None) -> str:
+        """Why no ``n`` records could give more than one line in ten, by the bound `_clear`; nothing
+        where n is private.
+
+        ``share`` is a public guess of the share of the outcome's second level, where there is one.
+        """
+        if not self.neighbours.counted or self._clear(n, share) >= _HOPELESS:
+            return ""
+        one = "unit" if self.design.unit.many else "record"
+        rare = ""
+        if share is not None and not self.FAMILY.exact:
+            rare = f" with an outcome that {100 * share:.3g}% of them have"
+        return (
+            f"hardly a line can be printed, whatever the {n:,} {one}s hold{rare}: the noise of this budget "
+            "hides them"
+        )
+
+    def _clear(self, n: int, share: float | None) -> float:
+        """How many deviations of its noise the information of all records is clear of 0, at most.
+
+        The direction of the intercept has the squared length κdc in the geometry, c the mean
+        curvature, so that n c has the noise h κdc of the curvature.  No column has more
+        information for its noise, and a line takes 2.5 deviations.  In logistic regression c <=
+        p(1 - p), p the mean of the outcome: at least 8 of n c must be clear of the noise of score
+        and curvature, by 3 deviations, before any line is printed (`maths/inference.py`).
+        """
+        scales = self._scales()
+        d = len(self.design.names)
+        radius2 = scales.kappa(d, n) * d
+        if self.FAMILY.exact:
+            return n / (scales.hessian * radius2)
+        p = 0.5 if share is None else share
+        curvature = p * (1 - p)
+        spare = n * curvature - LEAST_EVENTS
+        if spare <= 0:
+            return 0.0
+        by_score = scales.gradient * math.sqrt(radius2 * curvature)
+        return spare / math.hypot(by_score, scales.hessian * radius2 * curvature)
 
     def _scales(self, stage: str = ESTIMATE) -> Scales:
         """The noise of the releases; ``stage`` is which of the steps towards the estimate."""

@@ -1,7 +1,7 @@
 """Public guesses of what a column is like: mean and deviation, or shares of levels.
 
-They serve forecasts alone.  A fit never looks at them, so they are no part of what a release is:
-they stand beside the columns of a schema, and outside its digest.
+They serve forecasts, and what is said before a fit.  No released number depends on them, so they are
+no part of what a release is: they stand beside the columns of a schema, and outside its digest.
 """
 
 import math

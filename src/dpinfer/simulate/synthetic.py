@@ -35,6 +35,11 @@ LOG_ODDS = 1.35
 studies/geometry it is .6 to 3.5, 1.5 in the middle; forecasts of three of them were closest to what
 the study found with a little less."""
 
+OFF = (0.9, 2.2)
+"""Real intervals over those forecast from true means, deviations and shares, for four lines in five:
+what guesses do not know makes them longer, as columns go together and outcomes have long tails.
+`studies/forecast.py` holds forecasts against sixteen real designs."""
+
 _DEFAULTS = {
     Shares: "levels equally frequent",
     Spread: "numbers around the middle of their bounds, with a sixth of the distance of these as deviation",
@@ -77,6 +82,11 @@ class Synthetic(Protocol):
         """What was taken for granted, in sentences."""
         ...
 
+    @property
+    def off(self) -> tuple[float, float]:
+        """By which factors, from the least to the largest, intervals of real records may miss."""
+        ...
+
     def typical(self, n: int) -> Rows:
         """Rows that stand for ``n`` records, with as little randomness as possible."""
         ...
@@ -98,6 +108,11 @@ class OfTable:
         """That the table is like the data, and public."""
         size = f"{self.population.n:,} {self.unit_word}"
         return (f"the {size} of the look-alike table, which must be public",)
+
+    @property
+    def off(self) -> tuple[float, float]:
+        """None: the table is taken to be like the data."""
+        return 1.0, 1.0
 
     def typical(self, n: int) -> Rows:  # noqa: ARG002  (all of them, whatever they stand for)
         """All of them, or as many as are made at most."""
@@ -162,6 +177,11 @@ class OfGuesses:
             rows = _rows_per_unit(self.design)
             sentences.append(f"{rows:,} unrelated row{'s' * (rows > 1)} per unit")
         return tuple(sentences)
+
+    @property
+    def off(self) -> tuple[float, float]:
+        """Those of guesses that are right as far as they go."""
+        return OFF
 
     def _effects_in_words(self) -> str:
         if self.effects is None and self.response.levels:
