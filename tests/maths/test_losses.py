@@ -239,7 +239,8 @@ def test_own_residual_loss_works():
     assert np.allclose(
         X.T @ np.tanh(y - X @ result.estimate), 2 * 500 * 1e-6 * result.estimate, atol=1e-9
     )
-    assert "f(y - θ·x)] with f = LogCosh()" in result.model.estimand()
+    assert "the loss LogCosh()" in result.model.estimand()
+    assert "minimises E[f(y - θ·x)]" in result.model.estimand()
     for budget in (dp.PureDP(2.0), dp.ZCDP(0.5)):
         assert np.isfinite(
             dp.infer(X, y, loss=LogCosh(), penalty=0.05, budget=budget).conf_int()

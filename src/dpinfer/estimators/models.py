@@ -159,8 +159,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """The share of the outcome's second level that the schema says is typical."""
         if self.formula is None or self.schema is None:
             return None
-        outcome = parse(self.formula, self.schema)[0].read_as
-        law = self.schema.typical.get(outcome.name) if isinstance(outcome, Outcome) else None
+        schema = self.schema_
+        outcome = parse(self.formula, schema)[0].read_as
+        law = schema.typical.get(outcome.name) if isinstance(outcome, Outcome) else None
         return law.of[1] if isinstance(law, Shares) else None
 
     def entry(self, n: int) -> Entry:

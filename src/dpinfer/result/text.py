@@ -43,7 +43,7 @@ INSTEAD = (
     "no estimate of that coefficient."
 )
 ALLOWED = (
-    "Where z is blank, the interval allows for a bias whose size is only bounded (few events, "
+    "Where z is blank, the interval allows for a bias whose size is only bounded (few records, "
     "outcomes that were cut off, what the last step leaves), at the end or ends where it may lie: it "
     "is longer than the standard error says, and need not be symmetric about the estimate. p goes "
     "with the interval: it is 1 less the largest level whose interval excludes 0."

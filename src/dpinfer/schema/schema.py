@@ -178,9 +178,11 @@ class Schema:
         # Public facts do without tables; this one call is handed a table, and loads their readers.
         from dpinfer.tables.table import table_of  # noqa: PLC0415
 
-        types = dict(table_of(table).types())
+        pairs = table_of(table).types()
         if columns is None:
-            return draft_text(types.items())
+            return draft_text(pairs)
+        require_different([name for name, _ in pairs])
+        types = dict(pairs)
         wanted = list(dict.fromkeys(columns))
         for name in wanted:
             if name not in types:
