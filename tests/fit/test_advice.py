@@ -186,6 +186,9 @@ def test_a_private_number_of_records_is_never_told_to_be_too_small():
 def test_the_bound_takes_no_time():
     recipe = LogisticSteps(design(50), dp.GeometryPlan(APPROX))
     recipe.releases(1000)  # sizes the noise, which every fit does
-    began = time.perf_counter()
-    recipe.hopeless(1000)
-    assert time.perf_counter() - began < 0.005
+    times = []
+    for _ in range(20):
+        began = time.process_time()
+        recipe.hopeless(1000)
+        times.append(time.process_time() - began)
+    assert min(times) < 0.005

@@ -261,12 +261,12 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_guarantee_bounded_formulas(case):
     schema = wide_schema()
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(
         dp.InputError, match=r": (write|name|take|lower)|whole number|at most|up to"
     ):
         Design.of_terms(parse(f"y ~ {HOSTILE[case]}", schema)[1])
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(
@@ -283,10 +283,10 @@ def test_guarantee_bounded_formulas(case):
 def test_what_is_small_once_made_is_made_at_once(formula, width):
     """Products of products are made once, and nothing walks through all parts of a product."""
     schema = wide_schema()
-    start = time.perf_counter()
+    start = time.process_time()
     _, terms = parse(f"y ~ {formula}", schema)
     assert len(Design.of_terms(terms).names) == width + 1
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(
