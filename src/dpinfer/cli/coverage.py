@@ -124,7 +124,9 @@ def _check_device(device: str) -> None:
 def _files(study: "dp.simulate.Study") -> dict[str, bytes]:
     from dpinfer.views import plot  # noqa: PLC0415
 
-    rows, sheet, picture = study.table(), io.StringIO(), io.BytesIO()
+    rows = study.table()
+    sheet = io.StringIO()
+    picture = io.BytesIO()
     csv.writer(sheet, lineterminator="\n").writerows(
         [list(rows[0]), *(row.values() for row in rows)]
     )

@@ -32,8 +32,10 @@ ORDERS = np.geomspace(1e-2, 1e5, 301)
 will do.
 """
 
-TWO_SIDED, ONE_SIDED, LOGISTIC = "two-sided", "one-sided", "logistic"
-"""What is known of the slope of a loss: see `PerturbedObjective`."""
+# What is known of the slope of a loss: see `PerturbedObjective`.
+TWO_SIDED = "two-sided"
+ONE_SIDED = "one-sided"
+LOGISTIC = "logistic"
 OF_UNITS = " of units"
 """Behind the shape of a loss: it is the mean over the rows of a unit, whose Hessian has any rank."""
 
