@@ -26,6 +26,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram, inner_edges, narrowed
 from dpinfer.maths.sums import Block, square
 from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.budget import ZCDP
 from studies.asked import Z95
 from studies.linear.cell import Cell, whole
 from studies.linear.designs import load
@@ -170,7 +171,9 @@ def contest(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
         population = whole(cell.design, folder).asked
         x = block.rows * np.sqrt(data.design.norm2)
         norm2 = data.design.norm2
-        rho = cell.plan.cost.rho
+        cost = cell.plan.cost
+        assert isinstance(cost, ZCDP)
+        rho = cost.rho
         slopes = np.arange(1, x.shape[1])
         own = np.sqrt(np.diag(population.covariance))[slopes]
         found: dict[str, Any] = {}

@@ -60,7 +60,9 @@ class Cell:
             return LinearSteps(design, LinearPlan(budget(self.budget), neighbours=_UNITS))
         plan = GeometryPlan(budget(self.budget), neighbours=_UNITS)
         if self.method == GROUP:
-            plan = GeometryPlan(dp.ZCDP(plan.cost.rho / most**2))
+            cost = plan.cost
+            assert isinstance(cost, dp.ZCDP)
+            plan = GeometryPlan(dp.ZCDP(cost.rho / most**2))
         return LogisticSteps(design, plan)
 
 

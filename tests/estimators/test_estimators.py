@@ -304,7 +304,6 @@ def test_what_a_geometry_refuses():
     plan = dp.GeometryPlan(dp.ZCDP(0.5))
     for fault, options in (
         ("pure", {"budget": dp.PureDP(1.0), "target": "asked"}),
-        ("unpenalised", {"budget": dp.NoPrivacy(), "target": "asked"}),
         ("penalty", {"budget": dp.ZCDP(1.0), "target": "asked", "penalty": 0.1}),
         ("takes a budget", {"target": "asked"}),
         ("'unweighted' is gone", {"budget": dp.ZCDP(1.0), "target": "unweighted"}),

@@ -11,6 +11,7 @@ import dpinfer as dp
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Options
 from dpinfer.neighbours import Neighbours
@@ -31,8 +32,9 @@ def test_the_defaults():
         assert isinstance(chosen(dp.HuberHinge(), budget=budget), Penalised)
         assert isinstance(chosen(design=Design.of_rows(3), budget=budget), Penalised)
         assert isinstance(chosen(design=Design.of_terms([]), budget=budget), LogisticSteps)
-    for budget in (dp.PureDP(1.0), dp.NoPrivacy()):
-        assert isinstance(chosen(budget=budget), Penalised)
+    assert isinstance(chosen(budget=dp.PureDP(1.0)), Penalised)
+    assert isinstance(chosen(budget=dp.NoPrivacy()), Ordinary)
+    assert isinstance(chosen(budget=dp.NoPrivacy(), penalty=0.0), Penalised)
     assert chosen(budget=APPROX).plan.target == "asked"
     assert chosen(budget=APPROX, target="asked").plan == chosen(budget=APPROX).plan
     for target in ("penalised", "unpenalised"):
@@ -180,7 +182,6 @@ def test_a_study_of_a_model_takes_nothing_else():
 def test_a_penalty_that_nobody_asked_for_is_said_with_its_alternative():
     lacks = {
         "Without a delta.*give a delta beside epsilon": chosen(budget=dp.PureDP(1.0)),
-        "Without noise.*the target 'unpenalised'": chosen(budget=dp.NoPrivacy()),
         "Without an intercept.*drop the -1 or 0": chosen(design=Design.of_rows(3), budget=APPROX),
     }
     for words, recipe in lacks.items():

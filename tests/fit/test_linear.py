@@ -425,7 +425,6 @@ def test_units_and_weights(notion):
 
 BAD = {
     "pure": (lambda: model(dp.PureDP(1.0)), dp.BudgetError, "HuberRegression"),
-    "none": (lambda: model(dp.NoPrivacy()), dp.BudgetError, "statsmodels"),
     "nothing": (lambda: dp.LinearRegression(bounds=BOUNDS, outcome=RANGE), dp.BudgetError, "takes budget"),
     "plan": (lambda: model(plan=dp.GeometryPlan(dp.ZCDP(1.0))), dp.BudgetError, "LinearPlan"),
     "both": (lambda: model(dp.ZCDP(1.0), plan=dp.LinearPlan(dp.ZCDP(1.0))), dp.BudgetError, "leave out budget="),

@@ -18,6 +18,7 @@ from dpinfer.maths.privacy_cost import ORDERS, PerturbedObjective, epsilon_at, e
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import BRANCH, Count, renyi_orders
 from dpinfer.privacy.entries import Entry, Terms, header_text, terms_of
+from dpinfer.privacy.ledger import rounded_down
 from dpinfer.privacy.release import (
     LaplaceMinimum,
     NoisyMinimum,
@@ -54,6 +55,64 @@ def count(*entries, total=TOTAL):
 
 def booked(entry):
     return Entry("test", "one record", tuple(entry))
+
+
+# The largest next fit
+
+
+LEDGERS = {
+    "a Gaussian fit": [[gaussian(0.01)]],
+    "two": [[gaussian(0.01)], [gaussian(0.002), gaussian(0.001)]],
+    "a penalised fit first": [[perturbed(12.0)]],
+    "a penalised fit later": [[gaussian(0.004)], [perturbed(30.0)]],
+    "a pure one": [[pure(0.2)]],
+}
+
+
+@pytest.mark.parametrize("entries", LEDGERS.values(), ids=list(LEDGERS))
+def test_the_largest_next_fit_is_paid_and_nothing_larger(entries):
+    """What is told is an ε at the total's own δ, as a user gives it."""
+    found = count(*entries)
+    assert found.paid()
+    largest = found.largest()
+
+    def next_fit(epsilon):
+        plan = dp.LinearPlan(dp.ApproxDP(epsilon, TOTAL.delta))
+        return count(*entries, plan.releases().all)
+
+    assert next_fit(largest * (1 - 1e-6)).paid()
+    assert not next_fit(largest * (1 + 1e-4)).paid()
+
+
+def test_the_largest_fit_of_an_empty_a_full_and_an_additive_ledger():
+    assert count().largest() == TOTAL.epsilon
+    full = count([gaussian(dp.LinearPlan(TOTAL).cost.rho)])
+    assert full.largest() == 0.0
+    for total, entry in ((dp.ZCDP(1.0), gaussian(0.25)), (dp.PureDP(1.0), pure(0.25))):
+        assert count([entry], total=total).largest() == 0.75
+
+
+def test_more_than_what_is_left_may_be_spent():
+    """The ledger of an (ε, δ) total: fits cost less together than one by one."""
+    ledger = dp.Ledger(dp.ApproxDP(2.0, 1e-6))
+    ledger.book(booked(dp.LinearPlan(dp.ApproxDP(1.0, 1e-6)).releases().all))
+    assert ledger.left() < 1.0
+    largest = ledger.largest_fit()
+    assert 1.6 < largest < 1.7
+    preview = ledger.preview(booked(dp.LinearPlan(dp.ApproxDP(1.5, 1e-6)).releases().all))
+    assert preview.allowed
+    assert 0.6 < preview.largest < 0.7
+    refusal = r"= 1\.66\d* left of 2 at delta = 1e-06 for a next fit, and this fit needs 1\.8"
+    with pytest.raises(dp.LedgerError, match=refusal):
+        ledger.book(booked(dp.LinearPlan(dp.ApproxDP(1.8, 1e-6)).releases().all))
+
+
+@given(st.floats(1e-300, 1e300), st.integers(1, 12))
+def test_what_may_be_spent_is_rounded_down(amount, digits):
+    told = rounded_down(amount, digits)
+    assert told <= amount
+    assert told >= amount * (1 - 10.0 ** (1 - digits)) * (1 - 1e-15)
+    assert float(f"{told:.{digits}g}") == told
 
 
 # What each rule is

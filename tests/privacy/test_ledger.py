@@ -90,7 +90,8 @@ def test_a_refusal_changes_nothing_and_says_what_is_left(make):
     assert ledger.verify() == before
     ledger = make(dp.ApproxDP(0.5, 1e-6))
     with pytest.raises(
-        dp.LedgerError, match=r"epsilon = 0\.5 left of 0\.5 at delta = 1e-06, and this fit needs 7"
+        dp.LedgerError,
+        match=r"epsilon = 0\.5 left of 0\.5 at delta = 1e-06 for a next fit, and this fit needs 7",
     ):
         ledger.book(entry(dp.ZCDP(1.0)))
 

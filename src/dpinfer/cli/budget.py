@@ -16,6 +16,7 @@ from dpinfer.errors import InputError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.entries import Entry
+from dpinfer.privacy.ledger import rounded_down
 from dpinfer.privacy.release import delta_of
 from dpinfer.result.saved import ReplacedError
 
@@ -101,8 +102,8 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
     }
     if isinstance(opened.total, dp.ApproxDP) and account.entries:
         facts["Note"] = (
-            "what is left is by the rule that judges the next fit, which holds whatever was seen before, so it need "
-            "not be the total less what was spent; dpinfer fit --dry-run tells what fits"
+            "fits cost less together than one by one, so the next one may cost more than the total less what was "
+            "spent; a penalised fit may get less: dpinfer fit --dry-run tells"
         )
     taken = delta_of(event for entry in account.entries for event in entry.events)
     if taken:
@@ -238,26 +239,29 @@ class Account:
     rules: tuple[str, ...]
     spent: float
     left: float
+    largest: float
 
     @classmethod
     def of(cls, ledger: dp.Ledger) -> "Account":
         """Add up what is booked now."""
         entries, count = ledger.read()
-        return cls(ledger, entries, count.rules(), count.spent(), count.left())
+        return cls(ledger, entries, count.rules(), count.spent(), count.left(), count.largest())
 
     @property
     def limit(self) -> float:
         """The total as a number."""
         return accountant.limit(self.ledger.total)
 
-    def statement(self, left: float | None = None) -> str:
-        """What is left, or will be, in one phrase."""
+    def statement(self, largest: float | None = None) -> str:
+        """What is left, or will be where ``largest`` is given, in one phrase."""
         total = self.ledger.total
-        amount = self.left if left is None else left
-        words = f"{accountant.measure(total)} = {amount:.4g} left of {self.limit:.4g}"
-        if isinstance(total, dp.ApproxDP):
-            words += f" at delta = {total.delta:.6g}"
-        return words
+        amount = rounded_down(self.largest if largest is None else largest, 4)
+        if not isinstance(total, dp.ApproxDP):
+            return f"{accountant.measure(total)} = {amount:.4g} left of {self.limit:.4g}"
+        return (
+            f"a next fit may cost up to epsilon = {amount:.4g} at delta = {total.delta:.6g} "
+            f"(the total is {self.limit:.4g})"
+        )
 
     def state(self) -> dict[str, Any]:
         """The same for a program."""
@@ -270,6 +274,7 @@ class Account:
             "measure": accountant.measure(self.ledger.total),
             "spent": self.spent,
             "left": self.left,
+            "largest_fit": self.largest,
             "entries": len(self.entries),
         }
 
@@ -286,13 +291,14 @@ def after_booking(
     after = {
         "spent": preview.spent,
         "left": preview.left,
+        "largest_fit": preview.largest,
         "allowed": preview.allowed,
         "reason": preview.reason,
         "rule": preview.rule,
     }
     left = f"refused: {preview.reason}"
     if preview.allowed:
-        left = account.statement(preview.left)
+        left = account.statement(preview.largest)
     words = {
         "Ledger now": account.statement(),
         "After this": left,

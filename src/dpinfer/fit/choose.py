@@ -9,7 +9,7 @@ from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import Plan
-from dpinfer.fit.recipe import NoLoss, Options, Recipe, fit, require_ids
+from dpinfer.fit.recipe import NoLoss, OfferedRecipe, Options, Recipe, fit, require_ids
 from dpinfer.fit.stepped import ASKED, FORMER, Stepped
 from dpinfer.maths.losses import Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget
@@ -19,7 +19,7 @@ from dpinfer.schema.design import Design
 
 STEPPED: tuple[type[Stepped[Any]], ...] = (LogisticSteps, LinearSteps)
 """Recipes without a penalty."""
-RECIPES: tuple[type[Recipe], ...] = (*STEPPED, Penalised)
+RECIPES: tuple[type[OfferedRecipe], ...] = (*STEPPED, Penalised)
 """Every recipe, in the order in which they are asked whether a fit is theirs."""
 TARGETS = tuple(dict.fromkeys(target for recipe in RECIPES for target in recipe.TARGETS))
 """What the intervals of some recipe may be about, by name."""

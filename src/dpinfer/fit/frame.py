@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.histograms import BINS, inner_edges, narrowed
-from dpinfer.maths.laws import deviation
 from dpinfer.maths.moments import Columns
 from dpinfer.maths.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.neighbours import Neighbours
@@ -197,7 +196,7 @@ def framed(
         edges = np.array([inner_edges(*ends) for ends in zip(low, high, strict=True)])
         what = column_histograms(places, edges, radius, notion)
         counts = gate.release(one, source, what).value.reshape(len(places), BINS)
-        noise = deviation(one.law)
+        noise = one.deviation
         for k, mine in enumerate(counts):
             low[k], high[k] = narrowed(mine, low[k], high[k], max(float(mine.sum()), 0.0), noise)
     frame = public_frame(design)

@@ -6,14 +6,15 @@ Outcomes are in units of half their public range; the result returns to those of
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit import noiseless
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.recipe import NoLoss, Options
+from dpinfer.fit.ordinary import Ordinary
+from dpinfer.fit.recipe import NoLoss, Options, Recipe
 from dpinfer.fit.stepped import (
     ASKED,
     CRUDE,
@@ -45,7 +46,6 @@ from dpinfer.maths.families import IDENTITY, Line, Stack, step_sums
 from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
 from dpinfer.maths.inference import LEAST_RECORDS, Fitted, Step, conclude, outcome_sizes
 from dpinfer.maths.joint import SIGNAL
-from dpinfer.maths.laws import deviation
 from dpinfer.maths.moments import (
     SQUARES_RADIUS,
     Columns,
@@ -61,6 +61,7 @@ from dpinfer.maths.moments import (
 from dpinfer.maths.stepping import crude_line
 from dpinfer.maths.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
@@ -217,7 +218,7 @@ class LinearSteps(Stepped[LinearPlan]):
     FAMILY = IDENTITY
 
     @classmethod
-    def of(cls, design: Design, options: Options) -> Self | None:
+    def of(cls, design: Design, options: Options) -> Recipe | None:
         """Whatever is asked of least squares, by a budget or a plan."""
         if not isinstance(options.loss, LeastSquares):
             return None
@@ -240,6 +241,9 @@ class LinearSteps(Stepped[LinearPlan]):
             raise InputError("least squares has no penalty: leave it out")
         if not design.intercept:
             raise InputError("least squares needs an intercept: drop the -1 or 0 from the formula")
+        # the robust target has its band from the releases, with or without noise
+        if isinstance(plan.budget, NoPrivacy) and plan.target == ASKED:
+            return Ordinary(cls(design, plan))
         return cls(design, plan)
 
     @staticmethod
@@ -317,7 +321,7 @@ class LinearSteps(Stepped[LinearPlan]):
             counts = gate.release(
                 booked, source, histogram(inner_edges(low, high), self.neighbours)
             ).value
-            low, high = narrowed(counts, low, high, n, deviation(booked.law))
+            low, high = narrowed(counts, low, high, n, booked.deviation)
         return Range(low, high)
 
     def _crude_line(self, known: Moments, where: Range, matrix: Array) -> Array:
@@ -351,7 +355,7 @@ class LinearSteps(Stepped[LinearPlan]):
             booked[0], AtLine(source, line, self.design.norm2, self.neighbours), what
         ).value
         caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
-        tail = Tail(counts, n, deviation(booked[0].law), _RANGE, caution)
+        tail = Tail(counts, n, booked[0].deviation, _RANGE, caution)
         if plan.target == ROBUST:
             return Clip(tail.point(_KNEE), 0.0, usual=tail.point(_BEYOND_ONE))
         size, _ = tail.clip(np.sqrt(d) * self._scales().gradient / n)
@@ -444,7 +448,8 @@ class LinearSteps(Stepped[LinearPlan]):
             high=outcome.centre + outcome.half * where.high,
         )
 
-    def _model(self, n: int | None) -> Model:
+    def model(self, n: int | None) -> Model:
+        """What was estimated."""
         return Model(
             loss="Huber" if self.plan.target == ROBUST else "squared error",
             penalty=0.0,

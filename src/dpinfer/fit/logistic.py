@@ -3,14 +3,15 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit import noiseless
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.recipe import Options
+from dpinfer.fit.ordinary import Ordinary
+from dpinfer.fit.recipe import Options, Recipe
 from dpinfer.fit.stepped import (
     ASKED,
     CRUDE,
@@ -23,6 +24,7 @@ from dpinfer.fit.stepped import (
     TYPICAL,
     Finished,
     Setting,
+    StepBudget,
     Stepped,
     StepPlan,
     crude_moments,
@@ -38,7 +40,6 @@ from dpinfer.maths.arrays import Array, solved
 from dpinfer.maths.families import LOGIT, Line, Stack, rest_sum, step_sums
 from dpinfer.maths.inference import Fitted, Step, conclude
 from dpinfer.maths.joint import SIGNAL
-from dpinfer.maths.laws import deviation
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.moments import (
     LEAST_EVENTS,
@@ -57,7 +58,7 @@ from dpinfer.maths.moments import (
 from dpinfer.maths.stepping import Terrain, Usual, first_line, information
 from dpinfer.maths.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import ZCDP, ApproxDP
+from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
@@ -150,9 +151,9 @@ class LogisticSteps(Stepped[GeometryPlan]):
     FAMILY = LOGIT
 
     @classmethod
-    def of(cls, design: Design, options: Options) -> Self | None:
-        """By default with a zCDP or (ε, δ) budget and nothing else asked for, where there is an
-        intercept.
+    def of(cls, design: Design, options: Options) -> Recipe | None:
+        """By default with a zCDP or (ε, δ) budget, or none, and nothing else asked for, where there
+        is an intercept.
         """
         if not isinstance(options.loss, Logistic):
             return None
@@ -176,6 +177,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
             raise InputError(
                 f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula"
             )
+        if isinstance(plan.budget, NoPrivacy):
+            return Ordinary(cls(design, plan))
         return cls(design, plan)
 
     @staticmethod
@@ -183,7 +186,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         """The target where none is asked for; None where the fit has a penalty then."""
         if options.plan is not None or options.penalty is not None:
             return None
-        if not isinstance(options.budget, ZCDP | ApproxDP):
+        if not isinstance(options.budget, StepBudget):
             return None
         if not design.intercept:
             return None
@@ -347,9 +350,10 @@ class LogisticSteps(Stepped[GeometryPlan]):
         booked = self.booked.of(REST)[0]
         clip = place.terrain.rest_clip(hessian, step, place.line.most)
         what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
-        return clip * gate.release(booked, source, what).value, clip * deviation(booked.law)
+        return clip * gate.release(booked, source, what).value, clip * booked.deviation
 
-    def _model(self, n: int | None) -> Model:
+    def model(self, n: int | None) -> Model:
+        """What was estimated."""
         return Model(
             loss="Logistic()",
             penalty=0.0,

@@ -57,7 +57,6 @@ from dpinfer.result.statements import (
     ADD_DELTA,
     NOT_IDENTIFIED,
     SHRINKS,
-    WITHOUT_NOISE,
     Model,
     Words,
     unasked,
@@ -518,6 +517,4 @@ def _because(design: Design, options: Options) -> str:
         return unasked("an intercept", "keep the intercept: drop the -1 or 0 from the formula")
     if isinstance(options.budget, PureDP):
         return unasked("a delta", ADD_DELTA)
-    if isinstance(options.budget, NoPrivacy):
-        return unasked("noise", WITHOUT_NOISE)
     return ""

@@ -3,7 +3,7 @@
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -48,20 +48,6 @@ class Recipe(Protocol):
 
     A recipe answers for itself: nobody else asks which one it is.
     """
-
-    TARGETS: ClassVar[tuple[str, ...]]
-    """What its intervals may be about, by name."""
-    OFFER: ClassVar[str]
-    """These targets in a sentence, for somebody who asked for one that is not there; empty where
-    another recipe's sentence says it.
-    """
-
-    @classmethod
-    def of(cls, design: Design, options: Options) -> Self | None:
-        """The recipe that these options ask for, from public facts alone; None where they are for
-        another one.  An error where they do not go together.
-        """
-        ...
 
     @property
     def design(self) -> Design:
@@ -117,6 +103,24 @@ class Recipe(Protocol):
     def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:
         """Half-widths of the same model without noise; ``source`` is as many records as ``rows``
         stand for.  NOT PRIVATE.
+        """
+        ...
+
+
+class OfferedRecipe(Recipe, Protocol):
+    """A recipe that is asked whether a fit is its own, or that of its noiseless twin."""
+
+    TARGETS: ClassVar[tuple[str, ...]]
+    """What its intervals may be about, by name."""
+    OFFER: ClassVar[str]
+    """These targets in a sentence, for somebody who asked for one that is not there; empty where
+    another recipe's sentence says it.
+    """
+
+    @classmethod
+    def of(cls, design: Design, options: Options) -> Recipe | None:
+        """The recipe that these options ask for, from public facts alone; None where they are for
+        another one.  An error where they do not go together.
         """
         ...
 

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,12 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.frame import ZOOMS as FRAME_ZOOMS
 from dpinfer.fit.frame import Frame, Winsorised, column_histograms_bound, framed, framed_columns
 from dpinfer.fit.noiseless import NoiselessFit, units_matrix
-from dpinfer.fit.recipe import Options, privacy
+from dpinfer.fit.recipe import Options, Recipe, privacy
 from dpinfer.maths.arrays import Array, solved, unsvec
 from dpinfer.maths.families import Family, Line, Stack, rest_bound
 from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram_bound
 from dpinfer.maths.inference import Conclusion, Fitted
 from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
-from dpinfer.maths.laws import deviation
 from dpinfer.maths.moments import (
     LEAST_EVENTS,
     SURE,
@@ -57,7 +56,7 @@ from dpinfer.maths.sums import (
 )
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
-from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, compose
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, Release
 from dpinfer.result import text
@@ -99,6 +98,8 @@ INFLUENCE = "influence"
 FIRST_STEP = "first step"
 ESTIMATE = "estimate"
 REST = "rest"
+StepBudget = ZCDP | ApproxDP | NoPrivacy
+"""What a stepped fit may be told to cost; without privacy the releases have no noise."""
 # releases of a stage; one where it is not named
 _PARTS = {SCALES: FRAME_ZOOMS, OUTCOME: OUTCOME_ZOOMS, FIRST: 3}
 TYPICAL = 1 / 20
@@ -121,25 +122,27 @@ class Releases:
         return tuple(release for _, releases in self.stages for release in releases)
 
 
-def _releases(bounds: Sequence[tuple[str, float]], shares: Sequence[ZCDP]) -> Releases:
+def _releases(bounds: Sequence[tuple[str, float]], shares: Sequence[ZCDP | NoPrivacy]) -> Releases:
     stages = zip(bounds, shares, strict=True)
     return Releases(tuple((name, _stage(name, share, bound)) for (name, bound), share in stages))
 
 
-def _stage(name: str, share: ZCDP, bound: float) -> tuple[NoisySum, ...]:
+def _stage(name: str, share: ZCDP | NoPrivacy, bound: float) -> tuple[NoisySum, ...]:
     """The releases of a stage, which share alike."""
     parts = _PARTS.get(name, 1)
     if parts == 1:
         return (NoisySum(name, share, bound),)
-    part = ZCDP(share.rho / parts)
+    part = ZCDP(share.rho / parts) if isinstance(share, ZCDP) else share
     return tuple(NoisySum(f"{name}, {k + 1} of {parts}", part, bound) for k in range(parts))
 
 
 @lru_cache(maxsize=256)
 def _planned(
-    budget: ZCDP | ApproxDP, bounds: tuple[tuple[str, float], ...], shares: tuple[float, ...]
+    budget: StepBudget, bounds: tuple[tuple[str, float], ...], shares: tuple[float, ...]
 ) -> Releases:
     """All releases are sums plus Gaussian noise, so that their costs add up exactly."""
+    if isinstance(budget, NoPrivacy):
+        return _releases(bounds, budget.split(*shares))
     rho = budget.zcdp().rho
     factor = 1.0
     if isinstance(budget, ApproxDP):
@@ -153,7 +156,7 @@ def _planned(
 class StepPlan:
     """What the plans of stepped fits have in common; use `GeometryPlan` or `LinearPlan`."""
 
-    budget: ZCDP | ApproxDP
+    budget: StepBudget
     target: str = ASKED
     neighbours: str = Neighbours.REPLACE
     shares: tuple[float, ...] = ()
@@ -228,10 +231,10 @@ class StepPlan:
         return _planned(self.budget, stages, tuple(shares.values()))
 
     @property
-    def cost(self) -> ZCDP:
+    def cost(self) -> ZCDP | NoPrivacy:
         """What the releases cost together."""
         cost = compose(release.share for release in self.releases().all)
-        assert isinstance(cost, ZCDP)
+        assert not isinstance(cost, PureDP)
         return cost
 
     @property
@@ -249,10 +252,10 @@ class StepPlan:
 @lru_cache(maxsize=256)
 def _scales(plan: StepPlan, numbers: int, stage: str) -> Scales:
     booked = plan.releases(numbers=numbers)
-    score = deviation(booked.of(stage)[0].law)
+    score = booked.of(stage)[0].deviation
     return Scales(
-        crude=deviation(booked.of(CRUDE)[0].law),
-        moments=deviation(booked.of(MOMENTS)[0].law),
+        crude=booked.of(CRUDE)[0].deviation,
+        moments=booked.of(MOMENTS)[0].deviation,
         gradient=score,
         hessian=score / math.sqrt(plan.stack.curvature),
         score_cov=score / math.sqrt(plan.stack.score),
@@ -279,18 +282,18 @@ def target_of(target: object, targets: Sequence[str]) -> str:
     raise InputError(f"the target must be {' or '.join(map(repr, targets))}, not {target!r}")
 
 
-def spendable(budget: object) -> ZCDP | ApproxDP:
-    """A budget that can pay for Gaussian noise, or an error with the remedy."""
+def spendable(budget: object) -> StepBudget:
+    """A budget that can pay for Gaussian noise, or none; else an error with the remedy."""
     if isinstance(budget, PureDP):
         raise BudgetError(
             "a fit without a penalty needs Gaussian noise, which gives no pure privacy: give a delta beside epsilon, "
             "as dp.ApproxDP(epsilon, delta), or rho, as dp.ZCDP(rho); with this budget ask for the target 'penalised' "
             "of logistic regression, or for dp.HuberRegression instead of least squares"
         )
-    if not isinstance(budget, ZCDP | ApproxDP):
+    if not isinstance(budget, StepBudget):
         raise BudgetError(
-            "a fit without a penalty needs budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta); without privacy ask "
-            "for the target 'unpenalised' of logistic regression, or use statsmodels"
+            "a fit without a penalty needs budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or dp.NoPrivacy() for "
+            "the same regression without noise"
         )
     return budget
 
@@ -552,7 +555,7 @@ class Stepped(Generic[P]):
     plan: P
 
     @classmethod
-    def of(cls, design: Design, options: Options) -> Self | None:
+    def of(cls, design: Design, options: Options) -> Recipe | None:
         """The recipe that these options ask for, from public facts alone; None where they are for
         another one.  An error where they do not go together.
         """
@@ -649,7 +652,7 @@ class Stepped(Generic[P]):
         """The releases of the fit, in the frame, and what is said of them."""
         raise NotImplementedError
 
-    def _model(self, n: int | None) -> Model:
+    def model(self, n: int | None) -> Model:
         """What was estimated."""
         raise NotImplementedError
 
@@ -674,7 +677,7 @@ class Stepped(Generic[P]):
             error=said.answers.law.mapped(np.eye(len(said.printed))[printed]),
             hessian=in_units(last.hessian, done.fit, at),
             score_cov=at.design.outcome.half**2 * in_units(last.score_cov, done.fit, at),
-            model=self._model(n if self.neighbours.counted else None),
+            model=self.model(n if self.neighbours.counted else None),
             privacy=privacy(gate, self.plan.promise),
             status=statuses(said, at),
             geometry=published(done.line, said, at, done.fit.moments.n),

@@ -49,8 +49,16 @@ def _rarer(mean: Array) -> Array:
     return np.maximum(mean, 1 - mean)
 
 
+def _logistic_cumulant(eta: Array) -> Array:
+    return np.logaddexp(0.0, eta)
+
+
 def _same(eta: Array) -> Array:
     return eta
+
+
+def _half_square(eta: Array) -> Array:
+    return np.asarray(eta**2 / 2)
 
 
 def _unbounded(mean: Array) -> Array:
@@ -62,11 +70,13 @@ class Family:
     """A canonical link: the ``mean`` of the outcome at a predictor and, as functions of that mean,
     its ``slope`` and how far an outcome can be from it.
 
-    For a canonical link the slope is the variance of the outcome, and |h''| <= h'.  ``exact`` says
+    For a canonical link the slope is the variance of the outcome, and |h''| <= h'; the log
+    likelihood of a record is yη less the ``cumulant`` at η, whose slope is the mean.  ``exact`` says
     that a step leaves nothing.  ``low`` and ``high`` are what the labels -1 and +1 stand for.
     """
 
     name: str
+    cumulant: OfArray
     mean: OfArray
     slope: OfArray
     farthest: OfArray
@@ -98,8 +108,19 @@ class Family:
         return np.asarray(self.mean(eta + z) - mean - self.slope(mean) * z)
 
 
-IDENTITY = Family("identity", _same, np.ones_like, _unbounded, exact=True, low=-1.0, high=1.0)
-LOGIT = Family("logit", _logistic, _logistic_slope, _rarer, exact=False, low=0.0, high=1.0)
+IDENTITY = Family(
+    "identity", _half_square, _same, np.ones_like, _unbounded, exact=True, low=-1.0, high=1.0
+)
+LOGIT = Family(
+    "logit",
+    _logistic_cumulant,
+    _logistic,
+    _logistic_slope,
+    _rarer,
+    exact=False,
+    low=0.0,
+    high=1.0,
+)
 FAMILIES = {family.name: family for family in (IDENTITY, LOGIT)}
 
 

@@ -49,7 +49,14 @@ from dpinfer.maths.privacy_cost import (
     lowest_near,
 )
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
-from dpinfer.privacy.release import Additive, PerturbedMinimum, Release, ShownLevels, delta_of
+from dpinfer.privacy.release import (
+    Additive,
+    NoisySum,
+    PerturbedMinimum,
+    Release,
+    ShownLevels,
+    delta_of,
+)
 
 Total = PureDP | ZCDP | ApproxDP
 """A budget that releases are counted against."""
@@ -60,6 +67,8 @@ ROUNDING = 1e-12
 SEARCHED = 1e-9
 """The same for an ε that was found by a search."""
 
+_NOTHING_LEFT = 1e-9  # of a total's ρ: no fit can use so little
+_SEARCHED_SHARE = 1e-9  # of the ρ of the largest fit
 _GRID = 4000  # steps of the privacy loss per release, so that rounding up costs at most 1/4000 of ε
 _LARGEST_GRID = 200_000
 _SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
@@ -343,6 +352,32 @@ class Count:
             return max(0.0, self.total.epsilon - self._filter.epsilon(self._releases))
         return max(0.0, limit(self.total) - spent(self.total, self._releases))
 
+    def largest(self) -> float:
+        """The most that one further fit may cost, in the terms of the total, if all its noise is
+        Gaussian.
+
+        Under an (ε, δ) total that is an ε at the total's own δ.  Fits cost less together than one
+        by one, so it is more than `left`.  A fit with other noise, as a penalised one, may be
+        judged by another filter, and may get less.
+        """
+        if not isinstance(self.total, ApproxDP):
+            return self.left()
+        if not self.entries:
+            return self.total.epsilon
+        most = self.total.zcdp().rho
+
+        def pays(rho: float) -> bool:
+            return replace(self, entries=(*self.entries, _sum_of(rho))).paid()
+
+        # a first entry alone is judged exactly, which may pay a little more than zCDP's conversion
+        while pays(most):
+            most *= 2
+        least = most * _NOTHING_LEFT
+        if not pays(least):
+            return 0.0
+        found, _ = boundary(pays, least, most, _SEARCHED_SHARE, by_ratio=True)
+        return spent(self.total, _sum_of(found))
+
     def paid(self) -> bool:
         """Whether the total pays for everything."""
         if self.late or self._delta <= 0:
@@ -449,6 +484,11 @@ def _order(epsilon: float, delta: float) -> float:
 
 def _gaussian(releases: Sequence[Release]) -> bool:
     return all(isinstance(r, Additive) and isinstance(r.share, ZCDP) for r in releases)
+
+
+def _sum_of(rho: float) -> tuple[Release, ...]:
+    """The releases of a fit of Gaussian noise that costs ρ: one sum of that cost stands for all."""
+    return (NoisySum("a next fit", ZCDP(rho), 1.0),)
 
 
 def _divergence(release: Release, order: float) -> float:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,12 +21,15 @@ from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, b
 
 @dataclass(frozen=True)
 class Preview:
-    """What booking an entry would lead to; ``reason`` says why it would be refused, ``rule`` what
-    judged it.
+    """What booking an entry would lead to.
+
+    ``spent``, ``left`` and ``largest`` are those of the ledger afterwards; ``reason`` says why the
+    entry would be refused, ``rule`` what judged it.
     """
 
     spent: float
     left: float
+    largest: float
     allowed: bool
     reason: str = ""
     rule: str = ""
@@ -175,9 +179,10 @@ class Ledger:
             self._stored(entry)
             after = self._count([*booked, entry])
             refusal = "" if after.paid() else self._too_much(booked, entry)
-            return Preview(after.spent(), after.left(), not refusal, refusal, after.rule)
+            largest = math.nan if refusal else after.largest()
+            return Preview(after.spent(), after.left(), largest, not refusal, refusal, after.rule)
         except DpinferError as fault:
-            return Preview(math.nan, math.nan, False, str(fault))
+            return Preview(math.nan, math.nan, math.nan, False, str(fault))
 
     def entries(self) -> tuple[Entry, ...]:
         """Everything booked so far, oldest first."""
@@ -198,10 +203,20 @@ class Ledger:
     def left(self) -> float:
         """The total less what was spent, by the rule that would judge a further entry.
 
-        With an ApproxDP total releases cost less together than one by one, so more than this may
-        fit: ask `preview`.
+        With an ApproxDP total releases cost less together than one by one, so that a fit of more
+        than this is paid for: see `largest_fit`.
         """
         return self.read()[1].left()
+
+    def largest_fit(self) -> float:
+        """The most that one further fit may cost: ε of a PureDP total, ρ of a ZCDP one, ε at the
+        total's own δ of an ApproxDP one.
+
+        That is for a fit whose noise is all Gaussian, as logistic regression and least squares
+        without a penalty have it.  A penalised fit may get less under an ApproxDP total: ask
+        `preview`.
+        """
+        return self.read()[1].largest()
 
     def rules(self) -> tuple[str, ...]:
         """For each entry, the rule that judged whether the total pays for it."""
@@ -277,14 +292,17 @@ class Ledger:
                 "levels come first: how much of an (epsilon, delta) total's delta they take is fixed by its first "
                 "entry, and this ledger has one; learn ranges alone, and state the levels in the schema"
             )
-        at = f" at delta = {self.total.delta:.6g}" if isinstance(self.total, ApproxDP) else ""
-        left = self._count(booked).left()
         limit = accountant.limit(self.total)
+        largest = rounded_down(self._count(booked).largest(), 6)
         needed = accountant.spent(self.total, entry.events)
-        return (
-            f"the ledger has {accountant.measure(self.total)} = {left:.6g} left of {limit:.6g}{at}, and this fit needs "
-            f"{needed:.6g}: lower its budget or stop here"
+        there = (
+            f"the ledger has {accountant.measure(self.total)} = {largest:.6g} left of {limit:.6g}"
         )
+        if isinstance(self.total, ApproxDP):
+            there += f" at delta = {self.total.delta:.6g} for a next fit"
+        if needed <= largest:  # it is judged by another filter
+            there += ", less where its noise is not all Gaussian, as that of a penalised fit"
+        return f"{there}, and this fit needs {needed:.6g}: lower its budget or stop here"
 
     # A copy would be a second budget for the same data, so there are none.
     def __copy__(self) -> Self:
@@ -303,6 +321,14 @@ class Ledger:
                 "use dp.Ledger.create(path)"
             )
         return type(self).open, (self.path,)
+
+
+def rounded_down(amount: float, digits: int) -> float:
+    """An amount that may be spent, in so many digits, and never above what there is."""
+    if not amount > 0:
+        return 0.0
+    step = Decimal(1).scaleb(Decimal(amount).adjusted() + 1 - digits)
+    return float(Decimal(amount).quantize(step, ROUND_FLOOR))
 
 
 def _now() -> str:

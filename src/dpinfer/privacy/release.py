@@ -25,7 +25,7 @@ from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, InputError, PrivacyError
 from dpinfer.maths.histograms import Counts, Tally
-from dpinfer.maths.laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
+from dpinfer.maths.laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace, deviation
 from dpinfer.maths.losses import slope_kind
 from dpinfer.maths.privacy_cost import PerturbedObjective
 from dpinfer.maths.risk import Risk
@@ -36,6 +36,7 @@ MASK = 1e-3
 """The part of a share that hides how far a float minimum is from the real one."""
 
 _NDTRI = 2.0**-37  # what floats may be off in a normal quantile: see `dpinfer.privacy.noise`
+_FAINT = 1e-6  # of a bound: noise that would show nowhere
 _NOISE = {PureDP: "spherical Laplace noise", ZCDP: "Gaussian noise", NoPrivacy: "no noise"}
 
 
@@ -62,6 +63,13 @@ class NoisySum:
     def law(self) -> Law:
         """The law of what is added; the bound is raised by what rounding may add to it."""
         return self.share.noise(_raised(self.bound))
+
+    @property
+    def deviation(self) -> float:
+        """Of Gaussian noise; where noise is off a faint one, so that it can be divided by."""
+        if isinstance(self.share, NoPrivacy):
+            return _FAINT * self.bound
+        return deviation(self.law)
 
     def noise(self, what: BoundedSum) -> Law:
         """The law of what is added to a sum.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
+from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.result import hypotheses, prediction, rendering, saved, text
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
@@ -204,7 +205,7 @@ class FitResult(Estimates):
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours.sentence}).",
             f"Spent on {spent}.",
             *of_units,
-            "The intervals count both the sampling error and the privacy noise.",
+            _counted(privacy.budget),
             *(f"- {caveat}" for caveat in privacy.caveats(model.n, weighted=model.weighted)),
         ]
 
@@ -262,6 +263,13 @@ class FitResult(Estimates):
                 "result.json of a fit"
             ) from None
         return cls.from_json(document)
+
+
+def _counted(budget: Budget) -> str:
+    """Which errors are in the intervals."""
+    if isinstance(budget, NoPrivacy):
+        return "The intervals count the sampling error; there is no privacy noise."
+    return "The intervals count both the sampling error and the privacy noise."
 
 
 def _framed(

@@ -15,7 +15,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FAMILIES
 from dpinfer.maths.sums import row_weights
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, weak_delta
+from dpinfer.privacy.budget import Budget, PureDP, weak_delta
 from dpinfer.privacy.release import Release
 from dpinfer.schema.unit import ROW, Unit
 
@@ -47,8 +47,11 @@ OPEN_LEVEL = "open: the level rests on coefficients that are open"
 UNIDENTIFIED = "not identified: at this budget it is not sure that both outcomes are there"
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
+ALIASED = "not identified: the records do not tell this column apart from others"
+SEPARATED = "not identified: a line through the columns separates the outcomes"
+BY_RECORDS = (ALIASED, SEPARATED)
+"""Statuses of coefficients that the records do not determine, without any noise."""
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
-WITHOUT_NOISE = "ask for the target 'unpenalised'"
 SHRINKS = (
     "shrinks the vector of coefficients of the scaled rows as a whole: a single one may come out "
     "nearer to 0, farther from it or with the other sign, and which of these is unknown without the "
@@ -133,13 +136,9 @@ def penalty_note(model: Model, budget: Budget) -> str:
     """The same of a result, from what it says of itself; empty where a penalty is not due to the
     budget.
     """
-    if not model.logistic or model.target != "penalised":
+    if not model.logistic or model.target != "penalised" or not isinstance(budget, PureDP):
         return ""
-    if isinstance(budget, NoPrivacy):
-        return unasked("noise", WITHOUT_NOISE)
-    if isinstance(budget, PureDP):
-        return unasked("a delta", ADD_DELTA)
-    return ""
+    return unasked("a delta", ADD_DELTA)
 
 
 def counting(unit: Unit) -> list[str]:

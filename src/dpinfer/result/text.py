@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any
 from unicodedata import category
 
-from dpinfer.result.statements import OPENING, REPORTED
+from dpinfer.result.statements import BY_RECORDS, OPENING, REPORTED
 
 _WIDTH = 86
 _NAMES = 20  # letters of the column of names, at least
@@ -236,7 +236,7 @@ def no_estimates(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """One sentence on the coefficients without an interval, and what helps; nothing where there are
     none.
     """
-    without = [row for row in rows if set_aside(row)]
+    without = [row for row in rows if set_aside(row) and row["status"] not in BY_RECORDS]
     if not without:
         return []
     remedies = "; ".join(REMEDIES)

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import stepped_of
 from dpinfer.fit.noiseless import NoiselessFit
+from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Recipe, fit
 from dpinfer.fit.stepped import Stepped
@@ -59,6 +60,8 @@ def estimand_of(recipe: Recipe, population: Population) -> Estimand:
         return PenalisedEstimand(recipe, population)
     if isinstance(recipe, Stepped):
         return SteppedEstimand(recipe, population)
+    if isinstance(recipe, Ordinary):
+        return OrdinaryEstimand(recipe, population)
     raise InputError(f"{type(recipe).__name__} cannot be studied: its estimand is not known")
 
 
@@ -96,6 +99,33 @@ class PenalisedEstimand:
         """That of the same fit of the same sample, without noise."""
         plain = fit(self.recipe.noiseless(self.population.n), sample, insecure_seed=0)
         return np.asarray(np.diff(plain.conf_int(level))[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinaryEstimand:
+    """The ordinary regression of the population, of a fit without noise."""
+
+    recipe: Ordinary
+    population: Population
+
+    @cached_property
+    def target(self) -> Array:
+        """The ordinary coefficients, the intercept where every column is 0."""
+        return self.recipe.estimand(self.population.whole)
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """The model and the public design."""
+        design = self.recipe.design
+        return design.half, design.middle, (self.recipe.twin.NAME, design.outcome, design.unit)
+
+    def values(self, result: FitResult) -> tuple[Array, Array]:  # noqa: ARG002  (the same for all)
+        """What was asked, twice: without noise it is what is stated."""
+        return self.target, self.target
+
+    def nonprivate_length(self, result: FitResult, sample: Rows, level: float) -> Array:  # noqa: ARG002
+        """That of the fit itself."""
+        return np.asarray(np.diff(result.conf_int(level))[:, 0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.result import rendering, text
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Privacy
+from dpinfer.result.statements import BY_RECORDS, Privacy
 from dpinfer.views.forest import NARROW, WIDE, drawing, not_drawn
 from dpinfer.views.plot import forest
 
@@ -164,6 +164,9 @@ def _without_interval(result: FitResult, level: float) -> Section:
             "At this budget the data do not determine the coefficients below. They have no estimate "
             "and no finite interval, which says nothing about their size or sign."
         )
+    if all(row["status"] in BY_RECORDS for row in rows if text.set_aside(row)):
+        meaning = "The records do not determine the coefficients below, with or without noise."
+        return Section(title, (meaning,), tuple(text.reasons(rows)))
     remedies = f"To get an interval: {'; '.join(text.REMEDIES)}."
     return Section(title, (meaning, remedies), tuple(text.reasons(rows)))
 

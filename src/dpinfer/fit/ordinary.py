@@ -1,0 +1,203 @@
+"""The regression that was asked for, without noise, NOT PRIVATE: the twin of a private fit.
+
+Maximum likelihood over all rows, with the sandwich covariance of rows (HC0) or of units (CR1).
+Nothing is weighted down, clipped further or left out but rows that cannot be encoded.  The
+intercept is the linear predictor where every column is 0.
+"""
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer.fit.recipe import fit, half_widths, privacy
+from dpinfer.fit.stepped import Stepped, ordinary_words
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.laws import NO_NOISE, ErrorLaw, sandwich
+from dpinfer.maths.minimise import minimise
+from dpinfer.maths.sums import Block, square
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.budget import NoPrivacy
+from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.release import NoisyMinimum, Release
+from dpinfer.result.result import FitResult
+from dpinfer.result.statements import ALIASED, REPORTED, SEPARATED, Model, Words
+from dpinfer.rows.encoded import cached
+from dpinfer.rows.source import Rows, Source
+from dpinfer.schema.design import Design
+
+_TOLERANCE = 1e-10  # of a gradient, per record: a tiny part of a standard error
+_FLAT = 1e-10  # of a mean second moment of 1: no two records differ in this direction
+
+
+@dataclass(frozen=True)
+class Ordinary:
+    """The noiseless twin of a stepped fit.  The budget of ``twin`` does not matter."""
+
+    twin: Stepped[Any]
+
+    @property
+    def design(self) -> Design:
+        """That of the private fit."""
+        return self.twin.design
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Those of the private fit."""
+        return self.twin.neighbours
+
+    @property
+    def budget(self) -> NoPrivacy:
+        """There is none."""
+        return NoPrivacy()
+
+    def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (nothing depends on it)
+        """The coefficients as they are."""
+        return (NoisyMinimum("estimate", NoPrivacy()),)
+
+    def advice(self, n: int) -> str:  # noqa: ARG002
+        """Nothing."""
+        return ""
+
+    def hopeless(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
+        """Nothing: no noise hides a line."""
+        return ""
+
+    def run(self, gate: Gate, source: Source) -> FitResult:
+        """The maximum of the likelihood, and the matrices there.
+
+        Where records do not tell some columns apart, their coefficients are open, and the others
+        are those of a fit with as few of these columns as say the same.
+        """
+        rows = cached(source)
+        varying, flat = _directions(rows)
+        coef = varying @ self._maximum(rows, varying)
+        n = max(rows.n, 1)
+        curvature, scores = self._matrices(rows, coef) / n
+        if self.neighbours.units:
+            scores *= n / max(n - 1, 1)
+        back = self.design.mapping
+        forward = np.linalg.inv(back)
+        known = _known(back, flat)
+        status = [REPORTED if one else ALIASED for one in known]
+        inner = varying.T @ curvature @ varying
+        if np.linalg.eigvalsh(inner)[0] < _FLAT:
+            known[:] = False
+            status = [SEPARATED] * len(known)
+            inner = np.eye(len(inner))
+        spread = sandwich(inner, varying.T @ scores @ varying, n)
+        law = _normal(varying @ spread @ varying.T, gate.seed)
+        return FitResult(
+            names=self.design.names,
+            estimate=back @ coef + self.design.shift,
+            error=law.mapped(back[known]),
+            hessian=forward.T @ curvature @ forward,
+            score_cov=forward.T @ scores @ forward,
+            status=tuple(status),
+            model=self._model(rows.n),
+            privacy=privacy(gate, self.budget),
+        )
+
+    def _maximum(self, rows: Source, varying: Array) -> Array:
+        """The coefficients of ``varying``, directions in which records differ."""
+        family = self.twin.FAMILY
+
+        def totals(step: Array) -> tuple[float, Array, Array]:
+            coef = varying @ step
+
+            def of_block(block: Block) -> Array:
+                predictor = block.rows @ coef
+                mean = family.mean(predictor)
+                counts = block.shares * np.ones(len(block))
+                outcome = family.outcome(block.labels)
+                value = counts @ (family.cumulant(predictor) - outcome * predictor)
+                gradient = (counts * (mean - outcome)) @ block.rows
+                hessian = square(block.rows, counts * family.slope(mean))
+                return np.vstack([hessian, gradient, np.full(len(coef), value)])
+
+            summed = rows.total(of_block)
+            return summed[-1, 0], varying.T @ summed[-2], varying.T @ summed[:-2] @ varying
+
+        start = np.zeros(varying.shape[1])
+        tolerance = _TOLERANCE * max(rows.n, 1)
+        return minimise(totals, start, tolerance).coef
+
+    def _matrices(self, rows: Source, coef: Array) -> Array:
+        """Curvature and score covariance, summed over records."""
+        family = self.twin.FAMILY
+
+        def of_block(block: Block) -> Array:
+            mean = family.mean(block.rows @ coef)
+            gaps = block.shares * (family.outcome(block.labels) - mean)
+            curvature = square(block.rows, block.shares * family.slope(mean))
+            return np.stack([curvature, block.outer(gaps)])
+
+        return rows.total(of_block)
+
+    def _model(self, n: int) -> Model:
+        return replace(
+            self.twin.model(n), mechanism="maximum likelihood, without noise", words=self.words(n)
+        )
+
+    def words(self, n: int | None) -> Words:  # noqa: ARG002
+        """Of the ordinary regression."""
+        return Words(
+            name=self.twin.NAME,
+            about=ordinary_words(self.design, self.twin.NAME),
+            method=f"maximum likelihood with robust standard errors, without noise ({self.twin.NAME}).",
+        )
+
+    def describe(self, n: int) -> str:  # noqa: ARG002
+        """The setting of a study, in words."""
+        return f"{self.twin.NAME}, target {self.twin.plan.target}, {self.budget}"
+
+    def estimand(self, population: Rows) -> Array:
+        """The same on the population.  NOT PRIVATE."""
+        varying, flat = _directions(population)
+        coef = varying @ self._maximum(population, varying)
+        back = self.design.mapping
+        return np.where(_known(back, flat), back @ coef + self.design.shift, np.nan)
+
+    def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:  # noqa: ARG002
+        """Half-widths of this very fit.  NOT PRIVATE."""
+        return half_widths(fit(self, source, insecure_seed=0), level)
+
+
+def _directions(rows: Source) -> tuple[Array, Array]:
+    """Directions of coefficients in which records differ, and those in which they do not."""
+
+    def of_block(block: Block) -> Array:
+        return square(block.rows, block.shares * np.ones(len(block)))
+
+    moments = rows.total(of_block) / max(rows.n, 1)
+    sizes = np.sqrt(np.maximum(np.diag(moments), np.finfo(float).tiny))
+    # columns of length 1, so that short ones are not taken for none
+    values, vectors = np.linalg.eigh(moments / np.outer(sizes, sizes))
+    vectors = vectors / sizes[:, None]
+    flat = values <= _FLAT
+    return vectors[:, ~flat], vectors[:, flat]
+
+
+def _known(back: Array, flat: Array) -> npt.NDArray[np.bool_]:
+    """Which coefficients, in the units of ``back``, no flat direction moves."""
+    if not flat.shape[1]:
+        return np.ones(len(back), bool)
+    lengths = np.linalg.norm(back, axis=1)[:, None] * np.linalg.norm(flat, axis=0)
+    return np.asarray((np.abs(back @ flat) <= np.sqrt(_FLAT) * lengths).all(axis=1))
+
+
+def _normal(covariance: Array, seed: int | None) -> ErrorLaw:
+    """A normal law with this covariance, and nothing of privacy noise in it."""
+    nothing = np.zeros_like(covariance)
+    return ErrorLaw(
+        sampling=covariance,
+        noise_map=nothing,
+        noise=NO_NOISE,
+        draws=10_000,
+        seed=secrets.randbits(63) if seed is None else seed,
+        sampled=False,
+        influence=nothing,
+        response=nothing,
+    )
