@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
+from dpinfer.maths.families import IDENTITY, LOGIT
 from dpinfer.maths.inference import Fitted, Step
 from dpinfer.maths.moments import LOGISTIC_RADIUS, Columns, Moments, Scales
 
@@ -82,7 +83,7 @@ class Records:
             score_noise=noise,
             rest_noise=noise,
             scales=scales(noise),
-            exact=not self.logit,
+            family=LOGIT if self.logit else IDENTITY,
         )
         centre = np.append(1.0, self.x[:, 1:].mean(axis=0))
         return Fitted.of(last, A, self.moments(noise), self.columns, centre)

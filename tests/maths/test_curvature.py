@@ -21,6 +21,7 @@ from dpinfer.maths.curvature import (
     within,
     within_factors,
 )
+from dpinfer.maths.families import IDENTITY, LOGIT
 from dpinfer.maths.moments import Moments
 from handmade import QUIET, columns_of, mixed, to_centre
 
@@ -229,7 +230,7 @@ def test_levels_exclude_each_other(logit, noise):
         noise,
         6000.0,
     )
-    S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5) if logit else None)
+    S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), LOGIT if logit else IDENTITY)
     assert S.matrix[3, 4] == pytest.approx(-H.first * S.mean[3] * S.mean[4], rel=1e-6)
     assert S.matrix[3, 3] == pytest.approx(H.first * S.mean[3] * (1 - S.mean[3]), rel=1e-6)
     assert S.matrix[0, 1:] == pytest.approx(0, abs=1e-9 * H.first)
@@ -241,7 +242,7 @@ def test_the_guess_of_clean_releases_is_the_curvature():
     for logit, weight in ((True, 0.25), (False, 1.0)):
         data = mixed(logit=logit)
         H, M, fit = exact_seen(data)
-        S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5) if logit else None)
+        S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), LOGIT if logit else IDENTITY)
         covariance = np.cov(data.x.T, bias=True) * weight * len(data.x)
         covariance[0, 0] = weight * len(data.x)
         assert S.matrix == pytest.approx(covariance, rel=0.01, abs=0.01 * covariance[1, 1])
@@ -256,7 +257,7 @@ def test_a_rare_level_is_believed_to_be_unrelated():
     H = exact_seen(data)[0]
     rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), unsure=H.unsure + 1e-9)
     noisy = fit.moments.matrix + len(data.x) * symmetric(0.02, 5, rng)
-    usual, scarce = (guess(one, loud, noisy, data.columns, np.zeros(5)) for one in (H, rare))
+    usual, scarce = (guess(one, loud, noisy, data.columns, np.zeros(5), LOGIT) for one in (H, rare))
 
     def correlation(S, j, k):
         return S.matrix[j, k] / np.sqrt(S.matrix[j, j] * S.matrix[k, k])
@@ -280,7 +281,7 @@ def test_a_bend_is_the_change_of_the_curvature_of_gaussian_rows():
     line, step = np.array([-0.6, 1.5, -1.0]), np.array([0.3, 0.6, 0.4])
     H = exact(line)
     change = exact(line + step) - H
-    assert bend(x.T @ x, H[0, 0], line, step) == pytest.approx(
+    assert bend(x.T @ x, H[0, 0], line, step, LOGIT) == pytest.approx(
         change, abs=0.04 * np.abs(change).max()
     )
 
@@ -302,7 +303,14 @@ def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
     fit = data.fit(coef)
     H = seen(fit.last.hessian, fit.back @ to_centre(fit.centre), data.columns, QUIET)
     M = seen(fit.moments.released, fit.moments.back.T, data.columns, QUIET, fit.moments.n)
-    S = guess(H, M, fit.moments.matrix, data.columns, np.linalg.solve(fit.back, fit.last.line))
+    S = guess(
+        H,
+        M,
+        fit.moments.matrix,
+        data.columns,
+        np.linalg.solve(fit.back, fit.last.line),
+        fit.last.family,
+    )
     found = curvature(
         fit.last.hessian,
         QUIET,

@@ -10,11 +10,11 @@ import pytest
 from dpinfer.maths.inference import (
     _relative,
     conclude,
+    enough_events,
     events,
     log_odds_sizes,
     outcome_sizes,
     posterior,
-    two_classes,
 )
 from dpinfer.maths.joint import NO_EVENTS
 from dpinfer.maths.moments import Columns
@@ -286,7 +286,7 @@ def counted(data):
 
 def numbers(v, hessian, score):
     """The lower estimates themselves: with noise of the score alone, their doubt is ‖v‖ over them."""
-    doubt = _relative(v, hessian, score, (0.0, 1.0))
+    doubt = _relative(v, hessian, -np.abs(score @ v), (0.0, 1.0))
     return np.where(doubt < NO_EVENTS, np.linalg.norm(v, axis=0) / doubt, 0.0)
 
 
@@ -379,7 +379,7 @@ def test_two_classes(ones, noise, sure):
     y[:ones] = 1.0
     share = max(ones, 1) / len(y)
     fit = replace(data, y=y).fit([np.log(share / (1 - share)), 0, 0, 0, 0], noise=noise)
-    assert two_classes(fit) == sure
+    assert enough_events(fit) == sure
     assert said(fit).printed.any() == sure
 
 
@@ -454,7 +454,7 @@ def test_noise_of_either_release_may_hide_a_class(kind):
             last = replace(fit.last, score_noise=noise / length)
         else:
             last = replace(fit.last, scales=replace(fit.last.scales, hessian=noise / length**2))
-        assert two_classes(replace(fit, last=last)) == sure
+        assert enough_events(replace(fit, last=last)) == sure
 
 
 def with_score_cov(fit, score_cov, noise):

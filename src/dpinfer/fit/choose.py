@@ -9,6 +9,7 @@ from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import Plan
+from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import NoLoss, OfferedRecipe, Options, Recipe, fit, require_ids
 from dpinfer.fit.stepped import ASKED, FORMER, Stepped
 from dpinfer.maths.losses import Loss, check_loss, kind
@@ -17,7 +18,7 @@ from dpinfer.privacy.entries import Book
 from dpinfer.result.result import FitResult
 from dpinfer.schema.design import Design
 
-STEPPED: tuple[type[Stepped[Any]], ...] = (LogisticSteps, LinearSteps)
+STEPPED: tuple[type[Stepped[Any]], ...] = (LogisticSteps, LinearSteps, PoissonSteps)
 """Recipes without a penalty."""
 RECIPES: tuple[type[OfferedRecipe], ...] = (*STEPPED, Penalised)
 """Every recipe, in the order in which they are asked whether a fit is theirs."""

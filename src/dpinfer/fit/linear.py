@@ -403,7 +403,7 @@ class LinearSteps(Stepped[LinearPlan]):
             score_noise=clip.size * scales.gradient,
             rest_noise=0.0,
             scales=replace(scales, score_cov=clip.size**2 * scales.score_cov),
-            exact=True,
+            family=IDENTITY,
         )
 
     def _judged(self, fit: Fitted, reach: Reach, where: Range, clip: Clip) -> Fitted:

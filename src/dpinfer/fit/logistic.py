@@ -340,7 +340,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             score_noise=noise,
             rest_noise=rest_noise,
             scales=replace(scales, score_cov=clip**2 * scales.score_cov),
-            exact=False,
+            family=LOGIT,
         )
 
     def _rest(

@@ -104,4 +104,4 @@ def units_matrix(design: Design, centre: Array) -> Array:
     """The matrix of `NoiselessFit.in_units`, without the shift."""
     matrix = np.diag(1 / design.half)
     matrix[0] = np.concatenate([[1.0], (centre - design.middle[1:]) / design.half[1:]])
-    return np.asarray(design.outcome.half * matrix)
+    return np.asarray(design.outcome.slope * matrix)

@@ -92,6 +92,7 @@ FORMER = (*EARLIER, GONE)
 SCALES = "scales"
 CRUDE = "crude moments"
 OUTCOME = "outcome range"
+SIZES = "outcome sizes"
 MOMENTS = "moments"
 FIRST = "first steps"
 INFLUENCE = "influence"
@@ -208,6 +209,7 @@ class StepPlan:
             SCALES: column_histograms_bound(numbers, notion),
             CRUDE: second_moment_bound(notion),
             OUTCOME: histogram_bound(notion),
+            SIZES: histogram_bound(notion),
             MOMENTS: moment_and_score_bound(notion),
             INFLUENCE: histogram_bound(notion),
             FIRST: self.stack.bound,
@@ -410,21 +412,27 @@ def refined_moments(
 def published(line: Line, said: Conclusion, at: Setting, n: float) -> Geometry:
     """The geometry in original units; ``line`` is about rows (1, x~)."""
     design = at.design
+    d = len(design.names)
     to_box = np.diag(1 / design.half)
     to_box[1:, 0] = -(design.middle / design.half)[1:]
     slopes = at.of_units[1:, 1:]
     dummy = at.columns.dummy
+    matrix = line.matrix[:, :d] @ to_box
+    coef = line.coef[:d] @ to_box
+    if line.family.counts:  # from outcomes over their bound to their own units
+        matrix = matrix / math.sqrt(design.outcome.half)
+        coef[0] += design.shift[0]
     return Geometry(
         columns=design.names,
         family=line.family.name,
-        preconditioner=line.matrix @ to_box,
-        line=line.coef @ to_box,
+        preconditioner=matrix,
+        line=coef,
         most=line.most,
         centre=solved(slopes, said.centre[1:] - at.of_units[1:, 0]),
         records=n,
         low=np.where(dummy, 0.0, at.frame.low(design))[1:],
         high=np.where(dummy, 1.0, at.frame.high(design))[1:],
-        clipped=tuple(design.names[j] for j in np.flatnonzero(line.clipped)),
+        clipped=tuple(design.names[j] for j in np.flatnonzero(line.clipped[:d])),
     )
 
 
@@ -435,7 +443,7 @@ def lines_of(at: Setting) -> Array:
     lines = at.of_units.T.copy()
     lines[0] = 0.0
     lines[0, 0] = 1.0  # the intercept is at the centre, whatever the columns are measured by
-    return np.asarray(at.design.outcome.half * lines)
+    return np.asarray(at.design.outcome.slope * lines)
 
 
 def statuses(said: Conclusion, at: Setting) -> tuple[str, ...]:
@@ -500,7 +508,7 @@ def in_units(matrix: Array, fit: Fitted, at: Setting) -> Array:
     """A released matrix per record, about the coefficients of the formula in the units of its
     columns.
     """
-    back = fit.back @ np.linalg.inv(fit.lines / at.design.outcome.half)
+    back = fit.back @ np.linalg.inv(fit.lines / at.design.outcome.slope)
     inner = back.T @ matrix @ back / fit.moments.n
     return np.asarray((inner + inner.T) / 2)
 
@@ -676,7 +684,7 @@ class Stepped(Generic[P]):
             estimate=said.coef,
             error=said.answers.law.mapped(np.eye(len(said.printed))[printed]),
             hessian=in_units(last.hessian, done.fit, at),
-            score_cov=at.design.outcome.half**2 * in_units(last.score_cov, done.fit, at),
+            score_cov=at.design.outcome.slope**2 * in_units(last.score_cov, done.fit, at),
             model=self.model(n if self.neighbours.counted else None),
             privacy=privacy(gate, self.plan.promise),
             status=statuses(said, at),

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.families import Family
 from dpinfer.maths.joint import doubled
 from dpinfer.maths.moments import LEVELS, Columns, Moments, raised, within_factors
-from dpinfer.maths.stepping import chance, normal_nodes
+from dpinfer.maths.stepping import mean_at, normal_nodes
 
 _SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
 _CORRELATION = 0.6  # the largest deviation of a correlation, a priori
@@ -113,20 +114,20 @@ class Guess:
     curve: Array
 
 
-def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array | None) -> Guess:
+def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, family: Family) -> Guess:
     """Correlations of the moments; means and variances of H as far as they are known, else those of
     the moments.
 
     A level's mean curvature is that of all records but for a factor.  The mean of a column in a
     rare level is not very far from its mean in all, so that a very rare level is next to
-    uncorrelated with anything.  ``line`` has the coefficients of a logistic fit, whose weights p(1
-    - p) take away of the covariance along the predictor.
+    uncorrelated with anything.  ``line`` has the coefficients of the fit, at which the slopes of the
+    mean take away of the covariance along the predictor, or move its mean.
     """
-    factor = _WEIGHTED if line is None else _CURVED
+    factor = _WEIGHTED if family.exact else _CURVED
     mean0 = moments[0] / moments[0, 0]
     plain = moments / moments[0, 0] - np.outer(mean0, mean0)
     variance0 = np.maximum(np.diag(plain), 1e-9)
-    bend, along = (0.0, np.zeros(len(mean0))) if line is None else _bent(plain, line)
+    bend, along = _bent(plain, line, family)
     bowed = plain + _BOWED * bend * np.outer(along, along)
     variance1 = np.maximum(np.diag(bowed), 1e-9)
     correlation = bowed / np.sqrt(np.outer(variance1, variance1))
@@ -250,31 +251,30 @@ def _likelihood(gap: Array, variance: Array) -> float:
     return float((-np.log(v) - twice * gap[rows, others] ** 2 / v).sum())
 
 
-def _derivatives(covariance: Array, line: Array) -> tuple[Array, Array, float]:
-    """Means of the first three derivatives of σ over a normal predictor, Cov θ, and the predictor's
-    variance.
+def _derivatives(
+    covariance: Array, line: Array, family: Family
+) -> tuple[tuple[float, float, float], Array, float]:
+    """Means of the first three derivatives of the mean over a normal predictor, Cov θ, and the
+    predictor's variance.
     """
     along = covariance @ np.concatenate([[0.0], line[1:]])
     variance = max(float(line[1:] @ along[1:]), 0.0)
     nodes, weights = normal_nodes()
-    p = chance(line[0] + np.sqrt(variance) * nodes)
-    q = p * (1 - p)
-    return (
-        np.array([weights @ q, weights @ (q * (1 - 2 * p)), weights @ (q * (1 - 6 * q))]),
-        along,
-        variance,
-    )
+    mean = mean_at(line[0] + np.sqrt(variance) * nodes, family)
+    second, third = family.bends(mean)
+    first = float(weights @ family.slope(mean))
+    return (first, float(weights @ second), float(weights @ third)), along, variance
 
 
-def _bent(covariance: Array, line: Array) -> tuple[float, Array]:
-    """ρ and Cov θ: weights p(1 - p) make a multiple of Cov + ρ (Cov θ)(Cov θ)ᵀ of a covariance, if
-    all is Gaussian.
+def _bent(covariance: Array, line: Array, family: Family) -> tuple[float, Array]:
+    """ρ and Cov θ: slopes of the mean as weights make a multiple of Cov + ρ (Cov θ)(Cov θ)ᵀ of a
+    covariance, if all is Gaussian.
     """
-    (first, second, third), along, variance = _derivatives(covariance, line)
+    (first, second, third), along, variance = _derivatives(covariance, line, family)
     return max(third / first - (second / first) ** 2, -_MOST / max(variance, 1e-9)), along
 
 
-def bend(moments: Array, first: float, line: Array, step: Array) -> Array:
+def bend(moments: Array, first: float, line: Array, step: Array, family: Family) -> Array:
     """By how much H changes from the line to line + step where x is near Gaussian, in coefficients
     at the centre.
     """
@@ -282,7 +282,7 @@ def bend(moments: Array, first: float, line: Array, step: Array) -> Array:
     covariance = moments / moments[0, 0] - np.outer(mean, mean)
 
     def at(coef: Array) -> Array:
-        (a, b, c), along, _ = _derivatives(covariance, coef)
+        (a, b, c), along, _ = _derivatives(covariance, coef, family)
         found = a * covariance + c * np.outer(along, along)
         found[0] = found[:, 0] = b * along
         found[0, 0] = a

@@ -4,7 +4,7 @@
 | ------ | ------------------------------------------------------------------- | ------------- |
 | t, η   | a released line of (1, x), and the predictor x·t                    | `Line.coef`   |
 | h, h'  | the mean of the outcome at η, and its slope, a function of h        | `mean`, `slope` |
-| m      | the farthest an outcome can be from its mean; infinite if unbounded | `farthest`    |
+| m      | the farthest an outcome can be from its mean; none if it has no end | `farthest`    |
 | A, u   | a released matrix, and the row A x                                  | `Line.matrix` |
 | B      | the largest influence ‖u‖ m of an outcome on the score              | `Line.most`   |
 | w      | min(1, 1/(h'‖u‖²), B/(‖u‖ m)): what a record counts                 |               |
@@ -29,7 +29,8 @@ from dpinfer.maths.arrays import Array, svec, unsvec
 from dpinfer.maths.sums import LARGEST, Block, BoundedSum, shrunk, square
 from dpinfer.neighbours import Neighbours
 
-_FARTHEST = 30.0  # of a linear predictor: beyond, a probability is as good as 0 or 1
+FARTHEST = 30.0
+"""The largest size of a linear predictor: beyond, a probability is as good as 0 or 1."""
 _TINY = np.finfo(float).tiny
 # influence that a clip is divided by: of a shorter row the squares underflow, and so would the clip
 _LEAST = 1e-150
@@ -57,32 +58,49 @@ def _same(eta: Array) -> Array:
     return eta
 
 
+def _no_bends(mean: Array) -> tuple[Array, Array]:
+    return np.zeros_like(mean), np.zeros_like(mean)
+
+
+def _logistic_bends(mean: Array) -> tuple[Array, Array]:
+    slope = mean * (1 - mean)
+    return slope * (1 - 2 * mean), slope * (1 - 6 * slope)
+
+
+def _same_bends(mean: Array) -> tuple[Array, Array]:
+    return mean, mean
+
+
 def _half_square(eta: Array) -> Array:
     return np.asarray(eta**2 / 2)
 
 
-def _unbounded(mean: Array) -> Array:
-    return np.full_like(mean, np.inf)
+def _exponential(eta: Array) -> Array:
+    return np.asarray(np.exp(eta))
 
 
 @dataclass(frozen=True)
 class Family:
     """A canonical link: the ``mean`` of the outcome at a predictor and, as functions of that mean,
-    its ``slope`` and how far an outcome can be from it.
+    its ``slope``, how far an outcome can be from it, and the two derivatives of the slope along the
+    predictor, its ``bends``.
 
     For a canonical link the slope is the variance of the outcome, and |h''| <= h'; the log
     likelihood of a record is yη less the ``cumulant`` at η, whose slope is the mean.  ``exact`` says
-    that a step leaves nothing.  ``low`` and ``high`` are what the labels -1 and +1 stand for.
+    that a step leaves nothing, ``counts`` that an outcome is a number of events.  ``low`` and
+    ``high`` are what the labels -1 and +1 stand for.
     """
 
     name: str
     cumulant: OfArray
     mean: OfArray
     slope: OfArray
-    farthest: OfArray
+    farthest: OfArray | None
+    bends: Callable[[Array], tuple[Array, Array]]
     exact: bool
     low: float
     high: float
+    counts: bool = False
 
     def outcome(self, labels: Array) -> Array:
         """The outcome of a label or of a scaled outcome."""
@@ -97,7 +115,7 @@ class Family:
         """A little less where rounding asks for it: w h'‖u‖² <= 1 in real numbers."""
         limit = shrunk(dim + 4)
         by_length = limit / np.maximum(limit, self.slope(mean) * length2)
-        if self.exact:
+        if self.farthest is None:
             return np.asarray(by_length)
         influence = np.sqrt(length2) * self.farthest(mean)
         return np.minimum(by_length, most / np.maximum(influence, _TINY))
@@ -109,19 +127,40 @@ class Family:
 
 
 IDENTITY = Family(
-    "identity", _half_square, _same, np.ones_like, _unbounded, exact=True, low=-1.0, high=1.0
+    name="identity",
+    cumulant=_half_square,
+    mean=_same,
+    slope=np.ones_like,
+    farthest=None,
+    bends=_no_bends,
+    exact=True,
+    low=-1.0,
+    high=1.0,
 )
 LOGIT = Family(
-    "logit",
-    _logistic_cumulant,
-    _logistic,
-    _logistic_slope,
-    _rarer,
+    name="logit",
+    cumulant=_logistic_cumulant,
+    mean=_logistic,
+    slope=_logistic_slope,
+    farthest=_rarer,
+    bends=_logistic_bends,
     exact=False,
     low=0.0,
     high=1.0,
 )
-FAMILIES = {family.name: family for family in (IDENTITY, LOGIT)}
+LOG = Family(
+    name="log",
+    cumulant=_exponential,
+    mean=_exponential,
+    slope=_same,
+    farthest=None,
+    bends=_same_bends,
+    exact=False,
+    low=-1.0,
+    high=1.0,
+    counts=True,
+)
+FAMILIES = {family.name: family for family in (IDENTITY, LOGIT, LOG)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +225,7 @@ class Line:
             u = mapped[:, :-1]
             predictor = mapped[:, -1]
             if not family.exact:
-                predictor = np.clip(predictor, -_FARTHEST, _FARTHEST)
+                predictor = np.clip(predictor, -FARTHEST, FARTHEST)
             length2 = np.einsum("ij,ij->i", u, u)
             mean = family.mean(predictor)
             weights = family._weights(length2, mean, self.most, u.shape[1])
@@ -320,7 +359,7 @@ def rest_sum(
     def of_block(block: Block) -> Array:
         at = link(block)
         u = at.block.rows
-        z = np.clip(np.einsum("ij,j->i", u, step), -2 * _FARTHEST, 2 * _FARTHEST)
+        z = np.clip(np.einsum("ij,j->i", u, step), -2 * FARTHEST, 2 * FARTHEST)
         most = clip * shrunk(u.shape[1]) / np.maximum(at.influence, _LEAST)
         moved = np.clip(line.family.left(at.predictor, z), -most, most)
         return np.asarray((at.block.weights * moved / clip) @ u)

@@ -166,13 +166,18 @@ class Tail:
     caution: float = 0.0
 
     @property
+    def bins(self) -> int:
+        """Number of bins."""
+        return len(self.counts)
+
+    @property
     def edges(self) -> Array:
         """The lower edge of each bin, the largest first."""
-        return np.asarray(self.largest * 2.0 ** (-np.arange(1, _SIZES + 1) / 2))
+        return np.asarray(self.largest * 2.0 ** (-np.arange(1, self.bins + 1) / 2))
 
     @property
     def _deviation(self) -> Array:
-        return np.asarray(self.noise * np.sqrt(np.arange(1, _SIZES + 1)))
+        return np.asarray(self.noise * np.sqrt(np.arange(1, self.bins + 1)))
 
     @property
     def beyond(self) -> Array:
@@ -185,8 +190,8 @@ class Tail:
         beyond = self.beyond
         edges = self.edges
         k = int(np.argmax(np.append(beyond > share, True)))
-        if k in (0, _SIZES):
-            return float(edges[min(k, _SIZES - 1)])
+        if k in (0, self.bins):
+            return float(edges[min(k, self.bins - 1)])
         part = np.clip((share - beyond[k - 1]) / (beyond[k] - beyond[k - 1]), 0.0, 1.0)
         return float(edges[k - 1] * (edges[k] / edges[k - 1]) ** part)
 
@@ -206,10 +211,14 @@ class Tail:
 
         A heavy tail has no scale by which it could be drawn on where nothing is seen of it.
         """
-        sizes, tail = replace(self, caution=self.caution + _LIMIT)._curve()
-        beyond = np.where(sizes > clip, tail, 0.0)
-        drawn = float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
+        drawn = replace(self, caution=self.caution + _LIMIT).drawn_excess(clip)
         return max(drawn, self._most_excess(clip)) if self._bend()[2] < _HEAVY else drawn
+
+    def drawn_excess(self, clip: float) -> float:
+        """The mean of what a clip takes off, by the tail that is drawn."""
+        sizes, tail = self._curve()
+        beyond = np.where(sizes > clip, tail, 0.0)
+        return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
 
     def _most_excess(self, clip: float) -> float:
         """Beyond each edge there are at most as many records as are counted there and a deviation
@@ -218,7 +227,7 @@ class Tail:
         above = np.maximum.accumulate(np.cumsum(self.counts)) + _LIMIT * self._deviation
         # at or above each lower edge
         share = np.clip(np.maximum.accumulate(above) / self.n, 0.0, 1.0)
-        upper = self.largest * 2.0 ** (-np.arange(_SIZES) / 2)
+        upper = self.largest * 2.0 ** (-np.arange(self.bins) / 2)
         width = np.maximum(upper - np.maximum(self.edges, clip), 0.0)
         return float(share @ width)
 
@@ -229,11 +238,31 @@ class Tail:
         No tail is drawn: a record counts at the upper edge of its bin.  So this is a sum over the
         released counts, whose noise has a known deviation, and it sees what no count shows alone.
         """
-        upper = self.largest * 2.0 ** (-np.arange(_SIZES) / 2)
+        upper = self.largest * 2.0 ** (-np.arange(self.bins) / 2)
         beyond = np.maximum(upper - clip, 0.0)
         seen = max(float(self.counts @ beyond), 0.0)
         most = (seen + _SURE * self.noise * float(np.linalg.norm(beyond))) / self.n
         return max(most, self.excess(clip))
+
+    def drawn_square(self, clip: float) -> float:
+        """The mean square of what a clip takes off, by the tail that is drawn."""
+        sizes, tail = self._curve()
+        beyond = np.where(sizes > clip, 2 * (sizes - clip) * tail, 0.0)
+        return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
+
+    @property
+    def seen_reach(self) -> float:
+        """The upper edge of the farthest bin up to which counts are clear of the noise."""
+        clear = np.cumsum(self.counts) > _CLEAR * self._deviation
+        farthest = int(np.argmax(np.append(clear, True)))
+        return float(np.append(self.largest, self.edges)[farthest])
+
+    def mean_square(self, clip: float) -> float:
+        """Of sizes that are pulled into a clip."""
+        sizes, tail = self._curve()
+        inside = np.where(sizes <= clip, tail, 0.0)
+        pieces = (inside[1:] * sizes[1:] + inside[:-1] * sizes[:-1]) * np.diff(sizes)
+        return float(sizes[0] ** 2 * tail[0] + pieces.sum())
 
     def _bend(self) -> tuple[int, float, float]:
         """The farthest edge that noise lets be seen, -log of the share beyond, the shape of a
@@ -242,7 +271,7 @@ class Tail:
         edges = self.edges
         beyond = self.beyond
         clear = np.cumsum(self.counts) > _CLEAR * self._deviation
-        far = min(int(np.argmax(np.append(clear, True))), _SIZES - 1 - _APART)
+        far = min(int(np.argmax(np.append(clear, True))), self.bins - 1 - _APART)
         near = far + _APART
         depth = max(-math.log(beyond[far]), 1e-3)
         inner = max(-math.log(min(beyond[near], 0.95)), 1e-3)
@@ -262,6 +291,50 @@ class Tail:
         inside = np.exp(np.interp(np.log(sizes), np.log(edges[::-1]), np.log(beyond[::-1])))
         return sizes, np.where(
             sizes >= edges[far], np.exp(-depth * (sizes / edges[far]) ** shape), inside
+        )
+
+
+COUNT_BINS = 44
+"""Of the sizes of a count, each sqrt 2 times as wide as the next: six decades below its bound."""
+
+
+def count_edges() -> Array:
+    """The edges between these bins, for counts over their public bound."""
+    return np.asarray(2.0 ** (-np.arange(COUNT_BINS - 1, 0, -1) / 2))
+
+
+@dataclass(frozen=True)
+class CountSizes:
+    """What a histogram of the sizes of a count says of it, all over its public bound.
+
+    ``cap`` is where it is capped for a first line, ``capped`` the mean of what is left then, and
+    ``mean`` that of all of it as the tail has it.  ``shows`` is the part of a change of the logarithm
+    of the mean that the capped mean shows, if counts over their mean have one law:
+    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of a line over what it shows
+    is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go.
+    """
+
+    cap: float
+    capped: float
+    mean: float
+    shows: float
+    reach: float
+
+    @classmethod
+    def of(cls, tail: Tail) -> "CountSizes":
+        """By a released histogram of sizes, the largest first."""
+        sizes, over = tail._curve()
+        over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
+        pieces = (over[1:] + over[:-1]) / 2 * np.diff(sizes)
+        below = sizes[0] * over[0] + np.append(0.0, np.cumsum(pieces))
+        shown = np.maximum(below - sizes * over, np.finfo(float).tiny)
+        best = int(np.argmin(sizes / shown))
+        return cls(
+            cap=float(sizes[best]),
+            capped=min(float(below[best]), float(sizes[best])),
+            mean=float(below[-1]),
+            shows=float(shown[best] / below[best]),
+            reach=tail.seen_reach,
         )
 
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices, solved
 from dpinfer.maths.curvature import Curvature, Guess, bend, curvature, guess, seen, within
+from dpinfer.maths.families import Family
 from dpinfer.maths.joint import NO_EVENTS, REFERENCE, Answers, Joint
 from dpinfer.maths.moments import (
     LEAST_EVENTS,
@@ -58,7 +59,7 @@ class Step:
     leaves, H and V.
 
     ``score_noise`` and ``rest_noise`` are the scales of the noise of score and rest; those of the
-    matrices stand in ``scales``.  ``exact`` says that the risk is quadratic.
+    matrices stand in ``scales``.
     """
 
     line: Array
@@ -70,7 +71,12 @@ class Step:
     score_noise: float
     rest_noise: float
     scales: Scales
-    exact: bool
+    family: Family
+
+    @property
+    def exact(self) -> bool:
+        """Whether the risk is quadratic."""
+        return self.family.exact
 
     @property
     def noise(self) -> float:
@@ -85,7 +91,8 @@ class Fitted:
 
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
     they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
-    the coefficients of the formula (`Joint`).
+    the coefficients of the formula (`Joint`).  ``unit`` is the number of events in a unit of the
+    outcome.
     """
 
     last: Step
@@ -99,6 +106,7 @@ class Fitted:
     allowed: Array
     lines: Array
     shift: float = 0.0
+    unit: float = 1.0
 
     @classmethod
     def of(
@@ -131,7 +139,7 @@ class Fitted:
         """V without its noise: near a multiple of H, which it is where the model is right."""
         last = self.last
         size = float(np.trace(last.score_cov))
-        if last.exact:
+        if last.family.farthest is None:  # then the slope of the mean does not tell the variance
             size = max(size, last.scales.score_cov * float(np.sqrt(len(self.centre))))
         ratio = size / float(np.trace(last.hessian)) if size > 0 else 1.0
         return raised(
@@ -155,8 +163,8 @@ def outcome_sizes(spread: Array, dummy: npt.NDArray[np.bool_], outcome: float) -
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Of each level and of the reference of its factor: the noise in its number of rarer outcomes
-    over that number.
+    """Of each level and of the reference of its factor: the noise in its number of events over that
+    number.  Events are the rarer outcomes of a logistic fit, and what is counted in a log one.
 
     `NO_EVENTS` where the number is below 8, 0 for what is no level.  ``toward`` is the side, 1 or
     -1, to which the predictor of these records would run if there were fewer.
@@ -175,24 +183,36 @@ def no_events(d: int) -> Events:
 
 
 def events(fit: Fitted) -> Events:
-    """Of each level, and of its reference, how sure a lower estimate of the number of its rarer
-    outcomes is.
+    """Of each level, and of its reference, how sure a lower estimate of the number of its events
+    is.
     """
     columns = fit.columns
-    coef = solved(fit.back, fit.last.line + fit.last.step)
-    together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
-    base = coef[0] - together @ (fit.centre * coef)
     level = _doubt(fit, _of_levels(columns))
     for place, doubt in zip(
         (place for place, _ in columns.cells), _doubt(fit, _of_cells(columns)), strict=True
     ):
         level[place] = max(level[place], doubt)
+    level_toward, reference_toward = _toward(fit)
     return Events(
         np.where(columns.dummy, level, 0.0),
-        np.sign(base + coef),
+        level_toward,
         np.where(columns.dummy, _doubt(fit, _of_references(columns)), 0.0),
-        np.sign(base),
+        reference_toward,
     )
+
+
+def _toward(fit: Fitted) -> tuple[Array, Array]:
+    """To which side the predictor of each level, and of its reference, would run without events: a
+    count to nothing, a probability to where it is.
+    """
+    d = len(fit.centre)
+    if fit.last.family.counts:
+        return -np.ones(d), -np.ones(d)
+    columns = fit.columns
+    coef = solved(fit.back, fit.last.line + fit.last.step)
+    together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
+    base = coef[0] - together @ (fit.centre * coef)
+    return np.sign(base + coef), np.sign(base)
 
 
 def _of_levels(columns: Columns) -> Array:
@@ -218,49 +238,59 @@ def _of_references(columns: Columns) -> Array:
 
 
 def _doubt(fit: Fitted, counted: Array) -> Array:
-    """Relative noise of the number of rarer outcomes among some records; `NO_EVENTS` where there
-    may be fewer than 8.
+    """Relative noise of the number of events among some records; `NO_EVENTS` where there may be
+    fewer than 8.
 
     With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either
     outcome has at least vᵀHv less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more
     (weighted, at most 1 each), but for the noise hypot(σ‖v‖, h‖v‖²).  It holds at any line; at the
-    line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The surer of the two counts.
+    line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The surer of the two counts.  What
+    these records count in a log fit is vᵀHv + v·g, at any line.
     """
     last = fit.last
     moments = fit.moments
     uncentred = fit.back.copy()
     # so that v·u is x_j, not x_j less its centre
     uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])
-    at_line = _relative(
-        uncentred @ counted, last.hessian, last.score, (last.scales.hessian, last.score_noise)
-    )
+    v = uncentred @ counted
+    noise = (last.scales.hessian, last.score_noise)
+    if last.family.counts:
+        return _relative(v, last.hessian, last.score @ v, noise, LEAST_EVENTS / fit.unit)
+    at_line = _relative(v, last.hessian, -np.abs(last.score @ v), noise)
     inner = solved(moments.back, moments.score)  # the score as it was released
-    at_zero = _relative(
-        moments.back.T @ counted, moments.released / 2, inner, (moments.noise / 2, moments.noise)
-    )
+    v = moments.back.T @ counted
+    noise = (moments.noise / 2, moments.noise)
+    at_zero = _relative(v, moments.released / 2, -np.abs(inner @ v), noise)
     return np.minimum(at_line, at_zero)
 
 
-def _relative(v: Array, hessian: Array, score: Array, noise: tuple[float, float]) -> Array:
-    """The noise of vᵀHv - |v·g| over it, for each column v; ``noise`` has the scales of that of H
-    and of g.
+def _relative(
+    v: Array,
+    hessian: Array,
+    further: Array,
+    noise: tuple[float, float],
+    least: float = LEAST_EVENTS,
+) -> Array:
+    """The noise of vᵀHv + ``further`` over it, for each column v; `NO_EVENTS` where it is below
+    ``least``.  ``noise`` has the scales of that of H and of the score.
     """
     length = np.linalg.norm(v, axis=0)
-    number = np.einsum("ij,ik,kj->j", v, hessian, v) - np.abs(score @ v)
+    number = np.einsum("ij,ik,kj->j", v, hessian, v) + further
     unsure = np.hypot(noise[0] * length**2, noise[1] * length)
-    return np.where(number >= LEAST_EVENTS, unsure / np.maximum(number, LEAST_EVENTS), NO_EVENTS)
+    return np.where(number >= least, unsure / np.maximum(number, least), NO_EVENTS)
 
 
-def two_classes(fit: Fitted) -> bool:
-    """Whether both outcomes are surely there: the number of rarer ones by the same estimate, for
-    all records.
+def enough_events(fit: Fitted) -> bool:
+    """Whether there are surely events at all, in a logistic fit of both outcomes: by the same
+    estimate, for all records.
     """
     last = fit.last
     level = fit.back[:, 0]
     length = float(np.linalg.norm(level))
-    number = float(level @ last.hessian @ level) - abs(float(last.score @ level))
+    off = float(last.score @ level)
+    number = float(level @ last.hessian @ level) + (off if last.family.counts else -abs(off))
     noise = np.hypot(last.score_noise * length, last.scales.hessian * length**2)
-    return bool(number >= LEAST_EVENTS + SURE * noise)
+    return bool(number >= LEAST_EVENTS / fit.unit + SURE * noise)
 
 
 def posterior(fit: Fitted) -> Joint:
@@ -276,7 +306,7 @@ def posterior(fit: Fitted) -> Joint:
     H = seen(last.hessian, fit.back @ to_centre, columns, last.scales.hessian, counted)
     M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise, fit.moments.n)
     line = solved(fit.back, last.line)
-    S = guess(H, M, fit.moments.matrix, columns, None if last.exact else line)
+    S = guess(H, M, fit.moments.matrix, columns, line, last.family)
     about_mean = np.eye(d)
     about_mean[0, 1:] = (fit.centre - S.mean)[1:]
     known = curvature(
@@ -379,7 +409,7 @@ class _Equation:
         if self.fit.last.exact or not step.any():
             return self.known.matrix
         inverse = np.linalg.inv(E)
-        moved = bend(self.fit.moments.matrix, self.first, self.line, step)
+        moved = bend(self.fit.moments.matrix, self.first, self.line, step, self.fit.last.family)
         return within(self.known.matrix + inverse.T @ moved @ inverse, self.known.matrix)
 
     def _believed(self, start: Array, step: Array, covariance: Array, precision: Array) -> Array:
@@ -464,7 +494,7 @@ def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int)
     d = len(fit.centre)
     joint = posterior(fit)
     printed = joint.about(np.eye(d), draws, seed).known
-    whole = fit.last.exact or two_classes(fit)
+    whole = fit.last.exact or enough_events(fit)
     if not whole:
         printed[:] = False
     # the level is that of records at the reference of what is open; where a number is open there is

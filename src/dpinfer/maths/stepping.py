@@ -6,7 +6,7 @@ Post-processing only.
 | ------ | ---------------------------------------------------------------------- | ------------- |
 | M      | sum x xᵀ, as far as it is known                                        | `moments`     |
 | t      | a line: coefficients of (1, x)                                         | `line`        |
-| I(t)   | sum p(1 - p) x xᵀ there, if x is Gaussian with these moments           | `information` |
+| I(t)   | sum h' x xᵀ there, h' the slope of the mean, if x is Gaussian          | `information` |
 | u      | coordinates of a geometry A: t = Aᵀ u                                  |               |
 | g, H   | released score and curvature at the line, in u                         |               |
 | a      | a step from the line, in u                                             | `step`        |
@@ -22,12 +22,17 @@ import numpy as np
 from scipy.special import expit
 
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.families import FARTHEST, LOGIT, Family
+from dpinfer.maths.histograms import CountSizes
 from dpinfer.maths.moments import Columns, preconditioner, raised
 
 LARGEST_SPREAD = 4.0
 """Cap on the standard deviation of the linear predictor in a first guess."""
 _LARGEST_SHARE = 0.4995  # beyond one half: a rarer outcome is taken for one in 2,000
 _EXPECTED = 1.0  # deviation of the log-odds that a first line expects of whitened columns together
+_EXPECTED_LOG = 0.5  # deviation of the logarithm of a count that a first line expects
+_LARGEST_LOG = 1.0  # ... and the largest that it draws
+_LEAST_RATE = 0.2  # of the mean of a capped count: the least that a line takes it for
 _TRUSTED = 0.2  # the least eigenvalue of whitened moments that a first line trusts
 _WHITENED = 2.0, 20.0  # least radius factor of that whitening: 2, or 20 over the number of columns
 _LONGEST = 1.2  # root mean square of one step of the predictor
@@ -39,7 +44,6 @@ _WIDEST = 60.0
 _HALF = 0.5  # of a bound that hardly any record comes near
 _BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
 _SHORTEST = 0.05  # root mean square of a step whose rest is bounded
-_SURE_OUTCOME = 30.0  # of a linear predictor: beyond, a probability is as good as 0 or 1
 _TINY = 1e-12
 _SURE_PART = 0.2  # the least eigenvalue of whitened moments per record that a crude line trusts
 _SIGNAL = 0.1  # the variance of a scaled outcome that a line is expected to explain
@@ -54,17 +58,16 @@ def normal_nodes() -> tuple[Array, Array]:
     return nodes, weights / weights.sum()
 
 
-def information(moments: Array, line: Array) -> Array:
+def information(moments: Array, line: Array, family: Family = LOGIT) -> Array:
     """I(t): with η = a + sZ, Stein's identity leaves three numbers, E h, E hZ/s and E h(Z² - 1)/s²,
-    h = p(1 - p).
+    h the slope of the mean.
     """
     n = moments[0, 0]
     mean = moments[0] / n
     covariance = moments / n - np.outer(mean, mean)
     spread = float(np.sqrt(max(line @ covariance @ line, 1e-9)))
     nodes, weights = normal_nodes()
-    p = chance(mean @ line + spread * nodes)
-    h = weights * p * (1 - p)
+    h = weights * family.slope(mean_at(mean @ line + spread * nodes, family))
     along = covariance @ line
     cross = np.outer(along, mean)
     second = moments / n
@@ -75,11 +78,11 @@ def information(moments: Array, line: Array) -> Array:
     )
 
 
-def chance(predictor: Array) -> Array:
-    """The probability at a predictor, short of 0 and 1, where there would be no information to
-    divide by.
+def mean_at(predictor: Array, family: Family) -> Array:
+    """The mean of the outcome at a predictor that is not too far out, so that there is information
+    to divide by.
     """
-    return np.asarray(expit(np.clip(predictor, -_SURE_OUTCOME, _SURE_OUTCOME)))
+    return family.mean(np.clip(predictor, -FARTHEST, FARTHEST))
 
 
 def _root(information: Array) -> Array:
@@ -117,6 +120,41 @@ def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: 
     scale, intercept = _length(spread, share)
     line = scale * slopes
     line[0] = intercept - mean @ line
+    return np.asarray(line)
+
+
+def count_line(
+    moments: Array, score: Array, noise: Array, n: float, columns: Columns, sizes: CountSizes
+) -> Array:
+    """A line of the logarithm of a count from sum x xᵀ and the score of the capped count.
+
+    ``score`` is sum x (min(y, c) - c/2)/c, of noise whose covariance has the root ``noise``.  Least
+    squares of min(y, c), a ridge in whitened columns that expects a logarithm with a deviation of
+    1/2, is mapped to the log scale as for Gaussian rows: Cov(x, e^η) = E[e^η] Cov(x) θ.  A bad line
+    costs length, never validity.
+    """
+    d = len(moments)
+    kappa = max(_WHITENED[0], _WHITENED[1] / d)
+    whitening = preconditioner(moments, columns, n, kappa) * np.sqrt(kappa * d)
+    cap = sizes.cap
+    mean = sizes.capped
+    toward = whitening @ (2 * score + (1 - 2 * mean / cap) * moments[0])
+    signal = (2 * _EXPECTED_LOG * mean * sizes.shows / cap) ** 2 / d
+    error = float(((2 * whitening @ noise) ** 2).sum()) / d + 4 * n * mean / cap
+    white = whitening @ moments @ whitening.T
+    values, vectors = np.linalg.eigh((white + white.T) / 2)
+    values = np.maximum(values, _TRUSTED * n)
+    along = vectors.T @ toward
+    slopes = cap / 2 * whitening.T @ vectors @ (values * along / (values**2 + error / signal))
+    centre = moments[0] / n
+    rate = max(mean + float(centre @ slopes), _LEAST_RATE * mean)
+    line = slopes / (rate * sizes.shows)
+    line[0] = 0.0
+    covariance = raised(moments / n, 1e-7) - np.outer(centre, centre)
+    variance = float(line @ covariance @ line)
+    line *= min(1.0, _LARGEST_LOG / np.sqrt(max(variance, _TINY)))
+    whole = rate * sizes.mean / mean
+    line[0] = np.log(whole) - min(variance, _LARGEST_LOG**2) / 2 - centre @ line
     return np.asarray(line)
 
 
@@ -162,23 +200,30 @@ class Usual:
         mean = moments[0] / moments[0, 0]
         covariance = moments / moments[0, 0] - np.outer(mean, mean)
         nodes, weights = normal_nodes()
-        p = chance(mean @ line + np.sqrt(max(line @ covariance @ line, 1e-9)) * nodes)
+        p = mean_at(mean @ line + np.sqrt(max(line @ covariance @ line, 1e-9)) * nodes, LOGIT)
         h = weights * p * (1 - p)
         return cls(float(h.sum()), float(h @ np.maximum(p, 1 - p) ** 2 / h.sum()))
 
 
 @dataclass(frozen=True, eq=False)
 class Terrain:
-    """Where steps are taken: the moments, a line, and the matrix A of its geometry."""
+    """Where steps are taken: the moments, a line, and the matrix A of its geometry.
+
+    ``dispersion`` is the variance of an outcome over the slope of its mean, ``least`` the least
+    information that all records have together.
+    """
 
     moments: Array
     line: Array
     matrix: Array
+    family: Family = LOGIT
+    dispersion: float = 1.0
+    least: float = 1.0
 
     def after(self, hessian: Array, step: Array) -> Array:
         """H after a step: changed as the information of Gaussian rows is, as T H Tᵀ."""
         A = self.matrix
-        later = A @ information(self.moments, self.line + A.T @ step) @ A.T
+        later = A @ information(self.moments, self.line + A.T @ step, self.family) @ A.T
         change = _root(later) @ self._root_inverse
         return np.asarray(change @ hessian @ change.T)
 
@@ -186,14 +231,14 @@ class Terrain:
     def _root_inverse(self) -> Array:
         """The inverse of a root of the information at the line."""
         A = self.matrix
-        before = A @ information(self.moments, self.line) @ A.T
+        before = A @ information(self.moments, self.line, self.family) @ A.T
         return np.asarray(np.linalg.inv(_root(before)))
 
     def length(self, hessian: Array, step: Array) -> float:
         """Root mean square of the change of the predictor, in the measure of the curvature."""
         level = np.linalg.inv(self.matrix).T[:, 0]  # the intercept in u
         moved = max(float(step @ hessian @ step), 0.0)
-        return float(np.sqrt(moved / max(float(level @ hessian @ level), 1.0)))
+        return float(np.sqrt(moved / max(float(level @ hessian @ level), self.least)))
 
     def best_step(self, hessian: Array, score: Array, noise: float, power: float) -> Array:
         """The step that undoes a score, as far as it is more than noise of this variance and
@@ -208,7 +253,7 @@ class Terrain:
             values, vectors = np.linalg.eigh(curvature)
             values = np.maximum(values, 0.0)
             along = vectors.T @ score
-            error = noise + values
+            error = noise + self.dispersion * values
             prior = np.maximum(values / max(values.max(), _TINY), _FLAT) ** -power
             signal = (along @ along - error.sum()) / max((prior * values**2).sum(), _TINY)
             if signal <= 0:

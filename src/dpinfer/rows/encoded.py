@@ -96,7 +96,7 @@ class Encoded(Blocks):
     @property
     def dim(self) -> int:
         """Length of a row."""
-        return len(self.encoding.design.names)
+        return self.encoding.design.width
 
     def pieces(self) -> Iterator[Piece]:
         """Each as it is read."""
@@ -189,6 +189,25 @@ class OutcomesOnly(Changed):
     def change(self) -> Change:
         """The first column."""
         return _first_column
+
+
+@dataclass(frozen=True, repr=False)
+class WithoutOffset(Changed):
+    """Rows without their last column, which is added to a predictor and explains nothing."""
+
+    @property
+    def dim(self) -> int:
+        """One less than before."""
+        return self.source.dim - 1
+
+    @property
+    def change(self) -> Change:
+        """All columns but the last."""
+        return _all_but_the_last
+
+
+def _all_but_the_last(block: Block) -> Block:
+    return replace(block, rows=block.rows[:, :-1])
 
 
 def _first_column(block: Block) -> Block:

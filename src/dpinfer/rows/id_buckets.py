@@ -149,7 +149,7 @@ class Parted(Blocks):
     @property
     def dim(self) -> int:
         """Length of a row."""
-        return len(self.encoding.design.names)
+        return self.encoding.design.width
 
     @property
     def size(self) -> int:

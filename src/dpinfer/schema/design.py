@@ -58,6 +58,43 @@ class Scale:
         """y~, not yet clipped."""
         return (y - self.centre) / self.half
 
+    @property
+    def slope(self) -> float:
+        """What the coefficients of y~ are multiplied by, to be those of y."""
+        return self.half
+
+    @property
+    def level(self) -> float:
+        """What is added to the intercept of y~, to be that of y."""
+        return self.centre
+
+
+@dataclass(frozen=True)
+class CountScale(Scale):
+    """The public scale of an outcome from 0 to ``half``, whose logarithm of a mean is explained: a
+    scale moves the level alone.
+    """
+
+    @classmethod
+    def of_most(cls, high: float) -> "CountScale":
+        """[0, high] to [0, 1]."""
+        if not in_reach(0.0, high):
+            raise InputError("the outcome's high must be a finite number above 0")
+        return cls(0.0, high)
+
+    @property
+    def slope(self) -> float:
+        """1: a rate ratio has no unit."""
+        return 1.0
+
+    @property
+    def level(self) -> float:
+        """The logarithm of the unit."""
+        return math.log(self.half)
+
+
+FARTHEST_OFFSET = 30.0
+"""How far an offset may be below its public bound: what is farther counts as there."""
 
 UNSCALED = Scale()
 """Of labels, and of outcomes that are scaled already."""
@@ -71,7 +108,9 @@ class Design:
     A column is encoded as (value - middle)/half, with values clipped to [low, high]; the intercept
     is the value 1.  ``columns`` says which are then 0 or 1 only, and which are never nonzero
     together.  ``norm2`` is R², the bound of the squared norm of an encoded row.  ``outcome`` is the
-    scale of a numeric outcome, ``unit`` whose rows they are.  ``products`` has the places of
+    scale of a numeric outcome, ``unit`` whose rows they are.  ``offset`` is the public upper bound of
+    a number that is added to the predictor as it is, where there is one: it is the last column of a
+    row, and has no coefficient.  ``products`` has the places of
     columns that are powers or products of other columns, with the places of these; ``shared`` those
     of numbers that are a part of some other column, too.
     """
@@ -85,6 +124,7 @@ class Design:
     norm2: float
     outcome: Scale = UNSCALED
     unit: Unit = ROW
+    offset: float | None = None
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
     shared: tuple[int, ...] = ()
 
@@ -107,6 +147,12 @@ class Design:
             raise InputError(
                 f"{response.name!r} is an outcome with levels: a regression needs low and high in the schema"
             )
+        if kind == "count":
+            if number.low < 0:
+                raise InputError(
+                    f"{response.name!r} goes below 0 in the schema: a count, a rate or a cost has low = 0 or more"
+                )
+            return replace(cls.of_terms(terms, CountScale.of_most(number.high)), unit=unit)
         scale = Scale.of_range(number.low, number.high, centred=terms.intercept)
         return replace(cls.of_terms(terms, scale), unit=unit)
 
@@ -117,10 +163,12 @@ class Design:
         columns: tuple[str, ...],
         outcome: Scale = UNSCALED,
         yes_no: Sequence[str] = (),
+        offset: float | None = None,
     ) -> "Design":
         """Numeric columns only, with bounds (low, high): numbers for all columns, or one for each.
 
-        ``yes_no`` names those that hold 0 and 1 alone, whose bounds these must be.
+        ``yes_no`` names those that hold 0 and 1 alone, whose bounds these must be; ``offset`` is the
+        upper bound of one that comes last.
         """
         d = len(columns)
         try:
@@ -140,15 +188,20 @@ class Design:
             raise InputError(
                 f"the columns of yes_no= have the bounds 0 and 1: give {', '.join(other_bounds)} these bounds"
             )
-        return cls.of_terms(numbers, outcome)
+        return cls.of_terms(numbers, outcome, offset)
 
     @classmethod
     def of_terms(
-        cls, terms: Terms | Sequence[Number | Category], outcome: Scale = UNSCALED
+        cls,
+        terms: Terms | Sequence[Number | Category],
+        outcome: Scale = UNSCALED,
+        offset: float | None = None,
     ) -> "Design":
         """The encoding of the right side of a formula, or of plain columns with an intercept."""
         if not isinstance(terms, Terms):
             terms = Terms.plain(terms)
+        if terms.offset is not None:
+            offset = terms.offset.high
         if not terms.blocks and not terms.intercept:
             raise InputError(
                 "the formula has no terms: add a column on the right of ~, or keep the intercept"
@@ -181,8 +234,9 @@ class Design:
             middle=np.array([scaling.middle for scaling in scalings]),
             half=np.array([scaling.half for scaling in scalings]),
             columns=columns,
-            norm2=columns.norm2,
+            norm2=columns.norm2 + (0.0 if offset is None else 1.0),
             outcome=outcome,
+            offset=offset,
             products=_products(terms),
             shared=_shared(terms),
         )
@@ -213,9 +267,9 @@ class Design:
         Guarantee [public_scaling]: every row has norm at most 1, in real numbers, whatever the
         table holds.
         """
-        rows = np.empty((len(values), len(self.names)))
+        rows = np.empty((len(values), self.width))
         first = int(self.intercept)
-        rows[:, :first] = shrunk(len(self.names) + 4) / np.sqrt(self.norm2)
+        rows[:, :first] = shrunk(self.width + 4) / np.sqrt(self.norm2)
         tiles = _tiles(self)
         height = len(tiles.low)
         for start in range(0, len(values), height):
@@ -225,6 +279,11 @@ class Design:
         if not np.isfinite(values.sum()):
             rows[~np.isfinite(values).all(axis=1)] = 0.0
         return rows
+
+    @property
+    def width(self) -> int:
+        """Length of an encoded row: a number per coefficient, and the offset."""
+        return len(self.names) + (self.offset is not None)
 
     def back(self) -> Array:
         """The matrix from coefficients of the bounded rows to coefficients in the units of the
@@ -240,12 +299,15 @@ class Design:
         """From coefficients of the bounded rows and the scaled outcome to the units of a result,
         less `shift`.
         """
-        return self.outcome.half * self.back()
+        return self.outcome.slope * self.back()
 
     @property
     def shift(self) -> Array:
-        """What the centre of the outcome adds: all of it to the intercept."""
-        return self.outcome.centre * np.array([float(name == INTERCEPT) for name in self.names])
+        """What the scale of the outcome adds, and the bound of an offset takes off: all of it is
+        the intercept's.
+        """
+        level = self.outcome.level - (self.offset or 0.0)
+        return level * np.array([float(name == INTERCEPT) for name in self.names])
 
 
 @dataclass(frozen=True)
@@ -273,14 +335,22 @@ class _Tiles:
 @lru_cache(maxsize=8)
 def _tiles(design: Design) -> _Tiles:
     first = int(design.intercept)
-    width = len(design.names)
-    factor = shrunk(width + 4) / np.sqrt(design.norm2) / design.half
-    height = max(1, _CACHED // width)
+    height = max(1, _CACHED // design.width)
+    low = design.low
+    high = design.high
+    middle = design.middle
+    half = design.half
+    if design.offset is not None:  # to [-1, 0], 0 at its bound
+        low = np.append(low, design.offset - FARTHEST_OFFSET)
+        high = np.append(high, design.offset)
+        middle = np.append(middle, design.offset)
+        half = np.append(half, FARTHEST_OFFSET)
+    factor = shrunk(design.width + 4) / np.sqrt(design.norm2) / half
 
     def tiled(fact: Array) -> Array:
         return np.tile(fact[first:], (height, 1))
 
-    return _Tiles(tiled(design.low), tiled(design.high), tiled(design.middle), tiled(factor))
+    return _Tiles(tiled(low), tiled(high), tiled(middle), tiled(factor))
 
 
 @dataclass(frozen=True)

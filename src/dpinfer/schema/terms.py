@@ -385,13 +385,23 @@ class Block:
 
 @dataclass(frozen=True)
 class Terms:
-    """Blocks in the order of the design, and whether there is an intercept."""
+    """Blocks in the order of the design, and whether there is an intercept.
+
+    ``offset`` is added to the predictor as it is, where there is one.
+    """
 
     blocks: tuple[Block, ...]
     intercept: bool = True
+    offset: Expression | None = None
 
     @classmethod
-    def of(cls, terms: Iterable[Sequence[Part]], *, intercept: bool) -> "Terms":
+    def of(
+        cls,
+        terms: Iterable[Sequence[Part]],
+        *,
+        intercept: bool,
+        offset: Expression | None = None,
+    ) -> "Terms":
         """Code terms, lower orders first."""
         spanned: set[_Space] = set()
         if intercept:
@@ -410,7 +420,7 @@ class Terms:
             raise InputError(
                 f"the formula gives the column {twice[0]!r} twice: drop one of its terms"
             )
-        return cls(tuple(blocks), intercept)
+        return cls(tuple(blocks), intercept, offset)
 
     @classmethod
     def plain(cls, columns: Iterable[Number | Category]) -> "Terms":
@@ -421,12 +431,16 @@ class Terms:
     def columns(self) -> tuple[Number | Category, ...]:
         """The columns of the table that are needed, each once."""
         by_name = {column.name: column for block in self.blocks for column in block.columns}
+        if self.offset is not None:
+            by_name |= {column.name: column for column in self.offset.columns}
         return tuple(by_name.values())
 
     @property
     def width(self) -> int:
-        """Number of columns of the design, without the intercept."""
-        return sum(block.width for block in self.blocks)
+        """Number of columns that are read: those of the design without the intercept, and the
+        offset.
+        """
+        return sum(block.width for block in self.blocks) + (self.offset is not None)
 
     def placed(self) -> Iterator[tuple[int, Block]]:
         """Blocks, each with the place of its first column in the design."""

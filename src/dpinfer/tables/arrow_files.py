@@ -217,7 +217,7 @@ class Files:
     def _units(self, reader: Reader, n: int, rows: int) -> Source:
         """All rows of each unit together: in memory or, where that is too small, in parts."""
         most_records(rows)
-        parts = number_of_parts(rows, len(reader.encoding.design.names), workers.memory())
+        parts = number_of_parts(rows, reader.encoding.design.width, workers.memory())
         if parts == 1:
             return InMemory(self.read(reader.columns)).source(reader)
         sorted_ = Parts(self.tables(reader.columns), reader.encoding.unit.column, parts)

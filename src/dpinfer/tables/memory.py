@@ -30,7 +30,7 @@ from dpinfer.schema.columns import (
     did_you_mean,
     require_different,
 )
-from dpinfer.schema.terms import Factor, Response, Terms
+from dpinfer.schema.terms import Expression, Factor, Response, Terms
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.cells import (
     Cells,
@@ -200,7 +200,16 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms, *, clipped: bool = True) 
         else:
             values[first:last] = block.values(bounded, codes).T
         first = last
+    if terms.offset is not None:
+        values[first] = _offset(terms.offset, bounded)
     return values.T
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def _offset(offset: Expression, bounded: Callable[[Number], Array]) -> Array:
+    """Its values; a row whose exposure is 0 or less has none, and cannot be encoded."""
+    values = offset.values(bounded)
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value

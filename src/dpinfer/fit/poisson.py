@@ -1,0 +1,460 @@
+"""Counts, rates and costs by steps: E[y | x] = exposure · exp(x·θ), y at least 0, without a law for y.
+
+At a released line a Poisson step is a least-squares step, with a clip of its own for influences; what
+it leaves has no outcome in it and is released beside, as in logistic regression.  Outcomes are over
+their public bound, and an exposure over its own; the result returns to the units of the user.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.fit.noiseless import NoiselessFit
+from dpinfer.fit.ordinary import Ordinary
+from dpinfer.fit.recipe import NoLoss, Options, Recipe
+from dpinfer.fit.stepped import (
+    ASKED,
+    CRUDE,
+    ESTIMATE,
+    FIRST_STEP,
+    FORMER,
+    INFLUENCE,
+    MOMENTS,
+    REST,
+    SCALES,
+    SIZES,
+    TYPICAL,
+    AtLine,
+    Finished,
+    Setting,
+    Stepped,
+    StepPlan,
+    crude_moments,
+    in_the_geometry,
+    notion,
+    ordinary_words,
+    refined_moments,
+    require_alone,
+    spendable,
+    target_of,
+)
+from dpinfer.maths.arrays import Array, solved
+from dpinfer.maths.families import LOG, Line, Stack, rest_sum, step_sums
+from dpinfer.maths.histograms import CountSizes, Tail, count_edges, histogram, influence_histogram
+from dpinfer.maths.inference import Fitted, Step, conclude
+from dpinfer.maths.joint import SIGNAL
+from dpinfer.maths.moments import (
+    LEAST_EVENTS,
+    SQUARES_RADIUS,
+    SURE,
+    Columns,
+    Moments,
+    Radius,
+    Reach,
+    centre_of,
+    preconditioner,
+    raised,
+    reaches,
+    shrink,
+)
+from dpinfer.maths.stepping import Terrain, count_line, information
+from dpinfer.maths.sums import Block, moment_and_score
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.budget import NoPrivacy
+from dpinfer.privacy.gate import Gate
+from dpinfer.result.result import FitResult
+from dpinfer.result.statements import Model, Words
+from dpinfer.rows.encoded import OutcomesOnly, WithoutOffset, cached
+from dpinfer.rows.source import Source
+from dpinfer.schema.design import FARTHEST_OFFSET, Design
+
+POISSON_TARGETS = (ASKED,)
+_SHARES = {
+    SCALES: 0.03,
+    CRUDE: 0.05,
+    SIZES: 0.02,
+    MOMENTS: 0.08,
+    INFLUENCE: 0.05,
+    FIRST_STEP: 0.06,
+    ESTIMATE: 0.66,
+    REST: 0.05,
+}
+# times how far counts are seen to go: the largest influence that is told apart.  A tail may be far
+# longer than what noise lets be seen of it.
+_REACH = 16.0
+# of what is cut off on average: what weighs as bias, as half of it is put back, and what all lose
+# alike moves the level alone
+_CUT = 0.4
+# of what one law of outcomes over their mean says that a column loses by the cut: the truth is
+# between none and all of it
+_PUT_BACK = 0.5
+# of what is cut off on average: how much more or less of it a level, or a deviation of a number,
+# may have for other reasons
+_SLOPES = 0.25
+_FIRST_POWER = 0.5  # of the curvature: how a first step expects coordinates to differ in size
+_LAST_POWER = 1.0  # ... and the last one
+_BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
+_FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is taken to be
+_CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
+
+
+@dataclass(frozen=True)
+class Counts(NoLoss):
+    """Counts, rates and costs, whose likelihood has a clip in the place of a bound."""
+
+
+@dataclass(frozen=True)
+class PoissonPlan(StepPlan):
+    """Of counts, rates and costs: a budget, the target, the notion of neighbours, and the shares of
+    the stages.
+
+    ``target`` is "asked", ordinary Poisson regression with robust errors.  ``draws`` are those of
+    the law of the error, for bands; they cost nothing.
+    """
+
+    def __post_init__(self) -> None:
+        self._check(POISSON_TARGETS)
+
+    @property
+    def usual(self) -> Mapping[str, float]:
+        """The stages with their usual shares."""
+        return _SHARES
+
+    @property
+    def radius(self) -> Radius:
+        """That of least squares."""
+        return SQUARES_RADIUS
+
+    @property
+    def stack(self) -> Stack:
+        """That of least squares."""
+        return Stack.of(Neighbours(self.neighbours))
+
+    def strength(self, columns: Columns, n: float) -> float:
+        """What a typical one of ``columns`` would have over what it takes to be printed: as in least
+        squares.
+        """
+        scales = self.scales()
+        d = len(columns)
+        noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
+        return n * TYPICAL / max(LEAST_EVENTS, noise * max(SIGNAL, math.sqrt(2 * d)))
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A line with its geometry: where a step is taken, and the same for rows (1, x~)."""
+
+    terrain: Terrain
+    line: Line
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """The clip of influences, the mean of what it takes off and a limit of that, and the variance of
+    an outcome over its mean as the tail has it.
+    """
+
+    size: float
+    tail: Tail
+    limit: float
+    dispersion: float
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedCounts(Finished):
+    """A fit with what is known of the sizes of its counts, and the clip of influences."""
+
+    sizes: CountSizes
+    clip: Clip
+
+
+@dataclass(frozen=True)
+class PoissonSteps(Stepped[PoissonPlan]):
+    """Poisson regression of a design with an intercept."""
+
+    NAME = "Poisson regression"
+    TARGETS: ClassVar[tuple[str, ...]] = POISSON_TARGETS
+    OFFER = "Poisson regression has 'asked'"
+    FAMILY = LOG
+
+    @classmethod
+    def of(cls, design: Design, options: Options) -> Recipe | None:
+        """Whatever is asked of counts, by a budget or a plan."""
+        if not isinstance(options.loss, Counts):
+            return None
+        plan = options.plan
+        if isinstance(plan, PoissonPlan):
+            require_alone(plan, options)
+        elif plan is not None or options.budget is None:
+            raise BudgetError(
+                "Poisson regression takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a PoissonPlan"
+            )
+        elif options.target not in (None, *cls.TARGETS, *FORMER):
+            return None
+        else:
+            target = ASKED if options.target is None else target_of(options.target, cls.TARGETS)
+            plan = PoissonPlan(spendable(options.budget), target, notion(design, options))
+        if options.penalty is not None:
+            raise InputError("Poisson regression has no penalty: leave it out")
+        if not design.intercept:
+            raise InputError(
+                "Poisson regression needs an intercept: drop the -1 or 0 from the formula"
+            )
+        if isinstance(plan.budget, NoPrivacy):
+            return Ordinary(cls(design, plan))
+        return cls(design, plan)
+
+    @staticmethod
+    def ordinary(people: Block) -> NoiselessFit:
+        """The ordinary Poisson regression of rows (1, x~).  NOT PRIVATE."""
+        raise NotImplementedError
+
+    def words(self, n: int | None) -> Words:  # noqa: ARG002
+        """Of the ordinary regression, in a released geometry."""
+        about = [ordinary_words(self.design, self.NAME), in_the_geometry(self.design, "log rate")]
+        return Words(
+            name=self.NAME,
+            about="; ".join(about),
+            method="Poisson regression in a released geometry, docs/counts.md of dpinfer.",
+        )
+
+    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedCounts:
+        booked = self.booked
+        predictors = source if self.design.offset is None else WithoutOffset(source)
+        crude = crude_moments(gate, booked.of(CRUDE)[0], predictors, at)
+        sizes = self._sizes(gate, source, crude.n)
+        half = sizes.cap / 2
+        what = moment_and_score(self.neighbours, half, half)
+        known = refined_moments(gate, booked.of(MOMENTS)[0], predictors, at, crude, what)
+        noise = known.noise * known.back
+        first = count_line(known.matrix, known.score, noise, known.n, at.columns, sizes)
+        reach = self._reach(known, first, at)
+        place = self._place(known, reach, first, sizes, at)
+        clip = self._clip(gate, source, place, known.n, sizes)
+        place = self._first_step(gate, source, known, reach, place, clip, sizes, at)
+        last = self._last_step(gate, source, known.n, place, clip, at)
+        fit = Fitted.of(
+            last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
+        )
+        fit = self._asked(self._judged(fit, reach, place, clip, sizes), at)
+        said = conclude(fit, place.line.clipped[: len(first)], self.plan.draws, seed)
+        return FinishedCounts(place.line, fit, said, sizes, clip)
+
+    @property
+    def _unit(self) -> float:
+        """The public bound of the outcome: a unit in which it is measured."""
+        return self.design.outcome.half
+
+    def _kappa(self, n: float) -> float:
+        return self._scales().kappa(len(self.design.names), n)
+
+    def _sizes(self, gate: Gate, source: Source, n: float) -> CountSizes:
+        """One histogram of the outcome, in bins by factors of sqrt 2 from its public bound down."""
+        booked = self.booked.of(SIZES)[0]
+        what = histogram(count_edges(), self.neighbours)
+        counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
+        return CountSizes.of(Tail(counts, n, booked.deviation, 1.0))
+
+    def _information(self, known: Moments, line: Array) -> Array:
+        """sum μ x xᵀ at a line, in units of the mean of μ."""
+        seen = information(known.of(np.arange(len(line))), line, LOG)
+        return raised(seen / seen[0, 0], 1e-8) * known.n
+
+    def _reach(self, known: Moments, line: Array, at: Setting) -> Reach:
+        """Which numbers are let in as far as their public bounds go; the others are clipped to
+        their released range.
+        """
+        seen = self._information(known, line) / known.n
+        return reaches(seen, at.columns, known.n / self._scales().hessian, at.clippable)
+
+    def _place(
+        self, known: Moments, reach: Reach, line: Array, sizes: CountSizes, at: Setting
+    ) -> Place:
+        """The geometry of a line: that of its information."""
+        columns = at.columns
+        seen = self._information(known, line)
+        matrix = preconditioner(seen, columns, known.n, self._kappa(known.n), reach.distance)
+        matrix /= math.sqrt(sizes.mean)
+        clipped = reach.tail & at.clippable
+        low = np.where(clipped, at.frame.middle - at.frame.half, -1.0)
+        high = np.where(clipped, at.frame.middle + at.frame.half, 1.0)
+        inner = matrix @ at.matrix
+        coef = line @ at.matrix
+        if self.design.offset is not None:
+            # it is added to the predictor as it is, and has no part in the geometry
+            inner = np.column_stack([inner, np.zeros(len(inner))])
+            coef = np.append(coef, FARTHEST_OFFSET)
+            low = np.append(low, -1.0)
+            high = np.append(high, 1.0)
+        terrain = Terrain(
+            known.of(np.arange(len(line))), line, matrix, LOG, least=LEAST_EVENTS / self._unit
+        )
+        return Place(terrain, Line(LOG, inner, coef, np.inf, low, high))
+
+    def _clip(self, gate: Gate, source: Source, place: Place, n: float, sizes: CountSizes) -> Clip:
+        """The clip by the released tail of influences at a first line."""
+        booked = self.booked.of(INFLUENCE)[0]
+        d = len(place.terrain.line)
+        largest = min(_REACH * sizes.reach, 1.0) / math.sqrt(sizes.mean)
+        counts = gate.release(
+            booked,
+            AtLine(source, place.line, self.design.norm2, self.neighbours),
+            influence_histogram(largest, self.neighbours),
+        ).value
+        tail = Tail(counts, n, booked.deviation, largest)
+        size, _ = tail.clip(math.sqrt(d) * self._scales().gradient / n / _CUT)
+        dispersion = tail.mean_square(size) * self._kappa(n)
+        return Clip(size, tail, tail.limit(size), dispersion)
+
+    def _first_step(
+        self,
+        gate: Gate,
+        source: Source,
+        known: Moments,
+        reach: Reach,
+        place: Place,
+        clip: Clip,
+        sizes: CountSizes,
+        at: Setting,
+    ) -> Place:
+        """A better line.  Its noise is not that of the estimate: what counts is where the last line
+        is.
+        """
+        terrain = replace(place.terrain, dispersion=clip.dispersion)
+        stack = self.plan.stack
+        d = len(terrain.line)
+        what = step_sums(place.line, clip.size, stack, self.design.norm2, covariance=False)
+        booked = self.booked.of(FIRST_STEP)[0]
+        score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip.size)
+        scales = self._scales(FIRST_STEP)
+        if not np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
+            return place
+        seen = information(terrain.moments, terrain.line, LOG)
+        expected = terrain.matrix @ seen @ terrain.matrix.T
+        expected *= np.trace(hessian) / np.trace(expected)
+        hessian, _ = shrink(hessian, expected, scales.hessian, 0.0)
+        noise = (clip.size * scales.gradient) ** 2
+        step = terrain.best_step(hessian, score, noise, _FIRST_POWER)
+        return self._place(known, reach, terrain.line + terrain.matrix.T @ step, sizes, at)
+
+    def _last_step(
+        self, gate: Gate, source: Source, n: float, place: Place, clip: Clip, at: Setting
+    ) -> Step:
+        """The step of the estimate, and what it leaves."""
+        terrain = replace(place.terrain, dispersion=clip.dispersion)
+        scales = self._scales()
+        stack = self.plan.stack
+        d = len(terrain.line)
+        what = step_sums(place.line, clip.size, stack, self.design.norm2)
+        released = gate.release(self.booked.of(ESTIMATE)[0], source, what).value
+        score, hessian, score_cov = stack.split(released, d, clip.size)
+        noise = clip.size * scales.gradient
+        step = np.zeros(d)
+        if np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
+            step = terrain.best_step(hessian, score, noise**2, _LAST_POWER)
+        rest, rest_noise = self._rest(gate, source, place, hessian, step)
+        # what is cut off falls in one direction or another: its sum over records is like noise
+        cut_off = math.sqrt(n * clip.tail.drawn_square(clip.size) / d)
+        return Step(
+            line=solved(terrain.matrix.T, terrain.line),
+            step=step,
+            score=score,
+            rest=rest,
+            hessian=hessian,
+            score_cov=at.clustered(score_cov, source, n),
+            score_noise=noise,
+            rest_noise=math.hypot(rest_noise, cut_off),
+            scales=replace(scales, score_cov=clip.size**2 * scales.score_cov),
+            family=LOG,
+        )
+
+    def _rest(
+        self, gate: Gate, source: Source, place: Place, hessian: Array, step: Array
+    ) -> tuple[Array, float]:
+        """What a step leaves, and the scale of its noise."""
+        booked = self.booked.of(REST)[0]
+        clip = place.terrain.rest_clip(hessian, step, place.line.most)
+        what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
+        return clip * gate.release(booked, source, what).value, clip * booked.deviation
+
+    def _judged(
+        self, fit: Fitted, reach: Reach, place: Place, clip: Clip, sizes: CountSizes
+    ) -> Fitted:
+        """What the clip cuts off, by columns: put back as far as one law of outcomes over their mean
+        tells it, and allowed for.
+        """
+        lost = self._lost(fit, place, clip, sizes)
+        last = fit.last
+        score = last.score + last.hessian @ (fit.back @ (_PUT_BACK * lost))
+        part = np.where(fit.columns.dummy, _SLOPES, _SLOPES / fit.spread)
+        allowed = lost[0] * part + (1 - _PUT_BACK) * np.abs(lost)
+        allowed[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.limit
+        return replace(
+            fit,
+            last=replace(last, score=score),
+            tail=reach.tail,
+            allowed=allowed,
+            unit=self._unit,
+        )
+
+    def _lost(self, fit: Fitted, place: Place, clip: Clip, sizes: CountSizes) -> Array:
+        """By how much coefficients are too small because of the clip, if outcomes over their mean
+        have one law.
+
+        Then an outcome with the influence f times its residual over its mean loses of that mean
+        what the tail has beyond b f̄/f, f̄ that of a usual record.  A level is compared with its
+        reference, a number one deviation above its centre with one below.
+        """
+        matrix = place.terrain.matrix
+        line = place.terrain.line + matrix.T @ fit.last.step
+        kappa = self._kappa(fit.moments.n)
+        mean = sizes.mean
+        usual = math.sqrt(mean / kappa)
+        at_centre = matrix @ fit.centre
+        others2 = max(1 / (kappa * mean) - float(at_centre @ at_centre), 0.0)
+
+        def part(row: Array) -> float:
+            u = matrix @ row
+            length2 = float(u @ u) + others2
+            further = float(np.clip((row - fit.centre) @ line, -_FARTHEST, _FARTHEST))
+            here = mean * math.exp(further)
+            influence = here * math.sqrt(length2) / max(1.0, here * length2)
+            return clip.tail.drawn_excess(clip.size * usual / influence) / usual
+
+        lost = np.empty(len(fit.centre))
+        lost[0] = part(fit.centre)
+        for j in range(1, len(lost)):
+            low = fit.centre.copy()
+            high = fit.centre.copy()
+            if fit.columns.dummy[j]:
+                together = fit.columns.group == fit.columns.group[j]
+                low[together] = 0.0
+                high[together] = 0.0
+                high[j] = 1.0
+            else:
+                low[j] -= fit.spread[j]
+                high[j] += fit.spread[j]
+            lost[j] = (part(high) - part(low)) / (high[j] - low[j])
+        return lost
+
+    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
+        assert isinstance(done, FinishedCounts)
+        return super()._result(gate, n, at, done)
+
+    def model(self, n: int | None) -> Model:
+        """What was estimated."""
+        return Model(
+            loss="Poisson",
+            penalty=0.0,
+            n=n,
+            target=self.plan.target,
+            unit=self.design.unit,
+            mechanism="Gaussian sums at released lines",
+            recipe="steps",
+            words=self.words(n),
+            of="count",
+        )
