@@ -14,6 +14,7 @@ from dpinfer.fit.choose import infer
 from dpinfer.fit.linear import LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, OutputPerturbation, Plan
+from dpinfer.fit.poisson import PoissonPlan
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         LinearRegression,
         LinearSVC,
         LogisticRegression,
+        PoissonRegression,
         QuantileRegression,
     )
     from dpinfer.fit.bounds import learn_bounds
@@ -59,6 +61,8 @@ __all__ = [
     "ObjectivePerturbation",
     "OutputPerturbation",
     "Plan",
+    "PoissonPlan",
+    "PoissonRegression",
     "PrivacyError",
     "PureDP",
     "QuantileRegression",
@@ -79,6 +83,7 @@ _LATE = {
     "LinearRegression": "dpinfer.estimators.models",
     "LinearSVC": "dpinfer.estimators.models",
     "LogisticRegression": "dpinfer.estimators.models",
+    "PoissonRegression": "dpinfer.estimators.models",
     "QuantileRegression": "dpinfer.estimators.models",
     "Schema": "dpinfer.schema.schema",
     "datasets": "dpinfer.datasets",

@@ -46,6 +46,7 @@ that is expected to print fewer than one line in ten stops before it is booked, 
   penalty = 0.001            # default: one that is valid for the budget
   target = "asked"           # or "penalised", "unpenalised"; of linear "asked", "robust"
   tail = "balanced"          # of linear; or "cautious", "all"
+  exposure = "years"         # of poisson: the column of the exposure
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon
@@ -85,6 +86,9 @@ def fit(  # noqa: PLR0913  (the public face)
     penalty: Annotated[float | None, typer.Option(help="c in the objective.")] = None,
     target: Annotated[str | None, typer.Option(help="What the intervals are about.")] = None,
     tail: Annotated[str | None, typer.Option(help="Of linear: balanced, cautious or all.")] = None,
+    exposure: Annotated[
+        str | None, typer.Option(help="Of poisson: the column that holds it.")
+    ] = None,
     knee: Annotated[float | None, typer.Option(help="Of svm and huber.")] = None,
     quantile: Annotated[float | None, typer.Option(help="Of quantile, 0.5 by default.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Of quantile.")] = None,
@@ -107,6 +111,7 @@ def fit(  # noqa: PLR0913  (the public face)
             "penalty": penalty,
             "target": target,
             "tail": tail,
+            "exposure": exposure,
             "knee": knee,
             "quantile": quantile,
             "bandwidth": bandwidth,

@@ -98,6 +98,7 @@ RULES: dict[str, dict[str, _Rule]] = {
         "penalty": _NOT_NEGATIVE,
         "target": _one_of(TARGETS, also=FORMER),  # the fit says what became of the former ones
         "tail": _one_of(["balanced", "cautious", "all"]),
+        "exposure": _TEXT,
     },
     "privacy": {
         "epsilon": _POSITIVE,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.poisson import PoissonSteps
 
 PAGE = "docs/models.md"
 
@@ -31,6 +32,7 @@ class Face:
 HERE = {
     "logistic": Face("LogisticRegression", ("penalty",), LogisticSteps.TARGETS + Penalised.TARGETS),
     "linear": Face("LinearRegression", ("tail",), LinearSteps.TARGETS),
+    "poisson": Face("PoissonRegression", ("exposure",), PoissonSteps.TARGETS),
     "svm": Face("LinearSVC", ("penalty", "knee"), Penalised.TARGETS),
     "huber": Face("HuberRegression", ("penalty", "knee"), Penalised.TARGETS),
     "quantile": Face("QuantileRegression", ("penalty", "quantile", "bandwidth"), Penalised.TARGETS),
@@ -67,7 +69,7 @@ class Answer:
 
 _NO_BOUND = (
     "the slope of its loss has no bound, and a clip that leaves honest intervals was worked out for "
-    "least squares only"
+    "least squares and counts only"
 )
 _MARGINAL = "effects of single persons are not estimated, only averages over them"
 ANSWERS = (
@@ -85,22 +87,30 @@ ANSWERS = (
         _NO_BOUND,
     ),
     Answer(
-        "Poisson regression",
-        "poisson count counts ppml",
-        "{linear} of log(1 + y), whose coefficients are about that logarithm and not about the mean; or {logistic} of "
-        "any against none",
-        _NO_BOUND,
+        "counts, rates and quasi-Poisson regression",
+        "poisson count counts ppml quasipoisson rate rates",
+        "{poisson}: its errors are robust, so that no Poisson law is supposed",
     ),
     Answer(
-        "negative binomial, zero-inflated and hurdle models",
-        "negativebinomial negbin nb zeroinflated zeroinflatedpoisson zip zinb hurdle",
-        "{linear} of log(1 + y), and {logistic} of any against none",
-        _NO_BOUND,
+        "negative binomial regression",
+        "negativebinomial negbin nb nb2 nbreg",
+        "{poisson}: the same rate ratios, with robust errors in the place of a law of the dispersion",
     ),
     Answer(
-        "gamma, Tweedie, beta and other generalised linear models",
-        "glm gamma tweedie inversegaussian beta generalizedlinear generalisedlinear loglinear",
-        "{linear} of a logarithm or another public transform of the outcome",
+        "zero-inflated and hurdle models",
+        "zeroinflated zeroinflatedpoisson zip zinb hurdle",
+        "{poisson} of the mean, and {logistic} of any against none",
+        "the releases are made for one linear predictor",
+    ),
+    Answer(
+        "gamma, Tweedie and log-linear models of costs",
+        "gamma tweedie inversegaussian loglinear",
+        "{poisson}: the same rate ratios of the mean, without a law of the outcome",
+    ),
+    Answer(
+        "beta and other generalised linear models",
+        "glm beta generalizedlinear generalisedlinear",
+        "{poisson} where the outcome is 0 or more and effects multiply, else {linear} of a public transform",
         _NO_BOUND,
     ),
     Answer(

@@ -1,4 +1,4 @@
-"""The models: logistic, support vector, least-squares, robust and quantile regression.
+"""The models: logistic, support vector, least-squares, Poisson, robust and quantile regression.
 
 `LinearModel` has what they share: parameters, reading, fitting, the linear prediction.
 """
@@ -20,6 +20,7 @@ from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
 from dpinfer.fit.penalised_plan import Plan
+from dpinfer.fit.poisson import Counts, PoissonPlan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe, Subject, entry, fit
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
@@ -30,7 +31,7 @@ from dpinfer.result.question import Question
 from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import Pending
 from dpinfer.schema.columns import Level, Number, Outcome, tidied
-from dpinfer.schema.design import UNSCALED, Design, Scale
+from dpinfer.schema.design import COUNT, UNSCALED, CountScale, Design, Scale
 from dpinfer.schema.formula import parse
 from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
@@ -58,7 +59,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     yes_no: Sequence[str | int] | None = None
     penalty: float | None = None
     budget: Budget | None = None
-    plan: Plan | GeometryPlan | LinearPlan | None = None
+    plan: Plan | GeometryPlan | LinearPlan | PoissonPlan | None = None
     target: str | None = None
     neighbours: str | None = None
     rows: str | float = AVERAGE
@@ -112,6 +113,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """
         return self.fit_read(*self.read(X, y, units, weights))
 
+    @property
+    def asked_formula(self) -> str | None:
+        """The formula, with what the other parameters add to it."""
+        return self.formula
+
     def fit_read(self, design: Design, source: Pending) -> Self:
         """Fit what `read` gave; a `HopelessFitWarning` comes before anything is booked."""
         recipe = self.recipe(design, source.n)
@@ -130,15 +136,24 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return self
 
     def read(
-        self, X: Any, y: Any = None, units: Any = None, weights: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        units: Any = None,
+        weights: Any = None,
+        exposure: Any = None,
     ) -> tuple[Design, Pending]:
         """The public encoding of what `fit` is given, and its records, not yet read from a table."""
         if self.formula is None:
-            return self._read_arrays(X, y, units, weights)
+            return self._read_arrays(X, y, units, weights, exposure)
         declared = self.rows != AVERAGE or self.most_weight is not None
         if declared or units is not None or weights is not None:
             raise InputError(
                 "with a formula units and weights are declared in the schema, [unit]: leave them out here"
+            )
+        if exposure is not None:
+            raise InputError(
+                "with a formula the exposure is a column of the table: give its name to the model, exposure='years'"
             )
         return self._read_table(X, y)
 
@@ -160,7 +175,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if self.formula is None or self.schema is None:
             return None
         schema = self.schema_
-        outcome = parse(self.formula, schema)[0].read_as
+        assert self.asked_formula is not None
+        outcome = parse(self.asked_formula, schema)[0].read_as
         law = schema.typical.get(outcome.name) if isinstance(outcome, Outcome) else None
         return law.of[1] if isinstance(law, Shares) else None
 
@@ -182,7 +198,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 "the cost is told beforehand for a formula and a schema: with arrays, call fit(X, y)"
             )
         schema = Schema.of(self.schema)
-        response, terms = parse(self.formula, schema)
+        assert self.asked_formula is not None
+        response, terms = parse(self.asked_formula, schema)
         design = Design.of_formula(response, terms, self.kind, schema.unit)
         return entry(self.recipe(design, n), n, self._subject(design, schema))
 
@@ -197,8 +214,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             question = Question.of_arrays(columns, *self._explained())
             return Subject(design.unit.name, question=question)
         assert schema is not None
-        purpose = f"{type(self).__name__}: {' '.join(self.formula.split())}"
-        question = Question.of_formula(self.formula, *parse(self.formula, schema))
+        formula = self.asked_formula
+        assert formula is not None
+        purpose = f"{type(self).__name__}: {' '.join(formula.split())}"
+        question = Question.of_formula(formula, *parse(formula, schema))
         return Subject(design.unit.name, purpose, schema.digest(), question)
 
     def _linear(self, X: Any) -> Array:
@@ -207,14 +226,17 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if self.formula is None:
             values = self._array(X, reset=False)
         else:
-            values = read_terms(table_of(X).opened(self.terms_.columns), self.terms_)
+            terms = replace(self.terms_, offset=None)
+            values = read_terms(table_of(X).opened(terms.columns), terms)
             if not np.isfinite(values).all():
                 raise InputError(
                     "some rows cannot be encoded by the schema: drop them before predicting"
                 )
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
-    def _read_arrays(self, X: Any, y: Any, units: Any, weights: Any) -> tuple[Design, Pending]:
+    def _read_arrays(
+        self, X: Any, y: Any, units: Any, weights: Any, exposure: Any
+    ) -> tuple[Design, Pending]:
         if y is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -226,9 +248,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         scale = self._declare(None)
         values = self._array(X, reset=True)
         names = getattr(self, "feature_names_in_", [f"x{j + 1}" for j in range(values.shape[1])])
-        design = Design.of_bounds(self.bounds, tuple(names), scale, self._yes_no(tuple(names)))
-        labels = self._outcomes(y, scale)
         n = len(values)
+        offset = self._offset(exposure, n)
+        design = Design.of_bounds(
+            self.bounds,
+            tuple(names),
+            scale,
+            self._yes_no(tuple(names)),
+            None if offset is None else offset[0],
+        )
+        if offset is not None:
+            values = np.column_stack([values, offset[1]])
+        labels = self._outcomes(y, scale)
         if labels.shape != (n,):
             raise InputError("y must have one label a row of X, in one dimension")
         unit = self._unit(units is not None, weights is not None)
@@ -239,6 +270,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         raw = Raw(values, labels, ids, counts)
         number = n if raw.ids is None else int(raw.ids.max(initial=-1)) + 1
         return design, Pending(number, lambda: in_memory(raw, Encoding(design, self.kind)))
+
+    def _offset(self, given: Any, n: int) -> tuple[float, Array] | None:  # noqa: ARG002
+        """What arrays add to the predictor as it is, after its public bound; only counts have one."""
+        return None
 
     def _yes_no(self, names: tuple[str, ...]) -> list[str]:
         """The names of the columns that are declared to hold 0 and 1 alone."""
@@ -287,9 +322,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def _read_table(self, X: Any, y: Any) -> tuple[Design, Pending]:
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
-        assert self.formula is not None
+        formula = self.asked_formula
+        assert formula is not None
         self.schema_ = Schema.of(self.schema)  # read once: the file may change during a fit
-        response, self.terms_ = parse(self.formula, self.schema_)
+        response, self.terms_ = parse(formula, self.schema_)
         unit = self.schema_.unit
         counted = not self._number_is_private
         design, source = read(X, response, self.terms_, self.kind, unit, counted=counted)
@@ -559,6 +595,110 @@ class LinearRegression(LinearRegressor):
 
     def _loss(self, n: int, design: Design) -> LeastSquares:  # noqa: ARG002
         return LeastSquares(self.tail)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PoissonRegression(LinearRegressor):
+    """Private regression of counts, rates and costs, E[y | x] = exposure · exp(x·θ), with confidence
+    intervals in ``result_``.
+
+    Poisson regression with robust errors: no Poisson law is supposed, so that outcomes may be over-
+    or underdispersed, and need not be whole.
+
+    Parameters
+    ----------
+    formula : str, optional
+        With a table, ``"visits ~ age + health"``; an exposure may stand in it, as in ``"claims ~ age
+        + offset(log(years))"``.
+    outcome : pair (0, high), optional
+        With arrays, the public range of y; values beyond it are clipped.  It may be generous: a
+        bound of a million for counts around 2 costs next to nothing.
+    exposure : str or pair (0, high), optional
+        With a formula, the column that holds the exposure, whose bounds are those of the schema;
+        with arrays, its public range, and ``fit(X, y, exposure=e)``.  It is private like any other
+        column, and its bound is never learnt from the data.
+    plan : PoissonPlan, optional
+        Instead of ``budget``: a budget with its neighbours and the share of each release.
+    budget : ZCDP, ApproxDP or NoPrivacy, optional
+        What the fit may cost.
+    schema, bounds, yes_no, neighbours, rows, most_weight, ledger, insecure_seed
+        As for `LogisticRegression`.
+    penalty, target
+        There is no penalty, and one target, "asked"; the parameters are those of the other models.
+    """
+
+    exposure: str | tuple[float, float] | None = None
+    kind = COUNT
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        units: Any = None,
+        weights: Any = None,
+        exposure: Any = None,
+    ) -> Self:
+        """Fit on arrays or on a table; as for the other models, and ``exposure`` has one number per
+        row, with arrays only.
+        """
+        return self.fit_read(*self.read(X, y, units, weights, exposure))
+
+    def predict(self, X: Any) -> Array:
+        """The rate of each row, per unit of exposure where there is one."""
+        return np.exp(self._linear(X))
+
+    @property
+    def asked_formula(self) -> str | None:
+        """The formula, with the exposure in it."""
+        if self.formula is None or self.exposure is None:
+            return self.formula
+        if not isinstance(self.exposure, str):
+            raise InputError(
+                "with a formula the exposure is the name of a column, whose bounds the schema has: exposure='years'"
+            )
+        return f"{self.formula} + offset(log(`{self.exposure}`))"
+
+    def _declare(self, response: Response | None) -> Scale:
+        if response is None and self.outcome is None:
+            raise InputError(
+                "declare the public range outcome=(0, high) of y; taking it from the data is not private"
+            )
+        scale = super()._declare(response)
+        if response is not None:
+            return scale
+        low = scale.centre - scale.half
+        if low < 0:
+            raise InputError("a count, a rate or a cost is 0 or more: declare outcome=(0, high)")
+        return CountScale.of_most(scale.centre + scale.half)
+
+    def _outcomes(self, y: Any, scale: Scale) -> Array:
+        values = vector(numbers("y", y, "a regression needs a numeric outcome", depth=1))
+        return scale.bounded(
+            np.where(np.isfinite(values), np.clip(values, 0.0, scale.half), np.nan)
+        )
+
+    def _offset(self, given: Any, n: int) -> tuple[float, Array] | None:
+        if self.exposure is None and given is None:
+            return None
+        if self.exposure is None or given is None or isinstance(self.exposure, str):
+            raise InputError(
+                "with arrays an exposure is declared and given: PoissonRegression(exposure=(0, high)) and "
+                "fit(X, y, exposure=e); its largest value is not private"
+            )
+        try:
+            _, high = (float(side) for side in self.exposure)
+        except (TypeError, ValueError):
+            raise InputError("exposure must be a pair (0, high) of numbers") from None
+        if not 0 < high < np.inf:
+            raise InputError("the high of exposure=(0, high) must be a finite number above 0")
+        values = vector(numbers("exposure", given, "give exposures as numbers", depth=1))
+        if values.shape != (n,):
+            raise InputError("exposure must have one number a row, in one dimension")
+        with np.errstate(all="ignore"):  # a warning would tell of a value
+            return float(np.log(high)), np.log(values)
+
+    def _loss(self, n: int, design: Design) -> Counts:  # noqa: ARG002
+        return Counts()
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

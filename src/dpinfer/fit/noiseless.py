@@ -5,16 +5,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.families import FARTHEST
 from dpinfer.maths.losses import Logistic, slope_and_curvature
 from dpinfer.maths.minimise import minimise
 from dpinfer.maths.sums import Block, square
 from dpinfer.schema.design import Design
+from dpinfer.schema.terms import FARTHEST_OFFSET
 
 _RIDGE = 1e-3  # times the variance of a column, in a sum over records: against separation
 _SMALLEST = 1e-6  # of a variance there: a sample may not have a level at all
 _TOLERANCE = 1e-4  # of a gradient summed over records: a millionth of a standard error
 _REWEIGHTINGS = 300  # of a robust fit, at most
 _STILL = 1e-6  # of the clip: a step that ends them
+
+
+@dataclass(frozen=True, repr=False)
+class People(Block):
+    """Rows (1, x~), with what is added to the predictor of each as it is."""
+
+    offset: Array | float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +72,48 @@ def logistic(
     inverse = np.linalg.inv(totals(coef - start)[2])
     scores = _score_total(x, w * y * loss.slope(y * (x @ coef)), starts)
     return NoiselessFit(coef, inverse @ scores @ inverse)
+
+
+def poisson(people: People, weights: Array | float | None = None) -> NoiselessFit:
+    """Poisson regression of rows (1, x~); by default each row counts by its share.
+
+    A zero row, which could not be encoded, counts for nothing.
+    """
+    x = people.rows
+    y = people.labels
+    offset = people.offset * np.ones(len(y))
+    counts = (people.shares if weights is None else weights) * np.ones(len(y))
+    w = np.where(x[:, 0] != 0, counts, 0.0)
+    total = max(float(w @ y), np.finfo(float).tiny)
+    mean = total / max(float(w.sum()), np.finfo(float).tiny)
+    start = np.zeros(x.shape[1])
+    start[0] = np.log(total / max(float(w @ np.exp(offset)), np.finfo(float).tiny))
+    ridge = mean * _RIDGE * np.maximum(x.var(axis=0), _SMALLEST)
+
+    def totals(step: Array) -> tuple[float, Array, Array]:
+        predictor = np.minimum(x @ (start + step) + offset, FARTHEST)
+        means = np.exp(predictor)
+        value = w @ (means - y * predictor) + ridge @ step**2 / 2
+        gradient = ridge * step + (w * (means - y)) @ x
+        return float(value), gradient, square(x, w * means) + np.diag(ridge)
+
+    step = minimise(totals, np.zeros(len(start)), mean * _TOLERANCE).coef
+    inverse = np.linalg.inv(totals(step)[2])
+    gaps = w * (y - np.exp(np.minimum(x @ (start + step) + offset, FARTHEST)))
+    scores = _score_total(x, gaps, people.starts)
+    return NoiselessFit(start + step, inverse @ scores @ inverse)
+
+
+def people_of(design: Design, block: Block) -> People:
+    """Bounded rows as (1, x~), with the offset beside them where there is one."""
+    rows = block.rows * np.sqrt(design.norm2)
+    offset: Array | float = 0.0
+    if design.offset is not None:
+        offset = FARTHEST_OFFSET * rows[:, -1]
+        rows = rows[:, :-1]
+    return People(
+        rows, block.labels, block.weights, block.shares, block.starts, block.fixed, offset
+    )
 
 
 def _score_total(x: Array, factors: Array, starts: Indices | None) -> Array:

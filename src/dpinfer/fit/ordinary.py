@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dpinfer.fit.recipe import fit, half_widths, privacy
 from dpinfer.fit.stepped import Stepped, ordinary_words
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.families import FARTHEST
 from dpinfer.maths.laws import NO_NOISE, ErrorLaw, sandwich
 from dpinfer.maths.minimise import minimise
 from dpinfer.maths.sums import Block, square
@@ -27,6 +28,7 @@ from dpinfer.result.statements import ALIASED, REPORTED, SEPARATED, Model, Words
 from dpinfer.rows.encoded import cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
+from dpinfer.schema.terms import FARTHEST_OFFSET
 
 _TOLERANCE = 1e-10  # of a gradient, per record: a tiny part of a standard error
 _FLAT = 1e-10  # of a mean second moment of 1: no two records differ in this direction
@@ -72,7 +74,7 @@ class Ordinary:
         are those of a fit with as few of these columns as say the same.
         """
         rows = cached(source)
-        varying, flat = _directions(rows)
+        varying, flat = self._directions(rows)
         coef = varying @ self._maximum(rows, varying)
         n = max(rows.n, 1)
         curvature, scores = self._matrices(rows, coef) / n
@@ -83,7 +85,8 @@ class Ordinary:
         known = _known(back, flat)
         status = [REPORTED if one else ALIASED for one in known]
         inner = varying.T @ curvature @ varying
-        if np.linalg.eigvalsh(inner)[0] < _FLAT:
+        size = self._start(rows, varying)[1]
+        if np.linalg.eigvalsh(inner)[0] < _FLAT * size:
             known[:] = False
             status = [SEPARATED] * len(known)
             inner = np.eye(len(inner))
@@ -100,39 +103,88 @@ class Ordinary:
             privacy=privacy(gate, self.budget),
         )
 
+    def _directions(self, rows: Source) -> tuple[Array, Array]:
+        """Directions of coefficients in which records differ, and those in which they do not."""
+        split = self._split
+
+        def of_block(block: Block) -> Array:
+            return square(split(block)[0], block.shares * np.ones(len(block)))
+
+        moments = rows.total(of_block) / max(rows.n, 1)
+        sizes = np.sqrt(np.maximum(np.diag(moments), np.finfo(float).tiny))
+        # columns of length 1, so that short ones are not taken for none
+        values, vectors = np.linalg.eigh(moments / np.outer(sizes, sizes))
+        vectors = vectors / sizes[:, None]
+        flat = values <= _FLAT
+        return vectors[:, ~flat], vectors[:, flat]
+
     def _maximum(self, rows: Source, varying: Array) -> Array:
         """The coefficients of ``varying``, directions in which records differ."""
         family = self.twin.FAMILY
+        split = self._split
 
         def totals(step: Array) -> tuple[float, Array, Array]:
             coef = varying @ step
 
             def of_block(block: Block) -> Array:
-                predictor = block.rows @ coef
+                rows, offset = split(block)
+                predictor = np.minimum(rows @ coef + offset, self._largest)
                 mean = family.mean(predictor)
                 counts = block.shares * np.ones(len(block))
                 outcome = family.outcome(block.labels)
                 value = counts @ (family.cumulant(predictor) - outcome * predictor)
-                gradient = (counts * (mean - outcome)) @ block.rows
-                hessian = square(block.rows, counts * family.slope(mean))
+                gradient = (counts * (mean - outcome)) @ rows
+                hessian = square(rows, counts * family.slope(mean))
                 return np.vstack([hessian, gradient, np.full(len(coef), value)])
 
             summed = rows.total(of_block)
             return summed[-1, 0], varying.T @ summed[-2], varying.T @ summed[:-2] @ varying
 
-        start = np.zeros(varying.shape[1])
-        tolerance = _TOLERANCE * max(rows.n, 1)
+        start, size = self._start(rows, varying)
+        tolerance = _TOLERANCE * max(rows.n, 1) * size
         return minimise(totals, start, tolerance).coef
+
+    def _start(self, rows: Source, varying: Array) -> tuple[Array, float]:
+        """Where the search begins: at 0 or, for counts, at their mean; and the size of an outcome."""
+        start = np.zeros(varying.shape[1])
+        if not self.twin.FAMILY.counts:
+            return start, 1.0
+        split = self._split
+
+        def of_block(block: Block) -> Array:
+            kept, offset = split(block)
+            counts = np.where(kept[:, 0] != 0, block.shares * np.ones(len(block)), 0.0)
+            return np.array([counts @ block.labels, counts @ np.exp(offset)])
+
+        total, exposed = np.maximum(rows.total(of_block), np.finfo(float).tiny)
+        level = np.zeros(len(varying))
+        level[0] = np.log(total / exposed) * np.sqrt(self.design.norm2)
+        found, *_ = np.linalg.lstsq(varying, level, rcond=None)
+        return np.asarray(found, dtype=np.float64), float(total / max(rows.n, 1))
+
+    @property
+    def _largest(self) -> float:
+        """Of a predictor of counts, whose exponential would overflow."""
+        return FARTHEST if self.twin.FAMILY.counts else np.inf
+
+    def _split(self, block: Block) -> tuple[Array, Array]:
+        """The columns with coefficients, and what is added to the predictor as it is."""
+        if self.design.offset is None:
+            return block.rows, np.zeros(len(block))
+        scale = FARTHEST_OFFSET * np.sqrt(self.design.norm2)
+        return block.rows[:, :-1], scale * block.rows[:, -1]
 
     def _matrices(self, rows: Source, coef: Array) -> Array:
         """Curvature and score covariance, summed over records."""
         family = self.twin.FAMILY
+        split = self._split
 
         def of_block(block: Block) -> Array:
-            mean = family.mean(block.rows @ coef)
+            kept, offset = split(block)
+            mean = family.mean(np.minimum(kept @ coef + offset, self._largest))
             gaps = block.shares * (family.outcome(block.labels) - mean)
-            curvature = square(block.rows, block.shares * family.slope(mean))
-            return np.stack([curvature, block.outer(gaps)])
+            curvature = square(kept, block.shares * family.slope(mean))
+            return np.stack([curvature, replace(block, rows=kept).outer(gaps)])
 
         return rows.total(of_block)
 
@@ -155,7 +207,7 @@ class Ordinary:
 
     def estimand(self, population: Rows) -> Array:
         """The same on the population.  NOT PRIVATE."""
-        varying, flat = _directions(population)
+        varying, flat = self._directions(population)
         coef = varying @ self._maximum(population, varying)
         back = self.design.mapping
         return np.where(_known(back, flat), back @ coef + self.design.shift, np.nan)
@@ -163,21 +215,6 @@ class Ordinary:
     def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:  # noqa: ARG002
         """Half-widths of this very fit.  NOT PRIVATE."""
         return half_widths(fit(self, source, insecure_seed=0), level)
-
-
-def _directions(rows: Source) -> tuple[Array, Array]:
-    """Directions of coefficients in which records differ, and those in which they do not."""
-
-    def of_block(block: Block) -> Array:
-        return square(block.rows, block.shares * np.ones(len(block)))
-
-    moments = rows.total(of_block) / max(rows.n, 1)
-    sizes = np.sqrt(np.maximum(np.diag(moments), np.finfo(float).tiny))
-    # columns of length 1, so that short ones are not taken for none
-    values, vectors = np.linalg.eigh(moments / np.outer(sizes, sizes))
-    vectors = vectors / sizes[:, None]
-    flat = values <= _FLAT
-    return vectors[:, ~flat], vectors[:, flat]
 
 
 def _known(back: Array, flat: Array) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.noiseless import NoiselessFit
+from dpinfer.fit import noiseless
+from dpinfer.fit.noiseless import NoiselessFit, People
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
 from dpinfer.fit.stepped import (
@@ -67,10 +68,11 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Model, Words
+from dpinfer.result.statements import Band, Model, Words
 from dpinfer.rows.encoded import OutcomesOnly, WithoutOffset, cached
 from dpinfer.rows.source import Source
-from dpinfer.schema.design import FARTHEST_OFFSET, Design
+from dpinfer.schema.design import COUNT, Design
+from dpinfer.schema.terms import FARTHEST_OFFSET
 
 POISSON_TARGETS = (ASKED,)
 _SHARES = {
@@ -98,6 +100,7 @@ _SLOPES = 0.25
 _FIRST_POWER = 0.5  # of the curvature: how a first step expects coordinates to differ in size
 _LAST_POWER = 1.0  # ... and the last one
 _BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
+_CAUTION = 1.0  # deviations of its noise by which the tail of the level is longer
 _FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is taken to be
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -154,12 +157,13 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """The clip of influences, the mean of what it takes off and a limit of that, and the variance of
-    an outcome over its mean as the tail has it.
+    """The clip of influences, their tail, a cautious mean of what the clip takes off and a limit of
+    that, and the variance of an outcome over its mean as the tail has it.
     """
 
     size: float
     tail: Tail
+    excess: float
     limit: float
     dispersion: float
 
@@ -211,7 +215,30 @@ class PoissonSteps(Stepped[PoissonPlan]):
     @staticmethod
     def ordinary(people: Block) -> NoiselessFit:
         """The ordinary Poisson regression of rows (1, x~).  NOT PRIVATE."""
-        raise NotImplementedError
+        assert isinstance(people, People)
+        return noiseless.poisson(people)
+
+    @staticmethod
+    def as_seen(
+        result: FitResult,
+        design: Design,
+        seen: Block,
+        columns: Array,
+        asked: NoiselessFit,  # noqa: ARG004  (the search needs no help)
+    ) -> tuple[NoiselessFit, float]:
+        """The Poisson regression of outcomes pulled into the band, with the weights of a result.
+        NOT PRIVATE.
+        """
+        geometry = result.geometry
+        band = result.band
+        assert geometry is not None
+        assert band is not None
+        assert isinstance(seen, People)
+        offset = seen.offset + (design.offset or 0.0)
+        most = design.outcome.half
+        pulled = band.pulled(geometry, columns, most * seen.labels, offset) / most
+        clipped = float((np.abs(pulled - seen.labels) > _CLIPPED).mean())
+        return noiseless.poisson(replace(seen, labels=pulled), seen.weights), clipped
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
         """Of the ordinary regression, in a released geometry."""
@@ -308,7 +335,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
         tail = Tail(counts, n, booked.deviation, largest)
         size, _ = tail.clip(math.sqrt(d) * self._scales().gradient / n / _CUT)
         dispersion = tail.mean_square(size) * self._kappa(n)
-        return Clip(size, tail, tail.limit(size), dispersion)
+        cautious = replace(tail, caution=_CAUTION).drawn_excess(size)
+        return Clip(size, tail, cautious, tail.limit(size), dispersion)
 
     def _first_step(
         self,
@@ -392,7 +420,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         score = last.score + last.hessian @ (fit.back @ (_PUT_BACK * lost))
         part = np.where(fit.columns.dummy, _SLOPES, _SLOPES / fit.spread)
         allowed = lost[0] * part + (1 - _PUT_BACK) * np.abs(lost)
-        allowed[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.limit
+        allowed[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
         return replace(
             fit,
             last=replace(last, score=score),
@@ -443,7 +471,23 @@ class PoissonSteps(Stepped[PoissonPlan]):
 
     def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
         assert isinstance(done, FinishedCounts)
-        return super()._result(gate, n, at, done)
+        result = super()._result(gate, n, at, done)
+        assert result.geometry is not None
+        return replace(result, band=self._band(result.geometry.line, done))
+
+    def _band(self, line: Array, done: FinishedCounts) -> Band:
+        """The band around the line, in the units of the user."""
+        clip = done.clip
+        size = self._unit * math.sqrt(self._kappa(done.fit.moments.n) * done.sizes.mean)
+        return Band(
+            line=line,
+            clip=math.sqrt(self._unit) * clip.size,
+            width=size * clip.size,
+            excess=size * clip.excess,
+            limit=size * clip.limit,
+            low=0.0,
+            high=self._unit * done.sizes.reach,
+        )
 
     def model(self, n: int | None) -> Model:
         """What was estimated."""
@@ -456,5 +500,5 @@ class PoissonSteps(Stepped[PoissonPlan]):
             mechanism="Gaussian sums at released lines",
             recipe="steps",
             words=self.words(n),
-            of="count",
+            of=COUNT,
         )

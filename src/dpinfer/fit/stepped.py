@@ -26,7 +26,7 @@ from scipy.special import ndtri
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.frame import ZOOMS as FRAME_ZOOMS
 from dpinfer.fit.frame import Frame, Winsorised, column_histograms_bound, framed, framed_columns
-from dpinfer.fit.noiseless import NoiselessFit, units_matrix
+from dpinfer.fit.noiseless import NoiselessFit, people_of, units_matrix
 from dpinfer.fit.recipe import Options, Recipe, privacy
 from dpinfer.maths.arrays import Array, solved, unsvec
 from dpinfer.maths.families import Family, Line, Stack, rest_bound
@@ -745,7 +745,7 @@ class Stepped(Generic[P]):
 
     def _people(self, rows: Rows) -> Block:
         """Rows as (1, x~)."""
-        return replace(rows.block, rows=rows.block.rows * np.sqrt(self.design.norm2))
+        return people_of(self.design, rows.block)
 
     def describe(self, n: int) -> str:  # noqa: ARG002  (nothing depends on it)
         """The setting of a study, in words."""

@@ -44,13 +44,18 @@ def _slope(z: Array) -> Array:
 
 
 LINEAR = Scale(lambda z: z, np.ones_like, np.zeros_like)
+EXPONENTIAL = Scale(np.exp, np.exp, np.exp)
 LOGISTIC = Scale(expit, _slope, lambda z: _slope(z) * (expit(-z) - expit(z)))
 
 
 def scale_of(fit: Estimates) -> Scale:
-    """Probabilities for logistic regression, the units of the outcome for losses of the residual."""
+    """Probabilities for logistic regression, the units of the outcome for losses of the residual,
+    rates for counts.
+    """
     if fit.model.logistic:
         return LOGISTIC
+    if fit.model.counts:
+        return EXPONENTIAL
     if fit.model.of == "residual":
         return LINEAR
     raise InputError(
@@ -75,14 +80,17 @@ def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
     """
     level = checked(level)
     scale = scale_of(fit)
-    values = question_of(fit).rows(rows)
+    asked = question_of(fit)
+    values = asked.rows(rows)
     predictor = fit.predictors(values, level)
-    z = predictor.estimate
+    offset = asked.offsets(rows)
+    further = np.zeros(len(values)) if offset is None else offset
+    z = predictor.estimate + further
     columns = {
         "prediction": scale.of(z),
         "std_error": scale.slope(z) * predictor.std_error,
-        "low": scale.of(predictor.low),
-        "high": scale.of(predictor.high),
+        "low": scale.of(predictor.low + further),
+        "high": scale.of(predictor.high + further),
     }
     entries: Rows = []
     for j, names in enumerate(fit.open_in(values)):
@@ -104,13 +112,27 @@ def odds_ratios(fit: Estimates, level: float) -> Rows:
     if not fit.model.logistic:
         raise InputError(
             f"odds ratios are those of logistic regression, and this is {fit.model.loss}: use "
-            "table()"
+            f"{'rate_ratios()' if fit.model.counts else 'table()'}"
         )
+    return _ratios(fit, "odds_ratio", level)
+
+
+def rate_ratios(fit: Estimates, level: float) -> Rows:
+    """The same of a regression of counts, rates or costs."""
+    if not fit.model.counts:
+        raise InputError(
+            f"rate ratios are those of PoissonRegression, and this is {fit.model.loss}: use "
+            f"{'odds_ratios()' if fit.model.logistic else 'table()'}"
+        )
+    return _ratios(fit, "rate_ratio", level)
+
+
+def _ratios(fit: Estimates, name: str, level: float) -> Rows:
     with np.errstate(over="ignore"):
         return [
             {
                 "name": row["name"],
-                "odds_ratio": float(np.exp(row["estimate"])),
+                name: float(np.exp(row["estimate"])),
                 "low": float(np.exp(row["low"])),
                 "high": float(np.exp(row["high"])),
                 "p_value": row["p_value"],
@@ -240,7 +262,7 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
     moves with it.
     """
     asked = question_of(fit)
-    terms = asked.terms()
+    terms = replace(asked.terms(), offset=None)  # effects are on the rate
     frame = asked.frame(rows, terms)
     if not len(frame):
         raise InputError("rows is empty: give at least one row")

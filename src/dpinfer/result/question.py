@@ -1,7 +1,7 @@
 """What was regressed on what, from public facts alone; and rows encoded as in the fit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,7 @@ class Question:
         from dpinfer.tables.memory import read_terms  # noqa: PLC0415  (loads the readers of tables)
         from dpinfer.tables.table import table_of  # noqa: PLC0415
 
-        terms = self.terms()
+        terms = replace(self.terms(), offset=None)
         values = read_terms(table_of(self._table(given)).opened(terms.columns), terms)
         bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
         if len(bad):
@@ -144,6 +144,27 @@ class Question:
             raise InputError(
                 "some rows cannot be encoded: a value is missing, is no number or is none of the "
                 f"levels; correct or drop them (look at {', '.join(names[j] for j in bad)})"
+            )
+        return values
+
+    def offsets(self, given: Any) -> Array | None:
+        """What is added to the predictor of each row: the logarithm of its exposure; None where the
+        rows hold no exposure, or the model has none.
+        """
+        from dpinfer.tables.memory import read_terms  # noqa: PLC0415  (loads the readers of tables)
+        from dpinfer.tables.table import table_of  # noqa: PLC0415
+
+        offset = self.terms().offset
+        if offset is None:
+            return None
+        table = table_of(self._table(given))
+        if not {column.name for column in offset.columns} <= {name for name, _ in table.types()}:
+            return None
+        alone = Terms((), offset=offset)
+        values = read_terms(table.opened(alone.columns), alone)[:, 0]
+        if not np.isfinite(values).all():
+            raise InputError(
+                f"some rows have no exposure above 0: correct or drop them ({offset.text})"
             )
         return values
 

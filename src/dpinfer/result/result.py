@@ -75,9 +75,19 @@ class FitResult(Estimates):
         """
         return _framed(prediction.odds_ratios(self, level), "name")
 
+    def rate_ratios(self, level: float = 0.95) -> "pd.DataFrame":
+        """Rate ratios of a regression of counts, rates or costs, with intervals of the given
+        ``level``, indexed by coefficient.
+
+        A rate ratio is by what the mean is multiplied where a column is one higher, or at a level
+        instead of its reference.  The intercept has none: exp of it is the rate at the released
+        centre.
+        """
+        return _framed(prediction.rate_ratios(self, level), "name")
+
     def predict(self, rows: Any, level: float = 0.95) -> "pd.DataFrame":
-        """Probabilities (logistic regression) or means in the units of the outcome, with their
-        confidence intervals.
+        """Probabilities (logistic regression), rates (counts) or means in the units of the outcome,
+        with their confidence intervals.
 
         ``rows`` is a table, a dict of columns such as ``{"age": [30, 50], "health": "good"}`` or
         the path of a file, in original units; values beyond their bounds count as the bound, as in
@@ -85,7 +95,9 @@ class FitResult(Estimates):
         about a single outcome.  A row that rests on an open coefficient still has an interval where
         all coefficients together tell it; else the interval is infinite, (0, 1) for a probability,
         the prediction is made with the working values, and ``open`` names the coefficients.
-        ``target`` says of what: those of a "penalised" fit are of the shrunk coefficients.
+        ``target`` says of what: those of a "penalised" fit are of the shrunk coefficients.  Where a
+        regression of counts has an exposure, rows that hold it get the mean of the count at that
+        exposure, and rows without it the rate per unit of exposure.
         """
         return _framed(prediction.predictions(self, rows, level))
 
@@ -116,7 +128,10 @@ class FitResult(Estimates):
         if self.geometry is not None:
             statements += [self.geometry.at(self.names), *self.geometry.clippings()]
         if self.band is not None:
-            statements += self.band.statements(self.model.target)
+            if self.model.counts:
+                statements += self.band.of_counts()
+            else:
+                statements += self.band.statements(self.model.target)
         return statements
 
     def intercepts(self, level: float = 0.95) -> list[str]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FAMILIES
-from dpinfer.maths.sums import row_weights
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, PureDP, weak_delta
 from dpinfer.privacy.release import Release
@@ -105,6 +104,11 @@ class Model:
     def logistic(self) -> bool:
         """Whether the linear predictor is a log-odds."""
         return self.of == "margin" and self.loss == "Logistic()"
+
+    @property
+    def counts(self) -> bool:
+        """Whether the linear predictor is the logarithm of a rate."""
+        return self.of == "count"
 
     def estimand(self) -> str:
         """The number that the intervals are about, in words."""
@@ -236,13 +240,13 @@ class Geometry:
         clipped = np.isin(self.columns[1:], self.clipped)
         return np.asarray(np.where(clipped, np.clip(rows, self.low, self.high), rows))
 
-    def row_weights(self, rows: Array) -> Array:
+    def row_weights(self, rows: Array, offset: Array | float = 0.0) -> Array:
         """Weights of records, from their columns in original units, those of ``columns[1:]`` in
-        this order.
+        this order, and the logarithms of their exposures.
         """
         design = np.column_stack([np.ones(len(rows)), self.inside(rows)])
         return FAMILIES[self.family].weights(
-            design @ self.preconditioner.T, design @ self.line, self.most
+            design @ self.preconditioner.T, design @ self.line + offset, self.most
         )
 
 
@@ -321,22 +325,39 @@ class Band:
     high: float
     limit: float
 
-    def pulled(self, geometry: Geometry, rows: Array, outcomes: Array) -> Array:
+    def pulled(
+        self, geometry: Geometry, rows: Array, outcomes: Array, offset: Array | float = 0.0
+    ) -> Array:
         """Outcomes pulled into the band; ``rows`` are the columns of the geometry in original
-        units.
+        units, ``offset`` the logarithms of exposures.
         """
-        fitted = self.line[0] + rows @ self.line[1:]
-        half = self.most(geometry, rows)
+        predictor = self.line[0] + rows @ self.line[1:] + offset
+        fitted = FAMILIES[geometry.family].mean(predictor)
+        half = self.most(geometry, rows, offset)
         return np.asarray(fitted + np.clip(outcomes - fitted, -half, half))
 
-    def most(self, geometry: Geometry, rows: Array) -> Array:
+    def most(self, geometry: Geometry, rows: Array, offset: Array | float = 0.0) -> Array:
         """The half width of the band for each row."""
         u = np.column_stack([np.ones(len(rows)), rows]) @ geometry.preconditioner.T
-        influence = row_weights(u) * np.linalg.norm(u, axis=1)
+        influence = geometry.row_weights(rows, offset) * np.linalg.norm(u, axis=1)
         return np.asarray(self.clip / np.maximum(influence, np.finfo(float).tiny))
 
+    def of_counts(self) -> list[str]:
+        """The band of a regression of counts, in words."""
+        return [
+            f"Outcomes count within {self.width:.4g} of the released line, for a record of average "
+            "influence; closer for records far out.",
+            f"What lies beyond is cut off: {self.excess:.2g} on average, by a cautious tail that "
+            "the budget can see, for which the interval of the intercept allows. Of what a column "
+            "loses by that, if outcomes over their mean have one law, half is put back, and its "
+            "interval allows for the other half and a little more. The noise in the counts may hide "
+            f"more: up to {self.limit:.2g} on average, in about 39 of 40 fits, as a few records far "
+            "out would leave; then the intercept is the level of outcomes in the band, and slopes "
+            "may miss as well.",
+        ]
+
     def statements(self, target: str) -> list[str]:
-        """The band in words."""
+        """The band of a least-squares fit, in words."""
         drawn = f"line was drawn from outcomes between {self.low:.4g} and {self.high:.4g}."
         if target == "robust":
             return [

@@ -22,10 +22,24 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.moments import Cell, Columns
 from dpinfer.maths.sums import shrunk
 from dpinfer.schema.columns import Category, Number, in_reach
-from dpinfer.schema.terms import Block, Expression, Factor, Response, Terms, require_spread
+from dpinfer.schema.terms import (
+    FARTHEST_OFFSET,
+    Block,
+    Expression,
+    Factor,
+    Response,
+    Terms,
+    require_spread,
+)
 from dpinfer.schema.unit import ROW, Unit
 
 INTERCEPT = "(Intercept)"
+COUNT = "count"
+"""What a loss is a function of where the logarithm of a mean is explained."""
+_NO_OFFSET = (
+    "an offset is for counts and rates (PoissonRegression); for a number write I(y - x) on the left of ~, and for an "
+    "outcome with two levels take x as a term, whose coefficient is then estimated and not held at 1"
+)
 _LONGEST = 1000  # of a product of columns: its parts would be more terms than a formula has
 _CACHED = 2**16  # numbers in a tile: as many as in a block
 
@@ -93,9 +107,6 @@ class CountScale(Scale):
         return math.log(self.half)
 
 
-FARTHEST_OFFSET = 30.0
-"""How far an offset may be below its public bound: what is farther counts as there."""
-
 UNSCALED = Scale()
 """Of labels, and of outcomes that are scaled already."""
 
@@ -136,6 +147,8 @@ class Design:
         A loss of the margin needs an outcome with two levels, a loss of the residual a number.
         """
         number = response.number
+        if terms.offset is not None and kind != COUNT:
+            raise InputError(_NO_OFFSET)
         if kind == "margin" and number is not None:
             raise InputError(
                 f"{response.name!r} is a number: a classifier needs two levels in the schema; name a column with "
@@ -147,7 +160,7 @@ class Design:
             raise InputError(
                 f"{response.name!r} is an outcome with levels: a regression needs low and high in the schema"
             )
-        if kind == "count":
+        if kind == COUNT:
             if number.low < 0:
                 raise InputError(
                     f"{response.name!r} goes below 0 in the schema: a count, a rate or a cost has low = 0 or more"

@@ -9,6 +9,7 @@ remedy.
 
 import ast
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from dpinfer.errors import InputError
 from dpinfer.schema.columns import Category, Column, Number, Outcome, did_you_mean, tidied
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import (
+    FARTHEST_OFFSET,
     FUNCTIONS,
     Expression,
     Factor,
@@ -57,10 +59,7 @@ _INSTEAD = {
 }
 """Functions of other programs, and what to write for them."""
 
-_NO_OFFSET = (
-    "there is no offset here yet; for a number write I(y - x) on the left of ~, and for an outcome with two levels "
-    "take x as a term, whose coefficient is then estimated and not held at 1"
-)
+_OFFSET_ALONE = "an offset is a term of its own, once in a formula: y ~ a + b + offset(log(years))"
 _SIGNS_OF_COMPARISON = (">", "<", ">=", "<=", "==", "!=", "&", "&&", "!")
 _NO_COMPARISON = (
     "compares, and a comparison is not read: add a column of true and false to the table, such as age_over_50, and "
@@ -103,11 +102,17 @@ def parse(formula: str, schema: Schema) -> tuple[Response, Terms]:
     left, right = _sides(formula, schema)
     try:
         response = _response(left, schema)
-        parts = [_term(factors, schema) for factors in right if factors != _ONE]
+        offsets = [factors for factors in right if _is_offset(factors)]
+        parts = [
+            _term(factors, schema)
+            for factors in right
+            if factors != _ONE and not _is_offset(factors)
+        ]
+        offset = _offset(offsets, schema)
     except RecursionError:
         raise InputError(_TOO_DEEP) from None
     _require_one_reference_each(parts)
-    terms = Terms.of(parts, intercept=_ONE in right)
+    terms = Terms.of(parts, intercept=_ONE in right, offset=offset)
     names_on_the_right = {column.name for column in terms.columns}
     for column in response.columns:
         if column.name in names_on_the_right:
@@ -329,6 +334,19 @@ def _response(side: _Side, schema: Schema) -> Response:
     return Response(number)
 
 
+def _is_offset(factors: _Factors) -> bool:
+    return len(factors) == 1 and re.match(r"offset\s*\(", factors[0][0]) is not None
+
+
+def _offset(terms: list[_Factors], schema: Schema) -> Expression | None:
+    """What is added to the predictor as it is; none where the formula has no such term."""
+    if not terms:
+        return None
+    if len(terms) > 1:
+        raise InputError(_OFFSET_ALONE)
+    return _Walk(terms[0][0][0], partial(_explanatory, schema)).offset()
+
+
 def _term(factors: _Factors, schema: Schema) -> tuple[Part, ...]:
     parts: dict[tuple[type, str], Part] = {}
     for text, method in factors:
@@ -421,6 +439,22 @@ class _Walk:
             return self._factor(self.tree)
         return self.number()
 
+    def offset(self) -> Expression:
+        """The argument of offset(...), a number; the logarithm of an exposure that may be 0 has an
+        end below all the same: nobody with such an exposure counts.
+        """
+        call = self.tree
+        if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
+            raise self._refused("offset takes one argument, as in offset(log(years))")
+        (inner,) = call.args
+        if isinstance(inner, ast.Call) and self._called(inner) == "log" and len(inner.args) == 1:
+            exposure = self._number(inner.args[0])
+            if exposure.low <= 0 < exposure.high:
+                high = math.log(exposure.high)
+                low = high - FARTHEST_OFFSET
+                return Expression(self._unparsed(inner), low, high, "log", (exposure,))
+        return self._number(inner)
+
     def number(self) -> Expression:
         """A numeric expression."""
         expression = self._number(self.tree)
@@ -462,7 +496,7 @@ class _Walk:
                 f"{name} learns from the values, which is not private: use a public transform"
             )
         if name == "offset":
-            raise self._refused(_NO_OFFSET)
+            raise self._refused(_OFFSET_ALONE)
         if name in _INSTEAD:
             raise self._refused(f"write {_INSTEAD[name]}")
         if name == "C":

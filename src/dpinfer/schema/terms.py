@@ -26,6 +26,9 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_reach
 
+FARTHEST_OFFSET = 30.0
+"""How far an offset may be below its public bound: what is farther counts as there."""
+
 Interval = tuple[float, float]
 OfIntervals = Callable[..., Interval]
 

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import stepped_of
-from dpinfer.fit.noiseless import NoiselessFit
+from dpinfer.fit.noiseless import NoiselessFit, People, people_of
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Recipe, fit
@@ -138,8 +138,8 @@ class SteppedEstimand:
     @cached_property
     def people(self) -> Block:
         """The population with its rows as (1, x~)."""
-        rows = self.population.rows * np.sqrt(self.recipe.design.norm2)
-        return replace(self.population.whole.block, rows=rows)
+        whole = replace(self.population.whole.block, rows=self.population.rows)
+        return people_of(self.recipe.design, whole)
 
     @cached_property
     def asked(self) -> NoiselessFit:
@@ -205,7 +205,7 @@ def stated_estimand(
     if asked is None:
         asked = recipe.ordinary(people)
     columns = _columns(design, people.rows)
-    weights = geometry.row_weights(columns)
+    weights = geometry.row_weights(columns, _offset(design, people))
     rows = _rows(design, people.rows, geometry.inside(columns))
     bounded = replace(people, rows=rows, weights=weights * people.shares)
     fitted, clipped = recipe.as_seen(result, design, bounded, columns, asked)
@@ -253,6 +253,13 @@ def _clipped_regression(
     rows = _rows(design, people.rows, narrowed.inside(_columns(design, people.rows)))
     fitted = stepped_of(result).ordinary(replace(people, rows=rows))
     return fitted.in_units(design, geometry.centre).coef
+
+
+def _offset(design: Design, people: Block) -> Array | float:
+    """What is added to the predictor of each row, in original units."""
+    if not isinstance(people, People) or design.offset is None:
+        return 0.0
+    return people.offset + design.offset
 
 
 def _columns(design: Design, rows: Array) -> Array:
