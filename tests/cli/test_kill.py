@@ -34,7 +34,7 @@ def test_guarantee_no_result_without_its_entry(tmp_path):
     whole, chance = time.monotonic() - start, random.Random(0)
     for j in range(6):
         child = forked(lambda out=f"out{j}": run_here(*command, out, cwd=tmp_path))
-        time.sleep(whole * chance.uniform(0.05, 1.1))
+        time.sleep(whole * chance.uniform(0.4, 1.1))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     ledger = dp.Ledger.open(tmp_path / "ledger.db")
