@@ -49,10 +49,10 @@ def run(*arguments, **options):
     )
 
 
-def run_here(*arguments, cwd=None):
-    """The same in this process."""
+def run_here(*arguments, cwd=None, encoding="utf-8"):
+    """The same in this process, on a terminal of an encoding."""
     out, err = (
-        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True) for _ in range(2)
     )
     with (
         mock.patch.object(sys, "argv", ["dpinfer", *map(str, arguments)]),
@@ -63,7 +63,7 @@ def run_here(*arguments, cwd=None):
         pytest.raises(SystemExit) as stopped,
     ):
         main()
-    shown = [stream.buffer.getvalue().decode() for stream in (out, err)]
+    shown = [stream.buffer.getvalue().decode(encoding) for stream in (out, err)]
     return subprocess.CompletedProcess([], stopped.value.code, *shown)
 
 

@@ -2,15 +2,16 @@
 hold together.
 """
 
+import atexit
 import contextlib
 import io
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
+import shutil
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pytest
@@ -20,11 +21,10 @@ from terminal import run_here
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TUTORIAL = ROOT / "docs/tutorial.md"
 # Stories: their blocks run in order, in one folder, and Python remembers.  In other documents every
 # block stands alone.
 STORIES = [
-    TUTORIAL,
+    ROOT / "docs/tutorial.md",
     ROOT / "docs/from-statsmodels-and-r.md",
     *sorted((ROOT / "docs/howto").glob("*.md")),
 ]
@@ -56,30 +56,35 @@ def typed(text):
     return re.findall(r"^\$ (.*)$", text.replace("\\\n", " "), re.MULTILINE)
 
 
-def shell(command, folder):
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONWARNINGS": "error"}
-    done = subprocess.run(
-        command,
-        shell=True,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, ""), command
+DEMO = "dpinfer demo --out demo"
+
+
+@cache
+def demo():
+    """What the demo leaves, for all stories that begin with it."""
+    folder = Path(mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    here(DEMO, folder)
+    return folder / "demo"
+
+
+def typed_here(command, folder):
+    """A command in this process; the demo is run once."""
+    if command == DEMO:
+        shutil.copytree(demo(), folder / "demo")
+    else:
+        here(command, folder)
 
 
 def here(command, folder):
-    """The same program in this process, which is quicker."""
+    """The program in this process, which is quicker."""
     program, *arguments = shlex.split(command)
     assert program == "dpinfer"
     done = run_here(*arguments, cwd=folder)
     assert (done.returncode, done.stderr) == (0, ""), command
 
 
-def follow(story, folder, run=shell):
+def follow(story, folder):
     """Files are written, code and commands are run, in the order of a document."""
     names = {}
     for language, text in story:
@@ -90,7 +95,7 @@ def follow(story, folder, run=shell):
         elif language == "console":
             assert typed(text)
             for command in typed(text):
-                run(command, folder)
+                typed_here(command, folder)
         else:
             assert language in ("text", "r"), "a block that nobody tries"
 
@@ -106,7 +111,7 @@ WRITTEN = {
 def test_stories_can_be_followed(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert blocks(path)
-    follow(blocks(path), tmp_path, shell if path == TUTORIAL else here)
+    follow(blocks(path), tmp_path)
     for folder in WRITTEN.get(path.stem, ()):
         assert (tmp_path / folder / "report.html").exists()
 

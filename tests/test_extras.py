@@ -14,7 +14,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.errors import MissingError, installed, missing
-from terminal import files_in, run
+from terminal import files_in, run, run_here
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(dp.__file__).parent
@@ -108,7 +108,7 @@ def test_a_broken_package_shows_before_anything_is_spent(tmp_path):
         "raise ImportError('half an installation')", encoding="utf-8"
     )
     ledger, schema = tmp_path / "ledger.db", tmp_path / "schema.toml"
-    succeeds(run("budget", "init", ledger, "--rho", 1, "--schema", schema, "--quiet"))
+    succeeds(run_here("budget", "init", ledger, "--rho", 1, "--schema", schema, "--quiet"))
     fit = (
         "fit",
         tmp_path / "table.csv",
@@ -126,7 +126,7 @@ def test_a_broken_package_shows_before_anything_is_spent(tmp_path):
     assert (done.returncode, done.stdout) == (1, "")
     assert "ImportError, jinja2.py line 1" in done.stderr
     assert not dp.Ledger.open(ledger).entries()
-    succeeds(run(*fit, "--out", tmp_path / "out", "--quiet"))
+    succeeds(run_here(*fit, "--out", tmp_path / "out", "--quiet"))
     assert len(dp.Ledger.open(ledger).entries()) == 1
 
 

@@ -47,8 +47,8 @@ def wild_rows(d, seed):
     among them.
     """
     rng = np.random.default_rng(seed)
-    mixed = rng.choice([0.0, TINY, -TINY, 2e-308, 1e-160, 2.0**-27, 0.5, -1.0, 1.0], (80, d))
-    random = rng.standard_normal((120, d)) * 10.0 ** rng.uniform(-3, 1, (120, 1))
+    mixed = rng.choice([0.0, TINY, -TINY, 2e-308, 1e-160, 2.0**-27, 0.5, -1.0, 1.0], (40, d))
+    random = rng.standard_normal((60, d)) * 10.0 ** rng.uniform(-3, 1, (60, 1))
     return np.vstack([clip_rows(np.vstack([mixed, random])), np.zeros((2, d))])
 
 

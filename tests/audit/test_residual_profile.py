@@ -165,7 +165,7 @@ def profile_of(generators, signs, scale, a):
     """E(1 - e^{a-M})₊ in the plane, M the largest loss over all sums of parts of the generators: at
     its vertices.
     """
-    axis = scale * np.linspace(-9, 9, 361)
+    axis = scale * np.linspace(-6, 6, 241)
     b = np.stack([side.ravel() for side in np.meshgrid(axis, axis)], axis=1)
     density = np.exp(-(b**2).sum(axis=1) / (2 * scale**2))
     parts = (-1.0, 1.0) if signs == 2 else (0.0, 1.0)

@@ -347,7 +347,7 @@ def test_report_through_the_executable(folder):
 
 
 def test_a_poor_terminal_costs_no_result(folder):
-    done = run("fit", "fit.toml", cwd=folder, env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
+    done = run_here("fit", "fit.toml", cwd=folder, encoding="ascii")
     assert done.returncode == 0, done.stderr
     assert "b[None]" in done.stdout
 

@@ -84,7 +84,7 @@ cells = st.sampled_from(
 )
 
 
-@settings(parent=fuzz, max_examples=15)
+@settings(parent=fuzz, max_examples=10)
 @given(
     st.lists(st.lists(cells, min_size=3, max_size=3), min_size=1, max_size=5),
     st.binary(max_size=4) | st.just(b""),

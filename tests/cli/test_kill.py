@@ -3,14 +3,17 @@
 import os
 import random
 import signal
-import subprocess
 import time
 
 import dpinfer as dp
-from terminal import PROGRAM, files_in
+from forking import forked
+from terminal import files_in, run_here, succeeds
 
 
 def test_guarantee_no_result_without_its_entry(tmp_path):
+    """Each is a process of its own, forked when everything is imported, so that the moments are
+    moments of a fit.
+    """
     files_in(tmp_path, 4000)
     dp.Ledger.create(tmp_path / "ledger.db", dp.ZCDP(1e6))
     given = [
@@ -24,15 +27,16 @@ def test_guarantee_no_result_without_its_entry(tmp_path):
         "1",
         "-q",
     ]
-    command = [PROGRAM, *given, "--ledger", "ledger.db", "--out"]
+    command = [*given, "--ledger", "ledger.db", "--out"]
+    succeeds(run_here(*command, "first", cwd=tmp_path))
     start = time.monotonic()
-    subprocess.run([*command, "whole"], cwd=tmp_path, check=True, timeout=60)
+    succeeds(run_here(*command, "whole", cwd=tmp_path))
     whole, chance = time.monotonic() - start, random.Random(0)
-    for j in range(4):
-        child = subprocess.Popen([*command, f"out{j}"], cwd=tmp_path)
+    for j in range(6):
+        child = forked(lambda out=f"out{j}": run_here(*command, out, cwd=tmp_path))
         time.sleep(whole * chance.uniform(0.4, 1.1))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     ledger = dp.Ledger.open(tmp_path / "ledger.db")
     assert ledger.verify().ok
     booked = {entry.release for entry in ledger.entries()}

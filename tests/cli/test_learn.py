@@ -39,7 +39,7 @@ def entries(folder, name="ledger.db"):
 def test_from_a_csv_file_through_the_executable(folder):
     budget = ["--epsilon", 2, "--delta", 1e-6, "--ledger", "ledger.db"]
     given = ["schema", "learn", "table.csv", "--columns", TYPED, *budget]
-    dry = succeeds(run(*given, "--dry-run", cwd=folder))
+    dry = succeeds(run_here(*given, "--dry-run", cwd=folder))
     for words in (
         "no value was read",
         "6,000 records",

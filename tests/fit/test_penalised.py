@@ -199,6 +199,13 @@ def test_order_of_the_matrices_is_after_the_estimate():
     assert np.allclose(fit.score_cov, (vectors * np.maximum(values, 2 * C)) @ vectors.T, atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def known_population():
+    truth_x, truth_y = labelled(200_000, 3, seed=77)
+    whole = dp.infer(truth_x, truth_y, loss=dp.Logistic(), penalty=C, budget=dp.NoPrivacy())
+    return truth_x, truth_y, whole.estimate
+
+
 @pytest.mark.parametrize(
     ("mechanism", "budget"),
     [
@@ -209,14 +216,11 @@ def test_order_of_the_matrices_is_after_the_estimate():
         (GAUSSIAN, dp.ZCDP(0.5)),
     ],
 )
-def test_coverage_of_the_known_penalised_target(mechanism, budget):
+def test_coverage_of_the_known_penalised_target(mechanism, budget, known_population):
     """200 samples from a known population; the target is the penalised minimiser on 200,000 records
     of it.
     """
-    truth_x, truth_y = labelled(200_000, 3, seed=77)
-    target = dp.infer(
-        truth_x, truth_y, loss=dp.Logistic(), penalty=C, budget=dp.NoPrivacy()
-    ).estimate
+    truth_x, truth_y, target = known_population
     plan = dp.Plan(mechanism, *budget.split(2, 1, 1))
     covered = np.zeros(3)
     for seed in range(200):

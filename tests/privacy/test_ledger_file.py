@@ -21,7 +21,7 @@ from forking import forked, in_a_child
 from support import labelled, opaque
 
 X, Y = labelled(50, 2)
-KILLS = int(os.environ.get("DPINFER_KILLS", "80"))
+KILLS = int(os.environ.get("DPINFER_KILLS", "60"))
 
 
 def entry(rho=0.01):
@@ -62,7 +62,7 @@ def fit_and_publish(path, log):
 
 
 def test_guarantee_no_charge_lost(tmp_path):
-    """A process that fits and publishes is killed at random moments; 80 times, or DPINFER_KILLS."""
+    """A process that fits and publishes is killed at random moments; 60 times, or DPINFER_KILLS."""
     path, log = tmp_path / "book.db", tmp_path / "published.txt"
     dp.Ledger.create(path, total=dp.ZCDP(0.05 * KILLS))
     log.touch()

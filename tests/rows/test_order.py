@@ -48,7 +48,7 @@ def counts(tally):
 
 
 @pytest.mark.parametrize("notion", NOTIONS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(frames=reordered())
 def test_levels_and_ranges_are_those_of_any_order(notion, frames):
     one, other = (InMemory(frame).table for frame in frames)

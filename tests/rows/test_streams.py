@@ -260,9 +260,10 @@ def test_memory_does_not_grow_with_the_number_of_records(tmp_path):
     """In memory the second file would take 110 megabytes more than the first."""
     rng = np.random.default_rng(0)
     for name, groups in (("small", 8), ("large", 20)):
-        with pq.ParquetWriter(tmp_path / f"{name}.parquet", table_of(rng, 1).schema) as writer:
+        path, group = tmp_path / f"{name}.parquet", table_of(rng, 50_000)
+        with pq.ParquetWriter(path, group.schema, use_dictionary=False) as writer:
             for _ in range(groups):
-                writer.write_table(table_of(rng, 50_000))
+                writer.write_table(group)
     command = [
         sys.executable,
         "-c",

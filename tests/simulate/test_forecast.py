@@ -338,7 +338,7 @@ def test_what_it_says():
     json.loads(found.to_json())
 
 
-WANTED = {"schema": SCHEMA, "records": 8000, "replicates": 5}
+WANTED = {"schema": SCHEMA, "records": 8000, "replicates": 3}
 
 
 @pytest.mark.parametrize("start", [dp.ZCDP(1.0), dp.ZCDP(0.004), dp.ApproxDP(1.0, 1e-6)])

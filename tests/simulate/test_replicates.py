@@ -273,7 +273,7 @@ def test_next_to_no_noise_gives_what_is_stated():
 
 
 def test_a_wrong_width_is_seen(monkeypatch):
-    honest = study(replicates=64)
+    honest = study(replicates=32)
     fit = OneByOne.fit
 
     class Short:
@@ -289,7 +289,7 @@ def test_a_wrong_width_is_seen(monkeypatch):
             )
 
     monkeypatch.setattr(OneByOne, "fit", lambda self, *sample: Short(fit(self, *sample)))
-    assert study(replicates=64).coverage[1] < honest.coverage[1] - 0.1
+    assert study(replicates=32).coverage[1] < honest.coverage[1] - 0.1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import json
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -49,13 +50,18 @@ def study(plan=PLANS[0], loss=None, **options):
     return dp.simulate.coverage(X, Y, loss=loss or dp.Logistic(), penalty=C, plan=plan, **options)
 
 
-@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(1.0)], ids=["logistic", "hinge"])
-@pytest.mark.parametrize(
-    "plan", [*PLANS, *NOISY], ids=lambda p: f"{type(p.mechanism).__name__}-{p.cost}"
-)
+def named(part):
+    mechanism = getattr(part, "mechanism", None)
+    return f"{type(mechanism).__name__}-{part.cost}" if mechanism else type(part).__name__
+
+
+IN_TURN = list(zip([*PLANS, *NOISY], cycle([dp.Logistic(), dp.HuberHinge(1.0)])))
+
+
+@pytest.mark.parametrize(("plan", "loss"), IN_TURN, ids=named)
 def test_a_study_is_many_real_fits(plan, loss):
     """Bootstrap samples fitted by `infer` itself: the same mean and spread of the lengths, the same
-    coverage.
+    coverage.  Plans take the losses in turn, so that every mechanism meets both.
     """
     fits = 300 if plan in NOISY else 120
     rng = np.random.default_rng(0)
@@ -82,7 +88,7 @@ def test_a_study_is_many_real_fits(plan, loss):
         assert np.allclose(spread, found.length_sd, rtol=0.2)
 
 
-@pytest.mark.parametrize("loss", RESIDUAL_LOSSES)
+@pytest.mark.parametrize("loss", [RESIDUAL_LOSSES[0], RESIDUAL_LOSSES[2]])
 @pytest.mark.parametrize(
     "plan", [PLANS[1], PLANS[2], PLANS[4], NOISY[4]], ids=lambda p: f"{p.recipe}-{p.cost}"
 )
@@ -283,7 +289,7 @@ def test_a_table_is_studied_in_its_own_units():
         schema=demo.schema,
         formula=demo.formula,
         budget=dp.ZCDP(0.1875),
-        replicates=60,
+        replicates=24,
         seed=0,
     )
     model = dp.LogisticRegression(

@@ -45,16 +45,22 @@ WRITERS = {
 }
 
 
+STUDY = {"schema": SCHEMA, "formula": FORMULA, "budget": dp.ZCDP(1.0), "replicates": 8}
+
+
+@pytest.fixture(scope="module")
+def study_of_the_table():
+    return dp.simulate.coverage(TABLE, **STUDY).to_json()
+
+
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_kind_of_file_gives_the_fit_of_the_table(name, tmp_path):
+def test_every_kind_of_file_gives_the_fit_of_the_table(name, tmp_path, study_of_the_table):
     path = tmp_path / name
     WRITERS[name](path)
     ours, theirs = model().fit(path), model().fit(TABLE)
     assert np.array_equal(ours.result_.estimate, theirs.result_.estimate)
     assert np.array_equal(ours.predict(str(path)), theirs.predict(TABLE))
-    options = {"schema": SCHEMA, "formula": FORMULA, "budget": dp.ZCDP(1.0), "replicates": 20}
-    study = dp.simulate.coverage(path, **options)
-    assert study.to_json() == dp.simulate.coverage(TABLE, **options).to_json()
+    assert dp.simulate.coverage(path, **STUDY).to_json() == study_of_the_table
 
 
 @pytest.mark.parametrize("name", WRITERS)

@@ -105,7 +105,7 @@ def table_of(name, column):
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.data())
 def test_typed_columns_are_read_or_refused_by_their_type(kind, data):
     make, cells = TYPES[kind]

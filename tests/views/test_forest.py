@@ -8,7 +8,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.result.statements import OPEN, REPORTED
 from support import labelled
-from terminal import files_in, run, run_here, succeeds
+from terminal import files_in, run_here, succeeds
 
 X, Y = labelled(2000, 3)
 
@@ -106,9 +106,7 @@ def test_report_text_on_both_kinds_of_terminal(tmp_path):
     succeeds(run_here(*given, cwd=tmp_path))
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "o").iterdir()}
     fine = succeeds(run_here("report", "o/result.json", "--text", cwd=tmp_path))
-    rough = succeeds(
-        run("report", "o/result.json", "--text", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"})
-    )
+    rough = succeeds(run_here("report", "o/result.json", "--text", cwd=tmp_path, encoding="ascii"))
     assert "●" in fine
     assert rough.isascii()
     assert " o" in rough or "=o" in rough or "|o" in rough
