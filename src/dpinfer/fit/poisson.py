@@ -85,9 +85,7 @@ _SHARES = {
     ESTIMATE: 0.66,
     REST: 0.05,
 }
-# times how far counts are seen to go: the largest influence that is told apart.  A tail may be far
-# longer than what noise lets be seen of it.
-_REACH = 16.0
+_REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
 # of what is cut off on average: what weighs as bias, as half of it is put back, and what all lose
 # alike moves the level alone
 _CUT = 0.4
@@ -100,7 +98,6 @@ _SLOPES = 0.25
 _FIRST_POWER = 0.5  # of the curvature: how a first step expects coordinates to differ in size
 _LAST_POWER = 1.0  # ... and the last one
 _BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
-_CAUTION = 1.0  # deviations of its noise by which the tail of the level is longer
 _FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is taken to be
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -335,8 +332,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         tail = Tail(counts, n, booked.deviation, largest)
         size, _ = tail.clip(math.sqrt(d) * self._scales().gradient / n / _CUT)
         dispersion = tail.mean_square(size) * self._kappa(n)
-        cautious = replace(tail, caution=_CAUTION).drawn_excess(size)
-        return Clip(size, tail, cautious, tail.limit(size), dispersion)
+        return Clip(size, tail, tail.excess(size), tail.limit(size), dispersion)
 
     def _first_step(
         self,
