@@ -102,6 +102,20 @@ _FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is t
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
 
+_MEANING = (
+    "a coefficient is a change of the logarithm of the mean outcome, so that exp of it is a rate ratio; no Poisson "
+    "law is supposed, and outcomes need not be whole"
+)
+_MEANING_EXPOSED = (
+    "a coefficient is a change of the logarithm of the mean outcome per unit of exposure, so that exp of it is a rate "
+    "ratio; no Poisson law is supposed, and outcomes need not be whole"
+)
+_IN_THE_BAND = (
+    "in the fit, outcomes are pulled into a released band around a released line, and a part of what that takes is put "
+    "back"
+)
+
+
 @dataclass(frozen=True)
 class Counts(NoLoss):
     """Counts, rates and costs, whose likelihood has a clip in the place of a bound."""
@@ -239,7 +253,12 @@ class PoissonSteps(Stepped[PoissonPlan]):
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
         """Of the ordinary regression, in a released geometry."""
-        about = [ordinary_words(self.design, self.NAME), in_the_geometry(self.design, "log rate")]
+        about = [
+            ordinary_words(self.design, self.NAME),
+            _MEANING if self.design.offset is None else _MEANING_EXPOSED,
+            _IN_THE_BAND,
+            in_the_geometry(self.design, "log rate"),
+        ]
         return Words(
             name=self.NAME,
             about="; ".join(about),

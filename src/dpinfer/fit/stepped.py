@@ -63,6 +63,7 @@ from dpinfer.result import text
 from dpinfer.result.estimates import Alternatives
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import (
+    NO_EVENTS_AT_ALL,
     OPEN,
     OPEN_FEW,
     OPEN_LEVEL,
@@ -79,7 +80,7 @@ from dpinfer.result.statements import (
 )
 from dpinfer.rows.encoded import Changed, Mapped, cached
 from dpinfer.rows.source import Rows, Source
-from dpinfer.schema.design import Design
+from dpinfer.schema.design import CountScale, Design
 
 ASKED = "asked"
 ROBUST = "robust"
@@ -449,7 +450,10 @@ def lines_of(at: Setting) -> Array:
 def statuses(said: Conclusion, at: Setting) -> tuple[str, ...]:
     """Of each coefficient that it is printed, or why it is open."""
     if not said.whole:
-        return (UNIDENTIFIED,) * len(at.design.names)
+        unidentified = (
+            NO_EVENTS_AT_ALL if isinstance(at.design.outcome, CountScale) else UNIDENTIFIED
+        )
+        return (unidentified,) * len(at.design.names)
     return tuple(_status(j, said, at) for j in range(len(at.design.names)))
 
 
@@ -622,14 +626,15 @@ class Stepped(Generic[P]):
 
         The direction of the intercept has the squared length κdc in the geometry, c the mean
         curvature, so that n c has the noise h κdc of the curvature.  No column has more
-        information for its noise, and a line takes 2.5 deviations.  In logistic regression c <=
-        p(1 - p), p the mean of the outcome: at least 8 of n c must be clear of the noise of score
-        and curvature, by 3 deviations, before any line is printed (`maths/inference.py`).
+        information for its noise, and a line takes 2.5 deviations; where outcomes have no end, c is
+        the unit in which the geometry measures it.  In logistic regression c <= p(1 - p), p the mean
+        of the outcome: at least 8 of n c must be clear of the noise of score and curvature, by 3
+        deviations, before any line is printed (`maths/inference.py`).
         """
         scales = self._scales()
         d = len(self.design.names)
         radius2 = scales.kappa(d, n) * d
-        if self.FAMILY.exact:
+        if self.FAMILY.farthest is None:
             return n / (scales.hessian * radius2)
         p = 0.5 if share is None else share
         curvature = p * (1 - p)

@@ -43,6 +43,11 @@ OPEN_TOGETHER = (
     "budget"
 )
 OPEN_LEVEL = "open: the level rests on coefficients that are open"
+NO_EVENTS_AT_ALL = (
+    "not identified: at this budget it is not sure that there is anything to count, or the first "
+    "line is too far off: give more budget or fewer columns, or declare a tighter bound of the "
+    "outcome"
+)
 UNIDENTIFIED = "not identified: at this budget it is not sure that both outcomes are there"
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
