@@ -76,13 +76,14 @@ CAUTIOUS = "cautious"
 ALL = "all"
 TAILS = (BALANCED, CAUTIOUS, ALL)
 
-_LINEAR = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, INFLUENCE: 0.03, ESTIMATE: 0.73}
+_LINEAR = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, INFLUENCE: 0.05, ESTIMATE: 0.71}
 _ROBUST = {
     SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, INFLUENCE: 0.03, FIRST_STEP: 0.24, ESTIMATE: 0.49,
 }  # fmt: skip
 _ALL = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, ESTIMATE: 0.76}
 
 _RANGE = 2.0  # of a scaled outcome
+_REACH = 4.0  # times half the released range of outcomes: the largest influence that is told apart
 _KNEE = 0.1  # the share of records that the robust target clips
 _BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
 _CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
@@ -302,7 +303,7 @@ class LinearSteps(Stepped[LinearPlan]):
             known.matrix, at.columns, known.n, self._kappa(known.n), reach.distance
         )
         line = self._line(matrix, self._crude_line(known, where, matrix), at)
-        clip = self._clip(gate, source, line, known.n)
+        clip = self._clip(gate, source, line, known.n, where)
         for release in booked.of(FIRST_STEP):
             line = self._robust_step(gate, release, source, line, clip)
         last = self._last_step(gate, source, known.n, line, clip, at)
@@ -341,21 +342,25 @@ class LinearSteps(Stepped[LinearPlan]):
         everywhere = np.ones(len(coef))
         return Line(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, -everywhere, everywhere)
 
-    def _clip(self, gate: Gate, source: Source, line: Line, n: float) -> Clip:
+    def _clip(self, gate: Gate, source: Source, line: Line, n: float, where: Range) -> Clip:
         """The clip by the released tail of influences, or the largest one where nobody should be
         clipped.
+
+        The counts begin at four times the released range of outcomes: above, where nearly nobody is,
+        each bin would add its noise to all below.
         """
         booked = self.booked.of(INFLUENCE)
         plan = self.plan
         if not booked:
             return Clip(_RANGE, 0.0)
         d = len(line.matrix)
-        what = influence_histogram(_RANGE, self.neighbours)
+        largest = min(_RANGE, _REACH * where.half)
+        what = influence_histogram(largest, self.neighbours)
         counts = gate.release(
             booked[0], AtLine(source, line, self.design.norm2, self.neighbours), what
         ).value
         caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
-        tail = Tail(counts, n, booked[0].deviation, _RANGE, caution)
+        tail = Tail(counts, n, booked[0].deviation, largest, caution, end=_RANGE)
         if plan.target == ROBUST:
             return Clip(tail.point(_KNEE), 0.0, usual=tail.point(_BEYOND_ONE))
         size, _ = tail.clip(np.sqrt(d) * self._scales().gradient / n)

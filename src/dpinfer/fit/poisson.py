@@ -342,13 +342,15 @@ class PoissonSteps(Stepped[PoissonPlan]):
         """The clip by the released tail of influences at a first line."""
         booked = self.booked.of(INFLUENCE)[0]
         d = len(place.terrain.line)
+        # influences are about an outcome over the root of its mean
         largest = min(_REACH * sizes.reach, 1.0) / math.sqrt(sizes.mean)
         counts = gate.release(
             booked,
             AtLine(source, place.line, self.design.norm2, self.neighbours),
             influence_histogram(largest, self.neighbours),
         ).value
-        tail = Tail(counts, n, booked.deviation, largest)
+        end = 1.0 / math.sqrt(sizes.mean)
+        tail = Tail(counts, n, booked.deviation, largest, end=end)
         size, _ = tail.clip(math.sqrt(d) * self._scales().gradient / n / _CUT)
         dispersion = tail.mean_square(size) * self._kappa(n)
         return Clip(size, tail, tail.excess(size), tail.limit(size), dispersion)

@@ -156,7 +156,8 @@ class Tail:
     """P(size > s) by a released histogram of sizes, for s up to ``largest``; ``noise`` is that of a
     count.
 
-    ``caution`` raises the counts by so many deviations of their noise.
+    ``caution`` raises the counts by so many deviations of their noise.  What is larger than
+    ``largest`` is in the first bin, and may go up to ``end`` where one is given.
     """
 
     counts: Array
@@ -164,6 +165,7 @@ class Tail:
     noise: float
     largest: float
     caution: float = 0.0
+    end: float = 0.0
 
     @property
     def bins(self) -> int:
@@ -239,6 +241,7 @@ class Tail:
         released counts, whose noise has a known deviation, and it sees what no count shows alone.
         """
         upper = self.largest * 2.0 ** (-np.arange(self.bins) / 2)
+        upper[0] = max(self.largest, self.end)
         beyond = np.maximum(upper - clip, 0.0)
         seen = max(float(self.counts @ beyond), 0.0)
         most = (seen + _SURE * self.noise * float(np.linalg.norm(beyond))) / self.n
