@@ -612,7 +612,8 @@ class PoissonRegression(LinearRegressor):
         + offset(log(years))"``.
     outcome : pair (0, high), optional
         With arrays, the public range of y; values beyond it are clipped.  It may be generous: a
-        bound of a million for counts around 2 costs next to nothing.
+        bound of a million for counts around 2 makes intervals of slopes hardly longer.  But a few
+        records at the bound are what the noise may hide, and the report says how much that is.
     exposure : str or pair (0, high), optional
         With a formula, the column that holds the exposure, whose bounds are those of the schema;
         with arrays, its public range, and ``fit(X, y, exposure=e)``.  It is private like any other
@@ -667,7 +668,7 @@ class PoissonRegression(LinearRegressor):
         if response is not None:
             return scale
         low = scale.centre - scale.half
-        if low < 0:
+        if low != 0:
             raise InputError("a count, a rate or a cost is 0 or more: declare outcome=(0, high)")
         return CountScale.of_most(scale.centre + scale.half)
 

@@ -75,29 +75,30 @@ class Ordinary:
         """
         rows = cached(source)
         varying, flat = self._directions(rows)
-        coef = varying @ self._maximum(rows, varying)
+        start, size = self._start(rows, varying)
+        coef = varying @ self._maximum(rows, varying, start, size)
         n = max(rows.n, 1)
         curvature, scores = self._matrices(rows, coef) / n
         if self.neighbours.units:
             scores *= n / max(n - 1, 1)
         back = self.design.mapping
-        forward = np.linalg.inv(back)
-        known = _known(back, flat)
-        status = [REPORTED if one else ALIASED for one in known]
-        inner = varying.T @ curvature @ varying
-        size = self._start(rows, varying)[1]
-        if np.linalg.eigvalsh(inner)[0] < _FLAT * size:
-            known[:] = False
-            status = [SEPARATED] * len(known)
-            inner = np.eye(len(inner))
-        spread = sandwich(inner, varying.T @ scores @ varying, n)
-        law = _normal(varying @ spread @ varying.T, gate.seed)
+        status = [REPORTED if one else ALIASED for one in _known(back, flat)]
+        steep, level = _split_flat(varying.T @ curvature @ varying, size)
+        steep = varying @ steep
+        for j, one in enumerate(_known(back, varying @ level)):
+            if status[j] == REPORTED and not one:
+                status[j] = SEPARATED
+        inner = sandwich(steep.T @ curvature @ steep, steep.T @ scores @ steep, n)
+        law = _normal(steep @ inner @ steep.T, gate.seed)
+        printed = [j for j, word in enumerate(status) if word == REPORTED]
+        forward = np.linalg.inv(self.design.back())
+        outcome = self.design.outcome
         return FitResult(
             names=self.design.names,
             estimate=back @ coef + self.design.shift,
-            error=law.mapped(back[known]),
-            hessian=forward.T @ curvature @ forward,
-            score_cov=forward.T @ scores @ forward,
+            error=law.mapped(back[printed]),
+            hessian=outcome.curvature * forward.T @ curvature @ forward,
+            score_cov=outcome.half**2 * forward.T @ scores @ forward,
             status=tuple(status),
             model=self._model(rows.n),
             privacy=privacy(gate, self.budget),
@@ -118,8 +119,10 @@ class Ordinary:
         flat = values <= _FLAT
         return vectors[:, ~flat], vectors[:, flat]
 
-    def _maximum(self, rows: Source, varying: Array) -> Array:
-        """The coefficients of ``varying``, directions in which records differ."""
+    def _maximum(self, rows: Source, varying: Array, start: Array, size: float) -> Array:
+        """The coefficients of ``varying``, directions in which records differ, from ``start``;
+        ``size`` is that of an outcome.
+        """
         family = self.twin.FAMILY
         split = self._split
 
@@ -140,7 +143,6 @@ class Ordinary:
             summed = rows.total(of_block)
             return summed[-1, 0], varying.T @ summed[-2], varying.T @ summed[:-2] @ varying
 
-        start, size = self._start(rows, varying)
         tolerance = _TOLERANCE * max(rows.n, 1) * size
         return minimise(totals, start, tolerance).coef
 
@@ -157,6 +159,8 @@ class Ordinary:
             return np.array([counts @ block.labels, counts @ np.exp(offset)])
 
         total, exposed = np.maximum(rows.total(of_block), np.finfo(float).tiny)
+        if total <= np.finfo(float).tiny:  # nothing to count: there is no rate
+            return start, 1.0
         level = np.zeros(len(varying))
         level[0] = np.log(total / exposed) * np.sqrt(self.design.norm2)
         found, *_ = np.linalg.lstsq(varying, level, rcond=None)
@@ -208,13 +212,20 @@ class Ordinary:
     def estimand(self, population: Rows) -> Array:
         """The same on the population.  NOT PRIVATE."""
         varying, flat = self._directions(population)
-        coef = varying @ self._maximum(population, varying)
+        coef = varying @ self._maximum(population, varying, *self._start(population, varying))
         back = self.design.mapping
         return np.where(_known(back, flat), back @ coef + self.design.shift, np.nan)
 
     def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:  # noqa: ARG002
         """Half-widths of this very fit.  NOT PRIVATE."""
         return half_widths(fit(self, source, insecure_seed=0), level)
+
+
+def _split_flat(curvature: Array, size: float) -> tuple[Array, Array]:
+    """Directions in which the likelihood is curved, and those in which it is as good as flat."""
+    values, vectors = np.linalg.eigh(curvature)
+    flat = values <= _FLAT * size
+    return vectors[:, ~flat], vectors[:, flat]
 
 
 def _known(back: Array, flat: Array) -> npt.NDArray[np.bool_]:

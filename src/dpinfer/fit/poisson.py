@@ -21,6 +21,7 @@ from dpinfer.fit.stepped import (
     ASKED,
     CRUDE,
     ESTIMATE,
+    EXPOSURE,
     FIRST_STEP,
     FORMER,
     INFLUENCE,
@@ -63,7 +64,7 @@ from dpinfer.maths.moments import (
     shrink,
 )
 from dpinfer.maths.stepping import Terrain, count_line, information
-from dpinfer.maths.sums import Block, moment_and_score
+from dpinfer.maths.sums import Block, exposure_total, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -78,6 +79,7 @@ POISSON_TARGETS = (ASKED,)
 _SHARES = {
     SCALES: 0.03,
     CRUDE: 0.05,
+    EXPOSURE: 0.005,
     SIZES: 0.02,
     MOMENTS: 0.08,
     INFLUENCE: 0.05,
@@ -97,7 +99,7 @@ _PUT_BACK = 0.5
 _SLOPES = 0.25
 _FIRST_POWER = 0.5  # of the curvature: how a first step expects coordinates to differ in size
 _LAST_POWER = 1.0  # ... and the last one
-_BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
+_TINY = 1e-300  # the least information of all records, in units of the outcome
 _FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is taken to be
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -269,12 +271,14 @@ class PoissonSteps(Stepped[PoissonPlan]):
         booked = self.booked
         predictors = source if self.design.offset is None else WithoutOffset(source)
         crude = crude_moments(gate, booked.of(CRUDE)[0], predictors, at)
+        log_exposure = self._log_exposure(gate, source, crude.n)
         sizes = self._sizes(gate, source, crude.n)
         half = sizes.cap / 2
         what = moment_and_score(self.neighbours, half, half)
         known = refined_moments(gate, booked.of(MOMENTS)[0], predictors, at, crude, what)
         noise = known.noise * known.back
         first = count_line(known.matrix, known.score, noise, known.n, at.columns, sizes)
+        first[0] -= log_exposure
         reach = self._reach(known, first, at)
         place = self._place(known, reach, first, sizes, at)
         clip = self._clip(gate, source, place, known.n, sizes)
@@ -294,6 +298,16 @@ class PoissonSteps(Stepped[PoissonPlan]):
 
     def _kappa(self, n: float) -> float:
         return self._scales().kappa(len(self.design.names), n)
+
+    def _log_exposure(self, gate: Gate, source: Source, n: float) -> float:
+        """The logarithm of the mean exposure over its bound; 0 where there is none."""
+        if self.design.offset is None:
+            return 0.0
+        booked = self.booked.of(EXPOSURE)[0]
+        what = exposure_total(FARTHEST_OFFSET * math.sqrt(self.design.norm2))
+        released = float(gate.release(booked, source, what).value[0])
+        # no less than what noise alone may be, so that a first line is never far too high
+        return math.log(min(max(released, booked.deviation) / n, 1.0))
 
     def _sizes(self, gate: Gate, source: Source, n: float) -> CountSizes:
         """One histogram of the outcome, in bins by factors of sqrt 2 from its public bound down."""
@@ -333,9 +347,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
             coef = np.append(coef, FARTHEST_OFFSET)
             low = np.append(low, -1.0)
             high = np.append(high, 1.0)
-        terrain = Terrain(
-            known.of(np.arange(len(line))), line, matrix, LOG, least=LEAST_EVENTS / self._unit
-        )
+        terrain = Terrain(known.of(np.arange(len(line))), line, matrix, LOG, least=_TINY)
         return Place(terrain, Line(LOG, inner, coef, np.inf, low, high))
 
     def _clip(self, gate: Gate, source: Source, place: Place, n: float, sizes: CountSizes) -> Clip:
@@ -355,6 +367,13 @@ class PoissonSteps(Stepped[PoissonPlan]):
         dispersion = tail.mean_square(size) * self._kappa(n)
         return Clip(size, tail, tail.excess(size), tail.limit(size), dispersion)
 
+    @staticmethod
+    def _terrain(place: Place, clip: Clip) -> Terrain:
+        """Where a step is taken, with what is known of the dispersion of the outcome."""
+        return replace(
+            place.terrain, dispersion=clip.dispersion, least=LEAST_EVENTS * clip.dispersion
+        )
+
     def _first_step(
         self,
         gate: Gate,
@@ -369,7 +388,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         """A better line.  Its noise is not that of the estimate: what counts is where the last line
         is.
         """
-        terrain = replace(place.terrain, dispersion=clip.dispersion)
+        terrain = self._terrain(place, clip)
         stack = self.plan.stack
         d = len(terrain.line)
         what = step_sums(place.line, clip.size, stack, self.design.norm2, covariance=False)
@@ -390,7 +409,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         self, gate: Gate, source: Source, n: float, place: Place, clip: Clip, at: Setting
     ) -> Step:
         """The step of the estimate, and what it leaves."""
-        terrain = replace(place.terrain, dispersion=clip.dispersion)
+        terrain = self._terrain(place, clip)
         scales = self._scales()
         stack = self.plan.stack
         d = len(terrain.line)
@@ -401,7 +420,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         step = np.zeros(d)
         if np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
             step = terrain.best_step(hessian, score, noise**2, _LAST_POWER)
-        rest, rest_noise = self._rest(gate, source, place, hessian, step)
+        rest, rest_noise = self._rest(gate, source, place, terrain, hessian, step)
         # what is cut off falls in one direction or another: its sum over records is like noise
         cut_off = math.sqrt(n * clip.tail.drawn_square(clip.size) / d)
         return Step(
@@ -418,11 +437,17 @@ class PoissonSteps(Stepped[PoissonPlan]):
         )
 
     def _rest(
-        self, gate: Gate, source: Source, place: Place, hessian: Array, step: Array
+        self,
+        gate: Gate,
+        source: Source,
+        place: Place,
+        terrain: Terrain,
+        hessian: Array,
+        step: Array,
     ) -> tuple[Array, float]:
         """What a step leaves, and the scale of its noise."""
         booked = self.booked.of(REST)[0]
-        clip = place.terrain.rest_clip(hessian, step, place.line.most)
+        clip = terrain.rest_clip(hessian, step, place.line.most)
         what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
         return clip * gate.release(booked, source, what).value, clip * booked.deviation
 
@@ -443,7 +468,6 @@ class PoissonSteps(Stepped[PoissonPlan]):
             last=replace(last, score=score),
             tail=reach.tail,
             allowed=allowed,
-            unit=self._unit,
         )
 
     def _lost(self, fit: Fitted, place: Place, clip: Clip, sizes: CountSizes) -> Array:

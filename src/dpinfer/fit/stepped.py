@@ -25,7 +25,13 @@ from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.frame import ZOOMS as FRAME_ZOOMS
-from dpinfer.fit.frame import Frame, Winsorised, column_histograms_bound, framed, framed_columns
+from dpinfer.fit.frame import (
+    Frame,
+    Winsorised,
+    column_histograms_bound,
+    framed,
+    framed_columns,
+)
 from dpinfer.fit.noiseless import NoiselessFit, people_of, units_matrix
 from dpinfer.fit.recipe import Options, Recipe, privacy
 from dpinfer.maths.arrays import Array, solved, unsvec
@@ -50,6 +56,7 @@ from dpinfer.maths.sums import (
     Block,
     BoundedSum,
     Change,
+    exposure_bound,
     moment_and_score_bound,
     second_moment,
     second_moment_bound,
@@ -94,6 +101,7 @@ SCALES = "scales"
 CRUDE = "crude moments"
 OUTCOME = "outcome range"
 SIZES = "outcome sizes"
+EXPOSURE = "exposure"
 MOMENTS = "moments"
 FIRST = "first steps"
 INFLUENCE = "influence"
@@ -211,6 +219,7 @@ class StepPlan:
             CRUDE: second_moment_bound(notion),
             OUTCOME: histogram_bound(notion),
             SIZES: histogram_bound(notion),
+            EXPOSURE: exposure_bound(),
             MOMENTS: moment_and_score_bound(notion),
             INFLUENCE: histogram_bound(notion),
             FIRST: self.stack.bound,
@@ -219,9 +228,10 @@ class StepPlan:
             REST: rest_bound(notion),
         }
 
-    def releases(self, *, numbers: int = 1) -> Releases:
+    def releases(self, *, numbers: int = 1, exposed: bool = False) -> Releases:
         """The releases, in order; where no column has its range released (``numbers`` is 0) there
-        are no scales, and the other stages get their share.
+        are no scales, where no record is ``exposed`` there is no exposure, and the other stages get
+        their share.
 
         Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters
         add up exactly: an (ε, δ) budget is spent to the last digit.
@@ -230,6 +240,8 @@ class StepPlan:
         shares = dict(zip(self.usual, self.shares, strict=True))
         if not numbers:
             del shares[SCALES]
+        if not exposed:
+            shares.pop(EXPOSURE, None)
         stages = tuple((name, bounds[name]) for name in shares)
         return _planned(self.budget, stages, tuple(shares.values()))
 
@@ -245,16 +257,16 @@ class StepPlan:
         """The cost, in the terms it was asked for."""
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
 
-    def scales(self, *, numbers: int = 1, stage: str = ESTIMATE) -> Scales:
+    def scales(self, *, numbers: int = 1, stage: str = ESTIMATE, exposed: bool = False) -> Scales:
         """The noise of every release, from public facts; ``stage`` is which of the steps towards
         the estimate.
         """
-        return _scales(self, numbers, stage)
+        return _scales(self, numbers, stage, exposed)
 
 
 @lru_cache(maxsize=256)
-def _scales(plan: StepPlan, numbers: int, stage: str) -> Scales:
-    booked = plan.releases(numbers=numbers)
+def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool) -> Scales:
+    booked = plan.releases(numbers=numbers, exposed=exposed)
     score = booked.of(stage)[0].deviation
     return Scales(
         crude=booked.of(CRUDE)[0].deviation,
@@ -586,11 +598,15 @@ class Stepped(Generic[P]):
     @property
     def booked(self) -> Releases:
         """The releases by their stage; scales only where there is a number."""
-        return self.plan.releases(numbers=self._numbers)
+        return self.plan.releases(numbers=self._numbers, exposed=self._exposed)
 
     @property
     def _numbers(self) -> int:
         return len(framed_columns(self.design))
+
+    @property
+    def _exposed(self) -> bool:
+        return self.design.offset is not None
 
     def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (their noise does not depend on n)
         """Sums over records, all of them."""
@@ -646,7 +662,7 @@ class Stepped(Generic[P]):
 
     def _scales(self, stage: str = ESTIMATE) -> Scales:
         """The noise of the releases; ``stage`` is which of the steps towards the estimate."""
-        return self.plan.scales(numbers=self._numbers, stage=stage)
+        return self.plan.scales(numbers=self._numbers, stage=stage, exposed=self._exposed)
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """All releases, then post-processing.
@@ -688,8 +704,8 @@ class Stepped(Generic[P]):
             names=self.design.names,
             estimate=said.coef,
             error=said.answers.law.mapped(np.eye(len(said.printed))[printed]),
-            hessian=in_units(last.hessian, done.fit, at),
-            score_cov=at.design.outcome.slope**2 * in_units(last.score_cov, done.fit, at),
+            hessian=at.design.outcome.curvature * in_units(last.hessian, done.fit, at),
+            score_cov=at.design.outcome.half**2 * in_units(last.score_cov, done.fit, at),
             model=self.model(n if self.neighbours.counted else None),
             privacy=privacy(gate, self.plan.promise),
             status=statuses(said, at),

@@ -214,7 +214,14 @@ class Tail:
         A heavy tail has no scale by which it could be drawn on where nothing is seen of it.
         """
         drawn = replace(self, caution=self.caution + _LIMIT).drawn_excess(clip)
-        return max(drawn, self._most_excess(clip)) if self._bend()[2] < _HEAVY else drawn
+        if self._bend()[2] < _HEAVY or self._beyond_all:
+            return max(drawn, self._most_excess(clip))
+        return drawn
+
+    @property
+    def _beyond_all(self) -> bool:
+        """Whether there are clearly records beyond the bins, which no tail is drawn for."""
+        return self.end > self.largest and float(self.counts[0]) > _CLEAR * self.noise
 
     def drawn_excess(self, clip: float) -> float:
         """The mean of what a clip takes off, by the tail that is drawn."""
@@ -230,6 +237,8 @@ class Tail:
         # at or above each lower edge
         share = np.clip(np.maximum.accumulate(above) / self.n, 0.0, 1.0)
         upper = self.largest * 2.0 ** (-np.arange(self.bins) / 2)
+        if self._beyond_all:
+            upper[0] = self.end
         width = np.maximum(upper - np.maximum(self.edges, clip), 0.0)
         return float(share @ width)
 

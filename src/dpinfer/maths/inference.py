@@ -91,8 +91,7 @@ class Fitted:
 
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
     they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
-    the coefficients of the formula (`Joint`).  ``unit`` is the number of events in a unit of the
-    outcome.
+    the coefficients of the formula (`Joint`).
     """
 
     last: Step
@@ -106,7 +105,6 @@ class Fitted:
     allowed: Array
     lines: Array
     shift: float = 0.0
-    unit: float = 1.0
 
     @classmethod
     def of(
@@ -145,6 +143,16 @@ class Fitted:
         return raised(
             shrink(last.score_cov, ratio * last.hessian, last.scales.score_cov, 0.0)[0], 0.0
         )
+
+    @property
+    def dispersion(self) -> float:
+        """What an event counts, in units of the outcome: 1 in logistic regression; in a fit of counts
+        the variance of an outcome over its mean, so that a cost is as many events in cents as in
+        euros.
+        """
+        if not self.last.family.counts:
+            return 1.0
+        return float(np.trace(self.score_cov)) / float(np.trace(self.last.hessian))
 
 
 def log_odds_sizes(spread: Array, dummy: npt.NDArray[np.bool_]) -> Array:
@@ -255,7 +263,7 @@ def _doubt(fit: Fitted, counted: Array) -> Array:
     v = uncentred @ counted
     noise = (last.scales.hessian, last.score_noise)
     if last.family.counts:
-        return _relative(v, last.hessian, last.score @ v, noise, LEAST_EVENTS / fit.unit)
+        return _relative(v, last.hessian, last.score @ v, noise, LEAST_EVENTS * fit.dispersion)
     at_line = _relative(v, last.hessian, -np.abs(last.score @ v), noise)
     inner = solved(moments.back, moments.score)  # the score as it was released
     v = moments.back.T @ counted
@@ -290,7 +298,7 @@ def enough_events(fit: Fitted) -> bool:
     off = float(last.score @ level)
     number = float(level @ last.hessian @ level) + (off if last.family.counts else -abs(off))
     noise = np.hypot(last.score_noise * length, last.scales.hessian * length**2)
-    return bool(number >= LEAST_EVENTS / fit.unit + SURE * noise)
+    return bool(number >= LEAST_EVENTS * fit.dispersion + SURE * noise)
 
 
 def posterior(fit: Fitted) -> Joint:

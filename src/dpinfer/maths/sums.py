@@ -248,6 +248,26 @@ def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 
     return BoundedSum(of_block, moment_and_score_bound(neighbours))
 
 
+def exposure_total(scale: float) -> BoundedSum:
+    """The sum of exposures over their bound, exp(``scale`` times the last column of a row).
+
+    Guarantee [exposure_sensitivity]: between neighbours it moves by at most 1, as a record, or a
+    unit in parts, adds a number from 0 to 1.
+    """
+
+    def of_block(block: Block) -> Array:
+        present = np.where(block.rows[:, 0] != 0, block.shares, 0.0)
+        exposures = np.exp(np.minimum(scale * block.rows[:, -1], 0.0))
+        return np.array([present @ exposures])
+
+    return BoundedSum(of_block, exposure_bound())
+
+
+def exposure_bound() -> float:
+    """How far `exposure_total` moves, whatever neighbours are."""
+    return 1.0
+
+
 def moment_and_score_bound(neighbours: Neighbours) -> float:
     """How far `moment_and_score` moves."""
     return neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4))

@@ -69,6 +69,7 @@ SEARCHED = 1e-9
 
 _NOTHING_LEFT = 1e-9  # of a total's ρ: no fit can use so little
 _SEARCHED_SHARE = 1e-9  # of the ρ of the largest fit
+_SPARE = 1e-8  # of the largest fit's ε: what rounding may ask for beside
 _GRID = 4000  # steps of the privacy loss per release, so that rounding up costs at most 1/4000 of ε
 _LARGEST_GRID = 200_000
 _SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
@@ -376,7 +377,8 @@ class Count:
         if not pays(least):
             return 0.0
         found, _ = boundary(pays, least, most, _SEARCHED_SHARE, by_ratio=True)
-        return spent(self.total, _sum_of(found))
+        # a fit finds its ρ by a search of its own, which may end a little higher
+        return spent(self.total, _sum_of(found)) * (1 - _SPARE)
 
     def paid(self) -> bool:
         """Whether the total pays for everything."""

@@ -52,7 +52,7 @@ UNIDENTIFIED = "not identified: at this budget it is not sure that both outcomes
 NOT_IDENTIFIED = "not identified at this budget"
 """Status of the unpenalised coefficients where noise hides the smallest curvature."""
 ALIASED = "not identified: the records do not tell this column apart from others"
-SEPARATED = "not identified: a line through the columns separates the outcomes"
+SEPARATED = "not identified: a line through the columns separates the outcomes, or there are none"
 BY_RECORDS = (ALIASED, SEPARATED)
 """Statuses of coefficients that the records do not determine, without any noise."""
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
@@ -201,7 +201,8 @@ class Geometry:
 
     A record with columns x counts with the weight min(1, 1/‖v‖², B/(‖A (1, x)‖ max(p, 1 - p))) in a
     logistic fit, with A the ``preconditioner``, v = sqrt(p (1 - p)) A (1, x), p the probability at
-    the ``line`` and B ``most``; in least squares with min(1, 1/‖A (1, x)‖²).
+    the ``line`` and B ``most``; in least squares with min(1, 1/‖A (1, x)‖²); and in a fit of counts
+    with min(1, 1/(μ‖A (1, x)‖²)), μ the mean at the ``line`` and the exposure.
     """
 
     columns: tuple[str, ...]
@@ -313,13 +314,14 @@ class Privacy:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Between which limits the outcome of a least-squares fit counted, in its own units.
+    """Between which limits the outcome of a fit of numbers or counts counted, in its own units.
 
-    A record with columns x is pulled into ``line`` · (1, x) ± ``clip``/(w‖A (1, x)‖), w and A those
-    of the geometry; ``line`` has one number per column of the fit.  ``width`` is the half width for a
-    record of average influence, ``excess`` the mean of what is cut off by the tail that was seen,
-    for which intervals allow, ``limit`` the most that it may be in about 39 of 40 fits, ``low`` and
-    ``high`` the range of outcomes that the line was drawn from.
+    A record with columns x is pulled into h ± ``clip``/(w‖A (1, x)‖), w and A those of the geometry,
+    h = ``line`` · (1, x) or, for counts, its exponential times the exposure; ``line`` has one number
+    per column of the fit.  ``width`` is the half width for a record of average influence, ``excess``
+    the mean of what is cut off by the tail that was seen, for which intervals allow, ``limit`` the
+    most that it may be in about 39 of 40 fits, ``low`` and ``high`` the range of outcomes that the
+    line was drawn from.
     """
 
     line: Array
@@ -336,14 +338,16 @@ class Band:
         """Outcomes pulled into the band; ``rows`` are the columns of the geometry in original
         units, ``offset`` the logarithms of exposures.
         """
-        predictor = self.line[0] + rows @ self.line[1:] + offset
+        inside = geometry.inside(rows)
+        predictor = self.line[0] + inside @ self.line[1:] + offset
         fitted = FAMILIES[geometry.family].mean(predictor)
         half = self.most(geometry, rows, offset)
         return np.asarray(fitted + np.clip(outcomes - fitted, -half, half))
 
     def most(self, geometry: Geometry, rows: Array, offset: Array | float = 0.0) -> Array:
         """The half width of the band for each row."""
-        u = np.column_stack([np.ones(len(rows)), rows]) @ geometry.preconditioner.T
+        inside = geometry.inside(rows)
+        u = np.column_stack([np.ones(len(rows)), inside]) @ geometry.preconditioner.T
         influence = geometry.row_weights(rows, offset) * np.linalg.norm(u, axis=1)
         return np.asarray(self.clip / np.maximum(influence, np.finfo(float).tiny))
 
@@ -355,10 +359,11 @@ class Band:
             f"What lies beyond is cut off: {self.excess:.2g} on average, by a cautious tail that "
             "the budget can see, for which the interval of the intercept allows. Of what a column "
             "loses by that, if outcomes over their mean have one law, half is put back, and its "
-            "interval allows for the other half and a little more. The noise in the counts may hide "
-            f"more: up to {self.limit:.2g} on average, in about 39 of 40 fits, as a few records far "
-            "out would leave; then the intercept is the level of outcomes in the band, and slopes "
-            "may miss as well.",
+            "interval allows for the other half and a little more. Where one group has a longer tail "
+            "than another, more is cut off of it than that, and its line is too low, p-value "
+            f"included. The noise in the counts may hide more: up to {self.limit:.2g} on average, in "
+            "about 39 of 40 fits, as records at the declared bound of the outcome would leave; then "
+            "the intercept is the level of outcomes in the band, and slopes may miss as well.",
         ]
 
     def statements(self, target: str) -> list[str]:

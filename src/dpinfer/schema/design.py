@@ -82,6 +82,11 @@ class Scale:
         """What is added to the intercept of y~, to be that of y."""
         return self.centre
 
+    @property
+    def curvature(self) -> float:
+        """What a curvature of y~ is multiplied by, to be that of y."""
+        return self.half / self.slope
+
 
 @dataclass(frozen=True)
 class CountScale(Scale):

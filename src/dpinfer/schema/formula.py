@@ -453,7 +453,13 @@ class _Walk:
                 high = math.log(exposure.high)
                 low = high - FARTHEST_OFFSET
                 return Expression(self._unparsed(inner), low, high, "log", (exposure,))
-        return self._number(inner)
+        number = self._number(inner)
+        if number.high - number.low > FARTHEST_OFFSET:
+            raise self._refused(
+                f"an offset is the logarithm of an exposure, and its bounds are more than {FARTHEST_OFFSET:g} apart: "
+                "tighten them in the schema, or write offset(log(x)) for an exposure x"
+            )
+        return number
 
     def number(self) -> Expression:
         """A numeric expression."""
