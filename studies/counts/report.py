@@ -102,6 +102,21 @@ def page(found: dict[str, list[Found]]) -> str:
     return "\n".join(parts)
 
 
+def digest(found: dict[str, list[Found]], budget: str = "1,1e-6") -> str:
+    """The cells of one budget in a few columns, for docs/counts.md."""
+    head = (
+        "design",
+        "asked",
+        "level",
+        "lowest slope (without noise)",
+        "length med / max",
+        "printed",
+    )
+    places = [_HEAD.index(name) for name in head]
+    lines = [_line(cell) for cell in found["cells"] if cell["budget"] == budget]
+    return table(head, [[line[place] for place in places] for line in lines])
+
+
 def lowest(cell: Found) -> Found | None:
     """The slope that is covered least among those that half of the fits print, with what an
     interval without noise attains for it.
