@@ -104,6 +104,7 @@ WRITTEN = {
     "tutorial": ("release", "release-health", "release-age", "release-90"),
     "several-rows": ("release-people",),
     "publish": ("demo/release", "demo/ninety"),
+    "counts": ("release-claims",),
 }
 
 
