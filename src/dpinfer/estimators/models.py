@@ -639,14 +639,31 @@ class PoissonRegression(LinearRegressor):
         weights: Any = None,
         exposure: Any = None,
     ) -> Self:
-        """Fit on arrays or on a table; as for the other models, and ``exposure`` has one number per
-        row, with arrays only.
+        """Fit on arrays or on a table.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or a table
+            As for the other models.
+        y : array of shape (n,), optional
+            The outcomes, with arrays only.
+        units, weights : array of shape (n,), optional
+            With arrays: whose row it is, and sampling weights, as for the other models.
+        exposure : array of shape (n,), optional
+            With arrays: the exposure of each row.  A row whose exposure is not above 0 cannot be
+            used.
+
+        Returns
+        -------
+        The model itself, with ``result_``, ``coef_`` and ``intercept_``.
         """
         return self.fit_read(*self.read(X, y, units, weights, exposure))
 
     def predict(self, X: Any) -> Array:
-        """The rate of each row, per unit of exposure where there is one."""
-        return np.exp(self._linear(X))
+        """The rate of each row of ``X``, per unit of exposure where there is one, also where the rows
+        hold one: `FitResult.predict` has the mean at an exposure.
+        """
+        return np.asarray(np.exp(self._linear(X)))
 
     @property
     def asked_formula(self) -> str | None:
@@ -657,7 +674,8 @@ class PoissonRegression(LinearRegressor):
             raise InputError(
                 "with a formula the exposure is the name of a column, whose bounds the schema has: exposure='years'"
             )
-        return f"{self.formula} + offset(log(`{self.exposure}`))"
+        name = self.exposure if self.exposure.isidentifier() else f"`{self.exposure}`"
+        return f"{self.formula} + offset(log({name}))"
 
     def _declare(self, response: Response | None) -> Scale:
         if response is None and self.outcome is None:

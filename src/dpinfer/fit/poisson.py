@@ -151,8 +151,8 @@ class PoissonPlan(StepPlan):
         return Stack.of(Neighbours(self.neighbours))
 
     def strength(self, columns: Columns, n: float) -> float:
-        """What a typical one of ``columns`` would have over what it takes to be printed: as in least
-        squares.
+        """What a typical one of ``columns`` would have over what it takes to be printed, with ``n``
+        records: as in least squares.
         """
         scales = self.scales()
         d = len(columns)

@@ -64,6 +64,7 @@ SHRINKS = (
 """What a penalty does."""
 
 _SHOWN = 3  # names in one sentence
+_FARTHEST = 300.0  # of a predictor: beyond, its exponential would be too large for squares
 _HUBER = (
     "the coefficients of a Huber regression in the population, with all columns of the formula, "
     "whose residuals are pulled into a released band; they are not those of least squares, and no "
@@ -251,9 +252,8 @@ class Geometry:
         this order, and the logarithms of their exposures.
         """
         design = np.column_stack([np.ones(len(rows)), self.inside(rows)])
-        return FAMILIES[self.family].weights(
-            design @ self.preconditioner.T, design @ self.line + offset, self.most
-        )
+        predictor = np.clip(design @ self.line + offset, -_FARTHEST, _FARTHEST)
+        return FAMILIES[self.family].weights(design @ self.preconditioner.T, predictor, self.most)
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ class Band:
         """
         inside = geometry.inside(rows)
         predictor = self.line[0] + inside @ self.line[1:] + offset
-        fitted = FAMILIES[geometry.family].mean(predictor)
+        fitted = FAMILIES[geometry.family].mean(np.clip(predictor, -_FARTHEST, _FARTHEST))
         half = self.most(geometry, rows, offset)
         return np.asarray(fitted + np.clip(outcomes - fitted, -half, half))
 
