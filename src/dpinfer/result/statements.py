@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.families import FAMILIES
+from dpinfer.maths.families import FAMILIES, Family
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, PureDP, weak_delta
 from dpinfer.privacy.release import Release
@@ -252,8 +252,16 @@ class Geometry:
         this order, and the logarithms of their exposures.
         """
         design = np.column_stack([np.ones(len(rows)), self.inside(rows)])
-        predictor = np.clip(design @ self.line + offset, -_FARTHEST, _FARTHEST)
-        return FAMILIES[self.family].weights(design @ self.preconditioner.T, predictor, self.most)
+        family = FAMILIES[self.family]
+        predictor = _near(design @ self.line + offset, family)
+        return family.weights(design @ self.preconditioner.T, predictor, self.most)
+
+
+def _near(predictor: Array, family: Family) -> Array:
+    """Predictors whose exponential is a number."""
+    if family.exact:
+        return predictor
+    return np.clip(predictor, -_FARTHEST, _FARTHEST)
 
 
 @dataclass(frozen=True)
@@ -340,7 +348,8 @@ class Band:
         """
         inside = geometry.inside(rows)
         predictor = self.line[0] + inside @ self.line[1:] + offset
-        fitted = FAMILIES[geometry.family].mean(np.clip(predictor, -_FARTHEST, _FARTHEST))
+        family = FAMILIES[geometry.family]
+        fitted = family.mean(_near(predictor, family))
         half = self.most(geometry, rows, offset)
         return np.asarray(fitted + np.clip(outcomes - fitted, -half, half))
 
