@@ -48,7 +48,7 @@ _FURTHER_LINE = 15.0
 
 NUMBERS = {
     False: "Coefficients in original units",
-    True: "Changes of the logarithm of the rate, in original units of the columns",
+    True: "Coefficients of the logarithm of the rate, in original units",
 }
 """What the numbers of a result are, of others and of counts."""
 

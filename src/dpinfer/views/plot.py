@@ -47,7 +47,7 @@ _LETTERS = 165  # of a line of the note under a figure
 _TITLE = {"size": 13, "weight": "bold"}
 _AXIS = {
     False: "coefficient, original units",
-    True: "change of the logarithm of the rate (log rate ratio), original units",
+    True: "coefficient of the logarithm of the rate, original units",
 }
 _POINT = "estimate"
 _INNER = "part of it from sampling error alone"
