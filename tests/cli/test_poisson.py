@@ -4,6 +4,7 @@ import csv
 import json
 import os
 
+import numpy as np
 import pytest
 
 import claims
@@ -89,7 +90,8 @@ def test_a_fit_and_its_files(folder):
     ratios = result.rate_ratios()
     for name in NAMES[1:]:
         numbers = [float(rows[name][f"rate_ratio{end}"]) for end in ("", "_low", "_high")]
-        assert numbers == ratios.loc[name, ["rate_ratio", "low", "high"]].tolist()
+        expected = ratios.loc[name, ["rate_ratio", "low", "high"]].astype(float)
+        assert np.array_equal(numbers, expected, equal_nan=True)
     assert rows["(Intercept)"]["rate_ratio"] == rows["(Intercept at 0)"]["rate_ratio"] == ""
     assert sorted(os.listdir(folder / "release")) == [
         "coefficients.csv",

@@ -12,7 +12,7 @@ import dpinfer as dp
 from dpinfer.result import text
 
 RESULT = claims.model(budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=1).fit(claims.table()).result_
-OPEN = claims.model(budget=dp.ZCDP(0.004), insecure_seed=2).fit(claims.table(3000)).result_
+OPEN = claims.model(budget=dp.ZCDP(0.02), insecure_seed=1).fit(claims.table(3000)).result_
 NAMES = RESULT.names[1:]
 
 
