@@ -165,6 +165,8 @@ def test_schemas_know_the_exposure(folder):
     )  # fmt: skip
     assert [column["name"] for column in checked["columns"]] == ["claims", "age", "region", "years"]
     assert checked["coefficients"] == NAMES
+    shown = run_here("schema", "check", "schema.toml", "--formula", claims.WITH_OFFSET, cwd=folder)
+    assert "log(years), added to a log rate as it is" in " ".join(succeeds(shown).split())
     drafted = told(
         folder, "schema", "init", "table.csv", "-o", "draft.toml", "--formula", claims.WITH_OFFSET
     )
