@@ -61,7 +61,7 @@ def main() -> None:
         spent[stage] = spent.get(stage, 0.0) + time.process_time() - began
         return released
 
-    Gate.release = timed  # type: ignore[method-assign]
+    Gate.release = timed  # type: ignore[assignment, method-assign]
     found: dict[str, dict[str, float]] = {}
     for _ in range(TURNS):
         for name in MODELS:
