@@ -207,7 +207,11 @@ BAD = {
     "formula": (GOOD.replace("y ~ a + b", "y ~ a + z"), "no column 'z'", "it has"),
     "formula text": (GOOD.replace("y ~ a + b", "y ~ a +"), "formula"),
     "formula type": (GOOD.replace('"y ~ a + b"', "3"), "[data] formula", "text in quotes"),
-    "loss": (GOOD + '[model]\nloss = "hinge"\n', "[model] loss", '"logistic" or "linear" or "svm"'),
+    "loss": (
+        GOOD + '[model]\nloss = "hinge"\n',
+        "[model] loss",
+        '"logistic" or "linear" or "poisson"',
+    ),
     "loss type": (GOOD + "[model]\nloss = [1]\n", "[model] loss", "not [1]"),
     "knee": (GOOD + '[model]\nloss = "svm"\nknee = 0\n', "[model] knee", "above 0"),
     "lonely knee": (GOOD + "[model]\nknee = 1.0\n", "[model] knee", "svm"),

@@ -5,6 +5,7 @@ cluster.
 import numpy as np
 import pytest
 
+import claims
 import dpinfer as dp
 import people
 import tables
@@ -41,6 +42,15 @@ def persons():
     return frame
 
 
+def policies():
+    """With exposures that are missing, 0 or beyond their bound."""
+    frame = claims.table(6000)
+    frame.loc[::97, "years"] = np.nan
+    frame.loc[::89, "years"] = 0.0
+    frame.loc[::83, "years"] = 10.0
+    return frame
+
+
 def weighted():
     return dp.Schema.parse(people.WEIGHTS + people.COLUMNS)
 
@@ -69,6 +79,20 @@ FITS = {
         weighted,
         dp.LogisticRegression,
         "y ~ a + b",
+        {"neighbours": "add-remove"},
+    ),
+    "poisson": (
+        policies,
+        claims.schema,
+        dp.PoissonRegression,
+        claims.FORMULA,
+        {"exposure": "years"},
+    ),
+    "poisson of persons": (
+        policies,
+        lambda: claims.schema(claims.UNIT),
+        dp.PoissonRegression,
+        claims.WITH_OFFSET,
         {"neighbours": "add-remove"},
     ),
 }

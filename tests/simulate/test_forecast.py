@@ -484,7 +484,7 @@ def test_default_effects_move_the_outcome_up_and_down_in_turn():
     rng = np.random.default_rng(0)
     columns = rng.standard_normal((20_000, 6))
     columns = columns - columns.mean(axis=0)
-    log_odds = synthetic._default_effects(columns)
+    log_odds = synthetic._default_effects(columns, synthetic.LOG_ODDS)
     coef = np.linalg.lstsq(columns, log_odds, rcond=None)[0]
     assert np.array_equal(np.sign(coef), [1, -1, 1, -1, 1, -1])
     assert np.allclose(np.abs(coef), synthetic.LOG_ODDS / np.sqrt(6), rtol=0.05)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import claims
 import dpinfer as dp
 import people
 import tables
@@ -85,6 +86,25 @@ def test_whole_units_add_up():
     assert np.abs(source.total(what) - whole.total(what)).max() <= 2 * sum_error(
         private_number=False, units=True
     )
+
+
+@pytest.mark.parametrize("head", ["", claims.UNIT], ids=["records", "persons"])
+def test_counts_in_parts_are_those_of_the_table(head):
+    """With exposures that are missing, 0 or beyond their bound: the same fit."""
+    frame = claims.table(4000)
+    frame.loc[::97, "years"] = np.nan
+    frame.loc[::89, "years"] = 0.0
+    frame.loc[::83, "years"] = 10.0
+    model = claims.model(claims.WITH_OFFSET, head)
+    design, whole = model.read(frame)
+    parts = [frame[frame["person"] % 3 == j] for j in range(3)]
+    apart = Here(parts, reader(claims.WITH_OFFSET, claims.schema(head), "count"), whole.n)
+    recipe = model.recipe(design, whole.n)
+    here = fit(recipe, whole, insecure_seed=5)
+    there = fit(recipe, apart, insecure_seed=5)
+    assert np.allclose(there.estimate, here.estimate, rtol=1e-9, atol=1e-12)
+    assert np.allclose(there.conf_int(), here.conf_int(), rtol=1e-9, atol=1e-12, equal_nan=True)
+    assert there.status == here.status
 
 
 @pytest.mark.parametrize("ids", [False, True])

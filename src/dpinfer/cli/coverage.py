@@ -97,7 +97,7 @@ def _model_and_table(given: spec.Spec) -> tuple[Any, Any]:
     table = data.table
     if isinstance(table, Path):
         try:
-            table = Files(table).read(data.columns)
+            table = Files(table).read(data.columns(model))
         except InputError as fault:
             raise InputError(f"[data] path: {fault}") from None
     if "device" in given["study"]:

@@ -40,7 +40,7 @@ that is expected to print fewer than one line in ten stops before it is booked, 
   schema = "schema.toml"     # what is public about the columns
   formula = "y ~ a + b"
   \\[model]
-  loss = "logistic"          # or "linear", "svm", "huber", "quantile"
+  loss = "logistic"          # or "linear", "poisson", "svm", "huber", "quantile"
   knee = 1.0                 # of svm and huber
   quantile = 0.5             # of quantile, as is bandwidth
   penalty = 0.001            # default: one that is valid for the budget
@@ -69,7 +69,7 @@ def fit(  # noqa: PLR0913  (the public face)
     schema: Annotated[Path | None, typer.Option(help="What is public about the table.")] = None,
     formula: Annotated[str | None, typer.Option(help='For example "visit ~ age + health".')] = None,
     loss: Annotated[
-        str | None, typer.Option("--loss", "--model", help="logistic, linear, svm, huber ...")
+        str | None, typer.Option("--loss", "--model", help="logistic, linear, poisson, svm ...")
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
@@ -401,14 +401,21 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     booked = UNBOOKED
     if account is not None:
         booked = f"{account.statement()}; booked as release {privacy.release}"
+    reading = (
+        "the intervals count the sampling error and the privacy noise; Noise is the privacy noise's part of the "
+        "variance"
+    )
+    if model.counts:
+        reading += (
+            ". Estimates are changes of the logarithm of the rate; rate ratios are in the report"
+        )
     facts = {
         "Privacy": f"{privacy.budget}; protects {privacy.unit}",
         "Ledger": booked,
         "Estimand": "\n".join(
             [model.estimand(), *result.intercepts(job.level), *result.published()]
         ),
-        "Reading": "the intervals count the sampling error and the privacy noise; Noise is the privacy noise's part of "
-        "the variance",
+        "Reading": reading,
         "Written": ", ".join(str(path) for path in paths),
     }
     if result.warnings():
@@ -422,7 +429,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
         facts["Indented"] = words
     lines = [
         job.title or _HEADING,
-        f"{' '.join(job.data.formula.split())}, {result.records} {model.unit.word}",
+        f"{' '.join((job.model.asked_formula or '').split())}, {result.records} {model.unit.word}",
     ]
     if result.question:
         lines += result.question.sentences()

@@ -170,6 +170,8 @@ def _asked(
     response, terms = parse(formula, declared)
     names = Design.of_terms(terms).names
     facts["Outcome"] = _outcome(response)
+    if terms.offset is not None:
+        facts["Offset"] = f"{terms.offset.text}, added to a log rate as it is: for counts and rates"
     facts["Formula"] = f"{len(names)} coefficients: {', '.join(names)}"
     return [*response.columns, *terms.columns, *unit.columns], names
 

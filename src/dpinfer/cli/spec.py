@@ -262,10 +262,13 @@ class Data:
         """Where the table is."""
         return str(self.table) if isinstance(self.table, Path) else "the bundled data"
 
-    @property
-    def columns(self) -> list[Wanted]:
-        """What a fit reads: the columns of the formula, the outcome first, then ids and weights."""
-        response, terms = parse(self.formula, self.schema)
+    def columns(self, model: "LinearModel") -> list[Wanted]:
+        """What the fit of a model reads: the columns of its formula, the outcome first and an exposure
+        last, then ids and weights.
+        """
+        formula = model.asked_formula
+        assert formula is not None
+        response, terms = parse(formula, self.schema)
         return [*response.columns, *terms.columns, *self.schema.unit.columns]
 
 

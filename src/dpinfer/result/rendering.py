@@ -93,7 +93,8 @@ def caption(fit: Estimates) -> str:
     privacy = "NOT PRIVATE"
     if fit.privacy.private:
         privacy = f"{fit.privacy.budget}, protects {fit.privacy.unit}"
-    return f"{asked}{fit.records} {fit.model.unit.word}. Privacy: {privacy}."
+    reading = f" {text.LOG_RATES}" if fit.model.counts else ""
+    return f"{asked}{fit.records} {fit.model.unit.word}.{reading} Privacy: {privacy}."
 
 
 def notes_of(shown: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -15,6 +15,7 @@ from dpinfer.result.statements import BY_RECORDS, OPENING, REPORTED
 _WIDTH = 86
 _NAMES = 20  # letters of the column of names, at least
 _CELL = 11  # letters of a number and the space before it, at least
+_LARGEST_LOG = 700.0  # of a number: exp of more is none
 _STATUS = 66  # letters of a line of a status: as many as the six numbers of a row take
 _STUDY = {
     "target": "target",
@@ -49,6 +50,7 @@ ALLOWED = (
     "with the interval: it is 1 less the largest level whose interval excludes 0."
 )
 """Why an interval is not the estimate and so many standard errors either way."""
+LOG_RATES = "Coefficients are changes of the logarithm of the rate: exp of one is a rate ratio."
 NOT_DRAWN = "Lines that are known instead of open ones stand in the table; they are not drawn."
 CLUSTERED = "The intervals are robust to correlation among the rows of a unit (CR1)."
 REMEDIES = (
@@ -230,6 +232,22 @@ def study(rows: Sequence[Mapping[str, Any]], statements: Sequence[str]) -> str:
     """One line per coefficient of a coverage study, with statements under it."""
     lines = [(row["name"], [f"{row[key]:.4g}" for key in _STUDY.values()]) for row in rows]
     return stated(table(list(_STUDY), lines), statements)
+
+
+def ratio(row: Mapping[str, Any]) -> str:
+    """exp of a coefficient, and of the ends of its interval."""
+    if set_aside(row):
+        return interval(row)
+    middle = _exp(row["estimate"])
+    ends = {"low": _exp(row["low"]), "high": _exp(row["high"])}
+    # a ratio near 0 is written with the digits of its own error
+    error = middle * row["std_error"]
+    shown = {"std_error": error, "status": row["status"], **ends}
+    return f"{number(middle, places(error))} ({interval(shown)})"
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(value, _LARGEST_LOG))
 
 
 def no_estimates(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -17,6 +17,13 @@ _SHARES_MISS = 0.005  # by how much shares of all levels may miss 1, as they wer
 _EXACT = 1e-9
 _ROUNDED = 1.001  # factor by which a rounded deviation may exceed the largest there is
 _DEVIATIONS = 6.0  # standard deviations in a range, where nothing is known
+COUNT_MEAN = 1.0
+"""The mean of a count where nothing is known: its public bound may be generous, and tells nothing."""
+COUNT_PART = 0.1
+"""Of the bound of a count: the most that this mean may be."""
+OVERDISPERSION = 2.0
+"""Where nothing is known a count has the variance μ + 2μ²: visits to a doctor in two surveys have 2.1
+and 3.1 in its place."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,24 @@ def usual(column: Column) -> Typical:
         return Shares((1 / len(levels),) * len(levels))
     low, high = _bounds(column)
     return Spread((low + high) / 2, (high - low) / _DEVIATIONS)
+
+
+def usual_count(column: Column) -> Typical:
+    """What is taken of a count, a rate or a cost where nobody guessed: a mean of 1, or of a tenth of
+    the bound where that is less, and more variance than Poisson's.
+    """
+    levels = levels_of(column)
+    if levels:
+        return usual(column)
+    low, high = _bounds(column)
+    mean = min(COUNT_MEAN, COUNT_PART * (high - low))
+    return Spread(low + mean, math.sqrt(mean + OVERDISPERSION * mean**2))
+
+
+def uniform(column: Column) -> Spread:
+    """Every value between the bounds alike: what is taken of an exposure where nobody guessed."""
+    low, high = _bounds(column)
+    return Spread((low + high) / 2, (high - low) / math.sqrt(12))
 
 
 def typical_of(column: Column, entry: Any) -> Typical:

@@ -257,7 +257,7 @@ def forecast(  # noqa: PLR0913  (the public face)
     like : a table, optional
         Public data that are like those of the fit: its records are drawn instead of made up.
     effects : mapping, optional
-        Coefficients by name, in original units; others are 0.
+        Coefficients by name, in original units, of counts changes of the log rate; others are 0.
     replicates, seed : int
         Simulated fits, and the seed of all of them.
     level : float
@@ -293,6 +293,7 @@ class _Question:
     """A model with a formula, and what its formula and schema say."""
 
     model: Model
+    formula: str
     schema: Schema
     response: Response
     terms: Terms
@@ -302,14 +303,15 @@ class _Question:
     def of(cls, model: Any, options: Mapping[str, Any]) -> "_Question":
         """Of a model, or of a formula and options."""
         asked = _asked(model, options)
-        if asked.formula is None:
+        formula = asked.asked_formula
+        if formula is None:
             raise InputError("a forecast needs a model with a formula and a schema, or both")
         schema = Schema.of(asked.schema)
-        response, terms = parse(asked.formula, schema)
+        response, terms = parse(formula, schema)
         if isinstance(asked, Asked) and asked.loss is None and not response.levels:
             asked.loss = LeastSquares()
         design = Design.of_formula(response, terms, asked.kind, schema.unit)
-        return cls(asked, schema, response, terms, design)
+        return cls(asked, formula, schema, response, terms, design)
 
     def records(
         self, number: int | None, like: Any, effects: Mapping[str, float] | None
@@ -430,7 +432,7 @@ class _Ahead:
             level=run.level,
             replicates=run.replicates,
             seed=run.seed,
-            setting=f"{self.question.model.formula}, {design.unit.size(self.n)}",
+            setting=f"{self.question.formula}, {design.unit.size(self.n)}",
             assumed=self.source.assumed,
             off=off,
         )

@@ -22,13 +22,14 @@ from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearPlan
 from dpinfer.fit.logistic import LOGISTIC_TARGETS, GeometryPlan
 from dpinfer.fit.penalised_plan import Plan
+from dpinfer.fit.poisson import Counts, PoissonPlan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.losses import Logistic, Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget
 from dpinfer.result import text
 from dpinfer.rows.source import Pending
-from dpinfer.schema.design import Design
+from dpinfer.schema.design import COUNT, Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
 from dpinfer.simulate.batched import BatchedTrial, batched_trial
@@ -46,7 +47,11 @@ from dpinfer.simulate.replicates import (
 from dpinfer.tables.memory import rows_of
 from dpinfer.tables.table import read
 
-_LOSSES: dict[str, Loss | NoLoss] = {"logistic": Logistic(), "linear": LeastSquares()}
+_LOSSES: dict[str, Loss | NoLoss] = {
+    "logistic": Logistic(),
+    "linear": LeastSquares(),
+    "poisson": Counts(),
+}
 """The models that can be named by a word."""
 
 
@@ -162,7 +167,7 @@ class ModelOptions(TypedDict, total=False):
     schema: Schema | str | os.PathLike[str] | None
     loss: Loss | None
     penalty: float | None
-    plan: Plan | GeometryPlan | LinearPlan | None
+    plan: Plan | GeometryPlan | LinearPlan | PoissonPlan | None
     target: str | None
     neighbours: str | None
 
@@ -183,6 +188,7 @@ def coverage(  # noqa: PLR0913  (the public face)
     *,
     units: Any = None,
     weights: Any = None,
+    exposure: Any = None,
     replicates: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -206,7 +212,7 @@ def coverage(  # noqa: PLR0913  (the public face)
         What the model is fitted on.
     y : array of shape (n,), optional
         The outcomes, with arrays only.
-    units, weights : arrays of shape (n,), optional
+    units, weights, exposure : arrays of shape (n,), optional
         With arrays: as for the model's ``fit``.  With ids, replicates are samples of units, with
         all their rows.
     replicates : int
@@ -230,8 +236,9 @@ def coverage(  # noqa: PLR0913  (the public face)
         Without a model first: ``coverage(X, y, loss=, penalty=, budget= or plan=, target=)`` with
         the options of `infer`, for rows in the unit ball and labels -1 and +1 (or, for a loss of
         the residual, outcomes in [-1, 1]); or ``coverage(table, schema=, formula=, ...)``, where
-        model="linear" stands for least squares.  With ``truth=`` instead of y, the probabilities
-        of the label +1, one per row or as a function of the rows, labels are drawn from them.
+        model="linear" stands for least squares and model="poisson" for counts.  With ``truth=``
+        instead of y, the probabilities of the label +1, one per row or as a function of the rows,
+        labels are drawn from them.
 
     Returns
     -------
@@ -248,7 +255,8 @@ def coverage(  # noqa: PLR0913  (the public face)
     """
     check_numbers(level, replicates, seed, workers)
     asked, data, y = _question(model, data, y, options)
-    trial = trial_of(*_recipe_and_population(asked, data, y, units, weights), seed, device)
+    beside = _Beside(units, weights, exposure)
+    trial = trial_of(*_recipe_and_population(asked, data, y, beside), seed, device)
     batches = batches_of(replicates, trial.batch)
     book = Checkpoint(checkpoint, _key(trial, replicates, level, trial.batch, nonprivate))
     left = [batch for batch in batches if batch.start not in book.tallies]
@@ -331,11 +339,21 @@ class Model(Protocol):
 
     @property
     def kind(self) -> str:
-        """What its loss is a function of: "margin" or "residual"."""
+        """What its loss is a function of: "margin", "residual" or "count"."""
+        ...
+
+    @property
+    def asked_formula(self) -> str | None:
+        """The formula, with what the other parameters add to it."""
         ...
 
     def read(
-        self, X: Any, y: Any = None, units: Any = None, weights: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        units: Any = None,
+        weights: Any = None,
+        exposure: Any = None,
     ) -> tuple[Design, Pending]:
         """The public encoding of the data, and the records, not yet read."""
         ...
@@ -388,17 +406,29 @@ class Asked:
     def kind(self) -> str:
         """What the loss is a function of."""
         loss = self._loss
+        if isinstance(loss, Counts):
+            return COUNT
         return "residual" if isinstance(loss, NoLoss) else kind(loss)
+
+    @property
+    def asked_formula(self) -> str | None:
+        """The formula."""
+        return self.formula
 
     @property
     def _loss(self) -> Loss | NoLoss:
         return Logistic() if self.loss is None else self.loss
 
     def read(
-        self, X: Any, y: Any = None, units: Any = None, weights: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        units: Any = None,
+        weights: Any = None,
+        exposure: Any = None,
     ) -> tuple[Design, Pending]:
         """A table, by formula and schema."""
-        self._check(units, weights)
+        self._check(units, weights, exposure)
         if self.formula is None or y is not None or self.truth is not None:
             raise InputError(
                 "a table is studied with schema= and formula=, and without y or truth="
@@ -407,9 +437,9 @@ class Asked:
         response, terms = parse(self.formula, schema)
         return read(X, response, terms, self.kind, schema.unit)
 
-    def population(self, X: Any, y: Any, units: Any = None, weights: Any = None) -> Population:
+    def population(self, X: Any, y: Any, beside: "_Beside") -> Population:
         """Bounded rows with their labels, or with the probabilities of the label +1."""
-        self._check(units, weights)
+        self._check(beside.units, beside.weights, beside.exposure)
         stepped = self.target in LOGISTIC_TARGETS or isinstance(self.plan, GeometryPlan)
         if stepped or isinstance(self._loss, NoLoss):
             raise InputError(
@@ -432,13 +462,26 @@ class Asked:
             Options(self._loss, self.budget, self.plan, self.target, self.penalty, self.neighbours),
         )
 
-    def _check(self, units: Any, weights: Any) -> None:
-        if units is not None or weights is not None:
+    def _check(self, units: Any, weights: Any, exposure: Any) -> None:
+        if units is not None or weights is not None or exposure is not None:
             raise InputError(
-                "units= and weights= are those of a model's fit: give a model first, such as dp.LogisticRegression"
+                "units=, weights= and exposure= are those of a model's fit: give a model first, such as "
+                "dp.LogisticRegression"
             )
         if not isinstance(self._loss, NoLoss):
             check_loss(self._loss)
+
+
+@dataclass(frozen=True, eq=False)
+class _Beside:
+    """What a fit is given beside the columns and the outcomes, with arrays: one entry per row."""
+
+    units: Any = None
+    weights: Any = None
+    exposure: Any = None
+
+
+_NOTHING = _Beside()
 
 
 def without_options(model: Any, options: Mapping[str, Any]) -> Model:
@@ -467,13 +510,13 @@ def _question(first: Any, data: Any, y: Any, options: Mapping[str, Any]) -> tupl
 
 
 def _recipe_and_population(
-    model: Model, data: Any, y: Any, units: Any = None, weights: Any = None
+    model: Model, data: Any, y: Any, beside: _Beside = _NOTHING
 ) -> tuple[Recipe, Population]:
     """What a fit of these data would run, and the population that they are."""
     if isinstance(model, Asked) and model.formula is None and model.schema is None:
-        population = model.population(data, y, units, weights)
+        population = model.population(data, y, beside)
         return model.recipe(Design.of_rows(population.rows.shape[1]), population.n), population
-    design, source = model.read(data, y, units, weights)
+    design, source = model.read(data, y, beside.units, beside.weights, beside.exposure)
     if source.n < 1:
         raise InputError("a study needs at least one record")
     return model.recipe(design, source.n), Population.of_records(source.rows())

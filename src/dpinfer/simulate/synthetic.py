@@ -12,15 +12,26 @@ from typing import Protocol
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaincinv, expit, logit
+from scipy.special import betaincinv, expit, gammaincinv, logit
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import OfBlock
 from dpinfer.rows.source import Rows, Source
-from dpinfer.schema.columns import Category, Number, Outcome
-from dpinfer.schema.design import Design
-from dpinfer.schema.guesses import Shares, Spread, Typical, levels_of, usual
+from dpinfer.schema.columns import Category, Column, Number, Outcome
+from dpinfer.schema.design import COUNT, CountScale, Design
+from dpinfer.schema.guesses import (
+    COUNT_MEAN,
+    COUNT_PART,
+    OVERDISPERSION,
+    Shares,
+    Spread,
+    Typical,
+    levels_of,
+    uniform,
+    usual,
+    usual_count,
+)
 from dpinfer.schema.terms import Expression, Factor, Response, Terms
 from dpinfer.simulate.population import Population
 
@@ -35,16 +46,25 @@ LOG_ODDS = 1.35
 studies/geometry it is .6 to 3.5, 1.5 in the middle; forecasts of three of them were closest to what
 the study found with a little less."""
 
+LOG_RATE = 0.35
+"""The deviation of the log rate of counts where no effects are given: .24 to .35 in three real designs
+of visits to a doctor or a hospital."""
+
 OFF = (0.9, 2.2)
 """Real intervals over those forecast from true means, deviations and shares, for four lines in five:
 what guesses do not know makes them longer, as columns go together and outcomes have long tails.
 `studies/forecast.py` holds forecasts against sixteen real designs."""
 
-_DEFAULTS = {
-    Shares: "levels equally frequent",
-    Spread: "numbers around the middle of their bounds, with a sixth of the distance of these as deviation",
-}
-"""What is assumed of a column whose law nobody has guessed, in words, by the kind of the law."""
+_LEVELS = "levels equally frequent"
+_NUMBERS_AROUND = (
+    "numbers around the middle of their bounds, with a sixth of the distance of these as deviation"
+)
+_COUNTS = (
+    f"counts with a mean μ of {COUNT_MEAN:g}, or of {100 * COUNT_PART:g}% of their bound where that is less, and the "
+    f"variance μ + {OVERDISPERSION:g} μ²"
+)
+_EXPOSURES = "exposures as often small as large, up to their bound"
+_LEAST_DISPERSION = 1e-3  # of a count beside Poisson's: with less it is Poisson's
 
 
 def most_records(dim: int) -> int:
@@ -140,7 +160,9 @@ class OfGuesses:
     design's columns.
 
     Without ``effects`` default ones are taken, and none on a numeric outcome.  A number has a beta
-    law on its public bounds with the mean and deviation that are guessed.
+    law on its public bounds with the mean and deviation that are guessed.  A count has that mean
+    and, beyond what effects and exposures explain of it, a gamma law of its rate; a whole one is a
+    Poisson number of that rate.
     """
 
     response: Response
@@ -165,10 +187,12 @@ class OfGuesses:
     def assumed(self) -> tuple[str, ...]:
         """That columns are independent, and what was guessed where nobody had."""
         columns = {column.name: column for column in (*self.response.columns, *self.terms.columns)}
-        laws = {name: usual(column) for name, column in columns.items() if name not in self.guesses}
         sentences = ["columns that are independent", self._effects_in_words()]
-        for kind, words in _DEFAULTS.items():
-            names = [name for name, law in laws.items() if isinstance(law, kind)]
+        named: dict[str, list[str]] = {words: [] for words in (_LEVELS, _NUMBERS_AROUND)}
+        for name, column in columns.items():
+            if name not in self.guesses:
+                named.setdefault(self._unguessed(column)[1], []).append(name)
+        for words, names in named.items():
             if names:
                 sentences.append(
                     f"as the schema does not say what is typical, {words}: {', '.join(names)}"
@@ -183,7 +207,34 @@ class OfGuesses:
         """Those of guesses that are right as far as they go."""
         return OFF
 
+    @property
+    def _counts(self) -> bool:
+        return isinstance(self.design.outcome, CountScale)
+
+    def _unguessed(self, column: Column) -> tuple[Typical, str]:
+        """The law of a column of which the schema does not say what is typical, and in words."""
+        law = usual(column)
+        words = _NUMBERS_AROUND
+        if self._counts and column in self.response.columns:
+            law = usual_count(column)
+            words = _COUNTS
+        elif self._only_exposes(column):
+            law = uniform(column)
+            words = _EXPOSURES
+        if isinstance(law, Shares):
+            return law, _LEVELS
+        return law, words
+
+    def _only_exposes(self, column: Column) -> bool:
+        """Whether a column is a part of the exposure, and of no term."""
+        offset = self.terms.offset
+        if offset is None or column not in offset.columns:
+            return False
+        return not any(column in block.columns for block in self.terms.blocks)
+
     def _effects_in_words(self) -> str:
+        if self.effects is None and self._counts:
+            return f"effects that spread the log rate by a deviation of {LOG_RATE:g}"
         if self.effects is None and self.response.levels:
             return f"effects that spread the log-odds by a deviation of {LOG_ODDS:g}"
         if self.effects and any(self.effects.values()):
@@ -212,18 +263,29 @@ class OfGuesses:
     def _rows(self, m: int, rng: np.random.Generator, *, even: bool) -> Rows:
         """``m`` records or units, by even or by random quantiles of each column."""
         size = m * _rows_per_unit(self.design)
+
+        def quantiles() -> Array:
+            return (rng.permutation(size) + 0.5) / size if even else rng.random(size)
+
         drawn: dict[str, Array] = {}
         for column in (*self.terms.columns, *self.response.columns):
-            quantiles = (rng.permutation(size) + 0.5) / size if even else rng.random(size)
             if isinstance(column, Outcome):  # its chances depend on the other columns
-                drawn[column.name] = quantiles
+                drawn[column.name] = quantiles()
             else:
-                law = self.guesses.get(column.name, usual(column))
-                drawn[column.name] = _values(column, law, quantiles)
+                law = self.guesses.get(column.name, self._unguessed(column)[0])
+                drawn[column.name] = _values(column, law, quantiles())
         design = self._columns(drawn)
-        labels = self._labels(drawn, design)
         kind = "margin" if self.response.levels else "residual"
-        rows = Rows.encoded(self.design.rows(design), self.design.outcome.bounded(labels), kind)
+        values = design
+        if self._counts:
+            kind = COUNT
+            offset = self._offset(drawn, size)
+            labels = self._rates(drawn, design, offset).counts(quantiles(), rng)
+            if self.terms.offset is not None:
+                values = np.column_stack([design, offset])
+        else:
+            labels = self._labels(drawn, design)
+        rows = Rows.encoded(self.design.rows(values), self.design.outcome.bounded(labels), kind)
         unit = self.design.unit
         if not unit.many:
             return rows
@@ -254,7 +316,7 @@ class OfGuesses:
         if self.effects is not None:
             moved = centred @ np.array([self.effects.get(name, 0.0) for name in self._slopes])
         elif self.response.levels:
-            moved = _default_effects(centred)
+            moved = _default_effects(centred, LOG_ODDS)
         outcome = self.response.read_as
         if isinstance(outcome, Outcome):
             law = self.guesses.get(outcome.name, usual(outcome))
@@ -262,9 +324,64 @@ class OfGuesses:
             return np.where(drawn[outcome.name] < _chances(law.of[1], moved), 1.0, -1.0)
         return _numbers(outcome, drawn, moved)
 
+    def _offset(self, drawn: Mapping[str, Array], size: int) -> Array:
+        """The logarithms of the exposures, NaN where one is 0; 0 without any."""
+        if self.terms.offset is None:
+            return np.zeros(size)
+        offset = self.terms.offset.values(lambda column: drawn[column.name])
+        return np.where(np.isfinite(offset), offset, np.nan)
 
-def _default_effects(centred: Array) -> Array:
-    """Log-odds with the deviation `LOG_ODDS`.
+    def _rates(self, drawn: Mapping[str, Array], design: Array, offset: Array) -> "_Rates":
+        """What counts are drawn from: the mean and variance they have all together, and how effects
+        and exposures move the mean.
+        """
+        centred = design - design.mean(axis=0)
+        if self.effects is None:
+            moved = _default_effects(centred, LOG_RATE)
+        else:
+            moved = centred @ np.array([self.effects.get(name, 0.0) for name in self._slopes])
+        outcome = self.response.number
+        assert outcome is not None
+        plain = outcome.values(lambda column: drawn[column.name])
+        times = np.exp(moved - moved.max(initial=0.0) + np.nan_to_num(offset, nan=-np.inf))
+        times = times / max(times.mean(), np.finfo(float).tiny)
+        whole = all(column.kind == "integer" for column in outcome.columns)
+        return _Rates(outcome, float(plain.mean()), float(plain.var()), times, whole)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rates:
+    """Counts with a mean and a variance all together; ``times`` is 1 on average, and has the mean of
+    each over that of all.
+    """
+
+    outcome: Expression
+    mean: float
+    variance: float
+    times: Array
+    whole: bool
+
+    @property
+    def dispersion(self) -> float:
+        """The variance of the rate of a record over its square: what `times` and, of whole numbers,
+        a Poisson law leave unexplained.
+        """
+        own = self.variance - self.mean * self.whole
+        explained = float((self.times**2).mean())
+        return max((own / self.mean**2 + 1) / explained - 1, _LEAST_DISPERSION)
+
+    def counts(self, quantiles: Array, rng: np.random.Generator) -> Array:
+        """One per record, with the rates at these quantiles of their law."""
+        shape = 1 / self.dispersion
+        rates = self.mean * self.times * gammaincinv(shape, quantiles) / shape
+        values = rates
+        if self.whole:
+            values = rng.poisson(np.minimum(rates, self.outcome.high)).astype(float)
+        return np.asarray(np.clip(values, self.outcome.low, self.outcome.high))
+
+
+def _default_effects(centred: Array, deviation: float) -> Array:
+    """What moves log-odds, or log rates, with this ``deviation``.
 
     All columns move them by as much, up and down in turn, so that levels of one factor differ.  The
     step of a column is as long as the distance at which most of its variance is: for a rare level
@@ -275,7 +392,7 @@ def _default_effects(centred: Array) -> Array:
     )
     signs = np.where(np.arange(len(step)) % 2, -1.0, 1.0)
     moved = centred @ np.divide(signs, step, out=np.zeros(len(step)), where=step > 0)
-    return np.asarray(moved * LOG_ODDS / max(moved.std(), np.finfo(float).tiny))
+    return np.asarray(moved * deviation / max(moved.std(), np.finfo(float).tiny))
 
 
 def _rows_per_unit(design: Design) -> int:

@@ -46,6 +46,12 @@ _SMALL_LETTER = 6.6
 _FIRST_LINE = 18.0
 _FURTHER_LINE = 15.0
 
+NUMBERS = {
+    False: "Coefficients in original units",
+    True: "Coefficients of the logarithm of the rate, in original units",
+}
+"""What the numbers of a result are, of others and of counts."""
+
 _ENDS = ("low", "inner_low", "estimate", "inner_high", "high")
 
 

@@ -45,6 +45,10 @@ _MARKS = (("o", BLUE), ("s", ORANGE), ("D", "#009E73"), ("^", "#CC79A7"), ("v", 
 _STATUS = 105  # letters of a status
 _LETTERS = 165  # of a line of the note under a figure
 _TITLE = {"size": 13, "weight": "bold"}
+_AXIS = {
+    False: "coefficient, original units",
+    True: "coefficient of the logarithm of the rate, original units",
+}
 _POINT = "estimate"
 _INNER = "part of it from sampling error alone"
 _WHOLE = "whole interval: sampling error and privacy noise"
@@ -88,7 +92,7 @@ def forest(result: FitResult, level: float = 0.95, reference: Reference | None =
     column = figure.subplots(len(groups), 1, squeeze=False, height_ratios=counts)[:, 0]
     for axes, group in zip(column, groups, strict=True):
         _panel(axes, [drawn[j] for j in group], beside.rows(group) if beside else None)
-    _frame(figure, level)
+    _frame(figure, level, _AXIS[result.model.counts])
     _note(figure, textwrap.fill(" ".join(_notes(result, len(groups), beside)), _LETTERS))
     return figure
 
@@ -239,11 +243,11 @@ def _draw_beside(axes: Axes, beside: _Beside) -> None:
     )
 
 
-def _frame(figure: Figure, level: float) -> None:
-    """Heads of the columns and the legend."""
+def _frame(figure: Figure, level: float, numbers: str) -> None:
+    """Heads of the columns, what the numbers are, and the legend."""
     first = figure.axes[0]
     _beyond(first, -0.85, "noise", f"estimate ({100 * level:.4g}% interval)")
-    figure.axes[-1].set_xlabel("coefficient, original units", fontsize=9, color=INK)
+    figure.axes[-1].set_xlabel(numbers, fontsize=9, color=INK)
     key = {
         str(label): handle for handle, label in zip(*first.get_legend_handles_labels(), strict=True)
     }

@@ -20,6 +20,7 @@ from dpinfer.errors import InputError, installed, missing
 if not installed("jinja2", "matplotlib"):
     raise missing("dp.report", "report", "jinja2", "matplotlib")
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
 
 from dpinfer import persistence
@@ -28,7 +29,8 @@ from dpinfer.result import rendering, text
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import BY_RECORDS, Privacy
-from dpinfer.views.forest import NARROW, WIDE, drawing, not_drawn
+from dpinfer.schema.design import COUNT
+from dpinfer.views.forest import NARROW, NUMBERS, WIDE, drawing, not_drawn
 from dpinfer.views.plot import forest
 
 __all__ = ["csv", "html", "markdown", "write"]
@@ -45,6 +47,7 @@ _ALARM = 0.05  # rate of false alarms of somebody who guesses about one record
 _STEPS = {
     "scales": "where the values of the columns lie",
     "outcome range": "where the outcome lies",
+    "outcome sizes": "how large outcomes are",
     "influence": "how far records are from a first line",
     "crude moments": "how the columns vary together, roughly",
     "moments": "how the columns vary together, and with the outcome",
@@ -63,6 +66,7 @@ _UNITS = {
         "Coefficients are in units of the outcome, as it stands on the left of the formula, by those "
         "of the columns."
     ),
+    COUNT: f"{text.LOG_RATES} They are in the units of the columns.",
 }
 
 
@@ -103,6 +107,8 @@ def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
     """All statements of a report, in the order in which they are read."""
     if result.question is not None:
         yield _regressed(result, result.question)
+    if result.model.counts:
+        yield _rate_ratios(result, level)
     yield _reading(result, level)
     if not result.reported.all():
         yield _without_interval(result, level)
@@ -123,6 +129,22 @@ def _regressed(result: FitResult, asked: Question) -> Section:
             "bound:",
         ),
         tuple(asked.bounds()),
+    )
+
+
+def _rate_ratios(result: FitResult, level: float) -> Section:
+    """exp of every line but the intercept's."""
+    intercepts = [result.names[0]] if result.intercept else []
+    lines = [row for row in result.lines(level) if row["name"] not in intercepts]
+    what = (
+        "By what the rate is multiplied where a column is one higher and the others are the same, or "
+        "at a level instead of its reference: exp of a coefficient and of the ends of its "
+        f"{100 * level:.4g}% interval. 1 is no difference."
+    )
+    if not lines:
+        what = "There is no column, so there is no rate ratio."
+    return Section(
+        "Rate ratios", (what,), tuple(f"{row['name']}: {text.ratio(row)}" for row in lines)
     )
 
 
@@ -261,6 +283,7 @@ _WORDS = (
     "unit",
 )
 """The columns of the CSV file that hold words."""
+_RATIO = {"estimate": "rate_ratio", "low": "rate_ratio_low", "high": "rate_ratio_high"}
 
 
 def html(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
@@ -286,6 +309,7 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
         level=f"{100 * level:.4g}%",
         facts=_facts(result),
         heads=rendering.heads(level),
+        numbers=NUMBERS[result.model.counts],
         rows=_rows(result, level),
         careful=result.warnings(),
         notes=_notes(result, level),
@@ -326,8 +350,8 @@ def csv(result: FitResult, *, level: float = 0.95) -> str:
     Beside them stands what a reader needs who has the file alone: ``in_predictions``, what a
     coefficient counts in a prediction; ``centre``, where the reported intercept is the prediction;
     the reference level, what is public about the columns, the number of usable records, outcome,
-    formula and unit of privacy.  The last row is the ordinary intercept, where the fit reports
-    another.
+    formula and unit of privacy; of counts, rates and costs the rate ratio with its interval.  The
+    last row is the ordinary intercept, where the fit reports another.
 
     A name that a spreadsheet would take for a formula, one that begins with =, +, -, @, a tab or a
     line end, gets an apostrophe in front; a carriage return and other controls are written as
@@ -338,11 +362,23 @@ def csv(result: FitResult, *, level: float = 0.95) -> str:
     for row in rows:
         if text.stands_in(row):
             row |= {"in_predictions": "", "centre": "", "reference": ""}
+    if result.model.counts:
+        rows = [row | _ratio_of(row, result) for row in rows]
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
     sheet.writeheader()
     sheet.writerows(row | {key: _no_formula(str(row[key])) for key in _WORDS} for row in rows)
     return written.getvalue()
+
+
+def _ratio_of(row: Mapping[str, Any], result: FitResult) -> dict[str, Any]:
+    """The rate ratio of a row, with its interval; an intercept has none."""
+    slope = (row["instead_of"] or row["name"]) in result.names[int(result.intercept) :]
+    ratio: dict[str, Any] = {}
+    for end, name in _RATIO.items():
+        with np.errstate(over="ignore"):
+            ratio[name] = float(np.exp(row[end])) if slope else ""
+    return ratio
 
 
 def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
