@@ -3,6 +3,7 @@
 `LinearModel` has what they share: parameters, reading, fitting, the linear prediction.
 """
 
+import keyword
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -257,8 +258,6 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             self._yes_no(tuple(names)),
             None if offset is None else offset[0],
         )
-        if offset is not None:
-            values = np.column_stack([values, offset[1]])
         labels = self._outcomes(y, scale)
         if labels.shape != (n,):
             raise InputError("y must have one label a row of X, in one dimension")
@@ -267,7 +266,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             design = replace(design, unit=unit)
         ids = None if units is None else identities("units", units, n)
         counts = None if weights is None else self._weights(weights, n)
-        raw = Raw(values, labels, ids, counts)
+        raw = Raw(values, labels, ids, counts, None if offset is None else offset[1])
         number = n if raw.ids is None else int(raw.ids.max(initial=-1)) + 1
         return design, Pending(number, lambda: in_memory(raw, Encoding(design, self.kind)))
 
@@ -674,7 +673,10 @@ class PoissonRegression(LinearRegressor):
             raise InputError(
                 "with a formula the exposure is the name of a column, whose bounds the schema has: exposure='years'"
             )
-        name = self.exposure if self.exposure.isidentifier() else f"`{self.exposure}`"
+        if "`" in self.exposure:
+            raise InputError("the name of the exposure holds a backtick: rename the column")
+        plain = self.exposure.isidentifier() and not keyword.iskeyword(self.exposure)
+        name = self.exposure if plain else f"`{self.exposure}`"
         return f"{self.formula} + offset(log({name}))"
 
     def _declare(self, response: Response | None) -> Scale:

@@ -36,12 +36,14 @@ class Raw:
     """Some records in original units, one number per column and NaN where a row cannot be encoded.
 
     Labels are those of a source, not yet bounded; ids are numbers, below 0 where one is missing.
+    ``offset`` is the last column of the values, where it is not among them.
     """
 
     values: Array
     labels: Array
     ids: Indices | None = None
     weights: Array | None = None
+    offset: Array | None = None
 
     def __getitem__(self, some: slice) -> "Raw":
         return Raw(
@@ -49,6 +51,7 @@ class Raw:
             self.labels[some],
             None if self.ids is None else self.ids[some],
             None if self.weights is None else self.weights[some],
+            None if self.offset is None else self.offset[some],
         )
 
 
@@ -66,7 +69,10 @@ class Encoding:
 
     def block(self, raw: Raw) -> Block:
         """Bounded rows with what each counts; with ids all rows of each unit must be there."""
-        block = labelled(self.design.rows(raw.values), raw.labels, self.kind)
+        values = raw.values
+        if raw.offset is not None:
+            values = np.column_stack([values, raw.offset])
+        block = labelled(self.design.rows(values), raw.labels, self.kind)
         if not self.unit.columns:
             return block
         return counted(block, self.unit.most, raw.ids, raw.weights)
