@@ -88,9 +88,8 @@ class Question:
         else:
             kind = f", a number from {self.low:,.6g} to {self.high:,.6g} {self.unit}".rstrip()
         sentences = [f"Outcome: {self.outcome}{kind}."]
-        if "offset(" in self.formula:
-            offset = self.terms().offset
-            assert offset is not None
+        offset = self.terms().offset if "offset" in self.formula else None
+        if offset is not None:
             sentences.append(f"Exposure: {offset.text}, with the coefficient 1.")
         if self.references:
             listed = ", ".join(f"{name}[{level}]" for name, level in self.references)
