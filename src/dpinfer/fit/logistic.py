@@ -99,6 +99,11 @@ class GeometryPlan(StepPlan):
         return _LOGISTIC
 
     @property
+    def parts(self) -> Mapping[str, int]:
+        """Three first steps."""
+        return {**super().parts, FIRST: 3}
+
+    @property
     def radius(self) -> Radius:
         """Those of logistic regression."""
         return LOGISTIC_RADIUS

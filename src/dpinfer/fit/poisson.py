@@ -22,7 +22,7 @@ from dpinfer.fit.stepped import (
     CRUDE,
     ESTIMATE,
     EXPOSURE,
-    FIRST_STEP,
+    FIRST,
     FORMER,
     INFLUENCE,
     MOMENTS,
@@ -68,6 +68,7 @@ from dpinfer.maths.sums import Block, exposure_total, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Band, Model, Words
 from dpinfer.rows.encoded import OutcomesOnly, WithoutOffset, cached
@@ -83,8 +84,8 @@ _SHARES = {
     SIZES: 0.02,
     MOMENTS: 0.08,
     INFLUENCE: 0.05,
-    FIRST_STEP: 0.06,
-    ESTIMATE: 0.66,
+    FIRST: 0.09,
+    ESTIMATE: 0.63,
     REST: 0.05,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
@@ -139,6 +140,11 @@ class PoissonPlan(StepPlan):
     def usual(self) -> Mapping[str, float]:
         """The stages with their usual shares."""
         return _SHARES
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """Two first steps."""
+        return {**super().parts, FIRST: 2}
 
     @property
     def radius(self) -> Radius:
@@ -282,7 +288,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
         reach = self._reach(known, first, at)
         place = self._place(known, reach, first, sizes, at)
         clip = self._clip(gate, source, place, known.n, sizes)
-        place = self._first_step(gate, source, known, reach, place, clip, sizes, at)
+        for release in booked.of(FIRST):
+            line = self._first_step(gate, release, source, place, clip)
+            place = self._place(known, reach, line, sizes, at)
         last = self._last_step(gate, source, known.n, place, clip, at)
         fit = Fitted.of(
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
@@ -375,16 +383,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
         )
 
     def _first_step(
-        self,
-        gate: Gate,
-        source: Source,
-        known: Moments,
-        reach: Reach,
-        place: Place,
-        clip: Clip,
-        sizes: CountSizes,
-        at: Setting,
-    ) -> Place:
+        self, gate: Gate, booked: NoisySum, source: Source, place: Place, clip: Clip
+    ) -> Array:
         """A better line.  Its noise is not that of the estimate: what counts is where the last line
         is.
         """
@@ -392,18 +392,17 @@ class PoissonSteps(Stepped[PoissonPlan]):
         stack = self.plan.stack
         d = len(terrain.line)
         what = step_sums(place.line, clip.size, stack, self.design.norm2, covariance=False)
-        booked = self.booked.of(FIRST_STEP)[0]
         score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip.size)
-        scales = self._scales(FIRST_STEP)
+        scales = self._scales(FIRST)
         if not np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
-            return place
+            return terrain.line
         seen = information(terrain.moments, terrain.line, LOG)
         expected = terrain.matrix @ seen @ terrain.matrix.T
         expected *= np.trace(hessian) / np.trace(expected)
         hessian, _ = shrink(hessian, expected, scales.hessian, 0.0)
         noise = (clip.size * scales.gradient) ** 2
         step = terrain.best_step(hessian, score, noise, _FIRST_POWER)
-        return self._place(known, reach, terrain.line + terrain.matrix.T @ step, sizes, at)
+        return np.asarray(terrain.line + terrain.matrix.T @ step)
 
     def _last_step(
         self, gate: Gate, source: Source, n: float, place: Place, clip: Clip, at: Setting

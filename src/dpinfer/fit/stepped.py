@@ -110,8 +110,8 @@ ESTIMATE = "estimate"
 REST = "rest"
 StepBudget = ZCDP | ApproxDP | NoPrivacy
 """What a stepped fit may be told to cost; without privacy the releases have no noise."""
-# releases of a stage; one where it is not named
-_PARTS = {SCALES: FRAME_ZOOMS, OUTCOME: OUTCOME_ZOOMS, FIRST: 3}
+# a stage by its name, how far one record moves its sums, and how many releases it has
+_Stage = tuple[str, float, int]
 TYPICAL = 1 / 20
 """The share of records with a typical level."""
 
@@ -132,14 +132,14 @@ class Releases:
         return tuple(release for _, releases in self.stages for release in releases)
 
 
-def _releases(bounds: Sequence[tuple[str, float]], shares: Sequence[ZCDP | NoPrivacy]) -> Releases:
-    stages = zip(bounds, shares, strict=True)
-    return Releases(tuple((name, _stage(name, share, bound)) for (name, bound), share in stages))
+def _releases(stages: Sequence[_Stage], shares: Sequence[ZCDP | NoPrivacy]) -> Releases:
+    pairs = zip(stages, shares, strict=True)
+    return Releases(tuple((stage[0], _released(stage, share)) for stage, share in pairs))
 
 
-def _stage(name: str, share: ZCDP | NoPrivacy, bound: float) -> tuple[NoisySum, ...]:
+def _released(stage: _Stage, share: ZCDP | NoPrivacy) -> tuple[NoisySum, ...]:
     """The releases of a stage, which share alike."""
-    parts = _PARTS.get(name, 1)
+    name, bound, parts = stage
     if parts == 1:
         return (NoisySum(name, share, bound),)
     part = ZCDP(share.rho / parts) if isinstance(share, ZCDP) else share
@@ -147,19 +147,17 @@ def _stage(name: str, share: ZCDP | NoPrivacy, bound: float) -> tuple[NoisySum, 
 
 
 @lru_cache(maxsize=256)
-def _planned(
-    budget: StepBudget, bounds: tuple[tuple[str, float], ...], shares: tuple[float, ...]
-) -> Releases:
+def _planned(budget: StepBudget, stages: tuple[_Stage, ...], shares: tuple[float, ...]) -> Releases:
     """All releases are sums plus Gaussian noise, so that their costs add up exactly."""
     if isinstance(budget, NoPrivacy):
-        return _releases(bounds, budget.split(*shares))
+        return _releases(stages, budget.split(*shares))
     rho = budget.zcdp().rho
     factor = 1.0
     if isinstance(budget, ApproxDP):
         factor = largest_factor(
-            budget, lambda f: _releases(bounds, ZCDP(f * rho).split(*shares)).all
+            budget, lambda f: _releases(stages, ZCDP(f * rho).split(*shares)).all
         )
-    return _releases(bounds, ZCDP(factor * rho).split(*shares))
+    return _releases(stages, ZCDP(factor * rho).split(*shares))
 
 
 @dataclass(frozen=True)
@@ -176,6 +174,11 @@ class StepPlan:
     def usual(self) -> Mapping[str, float]:
         """The stages of the fit with their usual shares."""
         raise NotImplementedError
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """How many releases a stage has, where it is more than one."""
+        return {SCALES: FRAME_ZOOMS, OUTCOME: OUTCOME_ZOOMS}
 
     @property
     def radius(self) -> Radius:
@@ -242,7 +245,7 @@ class StepPlan:
             del shares[SCALES]
         if not exposed:
             shares.pop(EXPOSURE, None)
-        stages = tuple((name, bounds[name]) for name in shares)
+        stages = tuple((name, bounds[name], self.parts.get(name, 1)) for name in shares)
         return _planned(self.budget, stages, tuple(shares.values()))
 
     @property

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.families import Family
+from dpinfer.maths.families import FARTHEST, Family
 from dpinfer.maths.joint import doubled
 from dpinfer.maths.moments import LEVELS, Columns, Moments, raised, within_factors
 from dpinfer.maths.stepping import mean_at, normal_nodes
@@ -35,8 +35,8 @@ _BOWED = 0.5  # of what a Gaussian design says of the curvature along the predic
 _MOST = 0.85  # of a variance: the most that such weights take away
 _CURVE = 0.1  # of what they take away: how unsure it is
 _PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
-# what the curvature becomes along a step, in any direction, at least and at most
-_CHANGE = (1 / 3, 3.0)
+CHANGE = (1 / 3, 3.0)
+"""What the curvature becomes along a step, in any direction, at least and at most."""
 # by which the curvature of a column is off that of all records, in logistic regression
 _CURVED = 0.5
 _WEIGHTED = 0.05  # ... and in least squares
@@ -133,6 +133,8 @@ def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, famil
     correlation = bowed / np.sqrt(np.outer(variance1, variance1))
 
     frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, LEVELS), mean0)
+    if family.counts:
+        frequency = _tilted(frequency, plain, line, columns)
     off = factor * np.where(columns.dummy, frequency, np.sqrt(variance0))
     mean, known = _averaged(
         H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first)
@@ -167,6 +169,19 @@ def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, famil
     curve = np.sqrt(abs(bend) * H.first) * along * scale
     count = np.where(columns.dummy, H.unsure, doubt)
     return Guess(mean, H.first * correlation * size, doubt, count, rare, curve)
+
+
+def _tilted(mean: Array, covariance: Array, line: Array, columns: Columns) -> Array:
+    """Means of the columns where a record counts by the mean of its outcome, exp of the predictor.
+
+    The mean of a number moves by Cov θ, as where all is Gaussian; a level counts as its own rate.
+    """
+    found = np.clip(mean + covariance @ np.concatenate([[0.0], line[1:]]), -1.0, 1.0)
+    for group in np.unique(columns.group[columns.dummy]):
+        levels = columns.dummy & (columns.group == group)
+        rates = mean[levels] * np.exp(np.clip(line[levels], -FARTHEST, FARTHEST))
+        found[levels] = rates / (max(1 - float(mean[levels].sum()), 1e-6) + rates.sum())
+    return np.asarray(np.where(columns.dummy, np.clip(found, 1e-6, LEVELS), found))
 
 
 def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[Array, Array]:
@@ -298,4 +313,4 @@ def within(matrix: Array, base: Array) -> Array:
     root = np.linalg.cholesky(raised(base, 1e-12 * max(float(values[-1]), 1e-300)))
     inner = np.linalg.solve(root, np.linalg.solve(root, matrix).T)
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    return np.asarray(root @ (vectors * np.clip(values, *_CHANGE)) @ vectors.T @ root.T)
+    return np.asarray(root @ (vectors * np.clip(values, *CHANGE)) @ vectors.T @ root.T)

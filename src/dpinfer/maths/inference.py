@@ -25,11 +25,21 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices, solved
-from dpinfer.maths.curvature import Curvature, Guess, bend, curvature, guess, seen, within
-from dpinfer.maths.families import Family
+from dpinfer.maths.curvature import (
+    CHANGE,
+    Curvature,
+    Guess,
+    bend,
+    curvature,
+    guess,
+    seen,
+    within,
+)
+from dpinfer.maths.families import FARTHEST, Family
 from dpinfer.maths.joint import NO_EVENTS, REFERENCE, Answers, Joint
 from dpinfer.maths.moments import (
     LEAST_EVENTS,
+    LEVELS,
     SURE,
     Columns,
     Moments,
@@ -417,8 +427,32 @@ class _Equation:
         if self.fit.last.exact or not step.any():
             return self.known.matrix
         inverse = np.linalg.inv(E)
+        if self.fit.last.family.counts:
+            return inverse.T @ self._counted_half_way(E, step) @ inverse
         moved = bend(self.fit.moments.matrix, self.first, self.line, step, self.fit.last.family)
         return within(self.known.matrix + inverse.T @ moved @ inverse, self.known.matrix)
+
+    def _counted_half_way(self, E: Array, step: Array) -> Array:
+        """H of counts at line + step, in coefficients at the centre.
+
+        A record counts as its mean, so that a level's part of H grows with its own rate: its share
+        and its variance are those after the step, correlations and other columns stay as they were.
+        """
+        fit = self.fit
+        columns = fit.columns
+        to_centre = np.eye(len(fit.centre))
+        to_centre[0, 1:] = fit.centre[1:]
+        H = to_centre.T @ E.T @ self.known.matrix @ E @ to_centre
+        mean = H[0] / H[0, 0]
+        covariance = H / H[0, 0] - np.outer(mean, mean)
+        after, level = _counted_shares(mean, step, fit.centre, columns)
+        before = np.clip(mean, 1e-6, LEVELS)
+        ratio = np.where(columns.dummy, after * (1 - after) / (before * (1 - before)), 1.0)
+        size = np.sqrt(np.clip(ratio, *CHANGE))
+        level = float(np.clip(level, *CHANGE))
+        H = H[0, 0] * level * (covariance * np.outer(size, size) + np.outer(after, after))
+        back = np.linalg.inv(to_centre)
+        return np.asarray(back.T @ H @ back)
 
     def _believed(self, start: Array, step: Array, covariance: Array, precision: Array) -> Array:
         """1/S² of effects as large as those that are known: so long is the way believed to be where
@@ -465,6 +499,24 @@ class _Equation:
             square += left2 * (np.diag(self.guess.matrix) * bow) ** 2
         dual = self.known.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
         return np.asarray(dual * square @ dual.T)
+
+
+def _counted_shares(
+    mean: Array, step: Array, centre: Array, columns: Columns
+) -> tuple[Array, float]:
+    """Means of the columns, where a record counts as its mean, after a step of the coefficients at
+    the centre; and by how much all of them count more together.
+    """
+    after = mean.copy()
+    level = float(np.exp(np.clip(step[0], -FARTHEST, FARTHEST)))
+    for group in np.unique(columns.group[columns.dummy]):
+        levels = columns.dummy & (columns.group == group)
+        shares = np.clip(mean[levels], 1e-6, LEVELS)
+        rates = shares * np.exp(np.clip(step[levels], -FARTHEST, FARTHEST))
+        total = max(1 - float(shares.sum()), 1e-6) + float(rates.sum())
+        after[levels] = np.clip(rates / total, 1e-6, LEVELS)
+        level *= total * float(np.exp(-centre[levels] @ step[levels]))
+    return after, level
 
 
 @dataclass(frozen=True, eq=False)
