@@ -10,7 +10,7 @@ import pytest
 
 import dpinfer as dp
 import dpinfer.maths.sums
-from dpinfer.maths.families import LOGIT, Line, Stack, rest_sum, step_sums
+from dpinfer.maths.families import LOG, LOGIT, Line, Stack, rest_sum, step_sums
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import (
     BLOCK,
@@ -201,15 +201,17 @@ def test_a_block_errs_by_no_more_than_its_bound():
         assert distance2(plain_moment(block), moment_of(block)) <= (bound + subnormal) ** 2
 
 
-def at_line(notion, wanted):
-    """The stack of a logistic step, or its rest, at a line whose rows are far out."""
+def at_line(notion, wanted, family=LOGIT):
+    """The stack of a step, or its rest, at a line whose rows are far out."""
     rng = np.random.default_rng(9)
     everywhere = np.ones(4)
-    line = Line(
-        LOGIT, 6 * rng.standard_normal((4, 4)), rng.standard_normal(4), 1.0, -everywhere, everywhere
-    )
+    matrix = 6 * rng.standard_normal((4, 4))
+    most = 1.0 if family is LOGIT else np.inf
+    line = Line(family, matrix, rng.standard_normal(4), most, -everywhere, everywhere)
     if wanted == "rest":
         return rest_sum(line, rng.standard_normal(4), 1e-4, 1.0, notion)
+    if family is LOG:
+        return step_sums(line, 0.01, Stack.of(notion), 1.0)
     stack = Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
     return step_sums(line, 0.01, stack, 1.0)
 
@@ -217,6 +219,8 @@ def at_line(notion, wanted):
 SUMS = {
     "moments": second_moment, "moments and score": moment_and_score,
     "stack": lambda notion: at_line(notion, "stack"), "rest": lambda notion: at_line(notion, "rest"),
+    "stack of counts": lambda notion: at_line(notion, "stack", LOG),
+    "rest of counts": lambda notion: at_line(notion, "rest", LOG),
 }  # fmt: skip
 
 
