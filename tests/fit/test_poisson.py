@@ -274,7 +274,7 @@ def test_intervals_cover_the_known_truth(dispersion, neighbours):
         result = fitted(6000, seed, dispersion, **options)
         assert result.reported.all()
         low, high = result.conf_int()[1:].T
-        covered.append((low <= COEF) & (COEF <= high))
+        covered.append((low <= COEF) & (high >= COEF))
         errors.append((result.estimate[1:] - COEF) / result.std_error[1:])
     assert np.mean(covered) > 0.9
     assert np.abs(np.mean(errors, axis=0)).max() < 0.7
