@@ -92,13 +92,39 @@ def test_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_encoded_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
     low, high = -np.linspace(0.1, 7.3, d), np.linspace(0.3, 1e5, d)
-    design = Design.of_bounds((low, high), tuple(f"x{j}" for j in range(d)))
+    names = tuple(f"x{j}" for j in range(d))
+    design = Design.of_bounds((low, high), names)
     rng = np.random.default_rng(d)
     corners = np.where(rng.random((200, d)) < 0.5, low, high)
     beyond = np.vstack([corners, np.nextafter(corners, HUGE), wild_rows(d, d)])
     assert longest(design.rows(beyond)) <= 1
     monkeypatch.setattr("dpinfer.schema.design.shrunk", lambda dim: 1.0)
     assert (longest(replace(design).rows(beyond)) > 1) == (d in BARE)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("most", [0.0, 1.6, -700.0, 1e5, 1e-300])
+def test_rows_with_an_offset_are_in_the_ball_in_real_numbers(most, d):
+    """Whatever the offset is; at its far end and at the corners of the box the norm is 1, so that
+    no smaller bound would do.
+    """
+    low, high = -np.linspace(0.1, 7.3, d), np.linspace(0.3, 1e5, d)
+    names = tuple(f"x{j}" for j in range(d))
+    design = Design.of_bounds((low, high), names, offset=most)
+    assert design.norm2 == d + 2
+    rng = np.random.default_rng(d)
+    corners = np.where(rng.random((200, d)) < 0.5, low, high)
+    ends = [most, np.nextafter(most, HUGE), most - 30, most - 31, -HUGE, HUGE, 0.0, TINY]
+    values = np.column_stack([corners, np.resize(ends, 200)])
+    rows = design.rows(values)
+    assert longest(rows) <= 1
+    assert longest(rows) > Fraction(999999, 1000000)
+    assert (rows[:, -1] <= 0).all()  # 0 at the bound
+    wild = np.column_stack([wild_rows(d, d), np.resize(ends, len(wild_rows(d, d)))])
+    assert longest(design.rows(wild)) <= 1
+    values[0, -1] = -np.inf  # the logarithm of no exposure
+    values[1, -1] = np.nan
+    assert not design.rows(values)[:2].any()
 
 
 @pytest.mark.parametrize(
