@@ -505,6 +505,7 @@ def test_whatever_an_exposure_is_the_rest_keeps_its_bound(notion):
     for size, clip in ((2.0, 1e-3), (30.0, 0.05)):
         for step in STEPS[1:4]:
             what = rest_sum(offset_line(size), np.asarray(step), clip, 3.0, notion)
+            assert what.bound == bound
             found.append(largest_change(what, notion, 30))
     assert max(found) <= bound * (1 + 1e-9)
     assert max(found) > (0.6 if notion.units else 0.8) * bound

@@ -15,10 +15,12 @@ from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import Subject, fit
+from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import SEARCHED, spent
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisySum
+from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.design import COUNT, CountScale, Design, Scale
@@ -89,14 +91,32 @@ def test_guarantee_stepped_composition(kind, budget, numbers):
             assert spent(budget, releases) == pytest.approx(budget.epsilon, rel=1e-8)
 
 
+def asked_of(source, what):
+    """What a query says of some rows that are always the same: it must not depend on records."""
+    changes = []
+    while isinstance(source, Changed):
+        changes.append(source.change)
+        source = source.source
+    rng = np.random.default_rng(5)
+    rows = rng.uniform(-1, 1, (60, source.dim)) / 3
+    rows[:, 0] = 0.3
+    block = Block(rows, np.resize([1.0, -1.0, 0.3, 0.07, 0.02, 0.004], 60))
+    for change in reversed(changes):
+        block = change(block)
+    with np.errstate(all="ignore"):
+        return what.of_block(block).tolist()
+
+
 class Recorder(Gate):
     """A gate that remembers what it was asked for, and what it gave."""
 
     seen: list
+    asked: list
 
     def release(self, booked, source, what):
         released = super().release(booked, source, what)
         self.seen.append((booked, what.bound, released))
+        self.asked.append(asked_of(source, what))
         return released
 
 
@@ -152,8 +172,8 @@ CASES += [
 
 @pytest.mark.parametrize(("kind", "code", "weighted"), CASES)
 def test_guarantee_released_values_only(kind, code, weighted, monkeypatch):
-    """The releases of one fit played to another, of quite other records: the result is the same to
-    the last bit.
+    """The releases of one fit played to another, of quite other records: every query and the result
+    are the same to the last bit.
 
     Where the number of records is private it is another one, too; with units the number of rows
     always is.
@@ -164,15 +184,17 @@ def test_guarantee_released_values_only(kind, code, weighted, monkeypatch):
     n = 1500
     monkeypatch.setattr(recipe, "Gate", Recorder)
     monkeypatch.setattr(Recorder, "seen", [], raising=False)
+    monkeypatch.setattr(Recorder, "asked", [], raising=False)
     first = fit(steps, usual(steps, n, 0, 3 if code.units else 1, weighted), Subject(), None, 4)
     booked = [entry[0] for entry in Recorder.seen]
     assert booked == list(steps.releases(n))  # each once, in order
-    replay = iter(Recorder.seen)
+    replay = iter(zip(Recorder.seen, Recorder.asked, strict=True))
 
     class Replay(Gate):
         def release(self, booked, source, what) -> Released:
-            asked, bound, released = next(replay)
+            (asked, bound, released), query = next(replay)
             assert (booked, what.bound) == (asked, bound)
+            assert asked_of(source, what) == query
             source.total(what.of_block)  # as in a fit: whatever the records hold, it raises nothing
             return released
 
@@ -222,6 +244,7 @@ def test_every_release_of_counts_is_carried_out_as_it_is_booked(kind, code, monk
     steps = steps_of(kind, plan_of(kind, dp.ApproxDP(1.0, 1e-6), code), unit=unit)
     monkeypatch.setattr(recipe, "Gate", Recorder)
     monkeypatch.setattr(Recorder, "seen", [], raising=False)
+    monkeypatch.setattr(Recorder, "asked", [], raising=False)
     ledger = dp.Ledger(dp.ApproxDP(1.0, 1e-6), neighbours=code.value)
     result = fit(steps, usual(steps, 900, 0), Subject(), ledger)
     (entry,) = ledger.entries()
