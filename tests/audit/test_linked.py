@@ -476,7 +476,7 @@ def added_by(what, cells, notion):
     return what.of_block(Block(rows, labels, shares, shares, np.zeros(1, np.intp)))
 
 
-LINES = [(0.3, 0.05), (2.0, 0.05), (2.0, 3.0), (30.0, 0.3)]
+LINES = [(2.0, 0.05), (2.0, 3.0), (30.0, 0.3)]
 
 
 def largest_change(what, notion, starts=60):
@@ -580,7 +580,7 @@ def mutant(monkeypatch, name):
         monkeypatch.setattr(families, "FARTHEST", 1e4)
 
 
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.ADD_REMOVE_UNIT])
 @pytest.mark.parametrize(
     "name", ["a clip twice as wide", "weights without the slope", "influence without the weight"]
 )
@@ -590,7 +590,7 @@ def test_mutations_of_the_stack_of_counts_are_caught(name, notion, monkeypatch):
     with np.errstate(all="ignore"):
         found = [
             largest_change(step_sums(offset_line(size, 3 * COEF), clip, stack, 3.0), notion, 30)
-            for size, clip in LINES[1:3]
+            for size, clip in LINES[:2]
         ]
     assert max(found) > 1.2 * stack.bound
 
