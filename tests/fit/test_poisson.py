@@ -660,6 +660,7 @@ def test_labels_and_shapes_are_refused_before_anything_is_booked():
         ({"formula": "risk ~ age"}, {}, "goes below 0 in the schema"),
         ({"formula": "kind ~ age"}, {}, "kind"),
         ({"formula": FORMULA + " + offset(age)"}, {}, "once in a formula"),
+        ({"formula": FORMULA + " + offset(log(years))"}, {}, "once in a formula"),
         ({"outcome": (0, 5)}, {}, "outcome"),
     ],
 )
