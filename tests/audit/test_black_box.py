@@ -19,6 +19,7 @@ from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import private_matrices
 from dpinfer.fit.penalised_plan import default_plan
+from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.maths.laws import Gaussian
 from dpinfer.maths.privacy_cost import gaussian_delta
 from dpinfer.maths.risk import Risk
@@ -27,7 +28,7 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, PerturbedMinimum
 from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Rows
-from dpinfer.schema.design import Design
+from dpinfer.schema.design import COUNT, CountScale, Design
 
 ALARM, COMMON = 0.1, 150
 DESIGN = Design.of_bounds((-1.0, 1.0), ("a",))
@@ -70,9 +71,9 @@ class Twin:
 
 
 def neighbour(source):
-    return (
-        replace(source, source=source.source.other) if isinstance(source, Changed) else source.other
-    )
+    if isinstance(source, Changed):
+        return replace(source, source=neighbour(source.source))
+    return source.other
 
 
 class Suspicious(Gate):
@@ -132,7 +133,32 @@ def with_outcomes(side):
     return Rows.encoded(DESIGN.rows(values), np.append(np.zeros(COMMON), side), "residual")
 
 
-PAIRS = {plainly: in_ball, of_labels: in_box, of_squares: with_outcomes}
+RATES = Design.of_bounds((-1.0, 1.0), ("a",), CountScale.of_most(50.0), offset=0.0)
+
+
+def of_rates(source, plan, seed):
+    releases = plan.releases().all
+    gate = Suspicious(Entry("audit", "", releases), None, seed)
+    PoissonSteps(RATES, plan).run(gate, source)
+    return gate.ratio
+
+
+def with_exposures(side):
+    """Records all over the box with an exposure of a half, and one at its corner: with all events
+    that the bound allows and hardly any exposure, or with none and all of it.
+    """
+    values = np.column_stack([np.linspace(-1, 1, COMMON), np.full(COMMON, np.log(0.5))])
+    last = [1.0, -6.0 if side > 0 else 0.0]
+    outcomes = np.append(np.resize([0.0, 0.02, 0.04], COMMON), max(side, 0.0))
+    return Rows.encoded(RATES.rows(np.vstack([values, last])), outcomes, COUNT)
+
+
+PAIRS = {
+    plainly: in_ball,
+    of_labels: in_box,
+    of_squares: with_outcomes,
+    of_rates: with_exposures,
+}
 
 
 def alarms(release, plan, runs):
@@ -160,6 +186,7 @@ CASES = {
     "logistic": (of_labels, dp.GeometryPlan(dp.ZCDP(1.0)), 100),
     "infer": (plainly, default_plan(dp.ZCDP(1.0)), 150),
     "least squares": (of_squares, dp.LinearPlan(dp.ZCDP(1.0)), 100),
+    "rates": (of_rates, dp.PoissonPlan(dp.ZCDP(1.0)), 100),
 }
 
 

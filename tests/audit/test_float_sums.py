@@ -10,7 +10,7 @@ import pytest
 
 import dpinfer as dp
 import dpinfer.maths.sums
-from dpinfer.maths.families import LOGIT, Line, Stack, rest_sum, step_sums
+from dpinfer.maths.families import LOG, LOGIT, Line, Stack, rest_sum, step_sums
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import (
     BLOCK,
@@ -92,13 +92,39 @@ def test_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_encoded_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
     low, high = -np.linspace(0.1, 7.3, d), np.linspace(0.3, 1e5, d)
-    design = Design.of_bounds((low, high), tuple(f"x{j}" for j in range(d)))
+    names = tuple(f"x{j}" for j in range(d))
+    design = Design.of_bounds((low, high), names)
     rng = np.random.default_rng(d)
     corners = np.where(rng.random((200, d)) < 0.5, low, high)
     beyond = np.vstack([corners, np.nextafter(corners, HUGE), wild_rows(d, d)])
     assert longest(design.rows(beyond)) <= 1
     monkeypatch.setattr("dpinfer.schema.design.shrunk", lambda dim: 1.0)
     assert (longest(replace(design).rows(beyond)) > 1) == (d in BARE)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("most", [0.0, 1.6, -700.0, 1e5, 1e-300])
+def test_rows_with_an_offset_are_in_the_ball_in_real_numbers(most, d):
+    """Whatever the offset is; at its far end and at the corners of the box the norm is 1, so that
+    no smaller bound would do.
+    """
+    low, high = -np.linspace(0.1, 7.3, d), np.linspace(0.3, 1e5, d)
+    names = tuple(f"x{j}" for j in range(d))
+    design = Design.of_bounds((low, high), names, offset=most)
+    assert design.norm2 == d + 2
+    rng = np.random.default_rng(d)
+    corners = np.where(rng.random((200, d)) < 0.5, low, high)
+    ends = [most, np.nextafter(most, HUGE), most - 30, most - 31, -HUGE, HUGE, 0.0, TINY]
+    values = np.column_stack([corners, np.resize(ends, 200)])
+    rows = design.rows(values)
+    assert longest(rows) <= 1
+    assert longest(rows) > Fraction(999999, 1000000)
+    assert (rows[:, -1] <= 0).all()  # 0 at the bound
+    wild = np.column_stack([wild_rows(d, d), np.resize(ends, len(wild_rows(d, d)))])
+    assert longest(design.rows(wild)) <= 1
+    values[0, -1] = -np.inf  # the logarithm of no exposure
+    values[1, -1] = np.nan
+    assert not design.rows(values)[:2].any()
 
 
 @pytest.mark.parametrize(
@@ -201,15 +227,17 @@ def test_a_block_errs_by_no_more_than_its_bound():
         assert distance2(plain_moment(block), moment_of(block)) <= (bound + subnormal) ** 2
 
 
-def at_line(notion, wanted):
-    """The stack of a logistic step, or its rest, at a line whose rows are far out."""
+def at_line(notion, wanted, family=LOGIT):
+    """The stack of a step, or its rest, at a line whose rows are far out."""
     rng = np.random.default_rng(9)
     everywhere = np.ones(4)
-    line = Line(
-        LOGIT, 6 * rng.standard_normal((4, 4)), rng.standard_normal(4), 1.0, -everywhere, everywhere
-    )
+    matrix = 6 * rng.standard_normal((4, 4))
+    most = 1.0 if family is LOGIT else np.inf
+    line = Line(family, matrix, rng.standard_normal(4), most, -everywhere, everywhere)
     if wanted == "rest":
         return rest_sum(line, rng.standard_normal(4), 1e-4, 1.0, notion)
+    if family is LOG:
+        return step_sums(line, 0.01, Stack.of(notion), 1.0)
     stack = Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
     return step_sums(line, 0.01, stack, 1.0)
 
@@ -217,6 +245,8 @@ def at_line(notion, wanted):
 SUMS = {
     "moments": second_moment, "moments and score": moment_and_score,
     "stack": lambda notion: at_line(notion, "stack"), "rest": lambda notion: at_line(notion, "rest"),
+    "stack of counts": lambda notion: at_line(notion, "stack", LOG),
+    "rest of counts": lambda notion: at_line(notion, "rest", LOG),
 }  # fmt: skip
 
 

@@ -12,12 +12,14 @@ from scipy.special import expit
 
 import dpinfer as dp
 from dpinfer.maths import families
-from dpinfer.maths.families import IDENTITY, LOGIT, Line, Stack, rest_sum, step_sums
+from dpinfer.maths.families import IDENTITY, LOG, LOGIT, Line, Linked, Stack, rest_sum, step_sums
+from dpinfer.maths.histograms import count_edges, histogram, influence_histogram
 from dpinfer.maths.sums import Block, clip_rows
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import Rows
 
-FAMILIES = (IDENTITY, LOGIT)
+FAMILIES = (IDENTITY, LOGIT, LOG)
+BENT = (LOGIT, LOG)  # a step of theirs leaves something
 NAMES = {"ids": lambda one: getattr(one, "name", str(one))}
 TINY = 5e-324
 
@@ -179,9 +181,10 @@ def test_lines_that_floats_cannot_hold_are_refused(matrix, coef, most):
 
 
 @pytest.mark.parametrize("size", [1e-140, 1e-152, 1e-163, 1e-300, 5e-324])
-def test_rows_whose_squares_underflow_are_clipped_too(size):
+@pytest.mark.parametrize("family", [IDENTITY, LOG], **NAMES)
+def test_rows_whose_squares_underflow_are_clipped_too(family, size):
     """A tiny row that is far from an absurd line adds no more than any other."""
-    line = line_of(np.eye(2), np.array([1e147, 0.0]), 1.0, IDENTITY)
+    line = line_of(np.eye(2), np.array([1e147, 0.0]), 1.0, family)
     block = Block(np.array([[1.0, 0.0], [1.0, size]]), np.ones(2))
     for matrix in (np.diag([size, size]), np.array([[0.0, 0.0], [0.0, 1.0]])):
         here = replace(line, matrix=matrix)
@@ -190,16 +193,18 @@ def test_rows_whose_squares_underflow_are_clipped_too(size):
             assert np.linalg.norm(added) <= Stack.of(Neighbours.ADD_REMOVE).bound
 
 
-def test_squares_stay_finite_in_many_columns():
+@pytest.mark.parametrize("family", FAMILIES, **NAMES)
+def test_squares_stay_finite_in_many_columns(family):
     """The largest matrix that is not refused, 300 columns: what is not finite would be released as
-    0, and tell.
+    0, and tell.  Means of counts are as large as they get.
     """
     d = 300
-    line = line_of(np.full((d, d), 0.99e148), np.zeros(d), 1.0, IDENTITY)
+    coef = np.full(d, 1e3) if family is LOG else np.zeros(d)
+    line = line_of(np.full((d, d), 0.99e148), coef, 1.0, family)
     block = Block(np.full((2, d), d**-0.5), np.ones(2))
     for clip in (1e-140, 1.0, 1e140):
         what = step_sums(line, clip, Stack.of(Neighbours.REPLACE), 1.0)
-        assert np.isfinite(what.of_block(block)).all()
+        assert np.isfinite(Rows(block).total(what.of_block)).all()  # and no warning tells of it
 
 
 # --- the stack of a step
@@ -241,8 +246,8 @@ def worst(added, notion, width, starts=150, polish=6):
 @pytest.mark.parametrize(("curvature", "score", "notion", "squared"), WEIGHTS)
 @pytest.mark.parametrize("family", FAMILIES, **NAMES)
 def test_the_stack_of_a_step_keeps_its_bound(family, curvature, score, notion, squared):
-    """For the weights of both plans and rows (1, x) at lines of both families; the row of worst
-    sizes comes near.
+    """For the weights of all plans and rows (1, x) at lines of every family; the row of worst sizes
+    comes near.
     """
     stack = Stack(curvature, score, notion)
     assert stack.bound**2 == pytest.approx(squared, abs=1e-12)
@@ -264,6 +269,7 @@ def test_the_plans_have_these_weights():
     for code in ("replace", "replace-unit", "add-remove", "add-remove-unit"):
         logistic = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=code).stack
         least = dp.LinearPlan(dp.ZCDP(1.0), neighbours=code).stack
+        assert dp.PoissonPlan(dp.ZCDP(1.0), neighbours=code).stack == least
         counted = code.startswith("replace")
         assert logistic.bound**2 == pytest.approx(5.0 if counted else 1.6, abs=1e-12)
         assert least.bound**2 == pytest.approx(4.5 if counted else 1.4, abs=1e-12)
@@ -290,17 +296,18 @@ def unit_rest(what, cells, notion):
 STEPS = [(0.1, 0.05), (-0.6, 1.5), (3.0, -2.0), (40.0, 90.0), (1e3, 0.0)]
 
 
+@pytest.mark.parametrize("family", BENT, **NAMES)
 @pytest.mark.parametrize("notion", Neighbours)
-def test_guarantee_rest_sensitivity(notion):
+def test_guarantee_rest_sensitivity(notion, family):
     """2 or 1, by searches over pairs of records and of units of three rows, for short steps and
     absurd ones.
     """
     bound = 2.0 if notion.counted else 1.0
     found = []
-    for size in (0.5, 4.0):
+    for size in (0.5, 4.0) if family is LOGIT else (4.0,):
         for step in STEPS:
-            for clip in (1e-4, 0.05, 2.0):
-                what = rest_of(line_of(size * SQUARE, COEF, 1.2), step, clip, notion)
+            for clip in (1e-4, 0.05, 2.0) if family is LOGIT else (1e-4, 2.0):
+                what = rest_of(line_of(size * SQUARE, COEF, 1.2, family), step, clip, notion)
                 assert what.bound == bound
                 width = 9 if notion.units else 3
                 added = lambda flat, what=what: unit_rest(what, flat, notion)  # noqa: E731
@@ -309,10 +316,11 @@ def test_guarantee_rest_sensitivity(notion):
     assert max(found) > 0.8 * bound
 
 
-def test_mutations_of_the_rest_are_caught(monkeypatch):
+@pytest.mark.parametrize("family", BENT, **NAMES)
+def test_mutations_of_the_rest_are_caught(family, monkeypatch):
     """Rows that count more than their share of a unit, or no clip at all: the bound is exceeded."""
     notion = Neighbours.ADD_REMOVE_UNIT
-    what = rest_of(line_of(4 * SQUARE, COEF, 1.2), STEPS[2], 1e-3, notion)
+    what = rest_of(line_of(4 * SQUARE, COEF, 1.2, family), STEPS[2], 1e-3, notion)
     flat = np.array([2.0, 1.0, 3.0] * 3)
     assert 0.99 < np.linalg.norm(unit_rest(what, flat, notion)) <= 1
     rows = np.tile(np.array([[1.0, 0.9]]) / np.sqrt(2), (3, 1))
@@ -322,14 +330,15 @@ def test_mutations_of_the_rest_are_caught(monkeypatch):
     assert np.linalg.norm(unit_rest(what, flat, notion)) > 10
 
 
-def test_a_rest_is_at_most_one_in_real_numbers():
+@pytest.mark.parametrize("family", BENT, **NAMES)
+def test_a_rest_is_at_most_one_in_real_numbers(family):
     """A record's part in rational arithmetic, where the clip is small and everybody is pulled into
     it.
     """
     rng = np.random.default_rng(0)
     for d in (1, 3, 9):
         rows = np.column_stack([np.ones(60), rng.uniform(-1, 1, (60, d - 1))]) / np.sqrt(d)
-        line = line_of(5 * rng.standard_normal((d, d)), rng.standard_normal(d), 1.0)
+        line = line_of(5 * rng.standard_normal((d, d)), rng.standard_normal(d), 1.0, family)
         what = rest_sum(line, 3 * rng.standard_normal(d), 1e-9, float(d), Neighbours.REPLACE)
         sizes = []
         for row in rows:
@@ -348,26 +357,33 @@ def test_steps_that_floats_cannot_hold_are_refused(step, clip):
         rest_sum(line_of(SQUARE, COEF), np.full(2, step), clip, 2.0, Neighbours.REPLACE)
 
 
-def test_a_zero_row_and_no_row_leave_nothing():
-    what = rest_sum(line_of(SQUARE, COEF), np.array([1.0, 2.0]), 1e-3, 2.0, Neighbours.ADD_REMOVE)
+@pytest.mark.parametrize("family", BENT, **NAMES)
+def test_a_zero_row_and_no_row_leave_nothing(family):
+    line = line_of(SQUARE, COEF, family=family)
+    what = rest_sum(line, np.array([1.0, 2.0]), 1e-3, 2.0, Neighbours.ADD_REMOVE)
     assert not what.of_block(Block(np.zeros((3, 2)), np.ones(3))).any()
     assert not what.of_block(Block(np.zeros((0, 2)), np.ones(0))).any()
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_score_after_a_step_is_what_is_left(seed):
+@pytest.mark.parametrize("family", BENT, **NAMES)
+def test_the_score_after_a_step_is_what_is_left(family, seed):
     """g - H a - R is the weighted score at the line after the step, to 1e-12, the weights being
     those of the line.
     """
     rng = np.random.default_rng(seed)
     n, d = 3000, 4
     x = np.column_stack([np.ones(n), np.clip(rng.standard_normal((n, d - 1)) / 2, -1, 1)])
-    y = rng.random(n) < expit(x @ rng.standard_normal(d))
+    y = (rng.random(n) < expit(x @ rng.standard_normal(d))).astype(float)
+    labels = np.where(y, 1.0, -1.0)
+    if family is LOG:
+        labels = y * rng.uniform(0, 1, n)
+        y = labels
     matrix = rng.standard_normal((d, d))
     coef = rng.standard_normal(d) / 2
     step = rng.standard_normal(d) / 2
-    line = line_of(matrix, coef, 1.5)
-    source = Rows(Block(x / np.sqrt(d), np.where(y, 1.0, -1.0)))
+    line = line_of(matrix, coef, 1.5, family)
+    source = Rows(Block(x / np.sqrt(d), labels))
     notion = Neighbours.REPLACE
     stack = Stack(1.0, 0.25, notion)
     clip = 1e6
@@ -376,12 +392,33 @@ def test_the_score_after_a_step_is_what_is_left(seed):
     score, hessian, _ = stack.split(sums_at, d, clip)
     rest = clip * source.total(rest_sum(line, step, clip, float(d), notion).of_block)
     weights = linked.block.weights
-    after = matrix @ ((weights * (y - expit(x @ (coef + matrix.T @ step)))) @ x)
+    assert weights.min() < 0.9
+    after = matrix @ ((weights * (y - family.mean(x @ (coef + matrix.T @ step)))) @ x)
     assert (
         np.abs(score - hessian @ step - rest - after).max()
         <= 1e-12 * np.abs(weights[:, None] * x @ matrix.T).sum()
     )
     assert np.linalg.norm(rest) > 1e-3 * np.linalg.norm(after)  # the rest is no idle one
+
+
+def test_what_a_count_leaves_is_bounded_by_the_step():
+    """At most ‖a‖(e^Z - 1 - Z)/Z where |z| <= Z, which is attained: w h‖u‖² <= 1, |z| <= ‖u‖‖a‖."""
+    rng = np.random.default_rng(3)
+    near = 0.0
+    for _ in range(300):
+        d = int(rng.integers(1, 5))
+        matrix = rng.standard_normal((d, d)) * 10 ** rng.uniform(-1, 1)
+        step = rng.standard_normal(d) * 10 ** rng.uniform(-2, 1)
+        line = line_of(matrix, rng.standard_normal(d) * 10 ** rng.uniform(-1, 0.7), family=LOG)
+        x = np.column_stack([np.ones(200), rng.uniform(-1, 1, (200, d - 1))])
+        seen = line.linked(Block(x / np.sqrt(d), np.ones(200)), float(d), Neighbours.REPLACE)
+        z = seen.block.rows @ step
+        size = seen.influence * np.abs(LOG.left(seen.predictor, z))
+        some = (np.abs(seen.predictor) < 29) & (np.abs(z) > 1e-2) & (np.abs(z) < 30)
+        reach = np.abs(z[some])
+        by_length = size[some] / (np.linalg.norm(step) * (np.expm1(reach) - reach) / reach)
+        near = max(near, by_length.max(initial=0.0))
+    assert 0.99 < near <= 1 + 1e-9
 
 
 def test_what_a_record_leaves_is_bounded_by_the_step():
@@ -409,3 +446,170 @@ def test_what_a_record_leaves_is_bounded_by_the_step():
         near = np.maximum(near, found)
     assert (near <= 1 + 1e-9).all()
     assert (near > [0.5, 0.5, 0.999]).all()
+
+
+# --- counts with an exposure: the last column of a row is added to the predictor as it is
+
+
+def offset_line(size=2.0, coef=COEF, notch=30.0):
+    """A line of counts whose rows end with the offset, which has no part in the geometry."""
+    matrix = np.column_stack([size * SQUARE, np.zeros(2)])
+    return line_of(matrix, np.append(coef, notch), family=LOG)
+
+
+def exposed(cells):
+    """Rows (1, x, offset) over sqrt 3 and outcomes in [0, 1], from numbers without limits; the
+    offset is in [-1, 0], at its far end among others.
+    """
+    cells = cells.reshape(-1, 4)
+    offset = -np.clip(expit(cells[:, 2]) * 1.2 - 0.1, 0.0, 1.0)
+    rows = np.column_stack([np.ones(len(cells)), np.tanh(cells[:, 0]), offset])
+    return rows / np.sqrt(3), np.clip(1.2 * expit(cells[:, 1]) - 0.1, 0.0, 1.0), expit(cells[:, 3])
+
+
+def added_by(what, cells, notion):
+    """What a record with an exposure adds, or a unit of several such rows."""
+    rows, labels, weights = exposed(cells)
+    if not notion.units:
+        return what.of_block(Block(rows[:1], labels[:1]))
+    shares = weights / max(1.0, weights.sum())
+    return what.of_block(Block(rows, labels, shares, shares, np.zeros(1, np.intp)))
+
+
+LINES = [(2.0, 0.05), (2.0, 3.0), (30.0, 0.3)]
+
+
+def largest_change(what, notion, starts=60):
+    width = 12 if notion.units else 4
+    added = lambda flat: added_by(what, flat, notion)  # noqa: E731
+    return worst(added, notion, width, starts, 2)
+
+
+@pytest.mark.parametrize("notion", Neighbours)
+def test_whatever_an_exposure_is_the_stack_keeps_its_bound(notion):
+    """Attained: an exposure moves the mean and leaves the direction of a row as it is."""
+    stack = Stack.of(notion)
+    found = []
+    for size, clip in LINES:
+        what = step_sums(offset_line(size), clip, stack, 3.0)
+        assert what.bound == stack.bound
+        found.append(largest_change(what, notion))
+    assert max(found) <= stack.bound * (1 + 1e-9)
+    assert max(found) > (0.85 if notion.units else 0.97) * stack.bound
+
+
+@pytest.mark.parametrize("notion", Neighbours)
+def test_whatever_an_exposure_is_the_rest_keeps_its_bound(notion):
+    bound = notion.pick(2.0, 1.0)
+    found = []
+    for size, clip in ((2.0, 1e-3), (30.0, 0.05)):
+        for step in STEPS[1:4]:
+            what = rest_sum(offset_line(size), np.asarray(step), clip, 3.0, notion)
+            assert what.bound == bound
+            found.append(largest_change(what, notion, 30))
+    assert max(found) <= bound * (1 + 1e-9)
+    assert max(found) > (0.6 if notion.units else 0.8) * bound
+
+
+@pytest.mark.parametrize("notion", Neighbours)
+def test_whatever_an_exposure_is_a_record_is_in_one_bin(notion):
+    """The sizes of counts and of influences: a unit in parts that add up to its share, a zero row
+    in none.
+    """
+    line = offset_line()
+    influences = influence_histogram(0.5, notion)
+    at_line = replace(
+        influences,
+        of_block=lambda block: influences.of_block(line.linked(block, 3.0, notion).block),
+    )
+    for what in (histogram(count_edges(), notion), at_line):
+        assert what.bound == notion.pick(2**0.5, 1.0)
+        rng = np.random.default_rng(0)
+        cells = rng.standard_normal((300, 12)) * 10 ** rng.uniform(-1, 1.5, (300, 1))
+        seen = np.array([added_by(what, one, notion) for one in cells])
+        assert (seen >= 0).all()
+        assert seen.sum(axis=1).max() <= 1 + 1e-12
+        apart = np.linalg.norm(seen[:, None] - seen, axis=2).max()
+        assert apart <= 2**0.5 * (1 + 1e-12)
+        assert apart > 1.3
+        zero = Block(np.zeros((2, 3)), np.ones(2))
+        assert not what.of_block(zero).any()
+
+
+@pytest.mark.parametrize("exposure", [-1.0, -0.999, -1e-9, 0.0])
+@pytest.mark.parametrize("coef", [(0.0, 0.0), (30.0, 0.0), (-30.0, 0.0), (1e5, 1e5)])
+def test_means_at_the_far_ends_are_finite_and_bounded(exposure, coef):
+    """A mean of e^-30 and less, or e^30 and more: what a record adds is bounded and no NaN."""
+    for notion in (Neighbours.REPLACE, Neighbours.ADD_REMOVE):
+        for size in (1e-150, 1e-6, 1.0, 1e6, 1e140):
+            line = offset_line(size, np.asarray(coef))
+            rows = np.array([[1.0, 1.0, exposure], [1.0, -1.0, exposure]]) / np.sqrt(3)
+            for outcome in (0.0, 1e-300, 1.0):
+                block = Block(rows, np.full(2, outcome))
+                step = np.array([1e3, -1e3])
+                for clip in (1e-140, 1e-3, 1e140):
+                    stack = step_sums(line, clip, Stack.of(notion), 3.0)
+                    rest = rest_sum(line, step, clip, 3.0, notion)
+                    for one in (block[:1], block[1:]):
+                        for what, most in (
+                            (stack, Stack.of(Neighbours.ADD_REMOVE).bound),
+                            (rest, 1.0),
+                        ):
+                            added = what.of_block(one)
+                            assert np.isfinite(added).all()
+                            if what is rest or notion is Neighbours.ADD_REMOVE:
+                                assert np.linalg.norm(added) <= most * (1 + 1e-9)
+
+
+# --- mutations of the sums of counts: each must be seen by the searches above
+
+
+def mutant(monkeypatch, name):
+    """Break one of the bounds on purpose."""
+    if name == "a clip twice as wide":
+        monkeypatch.setattr(families, "shrunk", lambda dim: 2.0)
+    elif name == "weights without the slope":
+        monkeypatch.setattr(
+            families.Family, "_weights", lambda self, length2, *_: 1 / np.maximum(1.0, length2)
+        )
+    elif name == "influence without the weight":
+        monkeypatch.setattr(
+            Linked, "influence", property(lambda at: at.length * at.block.weights**2)
+        )
+    elif name == "no limit of the predictor":
+        monkeypatch.setattr(families, "FARTHEST", 1e4)
+
+
+@pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.ADD_REMOVE_UNIT])
+@pytest.mark.parametrize(
+    "name", ["a clip twice as wide", "weights without the slope", "influence without the weight"]
+)
+def test_mutations_of_the_stack_of_counts_are_caught(name, notion, monkeypatch):
+    mutant(monkeypatch, name)
+    stack = Stack.of(notion)
+    with np.errstate(all="ignore"):
+        found = [
+            largest_change(step_sums(offset_line(size, 3 * COEF), clip, stack, 3.0), notion, 30)
+            for size, clip in LINES[:2]
+        ]
+    assert max(found) > 1.2 * stack.bound
+
+
+def test_without_a_limit_of_the_predictor_a_sum_is_not_finite(monkeypatch):
+    line = offset_line(1.0, np.array([1e5, 0.0]))
+    block = Block(np.array([[1.0, 0.5, 0.0]]) / np.sqrt(3), np.ones(1))
+    what = step_sums(line, 0.1, Stack.of(Neighbours.REPLACE), 3.0)
+    assert np.isfinite(what.of_block(block)).all()
+    mutant(monkeypatch, "no limit of the predictor")
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(what.of_block(block)).all()
+
+
+@pytest.mark.parametrize("notion", Neighbours)
+def test_a_histogram_with_the_bound_of_one_record_is_caught(notion):
+    """Two counts in different bins are sqrt 2 apart: 1 is enough only where a record is added."""
+    what = histogram(count_edges(), notion)
+    rows = np.full((1, 1), 0.5)
+    moved = what.of_block(Block(rows, np.zeros(1))) - what.of_block(Block(rows, np.ones(1)))
+    assert np.linalg.norm(moved) == pytest.approx(2**0.5)
+    assert (np.linalg.norm(moved) <= what.bound + 1e-12) == notion.counted

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.maths.families import IDENTITY, LOGIT, Line, Stack, rest_sum, step_sums
-from dpinfer.maths.histograms import histogram, inner_edges
+from dpinfer.maths.families import IDENTITY, LOG, LOGIT, Line, Stack, rest_sum, step_sums
+from dpinfer.maths.histograms import count_edges, histogram, inner_edges
 from dpinfer.maths.losses import slope_and_curvature
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import Block, moment_and_score, second_moment
@@ -108,7 +108,10 @@ def sums_of(notion):
     stack = Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
     line["step, logit"] = step_sums(at(LOGIT), 0.05, stack, 1.0), True, True, 0.85
     line["step, identity"] = step_sums(at(IDENTITY), 0.05, Stack.of(notion), 1.0), True, False, 0.85
+    line["step, log"] = step_sums(at(LOG), 0.05, Stack.of(notion), 1.0), True, False, 0.85
     line["rest"] = rest_sum(at(LOGIT), 3 * LINE, 1e-3, 1.0, notion), True, True, 0.9
+    line["rest, log"] = rest_sum(at(LOG), 3 * LINE, 1e-3, 1.0, notion), True, False, 0.9
+    line["sizes of counts"] = histogram(count_edges(), notion), False, False, 0.97
     for name, loss in LOSSES.items():
         inside = Risk.penalised(loss, 0.05, 100, notion)
         labels = name in ("logistic", "hinge")

@@ -25,6 +25,7 @@ OTHERS = [
     dp.LinearSVC(**BOUNDS, budget=dp.PureDP(50.0), insecure_seed=0),
     dp.HuberRegression(**NUMERIC, budget=dp.NoPrivacy(), penalty=1e-5),
     dp.QuantileRegression(**NUMERIC, budget=dp.ZCDP(1.0), insecure_seed=0),
+    dp.PoissonRegression(**BOUNDS, outcome=(0, 100), budget=dp.ZCDP(1.0), insecure_seed=0),
 ]
 # What is asked of an estimator whatever it computes: parameters, clones, texts, tags, pickles.
 INTERFACE = {

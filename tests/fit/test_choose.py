@@ -106,7 +106,7 @@ def test_earlier_targets(loss):
         ({"budget": APPROX, "neighbours": "replaced"}, "'replace' or 'add-remove'"),
         (
             {"loss": dp.HuberHinge(), "budget": APPROX, "target": "asked"},
-            "logistic regression and least squares only",
+            "logistic regression.* least squares.* Poisson regression only",
         ),
         ({"budget": APPROX, "target": "asked", "design": Design.of_rows(2)}, "intercept"),
         ({"loss": object(), "budget": APPROX}, "not a loss"),

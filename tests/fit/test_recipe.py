@@ -12,6 +12,7 @@ from dpinfer.fit.choose import RECIPES, STEPPED, TARGETS, choose, stepped_of
 from dpinfer.fit.linear import LeastSquares, LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.poisson import Counts, PoissonSteps
 from dpinfer.fit.recipe import NoLoss, Options, fit
 from dpinfer.result.statements import Words
 from dpinfer.rows.source import Rows
@@ -28,11 +29,12 @@ ASKED = {
     "unpenalised": Options(dp.HuberHinge(), dp.NoPrivacy(), target="unpenalised"),
     "squares": Options(LeastSquares(), dp.ZCDP(0.5)),
     "robust": Options(LeastSquares(), dp.ZCDP(0.5), target="robust"),
+    "counts": Options(Counts(), dp.ZCDP(0.5)),
 }
 
 
 def test_the_registry():
-    assert (LogisticSteps, LinearSteps, Penalised) == RECIPES
+    assert (LogisticSteps, LinearSteps, PoissonSteps, Penalised) == RECIPES
     assert TARGETS == ("asked", "robust", "penalised", "unpenalised")
     for recipe in RECIPES:
         told = [name for name in recipe.TARGETS if f"'{name}'" in recipe.OFFER]

@@ -59,6 +59,29 @@ def _visits(**options):
     return model.fit(demo.table).result_
 
 
+def _counted(**options):
+    demo = dp.datasets.rand_hie()
+    formula = demo.formula.replace("visit", "mdvis")
+    model = dp.PoissonRegression(formula, schema=demo.schema, insecure_seed=SEED, **options)
+    return model.fit(demo.table).result_
+
+
+def _rates(n=6000, **options):
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.uniform(20, 80, n), rng.uniform(0, 5, n), rng.integers(0, 2, n)])
+    exposure = rng.uniform(0.1, 2, n)
+    y = rng.poisson(exposure * np.exp(-0.5 + 0.02 * X[:, 0] - 0.2 * X[:, 1]))
+    model = dp.PoissonRegression(
+        bounds=([18, 0, 0], [100, 5, 1]),
+        outcome=(0, 500),
+        exposure=(0, 2),
+        yes_no=[2],
+        insecure_seed=SEED,
+        **options,
+    )
+    return model.fit(X, y, units=np.arange(n) // 2, exposure=exposure).result_
+
+
 def _arrays(model, n=4000, **options):
     rng = np.random.default_rng(2)
     X = np.column_stack([rng.uniform(20, 80, n), rng.uniform(0, 5, n), rng.integers(0, 2, n)])
@@ -122,6 +145,11 @@ FITS = {
         budget=dp.ZCDP(0.02), tail="cautious", neighbours="add-remove"
     ),
     "asked robust": lambda: _visits(budget=dp.ZCDP(0.02), target="robust"),
+    "asked counts": lambda: _counted(budget=dp.ApproxDP(1.0, 1e-6)),
+    "asked counts add-remove": lambda: _counted(
+        plan=dp.PoissonPlan(dp.ZCDP(0.5), neighbours="add-remove")
+    ),
+    "asked rates by units": lambda: _rates(budget=dp.ZCDP(0.5)),
     "asked approx": lambda: _rand(budget=dp.ApproxDP(1.0, 1e-6)),
     "asked small": lambda: _rand(budget=dp.ZCDP(0.002)),
     "asked zcdp": lambda: _rand(budget=dp.ZCDP(0.5), target="asked"),

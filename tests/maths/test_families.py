@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from dpinfer.maths.families import IDENTITY, LOGIT, Line, Stack, rest_sum, step_sums
+from dpinfer.maths.families import FAMILIES, IDENTITY, LOG, LOGIT, Line, Stack, rest_sum, step_sums
 from dpinfer.maths.stepping import crude_line
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
@@ -59,6 +59,61 @@ def test_the_robust_curvature_counts_who_is_inside():
     released = step_sums(line_of(np.zeros(D)), 0.05, STACK, 1.0, robust=True).of_block(Block(x, y))
     inside = u[np.abs(y) < most]
     assert STACK.split(released, D, 0.05)[1] == pytest.approx(inside.T @ inside)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_the_derivatives_of_a_family(family):
+    """Mean, slope and bends are those of the cumulant, by differences; what a step leaves is of
+    second order.
+    """
+    eta = np.linspace(-4, 4, 33)
+    h = 1e-4
+    near = {"abs": 2e-6 * max(1.0, family.mean(eta).max())}
+    mean = family.mean(eta)
+    assert mean == pytest.approx(
+        (family.cumulant(eta + h) - family.cumulant(eta - h)) / (2 * h), **near
+    )
+
+    def slope(at):
+        return family.slope(family.mean(at))
+
+    first, second = family.bends(mean)
+    assert slope(eta) == pytest.approx(
+        (family.mean(eta + h) - family.mean(eta - h)) / (2 * h), **near
+    )
+    assert first == pytest.approx((slope(eta + h) - slope(eta - h)) / (2 * h), **near)
+    assert second == pytest.approx(
+        (slope(eta + h) - 2 * slope(eta) + slope(eta - h)) / h**2, rel=1e-3, abs=1e-3
+    )
+    assert (np.abs(first) <= family.slope(mean) + 1e-12).all()
+    left = family.left(eta, np.full(33, 1e-3))
+    assert left == pytest.approx(first * 5e-7, rel=1e-2, abs=1e-9)
+
+
+def test_a_step_of_counts_and_its_rest_lead_to_the_score_where_it_ends():
+    """F(t + a) = g - H a - R, with an offset in the rows that has no part in the geometry."""
+    rng = np.random.default_rng(3)
+    x, _ = data()
+    offset = rng.uniform(-1, 0, N)
+    coef = np.array([-0.4, 1.0, -0.5, 0.2])
+    way = np.array([0.3, 0.8, -0.6, 0.5])
+    y = rng.poisson(np.exp(x @ coef + 2 * offset)).astype(float)
+    matrix = np.column_stack([4 * A, np.zeros(D)])
+    everywhere = np.ones(D + 1)
+    line = Line(LOG, matrix, np.append(coef, 2.0), np.inf, -everywhere, everywhere)
+    block = Block(np.column_stack([x, offset]), y)
+    a = np.linalg.solve(4 * A.T, way)
+    score, hessian, _ = STACK.split(step_sums(line, 1e3, STACK, 1.0).of_block(block), D, 1e3)
+    rest = 1e3 * rest_sum(line, a, 1e3, 1.0, Neighbours.REPLACE).of_block(block)
+    at = line.linked(block, 1.0, Neighbours.REPLACE).block
+    assert at.weights.min() < 0.9  # some count less
+    means = np.exp(x @ (coef + way) + 2 * offset)
+    there = ((y - means) * at.weights) @ (4 * x @ A.T)
+    assert score - hessian @ a - rest == pytest.approx(there, abs=1e-9 * means.sum())
+    # the column of the intercept of the curvature there is known too
+    level = np.linalg.solve(4 * A.T, np.eye(D)[0])
+    moved = (means * at.weights) @ (4 * x @ A.T)
+    assert hessian @ (level + a) + rest == pytest.approx(moved, rel=1e-9)
 
 
 def test_a_step_and_its_rest_lead_to_the_score_where_it_ends():

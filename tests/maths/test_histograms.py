@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpinfer.maths.histograms import BINS, Tail, histogram, inner_edges, narrowed
+from dpinfer.maths.histograms import (
+    BINS,
+    COUNT_BINS,
+    CountSizes,
+    Tail,
+    count_edges,
+    histogram,
+    inner_edges,
+    narrowed,
+)
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 
@@ -161,3 +170,58 @@ def test_an_end_that_noise_may_have_filled_is_cut():
         end = middle * 1000
         end[0] = share * crowd
         assert narrowed(end, 0.0, 16.0, crowd, noise) == (low, 12.0)
+
+
+# --- the sizes of counts
+
+
+def sizes_of(y, noise=0.0, seed=0):
+    """What the histogram of counts over their bound says."""
+    what = histogram(count_edges(), Neighbours.REPLACE)
+    counts = what.of_block(Block(np.ones((len(y), 1)), y))[::-1]
+    drawn = counts + noise * np.random.default_rng(seed).standard_normal(COUNT_BINS)
+    return CountSizes.of(Tail(drawn, float(len(y)), noise, 1.0))
+
+
+def test_the_bins_of_counts_are_six_decades_and_hold_everybody():
+    edges = count_edges()
+    assert len(edges) == COUNT_BINS - 1
+    assert edges[::-1] == pytest.approx(2.0 ** (-np.arange(1, COUNT_BINS) / 2))
+    y = np.array([0.0, 1e-300, 1e-7, 0.7, 0.70711, 1.0, 7.0])
+    counts = histogram(edges, Neighbours.REPLACE).of_block(Block(np.ones((7, 1)), y))
+    assert counts.sum() == 7
+    assert counts[0] == 3
+    assert counts[-1] == 3
+    # an outcome on an edge is above it, whatever the rounding of a logarithm would say
+    for k in range(1, COUNT_BINS):
+        place = histogram(edges, Neighbours.REPLACE).of_block(
+            Block(np.ones((1, 1)), np.array([2.0 ** (-k / 2)]))
+        )
+        assert place[::-1].argmax() == k - 1
+
+
+@pytest.mark.parametrize("bound", [50.0, 1e3, 1e6])
+@pytest.mark.parametrize("noise", [0.0, 30.0])
+def test_what_the_sizes_say_of_counts(bound, noise):
+    """Their mean to a factor of sqrt 2, as bins are that wide; how far they go; a cap below that."""
+    y = np.random.default_rng(3).poisson(2.0 * np.random.default_rng(4).gamma(1, 1, 20_000))
+    for seed in range(5):
+        found = sizes_of(np.minimum(y / bound, 1.0), noise, seed)
+        assert 2 / 1.5 < found.mean * bound < 2 * 1.5
+        assert found.capped <= found.mean
+        assert 0 < found.shows <= 1
+        assert found.cap <= 1
+        assert found.reach <= 1
+        assert 5 < found.reach * bound < 50
+        assert 2 < found.cap * bound < 50
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("y", [np.zeros(1000), np.ones(1000), np.full(1000, 1e-9)])
+def test_sizes_are_always_sizes(y, noise):
+    for seed in range(20):
+        found = sizes_of(y, noise, seed)
+        assert 0 < found.capped <= found.cap <= 1
+        assert 0 < found.mean <= 1
+        assert 0 < found.shows <= 1
+        assert 0 < found.reach <= 1

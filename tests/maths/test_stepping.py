@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from dpinfer.maths.families import LOG
+from dpinfer.maths.histograms import CountSizes
 from dpinfer.maths.moments import preconditioner
-from dpinfer.maths.stepping import _LONGEST, Terrain, Usual, first_line, information, normal_nodes
+from dpinfer.maths.stepping import (
+    _LONGEST,
+    Terrain,
+    Usual,
+    count_line,
+    first_line,
+    information,
+    normal_nodes,
+)
 from handmade import columns_of
 
 N = 200_000
@@ -189,3 +199,51 @@ def test_what_records_add_to_a_rest_is_mostly_below_the_clip():
     added = np.linalg.norm(x @ place.matrix.T, axis=1) * np.abs(left)
     most = (np.linalg.norm(x @ place.matrix.T, axis=1) * expit(np.abs(eta))).max()
     assert np.mean(added > place.rest_clip(H, step, most)) < 0.01
+
+
+@pytest.mark.parametrize("coef", [[-0.7, 0.8, -1.0], [0.3, 0.0, 0.0], [1.5, -1.0, 0.5]])
+def test_the_information_of_counts_is_that_of_gaussian_rows(coef):
+    x, _ = gaussian([0.0, 0.0, 0.0])
+    line = np.array(coef)
+    exact = (x * np.exp(x @ line)[:, None]).T @ x
+    found = information(x.T @ x, line, LOG)
+    assert np.abs(found - exact).max() < 0.02 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("slopes", [[0.8, -0.5], [0.0, 0.0], [-0.4, 0.9]])
+@pytest.mark.parametrize("cap", [0.02, 0.5])
+def test_a_first_line_of_counts_is_exact_for_gaussian_rows(slopes, cap):
+    """Without noise, and up to what a law of outcomes over their mean leaves open where they are
+    capped; noise draws it towards one level for all.
+    """
+    rng = np.random.default_rng(3)
+    x, _ = gaussian([0.0, 0.0, 0.0])
+    line = np.array([-5.0, *slopes])
+    y = np.minimum(np.exp(x @ line) * rng.exponential(1, N), 1.0)
+    capped = np.minimum(y, cap)
+    below = np.where(y < cap, y, 0.0).mean()
+    sizes = CountSizes(cap, capped.mean(), y.mean(), below / capped.mean(), y.max())
+    score = ((capped - cap / 2) / cap) @ x
+    moments = x.T @ x
+    found = count_line(moments, score, np.zeros((3, 3)), N, COLUMNS, sizes)
+    assert found == pytest.approx(line, abs=0.1)
+    noisy = count_line(moments, score, 1e6 * np.eye(3), N, COLUMNS, sizes)
+    assert np.abs(noisy[1:]).max() < 0.02
+    assert noisy[0] == pytest.approx(np.log(y.mean()), abs=0.05)
+
+
+def test_a_first_line_of_counts_is_a_line_whatever_the_noise_says():
+    """Finite, and with a deviation of the logarithm of at most 1."""
+    rng = np.random.default_rng(0)
+    x, _ = gaussian([0.0, 0.0, 0.0])
+    moments = x.T @ x
+    covariance = moments / N - np.outer(moments[0], moments[0]) / N**2
+    for _ in range(100):
+        cap = 10 ** rng.uniform(-6, 0)
+        mean = cap * 10 ** rng.uniform(-3, 0)
+        sizes = CountSizes(cap, mean, min(2 * mean, 1.0), rng.uniform(1e-6, 1), 1.0)
+        score = rng.standard_normal(3) * 10 ** rng.uniform(0, 8)
+        noise = np.eye(3) * 10 ** rng.uniform(0, 6)
+        found = count_line(moments, score, noise, N, COLUMNS, sizes)
+        assert np.isfinite(found).all()
+        assert found @ covariance @ found < 1.01

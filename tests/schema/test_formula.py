@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from formulaic.parser import DefaultFormulaParser
 from hypothesis import given, settings
@@ -149,7 +150,23 @@ BAD = {
     "left of 0": ("visits - 0 ~ w", r"here I\(visits - 0\)"),
     "offset": (
         "ill ~ age + offset(w)",
-        "there is no offset here yet.*with two levels take x as a term",
+        "an offset is for counts and rates.*with two levels take x as a term",
+    ),
+    "two offsets": ("visits ~ sex + offset(w) + offset(age)", "once in a formula"),
+    "offset in an interaction": ("visits ~ sex*offset(w)", "a term of its own"),
+    "offset in a product": ("visits ~ sex:offset(w)", "a term of its own"),
+    "offset in a power": ("visits ~ (sex + offset(w))**2", "a term of its own"),
+    "offset inside": ("visits ~ sex + I(offset(w))", "a term of its own"),
+    "offset of a logarithm inside": ("visits ~ sex + log(offset(age))", "a term of its own"),
+    "offset on the left": ("offset(visits) ~ sex", "a term of its own"),
+    "offset of a category": ("visits ~ age + offset(h)", "only a number can be transformed"),
+    "offset of nothing": ("visits ~ age + offset()", "offset takes one argument"),
+    "offset of two": ("visits ~ age + offset(w, age)", "offset takes one argument"),
+    "offset of the outcome": ("visits ~ age + offset(visits)", "stands on both sides"),
+    "offset of what is not there": ("visits ~ age + offset(log(z))", "no column 'z'"),
+    "offset of a negative logarithm": (
+        "visits ~ sex + offset(log(w - 5))",
+        r"log\(w - 5\) needs values above 0",
     ),
     "power of a power": ("ill ~ (age + w)**2**3", r"after \*\* stands a whole number from 1 to 9"),
     "power in brackets": ("ill ~ (age + w)**(2 + 3)", "whole number from 1 to 9"),
@@ -220,6 +237,74 @@ def test_bad_formulas(case):
             TABLE, None
         )
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("offset", "text", "low", "high"),
+    [
+        ("offset(w)", "w", -3, 4),
+        ("offset(log(age))", "log(age)", np.log(18), np.log(100)),
+        ("offset(np.log(age))", "np.log(age)", np.log(18), np.log(100)),
+        ("offset(log(`my column`))", "log(my column)", -30, 0),
+        ("offset(log(visits + 1))", "log(visits + 1)", 0, np.log(51)),
+        ("offset(log(visits))", "log(visits)", np.log(50) - 30, np.log(50)),
+        ("offset(log(w))", "log(w)", np.log(4) - 30, np.log(4)),  # an exposure below 0 is none
+        ("offset(log(10 * visits))", "log(10 * visits)", np.log(500) - 30, np.log(500)),
+    ],
+)
+def test_an_offset_has_no_column_and_a_public_bound(offset, text, low, high):
+    """Wherever it stands; the logarithm of an exposure that may be 0 ends thirty below its bound."""
+    for right in (f"sex + {offset}", f"{offset} + sex", f"sex + {offset} + {offset}"):
+        _, terms = parse(f"cost ~ {right}", SCHEMA)
+        assert [name for block in terms.blocks for name in block.names] == ["sex[m]"]
+        assert terms.offset.text.replace("`", "") == text
+        assert (terms.offset.low, terms.offset.high) == pytest.approx((low, high))
+        assert {column.name for column in terms.offset.columns} <= {
+            column.name for column in terms.columns
+        }
+        design = Design.of_terms(terms)
+        assert design.names == ("(Intercept)", "sex[m]")
+        assert design.offset == pytest.approx(high)
+        assert design.width == 3
+        assert design.norm2 == 3
+
+
+def test_an_offset_may_stand_alone_or_be_taken_back():
+    assert parse("visits ~ offset(w)", SCHEMA)[1].blocks == ()
+    assert parse("visits ~ sex + offset(w) - offset(w)", SCHEMA)[1].offset is None
+
+
+@pytest.mark.parametrize("model", [dp.LogisticRegression, dp.LinearRegression, dp.HuberRegression])
+def test_an_offset_is_for_counts_alone(model):
+    outcome = "ill" if model is dp.LogisticRegression else "cost"
+    ledger = dp.Ledger(dp.ZCDP(1.0))
+    asked = model(f"{outcome} ~ age + offset(w)", schema=SCHEMA, budget=dp.ZCDP(0.5), ledger=ledger)
+    with pytest.raises(dp.InputError, match="an offset is for counts and rates"):
+        asked.fit(TABLE)
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize("formula", ["age + h", "age*sex", "1", "np.log(age)*h + C(k)"])
+@pytest.mark.parametrize("offset", ["", " + offset(np.log(years))", " + offset(w)"])
+def test_without_noise_every_formula_of_counts_is_statsmodels(formula, offset):
+    text = TEXT.replace('reference = "good"', 'reference = "fair"')
+    years = '[columns.years]\ntype = "number"\nlow = 0\nhigh = 8\n'
+    schema = dp.Schema.parse(text + years)
+    data = TABLE.assign(years=np.random.default_rng(4).uniform(0.2, 8, len(TABLE)))
+    asked = dp.PoissonRegression(
+        f"visits ~ {formula}{offset}", schema=schema, budget=dp.NoPrivacy()
+    )
+    theirs = smf.glm(
+        "visits ~ " + formula,
+        data,
+        family=sm.families.Poisson(),
+        offset={"": None, " + offset(w)": data.w}.get(offset, np.log(data.years)),
+    ).fit(tol=1e-13, cov_type="HC0")
+    result = asked.fit(data).result_
+    names = [_ours(name) for name in theirs.params.index]
+    order = [names.index(name) for name in result.names]
+    np.testing.assert_allclose(result.estimate, theirs.params.to_numpy()[order], atol=1e-7)
+    np.testing.assert_allclose(result.std_error, theirs.bse.to_numpy()[order], rtol=1e-6)
 
 
 def wide_schema():

@@ -1,0 +1,686 @@
+"""Counts, rates and costs in a private geometry: the reference without noise, the result, its edges."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+from sklearn.base import clone
+
+import dpinfer as dp
+from dpinfer.fit import recipe
+from dpinfer.fit.poisson import PoissonSteps
+from dpinfer.privacy.accountant import spent
+from dpinfer.privacy.gate import Gate
+from dpinfer.result.statements import ALIASED
+from dpinfer.rows.source import Rows
+from dpinfer.schema.design import COUNT, CountScale, Design
+from support import follows
+
+LEVEL = -0.2
+COEF = np.array([0.1, -0.3, 0.4])
+BOUNDS = ([0.0, -2.0, 0.0], [10.0, 2.0, 1.0])
+MOST = 4.0  # of an exposure
+
+
+def table(n=6000, seed=0, dispersion=0.0):
+    """Columns, counts at an exposure, exposures; ``dispersion`` is the variance of a gamma factor."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack(
+        [rng.uniform(0, 10, n), rng.normal(0, 0.7, n).clip(-2, 2), rng.integers(0, 2, n)]
+    )
+    e = np.clip(rng.gamma(4, 0.5, n), 0.02, MOST)
+    rate = np.exp(LEVEL + x @ COEF)
+    if dispersion:
+        rate = rate * rng.gamma(1 / dispersion, dispersion, n)
+    return x, rng.poisson(e * rate).astype(float), e
+
+
+def model(budget=None, **options):
+    budget = dp.ZCDP(0.5) if budget is None and "plan" not in options else budget
+    usual = {"outcome": (0, 200), "exposure": (0, MOST), "yes_no": [2], "insecure_seed": 7}
+    return dp.PoissonRegression(bounds=BOUNDS, budget=budget, **usual | options)
+
+
+def fitted(n=6000, seed=0, dispersion=0.0, **options):
+    x, y, e = table(n, seed, dispersion)
+    return model(**options).fit(x, y, exposure=e).result_
+
+
+def peer(x, y, e=None, weights=None, **covariance):
+    """The same without noise, by statsmodels."""
+    offset = None if e is None else np.log(e)
+    family = sm.families.Poisson()
+    asked = sm.GLM(y, sm.add_constant(x), family, offset=offset, var_weights=weights)
+    return asked.fit(tol=1e-13, **{"cov_type": "HC0"} | covariance)
+
+
+# --- without noise
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("exposed", [True, False])
+def test_without_noise_it_is_the_fit_of_statsmodels(exposed, neighbours):
+    x, y, e = table(900)
+    exposure = (0, MOST) if exposed else None
+    asked = model(dp.NoPrivacy(), neighbours=neighbours, exposure=exposure, insecure_seed=None)
+    given = e if exposed else None
+    result = asked.fit(x, y, exposure=given).result_
+    other = peer(x, y, given)
+    np.testing.assert_allclose(result.params, other.params, atol=1e-9)
+    np.testing.assert_allclose(result.bse, other.bse, rtol=1e-9)
+    assert result.reported.all()
+    assert not result.privacy.private
+    assert dp.FitResult.from_json(result.to_json()).to_json() == result.to_json()
+    np.testing.assert_allclose(
+        asked.predict(x), np.exp(sm.add_constant(x) @ other.params), rtol=1e-8
+    )
+
+
+def test_without_noise_units_have_clustered_errors():
+    """Of three rows each: every unit counts alike, so the coefficients are those of all rows."""
+    x, y, e = table(900)
+    units = np.arange(900) // 3
+    result = model(dp.NoPrivacy()).fit(x, y, units=units, exposure=e).result_
+    groups = {"groups": units, "use_correction": False}
+    other = peer(x, y, e, cov_type="cluster", cov_kwds=groups)
+    np.testing.assert_allclose(result.params, other.params, atol=1e-8)
+    np.testing.assert_allclose(result.bse, other.bse * np.sqrt(300 / 299), rtol=1e-5)
+
+
+def test_without_noise_weights_count():
+    x, y, e = table(900)
+    weights = np.random.default_rng(3).uniform(0.5, 2, 900)
+    result = model(dp.NoPrivacy(), most_weight=2.0).fit(x, y, weights=weights, exposure=e).result_
+    other = peer(x, y, e, weights)
+    np.testing.assert_allclose(result.params, other.params, atol=1e-8)
+    np.testing.assert_allclose(result.bse, other.bse, rtol=1e-6)
+
+
+def test_without_noise_costs_are_counts_that_are_not_whole():
+    x, y, e = table(900)
+    costs = 3.7 * y * np.random.default_rng(2).lognormal(size=900)
+    asked = model(dp.NoPrivacy(), outcome=(0, 1e6))
+    result = asked.fit(x, costs, exposure=e).result_
+    other = peer(x, costs, e)
+    np.testing.assert_allclose(result.params, other.params, atol=1e-8)
+    np.testing.assert_allclose(result.bse, other.bse, rtol=1e-8)
+
+
+def test_without_noise_values_beyond_their_bounds_are_clipped_and_bad_rows_left_out():
+    x, y, e = table(900)
+    x[0, 0] = 99.0
+    y[1] = 1e9
+    y[2] = -3.0
+    e[3] = 50.0
+    bad = np.zeros(900, dtype=bool)
+    bad[10:15] = True
+    x[10, 1] = np.nan
+    y[11] = np.nan
+    e[12] = 0.0
+    e[13] = -1.0
+    e[14] = np.nan
+    result = model(dp.NoPrivacy(), outcome=(0, 100)).fit(x, y, exposure=e).result_
+    clipped = np.clip(x, *BOUNDS)[~bad]
+    other = peer(clipped, np.clip(y, 0, 100)[~bad], np.minimum(e, MOST)[~bad])
+    np.testing.assert_allclose(result.params, other.params, atol=1e-8)
+
+
+def test_without_noise_columns_that_are_one_are_not_identified_and_others_are():
+    x, y, _ = table(900)
+    twins = np.column_stack([x, x[:, 1], np.ones(900)])
+    bounds = ([0, -2, 0, -2, 0], [10, 2, 1, 2, 2])
+    options = {"bounds": bounds, "outcome": (0, 200), "budget": dp.NoPrivacy()}
+    result = dp.PoissonRegression(**options).fit(twins, y).result_
+    assert [word == ALIASED for word in result.status] == [True, False, True, False, True, True]
+    np.testing.assert_allclose(result.params.iloc[[1, 3]], peer(x, y).params[[1, 3]], atol=1e-8)
+
+
+def test_the_score_after_a_step_is_known_but_for_noise():
+    """F(t + a) = g - H a - R: of a whole fit at a budget that adds no noise, from what it released,
+    against the weighted score of outcomes in the band at the line after the step.
+    """
+    x, _, e = table(3000)
+    e = e / 2  # farther from its bound, so that the first line is off and the last step a long one
+    y = np.random.default_rng(1).poisson(e * np.exp(LEVEL + x @ COEF)).astype(float)
+    design = Design.of_bounds(
+        BOUNDS, ("a", "b", "c"), CountScale.of_most(200.0), ["c"], np.log(MOST)
+    )
+    steps = PoissonSteps(design, dp.PoissonPlan(dp.ZCDP(1e12)))
+    source = Rows.encoded(design.rows(np.column_stack([x, np.log(e)])), y / 200, COUNT)
+    known = {}
+    last_step = PoissonSteps._last_step
+
+    class Watched(PoissonSteps):
+        def _last_step(self, gate, source, n, place, clip, at):
+            found = last_step(self, gate, source, n, place, clip, at)
+            known.update(place=place, clip=clip.size, last=found)
+            return found
+
+    recipe.fit(Watched(design, steps.plan), source, insecure_seed=3)
+    line = known["place"].line
+    last = known["last"]
+    seen = source.block.rows * np.sqrt(design.norm2)
+    u = seen @ line.matrix.T
+    mean = np.exp(seen @ line.coef)
+    weights = np.minimum(1, 1 / (mean * (u**2).sum(axis=1)))
+    most = known["clip"] / (weights * np.linalg.norm(u, axis=1))
+    pulled = mean + np.clip(y / 200 - mean, -most, most)
+    after = (weights * (pulled - mean * np.exp(u @ last.step))) @ u
+    size = np.abs(weights * mean) @ np.abs(u)
+    assert (
+        np.abs(last.score - last.hessian @ last.step - last.rest - after).max() < 1e-5 * size.max()
+    )
+    assert np.linalg.norm(last.rest) > 1e-4 * size.max()  # no idle rest
+
+
+@pytest.mark.parametrize("dispersion", [0.0, 1.0])
+@pytest.mark.parametrize("exposed", [True, False])
+def test_with_much_budget_it_is_the_stated_regression_and_near_the_ordinary_one(
+    exposed, dispersion
+):
+    """The stated one is a Poisson regression of outcomes pulled into the released band, with the
+    released weights; what is left, of second order in the last step, is below a hundredth of a
+    standard error.  From the ordinary one it differs by the weights.
+    """
+    x, y, e = table(6000, 1, dispersion)
+    exposure = (0, MOST) if exposed else None
+    given = e if exposed else None
+    asked = model(dp.ZCDP(1e9), exposure=exposure)
+    result = asked.fit(x, y, exposure=given).result_
+    offset = np.log(e) if exposed else 0.0
+    weights = result.geometry.row_weights(x, offset)
+    pulled = result.band.pulled(result.geometry, x, y, offset)
+    assert np.abs(pulled - y).max() < 1e-6  # at this budget nobody is beyond the band
+    ordinary = peer(x, y, given)
+    stated = peer(x, pulled, given, weights)
+    at_centre = np.eye(4)
+    at_centre[0, 1:] = result.geometry.centre
+    errors = np.sqrt(np.diag(at_centre @ ordinary.cov_params() @ at_centre.T))
+    assert (np.abs(result.estimate - at_centre @ stated.params) < 0.01 * errors).all()
+    assert (np.abs(result.estimate - at_centre @ ordinary.params) < 0.2 * errors).all()
+    assert result.noise_share.max() < 0.01
+    assert result.std_error == pytest.approx(errors, rel=0.1)
+
+
+# --- privacy
+
+
+class Recorder(Gate):
+    """A gate that remembers the noise of its releases."""
+
+    noises: dict
+
+    def release(self, booked, source, what):
+        released = super().release(booked, source, what)
+        noise = (released.value - source.total(what.of_block)) / what.bound
+        self.noises.setdefault(booked.step, []).append(noise)
+        return released
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_the_noise_of_whole_fits(neighbours, monkeypatch):
+    """Every release carries the noise its share and its bound ask for."""
+    monkeypatch.setattr(recipe, "Gate", Recorder)
+    monkeypatch.setattr(Recorder, "noises", {}, raising=False)
+    for seed in range(25):
+        fitted(300, neighbours=neighbours, insecure_seed=seed)
+    booked = dp.PoissonPlan(dp.ZCDP(0.5), neighbours=neighbours).releases(numbers=2).all
+    assert set(Recorder.noises) == {release.step for release in booked}
+    for release in booked:
+        scale = 1 / np.sqrt(2 * release.share.rho)
+        noise = np.concatenate(Recorder.noises[release.step])
+        assert follows(noise, stats.norm(scale=scale)), release.step
+        # a mean square tells a wrong scale by far fewer numbers than its whole law does
+        spread = 4 * np.sqrt(2 / len(noise))
+        assert np.mean(noise**2) / scale**2 == pytest.approx(1, abs=spread), release.step
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove", "replace-unit", "add-remove-unit"])
+def test_the_releases_spend_the_budget(neighbours):
+    promised = dp.ApproxDP(1.0, 1e-6)
+    plan = dp.PoissonPlan(promised, neighbours=neighbours)
+    assert plan.cost.rho == pytest.approx(0.02801, abs=5e-6)
+    assert spent(promised, plan.releases().all) == pytest.approx(1.0, abs=1e-9)
+    steps = [release.step for release in plan.releases().all]
+    assert steps == [
+        "scales, 1 of 2",
+        "scales, 2 of 2",
+        "crude moments",
+        "outcome sizes",
+        "moments",
+        "influence",
+        "first step",
+        "estimate",
+        "rest",
+    ]
+
+
+# --- with noise
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("dispersion", [0.0, 1.0])
+def test_intervals_cover_the_known_truth(dispersion, neighbours):
+    """Fresh records and fresh noise, much of an error being noise.  Seeded: of 108 intervals more
+    than nine in ten cover.
+    """
+    covered = []
+    errors = []
+    for seed in range(36):
+        options = {"neighbours": neighbours, "insecure_seed": seed, "budget": dp.ZCDP(0.05)}
+        result = fitted(6000, seed, dispersion, **options)
+        assert result.reported.all()
+        low, high = result.conf_int()[1:].T
+        covered.append((low <= COEF) & (high >= COEF))
+        errors.append((result.estimate[1:] - COEF) / result.std_error[1:])
+    assert np.mean(covered) > 0.9
+    assert np.abs(np.mean(errors, axis=0)).max() < 0.7
+    assert 0.7 < np.sqrt(np.mean(np.square(errors))) < 1.3
+
+
+@pytest.mark.parametrize("effect", [-1.5, 1.0, 1.5])
+def test_strong_effects_are_covered(effect):
+    """Of a yes or no that half of the records have."""
+    covered = []
+    for seed in range(12):
+        rng = np.random.default_rng(1000 + seed)
+        x = np.column_stack([table(10_000, seed)[0][:, :2], rng.integers(0, 2, 10_000)])
+        y = rng.poisson(np.exp(0.7 + 0.1 * x[:, 0] + effect * x[:, 2]))
+        result = model(outcome=(0, 1000), exposure=None, insecure_seed=seed).fit(x, y).result_
+        low, high = result.conf_int()[3]
+        covered.append(low <= effect <= high)
+    assert np.mean(covered) > 0.8
+
+
+def test_units_and_weights_are_fitted():
+    """Persons of three rows with one factor of their own: errors are theirs, not those of rows."""
+    rng = np.random.default_rng(8)
+    people = 4000
+    units = np.repeat(np.arange(people), 3)
+    x, _, e = table(3 * people, 8)
+    own = rng.gamma(2, 0.5, people)[units]
+    y = rng.poisson(e * own * np.exp(LEVEL + x @ COEF))
+    weights = rng.uniform(0.5, 1, 3 * people)
+    result = model(most_weight=1.0).fit(x, y, units=units, weights=weights, exposure=e).result_
+    assert result.reported.all()
+    assert (np.abs(result.estimate[1:] - COEF) < 5 * result.std_error[1:]).all()
+    alone = model().fit(x, y, exposure=e).result_
+    assert (result.std_error > alone.std_error).all()
+    assert result.privacy.neighbours == "replace-unit"
+
+
+def test_a_generous_bound_of_the_outcome_costs_little():
+    """Ten thousand times too large: a few per cent of the lengths, over many draws of the noise."""
+    x, y, _ = table(6000, 0, 1.0)
+    lengths = {200: [], 1_000_000: []}
+    for most, found in lengths.items():
+        for seed in range(30):
+            options = {"outcome": (0, most), "budget": dp.ZCDP(0.05), "insecure_seed": seed}
+            result = model(exposure=None, **options).fit(x, y).result_
+            assert result.reported.all()
+            found.append(np.diff(result.conf_int()[1:]).ravel())
+    usual, generous = (np.mean(found) for found in lengths.values())
+    assert generous < 1.06 * usual
+
+
+def test_units_are_the_users():
+    """Columns, outcomes and exposures in other units give the same fit in these units."""
+    x, y, e = table()
+    plain = model().fit(x, y, exposure=e).result_
+    scaled = dp.PoissonRegression(
+        bounds=([0.0, -20.0, 0.0], [1.0, 20.0, 1.0]),
+        outcome=(0, 20_000),
+        exposure=(0, MOST / 2),
+        yes_no=[2],
+        budget=dp.ZCDP(0.5),
+        insecure_seed=7,
+    )
+    other = scaled.fit(x * [0.1, 10, 1], 100 * y, exposure=e / 2).result_
+    factor = np.array([1, 10, 0.1, 1])
+    shift = np.array([np.log(200), 0, 0, 0])
+    assert other.estimate == pytest.approx(factor * plain.estimate + shift)
+    # a band of few events is told from none by their number, which is in another unit
+    assert other.std_error == pytest.approx(factor * plain.std_error, rel=1e-6)
+    for name in ("width", "excess", "limit", "high"):
+        assert getattr(other.band, name) == pytest.approx(100 * getattr(plain.band, name))
+    assert other.geometry.row_weights(x[:50] * [0.1, 10, 1], np.log(e[:50] / 2)) == pytest.approx(
+        plain.geometry.row_weights(x[:50], np.log(e[:50]))
+    )
+
+
+def test_the_width_of_the_band_is_that_of_a_record_of_average_influence():
+    """The half width for each record goes with one over its influence, so the mean square of that
+    says what is told of all, but for the sizes of means.
+    """
+    x, y, e = table()
+    result = model(dp.ZCDP(5.0)).fit(x, y, exposure=e).result_
+    widths = result.band.most(result.geometry, x, np.log(e))
+    assert result.band.width == pytest.approx(np.mean(widths**-2.0) ** -0.5, rel=0.25)
+
+
+# --- what is read off a result
+
+SCHEMA = dp.Schema.parse(
+    """
+unit = "one policy"
+[columns.claims]
+type = "outcome"
+low = 0
+high = 200
+[columns.years]
+type = "number"
+low = 0
+high = 4
+[columns.age]
+type = "number"
+low = 0
+high = 10
+[columns.risk]
+type = "number"
+low = -2
+high = 2
+[columns.kind]
+type = "category"
+levels = ["a", "b"]
+"""
+)
+FORMULA = "claims ~ age + risk + kind"
+
+
+def policies(n=6000, seed=0):
+    x, y, e = table(n, seed)
+    kind = np.where(x[:, 2] == 1, "b", "a")
+    return pd.DataFrame({"claims": y, "years": e, "age": x[:, 0], "risk": x[:, 1], "kind": kind})
+
+
+@pytest.fixture(scope="module")
+def rates():
+    asked = dp.PoissonRegression(
+        FORMULA, schema=SCHEMA, exposure="years", budget=dp.ZCDP(0.5), insecure_seed=7
+    )
+    return asked.fit(policies())
+
+
+def test_an_exposure_by_name_by_an_offset_and_by_an_array_are_one(rates):
+    offset = clone(rates).set_params(formula=FORMULA + " + offset(log(years))", exposure=None)
+    by_offset = offset.fit(policies()).result_
+    assert by_offset.estimate == pytest.approx(rates.result_.estimate, rel=1e-12)
+    assert by_offset.conf_int() == pytest.approx(rates.result_.conf_int(), rel=1e-12)
+    by_array = fitted()
+    assert by_array.estimate == pytest.approx(rates.result_.estimate, rel=1e-9)
+    assert "offset(log(" in rates.result_.summary()
+
+
+def test_rate_ratios(rates):
+    result = rates.result_
+    ratios = result.rate_ratios(0.9)
+    assert list(ratios.index) == list(result.names[1:])
+    low, high = result.conf_int(0.9)[1:].T
+    assert ratios["rate_ratio"].to_numpy() == pytest.approx(np.exp(result.estimate[1:]))
+    assert ratios["low"].to_numpy() == pytest.approx(np.exp(low))
+    assert ratios["high"].to_numpy() == pytest.approx(np.exp(high))
+    with pytest.raises(dp.InputError, match=r"use rate_ratios\(\)"):
+        result.odds_ratios()
+    other = dp.LinearRegression(bounds=(-1, 1), outcome=(-1, 1), budget=dp.NoPrivacy())
+    with pytest.raises(dp.InputError, match="rate ratios are those of PoissonRegression"):
+        other.fit(np.eye(3), np.arange(3) / 3).result_.rate_ratios()
+
+
+def test_predictions_are_rates_or_counts_at_an_exposure(rates):
+    result = rates.result_
+    rows = {"age": [5.0, 2.0], "risk": [0.0, 1.0], "kind": ["a", "b"]}
+    rate = result.predict(rows)
+    true = np.exp(LEVEL + np.array([[5.0, 0.0, 0.0], [2.0, 1.0, 1.0]]) @ COEF)
+    assert rate["prediction"].to_numpy() == pytest.approx(true, rel=0.1)
+    assert (rate["low"] < true).all()
+    assert (true < rate["high"]).all()
+    count = result.predict(rows | {"years": [2.0, 0.5]})
+    for name in ("prediction", "low", "high", "std_error"):
+        assert count[name].to_numpy() == pytest.approx(rate[name].to_numpy() * [2.0, 0.5])
+    assert rates.predict(pd.DataFrame(rows)) == pytest.approx(rate["prediction"].to_numpy())
+    with pytest.raises(dp.InputError, match="no exposure above 0"):
+        result.predict(rows | {"years": [0.0, 1.0]})
+
+
+def test_margins_and_contrasts(rates):
+    """By hand: means of rates at all rows, and of their slopes."""
+    result = rates.result_
+    rows = policies(400, 5).drop(columns=["claims", "years"])
+    effects = result.margins(rows)
+    slope = rates.predict(rows).mean() * result.params["age"]
+    assert effects.loc["age"].iloc[0] == pytest.approx(slope, rel=1e-6)
+    both = [rates.predict(rows.assign(kind=level)).mean() for level in ("b", "a")]
+    kind = [name for name in effects.index if "kind" in str(name)]
+    assert effects.loc[kind[0]].iloc[0] == pytest.approx(both[0] - both[1], rel=1e-6)
+    contrast = result.contrast("age - risk")
+    assert contrast.estimate == pytest.approx(result.params["age"] - result.params["risk"])
+    again = dp.FitResult.from_json(result.to_json())
+    assert again.to_json() == result.to_json()
+    pd.testing.assert_frame_equal(again.rate_ratios(), result.rate_ratios())
+
+
+def test_an_intercept_alone():
+    asked = dp.PoissonRegression(
+        "claims ~ 1", schema=SCHEMA, exposure="years", budget=dp.ZCDP(0.5), insecure_seed=1
+    )
+    data = policies()
+    result = asked.fit(data).result_
+    assert result.names == ("(Intercept)",)
+    assert result.estimate[0] == pytest.approx(
+        np.log(data.claims.sum() / data.years.sum()), abs=0.05
+    )
+    assert np.isfinite(result.conf_int()).all()
+
+
+# --- edges
+
+
+def no_events_of(x, y):
+    return np.where(x[:, 2] == 1, 0.0, y)
+
+
+def one_of(x, y, value):
+    y = y.copy()
+    y[5] = value
+    return x, y, {"outcome": (0, 1_000_000)}
+
+
+EDGES = {
+    "no events": lambda x, y: (x, 0 * y, {}),
+    "ten events": lambda x, y: (x, (np.arange(len(y)) < 10).astype(float), {}),
+    "constant outcome": lambda x, y: (x, 0 * y + 3, {}),
+    "outcome at its bound": lambda x, y: (x, 0 * y + 200, {}),
+    "level without events": lambda x, y: (x, no_events_of(x, y), {}),
+    "constant column": lambda x, y: (np.column_stack([x[:, :2], 0 * y]), y, {}),
+    "one record of a million": lambda x, y: one_of(x, y, 1e6),
+    "few records": lambda x, y: (x[:200], y[:200], {}),
+    "one record": lambda x, y: (x[:1], y[:1], {}),
+}
+HOPELESS = ("no events", "ten events", "one record")
+
+
+@pytest.mark.filterwarnings("ignore::dpinfer.errors.HopelessFitWarning")
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("rho", [1e-6, 0.028, 2.0])
+@pytest.mark.parametrize("edge", EDGES)
+def test_edges(edge, rho, neighbours):
+    """Nothing breaks or warns, and what is reported has a finite interval around its estimate."""
+    x, y, _ = table()
+    x, y, options = EDGES[edge](x, y)
+    asked = model(dp.ZCDP(rho), neighbours=neighbours, exposure=None, **options)
+    result = asked.fit(x, y).result_
+    kept = result.reported
+    low, high = result.conf_int().T
+    assert np.isfinite(result.conf_int()[kept]).all()
+    assert np.isfinite(result.estimate).all()
+    assert (low[kept] < result.estimate[kept]).all()
+    assert (result.estimate[kept] < high[kept]).all()
+    assert result.summary()
+    assert "nan" not in result.summary()
+    assert np.isfinite(result.rate_ratios()["rate_ratio"][kept[1:]]).all()
+    if rho == 1e-6 or edge in HOPELESS:
+        assert not kept[1:].any()
+    elif edge == "constant outcome":
+        assert np.abs(result.estimate[1:]).max() < 0.1
+    elif edge in ("constant column", "level without events"):
+        assert not kept[3]
+        assert result.status[3].startswith("open: ")
+
+
+def test_a_level_without_events_leaves_the_others_as_they_are():
+    x, y, _ = table(20_000)
+    result = model(exposure=None).fit(x, no_events_of(x, y)).result_
+    assert result.reported.tolist() == [True, True, True, False]
+    without = x[:, 2] == 0
+    other = peer(x[without][:, :2], y[without])
+    assert (np.abs(result.estimate[1:3] - other.params[1:]) < 4 * result.std_error[1:3]).all()
+
+
+def test_one_record_of_a_million_changes_nothing():
+    """It counts as the band lets it: no coefficient moves by a standard error."""
+    x, y, _ = table()
+    usual = model(exposure=None, outcome=(0, 1_000_000)).fit(x, y).result_
+    x, y, options = one_of(x, y, 1e6)
+    other = model(exposure=None, **options).fit(x, y).result_
+    assert (np.abs(other.estimate - usual.estimate) < usual.std_error).all()
+
+
+def test_exact_twins_are_open_and_their_sum_is_not():
+    x, y, _ = table()
+    x = np.column_stack([x[:, :2], x[:, 1]])
+    bounds = ([0.0, -2.0, -2.0], [10.0, 2.0, 2.0])
+    for seed in range(10):
+        options = {"bounds": bounds, "yes_no": None, "exposure": None, "insecure_seed": seed}
+        result = model().set_params(**options).fit(x, y).result_
+        assert result.reported[1:].tolist() == [True, False, False]
+        both = result.contrast([0, 0, 1, 1])
+        assert abs(both.estimate + 0.3) < 6 * both.std_error
+
+
+@pytest.mark.filterwarnings("error")
+def test_events_without_an_exposure_are_records_that_cannot_be():
+    """Such a record counts for nothing, whatever its outcome; without any other nothing is said."""
+    x, y, e = table()
+    half = np.where(np.arange(len(e)) % 2, e, 0.0)
+    result = model().fit(x, y, exposure=half).result_
+    assert (np.abs(result.estimate[1:] - COEF) < 5 * result.std_error[1:]).all()
+    for nothing in (0.0, -1.0, np.nan):
+        none = model().fit(x, y, exposure=np.full(len(e), nothing)).result_
+        assert not none.reported.any()
+        assert "nan" not in none.summary()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_whatever_the_records_hold_it_raises_and_warns_nothing(neighbours):
+    x, y, e = table(900)
+    x[::3] = [1e300, -1e300, np.inf]
+    y[1::5] = [np.inf, -np.inf, np.nan, 1e300, -1e300] * 36
+    e[::7] = np.resize([0.0, -5.0, np.inf, 1e300, 5e-324], len(e[::7]))
+    model(neighbours=neighbours).fit(x, y, exposure=e)
+
+
+def test_a_hopeless_budget_is_told_before_anything_is_booked():
+    """By public facts alone: the words are the same whatever the records hold."""
+    told = []
+    for y in (np.zeros(200), np.full(200, 150.0)):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            model(dp.ZCDP(1e-4), exposure=None).fit(table(200)[0], y)
+        told.append([str(one.message) for one in found])
+    assert told[0] == told[1]
+    assert "hardly a line can be printed" in told[0][0]
+
+
+# --- bad input
+
+
+X, Y, E = table(60)
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "words"),
+    [
+        ({"exposure": None}, {"exposure": E}, "declared and given"),
+        ({}, {}, "declared and given"),
+        ({"exposure": "years"}, {"exposure": E}, "declared and given"),
+        ({"exposure": (0, np.inf)}, {"exposure": E}, "finite number above 0"),
+        ({"exposure": (0, 0)}, {"exposure": E}, "finite number above 0"),
+        ({"exposure": (0, np.nan)}, {"exposure": E}, "finite number above 0"),
+        ({"exposure": (0, -2)}, {"exposure": E}, "finite number above 0"),
+        ({"exposure": 5.0}, {"exposure": E}, "a pair"),
+        ({"exposure": (0, 1, 2)}, {"exposure": E}, "a pair"),
+        ({"exposure": ("a", "b")}, {"exposure": E}, "a pair"),
+        ({}, {"exposure": E[:-1]}, "one number a row"),
+        ({}, {"exposure": E[:, None, None]}, "one dimension"),
+        ({"outcome": None}, {"exposure": E}, "outcome="),
+        ({"outcome": (-1, 5)}, {"exposure": E}, "0 or more"),
+        ({"outcome": (0, np.inf)}, {"exposure": E}, "finite"),
+        ({"outcome": (5, 0)}, {"exposure": E}, "low < high"),
+        ({"penalty": 0.1}, {"exposure": E}, "no penalty"),
+        ({"target": "robust"}, {"exposure": E}, "there is no target 'robust'|'asked'"),
+        ({"budget": dp.PureDP(1.0)}, {"exposure": E}, "give a delta beside epsilon"),
+        ({"budget": None, "plan": dp.LinearPlan(dp.ZCDP(1.0))}, {"exposure": E}, "PoissonPlan"),
+        ({"budget": None}, {"exposure": E}, "budget"),
+        ({"plan": dp.PoissonPlan(dp.ZCDP(1.0))}, {"exposure": E}, "leave out budget="),
+        ({"bounds": None}, {"exposure": E}, "bounds"),
+        ({"neighbours": "near"}, {"exposure": E}, "'replace' or 'add-remove'"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_booked(options, given, words):
+    ledger = dp.Ledger(dp.ZCDP(5.0))
+    asked = model().set_params(ledger=ledger, insecure_seed=None, **options)
+    with pytest.raises((dp.DpinferError, ValueError), match=words):
+        asked.fit(X, Y, **given)
+    assert not ledger.entries()
+
+
+def test_labels_and_shapes_are_refused_before_anything_is_booked():
+    ledger = dp.Ledger(dp.ZCDP(5.0))
+    asked = model(ledger=ledger, insecure_seed=None)
+    for x, y, e in ((X, Y[:-1], E), (X, None, E), (X[:, :2], Y, E), (X[0], Y, E)):
+        with pytest.raises((dp.DpinferError, ValueError)):
+            asked.fit(x, y, exposure=e)
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "words"),
+    [
+        ({"exposure": (0, 4)}, {}, "the name of a column"),
+        ({"exposure": "yeers"}, {}, "did you mean 'years'"),
+        ({"exposure": "kind"}, {}, "only a number"),
+        ({"exposure": "claims"}, {}, "cannot stand on the right"),
+        ({"exposure": None}, {"exposure": np.ones(60)}, "give its name to the model"),
+        ({"formula": FORMULA + " - 1"}, {}, "needs an intercept"),
+        ({"formula": "risk ~ age"}, {}, "goes below 0 in the schema"),
+        ({"formula": "kind ~ age"}, {}, "kind"),
+        ({"formula": FORMULA + " + offset(age)"}, {}, "once in a formula"),
+        ({"formula": FORMULA + " + offset(log(years))"}, {}, "once in a formula"),
+        ({"outcome": (0, 5)}, {}, "outcome"),
+    ],
+)
+def test_bad_formulas_and_columns_are_refused_before_anything_is_booked(options, given, words):
+    ledger = dp.Ledger(dp.ZCDP(5.0))
+    usual = {"formula": FORMULA, "exposure": "years", "schema": SCHEMA, "budget": dp.ZCDP(0.5)}
+    asked = dp.PoissonRegression(ledger=ledger, **usual | options)
+    with pytest.raises(dp.DpinferError, match=words):
+        asked.fit(policies(60), **given)
+    assert not ledger.entries()
+
+
+def test_errors_and_words_of_a_plan():
+    with pytest.raises(dp.InputError, match="target"):
+        dp.PoissonPlan(dp.ZCDP(1.0), "robust")
+    with pytest.raises(dp.BudgetError, match="delta"):
+        dp.PoissonPlan(dp.PureDP(1.0))
+    plan = dp.PoissonPlan(dp.ZCDP(0.5), neighbours="add-remove")
+    result = fitted(plan=plan, budget=None)
+    assert result.privacy.neighbours == "add-remove"
+    assert result.model.n is None
+    assert result.model.counts
+    assert result.model.target == "asked"
