@@ -162,7 +162,7 @@ BAD = {
     "offset of a category": ("visits ~ age + offset(h)", "only a number can be transformed"),
     "offset of nothing": ("visits ~ age + offset()", "offset takes one argument"),
     "offset of two": ("visits ~ age + offset(w, age)", "offset takes one argument"),
-    "offset of the outcome": ("visits ~ age + offset(visits)", "stands on both sides"),
+    "offset of the outcome": ("visits ~ age + offset(log1p(visits))", "stands on both sides"),
     "offset of what is not there": ("visits ~ age + offset(log(z))", "no column 'z'"),
     "offset of a negative logarithm": (
         "visits ~ sex + offset(log(w - 5))",
