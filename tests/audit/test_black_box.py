@@ -137,7 +137,7 @@ RATES = Design.of_bounds((-1.0, 1.0), ("a",), CountScale.of_most(50.0), offset=0
 
 
 def of_rates(source, plan, seed):
-    releases = plan.releases().all
+    releases = plan.releases(exposed=True).all
     gate = Suspicious(Entry("audit", "", releases), None, seed)
     PoissonSteps(RATES, plan).run(gate, source)
     return gate.ratio

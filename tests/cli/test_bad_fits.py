@@ -85,10 +85,10 @@ BAD_SPECS = {
         "docs/models.md",
     ),
     "not here": (
-        GOOD + '[model]\nloss = "Poisson"\n',
+        GOOD + '[model]\nloss = "Probit"\n',
         "[model] loss",
         "not here",
-        'loss = "linear" of log(1 + y)',
+        'loss = "logistic"',
     ),
     "model a text": ('model = "linear"\n' + GOOD, "model is a section"),
     "model a number": ("model = 1\n" + GOOD, "model is a section"),
@@ -143,7 +143,7 @@ BAD_SPECS = {
     "target type": (GOOD + "[model]\ntarget = 1\n", "[model] target", '"asked" or "robust"'),
     "svm target": (
         GOOD + '[model]\nloss = "svm"\ntarget = "asked"\n',
-        "least squares only",
+        "Poisson regression only",
         "penalised",
     ),
     "no budget": (other(**{"rho = 0.5": ""}), "[privacy]", "epsilon = 1.0"),

@@ -227,7 +227,7 @@ def test_the_stated_estimand_of_least_squares_is_in_the_band():
     design, pending = read(SCORED, *parse("score ~ a + b", schema), "residual")
     source = pending.rows()
     people = Block(source.block.rows * np.sqrt(design.norm2), source.block.labels)
-    result = fit(LinearSteps(design, dp.LinearPlan(dp.ZCDP(0.05))), source, insecure_seed=1)
+    result = fit(LinearSteps(design, dp.LinearPlan(dp.ZCDP(0.01))), source, insecure_seed=1)
     about = stated_estimand(result, design, people, LinearSteps.ordinary(people))
     columns = np.column_stack([SCORED["a"], *dummies()]).astype(float)
     pulled = result.band.pulled(result.geometry, columns, SCORED["score"].to_numpy())

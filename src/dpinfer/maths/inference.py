@@ -162,7 +162,10 @@ class Fitted:
         """
         if not self.last.family.counts:
             return 1.0
-        return float(np.trace(self.score_cov)) / float(np.trace(self.last.hessian))
+        information = float(np.trace(self.last.hessian))
+        if information <= 0:  # noise alone: nothing can be counted
+            return np.inf
+        return max(float(np.trace(self.score_cov)) / information, float(np.finfo(float).tiny))
 
 
 def log_odds_sizes(spread: Array, dummy: npt.NDArray[np.bool_]) -> Array:
