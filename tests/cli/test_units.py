@@ -73,9 +73,13 @@ def test_a_private_number_of_units(folder):
     assert "table.csv, number of units and of rows private" in " ".join(shown.split())
     told = succeeds(run_here(*given, "--dry-run", "--json", cwd=folder))
     assert (json.loads(told)["records"], json.loads(told)["units"]) == (None, None)
-    for text in (shown, told, succeeds(run_here(*given, "--out", "out", "--json", cwd=folder))):
+    for text in (shown, told):
         assert not tells(text, ROWS)
         assert not tells(text, PERSONS)
+    fitted = succeeds(run_here(*given, "--out", "out", "--json", cwd=folder))
+    assert not tells(fitted, ROWS)
+    # the number that is released is noisy, and may be the true one
+    assert (json.loads(fitted)["records"], json.loads(fitted)["units"]) == (None, None)
     assert not tells(everything(folder, "out"), ROWS)
 
 
