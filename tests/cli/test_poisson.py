@@ -89,7 +89,8 @@ def test_a_fit_and_its_files(folder):
         rows = {row["name"]: row for row in csv.DictReader(sheet)}
     ratios = result.rate_ratios()
     for name in NAMES[1:]:
-        numbers = [float(rows[name][f"rate_ratio{end}"]) for end in ("", "_low", "_high")]
+        cells = [rows[name][f"rate_ratio{end}"] for end in ("", "_low", "_high")]
+        numbers = [float(cell or "nan") for cell in cells]
         expected = ratios.loc[name, ["rate_ratio", "low", "high"]].astype(float)
         assert np.array_equal(numbers, expected, equal_nan=True)
     assert rows["(Intercept)"]["rate_ratio"] == rows["(Intercept at 0)"]["rate_ratio"] == ""
