@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpinfer.errors import BudgetError, InputError
+from dpinfer.errors import InputError
 from dpinfer.fit import noiseless
 from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.ordinary import Ordinary
@@ -20,7 +20,6 @@ from dpinfer.fit.stepped import (
     CRUDE,
     ESTIMATE,
     FIRST_STEP,
-    FORMER,
     INFLUENCE,
     MOMENTS,
     OUTCOME,
@@ -34,12 +33,8 @@ from dpinfer.fit.stepped import (
     StepPlan,
     crude_moments,
     in_the_geometry,
-    notion,
     ordinary_words,
     refined_moments,
-    require_alone,
-    spendable,
-    target_of,
 )
 from dpinfer.maths.arrays import Array, solved
 from dpinfer.maths.families import IDENTITY, Line, Stack, step_sums
@@ -223,25 +218,13 @@ class LinearSteps(Stepped[LinearPlan]):
         """Whatever is asked of least squares, by a budget or a plan."""
         if not isinstance(options.loss, LeastSquares):
             return None
-        plan = options.plan
         tail = options.loss.tail
-        if isinstance(plan, LinearPlan):
-            require_alone(plan, options)
-            if tail not in (BALANCED, plan.tail):
-                raise InputError("a LinearPlan has its tail: leave out tail=")
-        elif plan is not None or options.budget is None:
-            raise BudgetError(
-                "least squares takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a LinearPlan"
-            )
-        elif options.target not in (None, *cls.TARGETS, *FORMER):
+        plan = cls._plan(LinearPlan, design, options, tail=tail)
+        if plan is None:
             return None
-        else:
-            target = ASKED if options.target is None else target_of(options.target, cls.TARGETS)
-            plan = LinearPlan(spendable(options.budget), target, notion(design, options), tail=tail)
-        if options.penalty is not None:
-            raise InputError("least squares has no penalty: leave it out")
-        if not design.intercept:
-            raise InputError("least squares needs an intercept: drop the -1 or 0 from the formula")
+        if tail not in (BALANCED, plan.tail):
+            raise InputError("a LinearPlan has its tail: leave out tail=")
+        cls._require_plain(design, options)
         # the robust target has its band from the releases, with or without noise
         if isinstance(plan.budget, NoPrivacy) and plan.target == ASKED:
             return Ordinary(cls(design, plan))

@@ -23,6 +23,7 @@ from dpinfer.fit.stepped import (
     SCALES,
     TYPICAL,
     Finished,
+    Place,
     Setting,
     StepBudget,
     Stepped,
@@ -36,9 +37,9 @@ from dpinfer.fit.stepped import (
     spendable,
     target_of,
 )
-from dpinfer.maths.arrays import Array, solved
-from dpinfer.maths.families import LOGIT, Line, Stack, rest_sum, step_sums
-from dpinfer.maths.inference import Fitted, Step, conclude
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.families import LOGIT, Line, Stack
+from dpinfer.maths.inference import Fitted, conclude
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.moments import (
@@ -53,14 +54,12 @@ from dpinfer.maths.moments import (
     preconditioner,
     raised,
     reaches,
-    shrink,
 )
 from dpinfer.maths.stepping import Terrain, Usual, first_line, information
 from dpinfer.maths.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Model, Words
 from dpinfer.rows.source import Source
@@ -77,8 +76,6 @@ _ADDED = 0.62
 _ADDED_CLIPPED = 0.85
 _INFLUENCE = (1.2, 3.0)  # the largest influence over a typical one, at least and at most
 _EVERYTHING = 1e300  # information over noise at which all is let in
-_FIRST_POWER = 0.5  # of 1/curvature: how the variance of a step grows with it
-_LAST_POWER = 1.0  # ... and that of the last step
 
 
 @dataclass(frozen=True)
@@ -133,14 +130,6 @@ class GeometryPlan(StepPlan):
         return number / max(
             LEAST_EVENTS, SIGNAL * by_curvature, SURE * math.hypot(by_score, by_curvature)
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """A line of (1, x') with its geometry, and the line over (1, x~) that rows are seen at."""
-
-    terrain: Terrain
-    line: Line
 
 
 @dataclass(frozen=True)
@@ -232,8 +221,9 @@ class LogisticSteps(Stepped[GeometryPlan]):
         reach = self._reach(known, first, at)
         place = self._place(known, reach, first, at)
         for release in booked.of(FIRST):
-            place = self._first_step(gate, release, source, known, reach, place, at)
-        last = self._last_step(gate, source, known.n, place, at)
+            line = self._better_line(gate, release, source, place, place.line.most)
+            place = self._place(known, reach, line, at)
+        last = self._step_and_rest(gate, source, known.n, place, place.line.most, at)
         fit = Fitted.of(
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
         )
@@ -292,70 +282,6 @@ class LogisticSteps(Stepped[GeometryPlan]):
         high = np.where(clipped, frame.middle + frame.half, 1.0)
         seen_at = Line(LOGIT, matrix @ at.matrix, line @ at.matrix, most, low, high)
         return Place(Terrain(moments, line, matrix), seen_at)
-
-    def _first_step(
-        self,
-        gate: Gate,
-        booked: NoisySum,
-        source: Source,
-        known: Moments,
-        reach: Reach,
-        place: Place,
-        at: Setting,
-    ) -> Place:
-        """A better line.  Its noise is not that of the estimate: what counts is where the last line
-        is.
-        """
-        terrain = place.terrain
-        clip = place.line.most
-        stack = self.plan.stack
-        d = len(terrain.line)
-        what = step_sums(place.line, clip, stack, self.design.norm2, covariance=False)
-        score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip)
-        scales = self._scales(FIRST)
-        if not np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
-            return place
-        expected = terrain.matrix @ information(terrain.moments, terrain.line) @ terrain.matrix.T
-        expected *= np.trace(hessian) / np.trace(expected)
-        hessian, _ = shrink(hessian, expected, scales.hessian, 0.0)
-        step = terrain.best_step(hessian, score, (clip * scales.gradient) ** 2, _FIRST_POWER)
-        return self._place(known, reach, terrain.line + terrain.matrix.T @ step, at)
-
-    def _last_step(self, gate: Gate, source: Source, n: float, place: Place, at: Setting) -> Step:
-        """The step of the estimate, and what it leaves."""
-        terrain = place.terrain
-        clip = place.line.most
-        scales = self._scales()
-        stack = self.plan.stack
-        d = len(terrain.line)
-        what = step_sums(place.line, clip, stack, self.design.norm2)
-        released = gate.release(self.booked.of(ESTIMATE)[0], source, what).value
-        score, hessian, score_cov = stack.split(released, d, clip)
-        noise = clip * scales.gradient
-        seen = np.trace(hessian) > SURE * scales.hessian * np.sqrt(d)
-        step = terrain.best_step(hessian, score, noise**2, _LAST_POWER) if seen else np.zeros(d)
-        rest, rest_noise = self._rest(gate, source, place, hessian, step)
-        return Step(
-            line=solved(terrain.matrix.T, terrain.line),
-            step=step,
-            score=score,
-            rest=rest,
-            hessian=hessian,
-            score_cov=at.clustered(score_cov, source, n),
-            score_noise=noise,
-            rest_noise=rest_noise,
-            scales=replace(scales, score_cov=clip**2 * scales.score_cov),
-            family=LOGIT,
-        )
-
-    def _rest(
-        self, gate: Gate, source: Source, place: Place, hessian: Array, step: Array
-    ) -> tuple[Array, float]:
-        """What a step leaves, and the scale of its noise."""
-        booked = self.booked.of(REST)[0]
-        clip = place.terrain.rest_clip(hessian, step, place.line.most)
-        what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
-        return clip * gate.release(booked, source, what).value, clip * booked.deviation
 
     def model(self, n: int | None) -> Model:
         """What was estimated."""

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit import noiseless
 from dpinfer.fit.noiseless import NoiselessFit, People
 from dpinfer.fit.ordinary import Ordinary
@@ -23,7 +22,6 @@ from dpinfer.fit.stepped import (
     ESTIMATE,
     EXPOSURE,
     FIRST,
-    FORMER,
     INFLUENCE,
     MOMENTS,
     REST,
@@ -32,27 +30,23 @@ from dpinfer.fit.stepped import (
     TYPICAL,
     AtLine,
     Finished,
+    Place,
     Setting,
     Stepped,
     StepPlan,
     crude_moments,
     in_the_geometry,
-    notion,
     ordinary_words,
     refined_moments,
-    require_alone,
-    spendable,
-    target_of,
 )
-from dpinfer.maths.arrays import Array, solved
-from dpinfer.maths.families import LOG, Line, Stack, rest_sum, step_sums
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.families import LOG, Line, Stack
 from dpinfer.maths.histograms import CountSizes, Tail, count_edges, histogram, influence_histogram
 from dpinfer.maths.inference import Fitted, Step, conclude
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.moments import (
     LEAST_EVENTS,
     SQUARES_RADIUS,
-    SURE,
     Columns,
     Moments,
     Radius,
@@ -61,7 +55,6 @@ from dpinfer.maths.moments import (
     preconditioner,
     raised,
     reaches,
-    shrink,
 )
 from dpinfer.maths.stepping import Terrain, count_line, information
 from dpinfer.maths.sums import Block, exposure_total, moment_and_score
@@ -98,8 +91,6 @@ _PUT_BACK = 0.5
 # of what is cut off on average: how much more or less of it a level, or a deviation of a number,
 # may have for other reasons
 _SLOPES = 0.25
-_FIRST_POWER = 0.5  # of the curvature: how a first step expects coordinates to differ in size
-_LAST_POWER = 1.0  # ... and the last one
 _TINY = 1e-300  # the least information of all records, in units of the outcome
 _FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is taken to be
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
@@ -167,14 +158,6 @@ class PoissonPlan(StepPlan):
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """A line with its geometry: where a step is taken, and the same for rows (1, x~)."""
-
-    terrain: Terrain
-    line: Line
-
-
-@dataclass(frozen=True, eq=False)
 class Clip:
     """The clip of influences, their tail, a cautious mean of what the clip takes off and a limit of
     that, and the variance of an outcome over its mean as the tail has it.
@@ -209,24 +192,10 @@ class PoissonSteps(Stepped[PoissonPlan]):
         """Whatever is asked of counts, by a budget or a plan."""
         if not isinstance(options.loss, Counts):
             return None
-        plan = options.plan
-        if isinstance(plan, PoissonPlan):
-            require_alone(plan, options)
-        elif plan is not None or options.budget is None:
-            raise BudgetError(
-                "Poisson regression takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a PoissonPlan"
-            )
-        elif options.target not in (None, *cls.TARGETS, *FORMER):
+        plan = cls._plan(PoissonPlan, design, options)
+        if plan is None:
             return None
-        else:
-            target = ASKED if options.target is None else target_of(options.target, cls.TARGETS)
-            plan = PoissonPlan(spendable(options.budget), target, notion(design, options))
-        if options.penalty is not None:
-            raise InputError("Poisson regression has no penalty: leave it out")
-        if not design.intercept:
-            raise InputError(
-                "Poisson regression needs an intercept: drop the -1 or 0 from the formula"
-            )
+        cls._require_plain(design, options)
         if isinstance(plan.budget, NoPrivacy):
             return Ordinary(cls(design, plan))
         return cls(design, plan)
@@ -376,79 +345,27 @@ class PoissonSteps(Stepped[PoissonPlan]):
         return Clip(size, tail, tail.excess(size), tail.limit(size), dispersion)
 
     @staticmethod
-    def _terrain(place: Place, clip: Clip) -> Terrain:
-        """Where a step is taken, with what is known of the dispersion of the outcome."""
+    def _dispersed(place: Place, clip: Clip) -> Place:
+        """A place with what is known of the dispersion of the outcome."""
+        least = LEAST_EVENTS * clip.dispersion
         return replace(
-            place.terrain, dispersion=clip.dispersion, least=LEAST_EVENTS * clip.dispersion
+            place, terrain=replace(place.terrain, dispersion=clip.dispersion, least=least)
         )
 
     def _first_step(
         self, gate: Gate, booked: NoisySum, source: Source, place: Place, clip: Clip
     ) -> Array:
-        """A better line.  Its noise is not that of the estimate: what counts is where the last line
-        is.
-        """
-        terrain = self._terrain(place, clip)
-        stack = self.plan.stack
-        d = len(terrain.line)
-        what = step_sums(place.line, clip.size, stack, self.design.norm2, covariance=False)
-        score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip.size)
-        scales = self._scales(FIRST)
-        if not np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
-            return terrain.line
-        seen = information(terrain.moments, terrain.line, LOG)
-        expected = terrain.matrix @ seen @ terrain.matrix.T
-        expected *= np.trace(hessian) / np.trace(expected)
-        hessian, _ = shrink(hessian, expected, scales.hessian, 0.0)
-        noise = (clip.size * scales.gradient) ** 2
-        step = terrain.best_step(hessian, score, noise, _FIRST_POWER)
-        return np.asarray(terrain.line + terrain.matrix.T @ step)
+        return self._better_line(gate, booked, source, self._dispersed(place, clip), clip.size)
 
     def _last_step(
         self, gate: Gate, source: Source, n: float, place: Place, clip: Clip, at: Setting
     ) -> Step:
-        """The step of the estimate, and what it leaves."""
-        terrain = self._terrain(place, clip)
-        scales = self._scales()
-        stack = self.plan.stack
-        d = len(terrain.line)
-        what = step_sums(place.line, clip.size, stack, self.design.norm2)
-        released = gate.release(self.booked.of(ESTIMATE)[0], source, what).value
-        score, hessian, score_cov = stack.split(released, d, clip.size)
-        noise = clip.size * scales.gradient
-        step = np.zeros(d)
-        if np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
-            step = terrain.best_step(hessian, score, noise**2, _LAST_POWER)
-        rest, rest_noise = self._rest(gate, source, place, terrain, hessian, step)
-        # what is cut off falls in one direction or another: its sum over records is like noise
-        cut_off = math.sqrt(n * clip.tail.drawn_square(clip.size) / d)
-        return Step(
-            line=solved(terrain.matrix.T, terrain.line),
-            step=step,
-            score=score,
-            rest=rest,
-            hessian=hessian,
-            score_cov=at.clustered(score_cov, source, n),
-            score_noise=noise,
-            rest_noise=math.hypot(rest_noise, cut_off),
-            scales=replace(scales, score_cov=clip.size**2 * scales.score_cov),
-            family=LOG,
-        )
-
-    def _rest(
-        self,
-        gate: Gate,
-        source: Source,
-        place: Place,
-        terrain: Terrain,
-        hessian: Array,
-        step: Array,
-    ) -> tuple[Array, float]:
-        """What a step leaves, and the scale of its noise."""
-        booked = self.booked.of(REST)[0]
-        clip = terrain.rest_clip(hessian, step, place.line.most)
-        what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
-        return clip * gate.release(booked, source, what).value, clip * booked.deviation
+        """The step of the estimate.  What is cut off falls in one direction or another: its sum over
+        records is like noise.
+        """
+        last = self._step_and_rest(gate, source, n, self._dispersed(place, clip), clip.size, at)
+        cut_off = math.sqrt(n * clip.tail.drawn_square(clip.size) / len(last.score))
+        return replace(last, rest_noise=math.hypot(last.rest_noise, cut_off))
 
     def _judged(
         self, fit: Fitted, reach: Reach, place: Place, clip: Clip, sizes: CountSizes

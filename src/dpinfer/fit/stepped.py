@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,9 @@ from dpinfer.fit.frame import (
 from dpinfer.fit.noiseless import NoiselessFit, people_of, units_matrix
 from dpinfer.fit.recipe import Options, Recipe, privacy
 from dpinfer.maths.arrays import Array, solved, unsvec
-from dpinfer.maths.families import Family, Line, Stack, rest_bound
+from dpinfer.maths.families import Family, Line, Stack, rest_bound, rest_sum, step_sums
 from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram_bound
-from dpinfer.maths.inference import Conclusion, Fitted
+from dpinfer.maths.inference import Conclusion, Fitted, Step
 from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
 from dpinfer.maths.moments import (
     LEAST_EVENTS,
@@ -51,7 +51,9 @@ from dpinfer.maths.moments import (
     preconditioner,
     reaches,
     refined,
+    shrink,
 )
+from dpinfer.maths.stepping import Terrain, information
 from dpinfer.maths.sums import (
     Block,
     BoundedSum,
@@ -320,6 +322,8 @@ _PLAIN_LEVEL = re.compile(r"([^\[\]:]+)\[([^\[\]]+)\]")  # of one factor, as in 
 _FEWEST = 50.0  # a private number of records is taken to be at least this
 _AMPLE = 2.0  # times what it takes to be printed: columns share what they say
 _HOPELESS = 1.0  # deviations of the noise; a line takes 2.5, which luck can add to a little less
+_FIRST_POWER = 0.5  # of 1/curvature: how the variance of a step grows with it
+_LAST_POWER = 1.0  # ... and that of the last step
 _WHOLE = 2.0  # least radius factor of the second release, which should not lose rows
 
 
@@ -556,6 +560,14 @@ class AtLine(Changed):
 
 
 @dataclass(frozen=True, eq=False)
+class Place:
+    """A line of (1, x') with its geometry, and the line over (1, x~) that rows are seen at."""
+
+    terrain: Terrain
+    line: Line
+
+
+@dataclass(frozen=True, eq=False)
 class Finished:
     """What a fit is made of when all is released: the last line over (1, x~), the step, and what is
     said of it.
@@ -587,6 +599,31 @@ class Stepped(Generic[P]):
         another one.  An error where they do not go together.
         """
         raise NotImplementedError
+
+    @classmethod
+    def _plan(cls, kind: type[P], design: Design, options: Options, **more: Any) -> P | None:
+        """The plan that is given, or one of this ``kind`` for the budget that is; None where the
+        target is another recipe's.  ``more`` is what the kind has beside.
+        """
+        if isinstance(options.plan, kind):
+            require_alone(options.plan, options)
+            return options.plan
+        if options.plan is not None or options.budget is None:
+            raise BudgetError(
+                f"{cls.NAME} takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a {kind.__name__}"
+            )
+        if options.target not in (None, *cls.TARGETS, *FORMER):
+            return None
+        target = ASKED if options.target is None else target_of(options.target, cls.TARGETS)
+        return kind(spendable(options.budget), target, notion(design, options), **more)
+
+    @classmethod
+    def _require_plain(cls, design: Design, options: Options) -> None:
+        """No penalty, and an intercept."""
+        if options.penalty is not None:
+            raise InputError(f"{cls.NAME} has no penalty: leave it out")
+        if not design.intercept:
+            raise InputError(f"{cls.NAME} needs an intercept: drop the -1 or 0 from the formula")
 
     @property
     def neighbours(self) -> Neighbours:
@@ -683,6 +720,65 @@ class Stepped(Generic[P]):
     def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> Finished:
         """The releases of the fit, in the frame, and what is said of them."""
         raise NotImplementedError
+
+    def _better_line(
+        self, gate: Gate, booked: NoisySum, source: Source, place: Place, clip: float
+    ) -> Array:
+        """A first step, where a step leaves something.  Its noise is not that of the estimate: what
+        counts is where the last line is.
+        """
+        terrain = place.terrain
+        stack = self.plan.stack
+        d = len(terrain.line)
+        what = step_sums(place.line, clip, stack, self.design.norm2, covariance=False)
+        score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip)
+        scales = self._scales(FIRST)
+        if not np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
+            return terrain.line
+        seen = information(terrain.moments, terrain.line, terrain.family)
+        expected = terrain.matrix @ seen @ terrain.matrix.T
+        expected *= np.trace(hessian) / np.trace(expected)
+        hessian, _ = shrink(hessian, expected, scales.hessian, 0.0)
+        step = terrain.best_step(hessian, score, (clip * scales.gradient) ** 2, _FIRST_POWER)
+        return np.asarray(terrain.line + terrain.matrix.T @ step)
+
+    def _step_and_rest(
+        self, gate: Gate, source: Source, n: float, place: Place, clip: float, at: Setting
+    ) -> Step:
+        """The step of the estimate, and what it leaves."""
+        terrain = place.terrain
+        scales = self._scales()
+        stack = self.plan.stack
+        d = len(terrain.line)
+        what = step_sums(place.line, clip, stack, self.design.norm2)
+        released = gate.release(self.booked.of(ESTIMATE)[0], source, what).value
+        score, hessian, score_cov = stack.split(released, d, clip)
+        noise = clip * scales.gradient
+        step = np.zeros(d)
+        if np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
+            step = terrain.best_step(hessian, score, noise**2, _LAST_POWER)
+        rest, rest_noise = self._rest(gate, source, place, hessian, step)
+        return Step(
+            line=solved(terrain.matrix.T, terrain.line),
+            step=step,
+            score=score,
+            rest=rest,
+            hessian=hessian,
+            score_cov=at.clustered(score_cov, source, n),
+            score_noise=noise,
+            rest_noise=rest_noise,
+            scales=replace(scales, score_cov=clip**2 * scales.score_cov),
+            family=terrain.family,
+        )
+
+    def _rest(
+        self, gate: Gate, source: Source, place: Place, hessian: Array, step: Array
+    ) -> tuple[Array, float]:
+        """What a step leaves, and the scale of its noise."""
+        booked = self.booked.of(REST)[0]
+        clip = place.terrain.rest_clip(hessian, step, place.line.most)
+        what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
+        return clip * gate.release(booked, source, what).value, clip * booked.deviation
 
     def model(self, n: int | None) -> Model:
         """What was estimated."""
