@@ -49,7 +49,9 @@ def unit_of(rng, notion, weighted):
     have many.
     """
     size = int(rng.integers(1, 6)) if notion.units else 1
-    codes = np.column_stack([rng.choice([0.0, 1.0, 2.0, np.nan], size), rng.choice([0.0, 1.0], size)])
+    codes = np.column_stack(
+        [rng.choice([0.0, 1.0, 2.0, np.nan], size), rng.choice([0.0, 1.0], size)]
+    )
     ends = rng.choice([0.0, 0.5, 1.0, np.nan, rng.random()], (size, 2))
     whole = np.round(20 * ends[:, 1])
     values = np.column_stack([codes, -3 + 10 * ends[:, 0], whole])
@@ -58,7 +60,9 @@ def unit_of(rng, notion, weighted):
     labels = rng.choice([0.0, 1.0, 2.0, 3.0], size)
     if rng.random() < 0.5:
         labels[:] = labels[0]
-    unit = Unit(column="id" if notion.units else "", weights="w" if weighted else "", most_weight=2.0)
+    unit = Unit(
+        column="id" if notion.units else "", weights="w" if weighted else "", most_weight=2.0
+    )
     ids = np.zeros(size, dtype=np.intp) if notion.units else None
     weights = rng.choice([0.0, 1.0, 5.0, np.nan], size) if weighted else None
     return ColumnEncoding(4, unit).block(Raw(values, labels, ids, weights))
@@ -100,7 +104,9 @@ def check(make, attained):
 
 
 def test_guarantee_level_counts_sensitivity():
-    check(lambda panel, notion: level_counts(LEVELS, panel, notion), {"all": 0.999, "groups": 0.999})
+    check(
+        lambda panel, notion: level_counts(LEVELS, panel, notion), {"all": 0.999, "groups": 0.999}
+    )
 
 
 def test_guarantee_column_moments_sensitivity():
@@ -119,7 +125,9 @@ def test_the_moments_of_two_numbers_never_move_further():
 
 
 def test_guarantee_moment_squares_sensitivity():
-    check(lambda panel, notion: moment_squares(NUMBERS, panel, notion), {"all": 0.99, "groups": 0.99})
+    check(
+        lambda panel, notion: moment_squares(NUMBERS, panel, notion), {"all": 0.99, "groups": 0.99}
+    )
 
 
 def test_guarantee_level_squares_sensitivity():

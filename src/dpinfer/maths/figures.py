@@ -267,33 +267,38 @@ class Histogram:
 
 def first_cuts(numbers: Numbers, groups: int, bins: int) -> Cuts:
     """Equal bins on the public ranges."""
-    steps = [_between(-1, int(last), int(last), bins) for last in numbers.last]
-    return Cuts([steps] * groups)
+    whole_range = [[(-1, last)] for last in numbers.last.tolist()]
+    return closer_cuts([whole_range] * groups, numbers, bins)
 
 
 def closer_cuts(brackets: Brackets, numbers: Numbers, bins: int) -> Cuts:
     """Bins between the ends of brackets, of each group, column and quartile, and what lies outside
     of all.
     """
-    return Cuts(
-        [
-            [
-                np.unique(
-                    np.concatenate([_between(*bracket, int(last), bins) for bracket in several])
-                )
-                for several, last in zip(columns, numbers.last, strict=True)
-            ]
-            for columns in brackets
-        ]
-    )
+    steps = []
+    for columns in brackets:
+        of_group = []
+        for several, last, piles in zip(columns, numbers.last, _piles(numbers), strict=True):
+            found = [_between(*bracket, bins) for bracket in several]
+            one = np.unique(np.concatenate([*found, piles]))
+            # the last bin of all needs no step
+            of_group.append(one[(one >= 0) & (one < last)])
+        steps.append(of_group)
+    return Cuts(steps)
 
 
-def _between(first: int, last: int, end: int, bins: int) -> Indices:
-    """The last cells of equal bins after ``first`` up to ``last``, both of which end a bin; the
-    last bin of all, which has the cell ``end``, needs no step.
+def _piles(numbers: Numbers) -> list[Indices]:
+    """Steps around the cells that people pile up in: those of the bounds, where values are clipped
+    to, and of 0.
     """
-    steps = np.unique(np.round(np.linspace(first, last, bins + 1)).astype(np.intp))
-    return steps[(steps >= 0) & (steps < end)]
+    zero = numbers.cells(np.clip(np.zeros(len(numbers.low)), numbers.low, numbers.high))
+    cells = np.column_stack([zero, np.zeros_like(zero), numbers.last])
+    return [np.concatenate([mine - 1, mine]) for mine in cells]
+
+
+def _between(first: int, last: int, bins: int) -> Indices:
+    """The last cells of equal bins after ``first`` up to ``last``, both of which end a bin."""
+    return np.round(np.linspace(first, last, bins + 1)).astype(np.intp)
 
 
 def brackets_of(histograms: Sequence[Sequence[Histogram]], noise: Array) -> Brackets:
