@@ -328,7 +328,7 @@ def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95
     if not result.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
     lines += [f"- {key}: {rendering.plain(fact)}" for key, fact in _facts(result).items()]
-    lines += ["", *rendering.markdown_table(rendering.rows(result, level), level)]
+    lines += ["", *rendering.Grid.of(rendering.rows(result, level), level).markdown()]
     for note in (*result.warnings(), *_notes(result, level)):
         lines += ["", rendering.plain(note)]
     for section in sections(result, heading, level):
