@@ -156,11 +156,3 @@ attr(given, "pandas.index") <- NULL
 stopifnot(all.equal(as_frame(given), data.frame(low = c(1, NA))))
 """
     run_r(code, tmp_path)
-
-
-def test_the_file_for_r_knows_the_format():
-    """One place of the version: where it grows, the file for R has to be looked at."""
-    from dpinfer.result import saved  # noqa: PLC0415
-
-    known = re.search(r"\.dpinfer_formats <- (\d+)", CLIENT.read_text(encoding="utf-8"))
-    assert int(known[1]) == saved.VERSION

@@ -297,7 +297,7 @@ def test_names_are_escaped():
         ([PLAIN, PLAIN], {"names": ["a", "a"]}, "a name of its own"),
         ([PLAIN, PLAIN], {"names": ["a", " "]}, "a name of its own"),
         ({"a": PLAIN, "b": PLAIN}, {"names": ["a", "b"]}, "not both"),
-        ([PLAIN, 3], {}, "a int cannot be compared"),
+        ([PLAIN, 3], {}, "not int: give"),
         ([PLAIN, "nowhere.json"], {}, "cannot be read"),
         ([PLAIN, PLAIN], {"level": 0.05}, "below one half"),
     ],

@@ -15,13 +15,12 @@ HELP = """Write the report of a saved result again: page, table and picture.  Co
 
 RESULT is the result.json that a fit wrote.  The files go to its folder unless --out names another.
 
-With --side-by-side several results become one table with a column each.  It is shown here, and with --out written as
-a page, Markdown, LaTeX, CSV and a picture.
+With --side-by-side several results become one table with a column each: shown here, and with --out written as well.
 """
 
 
 def report(  # noqa: PLR0913  (the public face)
-    results: Annotated[list[Path], typer.Argument(help="A result.json.", metavar="RESULT...")],
+    results: Annotated[list[Path], typer.Argument(help="A result.json.", metavar="RESULT")],
     *,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the files.", metavar="DIR")

@@ -324,7 +324,7 @@ def _loaded(result: Model) -> FitResult:
     if isinstance(result, str | os.PathLike):
         return FitResult.load(result)
     raise InputError(
-        f"a {type(result).__name__} cannot be compared: give results of fits (model.result_) or the "
+        f"results are compared, not {type(result).__name__}: give those of fits (model.result_) or the "
         "paths of saved ones"
     )
 
