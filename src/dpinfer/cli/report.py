@@ -1,4 +1,4 @@
-"""`dpinfer report`: a saved result as a document."""
+"""`dpinfer report`: a saved result as a document, or several side by side."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,17 +8,20 @@ import typer
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.cli.budget import read_result
-from dpinfer.cli.screen import AsJson, Quiet, Screen, sketch
+from dpinfer.cli.screen import AsJson, Quiet, Screen, line_width, sketch
 from dpinfer.errors import InputError
 
 HELP = """Write the report of a saved result again: page, table and picture.  Costs nothing.
 
 RESULT is the result.json that a fit wrote.  The files go to its folder unless --out names another.
+
+With --side-by-side several results become one table with a column each: shown here, and with --out written as well.
 """
 
 
-def report(
-    result: Annotated[Path, typer.Argument(help="A result.json.", metavar="RESULT")],
+def report(  # noqa: PLR0913  (the public face)
+    results: Annotated[list[Path], typer.Argument(help="A result.json.", metavar="RESULT")],
+    *,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the files.", metavar="DIR")
     ] = None,
@@ -27,15 +30,44 @@ def report(
     text: Annotated[
         bool, typer.Option("--text", help="Show the forest plot in letters, and write nothing.")
     ] = False,
+    side_by_side: Annotated[
+        bool, typer.Option("--side-by-side", help="Put several results beside each other.")
+    ] = False,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of a model side by side, once for each.", metavar="NAME"),
+    ] = None,
+    ratios: Annotated[
+        bool, typer.Option("--ratios", help="Side by side, show odds ratios or rate ratios.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a report."""
     if not 0.5 <= level < 1:
         raise InputError("--level must be a number between 0 and 1, at least 0.5")
-    saved = read_result(result)
-    folder = out or result.parent
     talk = Screen(quiet, as_json)
+    if side_by_side:
+        if text:
+            raise InputError("--side-by-side is shown as text without --out: leave out --text")
+        for path in results:
+            read_result(path)  # an error of the command line, with its remedy
+        compared = dp.compare(results, name or None, level=level, ratios=ratios)
+        _several(compared, out, title, talk)
+        return
+    if len(results) > 1:
+        raise InputError("several results: add --side-by-side, or report on one at a time")
+    if name or ratios:
+        raise InputError("--name and --ratios go with --side-by-side: add it, or leave them out")
+    _single(results[0], out, title, level, talk, text=text)
+
+
+def _single(
+    path: Path, out: Path | None, title: str | None, level: float, talk: Screen, *, text: bool
+) -> None:
+    """The report of one result."""
+    saved = read_result(path)
+    folder = out or path.parent
     if text:
         talk.show(*sketch(saved, level).splitlines())
         talk.give({"release": saved.privacy.release, "text": dp.plot.forest_text(saved, level)})
@@ -44,4 +76,25 @@ def report(
     with talk.work("writing the report"):
         paths = dp.report.write(saved, folder, title=title, level=level)
     talk.give({"release": saved.privacy.release, "files": [str(path) for path in paths]})
+    talk.show(*(f"wrote {path}" for path in paths))
+
+
+def _several(compared: dp.Comparison, out: Path | None, title: str | None, talk: Screen) -> None:
+    """Several results side by side: on the screen, and in a folder where one is named."""
+    paths: list[Path] = []
+    if out is not None:
+        persistence.prepare(out)
+        with talk.work("writing the comparison"):
+            paths = dp.report.write_side_by_side(compared, out, title=title)
+    talk.give(
+        {
+            "models": list(compared.names),
+            "releases": [result.privacy.release for result in compared.results],
+            "level": compared.level,
+            "coefficients": compared.to_frame().to_dict("records"),
+            "notes": compared.notes(),
+            "files": [str(path) for path in paths],
+        }
+    )
+    talk.show(*compared.to_text(line_width()).splitlines())
     talk.show(*(f"wrote {path}" for path in paths))

@@ -9,40 +9,31 @@ import io
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from dpinfer.errors import InputError, installed, missing
+from dpinfer.errors import installed, missing
 
 if not installed("jinja2", "matplotlib"):
     raise missing("dp.report", "report", "jinja2", "matplotlib")
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 
-from dpinfer import persistence
 from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.result import rendering, text
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import BY_RECORDS, Privacy
 from dpinfer.schema.design import COUNT
+from dpinfer.views import page
 from dpinfer.views.forest import NARROW, NUMBERS, WIDE, drawing, not_drawn
+from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import forest
+from dpinfer.views.side_by_side import side_by_side, write_side_by_side
 
-__all__ = ["csv", "html", "markdown", "write"]
+__all__ = ["csv", "html", "markdown", "side_by_side", "write", "write_side_by_side"]
 
-NOT_PRIVATE = (
-    "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is "
-    "protected."
-)
-MAY_NOT = (
-    "What may not be concluded: that there is no effect where an interval holds 0; that an effect is "
-    "a cause; that a coefficient without an interval is small; anything about one person."
-)
 _ALARM = 0.05  # rate of false alarms of somebody who guesses about one record
 _STEPS = {
     "scales": "where the values of the columns lie",
@@ -68,15 +59,6 @@ _UNITS = {
     ),
     COUNT: f"{text.LOG_RATES} They are in the units of the columns.",
 }
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading, paragraphs, and a list under them."""
-
-    title: str
-    paragraphs: tuple[str, ...]
-    items: tuple[str, ...] = ()
 
 
 def detection(budget: Budget, alarm: float = _ALARM) -> float:
@@ -299,24 +281,21 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
     warning = None
     if not result.privacy.private:
         warning = NOT_PRIVATE
-    page = files("dpinfer.views").joinpath("page.html.j2").read_text(encoding="utf-8")
-    template = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return template.from_string(page).render(
-        title=heading,
-        warning=warning,
-        level=f"{100 * level:.4g}%",
-        facts=_facts(result),
-        heads=rendering.heads(level),
-        numbers=NUMBERS[result.model.counts],
-        rows=_rows(result, level),
-        careful=result.warnings(),
-        notes=_notes(result, level),
-        not_drawn=not_drawn(result),
-        drawings=[drawing(result, level, layout) for layout in (WIDE, NARROW)],
-        sections=list(sections(result, heading, level)),
-    )
+    parts = {
+        "title": heading,
+        "warning": warning,
+        "level": f"{100 * level:.4g}%",
+        "facts": _facts(result),
+        "heads": rendering.heads(level),
+        "numbers": NUMBERS[result.model.counts],
+        "rows": _rows(result, level),
+        "careful": result.warnings(),
+        "notes": _notes(result, level),
+        "not_drawn": not_drawn(result),
+        "drawings": [drawing(result, level, layout) for layout in (WIDE, NARROW)],
+        "sections": list(sections(result, heading, level)),
+    }
+    return page.rendered("page.html.j2", parts)
 
 
 def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
@@ -328,7 +307,7 @@ def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95
     if not result.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
     lines += [f"- {key}: {rendering.plain(fact)}" for key, fact in _facts(result).items()]
-    lines += ["", *rendering.markdown_table(rendering.rows(result, level), level)]
+    lines += ["", *rendering.Grid.of(rendering.rows(result, level), level).markdown()]
     for note in (*result.warnings(), *_notes(result, level)):
         lines += ["", rendering.plain(note)]
     for section in sections(result, heading, level):
@@ -367,7 +346,7 @@ def csv(result: FitResult, *, level: float = 0.95) -> str:
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
     sheet.writeheader()
-    sheet.writerows(row | {key: _no_formula(str(row[key])) for key in _WORDS} for row in rows)
+    sheet.writerows(row | {key: page.no_formula(str(row[key])) for key in _WORDS} for row in rows)
     return written.getvalue()
 
 
@@ -461,15 +440,7 @@ def write(
         "report.html": html(result, title=title, level=level).encode(),
         "forest.png": picture.getvalue(),
     }
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        persistence.write_all(target, contents)
-    except OSError as fault:
-        raise InputError(
-            f"cannot write the report to {target}: {fault.strerror}; name a folder you may write to"
-        ) from None
-    return [target / name for name in contents]
+    return page.written(folder, contents)
 
 
 def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
@@ -516,10 +487,3 @@ def _facts(result: FitResult) -> dict[str, str]:
         penalty = f"c\u00a0=\u00a0{model.penalty:.3g}"
     facts["Model"] = f"{model.words.name}, {penalty}"
     return facts
-
-
-def _no_formula(name: str) -> str:
-    shown = text.harmless(name, keep="\n\t")  # a carriage return would begin a new row
-    if shown.startswith(("=", "+", "-", "@", "\t", "\n")):
-        return f"'{shown}"
-    return shown
