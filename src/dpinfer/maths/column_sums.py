@@ -223,9 +223,11 @@ def _scaled(numbers: Numbers, block: Block) -> tuple[Array, Array]:
     """t and u of every column."""
     values = block.rows[:, numbers.places]
     missing = np.isnan(values)
-    t = np.clip((values - numbers.middle) / numbers.half, -1.0, 1.0)
-    t[missing] = 0.0
-    return t, (~missing).astype(np.float64)
+    values -= numbers.middle
+    values /= numbers.half
+    np.clip(values, -1.0, 1.0, out=values)
+    values[missing] = 0.0
+    return values, (~missing).astype(np.float64)
 
 
 def _by_group(panel: Panel, block: Block) -> list[Array]:
@@ -353,7 +355,7 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
         if panel.grouped:
             groups = np.minimum(block.labels.astype(np.intp), panel.groups)
             cells += (groups * (p * (CELLS + 2)))[:, None]
-        bins = table.take(cells)
+        bins = table[cells]
         weights = None
         if not isinstance(block.shares, float):
             _, counts = panel.members(block)
@@ -387,16 +389,18 @@ def spreads(
 
     def of_block(block: Block) -> Array:
         t, present = _scaled(numbers, block)
-        values = block.rows[:, numbers.places]
         found = np.empty((p, panel.groups, k, 2))
         for group, counts in enumerate(_by_group(panel, block)):
-            w = _by_unit(block, counts[:, None] * present)
-            distance = (t - centre[group]) / (1 + np.abs(centre[group]))
+            counted = present * counts[:, None]
+            w = _by_unit(block, counted)
+            distance = t - centre[group]
+            distance /= 1 + np.abs(centre[group])
             functions = [np.minimum(np.square(distance), 1.0)]
             if points is not None:
+                values = block.rows[:, numbers.places]
                 functions += [(values <= points[group, :, j]) * 1.0 for j in range(k - 1)]
             for j, function in enumerate(functions):
-                y = _by_unit(block, counts[:, None] * present * function)
+                y = _by_unit(block, counted * function)
                 found[:, group, j, 0] = np.einsum("uj,uj->j", y, y)
                 found[:, group, j, 1] = np.einsum("uj,uj->j", y, w)
         return found.ravel()
