@@ -49,6 +49,14 @@ def test_what_may_be_divided_by_0_is_not_known():
     assert found.within(0.0, 1.0) == Interval(1.0, 0.0, 1.0)
 
 
+def test_an_interval_that_noise_took_beyond_its_limit_does_not_look_certain():
+    beyond = Interval(-50.0, -70.0, -30.0)
+    assert beyond.within(0.0, 100.0) == Interval(0.0, 0.0, 20.0)
+    assert Interval(-5.0, -25.0, 15.0).within(0.0, 100.0) == Interval(0.0, 0.0, 20.0)
+    assert Interval(130.0, 120.0, 140.0).within(0.0, 100.0) == Interval(100.0, 90.0, 100.0)
+    assert Interval(50.0, 30.0, 70.0).within(0.0, 100.0) == Interval(50.0, 30.0, 70.0)
+
+
 def moments_of(t, noise=(0.0, 0.0, 0.0)):
     centre = float(t.mean())
     y = np.square((t - centre) / (1 + abs(centre)))

@@ -36,8 +36,16 @@ class Interval:
     high: float
 
     def within(self, low: float, high: float) -> "Interval":
-        """Without what cannot be."""
-        return Interval(*(min(max(x, low), high) for x in (self.estimate, self.low, self.high)))
+        """Without what cannot be.
+
+        Where noise took the estimate beyond, the interval also reaches from the nearest value that
+        can be as far as it did from the estimate: what is left of it alone would look certain.
+        """
+        estimate = min(max(self.estimate, low), high)
+        moved = estimate - self.estimate
+        first = min(self.low, self.low + moved)
+        last = max(self.high, self.high + moved)
+        return Interval(estimate, min(max(first, low), high), min(max(last, low), high))
 
     def scaled(self, factor: float, shift: float = 0.0) -> "Interval":
         """In other units; the factor is above 0."""
