@@ -18,6 +18,7 @@ from dpinfer.fit.poisson import PoissonPlan
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger
+from dpinfer.result.description import Description
 from dpinfer.result.result import FitResult
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ __all__ = [
     "ZCDP",
     "ApproxDP",
     "BudgetError",
+    "Description",
     "DpinferError",
     "FitResult",
     "GeometryPlan",

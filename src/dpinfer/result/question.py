@@ -102,7 +102,9 @@ class Question:
         shown = [
             column for column in self.columns if not (isinstance(column, Outcome) and column.levels)
         ]
-        return [f"{column.name}: {_public(column, chosen.get(column.name))}" for column in shown]
+        return [
+            f"{column.name}: {public_facts(column, chosen.get(column.name))}" for column in shown
+        ]
 
     def about(self) -> dict[str, tuple[str, str]]:
         """For each column of the design the reference levels of its factors and what is public, in
@@ -114,7 +116,8 @@ class Question:
             chosen = {factor.text: factor.reference for factor in block.factors}
             columns = {column.name: column for column in block.columns}
             public = "; ".join(
-                f"{name}: {_public(column, chosen.get(name))}" for name, column in columns.items()
+                f"{name}: {public_facts(column, chosen.get(name))}"
+                for name, column in columns.items()
             )
             facts |= dict.fromkeys(block.names, (references, public))
         return facts
@@ -223,7 +226,7 @@ def _framed(columns: Mapping[str, Any]) -> "pd.DataFrame":
         ) from None
 
 
-def _public(column: Column, reference: Level | None) -> str:
+def public_facts(column: Column, reference: Level | None = None) -> str:
     """Bounds or levels of a column in words."""
     if isinstance(column, Category) or (
         column.levels and (reference is not None or isinstance(column, Outcome))

@@ -29,6 +29,7 @@ _LATEX = {
     ">": r"$>$",
     "[": "{[}",
     "]": "{]}",
+    "≤": r"$\leq$",
     "ε": r"$\varepsilon$",
     "δ": r"$\delta$",
 }
@@ -135,13 +136,13 @@ def latex(fit: Estimates, level: float) -> str:
     shown = rows(fit, level)
     titles = heads(level)
     lines = [r"\begin{tabular}{l" + "r" * (len(titles) - 1) + "}", r"\hline"]
-    lines += [" & ".join(map(_tex, titles)) + r" \\", r"\hline"]
+    lines += [" & ".join(map(tex, titles)) + r" \\", r"\hline"]
     for row in shown:
-        name = r"\quad " * text.stands_in(row) + _tex(row["name"])
-        lines.append(" & ".join([name, *map(_tex, cells(row))]) + r" \\")
+        name = r"\quad " * text.stands_in(row) + tex(row["name"])
+        lines.append(" & ".join([name, *map(tex, cells(row))]) + r" \\")
     lines += [r"\hline", r"\end{tabular}"]
     for note in (caption(fit), *notes_of(shown)):
-        lines += [r"\par\smallskip", rf"{{\footnotesize {_tex(note)}\par}}"]
+        lines += [r"\par\smallskip", rf"{{\footnotesize {tex(note)}\par}}"]
     return "\n".join(lines)
 
 
@@ -166,5 +167,6 @@ def plain(words: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(words.split()))
 
 
-def _tex(words: str) -> str:
+def tex(words: str) -> str:
+    """Text that LaTeX shows as it is, on one line."""
     return "".join(_LATEX.get(letter, letter) for letter in " ".join(words.split()))

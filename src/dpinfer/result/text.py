@@ -150,17 +150,18 @@ def page(
     statement.
     """
     question, facts = top
-    head = [title.center(_WIDTH).rstrip(), "=" * _WIDTH, *map(_wrapped, question)]
+    head = [title.center(_WIDTH).rstrip(), "=" * _WIDTH, *map(wrapped, question)]
     return harmless("\n".join([*head, *_two_columns(facts), stated(body, statements)]), keep="\n")
 
 
 def stated(body: str, statements: Sequence[str]) -> str:
     """A table, and one wrapped paragraph per statement under it."""
-    return harmless("\n".join([body, *map(_wrapped, statements)]), keep="\n")
+    return harmless("\n".join([body, *map(wrapped, statements)]), keep="\n")
 
 
-def _wrapped(words: str) -> str:
-    return textwrap.fill(words, _WIDTH, subsequent_indent=INDENT)
+def wrapped(words: str, width: int = _WIDTH) -> str:
+    """A paragraph in lines of at most ``width`` letters."""
+    return textwrap.fill(words, width, subsequent_indent=INDENT)
 
 
 def _two_columns(facts: Mapping[str, str]) -> list[str]:

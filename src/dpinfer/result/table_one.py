@@ -1,0 +1,398 @@
+"""Table 1: the figures of a description in lines, one cell per group, as text, Markdown, LaTeX and HTML.
+
+A cell has an estimate and its interval, with the digits that the interval supports.  A count or a
+share whose interval includes 0 has an upper end alone: nobody may read that there is somebody.
+"""
+
+import html as _html
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dpinfer.result import rendering, text
+from dpinfer.result.figures import (
+    COUNT,
+    DIFFERENCE,
+    MEAN,
+    MEDIAN,
+    MISSING,
+    Q25,
+    Q75,
+    RECORDS,
+    SD,
+    SHARE,
+    Figure,
+    Figures,
+)
+from dpinfer.schema.columns import Column, Level, Number, Outcome
+from dpinfer.schema.guesses import level_text
+from dpinfer.schema.unit import Unit
+
+WIDTH = 80
+"""Letters of a line of a screen."""
+AT_MOST = "≤"
+ALL = "all"
+"""The heading of the cells of all records, beside those of groups."""
+
+_ORDER = (RECORDS, MISSING, MEAN, SHARE, COUNT, DIFFERENCE, SD, Q25, MEDIAN, Q75)
+_WORDS = {Q25: "lower quartile", Q75: "upper quartile"}
+_NUMBERS = (RECORDS, MISSING, COUNT)  # of records: printed as whole numbers
+_FROM_NOBODY = (MISSING, COUNT, SHARE)  # 0 would say that there is nobody
+_ERRORS = 4.0  # standard errors in a 95% interval, about: for the digits
+_LABEL = 20  # letters of the column of labels, at most
+_NAME = 20  # letters of the name of a group, at most
+_GAP = 2  # spaces between two columns
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure for people: its estimate and its interval, either may be empty."""
+
+    estimate: str
+    interval: str
+
+    @property
+    def words(self) -> str:
+        """Both in a row."""
+        return f"{self.estimate} {self.interval}".strip()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One kind of figure of a column or of one of its levels, for every group that is shown."""
+
+    label: str
+    figures: tuple[Figure | None, ...]
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """One per group."""
+        return tuple(map(cell, self.figures))
+
+
+@dataclass(frozen=True)
+class Block:
+    """The lines of one column under its name, with what is public about it."""
+
+    column: Column
+    lines: tuple[Line, ...]
+
+    @property
+    def title(self) -> str:
+        """Its name and unit of measurement."""
+        unit = "" if not isinstance(self.column, Number | Outcome) else self.column.unit
+        return f"{self.column.name}, {unit}" if unit else self.column.name
+
+
+def blocks(described: Figures) -> list[Block]:
+    """All lines, column by column: those of the whole column first, then level by level."""
+    groups = described.shown_groups
+    found: dict[str, dict[tuple[Level | None, str], dict[Level | None, Figure]]] = {}
+    for one in described.figures:
+        lines = found.setdefault(one.column, {})
+        lines.setdefault((one.level, one.figure), {})[one.group] = one
+    made = []
+    for column in described.columns:
+        lines = found.get(column.name, {})
+        levels = list(dict.fromkeys(level for level, _ in lines))
+        keys = sorted(lines, key=lambda key: (levels.index(key[0]), _ORDER.index(key[1])))
+        shown = [
+            Line(_label(*key, described), tuple(lines[key].get(group) for group in groups))
+            for key in keys
+        ]
+        made.append(Block(column, tuple(shown)))
+    return made
+
+
+def _label(level: Level | None, figure: str, described: Figures) -> str:
+    words = _WORDS.get(figure, figure)
+    if figure == RECORDS:
+        words = counted(described.unit)
+    if figure == DIFFERENCE:
+        words = f"difference from {group_name(described.groups[0])}"
+    if level is None:
+        return words
+    name = "yes" if level is True else level_text(level)
+    return name if figure == SHARE else f"{name}, {words}"
+
+
+def counted(unit: Unit) -> str:
+    """What the number of usable records is a number of."""
+    if unit.whole:
+        return f"usable {unit.word}"
+    return f"usable, in full {unit.word}"
+
+
+def group_name(group: Level | None) -> str:
+    """A group as a heading."""
+    return ALL if group is None else level_text(group)
+
+
+def cell(one: Figure | None) -> Cell:
+    """A figure in words; what has no interval is open, and has no number."""
+    if one is None:
+        return Cell("", "")
+    numbers = (one.estimate, one.low, one.high)
+    if not one.reported or not all(map(math.isfinite, numbers)):
+        return Cell(text.OPEN, "")
+    if one.figure in _NUMBERS:
+        return _count(one)
+    if one.level is None and all(float(value).is_integer() for value in numbers):
+        whole, low, high = (text.number(value, 0) for value in numbers)
+        return Cell(whole, f"({low} to {high})")
+    percent = one.level is not None
+    factor = 100.0 if percent else 1.0
+    ends = {"low": factor * one.low, "high": factor * one.high}
+    error = (ends["high"] - ends["low"]) / _ERRORS
+    shown = text.interval({"std_error": error, "status": one.status, **ends})
+    estimate = text.number(factor * one.estimate, text.places(error))
+    sign = ""
+    if percent:
+        sign = " pp" if one.figure == DIFFERENCE else "%"
+    if from_nobody(one):
+        highest = ends["high"]
+        return Cell(f"{AT_MOST} {text.number(highest, text.places(highest))}{sign}", "")
+    return Cell(f"{estimate}{sign}", f"({shown})")
+
+
+def from_nobody(one: Figure) -> bool:
+    """Whether it is not known that anybody is counted at all."""
+    return one.reported and one.figure in _FROM_NOBODY and one.low <= 0
+
+
+def _count(one: Figure) -> Cell:
+    """Whole numbers; an interval is never shortened by rounding."""
+    low = text.number(math.floor(one.low), 0)
+    high = text.number(math.ceil(one.high), 0)
+    if from_nobody(one):
+        return Cell(f"{AT_MOST} {high}", "")
+    return Cell(text.number(one.estimate, 0), f"({low} to {high})")
+
+
+def screen(described: Figures) -> str:
+    """The table in letters, at most `WIDTH` wide.
+
+    Groups stand side by side, with their intervals beside the estimates, or under them where that
+    alone makes room; where nothing does, groups stand below each other.
+    """
+    made = blocks(described)
+    names = [group_name(group) for group in described.shown_groups]
+    if not described.by:
+        names = [""] * len(names)
+    labels = [text.INDENT + line.label for block in made for line in block.lines]
+    first = min(_LABEL, max(map(len, labels), default=0))
+    sheets = [_Sheet.of(made, names, first, under=under) for under in (False, True)]
+    sheet = next((one for one in sheets if len(one.parts) == 1), sheets[0])
+    parts = []
+    for places in sheet.parts:
+        lines = [line for block in made for line in sheet.lines(block, places)]
+        if described.by:
+            titles = [sheet.aligned(k, names[k][:_NAME]) for k in places]
+            head = described.by[:first].ljust(first) + "".join(titles)
+            lines = [head.rstrip(), "-" * WIDTH, *lines]
+        parts.append("\n".join(["=" * WIDTH, *lines]))
+    return text.harmless("\n".join([*parts, "=" * WIDTH]), keep="\n")
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """Letters of the labels, and of the estimates and intervals of each group; intervals stand
+    beside or ``under`` the estimates.
+    """
+
+    first: int
+    estimates: tuple[int, ...]
+    intervals: tuple[int, ...]
+    under: bool
+
+    @classmethod
+    def of(
+        cls, made: Sequence[Block], names: Sequence[str], first: int, *, under: bool
+    ) -> "_Sheet":
+        estimates = []
+        intervals = []
+        for place, name in enumerate(names):
+            cells = [line.cells[place] for block in made for line in block.lines]
+            interval = max((len(one.interval) for one in cells), default=0)
+            longest = [len(one.estimate) for one in cells]
+            if under:
+                longest.append(interval)
+            estimates.append(max([min(len(name), _NAME), *longest]))
+            intervals.append(interval)
+        return cls(first, tuple(estimates), tuple(intervals), under)
+
+    def width(self, place: int) -> int:
+        """Letters of the column of a group, with the space before it."""
+        if self.under:
+            return _GAP + self.estimates[place]
+        return _GAP + self.estimates[place] + 1 + self.intervals[place]
+
+    @property
+    def parts(self) -> list[list[int]]:
+        """Places of the groups that stand side by side; one group has a part in any case."""
+        parts: list[list[int]] = []
+        room = 0
+        for place in range(len(self.estimates)):
+            if not parts or self.width(place) > room:
+                parts.append([])
+                room = WIDTH - self.first
+            parts[-1].append(place)
+            room -= self.width(place)
+        return parts
+
+    def aligned(self, place: int, estimate: str, interval: str = "") -> str:
+        """An estimate at the right of its column, with its interval behind."""
+        shown = " " * _GAP + estimate.rjust(self.estimates[place])
+        if self.under:
+            return shown
+        return f"{shown} {interval.ljust(self.intervals[place])}"
+
+    def lines(self, block: Block, places: Sequence[int]) -> list[str]:
+        """A column's name and its figures; a line without a figure in these groups is left out."""
+        written = [textwrap.shorten(text.harmless(block.title), WIDTH, placeholder=" …")]
+        for line in block.lines:
+            cells = [(k, line.cells[k]) for k in places]
+            if not any(one.words for _, one in cells):
+                continue
+            names = _label_lines(line.label, self.first)
+            numbers = "".join(self.aligned(k, one.estimate, one.interval) for k, one in cells)
+            written += [*names[:-1], (names[-1].ljust(self.first) + numbers).rstrip()]
+            if self.under and any(one.interval for _, one in cells):
+                under = "".join(self.aligned(k, one.interval) for k, one in cells)
+                written.append((" " * self.first + under).rstrip())
+        return written
+
+
+def _label_lines(label: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text.harmless(label), width, initial_indent=text.INDENT, subsequent_indent=2 * text.INDENT
+    ) or [""]
+
+
+def heads(described: Figures) -> list[str]:
+    """Titles of the columns of a table elsewhere: of the lines, and of each group."""
+    if described.by:
+        return [described.by, *map(group_name, described.shown_groups)]
+    return ["", f"Estimate ({interval_name(described)})"]
+
+
+def interval_name(described: Figures) -> str:
+    """Of which level the intervals are."""
+    return f"{100 * described.confidence:.4g}% interval"
+
+
+def notes(described: Figures) -> list[str]:
+    """What stands under a table wherever it goes: why figures are open, and what its signs mean."""
+    said = []
+    for status, names in _reasons(described).items():
+        said.append(f"{'; '.join(names)}: {status}.")
+    if any(map(from_nobody, described.figures)):
+        said.append(
+            f"{AT_MOST} stands where an interval includes 0: at this budget it is not known whether "
+            "there is anybody."
+        )
+    if any(one.figure == DIFFERENCE and one.level is not None for one in described.figures):
+        said.append("pp: percentage points.")
+    return said
+
+
+def _reasons(described: Figures) -> Mapping[str, list[str]]:
+    """Each reason why figures have no interval, with the lines it holds for."""
+    found: dict[str, list[str]] = {}
+    for block in blocks(described):
+        for line in block.lines:
+            for one in line.figures:
+                if one is not None and not one.reported:
+                    of_group = "" if one.group is None else f" ({group_name(one.group)})"
+                    name = f"{block.column.name}, {line.label}{of_group}"
+                    found.setdefault(one.status, []).append(name)
+    return found
+
+
+def caption(described: Figures) -> str:
+    """What stands with a table wherever it goes: of whom, how many, how private."""
+    privacy = "NOT PRIVATE"
+    if described.privacy.private:
+        privacy = f"{described.privacy.budget}, protects {described.privacy.unit}"
+    groups = f" By {described.by}." if described.by else ""
+    return (
+        f"Description of {described.unit.size(described.n)}.{groups} Estimates with "
+        f"{interval_name(described)}s. Privacy: {privacy}."
+    )
+
+
+def line(described: Figures) -> str:
+    """The description in a line."""
+    names = ", ".join(column.name for column in described.columns)
+    shown = textwrap.shorten(names, 60, placeholder=" …")
+    by = f" by {described.by}" if described.by else ""
+    privacy = "NOT PRIVATE"
+    if described.privacy.private:
+        privacy = str(described.privacy.budget).rpartition(" with ")[2]
+    size = described.unit.size(described.n)
+    return text.harmless(f"<Description of {shown}{by}: {size}, {privacy}>")
+
+
+def markdown_table(described: Figures) -> list[str]:
+    """The lines of the table in Markdown; the name of a column is a line of its own."""
+    titles = heads(described)
+    lines = ["| " + " | ".join(map(rendering.plain, titles)) + " |"]
+    lines.append("| --- |" + " ---: |" * (len(titles) - 1))
+    for block in blocks(described):
+        lines.append(f"| **{rendering.plain(block.title)}** |" + " |" * (len(titles) - 1))
+        for one in block.lines:
+            cells = [each.words for each in one.cells]
+            lines.append(f"| &emsp;{rendering.plain(one.label)} | {' | '.join(cells)} |")
+    return lines
+
+
+def markdown(described: Figures) -> str:
+    """The table in Markdown, its caption and notes."""
+    lines = markdown_table(described)
+    for words in (caption(described), *notes(described)):
+        lines += ["", rendering.plain(words)]
+    return "\n".join(lines)
+
+
+def latex(described: Figures) -> str:
+    """A tabular environment, and its caption and notes in small print under it: it needs no
+    package.
+    """
+    titles = heads(described)
+    columns = len(titles)
+    lines = [r"\begin{tabular}{l" + "r" * (columns - 1) + "}", r"\hline"]
+    lines += [" & ".join(map(rendering.tex, titles)) + r" \\", r"\hline"]
+    for block in blocks(described):
+        title = rendering.tex(block.title)
+        lines.append(rf"\multicolumn{{{columns}}}{{l}}{{\textbf{{{title}}}}} \\")
+        for one in block.lines:
+            cells = [rendering.tex(each.words) for each in one.cells]
+            lines.append(rf"\quad {rendering.tex(one.label)} & {' & '.join(cells)} \\")
+    lines += [r"\hline", r"\end{tabular}"]
+    for note in (caption(described), *notes(described)):
+        lines += [r"\par\smallskip", rf"{{\footnotesize {rendering.tex(note)}\par}}"]
+    return "\n".join(lines)
+
+
+def html(described: Figures) -> str:
+    """A table for notebooks: no script, no style of its own."""
+    titles = heads(described)
+    head = "".join(f'<th scope="col">{_html.escape(word)}</th>' for word in titles[1:])
+    body = []
+    for block in blocks(described):
+        title = _html.escape(block.title)
+        body.append(f'<tr><th colspan="{len(titles)}" scope="rowgroup">{title}</th></tr>')
+        body += map(_html_row, block.lines)
+    said = "".join(f"<p>{_html.escape(note)}</p>" for note in notes(described))
+    title = f"<caption>{_html.escape(caption(described))}</caption>"
+    corner = f"<td>{_html.escape(titles[0])}</td>"
+    return (
+        f"<table>{title}<thead><tr>{corner}{head}</tr></thead>"
+        f"<tbody>{''.join(body)}</tbody></table>{said}"
+    )
+
+
+def _html_row(one: Line) -> str:
+    numbers = "".join(f"<td>{_html.escape(each.words)}</td>" for each in one.cells)
+    return f'<tr><th scope="row">{_html.escape(one.label)}</th>{numbers}</tr>'
