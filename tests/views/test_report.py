@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,12 +22,12 @@ from scipy.stats import norm
 
 import dpinfer as dp
 from dpinfer.views import report
+from pages import Tree
 from support import labelled
 
 X, Y = labelled(2000, 4)
 NAMES = ("(Intercept)", "age", "income", "sex[f]")
 ODD = ("<script>alert('a')</script>", "quotes \" and ' & more", "x" * 300, "pipe | and `code`")
-VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 def fit(names=NAMES, private=True, **options):
@@ -52,51 +51,6 @@ def without(result, j, word="not identified at this budget"):
 
 PLAIN, ASIDE, OPEN, WILD = fit(), without(fit(), 2), fit(private=False), without(fit(ODD), 0)
 ALL = {"plain": PLAIN, "not identified": ASIDE, "not private": OPEN, "odd names": WILD}
-
-
-class Node:
-    def __init__(self, tag, attributes, parent):
-        self.tag, self.attributes, self.parent, self.children = tag, attributes, parent, []
-
-    def all(self, *tags):
-        """This and every node below with one of these tags, in order."""
-        found = [self] if not tags or self.tag in tags else []
-        for child in self.children:
-            if isinstance(child, Node):
-                found += child.all(*tags)
-        return found
-
-    def words(self):
-        parts = [child if isinstance(child, str) else child.words() for child in self.children]
-        return " ".join(" ".join(parts).split())
-
-
-class Tree(HTMLParser):
-    """The page as a tree; a tag that is not closed where it should be is an error."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.root = self.here = Node("document", {}, None)
-        self.feed(page)
-        self.close()
-        assert self.here is self.root
-
-    def handle_starttag(self, tag, attrs):
-        node = Node(tag, dict(attrs), self.here)
-        assert len(node.attributes) == len(attrs), "an attribute stands twice"
-        self.here.children.append(node)
-        if tag not in VOID:
-            self.here = node
-
-    def handle_startendtag(self, tag, attrs):
-        self.here.children.append(Node(tag, dict(attrs), self.here))
-
-    def handle_endtag(self, tag):
-        assert self.here.tag == tag
-        self.here = self.here.parent
-
-    def handle_data(self, data):
-        self.here.children.append(data)
 
 
 def tree(result, **options):
