@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import dpinfer as dp
 from described import AGE, COLUMNS, HEALTH, SCHEMA, SMOKER, grouped, plain, privacy
 from dpinfer.result import table_one
+from dpinfer.result.description import OPEN_NOISE as OPEN
 from dpinfer.result.description import Description, Figure
-from dpinfer.result.statements import OPEN
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.unit import Unit
 

@@ -8,12 +8,14 @@ from pathlib import Path
 from dpinfer import persistence
 from dpinfer.errors import InputError
 from dpinfer.result import saved, table_one, text
-from dpinfer.result.figures import (
+from dpinfer.result.column_figures import (
     COUNT,
     DIFFERENCE,
     MEAN,
     MEDIAN,
     MISSING,
+    OPEN_NOISE,
+    OPEN_RECORDS,
     Q25,
     Q75,
     RECORDS,
@@ -32,6 +34,8 @@ __all__ = [
     "MEAN",
     "MEDIAN",
     "MISSING",
+    "OPEN_NOISE",
+    "OPEN_RECORDS",
     "Q25",
     "Q75",
     "RECORDS",

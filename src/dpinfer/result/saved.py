@@ -16,7 +16,7 @@ from dpinfer.maths.laws import BiasedNormal, ErrorLaw
 from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.estimates import Alternatives, Estimates
-from dpinfer.result.figures import Figure, Figures
+from dpinfer.result.column_figures import Figure, Figures
 from dpinfer.result.question import Question
 from dpinfer.result.statements import Band, Geometry, Model, Privacy, Words
 from dpinfer.schema.columns import column_of, entry_of

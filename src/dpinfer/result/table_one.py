@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpinfer.result import rendering, text
-from dpinfer.result.figures import (
+from dpinfer.result.column_figures import (
     COUNT,
     DIFFERENCE,
     MEAN,

@@ -11,7 +11,7 @@ from typing import Any
 from dpinfer import persistence
 from dpinfer.result import rendering, table_one
 from dpinfer.result.description import Description
-from dpinfer.result.figures import MEDIAN, Q25, Q75, SHARE, Figure
+from dpinfer.result.column_figures import MEDIAN, Q25, Q75, SHARE, Figure
 from dpinfer.result.question import public_facts
 from dpinfer.schema.columns import Column, Number, Outcome
 from dpinfer.schema.guesses import level_text
@@ -30,6 +30,10 @@ _MAY_NOT = (
     "are alike where the interval of their difference includes 0; that a difference has a cause; "
     "anything about one person."
 )
+_STEPS = {
+    "counts and moments": "counts of levels, sums of numbers and of their squares",
+    "quartiles": "histograms around the quartiles",
+}
 _WHOLE = 100.0  # of a small picture: its width
 
 
@@ -135,7 +139,7 @@ def sections(described: Description, title: str) -> Iterator[Section]:
     beforehand = "What was declared about the columns beforehand:"
     yield Section("What the figures are", (*described.meanings(), beforehand), declared)
     yield _reading(described)
-    yield privacy_section(described.privacy, {})
+    yield privacy_section(described.privacy, _STEPS)
     limits = "What the privacy promise and the intervals do not cover:"
     yield Section("Limits", (limits,), described.caveats())
     yield _citation(described, title)

@@ -20,6 +20,8 @@ Q75 = "q75"
 COUNT = "count"
 SHARE = "share"
 DIFFERENCE = "difference"
+OPEN_RECORDS = "open: too few usable records at this budget"
+OPEN_NOISE = "open: the noise of this budget hides it"
 
 
 @dataclass(frozen=True)
