@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         QuantileRegression,
     )
     from dpinfer.fit.bounds import learn_bounds
+    from dpinfer.fit.describing import describe
     from dpinfer.rows.workers import progress
     from dpinfer.schema.schema import Schema
     from dpinfer.views import plot, report
@@ -71,6 +72,7 @@ __all__ = [
     "Schema",
     "SmoothedQuantile",
     "datasets",
+    "describe",
     "infer",
     "learn_bounds",
     "plot",
@@ -89,6 +91,7 @@ _LATE = {
     "QuantileRegression": "dpinfer.estimators.models",
     "Schema": "dpinfer.schema.schema",
     "datasets": "dpinfer.datasets",
+    "describe": "dpinfer.fit.describing",
     "learn_bounds": "dpinfer.fit.bounds",
     "plot": "dpinfer.views.plot",
     "progress": "dpinfer.rows.workers",

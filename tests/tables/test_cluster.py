@@ -19,7 +19,7 @@ from dpinfer.rows.encoded import Encoding, Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cluster import Fault, Partitions, Task, added, answered, mute
-from dpinfer.tables.memory import Reader
+from dpinfer.tables.memory import FormulaReader
 from dpinfer.tables.table import read
 
 
@@ -39,7 +39,7 @@ class Here(Partitions):
 
 def reader(formula="ill ~ age + sex", schema=tables.SCHEMA, kind="margin"):
     response, terms = parse(formula, schema)
-    return Reader(
+    return FormulaReader(
         response, terms, Encoding(Design.of_formula(response, terms, kind, schema.unit), kind)
     )
 

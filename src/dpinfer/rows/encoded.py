@@ -6,6 +6,7 @@ Beside what it reads, an encoded source takes no memory that grows with the numb
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -55,12 +56,60 @@ class Raw:
         )
 
 
+class Encoder(Protocol):
+    """From records to the rows of a source; public, so that it may travel."""
+
+    @property
+    def unit(self) -> Unit:
+        """Whose rows they are."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Length of a row."""
+        ...
+
+    def block(self, raw: Raw, /) -> Block:
+        """Rows with what each counts; with ids all rows of each unit must be there."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnEncoding:
+    """Rows of a description: 1, and then the columns as they are, each on its own; the label is the
+    place of the group.
+    """
+
+    columns: int
+    unit: Unit
+
+    @property
+    def width(self) -> int:
+        """Length of a row."""
+        return self.columns + 1
+
+    def block(self, raw: Raw) -> Block:
+        """Rows with what each counts, whatever its columns lack."""
+        rows = np.empty((len(raw.values), self.width))
+        rows[:, 0] = 1.0
+        rows[:, 1:] = raw.values
+        block = Block(rows, raw.labels)
+        if not self.unit.columns:
+            return block
+        return counted(block, self.unit.most, raw.ids, raw.weights)
+
+
 @dataclass(frozen=True, repr=False)
 class Encoding:
     """From records to bounded rows; public, so that it may travel."""
 
     design: Design
     kind: str
+
+    @property
+    def width(self) -> int:
+        """Length of a row."""
+        return self.design.width
 
     @property
     def unit(self) -> Unit:
@@ -87,7 +136,7 @@ class Encoded(Blocks):
     """
 
     records: int
-    encoding: Encoding
+    encoding: Encoder
     read: Callable[[int], Iterator[Callable[[], Raw]]]
     memory_limit: float = np.inf
 
@@ -102,7 +151,7 @@ class Encoded(Blocks):
     @property
     def dim(self) -> int:
         """Length of a row."""
-        return self.encoding.design.width
+        return self.encoding.width
 
     def pieces(self) -> Iterator[Piece]:
         """Each as it is read."""
@@ -116,7 +165,7 @@ class Encoded(Blocks):
             yield self.encoding.block(raw[first:last])
 
 
-def in_memory(raw: Raw, encoding: Encoding) -> Blocks:
+def in_memory(raw: Raw, encoding: Encoder) -> Blocks:
     """Records that are in memory already."""
     n = len(raw.values)
     most_records(n)

@@ -26,7 +26,7 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Indices
 from dpinfer.maths.sums import Block
 from dpinfer.rows import workers
-from dpinfer.rows.encoded import Encoding, Raw
+from dpinfer.rows.encoded import Encoder, Raw
 from dpinfer.rows.source import Blocks, Piece, Rows
 
 _FILES = 500  # files that are open at once
@@ -137,7 +137,7 @@ class Parted(Blocks):
     """
 
     units: int
-    encoding: Encoding
+    encoding: Encoder
     parts: Parts
     raw: Callable[[pa.Table], Raw]
 
@@ -149,7 +149,7 @@ class Parted(Blocks):
     @property
     def dim(self) -> int:
         """Length of a row."""
-        return self.encoding.design.width
+        return self.encoding.width
 
     @property
     def size(self) -> int:

@@ -126,11 +126,9 @@ class Files:
     def source(self, reader: Reader, n: int) -> Source:
         """The records, read anew in every pass, unless they are kept."""
         rows = self.count(reader.columns)
-        if reader.encoding.unit.many:
+        if reader.encoder.unit.many:
             return self._units(reader, n, rows)
-        return Encoded(
-            rows, reader.encoding, partial(self._batches, reader, rows), workers.memory()
-        )
+        return Encoded(rows, reader.encoder, partial(self._batches, reader, rows), workers.memory())
 
     def read(self, columns: Sequence[Wanted]) -> pa.Table:
         """The given columns, with all rows."""
@@ -217,11 +215,11 @@ class Files:
     def _units(self, reader: Reader, n: int, rows: int) -> Source:
         """All rows of each unit together: in memory or, where that is too small, in parts."""
         most_records(rows)
-        parts = number_of_parts(rows, reader.encoding.design.width, workers.memory())
+        parts = number_of_parts(rows, reader.encoder.width, workers.memory())
         if parts == 1:
             return InMemory(self.read(reader.columns)).source(reader)
-        sorted_ = Parts(self.tables(reader.columns), reader.encoding.unit.column, parts)
-        return Parted(n, reader.encoding, sorted_, reader.raw)
+        sorted_ = Parts(self.tables(reader.columns), reader.encoder.unit.column, parts)
+        return Parted(n, reader.encoder, sorted_, reader.raw)
 
 
 def _ids_of(table: pa.Table, name: str) -> Any:

@@ -172,7 +172,7 @@ class Partitions(ABC):
     @property
     def dim(self) -> int:
         """Length of a row."""
-        return self._reader.encoding.design.width
+        return self._reader.encoder.width
 
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over partitions, in their order, with compensation; refused where there are more

@@ -4,6 +4,7 @@ What a file or a part of a cluster's table holds is read here too, once it is in
 speak of names and types, never of values.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -19,10 +20,11 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import Tally
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
-from dpinfer.rows.encoded import Encoded, Encoding, Raw, in_memory
+from dpinfer.rows.encoded import ColumnEncoding, Encoded, Encoder, Encoding, Raw, in_memory
 from dpinfer.rows.source import Blocks, Rows, cuts, most_records
 from dpinfer.schema.columns import (
     Category,
+    Column,
     Ids,
     Number,
     Outcome,
@@ -30,7 +32,8 @@ from dpinfer.schema.columns import (
     did_you_mean,
     require_different,
 )
-from dpinfer.schema.terms import Expression, Factor, Response, Terms
+from dpinfer.schema.guesses import levels_of
+from dpinfer.schema.terms import Expression, Factor, Response, Terms, explained
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.cells import (
     Cells,
@@ -56,18 +59,22 @@ _KINDS_OF_LEVELS = {str: "OUT", int: "Oiuf", bool: "Ob"}
 """The same of arrays, by numpy's letters."""
 
 
-@dataclass(frozen=True, repr=False)
-class Reader:
+class Reader(ABC):
     """From some rows of a table to records; public, so that it may travel."""
 
-    response: Response
-    terms: Terms
-    encoding: Encoding
+    @property
+    @abstractmethod
+    def encoder(self) -> Encoder:
+        """What becomes of the records."""
 
     @property
+    @abstractmethod
     def columns(self) -> list[Wanted]:
         """What is read of a table."""
-        return [*self.response.columns, *self.terms.columns, *self.encoding.unit.columns]
+
+    @abstractmethod
+    def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
+        """The columns of a record and its label, before they are encoded."""
 
     @property
     def names(self) -> list[str]:
@@ -77,10 +84,10 @@ class Reader:
     def raw(self, native: Any) -> Raw:
         """The records of some rows in memory; with ids of all rows of each unit."""
         table = nw.from_native(native, eager_only=True)
-        unit = self.encoding.unit
-        labels = self.encoding.design.outcome.bounded(read_labels(table, self.response))
+        unit = self.encoder.unit
+        values, labels = self.values(table)
         return Raw(
-            read_terms(table, self.terms, clipped=False),
+            values,
             labels,
             identities_of(table, unit.column) if unit.many else None,
             numbers_of(table, unit.weights) if unit.weights else None,
@@ -90,6 +97,79 @@ class Reader:
         """Some rows in memory, encoded: at least one block; with ids all rows of each unit."""
         for piece in InMemory(native).source(self).pieces():
             yield from piece.blocks()
+
+
+@dataclass(frozen=True, repr=False)
+class FormulaReader(Reader):
+    """The two sides of a formula."""
+
+    response: Response
+    terms: Terms
+    encoding: Encoding
+
+    @property
+    def encoder(self) -> Encoding:
+        """To bounded rows."""
+        return self.encoding
+
+    @property
+    def columns(self) -> list[Wanted]:
+        """What is read of a table."""
+        return [*self.response.columns, *self.terms.columns, *self.encoding.unit.columns]
+
+    def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
+        """The columns of the design, and the outcome by its public scale."""
+        labels = self.encoding.design.outcome.bounded(read_labels(table, self.response))
+        return read_terms(table, self.terms, clipped=False), labels
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnReader(Reader):
+    """Columns one by one, as they are described, and the group of each record.
+
+    A column of levels is read as places among them, and a number is clipped to its bounds; NaN
+    stands for what is neither.  A substitute that the schema declares is no value, unless it is a
+    level for what is missing.
+    """
+
+    described: tuple[Column, ...]
+    by: Column | None
+    unit: Unit
+
+    @property
+    def encoder(self) -> ColumnEncoding:
+        """To rows of a description."""
+        return ColumnEncoding(len(self.described), self.unit)
+
+    @property
+    def columns(self) -> list[Wanted]:
+        """What is read of a table."""
+        grouping = [] if self.by is None else [self.by]
+        return [*self.described, *grouping, *self.unit.columns]
+
+    @np.errstate(all="ignore")  # a warning would tell of a value
+    def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
+        """The columns, and the place of the group: the number of groups where there is none."""
+        values = _tall(len(self.described), len(table))
+        for j, column in enumerate(self.described):
+            values[j] = _described(table, column)
+        if self.by is None:
+            return values.T, np.zeros(len(table))
+        groups = _described(table, self.by)
+        return values.T, np.where(np.isnan(groups), len(levels_of(self.by)), groups)
+
+
+def _described(table: nw.DataFrame[Any], column: Column) -> Array:
+    """Places among levels, or numbers within bounds; NaN for anything else."""
+    levels = levels_of(column)
+    if isinstance(column, Number):
+        # true and false are their own places
+        return np.clip(_proper(table, column), column.low, column.high)
+    if not levels:
+        number = explained(column)
+        return np.clip(_proper(table, number), number.low, number.high)
+    places = _places(table, column).astype(np.float64)
+    return np.where(places == len(levels), np.nan, places)
 
 
 class InMemory:
@@ -130,9 +210,9 @@ class InMemory:
 
     def source(self, reader: Reader, n: int = 0) -> Blocks:  # noqa: ARG002
         """The records; those of units are encoded once, others in every pass."""
-        if reader.encoding.unit.many:
-            return in_memory(reader.raw(self.table), reader.encoding)
-        return Encoded(len(self.table), reader.encoding, partial(self._slices, reader))
+        if reader.encoder.unit.many:
+            return in_memory(reader.raw(self.table), reader.encoder)
+        return Encoded(len(self.table), reader.encoder, partial(self._slices, reader))
 
     def _slices(self, reader: Reader, size: int) -> Iterator[Callable[[], Raw]]:
         for first, last in cuts(len(self.table), size):

@@ -58,7 +58,7 @@ class DaskPartitions(Partitions):
 
     def __init__(self, native: Any, reader: Reader, n: int) -> None:
         super().__init__(reader, n, native._meta)
-        ids = reader.encoding.unit.column
+        ids = reader.encoder.unit.column
         frame = native[reader.names]
         if ids:
             frame = answered(lambda: _together(frame, ids).persist())

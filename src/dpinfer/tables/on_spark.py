@@ -69,7 +69,7 @@ class SparkPartitions(Partitions):
 
     def __init__(self, table: Spark, reader: Reader, n: int) -> None:
         super().__init__(reader, n, table.empty(reader.columns))
-        ids = reader.encoding.unit.column
+        ids = reader.encoder.unit.column
         self._frame = table.native.select(*map(_quoted, reader.names))
         self._sorted = bool(ids)
         if ids:

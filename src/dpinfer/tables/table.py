@@ -18,12 +18,12 @@ from narwhals import dependencies as libraries
 from dpinfer.errors import InputError
 from dpinfer.rows.encoded import Encoding
 from dpinfer.rows.source import Pending, Source, most_records
-from dpinfer.schema.columns import Wanted
+from dpinfer.schema.columns import Column, Wanted
 from dpinfer.schema.design import Design
 from dpinfer.schema.terms import Response, Terms
 from dpinfer.schema.unit import ROW, Unit
 from dpinfer.tables.arrow_files import Files
-from dpinfer.tables.memory import InMemory, Reader, misfit
+from dpinfer.tables.memory import ColumnReader, FormulaReader, InMemory, Reader, misfit
 
 
 class Table(Protocol):
@@ -106,12 +106,32 @@ def read(
     private.
     """
     design = Design.of_formula(response, terms, kind, unit)
-    reader = Reader(response, terms, Encoding(design, kind))
+    reader = FormulaReader(response, terms, Encoding(design, kind))
     table = table_of(native)
     check(table, reader.columns)
     n = _number(table, reader.columns, unit, counted)
     most_records(n)
     return design, Pending(n, lambda: table.source(reader, n))
+
+
+def read_columns(
+    native: Any,
+    columns: Sequence[Column],
+    by: Column | None,
+    unit: Unit = ROW,
+    *,
+    counted: bool = True,
+) -> Pending:
+    """Columns of a table one by one, for a description, with the group of each record.
+
+    As in `read`, values are looked at when the records are read.
+    """
+    reader = ColumnReader(tuple(columns), by, unit)
+    table = table_of(native)
+    check(table, reader.columns)
+    n = _number(table, reader.columns, unit, counted)
+    most_records(n)
+    return Pending(n, lambda: table.source(reader, n))
 
 
 def _number(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
