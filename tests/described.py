@@ -47,7 +47,8 @@ def of_all(group=None, shift=0.0):
         ("health", "poor", "share", -0.0002, 0.0, 0.0017),
     ]
     return [
-        Figure(*row, status=OPEN_NOISE if math.isnan(row[3]) else "reported", group=group) for row in told
+        Figure(*row, status=OPEN_NOISE if math.isnan(row[3]) else "reported", group=group)
+        for row in told
     ]
 
 

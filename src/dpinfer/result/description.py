@@ -25,7 +25,7 @@ from dpinfer.result.column_figures import (
     Figures,
 )
 from dpinfer.result.question import public_facts
-from dpinfer.result.statements import counting
+from dpinfer.result.statements import counting, errors_counted
 from dpinfer.schema.guesses import shares_within, spread_within
 
 __all__ = [
@@ -106,8 +106,7 @@ class Description(Figures):
             first = table_one.group_name(self.groups[0])
             said.append(f"A difference is the mean or share of a group less that of {first}.")
         said += [f"{one[0].upper()}{one[1:]}." for one in counting(self.unit)]
-        both = "The intervals count both the sampling error and the privacy noise."
-        return [*said, both, _APART]
+        return [*said, errors_counted(self.privacy.budget), _APART]
 
     def caveats(self) -> tuple[str, ...]:
         """What the promise and the intervals do not cover."""

@@ -15,8 +15,8 @@ from dpinfer.maths.joint import Joint
 from dpinfer.maths.laws import BiasedNormal, ErrorLaw
 from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
-from dpinfer.result.estimates import Alternatives, Estimates
 from dpinfer.result.column_figures import Figure, Figures
+from dpinfer.result.estimates import Alternatives, Estimates
 from dpinfer.result.question import Question
 from dpinfer.result.statements import Band, Geometry, Model, Privacy, Words
 from dpinfer.schema.columns import column_of, entry_of
@@ -159,6 +159,14 @@ def _question(raw: Any) -> Question | None:
         if key not in ("kind", "columns")
     }
     return Question(**fields, columns=columns)
+
+
+def is_description(text: str) -> bool:
+    """Whether a document says that it is one."""
+    try:
+        return bool(json.loads(text)["format"] == DESCRIBED)
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def described(description: Figures) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FAMILIES, Family
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import Budget, PureDP, weak_delta
+from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, weak_delta
 from dpinfer.privacy.release import Release
 from dpinfer.schema.unit import ROW, Unit
 
@@ -180,6 +180,13 @@ def counting(unit: Unit) -> list[str]:
             "its own"
         )
     return statements
+
+
+def errors_counted(budget: Budget) -> str:
+    """Which errors are in the intervals."""
+    if isinstance(budget, NoPrivacy):
+        return "The intervals count the sampling error; there is no privacy noise."
+    return "The intervals count both the sampling error and the privacy noise."
 
 
 def several(names: Sequence[str], count: int = _SHOWN) -> str:

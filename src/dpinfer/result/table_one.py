@@ -158,7 +158,7 @@ def cell(one: Figure | None) -> Cell:
 
 def from_nobody(one: Figure) -> bool:
     """Whether it is not known that anybody is counted at all."""
-    return one.reported and one.figure in _FROM_NOBODY and one.low <= 0
+    return one.reported and one.figure in _FROM_NOBODY and one.low <= 0 < one.high
 
 
 def _count(one: Figure) -> Cell:
@@ -249,8 +249,8 @@ class _Sheet:
         return f"{shown} {interval.ljust(self.intervals[place])}"
 
     def lines(self, block: Block, places: Sequence[int]) -> list[str]:
-        """A column's name and its figures; a line without a figure in these groups is left out."""
-        written = [textwrap.shorten(text.harmless(block.title), WIDTH, placeholder=" …")]
+        """A column's name and its figures; what has no figure in these groups is left out."""
+        written: list[str] = []
         for line in block.lines:
             cells = [(k, line.cells[k]) for k in places]
             if not any(one.words for _, one in cells):
@@ -261,7 +261,9 @@ class _Sheet:
             if self.under and any(one.interval for _, one in cells):
                 under = "".join(self.aligned(k, one.interval) for k, one in cells)
                 written.append((" " * self.first + under).rstrip())
-        return written
+        if not written:
+            return []
+        return [textwrap.shorten(text.harmless(block.title), WIDTH, placeholder=" …"), *written]
 
 
 def _label_lines(label: str, width: int) -> list[str]:

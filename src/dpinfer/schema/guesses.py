@@ -112,16 +112,16 @@ def spread_within(column: Column, mean: float, sd: float) -> dict[str, float]:
     """The guess nearest to a released mean and deviation that a schema takes; empty where there is
     none.
 
-    Both are rounded to what a ten-thousandth of the range tells.
+    The mean is rounded to what a ten-thousandth of the range tells.
     """
     if levels_of(column) and not _is_integer(column):
         return {}
     low, high = _bounds(column)
     margin = _NEAREST * (high - low)
     digits = 4 - math.floor(math.log10(high - low))
-    centre = min(max(round(mean, digits), low + margin), high - margin)
-    largest = math.sqrt((centre - low) * (high - centre))
-    entry = {"mean": centre, "sd": min(max(round(sd, digits), margin), largest)}
+    centre = round(min(max(mean, low + margin), high - margin), digits)
+    largest = math.sqrt(max(0.0, (centre - low) * (high - centre)))
+    entry = {"mean": centre, "sd": float(f"{min(max(sd, margin), largest):.5g}")}
     try:
         typical_of(column, entry)
     except SchemaError:  # floats cannot tell so narrow a range apart

@@ -10,9 +10,10 @@ from typing import Any
 
 from dpinfer import persistence
 from dpinfer.result import rendering, table_one
-from dpinfer.result.description import Description
 from dpinfer.result.column_figures import MEDIAN, Q25, Q75, SHARE, Figure
+from dpinfer.result.description import Description
 from dpinfer.result.question import public_facts
+from dpinfer.result.statements import errors_counted
 from dpinfer.schema.columns import Column, Number, Outcome
 from dpinfer.schema.guesses import level_text
 from dpinfer.views.document import (
@@ -61,6 +62,7 @@ def html(described: Description, title: str | None) -> str:
         "title": heading,
         "warning": warning,
         "interval": table_one.interval_name(described),
+        "errors": errors_counted(described.privacy.budget),
         "facts": _facts(described),
         "heads": [heads[0] or "Figure", *heads[1:]],
         "blocks": [_block(block) for block in table_one.blocks(described)],
@@ -153,9 +155,8 @@ def _reading(described: Description) -> Section:
             "If the data were collected and protected afresh many times, about "
             f"{often} in 100 of the intervals of a figure would contain the number that is "
             "estimated.",
-            f"Noise was added on purpose to protect {described.privacy.unit}. The intervals count "
-            "it, so nothing needs to be added to them; more records or a larger budget shorten "
-            "them.",
+            f"{errors_counted(described.privacy.budget)} So nothing needs to be added to them; "
+            "more records or a larger budget shorten them.",
         ),
     )
 
