@@ -68,7 +68,7 @@ from dpinfer.result.description import Description, Figure
 from dpinfer.result.statements import REPORTED
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import cached
-from dpinfer.rows.source import Pending, Source
+from dpinfer.rows.source import WHOLE_UNIT, Pending, Source
 from dpinfer.schema.columns import Column, Level, Number, Outcome, did_you_mean
 from dpinfer.schema.guesses import levels_of
 from dpinfer.schema.schema import Schema
@@ -388,7 +388,12 @@ class Describing:
     @property
     def _factor(self) -> float:
         """What a count of 1 stands for: a weight, or rows of a unit, where these are counted."""
-        return self.unit.most if self.unit.columns else 1.0
+        return self.unit.most / WHOLE_UNIT if self.unit.columns else 1.0
+
+    @property
+    def total(self) -> float:
+        """What all units count together, where each counts 1 and their number is public."""
+        return self.records.n * (WHOLE_UNIT if self.unit.columns else 1.0)
 
     def _deviation(self, law: Law) -> float:
         """Of the noise in an entry.  Laplace noise has longer tails: its deviation is taken so large
@@ -503,7 +508,7 @@ class _Figures:
         self.groups: tuple[Level | None, ...] = (None,)
         if sheet.panel.grouped and asked.by is not None:
             self.groups = levels_of(asked.by)
-        self.total = float(asked.records.n) if sheet.total_known else None
+        self.total = asked.total if sheet.total_known else None
 
     def all(self) -> list[Figure]:
         """Those of columns with levels, then those of numbers."""
@@ -537,9 +542,9 @@ class _Figures:
         shown = [place for place, level in enumerate(levels) if level is not False]
         shares: dict[tuple[int, int], Interval | None] = {}
         figures = []
+        everybody = float(cells.sum())
         for g, group in enumerate(self.groups):
             usable = float(cells[g, :k].sum())
-            everybody = float(cells[g].sum())
             of_usable = noise**2 * k * (1 - k * known)
             ww = None if squares is None else squares[2][g, g]
             figures += self._records(
@@ -570,10 +575,12 @@ class _Figures:
                         )
                     shared = noise**2 * (1 - k * known)
                     variance = sampling.plus(Quadratic(of_count, -2 * shared, of_usable))
-                    share = ratio(count, usable, variance, self.z).within(0.0, 1.0)
+                    share = ratio(count, usable, variance, self.z)
                 shares[g, place] = share
                 figures.append(
-                    self._figure(column.name, levels[place], description.SHARE, share, group)
+                    self._figure(
+                        column.name, levels[place], description.SHARE, share, group, (0.0, 1.0)
+                    )
                 )
         for g in range(1, len(self.groups)):
             for place in shown:
@@ -588,6 +595,7 @@ class _Figures:
                         shares[g, place],
                         shares[0, place],
                         correlation,
+                        (-1.0, 1.0),
                     )
                 )
         return figures
@@ -659,13 +667,12 @@ class _Figures:
     def _count(
         self, count: float, noise: float, everybody: float, squares: float | None
     ) -> Interval:
-        """A count; ``noise`` is the variance of its noise, ``squares`` the sum of its squares over
-        units.
+        """A count among ``everybody``, all groups together; ``noise`` is the variance of its noise,
+        ``squares`` the sum of its squares over units.
         """
-        everybody = max(everybody, 1.0)
-        most = everybody if self.total is None else self.total
         if squares is None or squares <= 0:
-            sampling = binomial(most)
+            counted = self.asked.plan.neighbours.counted and self.asked.plan.alike
+            sampling = binomial(self.asked.total if counted else max(everybody, 1.0))
         else:
             units = float(self.asked.records.n) if self.asked.plan.neighbours.counted else math.inf
             sampling = Quadratic(max(squares - count**2 / units, 0.0))
@@ -694,7 +701,7 @@ class _Figures:
                 group,
                 (sums.usable, of_usable),
                 (total - sums.usable, of_usable + of_total),
-                total,
+                total if everybody is None else float(everybody.sum()),
                 ww,
             )
             enough = sums.usable > _CLEAR * sums.noise[0] and sums.usable > 0
@@ -702,11 +709,7 @@ class _Figures:
             if enough:
                 mean = sums.mean(self.z).scaled(half, middle)
                 deviation = sums.deviation(self.z).scaled(half)
-                measured = [
-                    mean.within(number.low, number.high),
-                    deviation.within(0.0, (number.high - number.low) / 2),
-                    *self._quartiles(j, g, sums),
-                ]
+                measured = [mean, deviation, *self._quartiles(j, g, sums)]
             means.append(measured[0])
             limits = [(number.low, number.high)] * len(_MEASURES)
             limits[1] = (0.0, (number.high - number.low) / 2)
@@ -714,7 +717,12 @@ class _Figures:
                 figures.append(self._figure(column.name, None, figure, one, group, ends))
         for g in range(1, len(self.groups)):
             correlation = self._mean_correlation(j, g, means, middle, half)
-            figures.append(self._difference(column.name, None, g, means[g], means[0], correlation))
+            width = number.high - number.low
+            figures.append(
+                self._difference(
+                    column.name, None, g, means[g], means[0], correlation, (-width, width)
+                )
+            )
         return figures
 
     def _moments(self, j: int, g: int) -> Moments:
@@ -750,6 +758,7 @@ class _Figures:
         return np.asarray((z + z.T) / 2)
 
     def _quartiles(self, j: int, g: int, sums: Moments) -> list[Interval]:
+        """Each with its interval; infinite where noise hides it."""
         steps: Steps = self.found["steps"][g][j]
         noise = float(self.found[BINS].noise[j])
         found = []
@@ -762,7 +771,10 @@ class _Figures:
                 yy, yw = spread[j, g, 1 + k].tolist()
                 sampling = max(yy - 2 * p * yw + p**2 * sums.squares[0], 0.0)
             variance = noise**2 * steps.noise(p) + sampling
-            found.append(steps.quantile(p, variance, self.z))
+            if steps.told(p, sums.usable, variance, self.z):
+                found.append(steps.quantile(p, variance, self.z))
+            else:
+                found.append(Interval(math.nan, -math.inf, math.inf))
         return found
 
     def _mean_correlation(
@@ -794,11 +806,12 @@ class _Figures:
         mine: Interval | None,
         first: Interval | None,
         correlation: float,
+        ends: tuple[float, float],
     ) -> Figure:
         difference = None
         if mine is not None and first is not None:
             difference = mine.less(first, correlation)
-        return self._figure(name, level, description.DIFFERENCE, difference, self.groups[g])
+        return self._figure(name, level, description.DIFFERENCE, difference, self.groups[g], ends)
 
     def _figure(
         self,
@@ -809,12 +822,14 @@ class _Figures:
         group: Level | None,
         ends: tuple[float, float] | None = None,
     ) -> Figure:
-        """A figure, open where nothing is known of it: not even more than its public ``ends``."""
+        """A figure within its public ``ends``; open where no more than these is known of it."""
         status = REPORTED
         if found is None:
             status = description.OPEN_RECORDS
-        elif ends is not None and found.low <= ends[0] and found.high >= ends[1]:
-            status = description.OPEN_NOISE
+        elif ends is not None:
+            found = found.within(*ends)
+            if (found.low, found.high) == ends:
+                status = description.OPEN_NOISE
         if found is None or status != REPORTED:
             return Figure(name, level, figure, math.nan, math.nan, math.nan, status, group)
         return Figure(name, level, figure, found.estimate, found.low, found.high, status, group)

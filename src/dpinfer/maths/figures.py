@@ -21,6 +21,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.column_sums import QUARTILES, Cuts, Numbers, piles
 
 _SAME = 1e-9  # of a range: values that are closer are not told apart
+_SURELY = 2.0  # deviations by which what is told exceeds what an interval needs
 _LIKELY = 2.5  # deviations within which a quartile is looked for more closely
 
 
@@ -145,10 +146,16 @@ class Moments:
     def deviation(self, z: float) -> Interval:
         """The standard deviation; the lower end is 0 where noise hides it."""
         variance = self.variance
-        error = math.sqrt(self._noise_of_variance() + self._sampling_of_variance())
-        low = max(variance - z * error, 0.0)
-        high = max(variance + z * error, 0.0)
-        return Interval(math.sqrt(max(variance, 0.0)), math.sqrt(low), math.sqrt(high))
+        noise = self._noise_of_variance()
+        sampling = self._sampling_of_variance()
+        # The sampling error of a variance is in proportion to it, as far as it is clear of the
+        # noise.  The limit keeps the upper end finite.
+        clear = 0.0
+        if sampling > 0:
+            clear = min(sampling / (variance**2 + noise), 0.5 / z**2)
+        errors = Quadratic(noise + sampling - clear * variance**2, 0.0, clear)
+        found = ratio(variance, 1.0, errors, z)
+        return Interval(*(math.sqrt(max(x, 0.0)) for x in (variance, found.low, found.high)))
 
     def _noise_of_variance(self) -> float:
         of_usable, of_total, of_square = self.noise
@@ -211,6 +218,13 @@ class Steps:
         possible &= (left < high) | ((left == high) & (left_above == 0))
         used = np.where(possible, counts[: len(position) + 1], 0.0)
         return cls(position, upper, used, possible, low, high, bool(numbers.whole[column]))
+
+    def told(self, p: float, usable: float, variance: Array, z: float) -> bool:
+        """Whether both ends of an interval can be told from the bounds: D is far from 0 at both,
+        almost surely, by the number of usable records, which other noise is in.
+        """
+        farthest = min(p, 1 - p) * usable
+        return farthest > (z + _SURELY) * math.sqrt(float(variance.max()))
 
     def balance(self, p: float) -> Array:
         """D at every step."""

@@ -138,6 +138,8 @@ def _reserve(file: int, size: int) -> None:
             os.pwrite(file, _ZEROS[: size - start], start)
 
 
+WHOLE_UNIT = 1 - 2.0**-20
+"""What a whole unit counts: a sum of 2²⁸ numbers errs by less than what is missing to 1."""
 _HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
 _LEAST = 2.0**-500  # of what a row counts: by less nothing can be divided safely
 
@@ -176,7 +178,7 @@ def counted(
         _, starts, sizes = np.unique(units[order], return_index=True, return_counts=True)
         by_unit = np.add.reduceat(omega, starts) if len(order) else omega
         total = np.repeat(by_unit, sizes)
-    shares = omega / np.maximum(1.0, total) * (1 - 2.0**-20)  # a sum of 2²⁸ numbers errs by less
+    shares = omega / np.maximum(1.0, total) * WHOLE_UNIT
     counts = shares > _LEAST
     rows = np.where(counts[:, None], rows, 0.0)
     shares = np.where(counts, shares, _LEAST)

@@ -1,0 +1,1 @@
+"""Coverage and length of the figures of a description."""

@@ -1,0 +1,66 @@
+"""One replicate: a bootstrap sample of records or persons, its private description and the same
+without noise, both held against the figures of the population.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from dpinfer.privacy.budget import NoPrivacy
+from dpinfer.result.description import Description
+from dpinfer.result.statements import REPORTED
+from dpinfer.simulate.replicates import noise_seed
+from studies.asked import Found, budget
+from studies.describe.designs import Key, Population, population
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A design, a budget as `studies.asked.budget` reads it, and whether groups are described."""
+
+    design: str
+    budget: str
+    grouped: bool
+
+    @property
+    def name(self) -> str:
+        """A file name."""
+        return f"{self.design}{'-by' if self.grouped else ''}-{self.budget}"
+
+
+@lru_cache(maxsize=2)
+def setting(cell: Cell, folder: Path) -> tuple[Population, dict[Key, float]]:
+    """The population of a cell and its figures, made once for all replicates."""
+    people = population(cell.design, folder, grouped=cell.grouped)
+    return people, people.truth()
+
+
+def keys(found: Description) -> list[Key]:
+    """Column, level, group and figure of every line."""
+    return [(one.column, one.level, one.group, one.figure) for one in found.figures]
+
+
+def replicate(cell: Cell, folder: Path, index: int) -> Found:
+    """For each figure whether its interval holds that of the population, its length, and both
+    without noise; NaN where a figure is open.
+    """
+    with threadpool_limits(1, "blas"):
+        people, truth = setting(cell, folder)
+        seed = noise_seed(0, index)
+        private = people.sample(index, budget(cell.budget)).run(insecure_seed=seed)
+        plain = people.sample(index, NoPrivacy()).run(insecure_seed=seed)
+        found: Found = {}
+        for word, one in (("private", private), ("plain", plain)):
+            covered = []
+            length = []
+            for key, figure in zip(keys(one), one.figures, strict=True):
+                value = truth[key]
+                slack = 1e-9 * max(1.0, abs(value))
+                inside = figure.low - slack <= value <= figure.high + slack
+                there = figure.status == REPORTED
+                covered.append(float(inside) if there else float("nan"))
+                length.append(figure.high - figure.low if there else float("nan"))
+            found[word] = {"covered": covered, "length": length}
+        return found

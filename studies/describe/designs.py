@@ -1,0 +1,258 @@
+"""The tables of the study, each with its public schema, and what their figures are on the population."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import dpinfer as dp
+from dpinfer.fit.describing import Describing, describing
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.column_sums import QUARTILES
+from dpinfer.maths.sums import Block
+from dpinfer.privacy.budget import ApproxDP, Budget
+from dpinfer.result import description
+from dpinfer.rows.source import Pending, Rows
+from dpinfer.schema.columns import Category, Column, Number
+from dpinfer.schema.guesses import levels_of
+from dpinfer.schema.schema import Schema
+from dpinfer.schema.unit import ROW, Unit
+
+REAL = ("adult", "bank", "rand", "gsoep", "gsoep_weights")
+SYNTHETIC = ("known",)
+DESIGNS = (*REAL, *SYNTHETIC)
+RECORDS = 20_000
+"""Of the synthetic table."""
+_SEED = 11
+_QUARTILES = (description.Q25, description.MEDIAN, description.Q75)
+_RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "adult": {
+        "age": (17, 90),
+        "fnlwgt": (0, 1_500_000),
+        "education-num": (1, 16),
+        "capital-gain": (0, 99_999),
+        "capital-loss": (0, 5000),
+        "hours-per-week": (1, 99),
+    },
+    "bank": {
+        "age": (18, 100),
+        "balance": (-10_000, 110_000),
+        "day": (1, 31),
+        "duration": (0, 5000),
+        "campaign": (1, 65),
+        "pdays": (-1, 900),
+        "previous": (0, 300),
+    },
+}
+_GROUPS = {"adult": "sex", "bank": "y", "gsoep": "female", "gsoep_weights": "female", "known": "g"}
+
+Key = tuple[str, object, object, str]
+"""Column, level, group and figure."""
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A table and its schema; figures are by the levels of ``by``, too, where it is given."""
+
+    table: pd.DataFrame
+    schema: Schema
+    by: str | None
+
+
+def data(name: str, folder: Path) -> Data:
+    """A table of the study."""
+    if name in ("adult", "bank"):
+        file = "adult_train.parquet" if name == "adult" else "bank_full.parquet"
+        table = pd.read_parquet(folder / file)
+        return Data(table, _schema(table, _RANGES[name]), _GROUPS[name])
+    if name == "rand":
+        return _rand()
+    if name in ("gsoep", "gsoep_weights"):
+        return _gsoep(folder, weighted=name != "gsoep")
+    return _known()
+
+
+def _schema(
+    table: pd.DataFrame, ranges: Mapping[str, tuple[float, float]], unit: Unit = ROW
+) -> Schema:
+    """Ranges as given, all other columns by their levels; "?" is what is missing."""
+    columns: dict[str, Column] = {}
+    for name in table.columns:
+        if name in ranges:
+            low, high = ranges[name]
+            kind = "integer" if pd.api.types.is_integer_dtype(table[name]) else "number"
+            columns[name] = Number(name, float(low), float(high), kind=kind)
+        elif pd.api.types.is_numeric_dtype(table[name]) and set(table[name]) <= {0, 1}:
+            columns[name] = Number(name, 0.0, 1.0, kind="boolean")
+        elif name not in (unit.column, unit.weights):
+            levels = tuple(sorted(level for level in table[name].unique() if level != "?"))
+            columns[name] = Category(name, levels, levels[0])
+    return Schema(columns, unit)
+
+
+def _rand() -> Data:
+    """The RAND Health Insurance Experiment."""
+    table = dp.datasets.rand_hie().table
+    ranges = {
+        "mdvis": (0.0, 100.0),
+        "lncoins": (0.0, 5.0),
+        "lpi": (0.0, 8.0),
+        "fmde": (0.0, 10.0),
+        "physlm": (0.0, 1.0),
+        "disea": (0.0, 60.0),
+    }
+    kept = table[[*ranges, "idp", "health"]]
+    return Data(kept, _schema(kept, ranges), "health")
+
+
+def _gsoep(folder: Path, *, weighted: bool) -> Data:
+    """People with one to five rows; or rows with made-up sampling weights."""
+    table = pd.read_parquet(folder / "gsoep_rwm5yr.parquet")
+    named = ["id", "docvis", "hospvis", "age", "educ", "hhninc", "female", "married", "kids"]
+    table = table[named].astype({"educ": float})
+    rng = np.random.default_rng(_SEED)
+    table.loc[rng.random(len(table)) < 0.03, "educ"] = np.nan
+    ranges = {
+        "docvis": (0.0, 100.0),
+        "hospvis": (0.0, 60.0),
+        "age": (18.0, 80.0),
+        "educ": (5.0, 20.0),
+        "hhninc": (0.0, 40.0),
+    }
+    unit = Unit("one person", "id")
+    if weighted:
+        table["weight"] = rng.uniform(0.2, 2.0, len(table)) * np.where(
+            table["female"] == 1, 0.7, 1.3
+        )
+        table = table.drop(columns="id")
+        unit = Unit("one record", weights="weight", most_weight=3.0)
+    return Data(table, _schema(table, ranges, unit), "female")
+
+
+def _known() -> Data:
+    """Normal, skew, heavy-tailed and heaped numbers, with bounds that are tight, wide and far too
+    wide; rare levels; missing values.
+    """
+    rng = np.random.default_rng(_SEED)
+    n = RECORDS
+    normal = rng.normal(50.0, 10.0, n)
+    table = pd.DataFrame(
+        {
+            "tight": normal,
+            "wide": normal,
+            "far": normal,
+            "skew": rng.exponential(1.0, n),
+            "heavy": rng.standard_t(3, n),
+            "heaped": np.round(rng.normal(40.0, 8.0, n) / 5) * 5.0,
+            "zeros": np.where(rng.random(n) < 0.7, 0.0, rng.lognormal(0.0, 1.0, n)),
+            "count": rng.poisson(2.0, n),
+            "g": rng.choice(["a", "b", "c"], n, p=[0.6, 0.35, 0.05]),
+            "rare": rng.choice(["x", "y", "z"], n, p=[0.95, 0.049, 0.001]),
+        }
+    )
+    for name in ("tight", "skew"):
+        table.loc[rng.random(n) < 0.05, name] = np.nan
+    ranges = {
+        "tight": (10.0, 90.0),
+        "wide": (0.0, 200.0),
+        "far": (-1000.0, 1000.0),
+        "skew": (0.0, 20.0),
+        "heavy": (-50.0, 50.0),
+        "heaped": (0.0, 100.0),
+        "zeros": (0.0, 100.0),
+        "count": (0.0, 30.0),
+    }
+    return Data(table, _schema(table, ranges), "g")
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """The encoded rows of a table, of which a replicate draws as many units, with replacement."""
+
+    asked: Describing
+    block: Block
+
+    @property
+    def n(self) -> int:
+        """Records or units."""
+        return len(self.block if self.block.starts is None else self.block.starts)
+
+    def sample(self, seed: int, budget: Budget) -> Describing:
+        """The description of a bootstrap sample; a person that is drawn twice is two."""
+        drawn = np.random.default_rng([_SEED, seed]).integers(0, self.n, self.n)
+        rows = Rows(self._taken(drawn))
+        plan = replace(self.asked.plan, budget=budget)
+        return replace(self.asked, plan=plan, records=Pending(self.n, lambda: rows))
+
+    def _taken(self, units: Indices) -> Block:
+        block = self.block
+        places = units
+        starts = None
+        if block.starts is not None:
+            sizes = np.diff(np.append(block.starts, len(block)))[units]
+            starts = np.cumsum(sizes) - sizes
+            places = np.repeat(block.starts[units] - starts, sizes) + np.arange(sizes.sum())
+        shares = 1.0 if isinstance(block.shares, float) else block.shares[places]
+        return Block(block.rows[places], block.labels[places], shares, shares, starts)
+
+    def truth(self) -> dict[Key, float]:
+        """Every figure on the population; counts as they are expected in a sample."""
+        weights = np.broadcast_to(self.block.shares, len(self.block)).astype(float)
+        weights = np.where(self.block.rows[:, 0] != 0, weights, 0.0)
+        found = self._figures(weights, None)
+        if self.asked.by is not None:
+            groups = levels_of(self.asked.by)
+            for g, group in enumerate(groups):
+                found |= self._figures(np.where(self.block.labels == g, weights, 0.0), group)
+            found |= _differences(found, groups)
+        return found
+
+    def _figures(self, weights: Array, group: object) -> dict[Key, float]:
+        factor = self.asked._factor
+        found: dict[Key, float] = {}
+        for j, column in enumerate(self.asked.columns):
+            values = self.block.rows[:, 1 + j]
+            here = np.where(np.isnan(values), 0.0, weights)
+            filled = np.nan_to_num(values)
+            name = column.name
+            found[name, None, group, description.RECORDS] = factor * here.sum()
+            found[name, None, group, description.MISSING] = factor * (weights.sum() - here.sum())
+            levels = levels_of(column)
+            for code, level in enumerate(levels):
+                count = here[filled == code].sum()
+                found[name, level, group, description.COUNT] = factor * count
+                found[name, level, group, description.SHARE] = count / here.sum()
+            if levels:
+                continue
+            mean = here @ filled / here.sum()
+            found[name, None, group, description.MEAN] = mean
+            square = here @ (filled - mean) ** 2 / here.sum()
+            found[name, None, group, description.SD] = float(np.sqrt(square))
+            order = np.argsort(filled)
+            below = np.cumsum(here[order]) / here.sum()
+            for figure, p in zip(_QUARTILES, QUARTILES, strict=True):
+                place = int(np.searchsorted(below, p - 1e-12))
+                found[name, None, group, figure] = float(filled[order][place])
+        return found
+
+
+def _differences(found: Mapping[Key, float], groups: tuple[object, ...]) -> dict[Key, float]:
+    differences: dict[Key, float] = {}
+    for (name, level, group, figure), value in found.items():
+        if group in groups[1:] and figure in (description.MEAN, description.SHARE):
+            first = found[name, level, groups[0], figure]
+            differences[name, level, group, description.DIFFERENCE] = value - first
+    return differences
+
+
+@lru_cache(maxsize=2)
+def population(name: str, folder: Path, *, grouped: bool = False) -> Population:
+    """The population of a design."""
+    one = data(name, folder)
+    budget = ApproxDP(1.0, 1e-6)
+    asked = describing(one.table, one.schema, budget, by=one.by if grouped else None)
+    source = asked.records.rows()
+    return Population(asked, source.block)
