@@ -56,6 +56,16 @@ def test_rounding_never_shortens_an_interval_of_a_count():
     assert table_one.cell(one).words == "12 (9 to 15)"
 
 
+def test_digits_are_those_of_the_interval_and_of_the_range():
+    one = Figure("age", None, "mean", 46.3123, 46.02, 46.6)
+    assert table_one.cell(one, table_one.most_decimals(AGE)).words == "46.31 (46.02 to 46.60)"
+    sure = Figure("age", None, "median", 45.00123, 45.00119, 45.00127)
+    assert table_one.cell(sure).words == "45.001230 (45.001190 to 45.001270)"
+    assert table_one.cell(sure, table_one.most_decimals(AGE)).words == "45.00 (45.00 to 45.01)"
+    rough = Figure("age", None, "mean", 46.3, 40.0, 52.0)
+    assert table_one.cell(rough, table_one.most_decimals(AGE)).words == "46.3 (40.0 to 52.0)"
+
+
 def test_open_figures_have_no_number_and_a_reason():
     for view in VIEWS:
         shown = getattr(plain(), view)()

@@ -40,6 +40,7 @@ _WORDS = {Q25: "lower quartile", Q75: "upper quartile"}
 _NUMBERS = (RECORDS, MISSING, COUNT)  # of records: printed as whole numbers
 _FROM_NOBODY = (MISSING, COUNT, SHARE)  # 0 would say that there is nobody
 _ERRORS = 4.0  # standard errors in a 95% interval, about: for the digits
+_MOST_DECIMALS = 8
 _LABEL = 20  # letters of the column of labels, at most
 _NAME = 20  # letters of the name of a group, at most
 _GAP = 2  # spaces between two columns
@@ -64,11 +65,12 @@ class Line:
 
     label: str
     figures: tuple[Figure | None, ...]
+    decimals: int
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """One per group."""
-        return tuple(map(cell, self.figures))
+        return tuple(cell(one, self.decimals) for one in self.figures)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,11 @@ def blocks(described: Figures) -> list[Block]:
         levels = list(dict.fromkeys(level for level, _ in lines))
         keys = sorted(lines, key=lambda key: (levels.index(key[0]), _ORDER.index(key[1])))
         shown = [
-            Line(_label(*key, described), tuple(lines[key].get(group) for group in groups))
+            Line(
+                _label(*key, described),
+                tuple(lines[key].get(group) for group in groups),
+                most_decimals(column),
+            )
             for key in keys
         ]
         made.append(Block(column, tuple(shown)))
@@ -129,8 +135,17 @@ def group_name(group: Level | None) -> str:
     return ALL if group is None else level_text(group)
 
 
-def cell(one: Figure | None) -> Cell:
-    """A figure in words; what has no interval is open, and has no number."""
+def most_decimals(column: Column) -> int:
+    """Decimals of a number that tell a thousandth of its declared range; nobody asks for more."""
+    if not isinstance(column, Number | Outcome) or column.low is None or column.high is None:
+        return _MOST_DECIMALS
+    return max(0, 3 - math.floor(math.log10(column.high - column.low)))
+
+
+def cell(one: Figure | None, decimals: int = _MOST_DECIMALS) -> Cell:
+    """A figure in words, with at most so many decimals; what has no interval is open, and has no
+    number.
+    """
     if one is None:
         return Cell("", "")
     numbers = (one.estimate, one.low, one.high)
@@ -138,22 +153,39 @@ def cell(one: Figure | None) -> Cell:
         return Cell(text.OPEN, "")
     if one.figure in _NUMBERS:
         return _count(one)
-    if one.level is None and all(float(value).is_integer() for value in numbers):
-        whole, low, high = (text.number(value, 0) for value in numbers)
-        return Cell(whole, f"({low} to {high})")
-    percent = one.level is not None
-    factor = 100.0 if percent else 1.0
-    ends = {"low": factor * one.low, "high": factor * one.high}
-    error = (ends["high"] - ends["low"]) / _ERRORS
-    shown = text.interval({"std_error": error, "status": one.status, **ends})
-    estimate = text.number(factor * one.estimate, text.places(error))
-    sign = ""
-    if percent:
-        sign = " pp" if one.figure == DIFFERENCE else "%"
+    if one.level is not None:
+        return _share(one)
+    if all(float(value).is_integer() for value in numbers):
+        decimals = 0
+    error = (one.high - one.low) / _ERRORS
+    if text.places(error) > decimals:
+        return _outward(one, decimals)
+    shown = text.interval({"std_error": error, "status": one.status, **_ends(one)})
+    return Cell(text.number(one.estimate, text.places(error)), f"({shown})")
+
+
+def _ends(one: Figure, factor: float = 1.0) -> dict[str, float]:
+    return {"low": factor * one.low, "high": factor * one.high}
+
+
+def _share(one: Figure) -> Cell:
+    """A share in percent, or a difference of shares in percentage points."""
+    ends = _ends(one, 100.0)
     if from_nobody(one):
         highest = ends["high"]
-        return Cell(f"{AT_MOST} {text.number(highest, text.places(highest))}{sign}", "")
-    return Cell(f"{estimate}{sign}", f"({shown})")
+        return Cell(f"{AT_MOST} {text.number(highest, text.places(highest))}%", "")
+    error = (ends["high"] - ends["low"]) / _ERRORS
+    shown = text.interval({"std_error": error, "status": one.status, **ends})
+    sign = " pp" if one.figure == DIFFERENCE else "%"
+    return Cell(f"{text.number(100 * one.estimate, text.places(error))}{sign}", f"({shown})")
+
+
+def _outward(one: Figure, decimals: int) -> Cell:
+    """Decimals that are fewer than the interval supports; rounding never shortens it."""
+    unit = 10.0**decimals
+    low = text.number(math.floor(one.low * unit) / unit, decimals)
+    high = text.number(math.ceil(one.high * unit) / unit, decimals)
+    return Cell(text.number(one.estimate, decimals), f"({low} to {high})")
 
 
 def from_nobody(one: Figure) -> bool:
@@ -162,12 +194,9 @@ def from_nobody(one: Figure) -> bool:
 
 
 def _count(one: Figure) -> Cell:
-    """Whole numbers; an interval is never shortened by rounding."""
-    low = text.number(math.floor(one.low), 0)
-    high = text.number(math.ceil(one.high), 0)
     if from_nobody(one):
-        return Cell(f"{AT_MOST} {high}", "")
-    return Cell(text.number(one.estimate, 0), f"({low} to {high})")
+        return Cell(f"{AT_MOST} {text.number(math.ceil(one.high), 0)}", "")
+    return _outward(one, 0)
 
 
 def screen(described: Figures) -> str:
