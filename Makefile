@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo map test test-cluster docs gallery lint format reproduce tight split geometry linear counts units unpenalised lock clean
+.PHONY: demo map test test-cluster test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -21,6 +21,10 @@ test: lint
 CLUSTER := .venv-cluster
 test-cluster: $(CLUSTER)/.ready
 	$(CLUSTER)/bin/python -m pytest -n 0 -rs tests/cluster
+
+# What docs/howto/from-r.md says, in R with reticulate; where R or one of the packages is missing this says so.
+test-r: $(READY)
+	$(BIN)/python -m pytest -n 0 -rs tests/r
 
 # The map in CONTRIBUTING.md, from the modules' docstrings.
 map: $(READY)

@@ -116,7 +116,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     markdown = re.sub(r"\]\(\.\./([A-Z]+\.md)", r"](\1", markdown)
     markdown = re.sub(r"\]\(((?:\.\./)?gallery/\w+)\.ipynb\)", r"](\1.md)", markdown)
     return re.sub(
-        r"\]\((?:\.\./)*((?:benchmarks|studies|examples)/[^)\s]+|CITATION\.cff|mkdocs\.yml)\)",
+        r"\]\((?:\.\./)*((?:benchmarks|clients|examples|studies)/[^)\s]+|CITATION\.cff|mkdocs\.yml)\)",
         rf"]({REPOSITORY}/\1)",
         markdown,
     )

@@ -267,7 +267,12 @@ def test_pages_of_the_site():
         "[a](../SECURITY.md) [b](../gallery/persons.ipynb) [c](CITATION.cff)"
     )
     assert moved.startswith("[a](SECURITY.md) [b](../gallery/persons.md) [c](https://")
-    for path in ("../benchmarks/results/peers.json", "mkdocs.yml", "../../studies/tight/README"):
+    for path in (
+        "../benchmarks/results/peers.json",
+        "../../clients/r/dpinfer.R",
+        "mkdocs.yml",
+        "../../studies/tight/README",
+    ):
         assert notebooks.on_page_markdown(f"[d]({path})").startswith("[d](https://")
 
 

@@ -23,6 +23,7 @@ PUBLIC = {  # what `dp.NAME` loads
     "ObjectivePerturbation": "fit/penalised_plan.py", "OutputPerturbation": "fit/penalised_plan.py",
     "PureDP": "privacy/budget.py", "ZCDP": "privacy/budget.py", "ApproxDP": "privacy/budget.py",
     "NoPrivacy": "privacy/budget.py", "__version__": "__init__.py", "LogisticRegression": "estimators/models.py",
+    "compare": "result/comparison.py", "Comparison": "result/comparison.py",
 }  # fmt: skip
 
 

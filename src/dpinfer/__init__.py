@@ -18,6 +18,7 @@ from dpinfer.fit.poisson import PoissonPlan
 from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger
+from dpinfer.result.comparison import Comparison, compare
 from dpinfer.result.description import Description
 from dpinfer.result.result import FitResult
 
@@ -43,6 +44,7 @@ __all__ = [
     "ZCDP",
     "ApproxDP",
     "BudgetError",
+    "Comparison",
     "Description",
     "DpinferError",
     "FitResult",
@@ -71,6 +73,7 @@ __all__ = [
     "QuantileRegression",
     "Schema",
     "SmoothedQuantile",
+    "compare",
     "datasets",
     "describe",
     "infer",

@@ -6,11 +6,13 @@ import dataclasses
 import json
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.result import saved
 from result.test_question import linear, logistic
 
 
@@ -140,3 +142,10 @@ def test_small_views_are_short_and_safe(part):
     rows = [line for line in odd.to_markdown().splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {8}
     assert "NOT PRIVATE" in part.to_markdown()
+
+
+def test_the_file_for_r_knows_the_format():
+    """It reads saved results without Python: where the version grows, it has to be looked at."""
+    client = Path(__file__).parents[2] / "clients/r/dpinfer.R"
+    known = re.search(r"\.dpinfer_formats <- (\d+)", client.read_text(encoding="utf-8"))
+    assert int(known[1]) == saved.VERSION

@@ -15,6 +15,7 @@ import pytest
 
 import described
 import dpinfer as dp
+from open_results import opened
 from people import schema, table
 
 AXE = Path(__file__).parents[1] / "vendor/axe.min.js"
@@ -112,6 +113,19 @@ def test_axe_finds_nothing(fit, width, tmp_path):
     assert set(found["unsure"]) <= {
         "color-contrast"
     }  # of a drawing, and of cells that are scrolled away
+    assert found["width"] == width
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_where_models_stand_side_by_side(width, tmp_path):
+    """With open lines, lines that stand in for them, and more models than fit on a phone."""
+    models = {"all columns": opened(), "without income": opened(income=False)}
+    more = {"amounts": opened(squares=True), "not private": opened(private=False)}
+    found = judged(dp.report.side_by_side(dp.compare(models | more)), tmp_path, width)
+    assert found["violations"] == []
+    assert {"color-contrast", "svg-img-alt", "heading-order"} <= set(found["passes"])
+    assert set(found["unsure"]) <= {"color-contrast"}
     assert found["width"] == width
 
 

@@ -1,4 +1,4 @@
-"""`dpinfer report`: a saved result or description as a document."""
+"""`dpinfer report`: a saved result or description as a document, or several results side by side."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,19 +8,22 @@ import typer
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.cli.budget import read_result
-from dpinfer.cli.screen import AsJson, Quiet, Screen, sketch
+from dpinfer.cli.screen import AsJson, Quiet, Screen, line_width, sketch
 from dpinfer.errors import InputError
 
 HELP = """Write the report of a saved result again: page, table and picture.  Costs nothing.
 
 RESULT is the result.json that a fit wrote, or the description.json of `dpinfer describe`.  The files go to its folder \
 unless --out names another.
+
+With --side-by-side several results become one table with a column each: shown here, and with --out written as well.
 """
-_LEVEL = 0.95
+_LEVEL = 0.95  # of intervals, where nobody says another
 
 
-def report(
-    result: Annotated[Path, typer.Argument(help="A result.json.", metavar="RESULT")],
+def report(  # noqa: PLR0913  (the public face)
+    results: Annotated[list[Path], typer.Argument(help="A result.json.", metavar="RESULT")],
+    *,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the files.", metavar="DIR")
     ] = None,
@@ -30,15 +33,53 @@ def report(
         bool,
         typer.Option("--text", help="Show the forest plot, or Table 1, in letters; write nothing."),
     ] = False,
+    side_by_side: Annotated[
+        bool, typer.Option("--side-by-side", help="Put several results beside each other.")
+    ] = False,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of a model side by side, once for each.", metavar="NAME"),
+    ] = None,
+    ratios: Annotated[
+        bool, typer.Option("--ratios", help="Side by side, show odds ratios or rate ratios.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a report."""
     if level is not None and not 0.5 <= level < 1:
         raise InputError("--level must be a number between 0 and 1, at least 0.5")
-    saved = read_result(result)
-    folder = out or result.parent
     talk = Screen(quiet, as_json)
+    if side_by_side:
+        if text:
+            raise InputError("--side-by-side is shown as text without --out: leave out --text")
+        for path in results:  # errors of the command line, with their remedies
+            if isinstance(read_result(path), dp.Description):
+                raise InputError(
+                    f"{str(path)!r} is a description, and results of fits stand side by side: leave it out"
+                )
+        compared = dp.compare(results, name or None, level=level or _LEVEL, ratios=ratios)
+        _several(compared, out, title, talk)
+        return
+    if len(results) > 1:
+        raise InputError("several results: add --side-by-side, or report on one at a time")
+    if name or ratios:
+        raise InputError("--name and --ratios go with --side-by-side: add it, or leave them out")
+    _single(results[0], out, title, level, talk, text=text)
+
+
+def _single(
+    path: Path,
+    out: Path | None,
+    title: str | None,
+    level: float | None,
+    talk: Screen,
+    *,
+    text: bool,
+) -> None:
+    """The report of one result or description."""
+    saved = read_result(path)
+    folder = out or path.parent
     if text:
         shown, told = _in_letters(saved, level or _LEVEL)
         talk.show(*shown.splitlines())
@@ -57,3 +98,24 @@ def _in_letters(saved: dp.FitResult | dp.Description, level: float) -> tuple[str
         summary = saved.summary()
         return summary, summary
     return sketch(saved, level), dp.plot.forest_text(saved, level)
+
+
+def _several(compared: dp.Comparison, out: Path | None, title: str | None, talk: Screen) -> None:
+    """Several results side by side: on the screen, and in a folder where one is named."""
+    paths: list[Path] = []
+    if out is not None:
+        persistence.prepare(out)
+        with talk.work("writing the comparison"):
+            paths = dp.report.write_side_by_side(compared, out, title=title)
+    talk.give(
+        {
+            "models": list(compared.names),
+            "releases": [result.privacy.release for result in compared.results],
+            "level": compared.level,
+            "coefficients": compared.to_frame().to_dict("records"),
+            "notes": compared.notes(),
+            "files": [str(path) for path in paths],
+        }
+    )
+    talk.show(*compared.to_text(line_width()).splitlines())
+    talk.show(*(f"wrote {path}" for path in paths))

@@ -24,7 +24,7 @@ from dpinfer.result.result import FitResult
 from dpinfer.rows.workers import progress
 
 WIDEST = 100
-_NARROWEST = 60  # of a forest plot
+_NARROWEST = 60  # of a forest plot, and of models side by side
 _NARROWEST_NAME = 16  # of a column of names
 _GAP = 3  # between two columns of a table
 
@@ -196,11 +196,15 @@ def _harmless_text(words: str | Text, keep: str = "") -> Text:
     return Text(text.harmless(styled.plain, keep), style=styled.style)
 
 
+def line_width() -> int:
+    """Letters of a line of plain text on this terminal."""
+    return max(_NARROWEST, _console().width - 1)
+
+
 def sketch(result: FitResult, level: float) -> str:
     """The forest plot in letters that this terminal has."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
-    width = max(_NARROWEST, _console().width - 1)
-    return dp.plot.forest_text(result, level, width, ascii=not encoding.startswith("utf"))
+    return dp.plot.forest_text(result, level, line_width(), ascii=not encoding.startswith("utf"))
 
 
 def coefficients(result: FitResult, level: float) -> Table:

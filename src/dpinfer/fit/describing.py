@@ -1,7 +1,7 @@
 """Describing a table: counts, moments and histograms of its columns in a few stacks; then post-processing.
 
 1. counts and moments   counts of levels, sums of numbers and squares, equal bins on the public ranges
-2. quartiles            three rounds of histograms, each with finer bins around the quartiles that the last has seen
+2. quartiles            two rounds of histograms, each with finer bins around the quartiles that the last has seen
 3. with the last        what the sampling errors of deviations, and of people's quartiles, rest on
 
 Every column has its share of the budget, in every stack, and nothing else depends on how many columns there are.
@@ -38,10 +38,10 @@ from dpinfer.maths.column_sums import (
     spreads,
 )
 from dpinfer.maths.figures import (
+    Histogram,
     Interval,
     Moments,
     Quadratic,
-    Steps,
     binomial,
     brackets_of,
     closer_cuts,
@@ -75,7 +75,7 @@ from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.table import read_columns
 
-STEPS = ("counts and moments", "quartiles, 1 of 3", "quartiles, 2 of 3", "quartiles, 3 of 3")
+STEPS = ("counts and moments", "quartiles, 1 of 2", "quartiles, 2 of 2")
 """The releases of a description; without numbers the first alone."""
 
 COUNTS = "counts"
@@ -86,22 +86,20 @@ BINS = "bins"
 SPREADS = "spreads"
 
 _ALIKE: tuple[Mapping[str, float], ...] = (
-    {MOMENTS: 0.42, BINS: 0.04},
-    {BINS: 0.06},
-    {BINS: 0.12},
-    {BINS: 0.32, SPREADS: 0.04},
+    {MOMENTS: 0.42, BINS: 0.07},
+    {BINS: 0.13},
+    {BINS: 0.34, SPREADS: 0.04},
 )
 """What a number spends on each part of each release where every record counts 1."""
 _UNLIKE: tuple[Mapping[str, float], ...] = (
-    {MOMENTS: 0.36, MOMENT_SQUARES: 0.08, BINS: 0.04},
-    {BINS: 0.06},
-    {BINS: 0.12},
-    {BINS: 0.26, SPREADS: 0.08},
+    {MOMENTS: 0.36, MOMENT_SQUARES: 0.08, BINS: 0.07},
+    {BINS: 0.13},
+    {BINS: 0.28, SPREADS: 0.08},
 )
 """The same for people with several rows, and with weights."""
 _SQUARES = 0.2  # of the share of a column with levels, where records are not alike
 _TOTAL = 0.25  # of the share of a column: the number of records, where it is not public
-_FIRST_BINS = 32
+_FIRST_BINS = 48
 _CLOSER_BINS = 16
 _CLEAR = 3.0  # deviations of the noise by which there must be usable records
 _MOST_GROUPS = 50
@@ -433,7 +431,7 @@ class Describing:
         )
 
     def _released(self, gate: Gate, source: Source) -> list[dict[str, Any]]:
-        """What was released, by sheet and kind; of histograms the last, as steps."""
+        """What was released, by sheet and kind; of histograms the last."""
         found: list[dict[str, Any]] = [{} for _ in self.plan.sheets]
         for stage, booked in enumerate(self.plan.releases()):
             slots = self.plan.slots()[stage]
@@ -465,21 +463,28 @@ class Describing:
         return closer_cuts(found["brackets"], self.plan.sheets[slot.sheet].numbers, _CLOSER_BINS)
 
     def _see(self, found: dict[str, Any], sheet: Sheet, bins: _Found, cuts: Cuts) -> None:
-        """Keep the histograms as steps, and where the quartiles are by them."""
+        """Keep the histograms, and where the quartiles are by them."""
         p = len(sheet.number_columns)
         counts = bins.values.reshape(p, sheet.panel.groups, cuts.bins)
-        steps = [
-            [Steps.of(counts[j, group], cuts, sheet.numbers, group, j) for j in range(p)]
+        seen = [
+            [Histogram.of(counts[j, group], cuts, sheet.numbers, group, j) for j in range(p)]
             for group in range(sheet.panel.groups)
         ]
-        found["steps"] = steps
-        found["brackets"] = brackets_of(steps, bins.noise)
+        found["histograms"] = seen
+        found["brackets"] = brackets_of(seen, bins.noise)
 
     def _points(self, found: Mapping[str, Any]) -> Array | None:
         """About where the quartiles are, where their sampling errors are released."""
         if self.plan.alike or "brackets" not in found:
             return None
-        return np.asarray(found["brackets"].mean(axis=3))
+        middles = [
+            [
+                [sum(one.ends(*bracket)) / 2 for bracket in several]
+                for one, several in zip(histograms_, brackets, strict=True)
+            ]
+            for histograms_, brackets in zip(found["histograms"], found["brackets"], strict=True)
+        ]
+        return np.array(middles)
 
     def _centre(self, place: int, one: _Found) -> Array:
         """The released means, in [-1, 1]."""
@@ -759,7 +764,7 @@ class _Figures:
 
     def _quartiles(self, j: int, g: int, sums: Moments) -> list[Interval]:
         """Each with its interval; infinite where noise hides it."""
-        steps: Steps = self.found["steps"][g][j]
+        seen: Histogram = self.found["histograms"][g][j]
         noise = float(self.found[BINS].noise[j])
         found = []
         for k, p in enumerate(QUARTILES):
@@ -770,9 +775,9 @@ class _Figures:
                 )
                 yy, yw = spread[j, g, 1 + k].tolist()
                 sampling = max(yy - 2 * p * yw + p**2 * sums.squares[0], 0.0)
-            variance = noise**2 * steps.noise(p) + sampling
-            if steps.told(p, sums.usable, variance, self.z):
-                found.append(steps.quantile(p, variance, self.z))
+            variance = noise**2 * seen.noise(p) + sampling
+            if seen.told(p, sums.usable, variance, self.z):
+                found.append(seen.quantile(p, variance, self.z))
             else:
                 found.append(Interval(math.nan, -math.inf, math.inf))
         return found

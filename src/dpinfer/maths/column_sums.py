@@ -17,8 +17,10 @@ scales columns and parts, so that a share of the budget is spent on each, and mo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.histograms import Counts
@@ -26,6 +28,8 @@ from dpinfer.maths.sums import Block, OfBlock
 from dpinfer.neighbours import Neighbours
 
 _ROUNDED = 1 - 2.0**-40  # of a stack's scales, which are quotients of rounded roots
+CELLS = 2**16
+"""Into which the range of a number is divided; what is in one of them is not told apart."""
 QUARTILES = (0.25, 0.5, 0.75)
 
 
@@ -49,15 +53,39 @@ class Numbers:
     high: Array
     whole: Indices
 
-    @property
+    @cached_property
     def middle(self) -> Array:
         """Of the bounds."""
         return np.asarray((self.low + self.high) / 2)
 
-    @property
+    @cached_property
     def half(self) -> Array:
         """Half their distance: the larger half, where they differ by rounding."""
         return np.asarray(np.maximum(self.high - self.middle, self.middle - self.low))
+
+    @cached_property
+    def width(self) -> Array:
+        """Of a cell: whole where the numbers are."""
+        span = self.high - self.low
+        whole = np.maximum(np.ceil(span / CELLS), 1.0)
+        return np.where(self.whole, whole, span / CELLS * (1 + 2.0**-40))
+
+    @cached_property
+    def last(self) -> Indices:
+        """The cell of the upper bound."""
+        return np.ceil((self.high - self.low) / self.width).astype(np.intp)
+
+    def cells(self, values: Array) -> Indices:
+        """The cell of each value: 0 is the lower bound alone, and cell c has what lies in the c-th
+        width above it, its upper end included.  A value that is missing is beyond all cells.
+
+        It is an element-wise function, so that a record's cells depend on the record alone.
+        """
+        found = values - self.low
+        found /= self.width
+        np.ceil(found, out=found)
+        np.fmin(found, CELLS + 1.0, out=found)
+        return found.astype(np.intp)
 
 
 @dataclass(frozen=True)
@@ -72,12 +100,19 @@ class Panel:
 
     def members(self, block: Block) -> tuple[Indices, Array]:
         """The group of each row, and what it counts there: 0 where it is in none."""
-        counts = np.where(block.rows[:, 0] != 0, block.shares, 0.0)
+        counts = _present(block)
         if not self.grouped:
             return np.zeros(len(block), dtype=np.intp), counts
         groups = block.labels.astype(np.intp)
         inside = groups < self.groups
         return np.where(inside, groups, 0), np.where(inside, counts, 0.0)
+
+
+def _present(block: Block) -> Array:
+    """What each row counts: nothing where it is no record."""
+    if isinstance(block.shares, float):  # every row is a record
+        return np.full(len(block), block.shares)
+    return np.where(block.rows[:, 0] != 0, block.shares, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,14 +140,15 @@ def level_counts(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
     first = np.cumsum(cells) - cells
 
     def of_block(block: Block) -> Array:
-        groups, counts = panel.members(block)
-        codes = block.rows[:, levels.places]
-        codes = np.where(np.isnan(codes), levels.sizes, np.minimum(codes, levels.sizes)).astype(
-            np.intp
-        )
-        codes += first + groups[:, None] * (levels.sizes + 1)
-        weights = np.repeat(counts, codes.shape[1])
-        return np.asarray(np.bincount(codes.ravel(), weights, int(cells.sum())), dtype=np.float64)
+        codes = np.fmin(block.rows[:, levels.places], levels.sizes).astype(np.intp)
+        codes += first
+        weights = None
+        if panel.grouped or not isinstance(block.shares, float):
+            groups, counts = panel.members(block)
+            codes += groups[:, None] * (levels.sizes + 1)
+            weights = np.repeat(counts, codes.shape[1])
+        found = np.bincount(codes.ravel(), weights, int(cells.sum()))
+        return np.asarray(found, dtype=np.float64)
 
     return Part(
         of_block,
@@ -274,72 +310,56 @@ def level_squares(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
 class Cuts:
     """Where the bins of histograms end, per group and column: public, or from earlier releases.
 
-    Regions of each, from ``start`` on, are cut into ``number`` bins of a ``width``, up to ``most`` of
-    them; a region that is not there starts at infinity.  Values that people pile up on have bins of
-    their own: the two bounds, where values are clipped to, and 0.
+    ``steps`` has the cells that are the last of a bin, in order.
     """
 
-    start: Array  # groups × columns × regions
-    width: Array
-    number: Array
-    most: int
+    steps: Sequence[Sequence[Indices]]
 
     @property
     def bins(self) -> int:
-        """Of a histogram: one more than there may be steps."""
-        return int(self.start.shape[2]) * (self.most + 1) + 5
+        """Of the longest histogram."""
+        return 1 + max(len(one) for columns in self.steps for one in columns)
 
-
-def piles(numbers: Numbers) -> tuple[Array, Array]:
-    """For each column the values that a step goes up above, and those that it goes up at; NaN where
-    there is none.
-
-    Steps of whole numbers are half way between two.
-    """
-    zero = np.where((numbers.low < 0) & (numbers.high > 0), 0.0, np.nan)
-    above = np.column_stack([numbers.low, zero])
-    at = np.column_stack([zero, numbers.high])
-    whole = numbers.whole[:, None]
-    return np.where(whole, above + 0.5, above), np.where(whole, at - 0.5, at)
+    def places(self) -> npt.NDArray[np.int32]:
+        """For each group, column and cell the place of its bin in all histograms; behind all of
+        them for what is missing, or in no group.
+        """
+        groups = len(self.steps)
+        p = len(self.steps[0])
+        end = groups * p * self.bins
+        found = np.full((groups + 1, p, CELLS + 2), end, dtype=np.int32)
+        for group, columns in enumerate(self.steps):
+            for j, steps in enumerate(columns):
+                bins = np.searchsorted(steps, np.arange(CELLS + 1), side="left")
+                found[group, j, :-1] = (j * groups + group) * self.bins + bins
+        return found
 
 
 def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbours) -> Part:
     """For each column and group the number of records in each bin.
 
-    The bin of a value is the number of steps that it has passed: a sum of functions that never go
-    down, element by element, so that a record's bin depends on the record alone.
-
     Guarantee [column_histograms_sensitivity]: one column moves by at most sqrt 2 or 1, its counts
-    by 2 or 1 together, whatever the cuts are.
+    by 2 or 1 together, whatever the cuts are: a record is in one bin of it or in none, and that
+    depends on the record alone.
     """
     p = len(numbers.places)
-    above, at = piles(numbers)
-    first = cuts.bins * np.arange(p)
+    size = panel.groups * p * cuts.bins
+    table = cuts.places().ravel()
+    first = (CELLS + 2) * np.arange(p)
 
     def of_block(block: Block) -> Array:
-        groups, counts = panel.members(block)
-        values = block.rows[:, numbers.places]
-        missing = np.isnan(values)
-        values[missing] = 0.0
-        passed = np.zeros(values.shape)
-        for region in range(cuts.start.shape[2]):
-            mine = groups if panel.groups > 1 else 0
-            steps = values - cuts.start[mine, :, region]
-            steps /= cuts.width[mine, :, region]
-            np.floor(steps, out=steps)
-            steps += 1.0
-            np.clip(steps, 0.0, cuts.number[mine, :, region] + 1.0, out=steps)
-            passed += steps
-        for j in range(2):
-            passed += values > above[:, j]
-            passed += values >= at[:, j]
-        places = passed.astype(np.intp)
-        places += first
-        places += (groups * (p * cuts.bins))[:, None]
-        weights = np.where(missing, 0.0, counts[:, None])
-        size = panel.groups * p * cuts.bins
-        found = np.asarray(np.bincount(places.ravel(), weights.ravel(), size), dtype=np.float64)
-        return found.reshape(panel.groups, p, cuts.bins).transpose(1, 0, 2).ravel()
+        cells = numbers.cells(block.rows[:, numbers.places])
+        cells += first
+        if panel.grouped:
+            groups = np.minimum(block.labels.astype(np.intp), panel.groups)
+            cells += (groups * (p * (CELLS + 2)))[:, None]
+        bins = table.take(cells)
+        weights = None
+        if not isinstance(block.shares, float):
+            _, counts = panel.members(block)
+            weights = np.repeat(counts, p)
+        found = np.bincount(bins.ravel(), weights, size + 1)[:size]
+        return np.asarray(found, dtype=np.float64)
 
     return Part(
         of_block,

@@ -8,7 +8,7 @@ drawn from a larger population, and the privacy noise.
 | U      | what the usable records count together                                     |
 | N      | what all records count together                                            |
 | z      | the normal quantile of the level                                           |
-| D(x)   | (1 - p) records below x less p records from x on: 0 at the quantile of p   |
+| D(x)   | (1 - p) records up to x less p records above it: 0 at the quantile of p    |
 """
 
 import math
@@ -17,12 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.column_sums import QUARTILES, Cuts, Numbers, piles
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.column_sums import QUARTILES, Cuts, Numbers
 
-_SAME = 1e-9  # of a range: values that are closer are not told apart
 _SURELY = 2.0  # deviations by which what is told exceeds what an interval needs
 _LIKELY = 2.5  # deviations within which a quartile is looked for more closely
+
+Brackets = list[list[list[tuple[int, int]]]]
+"""Of each group, column and quartile the cells that it lies between."""
 
 
 @dataclass(frozen=True)
@@ -174,57 +176,35 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
-    """The bins of one histogram in order: counts, and the steps between them.
+class Histogram:
+    """The bins of one number in one group: released counts, and the cells that they end with.
 
-    A step is a position, and whether a value goes up above it (1) or at it (0).  Bins that hold no
-    value by public facts are left out of the noise.
+    Cell c ends at ``low`` + c ``width``; ``last`` is that of the upper bound.
     """
 
-    at: Array
-    above: Array
+    steps: Indices
     counts: Array
-    possible: Array
     low: float
     high: float
+    width: float
+    last: int
     whole: bool
 
     @classmethod
-    def of(cls, counts: Array, cuts: Cuts, numbers: Numbers, group: int, column: int) -> "Steps":
-        """Those of one column in one group."""
-        start = cuts.start[group, column]
-        width = cuts.width[group, column]
-        regions = [
-            first + each * np.arange(number + 1)
-            for first, each, number in zip(start, width, cuts.number[group, column], strict=True)
-            if np.isfinite(first)
-        ]
-        above, at = (side[column][np.isfinite(side[column])] for side in piles(numbers))
-        position = np.concatenate([*regions, at, above])
-        upper = np.append(np.zeros(len(position) - len(above)), np.ones(len(above)))
-        if numbers.whole[column]:  # all steps are half way between two numbers
-            upper[:] = 0.0
-        order = np.lexsort((upper, position))
-        position = position[order]
-        upper = upper[order]
-        low = float(numbers.low[column])
-        high = float(numbers.high[column])
-        left = np.append(-np.inf, position)
-        right = np.append(position, np.inf)
-        left_above = np.append(0.0, upper)
-        right_above = np.append(upper, 1.0)
-        possible = (left < right) | ((left == right) & (left_above < right_above))
-        possible &= (right > low) | ((right == low) & (right_above == 1))
-        possible &= (left < high) | ((left == high) & (left_above == 0))
-        used = np.where(possible, counts[: len(position) + 1], 0.0)
-        return cls(position, upper, used, possible, low, high, bool(numbers.whole[column]))
-
-    def told(self, p: float, usable: float, variance: Array, z: float) -> bool:
-        """Whether both ends of an interval can be told from the bounds: D is far from 0 at both,
-        almost surely, by the number of usable records, which other noise is in.
-        """
-        farthest = min(p, 1 - p) * usable
-        return farthest > (z + _SURELY) * math.sqrt(float(variance.max()))
+    def of(
+        cls, counts: Array, cuts: Cuts, numbers: Numbers, group: int, column: int
+    ) -> "Histogram":
+        """That of one column in one group."""
+        steps = cuts.steps[group][column]
+        return cls(
+            steps,
+            counts[: len(steps) + 1],
+            float(numbers.low[column]),
+            float(numbers.high[column]),
+            float(numbers.width[column]),
+            int(numbers.last[column]),
+            bool(numbers.whole[column]),
+        )
 
     def balance(self, p: float) -> Array:
         """D at every step."""
@@ -233,90 +213,109 @@ class Steps:
 
     def noise(self, p: float) -> Array:
         """Its variance at every step, over that of one count."""
-        below = np.cumsum(self.possible)
-        return np.asarray((1 - p) ** 2 * below[:-1] + p**2 * (below[-1] - below[:-1]))
+        below = np.arange(1, len(self.counts))
+        return np.asarray((1 - p) ** 2 * below + p**2 * (len(self.counts) - below))
 
-    def bracket(self, p: float, variance: Array, z: float) -> tuple[float, float]:
-        """Between which steps the quantile of p lies: D is z deviations from 0 at both."""
+    def told(self, p: float, usable: float, variance: Array, z: float) -> bool:
+        """Whether both ends of an interval can be told from the bounds: D is far from 0 at both,
+        almost surely, by the number of usable records, which other noise is in.
+        """
+        if not len(variance):
+            return True
+        far = (z + _SURELY) * np.sqrt(variance)
+        return bool(p * usable > far[0] and (1 - p) * usable > far[-1])
+
+    def bracket(self, p: float, variance: Array, z: float) -> tuple[int, int]:
+        """The cells that the quantile of p lies between, the first excluded: D is z deviations from
+        0 at both.  -1 is below all cells.
+        """
         balance = self.balance(p)
         far = z * np.sqrt(variance)
         beyond = np.flatnonzero(balance > far)
         upper = int(beyond[0]) if len(beyond) else len(balance)
         before = np.flatnonzero(balance[:upper] < -far[:upper])
-        low = float(self.at[before[-1]]) if len(before) else self._ends[0]
-        high = float(self.at[upper]) if upper < len(balance) else self._ends[1]
-        low = max(low, self._ends[0])
-        return low, max(min(high, self._ends[1]), low)
+        first = int(self.steps[before[-1]]) if len(before) else -1
+        last = int(self.steps[upper]) if upper < len(balance) else self.last
+        return first, last
 
-    @property
-    def _ends(self) -> tuple[float, float]:
-        margin = 0.5 if self.whole else 0.0
-        return self.low - margin, self.high + margin
+    def ends(self, first: int, last: int) -> tuple[float, float]:
+        """The values that lie in the cells after ``first`` up to ``last``."""
+        low = self.low + max(first, 0) * self.width
+        if self.whole and first >= 0:
+            low += 1.0
+        return min(low, self.high), min(self.low + last * self.width, self.high)
 
     def quantile(self, p: float, variance: Array, z: float) -> Interval:
-        """The quantile of p with its interval, which ends at steps.
+        """The quantile of p with its interval, which ends where bins do.
 
         Where in its bin a quantile lies is not known: the estimate is in proportion.
         """
-        low, high = self.bracket(p, variance, z)
+        low, high = self.ends(*self.bracket(p, variance, z))
         balance = self.balance(p)
-        bins = np.flatnonzero(np.append(balance, np.inf) >= 0)
-        upper = int(bins[0])
-        left = self._ends[0] if upper == 0 else float(self.at[upper - 1])
-        right = self._ends[1] if upper == len(self.at) else float(self.at[upper])
-        count = float(self.counts[upper])
-        before = -float(balance[upper - 1]) if upper else p * float(self.counts.sum())
+        bin_ = int(np.flatnonzero(np.append(balance, np.inf) >= 0)[0])
+        first = int(self.steps[bin_ - 1]) if bin_ else -1
+        last = int(self.steps[bin_]) if bin_ < len(self.steps) else self.last
+        left, right = self.ends(first, last)
+        count = float(self.counts[bin_])
+        before = -float(balance[bin_ - 1]) if bin_ else p * float(self.counts.sum())
         part = min(max(before / count, 0.0), 1.0) if count > 0 else 0.5
         estimate = left + part * (right - left)
-        if self.whole:
-            low = math.ceil(low)
-            high = math.floor(high)
-            # a quantile is a number that occurs
-            estimate = float(min(max(round(estimate), math.ceil(left)), math.floor(right)))
-        return Interval(min(max(estimate, low), high), float(low), float(high))
+        if self.whole:  # a quantile is a number that occurs
+            estimate = float(round(estimate))
+        return Interval(min(max(estimate, low), high), low, high)
 
 
 def first_cuts(numbers: Numbers, groups: int, bins: int) -> Cuts:
     """Equal bins on the public ranges."""
-    margin = np.where(numbers.whole, 0.5, 0.0)
-    width = (numbers.high - numbers.low + 2 * margin) / bins
-    width = np.where(numbers.whole, np.ceil(width), width)
-    number = np.ceil((numbers.high - numbers.low + 2 * margin) / width - _SAME)
-    shape = (groups, len(width), 1)
-    return Cuts(
-        np.broadcast_to((numbers.low - margin)[:, None], shape),
-        np.broadcast_to(width[:, None], shape),
-        np.broadcast_to(number[:, None], shape),
-        bins,
-    )
+    whole_range = [[(-1, last)] for last in numbers.last.tolist()]
+    return closer_cuts([whole_range] * groups, numbers, bins)
 
 
-def closer_cuts(brackets: Array, numbers: Numbers, bins: int) -> Cuts:
-    """Bins between the ends of brackets (groups × columns × quartiles × 2), which are at least as
-    wide as floats, or whole numbers, tell apart.  A bracket that is one value has its own bin anyway.
+def closer_cuts(brackets: Brackets, numbers: Numbers, bins: int) -> Cuts:
+    """Bins between the ends of brackets, of each group, column and quartile, and what lies outside
+    of all.
     """
-    low = brackets[..., 0]
-    high = brackets[..., 1]
-    there = high > low
-    length = np.where(there, high - low, 1.0)
-    least = np.where(numbers.whole, 1.0, _SAME * (numbers.high - numbers.low))[:, None]
-    width = np.maximum(length / bins, least)
-    width = np.where(numbers.whole[:, None], np.ceil(width), width)
-    number = np.maximum(np.ceil(length / width - _SAME), 1.0)
-    return Cuts(np.where(there, low, np.inf), width, number, bins)
+    steps = []
+    for columns in brackets:
+        of_group = []
+        for several, last, piles in zip(columns, numbers.last, _piles(numbers), strict=True):
+            found = [_between(*bracket, bins) for bracket in several]
+            one = np.unique(np.concatenate([*found, piles]))
+            # the last bin of all needs no step
+            of_group.append(one[(one >= 0) & (one < last)])
+        steps.append(of_group)
+    return Cuts(steps)
 
 
-def brackets_of(
-    steps: Sequence[Sequence[Steps]], noise: Array, spread: Sequence[float] = QUARTILES
-) -> Array:
+def _piles(numbers: Numbers) -> list[Indices]:
+    """Steps around the cells that people pile up in: those of the bounds, where values are clipped
+    to, and of 0.
+    """
+    zero = numbers.cells(np.clip(np.zeros(len(numbers.low)), numbers.low, numbers.high))
+    cells = np.column_stack([zero, np.zeros_like(zero), numbers.last])
+    return [np.concatenate([mine - 1, mine]) for mine in cells]
+
+
+def _between(first: int, last: int, bins: int) -> Indices:
+    """The last cells of equal bins after ``first`` up to ``last``, both of which end a bin."""
+    return np.round(np.linspace(first, last, bins + 1)).astype(np.intp)
+
+
+def brackets_of(histograms: Sequence[Sequence[Histogram]], noise: Array) -> Brackets:
     """Where to look more closely: within a few deviations of each quartile, by the noise of a count
     per column and what plain sampling adds.
     """
-    found = np.empty((len(steps), len(steps[0]), len(spread), 2))
-    for group, columns in enumerate(steps):
-        for column, one in enumerate(columns):
+    found: Brackets = []
+    for columns in histograms:
+        of_group = []
+        for one, deviation in zip(columns, noise.tolist(), strict=True):
             usable = max(float(one.counts.sum()), 0.0)
-            for k, p in enumerate(spread):
-                variance = noise[column] ** 2 * one.noise(p) + usable * p * (1 - p)
-                found[group, column, k] = one.bracket(p, variance, _LIKELY)
+            variances = [deviation**2 * one.noise(p) + usable * p * (1 - p) for p in QUARTILES]
+            of_group.append(
+                [
+                    one.bracket(p, variance, _LIKELY)
+                    for p, variance in zip(QUARTILES, variances, strict=True)
+                ]
+            )
+        found.append(of_group)
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result import saved, table_one, text
+from dpinfer.result import rendering, saved, table_one, text
 from dpinfer.result.column_figures import (
     COUNT,
     DIFFERENCE,
@@ -119,11 +119,11 @@ class Description(Figures):
             title = "Description, NOT PRIVATE"
         groups = f", by {self.by}" if self.by else ""
         about = f"{self.unit.size(self.n)}{groups}; {table_one.interval_name(self)}s in brackets"
-        size = text.wrapped(about[0].upper() + about[1:] + ".", table_one.WIDTH)
-        said = [*table_one.notes(self), *self.statements()]
-        under = [text.wrapped(text.harmless(words), table_one.WIDTH) for words in said]
-        head = [title.center(table_one.WIDTH).rstrip(), size]
-        return text.harmless("\n".join([*head, table_one.screen(self), *under]), keep="\n")
+        size = about[0].upper() + about[1:] + "."
+        said = map(text.harmless, [*table_one.notes(self), *self.statements()])
+        head = text.stated(title.center(table_one.WIDTH).rstrip(), [size], table_one.WIDTH)
+        table = text.stated(table_one.screen(self), list(said), table_one.WIDTH)
+        return f"{head}\n{table}"
 
     def typical(self) -> dict[str, dict[str, float]]:
         """What is typical of the columns, as `Schema.guess` takes it: forecasts then stand on what
@@ -156,17 +156,22 @@ class Description(Figures):
 
     def to_markdown(self) -> str:
         """Table 1 in Markdown, with what is open; `dp.report` has the rest."""
-        return table_one.markdown(self)
+        return rendering.markdown_page(table_one.grid(self), self._under())
 
     def to_latex(self) -> str:
         """Table 1 as a LaTeX tabular; how private it is and what is open is printed under it."""
-        return table_one.latex(self)
+        return rendering.latex_page(table_one.grid(self), self._under())
 
     def __repr__(self) -> str:
         return table_one.line(self)
 
     def _repr_html_(self) -> str:
-        return table_one.html(self)
+        notes = table_one.notes(self)
+        return rendering.html_page(table_one.grid(self), table_one.caption(self), notes)
+
+    def _under(self) -> list[str]:
+        """What stands under a table elsewhere."""
+        return [table_one.caption(self), *table_one.notes(self)]
 
     def to_json(self) -> str:
         """Everything in the description, as one JSON object with a format name and a version.

@@ -81,20 +81,25 @@ class Question:
             return " ".join(self.formula.split())
         return f"{self.outcome} ~ {' + '.join(column.name for column in self.columns)}"
 
-    def sentences(self) -> list[str]:
-        """What is explained, and what its levels are compared with."""
+    def facts(self) -> dict[str, str]:
+        """What is explained, and what its levels are compared with, each under its name."""
         if self.levels:
             kind = f" is {self.levels[1]} (against {self.levels[0]})"
         else:
             kind = f", a number from {self.low:,.6g} to {self.high:,.6g} {self.unit}".rstrip()
-        sentences = [f"Outcome: {self.outcome}{kind}."]
+        facts = {"Outcome": f"{self.outcome}{kind}"}
         offset = self.terms().offset if "offset" in self.formula else None
         if offset is not None:
-            sentences.append(f"Exposure: {offset.text}, with the coefficient 1.")
+            facts["Exposure"] = f"{offset.text}, with the coefficient 1"
         if self.references:
-            listed = ", ".join(f"{name}[{level}]" for name, level in self.references)
-            sentences.append(f"Compared with: {listed}.")
-        return sentences
+            facts["Compared with"] = ", ".join(
+                f"{name}[{level}]" for name, level in self.references
+            )
+        return facts
+
+    def sentences(self) -> list[str]:
+        """The same in sentences."""
+        return [f"{name}: {fact}." for name, fact in self.facts().items()]
 
     def bounds(self) -> list[str]:
         """What is public about each column, one line per column."""
@@ -105,6 +110,19 @@ class Question:
         return [
             f"{column.name}: {public_facts(column, chosen.get(column.name))}" for column in shown
         ]
+
+    def declared(self) -> dict[str, str]:
+        """Bounds or levels of each column, whichever level is the reference."""
+        return {column.name: public_facts(column) for column in self.columns}
+
+    def entries(self) -> dict[str, str]:
+        """The terms of the right side in which each column is, such as "log(age) + age:sex"."""
+        terms: dict[str, list[str]] = {}
+        for block in self.terms().blocks:
+            term = ":".join(part.text for part in block.parts)
+            for name in dict.fromkeys(column.name for column in block.columns):
+                terms.setdefault(name, []).append(term)
+        return {name: " + ".join(texts) for name, texts in terms.items()}
 
     def about(self) -> dict[str, tuple[str, str]]:
         """For each column of the design the reference levels of its factors and what is public, in

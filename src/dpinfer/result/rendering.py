@@ -1,4 +1,4 @@
-"""The regression table in Markdown, LaTeX and HTML, and a result in one line.
+"""Tables in Markdown, LaTeX and HTML, that of a result first, and a result in one line.
 
 Names are escaped; numbers are for people, as `text` writes them.
 """
@@ -7,6 +7,7 @@ import html as _html
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dpinfer.result import text
@@ -110,56 +111,90 @@ def notes_of(shown: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class Grid:
+    """A table for every format: titles, and rows of a name, whether it is indented, and cells."""
+
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, bool, tuple[str, ...]], ...]
+
+    @classmethod
+    def of(cls, shown: Sequence[dict[str, Any]], level: float) -> "Grid":
+        """That of rows of a result's table; one that stands in for another is indented."""
+        lines = [(row["name"], text.stands_in(row), tuple(cells(row))) for row in shown]
+        return cls(tuple(heads(level)), tuple(lines))
+
+    def markdown(self) -> list[str]:
+        """Lines of Markdown."""
+        lines = [
+            "| " + " | ".join(map(plain, self.titles)) + " |",
+            "| --- |" + " ---: |" * (len(self.titles) - 1),
+        ]
+        for name, indented, numbers in self.rows:
+            first = "&emsp;" * indented + plain(name)
+            lines.append("| " + " | ".join([first, *numbers]) + " |")
+        return lines
+
+    def latex(self) -> list[str]:
+        """Lines of a tabular environment; it needs no package."""
+        lines = [r"\begin{tabular}{l" + "r" * (len(self.titles) - 1) + "}", r"\hline"]
+        lines += [" & ".join(map(_tex, self.titles)) + r" \\", r"\hline"]
+        for name, indented, numbers in self.rows:
+            first = r"\quad " * indented + _tex(name)
+            lines.append(" & ".join([first, *map(_tex, numbers)]) + r" \\")
+        return [*lines, r"\hline", r"\end{tabular}"]
+
+    def html(self, title: str) -> str:
+        """A table with this caption: no script, no style."""
+        head = "".join(f'<th scope="col">{_html.escape(word)}</th>' for word in self.titles)
+        body = ""
+        for name, indented, numbers in self.rows:
+            first = "&emsp;" * indented + _html.escape(name)
+            others = "".join(f"<td>{_html.escape(number)}</td>" for number in numbers)
+            body += f'<tr><th scope="row">{first}</th>{others}</tr>'
+        return (
+            f"<table><caption>{_html.escape(title)}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+
+def markdown_page(grid: Grid, notes: Sequence[str]) -> str:
+    """A table in Markdown, and one paragraph per note under it."""
+    lines = grid.markdown()
+    for note in notes:
+        lines += ["", plain(note)]
+    return "\n".join(lines)
+
+
+def latex_page(grid: Grid, notes: Sequence[str]) -> str:
+    """A table in LaTeX, and the notes in small print under it."""
+    lines = grid.latex()
+    for note in notes:
+        lines += [r"\par\smallskip", rf"{{\footnotesize {_tex(note)}\par}}"]
+    return "\n".join(lines)
+
+
+def html_page(grid: Grid, title: str, notes: Sequence[str]) -> str:
+    """A table for notebooks, and one paragraph per note under it."""
+    return grid.html(title) + "".join(f"<p>{_html.escape(note)}</p>" for note in notes)
+
+
 def markdown(fit: Estimates, level: float) -> str:
     """The table in Markdown, its caption, and what is to be known of open lines."""
     shown = rows(fit, level)
-    lines = markdown_table(shown, level)
-    for words in (caption(fit), *notes_of(shown)):
-        lines += ["", plain(words)]
-    return "\n".join(lines)
-
-
-def markdown_table(shown: Sequence[dict[str, Any]], level: float) -> list[str]:
-    """The lines of the table alone; a row that stands in for another is indented."""
-    titles = heads(level)
-    lines = ["| " + " | ".join(titles) + " |", "| --- |" + " ---: |" * (len(titles) - 1)]
-    for row in shown:
-        name = "&emsp;" * text.stands_in(row) + plain(row["name"])
-        lines.append("| " + " | ".join([name, *cells(row)]) + " |")
-    return lines
+    return markdown_page(Grid.of(shown, level), (caption(fit), *notes_of(shown)))
 
 
 def latex(fit: Estimates, level: float) -> str:
-    """A tabular environment, and what was asked and is open in small print under it: it needs no
-    package.
-    """
+    """A tabular environment, and what was asked and is open in small print under it."""
     shown = rows(fit, level)
-    titles = heads(level)
-    lines = [r"\begin{tabular}{l" + "r" * (len(titles) - 1) + "}", r"\hline"]
-    lines += [" & ".join(map(tex, titles)) + r" \\", r"\hline"]
-    for row in shown:
-        name = r"\quad " * text.stands_in(row) + tex(row["name"])
-        lines.append(" & ".join([name, *map(tex, cells(row))]) + r" \\")
-    lines += [r"\hline", r"\end{tabular}"]
-    for note in (caption(fit), *notes_of(shown)):
-        lines += [r"\par\smallskip", rf"{{\footnotesize {tex(note)}\par}}"]
-    return "\n".join(lines)
+    return latex_page(Grid.of(shown, level), (caption(fit), *notes_of(shown)))
 
 
 def html(fit: Estimates, level: float) -> str:
-    """A table for notebooks: no script, no style of its own beyond alignment."""
+    """A table for notebooks, under what was asked, with what is to be known of open lines."""
     shown = rows(fit, level)
-    title = f"<caption>{_html.escape(caption(fit))}</caption>"
-    head = "".join(f'<th scope="col">{_html.escape(word)}</th>' for word in heads(level))
-    body = "".join(map(_html_row, shown))
-    notes = "".join(f"<p>{_html.escape(note)}</p>" for note in notes_of(shown))
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
-
-
-def _html_row(row: dict[str, Any]) -> str:
-    name = "&emsp;" * text.stands_in(row) + _html.escape(row["name"])
-    numbers = "".join(f"<td>{_html.escape(cell)}</td>" for cell in cells(row))
-    return f'<tr><th scope="row">{name}</th>{numbers}</tr>'
+    return html_page(Grid.of(shown, level), caption(fit), notes_of(shown))
 
 
 def plain(words: str) -> str:
@@ -167,6 +202,5 @@ def plain(words: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(words.split()))
 
 
-def tex(words: str) -> str:
-    """Text that LaTeX shows as it is, on one line."""
+def _tex(words: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in " ".join(words.split()))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result import hypotheses, prediction, rendering, saved, text
+from dpinfer.result import hypotheses, prediction, rendering, saved, text, tidy
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
 from dpinfer.result.statements import errors_counted, penalty_note
@@ -157,6 +157,25 @@ class FitResult(Estimates):
         ``level``.
         """
         return _framed(self.table(level), "name")
+
+    def tidy(self, level: float = 0.95) -> "pd.DataFrame":
+        """One row per coefficient, as R's broom has it, with intervals of the given ``level``: term,
+        estimate, std_error, statistic, p_value, conf_low, conf_high, noise_share, status.
+
+        The numbers are those of `to_frame`; the term is a column, so that tables of several models
+        can be put under each other.
+        """
+        return _framed(tidy.tidy(self, level))
+
+    def glance(self) -> "pd.DataFrame":
+        """The fit in one row, as R's broom has it.
+
+        ``nobs`` is the number of records, or units, NaN where it is private; ``usable`` what was
+        released of it, noisy: how many could be used or, where rows count by weights, what they
+        count together.  ``without_interval`` is the number of coefficients that have none; epsilon,
+        delta and rho are those that the budget has.
+        """
+        return _framed([tidy.glance(self)])
 
     def alternatives(self, level: float = 0.95) -> "pd.DataFrame":
         """What is known instead of open coefficients, with intervals of the given ``level``: other

@@ -4,7 +4,6 @@ A cell has an estimate and its interval, with the digits that the interval suppo
 share whose interval includes 0 has an upper end alone: nobody may read that there is somebody.
 """
 
-import html as _html
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -305,7 +304,7 @@ def heads(described: Figures) -> list[str]:
     """Titles of the columns of a table elsewhere: of the lines, and of each group."""
     if described.by:
         return [described.by, *map(group_name, described.shown_groups)]
-    return ["", f"Estimate ({interval_name(described)})"]
+    return ["Figure", f"Estimate ({interval_name(described)})"]
 
 
 def interval_name(described: Figures) -> str:
@@ -365,65 +364,14 @@ def line(described: Figures) -> str:
     return text.harmless(f"<Description of {shown}{by}: {size}, {privacy}>")
 
 
-def markdown_table(described: Figures) -> list[str]:
-    """The lines of the table in Markdown; the name of a column is a line of its own."""
-    titles = heads(described)
-    lines = ["| " + " | ".join(map(rendering.plain, titles)) + " |"]
-    lines.append("| --- |" + " ---: |" * (len(titles) - 1))
-    for block in blocks(described):
-        lines.append(f"| **{rendering.plain(block.title)}** |" + " |" * (len(titles) - 1))
-        for one in block.lines:
-            cells = [each.words for each in one.cells]
-            lines.append(f"| &emsp;{rendering.plain(one.label)} | {' | '.join(cells)} |")
-    return lines
-
-
-def markdown(described: Figures) -> str:
-    """The table in Markdown, its caption and notes."""
-    lines = markdown_table(described)
-    for words in (caption(described), *notes(described)):
-        lines += ["", rendering.plain(words)]
-    return "\n".join(lines)
-
-
-def latex(described: Figures) -> str:
-    """A tabular environment, and its caption and notes in small print under it: it needs no
-    package.
+def grid(described: Figures) -> rendering.Grid:
+    """The table for every format: the name of a column is a row of its own, its lines are indented
+    under it.
     """
     titles = heads(described)
-    columns = len(titles)
-    lines = [r"\begin{tabular}{l" + "r" * (columns - 1) + "}", r"\hline"]
-    lines += [" & ".join(map(rendering.tex, titles)) + r" \\", r"\hline"]
+    rows: list[tuple[str, bool, tuple[str, ...]]] = []
     for block in blocks(described):
-        title = rendering.tex(block.title)
-        lines.append(rf"\multicolumn{{{columns}}}{{l}}{{\textbf{{{title}}}}} \\")
+        rows.append((block.title, False, ("",) * (len(titles) - 1)))
         for one in block.lines:
-            cells = [rendering.tex(each.words) for each in one.cells]
-            lines.append(rf"\quad {rendering.tex(one.label)} & {' & '.join(cells)} \\")
-    lines += [r"\hline", r"\end{tabular}"]
-    for note in (caption(described), *notes(described)):
-        lines += [r"\par\smallskip", rf"{{\footnotesize {rendering.tex(note)}\par}}"]
-    return "\n".join(lines)
-
-
-def html(described: Figures) -> str:
-    """A table for notebooks: no script, no style of its own."""
-    titles = heads(described)
-    head = "".join(f'<th scope="col">{_html.escape(word)}</th>' for word in titles[1:])
-    body = []
-    for block in blocks(described):
-        title = _html.escape(block.title)
-        body.append(f'<tr><th colspan="{len(titles)}" scope="rowgroup">{title}</th></tr>')
-        body += map(_html_row, block.lines)
-    said = "".join(f"<p>{_html.escape(note)}</p>" for note in notes(described))
-    title = f"<caption>{_html.escape(caption(described))}</caption>"
-    corner = f"<td>{_html.escape(titles[0])}</td>"
-    return (
-        f"<table>{title}<thead><tr>{corner}{head}</tr></thead>"
-        f"<tbody>{''.join(body)}</tbody></table>{said}"
-    )
-
-
-def _html_row(one: Line) -> str:
-    numbers = "".join(f"<td>{_html.escape(each.words)}</td>" for each in one.cells)
-    return f'<tr><th scope="row">{_html.escape(one.label)}</th>{numbers}</tr>'
+            rows.append((one.label, True, tuple(each.words for each in one.cells)))
+    return rendering.Grid(tuple(titles), tuple(rows))

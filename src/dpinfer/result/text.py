@@ -1,6 +1,7 @@
 """Plain text for people: numbers, lines without an interval, and tables with statements under them.
 
-All plain-text tables are made by `table`: those of a result, of a coverage study and of a forecast.
+All plain-text tables are made by `table`: those of a result, of results side by side, of a coverage
+study and of a forecast.
 """
 
 import math
@@ -13,7 +14,6 @@ from unicodedata import category
 from dpinfer.result.statements import BY_RECORDS, OPENING, REPORTED
 
 _WIDTH = 86
-_NAMES = 20  # letters of the column of names, at least
 _CELL = 11  # letters of a number and the space before it, at least
 _LARGEST_LOG = 700.0  # of a number: exp of more is none
 _STATUS = 66  # letters of a line of a status: as many as the six numbers of a row take
@@ -29,6 +29,8 @@ _STUDY = {
 }
 _CONTROLS = ("Cc", "Cs", "Zl", "Zp")
 _DIRECTIONS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+NAMES = 20
+"""Letters of the column of names, at least."""
 NOTHING = "–"
 NOT_IDENTIFIED = "not identified"
 OPEN = "open"
@@ -150,17 +152,17 @@ def page(
     statement.
     """
     question, facts = top
-    head = [title.center(_WIDTH).rstrip(), "=" * _WIDTH, *map(wrapped, question)]
+    head = [title.center(_WIDTH).rstrip(), "=" * _WIDTH, *map(_wrapped, question)]
     return harmless("\n".join([*head, *_two_columns(facts), stated(body, statements)]), keep="\n")
 
 
-def stated(body: str, statements: Sequence[str]) -> str:
+def stated(body: str, statements: Sequence[str], width: int = _WIDTH) -> str:
     """A table, and one wrapped paragraph per statement under it."""
-    return harmless("\n".join([body, *map(wrapped, statements)]), keep="\n")
+    paragraphs = [_wrapped(statement, width) for statement in statements]
+    return harmless("\n".join([body, *paragraphs]), keep="\n")
 
 
-def wrapped(words: str, width: int = _WIDTH) -> str:
-    """A paragraph in lines of at most ``width`` letters."""
+def _wrapped(words: str, width: int = _WIDTH) -> str:
     return textwrap.fill(words, width, subsequent_indent=INDENT)
 
 
@@ -175,15 +177,17 @@ def table(
     rows: Sequence[tuple[str, Sequence[str] | str]],
     narrowest: int = _CELL,
     gap: int = 1,
+    width: int = _WIDTH,
 ) -> str:
     """A table between rules: one line per name with its cells, or with words in their place.
 
     Names stand at the left, cells at the right of their columns, which are as wide as their longest
     cell and the ``gap`` before it, and not below ``narrowest``.  Words take as many lines as they
-    need.
+    need; a name with neither has a line of its own, however long it is.  Rules are at least
+    ``width`` letters long.
     """
     named = [(harmless(name), cells) for name, cells in rows]
-    first = max(_NAMES, *(len(name) + 1 for name, _ in named))
+    first = max(NAMES, *(len(name) + 1 for name, cells in named if cells))
     columns = zip(titles, *(cells for _, cells in named if not isinstance(cells, str)), strict=True)
     widths = [max(narrowest, *(len(cell) + gap for cell in column)) for column in columns]
     head = _line("", titles, first, widths)
@@ -193,13 +197,14 @@ def table(
             lines += _worded(name, cells, first)
         else:
             lines.append(_line(name, cells, first, widths))
-    rule = max(_WIDTH, len(head))
+    rule = max(width, len(head))
     return "\n".join(["=" * rule, head, "-" * rule, *lines, "=" * rule])
 
 
 def _line(name: str, cells: Sequence[str], first: int, widths: Sequence[int]) -> str:
     pairs = zip(cells, widths, strict=True)
-    return f"{name:<{first}}" + "".join(cell.rjust(width) for cell, width in pairs)
+    line = f"{name:<{first}}" + "".join(cell.rjust(width) for cell, width in pairs)
+    return line.rstrip()
 
 
 def _worded(name: str, words: str, first: int) -> list[str]:
@@ -239,12 +244,17 @@ def ratio(row: Mapping[str, Any]) -> str:
     """exp of a coefficient, and of the ends of its interval."""
     if set_aside(row):
         return interval(row)
+    shown = ratio_row(row)
+    return f"{number(shown['estimate'], places(shown['std_error']))} ({interval(shown)})"
+
+
+def ratio_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a result's table with exp of the estimate and of the ends of its interval."""
     middle = _exp(row["estimate"])
-    ends = {"low": _exp(row["low"]), "high": _exp(row["high"])}
     # a ratio near 0 is written with the digits of its own error
     error = middle * row["std_error"]
-    shown = {"std_error": error, "status": row["status"], **ends}
-    return f"{number(middle, places(error))} ({interval(shown)})"
+    ends = {"low": _exp(row["low"]), "high": _exp(row["high"])}
+    return {**row, "estimate": middle, "std_error": error, **ends}
 
 
 def _exp(value: float) -> float:

@@ -10,6 +10,7 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -117,7 +118,21 @@ def not_drawn(result: FitResult) -> list[str]:
     return []
 
 
-def panels(rows: Sequence[Bar]) -> list[list[int]]:
+class Reaching(Protocol):
+    """What stands in a panel: something that is ``shown``, and reaches so far from 0."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is anything to draw."""
+        ...
+
+    @property
+    def reach(self) -> float:
+        """How far from 0 it goes."""
+        ...
+
+
+def panels(rows: Sequence[Reaching]) -> list[list[int]]:
     """Positions of the rows that share a scale: within a panel no interval reaches `SPREAD` times
     as far as another.
 
@@ -429,9 +444,7 @@ def _page_panel(drawn: Sequence[Bar], top: float, layout: Layout) -> Panel:
     def place(value: float) -> float:
         return round(layout.left + (layout.right - layout.left) * (value - low) / (high - low), 2)
 
-    locator = MaxNLocator(layout.ticks, steps=[1, 2, 2.5, 5, 10])
-    values = [float(value) for value in locator.tick_values(low, high)]
-    ticks = tuple((place(value), _tick(value, values)) for value in values if low <= value <= high)
+    ticks = tuple((place(value), word) for value, word in ticks_of(low, high, layout.ticks))
     laid_out: list[Row] = []
     bottom = top
     for j, bar in enumerate(drawn):
@@ -482,6 +495,13 @@ def _page_row(
         shaded=shaded,
         places=places,
     )
+
+
+def ticks_of(low: float, high: float, count: int) -> list[tuple[float, str]]:
+    """About so many round numbers on an axis, and how they are written."""
+    locator = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10])
+    values = [float(value) for value in locator.tick_values(low, high)]
+    return [(value, _tick(value, values)) for value in values if low <= value <= high]
 
 
 def _tick(value: float, values: Sequence[float]) -> str:

@@ -2,7 +2,9 @@
 
 import io
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +20,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from dpinfer.maths.arrays import Array
 from dpinfer.privacy.budget import NoPrivacy
+from dpinfer.result.comparison import Comparison
 from dpinfer.result.result import FitResult
 from dpinfer.simulate import Forecast, Study
 from dpinfer.simulate.forecast import label as named
+from dpinfer.views import forests
 from dpinfer.views.forest import (
     BLUE,
     FRAME,
@@ -39,7 +43,7 @@ from dpinfer.views.forest import (
     short,
 )
 
-__all__ = ["coverage", "forecast", "forest", "forest_text"]
+__all__ = ["compare", "coverage", "forecast", "forest", "forest_text"]
 
 _MARKS = (("o", BLUE), ("s", ORANGE), ("D", "#009E73"), ("^", "#CC79A7"), ("v", "#56B4E9"))
 _STATUS = 105  # letters of a status
@@ -283,6 +287,109 @@ def _notes(result: FitResult, count: int, beside: _Beside | None) -> list[str]:
     if not privacy.private:
         notes.append("NOT PRIVATE: do not publish.")
     return notes
+
+
+def compare(comparison: Comparison) -> Figure:
+    """Models beside each other: one row per term, and in it one bar per model of a ``comparison``.
+
+    Colours and shapes tell the models apart, and every model keeps its place in all rows; a term
+    that is not in a model has none there, and one without an interval says so.  Intercepts are not
+    drawn, since each stands at the centre of its own fit.  As in `forest`, axes are linear and hold
+    0, and rows whose intervals are of very different size stand in panels of their own scale.  Save
+    it with ``compare(comparison).savefig("models.png")``.
+    """
+    terms = forests.rows(comparison)
+    groups = panels(terms)
+    counts = [len(group) for group in groups]
+    line = LINE * max(1.0, 0.55 * len(comparison.names))
+    figure = _figure(FRAME + line * max(4, sum(counts)) + 0.45 * (len(groups) - 1))
+    column = figure.subplots(len(groups), 1, squeeze=False, height_ratios=counts)[:, 0]
+    for axes, group in zip(column, groups, strict=True):
+        _models_panel(axes, [terms[j] for j in group], comparison.names)
+    column[-1].set_xlabel("coefficient, original units", fontsize=9, color=INK)
+    handles = [
+        _errorbar(column[0], mark, np.empty(0), np.empty(0), np.empty((2, 0)))
+        for mark in forests.MARKS[: len(comparison.names)]
+    ]
+    legend = figure.legend(
+        handles,
+        [short(name) for name in comparison.names],
+        loc="outside upper center",
+        ncols=min(4, len(handles)),
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+        title=f"Estimates and {100 * comparison.level:.4g}% confidence intervals",
+        title_fontproperties=_TITLE,
+    )
+    for words in legend.get_texts():
+        words.set_parse_math(False)
+    _note(figure, textwrap.fill(" ".join(_models_notes(comparison, len(groups))), _LETTERS))
+    return figure
+
+
+def _models_panel(axes: Axes, terms: list[forests.Term], names: Sequence[str]) -> None:
+    rows(axes, [term.name for term in terms])
+    axes.axvline(0, color=INK, linewidth=1)
+    for k, name in enumerate(names):
+        offset = 0.8 * ((k + 0.5) / len(names) - 0.5)
+        places = []
+        shown = []
+        for place, term in enumerate(terms):
+            bar = term.bars[k]
+            if bar is not None and bar.shown:
+                places.append(place + offset)
+                shown.append(bar)
+            elif forests.word(bar, name):
+                _model_word(axes, place + offset, forests.word(bar, name))
+        estimate = np.array([bar.estimate for bar in shown])
+        low = np.array([bar.low for bar in shown])
+        high = np.array([bar.high for bar in shown])
+        _errorbar(axes, forests.MARKS[k], estimate, np.array(places), _arms(estimate, low, high))
+    axes.set_xlim(*forests.limits(terms))
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+
+
+def _errorbar(axes: Axes, mark: forests.Mark, estimate: Array, at: Array, arms: Array) -> Any:
+    """The bars of one model."""
+    return axes.errorbar(
+        estimate,
+        at,
+        xerr=arms,
+        fmt=mark.shape,
+        color=mark.colour,
+        markerfacecolor=mark.fill,
+        markersize=5,
+        elinewidth=1.5,
+    )
+
+
+def _model_word(axes: Axes, place: float, words: str) -> None:
+    """Words where the bar of a model would be."""
+    axes.annotate(
+        words,
+        (0, place),
+        (4, 0),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        va="center",
+        fontsize=7,
+        color=GREY,
+        style="italic",
+        parse_math=False,
+    )
+
+
+def _models_notes(comparison: Comparison, count: int) -> list[str]:
+    """What a reader of the picture alone must know."""
+    promises: dict[str, list[str]] = {}
+    for name, result in zip(comparison.names, comparison.results, strict=True):
+        promise = "NOT PRIVATE, do not publish"
+        if result.privacy.private:
+            promise = f"{result.privacy.budget}; protects {result.privacy.unit}"
+        promises.setdefault(promise, []).append(name)
+    privacy = [f"{', '.join(names)}: {promise}." for promise, names in promises.items()]
+    return [*forests.notes(comparison, count), "Privacy.", *privacy]
 
 
 def coverage(study: Study) -> Figure:

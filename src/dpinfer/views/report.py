@@ -26,28 +26,17 @@ from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import BY_RECORDS
 from dpinfer.schema.design import COUNT
-from dpinfer.views import table_page
-from dpinfer.views.document import (
-    NOT_PRIVATE,
-    Section,
-    detection,
-    markdown_sections,
-    no_formula,
-    privacy_section,
-    rendered,
-    written,
-)
+from dpinfer.views import page, table_page
 from dpinfer.views.forest import NARROW, NUMBERS, WIDE, drawing, not_drawn
+from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import forest
+from dpinfer.views.promise import privacy_section
+from dpinfer.views.side_by_side import side_by_side, write_side_by_side
 
-__all__ = ["csv", "detection", "html", "markdown", "write"]
+__all__ = ["csv", "html", "markdown", "side_by_side", "write", "write_side_by_side"]
 
 _LEVEL = 0.95  # of intervals, where nobody says another
 
-MAY_NOT = (
-    "What may not be concluded: that there is no effect where an interval holds 0; that an effect is "
-    "a cause; that a coefficient without an interval is small; anything about one person."
-)
 _STEPS = {
     "scales": "where the values of the columns lie",
     "outcome range": "where the outcome lies",
@@ -226,7 +215,7 @@ def html(
     warning = None
     if not result.privacy.private:
         warning = NOT_PRIVATE
-    facts = {
+    parts = {
         "title": heading,
         "warning": warning,
         "level": f"{100 * level:.4g}%",
@@ -240,7 +229,7 @@ def html(
         "drawings": [drawing(result, level, layout) for layout in (WIDE, NARROW)],
         "sections": list(sections(result, heading, level)),
     }
-    return rendered("page.html.j2", facts)
+    return page.rendered("page.html.j2", parts)
 
 
 def _level_of(result: FitResult | Description, level: float | None) -> float:
@@ -270,10 +259,10 @@ def markdown(
     if not result.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
     lines += [f"- {key}: {rendering.plain(fact)}" for key, fact in _facts(result).items()]
-    lines += ["", *rendering.markdown_table(rendering.rows(result, level), level)]
+    lines += ["", *rendering.Grid.of(rendering.rows(result, level), level).markdown()]
     for note in (*result.warnings(), *_notes(result, level)):
         lines += ["", rendering.plain(note)]
-    lines += markdown_sections(sections(result, heading, level))
+    lines += page.markdown_sections(sections(result, heading, level))
     return "\n".join(lines) + "\n"
 
 
@@ -304,11 +293,11 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
             row |= {"in_predictions": "", "centre": "", "reference": ""}
     if result.model.counts:
         rows = [row | _ratio_of(row, result) for row in rows]
-    sink = io.StringIO()
-    sheet = _csv.DictWriter(sink, fieldnames=list(rows[0]), lineterminator="\n")
+    written = io.StringIO()
+    sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
     sheet.writeheader()
-    sheet.writerows(row | {key: no_formula(str(row[key])) for key in _WORDS} for row in rows)
-    return sink.getvalue()
+    sheet.writerows(row | {key: page.no_formula(str(row[key])) for key in _WORDS} for row in rows)
+    return written.getvalue()
 
 
 def _ratio_of(row: Mapping[str, Any], result: FitResult) -> dict[str, Any]:
@@ -396,7 +385,7 @@ def write(
     """
     level = _level_of(result, level)
     if isinstance(result, Description):
-        return written(folder, table_page.contents(result, title))
+        return page.written(folder, table_page.contents(result, title))
     picture = io.BytesIO()
     forest(result, level=level).savefig(picture, format="png")
     contents = {
@@ -405,7 +394,7 @@ def write(
         "report.html": html(result, title=title, level=level).encode(),
         "forest.png": picture.getvalue(),
     }
-    return written(folder, contents)
+    return page.written(folder, contents)
 
 
 def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:

@@ -16,14 +16,8 @@ from dpinfer.result.question import public_facts
 from dpinfer.result.statements import errors_counted
 from dpinfer.schema.columns import Column, Number, Outcome
 from dpinfer.schema.guesses import level_text
-from dpinfer.views.document import (
-    NOT_PRIVATE,
-    Section,
-    markdown_sections,
-    no_formula,
-    privacy_section,
-    rendered,
-)
+from dpinfer.views.page import NOT_PRIVATE, Section, markdown_sections, no_formula, rendered
+from dpinfer.views.promise import privacy_section
 
 _TITLE = "Description of a table"
 _MAY_NOT = (
@@ -57,14 +51,13 @@ def html(described: Description, title: str | None) -> str:
     """A page that stands alone: Table 1, how to read it, privacy, limits, citation."""
     heading = title or _TITLE
     warning = None if described.privacy.private else NOT_PRIVATE
-    heads = table_one.heads(described)
     facts = {
         "title": heading,
         "warning": warning,
         "interval": table_one.interval_name(described),
         "errors": errors_counted(described.privacy.budget),
         "facts": _facts(described),
-        "heads": [heads[0] or "Figure", *heads[1:]],
+        "heads": table_one.heads(described),
         "blocks": [_block(block) for block in table_one.blocks(described)],
         "notes": [*table_one.notes(described), _MAY_NOT],
         "sections": list(sections(described, heading)),
@@ -195,7 +188,7 @@ def markdown(described: Description, title: str | None) -> str:
     if not described.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
     lines += [f"- {key}: {rendering.plain(fact)}" for key, fact in _facts(described).items()]
-    lines += ["", *table_one.markdown_table(described)]
+    lines += ["", *table_one.grid(described).markdown()]
     for note in (*table_one.notes(described), _MAY_NOT):
         lines += ["", rendering.plain(note)]
     lines += markdown_sections(sections(described, heading))

@@ -1,35 +1,13 @@
-"""What documents share: the page, sections of words, the privacy statement, and a folder of files."""
+"""What a promise means for one unit, and what was spent on it: a section of every document."""
 
 import math
-import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-from dpinfer import persistence
-from dpinfer.errors import InputError
 from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
-from dpinfer.result import rendering, text
 from dpinfer.result.statements import Privacy
+from dpinfer.views.page import NOT_PRIVATE, Section
 
-NOT_PRIVATE = (
-    "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is "
-    "protected."
-)
 _ALARM = 0.05  # rate of false alarms of somebody who guesses about one record
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading, paragraphs, and a list under them."""
-
-    title: str
-    paragraphs: tuple[str, ...]
-    items: tuple[str, ...] = ()
 
 
 def detection(budget: Budget, alarm: float = _ALARM) -> float:
@@ -104,55 +82,3 @@ def _step(name: str, steps: Mapping[str, str]) -> str:
     """A release in words; one of several of a stage keeps its place among them."""
     stage, comma, place = name.partition(", ")
     return f"{steps.get(stage, stage)}{comma}{place}"
-
-
-def rendered(name: str, facts: Mapping[str, Any]) -> str:
-    """A template of this folder, filled in; every text is escaped."""
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FunctionLoader(_template),
-    )
-    return environment.get_template(name).render(facts)
-
-
-def _template(name: str) -> str:
-    return files("dpinfer.views").joinpath(name).read_text(encoding="utf-8")
-
-
-def markdown_sections(sections: Iterable[Section]) -> list[str]:
-    """The lines of sections in Markdown."""
-    lines = []
-    for section in sections:
-        lines += ["", f"## {section.title}"]
-        for paragraph in section.paragraphs:
-            lines += ["", rendering.plain(paragraph)]
-        if section.items:
-            lines += ["", *(f"- {rendering.plain(item)}" for item in section.items)]
-    return lines
-
-
-def written(folder: str | os.PathLike[str], contents: Mapping[str, bytes]) -> list[Path]:
-    """Write files to a folder, which is made if it is not there, and give their paths.
-
-    Nothing is moved into place before all files are written in full elsewhere in the folder.
-    """
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        persistence.write_all(target, contents)
-    except OSError as fault:
-        raise InputError(
-            f"cannot write the report to {target}: {fault.strerror}; name a folder you may write to"
-        ) from None
-    return [target / name for name in contents]
-
-
-def no_formula(name: str) -> str:
-    """A name that no spreadsheet takes for a formula."""
-    shown = text.harmless(name, keep="\n\t")  # a carriage return would begin a new row
-    if shown.startswith(("=", "+", "-", "@", "\t", "\n")):
-        return f"'{shown}"
-    return shown

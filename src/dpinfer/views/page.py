@@ -1,0 +1,80 @@
+"""A page that stands alone, and a folder of files that are whole: what all documents are made with."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dpinfer import persistence
+from dpinfer.errors import InputError
+from dpinfer.result import rendering, text
+
+NOT_PRIVATE = (
+    "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is "
+    "protected."
+)
+MAY_NOT = (
+    "What may not be concluded: that there is no effect where an interval holds 0; that an effect is "
+    "a cause; that a coefficient without an interval is small; anything about one person."
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, paragraphs, and a list under them."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+    items: tuple[str, ...] = ()
+
+
+def rendered(template: str, parts: Mapping[str, Any]) -> str:
+    """A template of this room, filled in; all words are escaped."""
+    environment = Environment(
+        loader=PackageLoader("dpinfer", "views"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(**parts)
+
+
+def markdown_sections(sections: Iterable[Section]) -> list[str]:
+    """The lines of sections in Markdown."""
+    lines = []
+    for section in sections:
+        lines += ["", f"## {section.title}"]
+        for paragraph in section.paragraphs:
+            lines += ["", rendering.plain(paragraph)]
+        if section.items:
+            lines += ["", *(f"- {rendering.plain(item)}" for item in section.items)]
+    return lines
+
+
+def written(folder: str | os.PathLike[str], contents: Mapping[str, bytes]) -> list[Path]:
+    """Write files into a folder, which is made if it is not there, and give their paths.
+
+    Nothing is moved into place before all files are written in full elsewhere in the folder, so
+    that no file is ever seen half-written.
+    """
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        persistence.write_all(target, contents)
+    except OSError as fault:
+        raise InputError(
+            f"cannot write the report to {target}: {fault.strerror}; name a folder you may write to"
+        ) from None
+    return [target / name for name in contents]
+
+
+def no_formula(name: str) -> str:
+    """A word that no spreadsheet takes for a formula."""
+    shown = text.harmless(name, keep="\n\t")  # a carriage return would begin a new row
+    if shown.startswith(("=", "+", "-", "@", "\t", "\n")):
+        return f"'{shown}"
+    return shown

@@ -1,0 +1,114 @@
+"""Models side by side as documents: a page for people, and a folder with every form of the table."""
+
+import csv as _csv
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dpinfer.result.comparison import Comparison
+from dpinfer.views import forests, page
+from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
+from dpinfer.views.plot import compare
+
+_TITLE = "Regressions side by side"
+_WORDS = ("model", "term", "status")
+
+
+def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
+    """A page about a ``comparison`` that stands alone: the table, a forest plot with the models
+    beside each other, what differs, and the limits; ``title`` is its heading.
+
+    It has no script and loads nothing, as that of `html`.
+    """
+    warning = None
+    if not comparison.private:
+        warning = NOT_PRIVATE
+    drawings = [forests.drawing(comparison, sheet) for sheet in (forests.WIDE, forests.NARROW)]
+    parts = {
+        "title": title or _TITLE,
+        "warning": warning,
+        "level": f"{100 * comparison.level:.4g}%",
+        "facts": _facts(comparison),
+        "caption": f"{comparison.caption}.",
+        "names": comparison.names,
+        "lines": comparison.lines(),
+        "careful": comparison.warnings(),
+        "notes": [*comparison.reasons(), MAY_NOT],
+        "key": list(zip(comparison.names, forests.MARKS, strict=False)),
+        "drawings": drawings,
+        "under": forests.notes(comparison, len(drawings[0].panels)),
+        "sections": list(_sections(comparison)),
+    }
+    return page.rendered("comparison.html.j2", parts)
+
+
+def _facts(comparison: Comparison) -> dict[str, str]:
+    """What stands at the head of the page."""
+    privacies = [result.privacy for result in comparison.results]
+    budgets = [str(privacy.budget) if privacy.private else "none" for privacy in privacies]
+    return {
+        "Models": ", ".join(comparison.names),
+        "Privacy of each": "; ".join(dict.fromkeys(budgets)),
+        "Protects": "; ".join(dict.fromkeys(privacy.unit for privacy in privacies)),
+    }
+
+
+def _sections(comparison: Comparison) -> Iterator[Section]:
+    yield Section("What is the same, and what differs", tuple(comparison.differences()))
+    yield Section(
+        "How to read an interval",
+        (
+            "If the data were collected and protected afresh many times, about "
+            f"{100 * comparison.level:.4g} in 100 of the intervals of one row and model would "
+            "contain the number that is estimated. The intervals count the privacy noise of their "
+            "model as well as the sampling error. Each is made for its own row and model.",
+        ),
+    )
+    yield Section(
+        "Limits", ("What the promises and the intervals do not cover:",), _limits(comparison)
+    )
+
+
+def _limits(comparison: Comparison) -> tuple[str, ...]:
+    """The caveats of all models, with their names where they do not hold of all."""
+    told: dict[str, list[str]] = {}
+    for name, result in zip(comparison.names, comparison.results, strict=True):
+        for caveat in result.privacy.caveats(result.model.n, weighted=result.model.weighted):
+            told.setdefault(caveat, []).append(name)
+    count = len(comparison.names)
+    return tuple(
+        caveat if len(names) == count else f"{', '.join(names)}: {caveat}"
+        for caveat, names in told.items()
+    )
+
+
+def write_side_by_side(
+    comparison: Comparison, folder: str | os.PathLike[str], *, title: str | None = None
+) -> list[Path]:
+    """Write a ``comparison`` as ``comparison.html``, ``.md``, ``.tex``, ``.csv`` and ``.png`` into a
+    ``folder``, and give their paths; ``title`` is that of the page.
+
+    As with `write`, no file is ever seen half-written.
+    """
+    picture = io.BytesIO()
+    compare(comparison).savefig(picture, format="png")
+    contents = {
+        "comparison.html": side_by_side(comparison, title=title).encode(),
+        "comparison.md": f"{comparison.to_markdown()}\n".encode(),
+        "comparison.tex": f"{comparison.to_latex()}\n".encode(),
+        "comparison.csv": _rows(comparison).encode(),
+        "comparison.png": picture.getvalue(),
+    }
+    return page.written(folder, contents)
+
+
+def _rows(comparison: Comparison) -> str:
+    """The long table as CSV with all digits, its words as in the CSV file of a report."""
+    rows: list[dict[Any, Any]] = comparison.to_frame().to_dict("records")
+    written = io.StringIO()
+    sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
+    sheet.writeheader()
+    sheet.writerows(row | {key: page.no_formula(str(row[key])) for key in _WORDS} for row in rows)
+    return written.getvalue()

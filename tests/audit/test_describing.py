@@ -1,0 +1,352 @@
+"""Descriptions: how far one record or person moves each sum, what the stacks spend, and that nothing
+but releases decides anything.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpinfer as dp
+from dpinfer.fit import describing as module
+from dpinfer.fit.describing import describing
+from dpinfer.maths.column_sums import (
+    CELLS,
+    Cuts,
+    Levels,
+    Numbers,
+    Panel,
+    Stack,
+    histograms,
+    level_counts,
+    level_squares,
+    moment_squares,
+    moments,
+    spreads,
+)
+from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.accountant import affordable, limit, spent
+from dpinfer.privacy.gate import Gate
+from dpinfer.rows.encoded import ColumnEncoding, Raw
+from dpinfer.schema.columns import Category, Number, Outcome
+from dpinfer.schema.schema import Schema
+from dpinfer.schema.unit import ROW, Unit
+
+PANELS = {"all": Panel(), "groups": Panel(grouped=True, groups=3)}
+LEVELS = Levels(np.array([1, 2]), np.array([3, 2]))
+NUMBERS = Numbers(
+    np.array([3, 4]), np.array([-3.0, 0.0]), np.array([7.0, 20.0]), np.array([False, True])
+)
+CUTS = Cuts([[np.array([0, 10, 30_000, 30_001, CELLS - 1]), np.array([0, 1, 4, 19])]] * 3)
+CENTRE = np.array([[0.3, -1.0], [0.0, 1.0], [-0.7, 0.2]])
+POINTS = np.array([[[-3.0, 0.0, 7.0], [0.0, 3.0, 20.0]]] * 3)
+
+
+def unit_of(rng, notion, weighted):
+    """What one unit adds: rows at the ends, in the middle, missing, of any group; many where units
+    have many.
+    """
+    size = int(rng.integers(1, 6)) if notion.units else 1
+    codes = np.column_stack(
+        [rng.choice([0.0, 1.0, 2.0, np.nan], size), rng.choice([0.0, 1.0], size)]
+    )
+    ends = rng.choice([0.0, 0.5, 1.0, np.nan, rng.random()], (size, 2))
+    whole = np.round(20 * ends[:, 1])
+    values = np.column_stack([codes, -3 + 10 * ends[:, 0], whole])
+    if rng.random() < 0.3:  # all rows alike: the corners of what a unit may add
+        values = np.repeat(values[:1], size, axis=0)
+    labels = rng.choice([0.0, 1.0, 2.0, 3.0], size)
+    if rng.random() < 0.5:
+        labels[:] = labels[0]
+    unit = Unit(
+        column="id" if notion.units else "", weights="w" if weighted else "", most_weight=2.0
+    )
+    ids = np.zeros(size, dtype=np.intp) if notion.units else None
+    weights = rng.choice([0.0, 1.0, 5.0, np.nan], size) if weighted else None
+    return ColumnEncoding(4, unit).block(Raw(values, labels, ids, weights))
+
+
+def units_of(notion, weighted=False):
+    rng = np.random.default_rng(3)
+    return [unit_of(rng, notion, weighted) for _ in range(300)]
+
+
+def moved(part, notion, weighted):
+    """The largest change of one column between neighbours, as a vector and added up."""
+    added = np.array([part.of_block(unit) for unit in units_of(notion, weighted)])
+    others = added if notion.counted else np.zeros((1, added.shape[1]))
+    longest = 0.0
+    most = 0.0
+    for column in np.unique(part.owner):
+        mine = added[:, part.owner == column]
+        theirs = others[:, part.owner == column]
+        change = mine[:, None] - theirs[None]
+        longest = max(longest, float(np.sqrt(np.square(change).sum(axis=2)).max()))
+        most = max(most, float(np.abs(change).sum(axis=2).max()))
+    return longest, most
+
+
+def check(make, attained):
+    """No unit moves a column by more than is stated, with any notion, panel and weights; and the
+    stated bound is needed where ``attained`` says so: a smaller one would be wrong.
+    """
+    for name, panel in PANELS.items():
+        for notion in Neighbours:
+            part = make(panel, notion)
+            for weighted in (False, True):
+                longest, most = moved(part, notion, weighted)
+                assert longest <= part.moved * (1 + 1e-12)
+                assert most <= part.added * (1 + 1e-12)
+                if not weighted:
+                    assert longest > attained[name] * part.moved
+
+
+def test_guarantee_level_counts_sensitivity():
+    check(
+        lambda panel, notion: level_counts(LEVELS, panel, notion), {"all": 0.999, "groups": 0.999}
+    )
+
+
+def test_guarantee_column_moments_sensitivity():
+    check(lambda panel, notion: moments(NUMBERS, panel, notion), {"all": 0.999, "groups": 0.999})
+
+
+def test_the_moments_of_two_numbers_never_move_further():
+    """The inequality of the proof on a grid of all pairs, and that a larger weight of the square
+    breaks it.
+    """
+    t = np.linspace(-1, 1, 801)
+    difference = (t[:, None] - t) ** 2
+    total = (t[:, None] + t) ** 2
+    assert (difference * (1 + 1.5**2 * total)).max() <= 4 + 1e-12
+    assert (difference * (1 + 2.2**2 * total)).max() > 4
+
+
+def test_guarantee_moment_squares_sensitivity():
+    check(
+        lambda panel, notion: moment_squares(NUMBERS, panel, notion), {"all": 0.99, "groups": 0.99}
+    )
+
+
+def test_guarantee_level_squares_sensitivity():
+    check(lambda panel, notion: level_squares(LEVELS, panel, notion), {"all": 0.8, "groups": 0.99})
+
+
+def test_guarantee_column_histograms_sensitivity():
+    check(
+        lambda panel, notion: histograms(NUMBERS, Cuts(CUTS.steps[: panel.groups]), panel, notion),
+        {"all": 0.999, "groups": 0.999},
+    )
+
+
+@pytest.mark.parametrize("points", [None, POINTS])
+def test_guarantee_spreads_sensitivity(points):
+    check(
+        lambda panel, notion: spreads(NUMBERS, CENTRE, points, panel, notion),
+        {"all": 0.7, "groups": 0.99},
+    )
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("panel", PANELS.values(), ids=PANELS)
+def test_guarantee_description_stack(panel, pure):
+    """All parts under each other move by at most 1, whatever the shares are; with scales that are
+    1 % larger they do not.
+    """
+    for notion in Neighbours:
+        parts = [
+            level_counts(LEVELS, panel, notion),
+            moments(NUMBERS, panel, notion),
+            histograms(NUMBERS, Cuts(CUTS.steps[: panel.groups]), panel, notion),
+        ]
+        shares = [np.array([0.2, 0.1]), np.array([0.15, 0.25]), np.array([0.05, 0.25])]
+        stack = Stack(parts, shares, pure)
+        what = stack.sum()
+        assert (what.bound, what.added) == (1, 1)
+        added = np.array([what.of_block(unit) for unit in units_of(notion)])
+        others = added if notion.counted else np.zeros((1, added.shape[1]))
+        change = added[:, None] - others[None]
+        size = np.abs(change).sum(axis=2) if pure else np.sqrt(np.square(change).sum(axis=2))
+        assert size.max() <= 1
+        assert size.max() > 0.9
+        for part, found in zip(parts, stack.apart(added[0]), strict=True):
+            assert found == pytest.approx(part.of_block(units_of(notion)[0]), abs=1e-9)
+
+
+def test_a_cell_depends_on_its_value_alone():
+    """Every value is in the cell that its ends say, whole numbers exactly."""
+    rng = np.random.default_rng(0)
+    values = np.column_stack([rng.uniform(-3, 7, 5000), rng.integers(0, 21, 5000)])
+    values[:2] = [[-3.0, 0.0], [7.0, 20.0]]
+    cells = NUMBERS.cells(values.copy())
+    assert cells[0].tolist() == [0, 0]
+    assert (cells <= NUMBERS.last).all()
+    assert (cells[:, 1] == values[:, 1]).all()
+    upper = NUMBERS.low + cells * NUMBERS.width
+    assert (values <= upper + 1e-9).all()
+    assert (values > upper - NUMBERS.width - 1e-9).all()
+    assert (NUMBERS.cells(np.full((1, 2), np.nan)) == CELLS + 1).all()
+
+
+# The description as a whole
+
+SCHEMA = {
+    "age": Number("age", 17.0, 90.0, kind="integer"),
+    "income": Number("income", 0.0, 1e6),
+    "sex": Category("sex", ("f", "m"), "f"),
+    "sick": Number("sick", 0.0, 1.0, kind="boolean"),
+    "died": Outcome("died", ("no", "yes")),
+}
+BUDGETS = [dp.ZCDP(0.02), dp.PureDP(0.7), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(0.1, 1e-7)]
+NOTIONS = [("replace", ""), ("add-remove", ""), ("replace", "id"), ("add-remove", "id")]
+
+
+def people(n, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(17, 91, n).astype(float),
+            "income": rng.lognormal(10, 0.7, n),
+            "sex": rng.choice(["f", "m"], n),
+            "sick": rng.random(n) < 0.1,
+            "died": rng.choice(["no", "yes"], n, p=[0.95, 0.05]),
+            "id": rng.integers(0, max(n // 3, 1), n),
+            "w": rng.uniform(0.5, 2.0, n),
+        }
+    )
+    table.loc[rng.random(n) < 0.05, "age"] = np.nan
+    return table
+
+
+def schema_of(column="", *, weighted=False):
+    unit = ROW
+    if column or weighted:
+        unit = Unit("one person", column, weights="w" if weighted else "", most_weight=4.0)
+    return Schema(SCHEMA, unit)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+def test_guarantee_description_composition(budget):
+    for by in (None, "sex"):
+        for neighbours, column in NOTIONS:
+            asked = describing(people(50), schema_of(column), budget, by, neighbours=neighbours)
+            events = asked.entry.events
+            assert affordable(budget, events)
+            assert spent(budget, events) == pytest.approx(limit(budget), rel=1e-9)
+            dp.Ledger(budget, unit=asked.unit.name, neighbours=asked.plan.neighbours).book(
+                asked.entry
+            )
+            shares = [slot.shares for stage in asked.plan.slots() for slot in stage]
+            assert sum(float(one.sum()) for one in shares) == pytest.approx(1)
+
+
+class Recorder(Gate):
+    kept: list = []  # noqa: RUF012
+
+    def release(self, booked, source, what):
+        self.kept.append((booked, what, super().release(booked, source, what)))
+        return self.kept[-1][2]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("neighbours", "column"), NOTIONS)
+def test_guarantee_description_from_releases(neighbours, column, weighted, monkeypatch):
+    """The releases of one table played to quite another: the same description, letter by letter,
+    also with another number of rows where that is private.
+    """
+    schema = schema_of(column, weighted=weighted)
+    monkeypatch.setattr(Recorder, "kept", [])
+    monkeypatch.setattr(module, "Gate", Recorder)
+    budget = dp.ApproxDP(1.0, 1e-6)
+    options = {"by": "sex", "neighbours": neighbours}
+    table = people(3000)
+    table["id"] = np.arange(3000) // 3
+    first = dp.describe(table, schema, budget, **options)
+    replay = iter(Recorder.kept)
+    assert len(Recorder.kept) == len(first.privacy.events) == 3
+
+    class Replay(Gate):
+        def release(self, booked, source, what):
+            asked, other, released = next(replay)
+            assert booked == asked
+            block = ColumnEncoding(5, ROW).block(
+                Raw(np.array([[30.0, 5e4, 1.0, 0.0, 1.0]] * 3), np.array([0.0, 1.0, 2.0]))
+            )
+            assert what.of_block(block).tolist() == other.of_block(block).tolist()
+            source.total(what.of_block)  # whatever the records hold, nothing raises
+            return released
+
+    monkeypatch.setattr(module, "Gate", Replay)
+    n = 3000 if neighbours == "replace" else 7
+    if column:
+        n = 1000 if neighbours == "replace" else 2
+    other = pd.DataFrame(
+        {
+            "age": [np.inf] * n, "income": [-1e300] * n, "sex": ["secret"] * n, "sick": [True] * n,
+            "died": [None] * n, "id": np.arange(n), "w": [np.nan] * n,
+        }
+    )  # fmt: skip
+    again = dp.describe(other, schema, budget, **options)
+    assert repr(again.figures) == repr(first.figures)
+
+
+@pytest.mark.parametrize("budget", [dp.ZCDP(0.05), dp.PureDP(1.0)], ids=str)
+@pytest.mark.parametrize(("neighbours", "column"), NOTIONS)
+def test_the_density_of_all_releases_moves_by_no_more_than_the_budget(
+    neighbours, column, budget, monkeypatch
+):
+    """Neighbours with the person that tells most changed: the exact divergence of all releases
+    together is within the budget, and a good part of it.
+    """
+    table = people(400)
+    table["id"] = np.arange(400)
+    table.loc[0, ["age", "income", "sex", "sick", "died"]] = [17.0, 0.0, "f", False, "no"]
+    changed = table.copy()
+    if neighbours == "replace":
+        changed.loc[0, ["age", "income", "sex", "sick", "died"]] = [90.0, 1e6, "m", True, "yes"]
+    else:
+        changed = changed.iloc[1:]
+    monkeypatch.setattr(Recorder, "kept", [])
+    monkeypatch.setattr(module, "Gate", Recorder)
+    schema = schema_of(column)
+    dp.describe(table, schema, budget, "sex", neighbours=neighbours)
+    sources = [
+        describing(one, schema, budget, "sex", neighbours=neighbours).records.read()
+        for one in (table, changed)
+    ]
+    loss = 0.0
+    for booked, what, released in Recorder.kept:
+        change = sources[0].total(what.of_block) - sources[1].total(what.of_block)
+        assert booked.law == released.noise
+        if isinstance(budget, dp.PureDP):
+            loss += released.noise.rate * float(np.abs(change).sum()) / budget.epsilon
+        else:
+            loss += float(np.square(change / released.noise.scale).sum()) / 2 / budget.rho
+    assert 0.3 < loss <= 1
+
+
+def test_half_the_bound_is_refused(monkeypatch):
+    """A stack that states less than it was booked with is one that moves further: refused."""
+    asked = describing(people(50), schema_of(), dp.ZCDP(0.1))
+    honest = Stack.sum
+    monkeypatch.setattr(Stack, "sum", lambda self: replace(honest(self), bound=1.01))
+    with pytest.raises(dp.PrivacyError, match="may move by"):
+        asked.run(insecure_seed=1)
+
+
+def test_columns_pay_by_their_shares():
+    """Twice the share is half the variance of the noise; the others pay for it."""
+    noise = {}
+    for shares in (None, {"sex": 2.0}):
+        asked = describing(people(50), schema_of(), dp.ZCDP(0.1), shares=shares)
+        noise[bool(shares)] = {
+            (row["column"], row["figure"]): row["noise"] for row in asked.expected()
+        }
+    ratio = (noise[False]["sex", "count"] / noise[True]["sex", "count"]) ** 2
+    assert ratio == pytest.approx(2 * 5 / 6)
+    ratio = (noise[False]["sick", "count"] / noise[True]["sick", "count"]) ** 2
+    assert ratio == pytest.approx(5 / 6)
+    half = noise[False]["age", "mean"] * 50 / (90 - 17) * 2
+    assert half == pytest.approx(1.96 * 2 / math.sqrt(2 * 0.1 / 5 * 0.42), rel=1e-3)
