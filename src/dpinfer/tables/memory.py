@@ -144,7 +144,7 @@ class ColumnReader(Reader):
     @property
     def columns(self) -> list[Wanted]:
         """What is read of a table."""
-        grouping = [] if self.by is None else [self.by]
+        grouping = [] if self.by is None or self.by in self.described else [self.by]
         return [*self.described, *grouping, *self.unit.columns]
 
     @np.errstate(all="ignore")  # a warning would tell of a value

@@ -1,0 +1,265 @@
+"""Descriptions: what they say without noise, of every kind of table; groups, persons, weights; and
+what is refused.
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dpinfer as dp
+from dpinfer.fit.describing import describing
+from dpinfer.result.statements import REPORTED
+from dpinfer.schema.columns import Category, Number, Outcome
+from dpinfer.schema.schema import Schema
+from dpinfer.schema.unit import ROW, Unit
+from dpinfer.tables.memory import InMemory
+
+COLUMNS = {
+    "age": Number("age", 0.0, 100.0, kind="integer"),
+    "income": Number("income", 0.0, 500.0),
+    "sex": Category("sex", ("f", "m"), "f"),
+    "sick": Number("sick", 0.0, 1.0, kind="boolean"),
+    "died": Outcome("died", ("no", "yes")),
+    "cost": Outcome("cost", low=0.0, high=1000.0),
+}
+APPROX = dp.ApproxDP(1.0, 1e-6)
+
+
+def people(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(18, 95, n).astype(float),
+            "income": rng.lognormal(3, 0.8, n),
+            "sex": rng.choice(["f", "m", "?"], n, p=[0.5, 0.45, 0.05]),
+            "sick": rng.random(n) < 0.2,
+            "died": rng.choice(["no", "yes"], n, p=[0.9, 0.1]),
+            "cost": rng.gamma(1.0, 200.0, n),
+            "id": np.arange(n) // 3,
+            "w": rng.uniform(0.2, 2.0, n),
+        }
+    )
+    table.loc[rng.random(n) < 0.04, "age"] = np.nan
+    return table
+
+
+def told(description, group=None):
+    """Estimates by column, level and figure."""
+    return {
+        (one.column, one.level, one.figure): one.estimate
+        for one in description.figures
+        if one.group == group
+    }
+
+
+def described(table, unit=ROW, **options):
+    return dp.describe(table, Schema(COLUMNS, unit), dp.NoPrivacy(), insecure_seed=0, **options)
+
+
+def test_without_noise_it_is_what_the_table_says():
+    """Counts, means of values clipped to the bounds, deviations and quartiles, over usable records."""
+    table = people()
+    found = told(described(table))
+    age = table["age"].dropna()
+    cost = table["cost"].clip(0, 1000)
+    assert found["age", None, "records"] == len(age)
+    assert found["age", None, "missing"] == len(table) - len(age)
+    assert found["age", None, "mean"] == pytest.approx(age.mean())
+    assert found["age", None, "sd"] == pytest.approx(age.std(ddof=0))
+    assert found["cost", None, "mean"] == pytest.approx(cost.mean())
+    for figure, p in (("q25", 0.25), ("median", 0.5), ("q75", 0.75)):
+        assert found["age", None, figure] == age.quantile(p, interpolation="lower")
+        assert found["cost", None, figure] == pytest.approx(cost.quantile(p), abs=0.2)
+    assert found["sex", "f", "count"] == pytest.approx((table["sex"] == "f").sum())
+    assert found["sex", "m", "share"] == pytest.approx(
+        (table["sex"] == "m").sum() / (table["sex"] != "?").sum()
+    )
+    assert found["sick", True, "share"] == pytest.approx(table["sick"].mean())
+    assert ("sick", False, "share") not in found
+    assert found["died", "yes", "count"] == pytest.approx((table["died"] == "yes").sum())
+
+
+def test_groups_and_their_differences():
+    table = people()
+    description = described(table, by="sick", columns=["age", "sex"])
+    assert description.groups == (False, True)
+    for group in (False, True):
+        found = told(description, group)
+        mine = table[table["sick"] == group]
+        assert found["age", None, "mean"] == pytest.approx(mine["age"].mean())
+        assert found["sex", "f", "count"] == pytest.approx((mine["sex"] == "f").sum())
+    means = table.groupby("sick")["age"].mean()
+    assert told(description, True)["age", None, "difference"] == pytest.approx(
+        means[True] - means[False]
+    )
+    assert ("age", None, "difference") not in told(description, False)
+    frame = description.to_frame()
+    assert list(frame.columns) == [
+        "column", "level", "group", "figure", "estimate", "low", "high", "status",
+    ]  # fmt: skip
+    assert list(described(table).to_frame().columns) == [
+        "column", "level", "figure", "estimate", "low", "high", "status",
+    ]  # fmt: skip
+
+
+def test_persons_count_alike_and_rows_by_their_weights():
+    table = people()
+    table["age"] = table["age"].fillna(50.0)
+    table = pd.concat([table, table[table["id"] < 100]])  # some persons have six rows
+    persons = told(described(table, Unit("one person", "id")))
+    each = table.groupby("id")["age"].mean()
+    assert persons["age", None, "mean"] == pytest.approx(each.mean())
+    assert persons["age", None, "records"] == pytest.approx(len(each))
+    assert persons["age", None, "missing"] == pytest.approx(0, abs=1e-6)
+    weighted = told(described(table, Unit(weights="w", most_weight=3.0)))
+    assert weighted["age", None, "mean"] == pytest.approx(
+        np.average(table["age"], weights=table["w"])
+    )
+    assert weighted["age", None, "records"] == pytest.approx(table["w"].sum())
+
+
+def test_sampling_errors_are_those_of_persons():
+    """Without noise the interval of a mean is the ordinary one of persons, and longer than that of
+    rows where rows of a person are alike.
+    """
+    rng = np.random.default_rng(1)
+    table = people()
+    table["age"] = np.repeat(rng.integers(18, 95, 1000), 3).astype(float)
+    both = {}
+    for unit in (ROW, Unit("one person", "id")):
+        one = next(
+            figure
+            for figure in described(table, unit).figures
+            if (figure.column, figure.figure) == ("age", "mean")
+        )
+        both[unit.many] = one.high - one.low
+    assert both[True] / both[False] == pytest.approx(math.sqrt(3), rel=5e-3)  # Fieller: z²/n
+    se = table.groupby("id")["age"].mean().std(ddof=0) / math.sqrt(1000)
+    assert both[True] == pytest.approx(2 * 1.96 * se, rel=5e-3)
+
+
+@pytest.mark.parametrize("unit", [ROW, Unit("one person", "id")], ids=["rows", "persons"])
+def test_every_kind_of_table_says_the_same(tmp_path, unit):
+    table = people(500)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    schema = Schema(COLUMNS, unit)
+    tables = [
+        pl.from_pandas(table),
+        pa.Table.from_pandas(table),
+        tmp_path / "t.csv",
+        str(tmp_path / "t.parquet"),
+    ]
+    first = dp.describe(table, schema, APPROX, "sex", insecure_seed=3)
+    for other in tables:
+        again = dp.describe(other, schema, APPROX, "sex", insecure_seed=3)
+        assert repr(again.figures) == repr(first.figures)
+
+
+@pytest.mark.parametrize("budget", [dp.PureDP(2.0), dp.ZCDP(0.05), APPROX], ids=str)
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+def test_intervals_hold_the_population(budget, neighbours):
+    """One table as the population: of all figures of 12 samples about 95 in 100 are held."""
+    population = people(4000)
+    schema = Schema(COLUMNS)
+    truth = told(described(population, by="sick"))
+    truth |= {
+        (*key, True): value for key, value in told(described(population, by="sick"), True).items()
+    }
+    hits = []
+    for seed in range(12):
+        sample = population.sample(4000, replace=True, random_state=seed)
+        found = dp.describe(
+            sample, schema, budget, "sick", neighbours=neighbours, insecure_seed=seed
+        )
+        for one in found.figures:
+            key = (one.column, one.level, one.figure)
+            if one.group is True:
+                key = (*key, True)
+            if one.status == REPORTED and one.group is not False:
+                hits.append(one.low - 1e-9 <= truth[key] <= one.high + 1e-9)
+    assert len(hits) > 400
+    assert 0.93 < np.mean(hits) < 0.99
+
+
+def test_a_private_number_of_records_is_estimated():
+    found = dp.describe(people(), Schema(COLUMNS), APPROX, neighbours="add-remove", insecure_seed=1)
+    assert found.n is None
+    one = next(figure for figure in found.figures if figure.figure == "records")
+    assert one.low < one.estimate < one.high
+    assert one.estimate % 1 != 0
+
+
+def test_what_noise_hides_is_open():
+    found = dp.describe(people(60), Schema(COLUMNS), dp.ZCDP(1e-6), insecure_seed=1)
+    open_ = [one for one in found.figures if one.status != REPORTED]
+    assert len(open_) > 10
+    assert all(one.status.startswith("open: ") for one in open_)
+    assert all(math.isnan(one.estimate) and math.isnan(one.low) for one in open_)
+
+
+def test_booked_before_a_value_is_read(monkeypatch):
+    """A ledger that refuses: nothing is read; one that accepts holds one entry of three releases."""
+    read = []
+    honest = InMemory.source
+    monkeypatch.setattr(InMemory, "source", lambda *given: read.append(given) or honest(*given))
+    with pytest.raises(dp.LedgerError, match=r"left of 0\.01"):
+        dp.describe(people(), Schema(COLUMNS), dp.ZCDP(0.05), ledger=dp.Ledger(dp.ZCDP(0.01)))
+    assert not read
+    ledger = dp.Ledger(dp.ZCDP(0.05))
+    found = dp.describe(people(), Schema(COLUMNS), dp.ZCDP(0.05), ledger=ledger)
+    assert len(ledger.entries()) == 1
+    assert found.privacy.release is not None
+    assert len(read) == 1
+    with pytest.raises(dp.LedgerError):
+        dp.describe(people(), Schema(COLUMNS), dp.ZCDP(0.05), ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"by": "age"}, "by='age' needs a column with 2 to 50 levels"),
+        ({"by": "sexx"}, "did you mean 'sex'"),
+        ({"columns": ["agee"]}, "did you mean 'age'"),
+        ({"columns": []}, "no column to describe"),
+        ({"columns": "age"}, "takes a list of names"),
+        ({"shares": {"aged": 2}}, "did you mean 'age'"),
+        ({"shares": {"age": 0}}, "must be a positive number"),
+        ({"shares": {"age": True}}, "must be a positive number"),
+        ({"level": 95}, "between 0 and 1"),
+        ({"neighbours": "replace-unit"}, "needs ids"),
+    ],
+)
+def test_what_cannot_be_described_is_refused(options, words):
+    with pytest.raises(dp.InputError, match=words):
+        dp.describe(people(9), Schema(COLUMNS), APPROX, **options)
+
+
+def test_budgets_and_tables_that_do_not_do():
+    with pytest.raises(dp.BudgetError, match="needs a budget"):
+        dp.describe(people(9), Schema(COLUMNS))
+    with pytest.raises(dp.BudgetError, match="is described with"):
+        dp.describe(people(9), Schema(COLUMNS), "much")
+    with pytest.raises(dp.BudgetError, match="no promise"):
+        dp.describe(people(9), Schema(COLUMNS), dp.ApproxDP(1.0, 0.2))
+    with pytest.raises(dp.InputError, match="no rows"):
+        dp.describe(people(9).head(0), Schema(COLUMNS), APPROX)
+    with pytest.raises(dp.InputError, match="no column 'sick'"):
+        dp.describe(people(9).drop(columns="sick"), Schema(COLUMNS), APPROX)
+    with pytest.raises(dp.InputError, match="must hold numbers"):
+        dp.describe(people(9).assign(age="old"), Schema(COLUMNS), APPROX)
+
+
+def test_a_column_alone_has_the_whole_budget():
+    """Without numbers there is one release, with them three; all of a budget is spent either way."""
+    table = people(50)
+    alone = describing(table, Schema(COLUMNS), dp.ZCDP(0.1), columns=["sex"])
+    assert [event.step for event in alone.entry.events] == ["counts and moments"]
+    assert alone.entry.events[0].share.rho == pytest.approx(0.1)
+    both = describing(table, Schema(COLUMNS), dp.ZCDP(0.1), columns=["sex", "age"])
+    assert len(both.entry.events) == 3
+    assert "sex, age" in both.entry.purpose
