@@ -49,7 +49,7 @@ _OF_NUMBERS = (
     "Means, standard deviations and quartiles are of the values as they count: those beyond a public "
     "bound count as the bound."
 )
-_OF_LEVELS = "Shares are of the usable records of a column, counts and shares level by level."
+_OF_LEVELS = "A share is that of a level among the usable records of its column."
 _MISSING = (
     "Missing are the records without a usable value in a column: empty, not of its type, or none of "
     "its levels. They are left out of that column alone."

@@ -8,6 +8,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from dpinfer.result import rendering, text
 from dpinfer.result.column_figures import (
@@ -25,7 +26,6 @@ from dpinfer.result.column_figures import (
     Figures,
 )
 from dpinfer.schema.columns import Column, Level, Number, Outcome
-from dpinfer.schema.guesses import level_text
 from dpinfer.schema.unit import Unit
 
 WIDTH = 80
@@ -66,7 +66,7 @@ class Line:
     figures: tuple[Figure | None, ...]
     decimals: int
 
-    @property
+    @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """One per group."""
         return tuple(cell(one, self.decimals) for one in self.figures)
@@ -118,7 +118,7 @@ def _label(level: Level | None, figure: str, described: Figures) -> str:
         words = f"difference from {group_name(described.groups[0])}"
     if level is None:
         return words
-    name = "yes" if level is True else level_text(level)
+    name = level_name(level)
     return name if figure == SHARE else f"{name}, {words}"
 
 
@@ -129,9 +129,16 @@ def counted(unit: Unit) -> str:
     return f"usable, in full {unit.word}"
 
 
+def level_name(level: Level) -> str:
+    """A level for people: yes and no for true and false."""
+    if isinstance(level, bool):
+        return "yes" if level else "no"
+    return str(level)
+
+
 def group_name(group: Level | None) -> str:
     """A group as a heading."""
-    return ALL if group is None else level_text(group)
+    return ALL if group is None else level_name(group)
 
 
 def most_decimals(column: Column) -> int:

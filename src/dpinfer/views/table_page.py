@@ -172,7 +172,9 @@ def _facts(described: Description) -> dict[str, str]:
     number = "number private" if described.n is None else f"{described.n:,}"
     facts[described.unit.word.capitalize()] = number
     if described.by:
-        facts["Groups"] = f"{described.by}: {', '.join(map(level_text, described.groups))}"
+        facts["Groups"] = (
+            f"{described.by}: {', '.join(map(table_one.level_name, described.groups))}"
+        )
     facts["Privacy"] = "none"
     facts["Protects"] = "nobody"
     if described.privacy.private:
