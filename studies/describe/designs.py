@@ -211,7 +211,7 @@ class Population:
         return found
 
     def _figures(self, weights: Array, group: object) -> dict[Key, float]:
-        factor = self.asked._factor
+        factor = self.asked.facts.factor
         found: dict[Key, float] = {}
         for j, column in enumerate(self.asked.columns):
             values = self.block.rows[:, 1 + j]

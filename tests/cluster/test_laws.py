@@ -121,6 +121,29 @@ def test_fits(engine, name):
         assert not people.tells(there.to_json() + there.summary(), len(frame))
 
 
+@pytest.mark.parametrize(
+    ("name", "by"), [("logistic", "sex"), ("linear", None), ("persons", "y"), ("weights", None)]
+)
+def test_descriptions(engine, name, by):
+    """Table 1 of the same rows, by groups or not, of persons and with weights."""
+    frame, schema, _, _, options = FITS[name][:5]
+    given = {"insecure_seed": 5, "by": by, **options}
+    here, there = (
+        dp.describe(native, schema(), dp.ZCDP(0.5), **given)
+        for native in (frame(), engine.spread(frame()))
+    )
+    assert len(here.figures) == len(there.figures) > 10
+    for one, other in zip(here.figures, there.figures, strict=True):
+        assert (one.column, one.figure, one.status) == (other.column, other.figure, other.status)
+        assert np.allclose(
+            [one.estimate, one.low, one.high],
+            [other.estimate, other.low, other.high],
+            rtol=1e-9,
+            atol=1e-9,
+            equal_nan=True,
+        )
+
+
 @pytest.mark.parametrize("name", ["logistic", "linear", "persons", "weighted persons", "weights"])
 def test_sums(engine, name):
     """Within twice the error of a float sum; a row counted twice, or not at all, would show."""

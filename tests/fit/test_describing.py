@@ -223,6 +223,7 @@ def test_booked_before_a_value_is_read(monkeypatch):
     ("options", "words"),
     [
         ({"by": "age"}, "by='age' needs a column with 2 to 50 levels"),
+        ({"by": "sex", "columns": ["sex"]}, "is the only column"),
         ({"by": "sexx"}, "did you mean 'sex'"),
         ({"columns": ["agee"]}, "did you mean 'age'"),
         ({"columns": []}, "no column to describe"),
