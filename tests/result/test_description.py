@@ -137,6 +137,8 @@ def test_statements():
     assert "500 units" in units.summary()
     weighted = plain(unit=Unit("one person", weights="w", most_weight=5.0))
     assert "sampling weights" in weighted.summary()
+    assert "usable weight" in weighted.summary()
+    assert "usable rows" in plain(unit=Unit("one person", column="id", rows=5)).summary()
     assert "number of records private" in plain(n=None).summary().lower()
 
 

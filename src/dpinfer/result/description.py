@@ -25,7 +25,7 @@ from dpinfer.result.column_figures import (
     Figures,
 )
 from dpinfer.result.question import public_facts
-from dpinfer.result.statements import counting, errors_counted
+from dpinfer.result.statements import errors_counted, weighing
 from dpinfer.schema.guesses import shares_within, spread_within
 
 __all__ = [
@@ -105,7 +105,7 @@ class Description(Figures):
         if DIFFERENCE in kinds:
             first = table_one.group_name(self.groups[0])
             said.append(f"A difference is the mean or share of a group less that of {first}.")
-        said += [f"{one[0].upper()}{one[1:]}." for one in counting(self.unit)]
+        said += [f"{one[0].upper()}{one[1:]}." for one in weighing(self.unit)]
         return [*said, errors_counted(self.privacy.budget), _APART]
 
     def caveats(self) -> tuple[str, ...]:

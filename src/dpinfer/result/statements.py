@@ -152,7 +152,20 @@ def penalty_note(model: Model, budget: Budget) -> str:
 
 
 def counting(unit: Unit) -> list[str]:
-    """What a row counts and whose average it is, in words; nothing where every record counts alike."""
+    """What a row counts in a regression and whose average it is, in words; nothing where every
+    record counts alike.
+    """
+    statements = weighing(unit)
+    if unit.many:
+        statements.append(
+            "it is averaged over the population, not specific to a unit: no unit has an effect of "
+            "its own"
+        )
+    return statements
+
+
+def weighing(unit: Unit) -> list[str]:
+    """What a row counts, in words; nothing where every record counts alike."""
     statements = []
     if unit.many:
         statements.append(f"all rows with one id are {unit.name}, called a unit here")
@@ -173,11 +186,6 @@ def counting(unit: Unit) -> list[str]:
         statements.append(
             f"rows count alike up to {unit.rows:g} a unit, and a unit with more of them counts as "
             f"{unit.rows:g} rows"
-        )
-    if unit.many:
-        statements.append(
-            "it is averaged over the population, not specific to a unit: no unit has an effect of "
-            "its own"
         )
     return statements
 

@@ -123,10 +123,12 @@ def _label(level: Level | None, figure: str, described: Figures) -> str:
 
 
 def counted(unit: Unit) -> str:
-    """What the number of usable records is a number of."""
-    if unit.whole:
-        return f"usable {unit.word}"
-    return f"usable, in full {unit.word}"
+    """What the number of usable records is a number of: weights add up, as do rows of a unit."""
+    if unit.weights:
+        return "usable weight"
+    if not unit.whole:
+        return "usable rows"
+    return f"usable {unit.word}"
 
 
 def level_name(level: Level) -> str:
