@@ -19,6 +19,7 @@ from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuan
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger
 from dpinfer.result.comparison import Comparison, compare
+from dpinfer.result.description import Description
 from dpinfer.result.result import FitResult
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = [
     "ApproxDP",
     "BudgetError",
     "Comparison",
+    "Description",
     "DpinferError",
     "FitResult",
     "GeometryPlan",

@@ -24,6 +24,8 @@ from dpinfer.maths.arrays import Array
 
 RESULT = "result.json"
 """The name of a result in the folder of a fit."""
+DESCRIPTION = "description.json"
+"""The name of a description in its folder."""
 
 _EMPTY = "empty array"
 

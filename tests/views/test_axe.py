@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import described
 import dpinfer as dp
 from open_results import opened
 from people import schema, table
@@ -124,6 +125,16 @@ def test_axe_finds_nothing_where_models_stand_side_by_side(width, tmp_path):
     found = judged(dp.report.side_by_side(dp.compare(models | more)), tmp_path, width)
     assert found["violations"] == []
     assert {"color-contrast", "svg-img-alt", "heading-order"} <= set(found["passes"])
+    assert set(found["unsure"]) <= {"color-contrast"}
+    assert found["width"] == width
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@pytest.mark.parametrize("width", [1280, 700, 390])
+def test_axe_finds_nothing_on_a_description(width, tmp_path):
+    found = judged(dp.report.html(described.grouped()), tmp_path, width)
+    assert found["violations"] == []
+    assert {"color-contrast", "heading-order", "td-headers-attr"} <= set(found["passes"])
     assert set(found["unsure"]) <= {"color-contrast"}
     assert found["width"] == width
 

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,13 +21,14 @@ from matplotlib.image import imread
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.views import report
+from dpinfer.views import promise
+from dpinfer.views.page import MAY_NOT
+from pages import Tree
 from support import labelled
 
 X, Y = labelled(2000, 4)
 NAMES = ("(Intercept)", "age", "income", "sex[f]")
 ODD = ("<script>alert('a')</script>", "quotes \" and ' & more", "x" * 300, "pipe | and `code`")
-VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 def fit(names=NAMES, private=True, **options):
@@ -52,51 +52,6 @@ def without(result, j, word="not identified at this budget"):
 
 PLAIN, ASIDE, OPEN, WILD = fit(), without(fit(), 2), fit(private=False), without(fit(ODD), 0)
 ALL = {"plain": PLAIN, "not identified": ASIDE, "not private": OPEN, "odd names": WILD}
-
-
-class Node:
-    def __init__(self, tag, attributes, parent):
-        self.tag, self.attributes, self.parent, self.children = tag, attributes, parent, []
-
-    def all(self, *tags):
-        """This and every node below with one of these tags, in order."""
-        found = [self] if not tags or self.tag in tags else []
-        for child in self.children:
-            if isinstance(child, Node):
-                found += child.all(*tags)
-        return found
-
-    def words(self):
-        parts = [child if isinstance(child, str) else child.words() for child in self.children]
-        return " ".join(" ".join(parts).split())
-
-
-class Tree(HTMLParser):
-    """The page as a tree; a tag that is not closed where it should be is an error."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.root = self.here = Node("document", {}, None)
-        self.feed(page)
-        self.close()
-        assert self.here is self.root
-
-    def handle_starttag(self, tag, attrs):
-        node = Node(tag, dict(attrs), self.here)
-        assert len(node.attributes) == len(attrs), "an attribute stands twice"
-        self.here.children.append(node)
-        if tag not in VOID:
-            self.here = node
-
-    def handle_startendtag(self, tag, attrs):
-        self.here.children.append(Node(tag, dict(attrs), self.here))
-
-    def handle_endtag(self, tag):
-        assert self.here.tag == tag
-        self.here = self.here.parent
-
-    def handle_data(self, data):
-        self.here.children.append(data)
 
 
 def tree(result, **options):
@@ -367,14 +322,14 @@ def test_detection_bounds_the_best_test(alarm):
     """
     for epsilon in (0.1, 1.0, 3.0):
         attained = min(np.exp(epsilon) * alarm, 1 - np.exp(-epsilon) * (1 - alarm))
-        assert report.detection(dp.PureDP(epsilon), alarm) == pytest.approx(attained)
+        assert promise.detection(dp.PureDP(epsilon), alarm) == pytest.approx(attained)
     for rho in (0.001, 0.1, 0.5, 2.0):
         exact = norm.cdf(norm.ppf(alarm) + np.sqrt(2 * rho))
-        bound = report.detection(dp.ZCDP(rho), alarm)
+        bound = promise.detection(dp.ZCDP(rho), alarm)
         assert exact <= bound < min(1, 2.2 * exact)
     attained = min(np.exp(1.0) * alarm + 1e-6, 1 - np.exp(-1.0) * (1 - alarm - 1e-6))
-    assert report.detection(dp.ApproxDP(1.0, 1e-6), alarm) == pytest.approx(attained)
-    assert report.detection(dp.NoPrivacy(), alarm) == 1
+    assert promise.detection(dp.ApproxDP(1.0, 1e-6), alarm) == pytest.approx(attained)
+    assert promise.detection(dp.NoPrivacy(), alarm) == 1
 
 
 def test_what_the_page_says_holds_for_what_was_spent():
@@ -388,8 +343,8 @@ def test_what_the_page_says_holds_for_what_was_spent():
     )
     assert (
         told
-        == np.ceil(100 * report.detection(dp.ZCDP(rho)))
-        > np.ceil(100 * report.detection(budget.zcdp()))
+        == np.ceil(100 * promise.detection(dp.ZCDP(rho)))
+        > np.ceil(100 * promise.detection(budget.zcdp()))
     )
 
 
@@ -410,7 +365,9 @@ def test_the_page_tells_what_the_promise_alone_allows():
     assert "right in at most 14 of 100" in said
     assert "By the promise alone" not in said
     guide = (Path(__file__).parents[2] / "docs/howto/choose-epsilon.md").read_text(encoding="utf-8")
-    row = [math.ceil(100 * report.detection(dp.PureDP(epsilon))) for epsilon in (0.1, 0.5, 1, 2, 4)]
+    row = [
+        math.ceil(100 * promise.detection(dp.PureDP(epsilon))) for epsilon in (0.1, 0.5, 1, 2, 4)
+    ]
     assert f"| of 100 | {' | '.join(map(str, row))} |" in guide
     assert "at most 9 of 100, where the promise alone gives 14" in guide
 
@@ -573,7 +530,7 @@ def test_long_names_and_statuses_take_lines_of_their_own():
 
 def test_a_line_says_what_may_not_be_concluded():
     for view in (tree(ASIDE).words(), dp.report.markdown(ASIDE)):
-        assert report.MAY_NOT in view
+        assert MAY_NOT in view
 
 
 EDGES = MEASURE.replace(

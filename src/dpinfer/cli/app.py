@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import audit, budget, coverage, demo, fit, plan, report, schema
+from dpinfer.cli import audit, budget, coverage, demo, describe, fit, plan, report, schema
 from dpinfer.cli.errors import CODES, DONE, INTERRUPTED, NO_READER, complain, failed
 
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in CODES.items()) + "."
@@ -17,6 +17,7 @@ app.add_typer(schema.app, name="schema")
 app.add_typer(budget.app, name="budget")
 app.command(help=demo.HELP)(demo.demo)
 app.command(help=plan.HELP)(plan.plan)
+app.command(help=describe.HELP)(describe.describe)
 app.command(help=fit.HELP)(fit.fit)
 app.command(help=report.HELP)(report.report)
 app.command(help=coverage.HELP)(coverage.coverage)

@@ -18,7 +18,7 @@ from dpinfer.privacy import accountant
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.ledger import rounded_down
 from dpinfer.privacy.release import delta_of
-from dpinfer.result.saved import ReplacedError
+from dpinfer.result.saved import ReplacedError, is_description
 
 app = typer.Typer(
     help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich"
@@ -215,10 +215,13 @@ def open_ledger(path: Path) -> dp.Ledger:
     return dp.Ledger.open(path)
 
 
-def read_result(path: Path) -> dp.FitResult:
-    """A saved result."""
+def read_result(path: Path) -> dp.FitResult | dp.Description:
+    """A saved result or description."""
     try:
-        return dp.FitResult.from_json(path.read_text(encoding="utf-8"))
+        document = path.read_text(encoding="utf-8")
+        if is_description(document):
+            return dp.Description.from_json(document)
+        return dp.FitResult.from_json(document)
     except UnicodeDecodeError:
         fault = "it is not UTF-8 text"
     except ReplacedError as replaced:
@@ -226,7 +229,8 @@ def read_result(path: Path) -> dp.FitResult:
     except InputError:
         fault = "it is no saved result of dpinfer, or was changed"
     raise InputError(
-        f"{str(path)!r} cannot be used: {fault}; give the result.json that `dpinfer fit` wrote"
+        f"{str(path)!r} cannot be used: {fault}; give the result.json that `dpinfer fit` wrote, or the "
+        "description.json of `dpinfer describe`"
     )
 
 

@@ -1,4 +1,4 @@
-"""`dpinfer report`: a saved result as a document, or several side by side."""
+"""`dpinfer report`: a saved result or description as a document, or several results side by side."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +13,12 @@ from dpinfer.errors import InputError
 
 HELP = """Write the report of a saved result again: page, table and picture.  Costs nothing.
 
-RESULT is the result.json that a fit wrote.  The files go to its folder unless --out names another.
+RESULT is the result.json that a fit wrote, or the description.json of `dpinfer describe`.  The files go to its folder \
+unless --out names another.
 
 With --side-by-side several results become one table with a column each: shown here, and with --out written as well.
 """
+_LEVEL = 0.95  # of intervals, where nobody says another
 
 
 def report(  # noqa: PLR0913  (the public face)
@@ -26,9 +28,10 @@ def report(  # noqa: PLR0913  (the public face)
         Path | None, typer.Option("--out", "-o", help="Folder for the files.", metavar="DIR")
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
-    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
+    level: Annotated[float | None, typer.Option(help="Confidence level, 0.95 by default.")] = None,
     text: Annotated[
-        bool, typer.Option("--text", help="Show the forest plot in letters, and write nothing.")
+        bool,
+        typer.Option("--text", help="Show the forest plot, or Table 1, in letters; write nothing."),
     ] = False,
     side_by_side: Annotated[
         bool, typer.Option("--side-by-side", help="Put several results beside each other.")
@@ -44,15 +47,18 @@ def report(  # noqa: PLR0913  (the public face)
     as_json: AsJson = False,
 ) -> None:
     """Write a report."""
-    if not 0.5 <= level < 1:
+    if level is not None and not 0.5 <= level < 1:
         raise InputError("--level must be a number between 0 and 1, at least 0.5")
     talk = Screen(quiet, as_json)
     if side_by_side:
         if text:
             raise InputError("--side-by-side is shown as text without --out: leave out --text")
-        for path in results:
-            read_result(path)  # an error of the command line, with its remedy
-        compared = dp.compare(results, name or None, level=level, ratios=ratios)
+        for path in results:  # errors of the command line, with their remedies
+            if isinstance(read_result(path), dp.Description):
+                raise InputError(
+                    f"{str(path)!r} is a description, and results of fits stand side by side: leave it out"
+                )
+        compared = dp.compare(results, name or None, level=level or _LEVEL, ratios=ratios)
         _several(compared, out, title, talk)
         return
     if len(results) > 1:
@@ -63,20 +69,35 @@ def report(  # noqa: PLR0913  (the public face)
 
 
 def _single(
-    path: Path, out: Path | None, title: str | None, level: float, talk: Screen, *, text: bool
+    path: Path,
+    out: Path | None,
+    title: str | None,
+    level: float | None,
+    talk: Screen,
+    *,
+    text: bool,
 ) -> None:
-    """The report of one result."""
+    """The report of one result or description."""
     saved = read_result(path)
     folder = out or path.parent
     if text:
-        talk.show(*sketch(saved, level).splitlines())
-        talk.give({"release": saved.privacy.release, "text": dp.plot.forest_text(saved, level)})
+        shown, told = _in_letters(saved, level or _LEVEL)
+        talk.show(*shown.splitlines())
+        talk.give({"release": saved.privacy.release, "text": told})
         return
     persistence.prepare(folder)
     with talk.work("writing the report"):
         paths = dp.report.write(saved, folder, title=title, level=level)
     talk.give({"release": saved.privacy.release, "files": [str(path) for path in paths]})
     talk.show(*(f"wrote {path}" for path in paths))
+
+
+def _in_letters(saved: dp.FitResult | dp.Description, level: float) -> tuple[str, str]:
+    """A result or a description for this terminal, and for a program."""
+    if isinstance(saved, dp.Description):
+        summary = saved.summary()
+        return summary, summary
+    return sketch(saved, level), dp.plot.forest_text(saved, level)
 
 
 def _several(compared: dp.Comparison, out: Path | None, title: str | None, talk: Screen) -> None:

@@ -1,87 +1,212 @@
-"""The published description of a table: figures of its columns, each with an interval."""
+"""The published description of a table: figures of its columns, each with an interval, and what they mean."""
 
+import math
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
-from dpinfer.result.statements import REPORTED, Privacy
-from dpinfer.schema.columns import Column, Level
-from dpinfer.schema.unit import Unit
+from dpinfer import persistence
+from dpinfer.errors import InputError
+from dpinfer.result import rendering, saved, table_one, text
+from dpinfer.result.column_figures import (
+    COUNT,
+    DIFFERENCE,
+    MEAN,
+    MEDIAN,
+    MISSING,
+    OPEN_NOISE,
+    OPEN_RECORDS,
+    Q25,
+    Q75,
+    RECORDS,
+    SD,
+    SHARE,
+    Figure,
+    Figures,
+)
+from dpinfer.result.question import public_facts
+from dpinfer.result.statements import errors_counted, weighing
+from dpinfer.schema.guesses import shares_within, spread_within
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = [
+    "COUNT",
+    "DIFFERENCE",
+    "MEAN",
+    "MEDIAN",
+    "MISSING",
+    "OPEN_NOISE",
+    "OPEN_RECORDS",
+    "Q25",
+    "Q75",
+    "RECORDS",
+    "SD",
+    "SHARE",
+    "Description",
+    "Figure",
+]
 
-RECORDS = "records"
-MISSING = "missing"
-MEAN = "mean"
-SD = "sd"
-Q25 = "q25"
-MEDIAN = "median"
-Q75 = "q75"
-COUNT = "count"
-SHARE = "share"
-DIFFERENCE = "difference"
-OPEN_RECORDS = "open: too few usable records at this budget"
-OPEN_NOISE = "open: the noise of this budget hides it"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One number of a description, with its interval.
-
-    ``level`` is None for the figures of a number and of a whole column, else a level as it is
-    declared, True for yes or no.  ``group`` is the level of the grouping column that the figure is
-    about, and None for all records.  A ``figure`` "difference" is the mean or the share of a group
-    less that of the first group.  ``status`` is `REPORTED`, or says why there is no interval.
-    """
-
-    column: str
-    level: Level | None
-    figure: str
-    estimate: float
-    low: float
-    high: float
-    status: str = REPORTED
-    group: Level | None = None
+_OF_NUMBERS = (
+    "Means, standard deviations and quartiles are of the values as they count: those beyond a public "
+    "bound count as the bound."
+)
+_OF_LEVELS = "A share is that of a level among the usable records of its column."
+_MISSING = (
+    "Missing are the records without a usable value in a column: empty, not of its type, or none of "
+    "its levels. They are left out of that column alone."
+)
+_APART = (
+    "Each interval is made for its own figure: a statement about several of them at once needs wider "
+    "ones."
+)
 
 
 @dataclass(frozen=True, repr=False)
-class Description:
+class Description(Figures):
     """What describes the people of a table: everything here is released, every method
     post-processing.
 
-    ``columns`` are those that are described, with what is public about them; ``by`` names the
-    grouping column, empty where there is none, and ``groups`` are its levels.  ``confidence`` is the level
-    of the intervals, ``n`` the number of records or units where it is public.
+    ``figures`` has one `Figure` per number; ``columns`` are those that are described, with what is
+    public about them; ``by`` names the grouping column, empty where there is none, and ``groups``
+    are its levels.  ``confidence`` is the level of the intervals, ``n`` the number of records or
+    units where it is public, ``unit`` whom the promise protects, ``privacy`` what was promised.
     """
 
-    figures: tuple[Figure, ...]
-    columns: tuple[Column, ...]
-    by: str
-    groups: tuple[Level, ...]
-    confidence: float
-    n: int | None
-    unit: Unit
-    privacy: Privacy
+    def statements(self) -> list[str]:
+        """What the figures mean, what was promised and what it does not cover, in words."""
+        privacy = self.privacy
+        facts = "; ".join(f"{column.name}: {public_facts(column)}" for column in self.columns)
+        spent = ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events)
+        scope = [privacy.scope] if privacy.neighbours.units else []
+        return [
+            *self.meanings(),
+            f"Declared beforehand: {facts}.",
+            f"Privacy: {privacy.budget}.",
+            f"Protects {privacy.unit} (neighbours: {privacy.neighbours.sentence}).",
+            f"Spent on {spent}.",
+            *scope,
+            *(f"- {caveat}" for caveat in self.caveats()),
+        ]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One dict per figure, for every view; with a grouping column each has its ``group``."""
-        rows = []
-        for one in self.figures:
-            row: dict[str, Any] = {"column": one.column, "level": one.level}
-            if self.by:
-                row["group"] = one.group
-            row |= {
-                "figure": one.figure,
-                "estimate": one.estimate,
-                "low": one.low,
-                "high": one.high,
-                "status": one.status,
-            }
-            rows.append(row)
-        return rows
+    def meanings(self) -> list[str]:
+        """What the figures are figures of, in words."""
+        kinds = {one.figure for one in self.figures}
+        said = []
+        if kinds & {MEAN, SD, Q25, MEDIAN, Q75}:
+            said.append(_OF_NUMBERS)
+        if kinds & {SHARE, COUNT}:
+            said.append(_OF_LEVELS)
+        if kinds & {MISSING, RECORDS}:
+            said.append(_MISSING)
+        if self.by:
+            said.append(
+                f"Groups are by the declared levels of {self.by}; a record without one is in no "
+                "group."
+            )
+        if DIFFERENCE in kinds:
+            first = table_one.group_name(self.groups[0])
+            said.append(f"A difference is the mean or share of a group less that of {first}.")
+        said += [f"{one[0].upper()}{one[1:]}." for one in weighing(self.unit)]
+        return [*said, errors_counted(self.privacy.budget), _APART]
 
-    def to_frame(self) -> "pd.DataFrame":
-        """The figures as a pandas data frame, one per row."""
-        from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
+    def caveats(self) -> tuple[str, ...]:
+        """What the promise and the intervals do not cover."""
+        return self.privacy.caveats(self.n, weighted=bool(self.unit.weights))
 
-        return Frame(self.rows())
+    def summary(self) -> str:
+        """Table 1 as text for a screen, with what it means under it."""
+        title = "Differentially private description"
+        if not self.privacy.private:
+            title = "Description, NOT PRIVATE"
+        groups = f", by {self.by}" if self.by else ""
+        about = f"{self.unit.size(self.n)}{groups}; {table_one.interval_name(self)}s in brackets"
+        size = about[0].upper() + about[1:] + "."
+        said = map(text.harmless, [*table_one.notes(self), *self.statements()])
+        head = text.stated(title.center(table_one.WIDTH).rstrip(), [size], table_one.WIDTH)
+        table = text.stated(table_one.screen(self), list(said), table_one.WIDTH)
+        return f"{head}\n{table}"
+
+    def typical(self) -> dict[str, dict[str, float]]:
+        """What is typical of the columns, as `Schema.guess` takes it: forecasts then stand on what
+        was released.
+
+        Means and deviations of numbers, shares of levels, of all records, moved inside what a
+        schema takes.  What is open, or told by group alone, is left out.
+        """
+        told = {
+            (one.column, one.level, one.figure): one.estimate
+            for one in self.figures
+            if one.reported and one.group is None and math.isfinite(one.estimate)
+        }
+        found = {}
+        for column in self.columns:
+            mean = told.get((column.name, None, MEAN))
+            sd = told.get((column.name, None, SD))
+            if mean is not None and sd is not None:
+                entry = spread_within(column, mean, sd)
+            else:
+                shares = {
+                    level: share
+                    for (name, level, figure), share in told.items()
+                    if name == column.name and figure == SHARE and level is not None
+                }
+                entry = shares_within(column, shares)
+            if entry:
+                found[column.name] = entry
+        return found
+
+    def to_markdown(self) -> str:
+        """Table 1 in Markdown, with what is open; `dp.report` has the rest."""
+        return rendering.markdown_page(table_one.grid(self), self._under())
+
+    def to_latex(self) -> str:
+        """Table 1 as a LaTeX tabular; how private it is and what is open is printed under it."""
+        return rendering.latex_page(table_one.grid(self), self._under())
+
+    def __repr__(self) -> str:
+        return table_one.line(self)
+
+    def _repr_html_(self) -> str:
+        notes = table_one.notes(self)
+        return rendering.html_page(table_one.grid(self), table_one.caption(self), notes)
+
+    def _under(self) -> list[str]:
+        """What stands under a table elsewhere."""
+        return [table_one.caption(self), *table_one.notes(self)]
+
+    def to_json(self) -> str:
+        """Everything in the description, as one JSON object with a format name and a version.
+
+        Where there is no number, null stands, and the status says why; what has no end is "inf" or
+        "-inf".
+        """
+        return saved.described(self)
+
+    @classmethod
+    def from_json(cls, document: str) -> "Description":
+        """The inverse of `to_json`, exact to the last bit; ``document`` is the text."""
+        description: Description = saved.read_described(document, cls)
+        return description
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_json` to the file at ``path``: it is whole or not there."""
+        try:
+            persistence.write(Path(path), self.to_json().encode())
+        except OSError as fault:
+            raise InputError(
+                f"the description cannot be written to {str(path)!r} ({fault.strerror}): check the "
+                "folder and its rights"
+            ) from None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Description":
+        """The description in the file at ``path`` that `save`, `dp.report.write` or ``dpinfer
+        describe`` wrote.
+        """
+        try:
+            document = Path(path).read_text(encoding="utf-8")
+        except (OSError, ValueError) as fault:
+            raise InputError(
+                f"the description {str(path)!r} cannot be read ({type(fault).__name__}): give the "
+                f"{persistence.DESCRIPTION} of `dpinfer describe`"
+            ) from None
+        return cls.from_json(document)

@@ -107,11 +107,13 @@ class Question:
         shown = [
             column for column in self.columns if not (isinstance(column, Outcome) and column.levels)
         ]
-        return [f"{column.name}: {_public(column, chosen.get(column.name))}" for column in shown]
+        return [
+            f"{column.name}: {public_facts(column, chosen.get(column.name))}" for column in shown
+        ]
 
     def declared(self) -> dict[str, str]:
         """Bounds or levels of each column, whichever level is the reference."""
-        return {column.name: _public(column, None) for column in self.columns}
+        return {column.name: public_facts(column) for column in self.columns}
 
     def entries(self) -> dict[str, str]:
         """The terms of the right side in which each column is, such as "log(age) + age:sex"."""
@@ -132,7 +134,8 @@ class Question:
             chosen = {factor.text: factor.reference for factor in block.factors}
             columns = {column.name: column for column in block.columns}
             public = "; ".join(
-                f"{name}: {_public(column, chosen.get(name))}" for name, column in columns.items()
+                f"{name}: {public_facts(column, chosen.get(name))}"
+                for name, column in columns.items()
             )
             facts |= dict.fromkeys(block.names, (references, public))
         return facts
@@ -241,7 +244,7 @@ def _framed(columns: Mapping[str, Any]) -> "pd.DataFrame":
         ) from None
 
 
-def _public(column: Column, reference: Level | None) -> str:
+def public_facts(column: Column, reference: Level | None = None) -> str:
     """Bounds or levels of a column in words."""
     if isinstance(column, Category) or (
         column.levels and (reference is not None or isinstance(column, Outcome))

@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.result import hypotheses, prediction, rendering, saved, text, tidy
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
-from dpinfer.result.statements import penalty_note
+from dpinfer.result.statements import errors_counted, penalty_note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,7 +238,7 @@ class FitResult(Estimates):
             f"Protects {privacy.unit} (neighbours: {privacy.neighbours.sentence}).",
             f"Spent on {spent}.",
             *of_units,
-            _counted(privacy.budget),
+            errors_counted(privacy.budget),
             *(f"- {caveat}" for caveat in privacy.caveats(model.n, weighted=model.weighted)),
         ]
 
@@ -297,13 +296,6 @@ class FitResult(Estimates):
                 "result.json of a fit"
             ) from None
         return cls.from_json(document)
-
-
-def _counted(budget: Budget) -> str:
-    """Which errors are in the intervals."""
-    if isinstance(budget, NoPrivacy):
-        return "The intervals count the sampling error; there is no privacy noise."
-    return "The intervals count both the sampling error and the privacy noise."
 
 
 def _framed(

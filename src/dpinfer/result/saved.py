@@ -1,6 +1,8 @@
-"""A result as a JSON document and back."""
+"""A result or a description as a JSON document and back."""
 
 import json
+import math
+from dataclasses import fields as fields_of
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +15,7 @@ from dpinfer.maths.joint import Joint
 from dpinfer.maths.laws import BiasedNormal, ErrorLaw
 from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
+from dpinfer.result.column_figures import Figure, Figures
 from dpinfer.result.estimates import Alternatives, Estimates
 from dpinfer.result.question import Question
 from dpinfer.result.statements import Band, Geometry, Model, Privacy, Words
@@ -21,6 +24,8 @@ from dpinfer.schema.unit import Unit
 
 FORMAT = "dpinfer.FitResult"
 VERSION = 5
+DESCRIBED = "dpinfer.Description"
+DESCRIBED_VERSION = 1
 _LEVEL = 0.95  # of the intervals that a file shows
 _CLASSES = (
     BiasedNormal,
@@ -41,7 +46,7 @@ _KINDS: dict[str, type] = entries.KINDS | {kind.__name__: kind for kind in _CLAS
 
 
 class ReplacedError(InputError):
-    """A result in a format of another version."""
+    """A result or a description in a format of another version."""
 
 
 def document(result: Estimates) -> str:
@@ -154,3 +159,68 @@ def _question(raw: Any) -> Question | None:
         if key not in ("kind", "columns")
     }
     return Question(**fields, columns=columns)
+
+
+def is_description(text: str) -> bool:
+    """Whether a document says that it is one."""
+    try:
+        return bool(json.loads(text)["format"] == DESCRIBED)
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def described(description: Figures) -> str:
+    """Everything in a description as one JSON object.
+
+    Where there is no number, null stands; what has no end is a text.
+    """
+    fields: dict[str, Any] = persistence.encode(description)
+    del fields["kind"]
+    fields["columns"] = {column.name: entry_of(column) for column in description.columns}
+    fields["figures"] = [
+        {key: _endless(value) for key, value in vars(one).items()} for one in description.figures
+    ]
+    head = {"format": DESCRIBED, "version": DESCRIBED_VERSION}
+    return json.dumps({**head, **fields}, ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def _endless(value: Any) -> Any:
+    """A value of a figure for JSON: null for no number, a text for an infinity."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def read_described(text: str, cls: type[Figures]) -> Any:
+    """The description of this class in a document, exact to the last bit."""
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        kind = fields.pop("format")
+        version = fields.pop("version")
+        if kind != DESCRIBED or not isinstance(version, int):
+            raise KeyError(f"it is not a {DESCRIBED} of version {DESCRIBED_VERSION}")
+        if version != DESCRIBED_VERSION:
+            raise ReplacedError(
+                f"this description is of version {version} of the format, and this dpinfer reads "
+                f"version {DESCRIBED_VERSION}: read it with the dpinfer that wrote it"
+            )
+        if set(fields) != {field.name for field in fields_of(cls)}:
+            raise KeyError(f"the fields of {cls.__name__}")
+        columns = tuple(column_of(name, entry) for name, entry in fields.pop("columns").items())
+        figures = tuple(map(_figure, fields.pop("figures")))
+        given = {key: persistence.decode(value, _KINDS) for key, value in fields.items()}
+        if not isinstance(given["unit"], Unit) or not isinstance(given["privacy"], Privacy):
+            raise KeyError("unit and privacy")
+        return cls(figures=figures, columns=columns, **given)
+    except ReplacedError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as fault:
+        raise InputError(f"this text is not a saved Description: {fault}") from None
+
+
+def _figure(raw: dict[str, Any]) -> Figure:
+    numbers = {
+        key: math.nan if raw[key] is None else float(raw[key])
+        for key in ("estimate", "low", "high")
+    }
+    return Figure(**(raw | numbers))

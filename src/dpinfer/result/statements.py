@@ -14,7 +14,7 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FAMILIES, Family
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy.budget import Budget, PureDP, weak_delta
+from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, weak_delta
 from dpinfer.privacy.release import Release
 from dpinfer.schema.unit import ROW, Unit
 
@@ -152,7 +152,20 @@ def penalty_note(model: Model, budget: Budget) -> str:
 
 
 def counting(unit: Unit) -> list[str]:
-    """What a row counts and whose average it is, in words; nothing where every record counts alike."""
+    """What a row counts in a regression and whose average it is, in words; nothing where every
+    record counts alike.
+    """
+    statements = weighing(unit)
+    if unit.many:
+        statements.append(
+            "it is averaged over the population, not specific to a unit: no unit has an effect of "
+            "its own"
+        )
+    return statements
+
+
+def weighing(unit: Unit) -> list[str]:
+    """What a row counts, in words; nothing where every record counts alike."""
     statements = []
     if unit.many:
         statements.append(f"all rows with one id are {unit.name}, called a unit here")
@@ -174,12 +187,14 @@ def counting(unit: Unit) -> list[str]:
             f"rows count alike up to {unit.rows:g} a unit, and a unit with more of them counts as "
             f"{unit.rows:g} rows"
         )
-    if unit.many:
-        statements.append(
-            "it is averaged over the population, not specific to a unit: no unit has an effect of "
-            "its own"
-        )
     return statements
+
+
+def errors_counted(budget: Budget) -> str:
+    """Which errors are in the intervals."""
+    if isinstance(budget, NoPrivacy):
+        return "The intervals count the sampling error; there is no privacy noise."
+    return "The intervals count both the sampling error and the privacy noise."
 
 
 def several(names: Sequence[str], count: int = _SHOWN) -> str:

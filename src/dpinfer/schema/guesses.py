@@ -16,6 +16,8 @@ _SHARES_MISS = 0.005  # by how much shares of all levels may miss 1, as they wer
 # shares that miss 1 by less stay as they are, so that what was written reads back equal
 _EXACT = 1e-9
 _ROUNDED = 1.001  # factor by which a rounded deviation may exceed the largest there is
+_NEAREST = 1e-3  # of a range: how close to a bound a released mean may come, and to 0 a deviation
+_DIGITS = 6  # decimals of a released share
 _DEVIATIONS = 6.0  # standard deviations in a range, where nothing is known
 COUNT_MEAN = 1.0
 """The mean of a count where nothing is known: its public bound may be generous, and tells nothing."""
@@ -104,6 +106,41 @@ def typical_entry(column: Column, typical: Typical) -> dict[str, float]:
 def level_text(level: Level) -> str:
     """A level as a key of TOML: true and false for booleans."""
     return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def spread_within(column: Column, mean: float, sd: float) -> dict[str, float]:
+    """The guess nearest to a released mean and deviation that a schema takes; empty where there is
+    none.
+
+    The mean is rounded to what a ten-thousandth of the range tells.
+    """
+    if levels_of(column) and not _is_integer(column):
+        return {}
+    low, high = _bounds(column)
+    margin = _NEAREST * (high - low)
+    digits = 4 - math.floor(math.log10(high - low))
+    centre = round(min(max(mean, low + margin), high - margin), digits)
+    largest = math.sqrt(max(0.0, (centre - low) * (high - centre)))
+    entry = {"mean": centre, "sd": float(f"{min(max(sd, margin), largest):.5g}")}
+    try:
+        typical_of(column, entry)
+    except SchemaError:  # floats cannot tell so narrow a range apart
+        return {}
+    return entry
+
+
+def shares_within(column: Column, shares: Mapping[Level, float]) -> dict[str, float]:
+    """The guess nearest to released shares of levels that a schema takes; empty where there is
+    none.  Levels without a share are left out, and have the rest alike.
+    """
+    levels = levels_of(column)
+    inside = {level: min(max(shares[level], 0.0), 1.0) for level in levels if level in shares}
+    total = math.fsum(inside.values())
+    if total > 1 or (total > 0 and len(inside) == len(levels)):
+        inside = {level: share / total for level, share in inside.items()}
+    elif len(inside) == len(levels):
+        return {}
+    return {level_text(level): round(share, _DIGITS) for level, share in inside.items()}
 
 
 def _spread(column: Column, entry: Mapping[str, Any]) -> Spread:

@@ -1,4 +1,4 @@
-"""TOML with line numbers: read, with errors that name the line, and written."""
+"""TOML with line numbers: read, with errors that name the line, written, and edited key by key."""
 
 import json
 import re
@@ -116,6 +116,35 @@ def dump(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) 
             lines.append(f"# {remarks[name]}")
         lines += [f"[columns.{key_text(name)}]", *_entries(entry)]
     return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def with_key(text: str, table: _Path, entry: tuple[str, Any], remark: str) -> str:
+    """The same text with a key and value in a table, in the place of an earlier value or behind the
+    last one of the table, with a remark behind it; every other line stays as it is.
+
+    It is not there where the table has no line ``[...]`` of its own: whoever edits looks.
+    """
+    end = "\r\n" if "\r\n" in text else "\n"
+    lines = text.replace("\r\n", "\n").split("\n")
+    key, value = entry
+    written = f"{_entries({key: value})[0]}  # {remark}"
+    place: tuple[int, int] | None = None
+    here: _Path = ()
+    start = 0
+    while start < len(lines):
+        statement, stop = _statement(lines, start)
+        keys = list(_keys(statement))
+        if keys and lines[start].lstrip().startswith("["):
+            here = max(keys, key=len)
+        if here == table and (key,) in keys:
+            place = (start, stop)
+            break
+        if here == table and keys:
+            place = (stop, stop)
+        start = stop
+    if place is None:
+        return text
+    return end.join([*lines[: place[0]], written, *lines[place[1] :]])
 
 
 def _entries(entry: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """A page that stands alone, and a folder of files that are whole: what all documents are made with."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result import text
+from dpinfer.result import rendering, text
 
 NOT_PRIVATE = (
     "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is "
@@ -41,6 +41,18 @@ def rendered(template: str, parts: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     return environment.get_template(template).render(**parts)
+
+
+def markdown_sections(sections: Iterable[Section]) -> list[str]:
+    """The lines of sections in Markdown."""
+    lines = []
+    for section in sections:
+        lines += ["", f"## {section.title}"]
+        for paragraph in section.paragraphs:
+            lines += ["", rendering.plain(paragraph)]
+        if section.items:
+            lines += ["", *(f"- {rendering.plain(item)}" for item in section.items)]
+    return lines
 
 
 def written(folder: str | os.PathLike[str], contents: Mapping[str, bytes]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""A result as a document: HTML for people, Markdown, CSV, and a folder with all of it.
+"""A result or a description as a document: HTML for people, Markdown, CSV, and a folder with all of it.
 
 What it says beside the numbers, in plain words, are sections that every format has.  Everything
 here is made from a result, so it costs no privacy and needs no network.
@@ -6,35 +6,37 @@ here is made from a result, so it costs no privacy and needs no network.
 
 import csv as _csv
 import io
-import math
 import os
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dpinfer.errors import installed, missing
+from dpinfer.errors import InputError, installed, missing
 
 if not installed("jinja2", "matplotlib"):
     raise missing("dp.report", "report", "jinja2", "matplotlib")
 
 import numpy as np
 
-from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy, PureDP, compose
+from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result import rendering, text
+from dpinfer.result.description import Description
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import BY_RECORDS, Privacy
+from dpinfer.result.statements import BY_RECORDS
 from dpinfer.schema.design import COUNT
-from dpinfer.views import page
+from dpinfer.views import page, table_page
 from dpinfer.views.forest import NARROW, NUMBERS, WIDE, drawing, not_drawn
 from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import forest
+from dpinfer.views.promise import privacy_section
 from dpinfer.views.side_by_side import side_by_side, write_side_by_side
 
 __all__ = ["csv", "html", "markdown", "side_by_side", "write", "write_side_by_side"]
 
-_ALARM = 0.05  # rate of false alarms of somebody who guesses about one record
+_LEVEL = 0.95  # of intervals, where nobody says another
+
 _STEPS = {
     "scales": "where the values of the columns lie",
     "outcome range": "where the outcome lies",
@@ -61,30 +63,6 @@ _UNITS = {
 }
 
 
-def detection(budget: Budget, alarm: float = _ALARM) -> float:
-    """The highest power of a test of one record against another at a rate ``alarm`` of false
-    alarms.
-
-    A release that is (ε, δ)-private leaves a power of at most e^ε alarm + δ and of at most 1 - e^-ε
-    (1 - alarm - δ).  zCDP is (ε, δ)-private at every δ, so the least bound over δ holds.  An (ε, δ)
-    budget promises its own δ only: the releases that it paid for may cost more in zCDP than what
-    converts to it.
-    """
-    if isinstance(budget, NoPrivacy):
-        return 1.0
-    if isinstance(budget, PureDP):
-        return _power(budget.epsilon, 0.0, alarm)
-    if isinstance(budget, ApproxDP):
-        return _power(budget.epsilon, budget.delta, alarm)
-    deltas = (10 ** (-k / 10) for k in range(5, 121))
-    return min(_power(budget.zcdp().approx(delta).epsilon, delta, alarm) for delta in deltas)
-
-
-def _power(epsilon: float, delta: float, alarm: float) -> float:
-    steep = math.exp(min(epsilon, 700.0)) * alarm + delta
-    return min(1.0, steep, 1 - math.exp(-epsilon) * max(0.0, 1 - alarm - delta))
-
-
 def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
     """All statements of a report, in the order in which they are read."""
     if result.question is not None:
@@ -94,7 +72,8 @@ def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
     yield _reading(result, level)
     if not result.reported.all():
         yield _without_interval(result, level)
-    yield _privacy(result.privacy, in_one=result.geometry is not None)
+    in_one = result.geometry is not None
+    yield privacy_section(result.privacy, _STEPS | _IN_ONE if in_one else _STEPS)
     yield _estimand(result, level)
     limits = result.privacy.caveats(result.model.n, weighted=result.model.weighted)
     yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), limits)
@@ -175,57 +154,6 @@ def _without_interval(result: FitResult, level: float) -> Section:
     return Section(title, (meaning, remedies), tuple(text.reasons(rows)))
 
 
-def _privacy(privacy: Privacy, *, in_one: bool) -> Section:
-    """``in_one`` says that the coefficients and their matrices are one release."""
-    steps = _STEPS | _IN_ONE if in_one else _STEPS
-    spent = tuple(
-        f"{_step(event.step, steps)}: {event.share.amount} ({event.mechanism})"
-        for event in privacy.events
-    )
-    if not privacy.private:
-        declared = f"Declared budget: {privacy.budget}. Its shares:"
-        return Section("Privacy", (NOT_PRIVATE, declared), spent)
-    promise = (
-        f"The release satisfies {privacy.budget}. It protects {privacy.unit}; two data sets count as "
-        f"neighbours when they differ as follows: {privacy.neighbours.sentence}. {privacy.scope}"
-    )
-    booked = "The spend was not booked in a ledger."
-    if privacy.booked:
-        booked = "The spend was booked in a ledger before anything was computed from the data."
-    if privacy.release:
-        booked += f" Its release id is {privacy.release}."
-    return Section(
-        "Privacy", (promise, _meaning(privacy), booked, "The budget was spent on:"), spent
-    )
-
-
-def _meaning(privacy: Privacy) -> str:
-    """What the promise means for one unit, as the power of a test against it."""
-    others = "all the other records"
-    if privacy.neighbours.units:
-        others = "all rows of all the others"
-    alarm = f"{100 * _ALARM:.0f}"
-    promised = math.ceil(100 * detection(privacy.budget))
-    spend = compose(event.share for event in privacy.events)
-    power = min(promised, math.ceil(100 * detection(spend)))
-    less = ""
-    if power < promised:
-        less = f" By the promise alone it would be {promised}; the noise of these releases allows less."
-    return (
-        f"What that means for {privacy.unit}: suppose that somebody knows {others} and uses this "
-        "release to decide between two possibilities for this one. A rule that errs in "
-        f"{alarm} of 100 cases when the first is true is right in at most {power} of 100 when the "
-        f"second is true. Without the release it would be {alarm} of 100.{less} This holds whatever "
-        "else is known, now or later."
-    )
-
-
-def _step(name: str, steps: Mapping[str, str]) -> str:
-    """A release in words; one of several of a stage keeps its place among them."""
-    stage, comma, place = name.partition(", ")
-    return f"{steps.get(stage, stage)}{comma}{place}"
-
-
 def _estimand(result: FitResult, level: float) -> Section:
     model = result.model
     return Section(
@@ -268,15 +196,21 @@ _WORDS = (
 _RATIO = {"estimate": "rate_ratio", "low": "rate_ratio_low", "high": "rate_ratio_high"}
 
 
-def html(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
+def html(
+    result: FitResult | Description, *, title: str | None = None, level: float | None = None
+) -> str:
     """A page about a ``result`` that stands alone: table, forest plot, privacy statement, estimand,
-    limits, citation.
+    limits, citation; of a description Table 1 with small bars.
 
-    ``title`` is its heading, ``level`` that of the intervals.
+    ``title`` is its heading, ``level`` that of the intervals: 0.95 by default; a description has
+    its own.
 
     It has no script and loads nothing.  It prints on A4, fits a phone, and can be read aloud.  All
     names are escaped.
     """
+    level = _level_of(result, level)
+    if isinstance(result, Description):
+        return table_page.html(result, title)
     heading = title or _TITLE
     warning = None
     if not result.privacy.private:
@@ -298,10 +232,28 @@ def html(result: FitResult, *, title: str | None = None, level: float = 0.95) ->
     return page.rendered("page.html.j2", parts)
 
 
-def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95) -> str:
-    """The regression table and all statements as Markdown; ``result``, ``title`` and ``level`` as
-    for `html`.
+def _level_of(result: FitResult | Description, level: float | None) -> float:
+    """The level of the intervals of a document; that of a description was decided with it."""
+    own = result.confidence if isinstance(result, Description) else _LEVEL
+    if level is None:
+        return own
+    if isinstance(result, Description) and level != own:
+        raise InputError(
+            f"the intervals of this description are of level {own:g}, which was decided when it was "
+            "released: leave level out"
+        )
+    return level
+
+
+def markdown(
+    result: FitResult | Description, *, title: str | None = None, level: float | None = None
+) -> str:
+    """The table and all statements as Markdown; ``result``, ``title`` and ``level`` as for
+    `html`.
     """
+    level = _level_of(result, level)
+    if isinstance(result, Description):
+        return table_page.markdown(result, title)
     heading = title or _TITLE
     lines = [f"# {rendering.plain(heading)}", ""]
     if not result.privacy.private:
@@ -310,18 +262,13 @@ def markdown(result: FitResult, *, title: str | None = None, level: float = 0.95
     lines += ["", *rendering.Grid.of(rendering.rows(result, level), level).markdown()]
     for note in (*result.warnings(), *_notes(result, level)):
         lines += ["", rendering.plain(note)]
-    for section in sections(result, heading, level):
-        lines += ["", f"## {section.title}"]
-        for paragraph in section.paragraphs:
-            lines += ["", rendering.plain(paragraph)]
-        if section.items:
-            lines += ["", *(f"- {rendering.plain(item)}" for item in section.items)]
+    lines += page.markdown_sections(sections(result, heading, level))
     return "\n".join(lines) + "\n"
 
 
-def csv(result: FitResult, *, level: float = 0.95) -> str:
+def csv(result: FitResult | Description, *, level: float | None = None) -> str:
     """The rows of ``result.table(level)`` as CSV with all digits; infinities are written as inf, no
-    number as nan.
+    number as nan.  Of a description it is one row per figure.
 
     A row with ``instead_of`` is no coefficient of the formula: it is known instead of the open one
     above it, which this names.
@@ -336,6 +283,9 @@ def csv(result: FitResult, *, level: float = 0.95) -> str:
     line end, gets an apostrophe in front; a carriage return and other controls are written as
     escapes.
     """
+    level = _level_of(result, level)
+    if isinstance(result, Description):
+        return table_page.csv(result)
     beside = _beside(result)
     rows = [row | beside[row["instead_of"] or row["name"]] for row in rendering.rows(result, level)]
     for row in rows:
@@ -418,20 +368,24 @@ def _of_all_rows(result: FitResult) -> dict[str, Any]:
 
 
 def write(
-    result: FitResult,
+    result: FitResult | Description,
     folder: str | os.PathLike[str],
     *,
     title: str | None = None,
-    level: float = 0.95,
+    level: float | None = None,
 ) -> list[Path]:
-    """Write ``result.json``, ``coefficients.csv``, ``report.html`` and ``forest.png``, and give
-    their paths.
+    """Write ``result.json``, ``coefficients.csv``, ``report.html`` and ``forest.png`` to a
+    ``folder``, and give their paths; of a description ``description.json`` and Table 1 as
+    ``table1.html``, ``.csv``, ``.md`` and ``.tex``.
 
     ``title`` and ``level`` are those of the page.
 
     The folder is made if it is not there.  Nothing is moved into place before all files are written
     in full elsewhere in the folder, so that no file is ever seen half-written.
     """
+    level = _level_of(result, level)
+    if isinstance(result, Description):
+        return page.written(folder, table_page.contents(result, title))
     picture = io.BytesIO()
     forest(result, level=level).savefig(picture, format="png")
     contents = {

@@ -1,0 +1,318 @@
+"""`dpinfer describe`: Table 1 of a table, checked, priced, booked, released and written; or the dry run of it."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import dpinfer as dp
+from dpinfer import persistence
+from dpinfer.cli import screen
+from dpinfer.cli.budget import UNBOOKED, Account, Counter, after_booking, listed, open_ledger
+from dpinfer.cli.errors import remark
+from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.spec import Spec, budget_of, of_options, schema_of
+from dpinfer.errors import DpinferError, InputError
+from dpinfer.fit.describing import Describing, describing
+from dpinfer.privacy.budget import weak_delta
+from dpinfer.result import table_one, text
+from dpinfer.schema.guesses import typical_entry, usual
+from dpinfer.schema.typical_lines import with_typical
+
+HELP = """Describe a table privately: Table 1, with intervals, booked in a ledger, written to a folder.
+
+DATA is a table (.csv, .parquet, .arrow) with --schema.  Of numbers: mean, standard deviation and quartiles; of levels \
+and of true and false: counts and shares; of every column how many records are usable and how many missing.  With --by \
+the same by group, with differences from the first group.  The budget is shared alike among the columns: name with \
+--columns those that you need.  --dry-run tells the cost beforehand and books nothing.
+"""
+_HEADING = "Description of a table"
+
+
+def describe(  # noqa: PLR0913  (the public face)
+    data: Annotated[Path, typer.Argument(help="A .csv, .parquet or .arrow file.", metavar="DATA")],
+    *,
+    schema: Annotated[Path | None, typer.Option(help="What is public about the table.")] = None,
+    by: Annotated[str | None, typer.Option(help="A column with levels: groups of it.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Which: a,b; by default all.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
+    delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
+    rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
+    neighbours: Annotated[
+        str | None, typer.Option(help="replace (the default) or add-remove.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Where the spend is booked.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")
+    ] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="A schema: fill in what is typical, for forecasts.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    level: Annotated[float | None, typer.Option(help="Confidence level, 0.95 by default.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell the cost; read, book and write nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a description in the folder.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Describe a table."""
+    options = {
+        ("data", "path"): str(data),
+        ("data", "schema"): _text(schema),
+        ("privacy", "epsilon"): epsilon,
+        ("privacy", "delta"): delta,
+        ("privacy", "rho"): rho,
+        ("privacy", "neighbours"): neighbours,
+        ("privacy", "ledger"): _text(ledger),
+        ("output", "folder"): _text(out),
+        ("output", "title"): title,
+        ("output", "level"): level,
+    }
+    job = Job.of(of_options(options), by, columns, into)
+    talk = Screen(quiet, as_json)
+    if dry_run:
+        preview(job, talk)
+    else:
+        release(job, talk, force=force)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A description that was checked as far as possible without reading a record."""
+
+    name: str
+    what: Describing
+    ledger: dp.Ledger | None
+    folder: Path | None
+    into: Path | None
+    title: str | None
+
+    @classmethod
+    def of(cls, given: Spec, by: str | None, columns: str | None, into: Path | None) -> "Job":
+        """Everything that is asked for.  A ledger that is not there is an error, not a new one."""
+        if "schema" not in given["data"]:
+            raise InputError("DATA needs a schema beside it, for example --schema schema.toml")
+        declared = schema_of(given)
+        budget = budget_of(given)
+        ledger = None
+        if "ledger" in given["privacy"]:
+            ledger = open_ledger(given.path("privacy", "ledger"))
+        path = given.file("data", "path")
+        names = None
+        if columns is not None:
+            names = [name.strip() for name in columns.split(",") if name.strip()]
+        what = describing(
+            path,
+            declared,
+            budget,
+            by,
+            names,
+            given["privacy"].get("neighbours"),
+            level=given["output"].get("level", 0.95),
+        )
+        if into is not None:
+            _require_fillable(into, what)
+        folder = None
+        if "folder" in given["output"]:
+            folder = given.path("output", "folder")
+        title = given["output"].get("title") or declared.title or None
+        return cls(str(path), what, ledger, folder, into, title)
+
+
+def _require_fillable(into: Path, what: Describing) -> None:
+    """Refuse a schema that could not be filled in after the spend."""
+    declared = dp.Schema.read(into)
+    for column in what.columns:
+        if declared[column.name] != column:
+            raise InputError(
+                f"--into {str(into)!r} declares the column {column.name!r} otherwise than --schema: "
+                "name the same schema, or make them agree"
+            )
+    tried = {column.name: typical_entry(column, usual(column)) for column in what.columns}
+    with_typical(_schema_text(into), tried, "a try")
+    persistence.prepare(into.parent)
+
+
+def _schema_text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8-sig")
+
+
+def preview(job: Job, talk: Screen) -> None:
+    """The cost, what the noise alone adds, and what the ledger would have left; raises what the
+    description would raise.
+    """
+    what = job.what
+    entry = what.entry
+    facts = {
+        "Table": f"{job.name}, {what.unit.size(what.n)}",
+        "Describes": ", ".join(column.name for column in what.columns),
+        "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
+        "Cost": str(what.budget),
+        "Spent on": "; ".join(f"{event.step} {event.share.amount}" for event in entry.events),
+    }
+    if what.by is not None:
+        facts["Groups"] = what.by.name
+    weak = weak_delta(what.budget, what.n)
+    if weak:
+        facts["Note"] = weak
+    account, after, words = after_booking(job.ledger, entry)
+    facts |= words
+    facts["Output"] = _output(job.folder)
+    rows = [
+        [
+            row["column"],
+            _of_whom(row["by"]),
+            row["figure"],
+            f"±{text.number(row['noise'], text.places(row['noise']))}",
+        ]
+        for row in what.expected()
+    ]
+    heads = ("Column", "Of", "Figure", "Noise alone")
+    talk.show(screen.title("Dry run: no value was read"), screen.facts(facts))
+    if rows:
+        talk.show("", screen.sheet(heads, rows, left=3))
+    talk.give(
+        {
+            "dry_run": True,
+            "records": None,
+            "units": None,
+            what.unit.word: what.n,
+            "columns": [column.name for column in what.columns],
+            "by": what.by and what.by.name,
+            "entry": listed(entry),
+            "ledger": account and account.state(),
+            "after": after,
+            "expected": what.expected(),
+        }
+    )
+    if after["allowed"] is False:
+        raise dp.LedgerError(after["reason"])
+
+
+def _of_whom(by: str) -> str:
+    return f"each {by}" if by else "all"
+
+
+def _output(folder: Path | None) -> str:
+    if folder is None:
+        return "not named yet (--out DIR)"
+    if (folder / persistence.DESCRIPTION).exists():
+        return f"{folder} holds a description: name another folder, or give --force"
+    return str(folder)
+
+
+def release(job: Job, talk: Screen, *, force: bool) -> None:
+    """Book, read, release; keep the description, write its page, fill in a schema, show the table."""
+    if job.folder is None:
+        raise InputError(
+            "a description costs budget, so it must be kept: name a folder with --out DIR"
+        )
+    kept = job.folder / persistence.DESCRIPTION
+    persistence.vacant(kept, force, "name another folder, or give --force to replace it")
+    persistence.prepare(job.folder)
+    # whatever is wrong with the packages of a page shows before anything is spent
+    import_module("dpinfer.views.report")
+    counter = None if job.ledger is None else Counter(job.ledger)
+    try:
+        with talk.work(f"describing {job.name}"):
+            found = job.what.run(counter)
+    except BaseException:
+        if counter and counter.releases:
+            remark(f"the spend was booked as release {counter.releases[0]} before this happened")
+        raise
+    _keep(kept, found)
+    with talk.work("writing the page"):
+        paths = _written(job, found, kept)
+        account = None if job.ledger is None else Account.of(job.ledger)
+    talk.show(*_shown(job, found, account, paths))
+    talk.give(_receipt(found, account, paths))
+
+
+def _keep(kept: Path, found: dp.Description) -> None:
+    """The description first: it was paid for.  Where the folder fails after all, it goes to
+    stdout.
+    """
+    try:
+        persistence.write(kept, found.to_json().encode())
+    except OSError as fault:
+        print(found.to_json())
+        raise InputError(
+            f"{kept} cannot be written any more ({fault.strerror}): the description was printed to stdout instead, "
+            f"save it as {kept.name}"
+        ) from None
+
+
+def _written(job: Job, found: dp.Description, kept: Path) -> list[Path]:
+    """The files of the folder, and the schema that was filled in."""
+    try:
+        paths = dp.report.write(found, kept.parent, title=job.title)
+        if job.into is not None:
+            _fill(job.into, found)
+            paths.append(job.into)
+    except (DpinferError, OSError):
+        raise InputError(
+            f"not all files can be written, but the description is safe in {kept}: make room, then dpinfer report "
+            f"{kept}; dp.Description.load(...).typical() has what a schema is filled in with"
+        ) from None
+    except Exception:
+        remark(f"the description is safe in {kept}")
+        raise
+    return paths
+
+
+def _fill(into: Path, found: dp.Description) -> None:
+    """What is typical by this release, in a schema; the rest of the file stays as it is."""
+    origin = f"dpinfer describe, release {found.privacy.release or 'not booked'}"
+    text = with_typical(_schema_text(into), found.typical(), origin)
+    persistence.write(into, text.encode())
+
+
+def _shown(
+    job: Job, found: dp.Description, account: Account | None, paths: list[Path]
+) -> list[Any]:
+    privacy = found.privacy
+    booked = UNBOOKED
+    if account is not None:
+        booked = f"{account.statement()}; booked as release {privacy.release}"
+    facts = {
+        "Privacy": f"{privacy.budget}; protects {privacy.unit}",
+        "Ledger": booked,
+        "Reading": "\n".join([*table_one.notes(found), *found.meanings()]),
+        "Written": ", ".join(str(path) for path in paths),
+    }
+    size = found.unit.size(found.n)
+    return [
+        screen.title(f"{job.title or _HEADING}\n{size}, {table_one.interval_name(found)}s"),
+        *table_one.screen(found).splitlines(),
+        "",
+        screen.facts(facts),
+    ]
+
+
+def _receipt(found: dp.Description, account: Account | None, paths: list[Path]) -> dict[str, Any]:
+    privacy = found.privacy
+    return {
+        "booked": privacy.booked,
+        "release": privacy.release,
+        "budget": privacy.budget,
+        "unit": privacy.unit,
+        "records": None,
+        "units": None,
+        found.unit.word: found.n,
+        "level": found.confidence,
+        "by": found.by or None,
+        "figures": found.rows(),
+        "typical": found.typical(),
+        "ledger": account and account.state(),
+        "files": [str(path) for path in paths],
+    }

@@ -1,0 +1,97 @@
+"""The figures of a description as a value: released numbers of columns, each with an interval."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpinfer.result.statements import REPORTED, Privacy
+from dpinfer.schema.columns import Column, Level
+from dpinfer.schema.unit import Unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RECORDS = "records"
+MISSING = "missing"
+MEAN = "mean"
+SD = "sd"
+Q25 = "q25"
+MEDIAN = "median"
+Q75 = "q75"
+COUNT = "count"
+SHARE = "share"
+DIFFERENCE = "difference"
+OPEN_RECORDS = "open: too few usable records at this budget"
+OPEN_NOISE = "open: the noise of this budget hides it"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a description, with its interval.
+
+    ``level`` is None for the figures of a number and of a whole column, else a level as it is
+    declared, True for yes or no.  ``group`` is the level of the grouping column that the figure is
+    about, and None for all records.  A ``figure`` "difference" is the mean or the share of a group
+    less that of the first group.  ``status`` is `REPORTED`, or says why there is no interval.
+    """
+
+    column: str
+    level: Level | None
+    figure: str
+    estimate: float
+    low: float
+    high: float
+    status: str = REPORTED
+    group: Level | None = None
+
+    @property
+    def reported(self) -> bool:
+        """Whether it has an interval."""
+        return self.status == REPORTED
+
+
+@dataclass(frozen=True, repr=False)
+class Figures:
+    """All figures of a description, what is public about the columns, and what was promised.
+
+    ``columns`` are those that are described, with what is public about them; ``by`` names the
+    grouping column, empty where there is none, and ``groups`` are its levels.  ``confidence`` is
+    the level of the intervals, ``n`` the number of records or units where it is public.
+    """
+
+    figures: tuple[Figure, ...]
+    columns: tuple[Column, ...]
+    by: str
+    groups: tuple[Level, ...]
+    confidence: float
+    n: int | None
+    unit: Unit
+    privacy: Privacy
+
+    @property
+    def shown_groups(self) -> tuple[Level | None, ...]:
+        """The groups that have figures, all records (None) first."""
+        there = {one.group for one in self.figures}
+        return tuple(group for group in (None, *self.groups) if group in there)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per figure, for every view; with a grouping column each has its ``group``."""
+        rows = []
+        for one in self.figures:
+            row: dict[str, Any] = {"column": one.column, "level": one.level}
+            if self.by:
+                row["group"] = one.group
+            row |= {
+                "figure": one.figure,
+                "estimate": one.estimate,
+                "low": one.low,
+                "high": one.high,
+                "status": one.status,
+            }
+            rows.append(row)
+        return rows
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The figures as a pandas data frame, one per row."""
+        from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
+
+        return Frame(self.rows())

@@ -1,0 +1,238 @@
+"""A description as a document: Table 1 with small bars and boxes, in HTML, Markdown and CSV."""
+
+import csv as _csv
+import io
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from dpinfer import persistence
+from dpinfer.result import rendering, table_one
+from dpinfer.result.column_figures import MEDIAN, Q25, Q75, SHARE, Figure
+from dpinfer.result.description import Description
+from dpinfer.result.question import public_facts
+from dpinfer.result.statements import errors_counted
+from dpinfer.schema.columns import Column, Number, Outcome
+from dpinfer.schema.guesses import level_text
+from dpinfer.views.page import NOT_PRIVATE, Section, markdown_sections, no_formula, rendered
+from dpinfer.views.promise import privacy_section
+
+_TITLE = "Description of a table"
+_MAY_NOT = (
+    "What may not be concluded: that nobody has a level whose interval includes 0; that two groups "
+    "are alike where the interval of their difference includes 0; that a difference has a cause; "
+    "anything about one person."
+)
+_STEPS = {
+    "counts and moments": "counts of levels, sums of numbers and of their squares",
+    "quartiles": "histograms around the quartiles",
+}
+_WHOLE = 100.0  # of a small picture: its width
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A small bar of a share or a small box of quartiles, from 0 to 100 from left to right.
+
+    ``ends`` are those of an interval: of the share, or of the median.  A bar goes from 0 to
+    ``middle``; a box from ``left`` to ``right``, with the median in the ``middle``.
+    """
+
+    box: bool
+    middle: float
+    ends: tuple[float, float]
+    left: float = 0.0
+    right: float = 0.0
+
+
+def html(described: Description, title: str | None) -> str:
+    """A page that stands alone: Table 1, how to read it, privacy, limits, citation."""
+    heading = title or _TITLE
+    warning = None if described.privacy.private else NOT_PRIVATE
+    facts = {
+        "title": heading,
+        "warning": warning,
+        "interval": table_one.interval_name(described),
+        "errors": errors_counted(described.privacy.budget),
+        "facts": _facts(described),
+        "heads": table_one.heads(described),
+        "blocks": [_block(block) for block in table_one.blocks(described)],
+        "notes": [*table_one.notes(described), _MAY_NOT],
+        "sections": list(sections(described, heading)),
+    }
+    return rendered("table.html.j2", facts)
+
+
+def _block(block: table_one.Block) -> dict[str, Any]:
+    lines = []
+    for line in block.lines:
+        pictures = [_picture(block, place, one) for place, one in enumerate(line.figures)]
+        cells = list(zip(line.cells, pictures, strict=True))
+        lines.append({"label": line.label, "cells": cells})
+    return {"title": block.title, "public": _beside(block.column), "lines": lines}
+
+
+def _beside(column: Column) -> str:
+    """What stands beside the name of a column: the range of a number; levels have lines."""
+    if column.levels or not isinstance(column, Number | Outcome):
+        return ""
+    if isinstance(column, Number) and column.kind == "boolean":
+        return ""
+    return f"declared {public_facts(column)}"
+
+
+def _picture(block: table_one.Block, place: int, one: Figure | None) -> Picture | None:
+    """A bar beside a share, a box beside a median; none where a number of it is open."""
+    if one is None or not _drawn(one):
+        return None
+    if one.figure == SHARE:
+        return _bar(one)
+    if one.figure == MEDIAN:
+        quartiles = {
+            line.figures[place].figure: line.figures[place]  # type: ignore[union-attr]
+            for line in block.lines
+            if line.figures[place] is not None
+        }
+        return _box(block.column, quartiles)
+    return None
+
+
+def _drawn(one: Figure) -> bool:
+    return one.reported and all(map(math.isfinite, (one.estimate, one.low, one.high)))
+
+
+def _bar(one: Figure) -> Picture:
+    middle = 0.0 if table_one.from_nobody(one) else _percent(one.estimate, 0.0, 1.0)
+    return Picture(False, middle, (_percent(one.low, 0.0, 1.0), _percent(one.high, 0.0, 1.0)))
+
+
+def _box(column: Column, figures: Mapping[str, Figure | None]) -> Picture | None:
+    """The quartiles on the declared range."""
+    three = [figures.get(name) for name in (Q25, MEDIAN, Q75)]
+    shown = [one for one in three if one is not None and _drawn(one)]
+    if len(shown) < 3 or not isinstance(column, Number | Outcome):
+        return None
+    if column.low is None or column.high is None:
+        return None
+    ends = (column.low, column.high)
+    left, middle, right = (_percent(one.estimate, *ends) for one in shown)
+    median = shown[1]
+    interval = (_percent(median.low, *ends), _percent(median.high, *ends))
+    return Picture(True, middle, interval, left, right)
+
+
+def _percent(value: float, low: float, high: float) -> float:
+    """Where a value is between two ends, of a hundred; beyond them it is at the end."""
+    return round(min(max((value - low) / (high - low), 0.0), 1.0) * _WHOLE, 2)
+
+
+def sections(described: Description, title: str) -> Iterator[Section]:
+    """All statements of the page, in the order in which they are read."""
+    declared = tuple(f"{column.name}: {public_facts(column)}" for column in described.columns)
+    beforehand = "What was declared about the columns beforehand:"
+    yield Section("What the figures are", (*described.meanings(), beforehand), declared)
+    yield _reading(described)
+    yield privacy_section(described.privacy, _STEPS)
+    limits = "What the privacy promise and the intervals do not cover:"
+    yield Section("Limits", (limits,), described.caveats())
+    yield _citation(described, title)
+
+
+def _reading(described: Description) -> Section:
+    often = f"{100 * described.confidence:.4g}"
+    return Section(
+        "How to read an interval",
+        (
+            "If the data were collected and protected afresh many times, about "
+            f"{often} in 100 of the intervals of a figure would contain the number that is "
+            "estimated.",
+            f"{errors_counted(described.privacy.budget)} So nothing needs to be added to them; "
+            "more records or a larger budget shorten them.",
+        ),
+    )
+
+
+def _citation(described: Description, title: str) -> Section:
+    privacy = described.privacy
+    kind = f"protected by {privacy.budget}" if privacy.private else "not private"
+    if privacy.release:
+        kind += f", release {privacy.release}"
+    words = (
+        f"{title}. Figures with confidence intervals, {kind}. Report by dpinfer "
+        f"{version('dpinfer')}."
+    )
+    return Section("How to cite", (words,))
+
+
+def _facts(described: Description) -> dict[str, str]:
+    """What stands at the head of the page."""
+    facts = {"Described": ", ".join(column.name for column in described.columns)}
+    number = "number private" if described.n is None else f"{described.n:,}"
+    facts[described.unit.word.capitalize()] = number
+    if described.by:
+        facts["Groups"] = (
+            f"{described.by}: {', '.join(map(table_one.level_name, described.groups))}"
+        )
+    facts["Privacy"] = "none"
+    facts["Protects"] = "nobody"
+    if described.privacy.private:
+        facts["Privacy"] = str(described.privacy.budget)
+        facts["Protects"] = described.privacy.unit
+    return facts
+
+
+def markdown(described: Description, title: str | None) -> str:
+    """Table 1 and all statements as Markdown."""
+    heading = title or _TITLE
+    lines = [f"# {rendering.plain(heading)}", ""]
+    if not described.privacy.private:
+        lines += [f"**{NOT_PRIVATE}**", ""]
+    lines += [f"- {key}: {rendering.plain(fact)}" for key, fact in _facts(described).items()]
+    lines += ["", *table_one.grid(described).markdown()]
+    for note in (*table_one.notes(described), _MAY_NOT):
+        lines += ["", rendering.plain(note)]
+    lines += markdown_sections(sections(described, heading))
+    return "\n".join(lines) + "\n"
+
+
+def csv(described: Description) -> str:
+    """One row per figure with all digits, and what a reader needs who has the file alone."""
+    columns = {column.name: column for column in described.columns}
+    shared = {
+        "confidence": described.confidence,
+        described.unit.word: "" if described.n is None else described.n,
+        "by": no_formula(described.by),
+        "unit": no_formula(described.privacy.unit),
+    }
+    rows = []
+    for one in described.figures:
+        public = public_facts(columns[one.column]) if one.column in columns else ""
+        words = {
+            "column": one.column,
+            "level": "" if one.level is None else level_text(one.level),
+            "group": "" if one.group is None else level_text(one.group),
+            "figure": one.figure,
+        }
+        numbers = {"estimate": one.estimate, "low": one.low, "high": one.high}
+        last = {"status": one.status, "public": no_formula(public)}
+        shown = {key: no_formula(word) for key, word in words.items()}
+        rows.append(shown | numbers | last | shared)
+    sink = io.StringIO()
+    heads = list(rows[0]) if rows else ["column"]
+    sheet = _csv.DictWriter(sink, fieldnames=heads, lineterminator="\n")
+    sheet.writeheader()
+    sheet.writerows(rows)
+    return sink.getvalue()
+
+
+def contents(described: Description, title: str | None) -> dict[str, bytes]:
+    """The files of a description, by their names."""
+    return {
+        persistence.DESCRIPTION: described.to_json().encode(),
+        "table1.csv": csv(described).encode(),
+        "table1.html": html(described, title).encode(),
+        "table1.md": markdown(described, title).encode(),
+        "table1.tex": f"{described.to_latex()}\n".encode(),
+    }
