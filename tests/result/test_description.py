@@ -34,7 +34,7 @@ def test_every_figure_has_its_line():
         r"^  lower quartile +32 \(31 to 33\)$",
         r"^  yes +19\.87% \(19\.31 to 20\.43\)$",
         r"^  good, count +14,003 \(13,972 to 14,034\)$",
-        r"^  sd +2,100 \(0 to 21,000\)$",
+        r"^  sd +≤ 21,000$",
     ):
         assert re.search(words, shown, re.MULTILINE), words
 

@@ -37,7 +37,7 @@ ALL = "all"
 _ORDER = (RECORDS, MISSING, MEAN, SHARE, COUNT, DIFFERENCE, SD, Q25, MEDIAN, Q75)
 _WORDS = {Q25: "lower quartile", Q75: "upper quartile"}
 _NUMBERS = (RECORDS, MISSING, COUNT)  # of records: printed as whole numbers
-_FROM_NOBODY = (MISSING, COUNT, SHARE)  # 0 would say that there is nobody
+_MAY_BE_NOTHING = (MISSING, COUNT, SHARE, SD)  # an estimate near 0 would say that there is none
 _ERRORS = 4.0  # standard errors in a 95% interval, about: for the digits
 _MOST_DECIMALS = 8
 _LABEL = 20  # letters of the column of labels, at most
@@ -163,9 +163,18 @@ def cell(one: Figure | None, decimals: int = _MOST_DECIMALS) -> Cell:
         return _count(one)
     if one.level is not None:
         return _share(one)
-    if all(float(value).is_integer() for value in numbers):
+    return _measure(one, decimals)
+
+
+def _measure(one: Figure, decimals: int) -> Cell:
+    """A mean, a deviation, a quartile, or a difference of means."""
+    if all(float(value).is_integer() for value in (one.estimate, one.low, one.high)):
         decimals = 0
     error = (one.high - one.low) / _ERRORS
+    if may_be_nothing(one):
+        unit = 10.0 ** min(text.places(error), decimals)
+        most = math.ceil(one.high * unit) / unit
+        return Cell(f"{AT_MOST} {text.number(most, min(text.places(error), decimals))}", "")
     if text.places(error) > decimals:
         return _outward(one, decimals)
     shown = text.interval({"std_error": error, "status": one.status, **_ends(one)})
@@ -179,7 +188,7 @@ def _ends(one: Figure, factor: float = 1.0) -> dict[str, float]:
 def _share(one: Figure) -> Cell:
     """A share in percent, or a difference of shares in percentage points."""
     ends = _ends(one, 100.0)
-    if from_nobody(one):
+    if may_be_nothing(one):
         highest = ends["high"]
         return Cell(f"{AT_MOST} {text.number(highest, text.places(highest))}%", "")
     error = (ends["high"] - ends["low"]) / _ERRORS
@@ -196,13 +205,13 @@ def _outward(one: Figure, decimals: int) -> Cell:
     return Cell(text.number(one.estimate, decimals), f"({low} to {high})")
 
 
-def from_nobody(one: Figure) -> bool:
-    """Whether it is not known that anybody is counted at all."""
-    return one.reported and one.figure in _FROM_NOBODY and one.low <= 0 < one.high
+def may_be_nothing(one: Figure) -> bool:
+    """Whether it is not told from 0: that nobody is counted, or that all are alike."""
+    return one.reported and one.figure in _MAY_BE_NOTHING and one.low <= 0 < one.high
 
 
 def _count(one: Figure) -> Cell:
-    if from_nobody(one):
+    if may_be_nothing(one):
         return Cell(f"{AT_MOST} {text.number(math.ceil(one.high), 0)}", "")
     return _outward(one, 0)
 
@@ -326,10 +335,10 @@ def notes(described: Figures) -> list[str]:
     said = []
     for status, names in _reasons(described).items():
         said.append(f"{'; '.join(names)}: {status}.")
-    if any(map(from_nobody, described.figures)):
+    if any(map(may_be_nothing, described.figures)):
         said.append(
             f"{AT_MOST} stands where an interval includes 0: at this budget it is not known whether "
-            "there is anybody."
+            "there is anybody or, of a standard deviation, whether values differ."
         )
     if any(one.figure == DIFFERENCE and one.level is not None for one in described.figures):
         said.append("pp: percentage points.")

@@ -104,7 +104,7 @@ def _drawn(one: Figure) -> bool:
 
 
 def _bar(one: Figure) -> Picture:
-    middle = 0.0 if table_one.from_nobody(one) else _percent(one.estimate, 0.0, 1.0)
+    middle = 0.0 if table_one.may_be_nothing(one) else _percent(one.estimate, 0.0, 1.0)
     return Picture(False, middle, (_percent(one.low, 0.0, 1.0), _percent(one.high, 0.0, 1.0)))
 
 
