@@ -1,5 +1,5 @@
-"""Time and memory of fits from files, beside plain decoding: a process for each file, of both the
-faster of two runs.
+"""Time and memory of fits and descriptions from files, beside plain decoding: a process for each, of
+both the faster of two runs.
 
     python -m benchmarks.files FOLDER [--sizes 3000000x20 5000000x90]
 
@@ -24,13 +24,14 @@ CHILD = """
 import json, resource, sys, time
 import pyarrow.parquet as pq
 import dpinfer as dp
-from dpinfer.rows import transforms
+from dpinfer.rows import encoded
 from dpinfer.rows.source import Blocks
-path, d = sys.argv[1], int(sys.argv[2])
+path, d, work = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 text = "unit = 'one record'\\n[columns.y]\\ntype = 'outcome'\\nlevels = ['no', 'yes']\\n"
 text += "".join(f"[columns.x{j}]\\ntype = 'number'\\nlow = -1\\nhigh = 1\\n" for j in range(d))
 formula = "y ~ " + " + ".join(f"x{j}" for j in range(d))
-model = dp.LogisticRegression(formula, schema=dp.Schema.parse(text), budget=dp.ApproxDP(1.0, 1e-6))
+schema = dp.Schema.parse(text)
+budget = dp.ApproxDP(1.0, 1e-6)
 passes = [0]
 def count(owner, name):
     act = getattr(owner, name)
@@ -39,11 +40,14 @@ def count(owner, name):
         return act(*arguments)
     setattr(owner, name, counted)
 count(Blocks, "total")
-count(transforms, "gathered")
+count(encoded, "gathered")
 def fit():
     passes[0] = 0
     began, used = time.perf_counter(), time.process_time()
-    model.fit(path)
+    if work == "fit":
+        dp.LogisticRegression(formula, schema=schema, budget=budget).fit(path)
+    else:
+        dp.describe(path, schema, budget)
     return time.perf_counter() - began, time.process_time() - used
 first = fit()
 taken = min(first, fit())
@@ -74,12 +78,12 @@ def write(path: Path, n: int, d: int) -> None:
     writer.close()
 
 
-def measured(path: Path, n: int, d: int) -> dict[str, Any]:
-    """One fit, and one decoding, in a process of its own."""
-    command = [sys.executable, "-c", CHILD, str(path), str(d)]
+def measured(work: str, path: Path, n: int, d: int) -> dict[str, Any]:
+    """One fit or description, and one decoding, in a process of its own."""
+    command = [sys.executable, "-c", CHILD, str(path), str(d), work]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     ratio = found["seconds"] / found["passes"] / found["decoding"]
-    return {"n": n, "d": d, **found, "time of a pass over decoding": ratio}
+    return {"work": work, "n": n, "d": d, **found, "time of a pass over decoding": ratio}
 
 
 def main() -> None:
@@ -97,8 +101,9 @@ def main() -> None:
         path = options.folder / f"{size}.parquet"
         if not path.exists():
             write(path, n, d)
-        rows.append(measured(path, n, d))
-        print(json.dumps(rows[-1]), flush=True)
+        for work in ("fit", "describe"):
+            rows.append(measured(work, path, n, d))
+            print(json.dumps(rows[-1]), flush=True)
     RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 

@@ -84,7 +84,8 @@ class Numbers:
         found = values - self.low
         found /= self.width
         np.ceil(found, out=found)
-        np.fmin(found, CELLS + 1.0, out=found)
+        if np.isnan(found.sum()):  # the other operation takes longer than this
+            np.fmin(found, CELLS + 1.0, out=found)
         return found.astype(np.intp)
 
 
@@ -106,6 +107,13 @@ class Panel:
         groups = block.labels.astype(np.intp)
         inside = groups < self.groups
         return np.where(inside, groups, 0), np.where(inside, counts, 0.0)
+
+
+def _columns(block: Block, places: Indices) -> Array:
+    """Some columns of the rows: as they lie where they follow each other, else copied."""
+    if len(places) and places[-1] - places[0] == len(places) - 1:
+        return block.rows[:, places[0] : places[-1] + 1]
+    return block.rows[:, places]
 
 
 def _present(block: Block) -> Array:
@@ -221,13 +229,14 @@ def moments(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Part:
 
 def _scaled(numbers: Numbers, block: Block) -> tuple[Array, Array]:
     """t and u of every column."""
-    values = block.rows[:, numbers.places]
-    missing = np.isnan(values)
-    values -= numbers.middle
-    values /= numbers.half
-    np.clip(values, -1.0, 1.0, out=values)
-    values[missing] = 0.0
-    return values, (~missing).astype(np.float64)
+    t = _columns(block, numbers.places) - numbers.middle
+    t /= numbers.half
+    np.clip(t, -1.0, 1.0, out=t)
+    if not np.isnan(t.sum()):  # none is missing; this takes less time than to look for them
+        return t, np.ones(t.shape)
+    missing = np.isnan(t)
+    t[missing] = 0.0
+    return t, (~missing).astype(np.float64)
 
 
 def _by_group(panel: Panel, block: Block) -> list[Array]:
@@ -350,7 +359,7 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
     first = (CELLS + 2) * np.arange(p)
 
     def of_block(block: Block) -> Array:
-        cells = numbers.cells(block.rows[:, numbers.places])
+        cells = numbers.cells(_columns(block, numbers.places))
         cells += first
         if panel.grouped:
             groups = np.minimum(block.labels.astype(np.intp), panel.groups)
@@ -397,7 +406,7 @@ def spreads(
             distance /= 1 + np.abs(centre[group])
             functions = [np.minimum(np.square(distance), 1.0)]
             if points is not None:
-                values = block.rows[:, numbers.places]
+                values = _columns(block, numbers.places)
                 functions += [(values <= points[group, :, j]) * 1.0 for j in range(k - 1)]
             for j, function in enumerate(functions):
                 y = _by_unit(block, counted * function)
