@@ -133,7 +133,7 @@ BAD = {
     "two outcomes": ("ill + cost ~ w", "exactly one outcome"),
     "left is a number": (
         "age ~ w",
-        "'age' is a number: a classifier needs two levels in the schema; name a column",
+        "'age' is a number: a classifier needs two levels; compare it, as in age > 0",
     ),
     "left transform": ("log(age) ~ w", "'log\\(age\\)' is a number: a classifier needs two levels"),
     "outcome on the right": ("ill ~ cost", "leave it out"),
@@ -142,11 +142,10 @@ BAD = {
     "bar": ("ill ~ age | w", "write one part"),
     "not text": (3, "must be text such as"),
     "too long": ("ill ~ " + "age + " * 1000, "at most 5000 characters"),
-    "left compared": (
-        "visits > 0 ~ w",
-        r"> compares.*column of true and false.*\"outcome\" and levels = \[false, true\].*left of ~",
+    "left compared beyond its bounds": (
+        "visits > 99 ~ w",
+        "visits goes from 0 to 50 in the schema",
     ),
-    "left compared in I": ("I(visits > 0) ~ w", r"\"outcome\" and levels = \[false, true\]"),
     "left of 0": ("visits - 0 ~ w", r"here I\(visits - 0\)"),
     "offset": (
         "ill ~ age + offset(w)",
@@ -195,9 +194,12 @@ BAD = {
     "attribute": ("ill ~ age.__class__()", "called by its name"),
     "np": ("ill ~ np.load(age)", "there is no function load"),
     "lambda": ("ill ~ I((lambda x: x)(age))", "called by its name"),
-    "comparison": ("ill ~ I(age > 3)", 'add a column of true and false .* type = "boolean"'),
-    "comparison outside of I": ("ill ~ age > 3", "> compares.*add a column of true and false"),
-    "and": ("ill ~ I(age > 3 and w < 1)", "add a column of true and false"),
+    "comparison": (
+        "ill ~ I(age > 3)",
+        "age > 3 is true in every row, since age goes from 18 to 100",
+    ),
+    "comparison outside of I": ("ill ~ age > 3", "compare with a value in between, or change its"),
+    "and": ("ill ~ I(age > 30 and w > 9)", "w > 9 is false in every row"),
     "everything": ("ill ~ .", r"name them, as in ill ~ age \+ w"),
     "everything else": ("ill ~ . - age", r"name them, as in ill ~ age \+ w"),
     "square": ("ill ~ age^2 + w", r"age\*\*2 stands for age alone, as in R: write I\(age \*\* 2\)"),
@@ -217,7 +219,7 @@ BAD = {
     "huge number": ("ill ~ I(age * 1e999)", "too large"),
     "factor in a transform": ("ill ~ log(sex)", "only a number can be transformed"),
     "C of a number": ("ill ~ C(age)", "as a category or integer with levels"),
-    "C of a transform": ("ill ~ C(log(age))", "C\\(column\\)"),
+    "C of a transform": ("ill ~ C(log(age))", "has no levels.*cut it, as in cut"),
     "C of nothing": ("ill ~ C()", "C\\(column\\)"),
     "C level": ("ill ~ C(h, 'god')", "did you mean 'good'?"),
     "C level type": ("ill ~ C(k, '1')", "is not a level"),

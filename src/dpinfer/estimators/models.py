@@ -33,7 +33,7 @@ from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import Pending
 from dpinfer.schema.columns import Level, Number, Outcome, tidied
 from dpinfer.schema.design import COUNT, UNSCALED, CountScale, Design, Scale
-from dpinfer.schema.formula import parse
+from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
@@ -218,7 +218,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         formula = self.asked_formula
         assert formula is not None
         purpose = f"{type(self).__name__}: {' '.join(formula.split())}"
-        question = Question.of_formula(formula, *parse(formula, schema))
+        derived = schema.behind(names_of(formula))
+        question = Question.of_formula(formula, *parse(formula, schema), derived)
         return Subject(design.unit.name, purpose, schema.digest(), question)
 
     def _linear(self, X: Any) -> Array:

@@ -156,12 +156,17 @@ class Design:
             raise InputError(_NO_OFFSET)
         if kind == "margin" and number is not None:
             raise InputError(
-                f"{response.name!r} is a number: a classifier needs two levels in the schema; name a column with "
-                'type = "outcome" and levels on the left of ~'
+                f"{response.name!r} is a number: a classifier needs two levels; compare it, as in "
+                f'{response.name} > 0 ~ ..., or name a column with type = "outcome" and levels on the left of ~'
             )
         if kind == "margin":
             return replace(cls.of_terms(terms), unit=unit)
         if number is None:
+            if isinstance(response.read_as, Expression):
+                raise InputError(
+                    f"{response.name!r} is true or false, which a classifier explains: for a regression of 0 and 1 "
+                    'name a column with type = "integer", low = 0 and high = 1'
+                )
             raise InputError(
                 f"{response.name!r} is an outcome with levels: a regression needs low and high in the schema"
             )
@@ -412,16 +417,16 @@ def _is_yes_no(block: Block) -> bool:
 
 
 def _holds_answers(block: Block) -> bool:
-    """Whether all numbers of a block are yes or no: of type boolean, or whole numbers with the
-    bounds 0 and 1.
+    """Whether all numbers of a block are yes or no: answers, or whole numbers with the bounds 0 and
+    1.
     """
     for part in block.parts:
         if isinstance(part, Factor):
             continue
+        if part.answers:
+            continue
         column = part.column
-        if column is None or column.kind not in ("boolean", "integer"):
-            return False
-        if (column.low, column.high) != (0, 1):
+        if column is None or column.kind != "integer" or (column.low, column.high) != (0, 1):
             return False
     return True
 

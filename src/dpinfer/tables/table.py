@@ -31,7 +31,7 @@ class Table(Protocol):
 
     def types(self) -> list[tuple[str, str]]:
         """Names of the columns, and what their types say: number, integer, boolean, category,
-        nothing.
+        date, nothing.
         """
         ...
 
