@@ -19,12 +19,22 @@ from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import Question
 from dpinfer.result.statements import REPORTED, several
 from dpinfer.schema.columns import Level, Number
-from dpinfer.schema.terms import Block, Expression, Factor, Part, Terms, apply, constant
+from dpinfer.schema.terms import (
+    Block,
+    Expression,
+    Factor,
+    Part,
+    Terms,
+    apply,
+    constant,
+    of_column,
+)
 
 CENTRE = "centre"
 OVERALL = "overall"
 SEVERAL = "in several terms: give rows, as in margins(rows)"
 _STEP = 1e-5  # of a column's range
+_MOVED = "__moved"  # a column of a table, a step away from another
 _REASONS = 3  # why an effect has no interval, at most
 Rows = list[dict[str, Any]]
 Curve = Callable[[Array], Array]
@@ -260,8 +270,8 @@ def _shared(block: Block, blocks: tuple[Block, ...]) -> bool:
 def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
     """Effects on average over the rows: every term that holds a column moves with it.
 
-    A number moves by a small step, which what is compared, cut or taken from a calendar does not
-    notice: such an expression moves by itself, from one level or answer to another.
+    A number moves by a small step, and what is compared, cut or taken from a calendar stays: such an
+    expression moves by itself, from one level or answer to another.
     """
     asked = question_of(fit)
     terms = replace(asked.terms(), offset=None)  # effects are on the rate
@@ -282,7 +292,6 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
         return encoded(_with(terms, leaf, value))
 
     weights = encoded(terms)
-    smooth = terms.changed(_smooth)
     for part in _moving(terms):
         if isinstance(part, Factor):
             before = moved(part, part.reference)
@@ -293,8 +302,8 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
             yield _change(fit, part.text, moved(part, False), moved(part, True))
         elif part.column is not None:
             low, high = _around(asked.numbers(frame, part.column), part.column)
-            below = encoded(smooth, frame.assign(**{part.column.name: low}))
-            above = encoded(smooth, frame.assign(**{part.column.name: high}))
+            below = encoded(_stepped(terms, part.column), frame.assign(**{_MOVED: low}))
+            above = encoded(_stepped(terms, part.column), frame.assign(**{_MOVED: high}))
             yield _derivative(fit, part.text, weights, (above - below) / (high - low)[:, None])
         else:  # a year
             further = apply("+", part.text, part, constant(1.0))
@@ -336,9 +345,15 @@ def _around(values: Array, column: Number) -> tuple[Array, Array]:
     return np.maximum(values - step, column.low), np.minimum(values + step, column.high)
 
 
-def _smooth(number: Expression) -> Expression | None:
-    """A column of whole numbers, or of dates, as one of any numbers."""
-    column = number.column
-    if column is None or column.kind not in ("integer", "date"):
-        return None
-    return replace(number, column=replace(column, kind="number"))
+def _stepped(terms: Terms, column: Number) -> Terms:
+    """The terms with numbers of another column in the place of one, but for what a small step leaves
+    where it is.
+    """
+    moved = of_column(Number(_MOVED, column.low, column.high))
+
+    def change(at: Expression) -> Expression | None:
+        if at.steps:
+            return at
+        return replace(moved, text=at.text) if at.column == column else None
+
+    return terms.changed(change)

@@ -39,6 +39,8 @@ _ORDER = (
 _ANY = "any"  # spelling
 _MISSING = "missing"  # the level of cells that hold none
 _OWN_LEVEL = "level"  # what `missing` says for it
+MISSING_RULES = ("drop", _OWN_LEVEL)
+"""What `missing` may say instead of a substitute."""
 _REMEDIES = {
     "low": "add a public lower bound",
     "high": "add a public upper bound",

@@ -31,6 +31,7 @@ from dpinfer import persistence
 from dpinfer.errors import InputError
 from dpinfer.schema import toml
 from dpinfer.schema.columns import (
+    MISSING_RULES,
     TODO,
     Column,
     Derived,
@@ -470,8 +471,10 @@ def named(columns: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
 
 def known_levels(entry: Mapping[str, Any]) -> list[str]:
     """The levels that an entry names beside its list: they are public, whatever is found."""
-    values = [entry.get("missing", "drop"), entry.get("reference", "drop")]
-    return sorted({level for level in values if isinstance(level, str) and level != "drop"})
+    named_levels = {entry.get("reference")}
+    if entry.get("missing") not in MISSING_RULES:
+        named_levels.add(entry.get("missing"))
+    return sorted(level for level in named_levels if isinstance(level, str))
 
 
 def _gap_of(name: str, entry: Any) -> Gap | None:
@@ -482,8 +485,8 @@ def _gap_of(name: str, entry: Any) -> Gap | None:
     if is_derived(entry):
         derived_of(name, entry)
         return None
-    if entry.get("type") == "date" and TODO in entry.values():  # its bounds are for a person
-        return None
+    if entry.get("type") == "date" and any(entry.get(key, TODO) == TODO for key in _RANGE):
+        return None  # its bounds are for a person
     if entry.get("type") == TODO:
         if not all(isinstance(value, str | int | float) for value in entry.values()):
             raise fault(name, "type", "type is not filled in: do that first")

@@ -66,7 +66,7 @@ _ARROW_BYTES = ("binary", "large_binary", "fixed_size_binary")
 _ARROW_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 _TIMES = {datetime.date, datetime.datetime}
 _SECONDS = 86_400  # of a day
-_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
+_UNITS = {unit: 1000**k for k, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))}
 _PER_DAY = {"D": 1, "h": 24, "m": 1440} | {unit: _SECONDS * k for unit, k in _UNITS.items()}
 _FARTHEST = 100_000  # years, months or weeks from 1970
 _FIRST_SECOND = -62_135_596_800  # of the year 1
@@ -481,11 +481,6 @@ def to_days(cells: Cells) -> Array | None:
 
     A time counts as its date, by the clock of its own time zone.
     """
-    if not isinstance(cells, np.ndarray):
-        plain = (nw.Date, nw.Datetime, nw.String, nw.Categorical, nw.Enum)
-        known = _all_null(cells) or _categories(cells) is not None
-        if not known and type_of(cells) not in plain:
-            return None
     coded = codes(cells)
     if coded is None:
         return None
@@ -536,13 +531,14 @@ def _numpy_days(values: npt.NDArray[Any]) -> Array:
     whole = values.astype(np.int64)
     if unit == "generic":  # holds nothing but missing values
         return np.full(values.shape, np.nan)
-    if unit in _PER_DAY and step == 1:
-        days = np.floor_divide(whole, _PER_DAY[unit])
-    else:
-        most = (_FARTHEST if unit in ("Y", "M", "W") else 2**62) // step
-        near = np.clip(whole, -most, most).astype(values.dtype)
-        days = near.astype("M8[D]").astype(np.int64)
-    return np.where(np.isnat(values), np.nan, days.astype(np.float64))
+    if unit in ("Y", "M", "W"):
+        near = np.clip(whole, -_FARTHEST // step, _FARTHEST // step).astype(values.dtype)
+        days = near.astype("M8[D]").astype(np.float64)
+    elif step == 1 and _PER_DAY[unit] < 2**63:
+        days = np.floor_divide(whole, _PER_DAY[unit]).astype(np.float64)
+    else:  # of units that nobody has: to the precision of floats
+        days = np.floor(whole.astype(np.float64) * (step / _PER_DAY[unit]))
+    return np.where(np.isnat(values), np.nan, days)
 
 
 def _arrow_days(values: pa.Array) -> Array | None:

@@ -404,6 +404,11 @@ def _column(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
     return table.get_column(name)
 
 
+def _is_time_of_pandas(column: nw.Series[Any]) -> bool:
+    """With some time zones narwhals has no name for its type."""
+    return str(getattr(column.to_native(), "dtype", "")).startswith("datetime64[")
+
+
 def type_word(column: nw.Series[Any]) -> str:  # noqa: PLR0911  (one per type)
     """What the type of a column says: number, integer, boolean, category, date, or nothing.
 
@@ -417,7 +422,7 @@ def type_word(column: nw.Series[Any]) -> str:  # noqa: PLR0911  (one per type)
         return "boolean"
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return "category"
-    if dtype in (nw.Date, nw.Datetime):
+    if dtype in (nw.Date, nw.Datetime) or _is_time_of_pandas(column):
         return "date"
     if dtype.is_integer():
         return "integer"
