@@ -83,7 +83,7 @@ def test_persons_have_derived_columns_too():
     result = model(FORMULA, schema=schema).fit(frame).result_
     assert result.question.derived == SCHEMA.behind(["any_claim", "senior", "coast"])
     text = TEXT.replace("age >= 65", "who >= 65")
-    with pytest.raises(dp.InputError, match="no column 'who'"):
+    with pytest.raises(dp.InputError, match="'who' holds the ids or the weights: leave it out"):
         dp.Schema.parse(unit + text.replace('unit = "one person"\n', ""))
 
 
@@ -142,6 +142,8 @@ def test_a_number_and_its_comparison_move_apart():
 def test_tests_name_comparisons():
     result = model("claims > 0 ~ age >= 65 + region == 'north'").fit(FRAME).result_
     assert result.wald("age >= 65 = 0, region == north = 0").df == 2
+    cut = model("claims > 0 ~ cut(age, 40, 65) + smoker").fit(FRAME).result_
+    assert cut.wald("cut(age, 40, 65)").df == 2
     both = result.contrast("age >= 65 - region == north")
     assert both.estimate == pytest.approx(result.estimate[1] - result.estimate[2])
 

@@ -299,6 +299,11 @@ def test_derived_columns_may_be_derived_many_times_but_not_without_end():
     steps = "".join(f'[columns.s{j + 1}]\nfrom = "s{j} + s{j}"\n' for j in range(40))
     with pytest.raises(dp.InputError, match="more than 200 times: derive it from fewer"):
         dp.Schema.parse(BASE + '[columns.s0]\nfrom = "income"\n' + steps)
-    chain = "".join(f'[columns.s{j + 1}]\nfrom = "s{j} + 1"\n' for j in range(60))
-    long = dp.Schema.parse(BASE + '[columns.s0]\nfrom = "income"\n' + chain)
-    assert np.allclose(design("s60", FRAME, long).iloc[:, 0], FRAME["income"] + 60)
+
+    def chain(length):
+        steps = "".join(f'[columns.s{j + 1}]\nfrom = "s{j} + 1"\n' for j in range(length))
+        return dp.Schema.parse(BASE + '[columns.s0]\nfrom = "income"\n' + steps)
+
+    assert np.allclose(design("s40", FRAME, chain(40)).iloc[:, 0], FRAME["income"] + 40)
+    with pytest.raises(dp.InputError, match="nested too deeply"):
+        chain(400)

@@ -57,6 +57,8 @@ def replaced(formula: str) -> Replaced:
         left = items[:place]
         if _compares(left):
             left = [names.of(_text(left))]
+        else:
+            left = names.without_comparisons(left)
         items = [*left, "~", *names.without_comparisons(items[place + 1 :])]
     else:
         items = names.without_comparisons(items)

@@ -44,7 +44,10 @@ MOST_CHARACTERS = 5000
 TOO_DEEP = "the formula cannot be read, since it is nested too deeply: write shorter terms"
 OFFSET_ALONE = "an offset is a term of its own, once in a formula: y ~ a + b + offset(log(years))"
 
-_MOST_LEAVES = 200  # columns and constants in a derived column, those of the columns it is derived from included
+_MOST_LEAVES = 200  # columns in a derived column, those of the columns it is derived from included
+_DEEPEST = (
+    100  # operations inside each other: expressions are walked by functions that call themselves
+)
 _OPERATORS = {ast.Add: "+", ast.Sub: "minus", ast.Mult: "*", ast.Div: "/"}
 _ORDERS = {ast.Lt: ("<", "<"), ast.LtE: ("<=", "<="), ast.Gt: ("<", ">"), ast.GtE: ("<=", ">=")}
 _FACTORS = {"C", "cut", "merge", "month", "weekday"}
@@ -174,6 +177,8 @@ class Walk:
             part = self._part(self.tree)
         except RecursionError:
             raise InputError(TOO_DEEP) from None
+        if _depth(part.place if isinstance(part, Factor) else part) > _DEEPEST:
+            raise InputError(TOO_DEEP)
         if isinstance(part, Factor) or part.answers or part.column is not None:
             return part
         return Expression(self.text, part.low, part.high, "I", (part,))
@@ -641,6 +646,16 @@ _CALENDAR: dict[str, tuple[tuple[str, ...], Any]] = {
     "month": (dates.MONTHS, dates.months),
     "weekday": (dates.WEEKDAYS, dates.weekdays),
 }
+
+
+def _depth(number: Expression) -> int:
+    """How many operations stand inside each other, as far as that matters."""
+    deepest = 0
+    inside = [number]
+    while inside and deepest <= _DEEPEST:
+        deepest += 1
+        inside = [argument for one in inside for argument in one.arguments]
+    return deepest
 
 
 def _first_day(number: Expression) -> float | None:

@@ -148,7 +148,7 @@ class Schema:
                 raise InputError(
                     f"the schema lists a column {column.name!r} under {name!r}: use one name"
                 )
-        _require_readable(self.columns, self.derived)
+        _require_readable(self.columns, self.derived, self.unit)
 
     @classmethod
     def read(cls, path: str | Path) -> "Schema":
@@ -271,7 +271,9 @@ class Schema:
         return self.columns[name]
 
 
-def _require_readable(columns: Mapping[str, Column], derived: Mapping[str, Derived]) -> None:
+def _require_readable(
+    columns: Mapping[str, Column], derived: Mapping[str, Derived], unit: Unit
+) -> None:
     """Derived columns that can be read, on one side of a formula at least."""
     names = Names(columns, derived, lambda column: plain_part(explained(column)))
     for name, one in derived.items():
@@ -283,6 +285,9 @@ def _require_readable(columns: Mapping[str, Column], derived: Mapping[str, Deriv
             )
         try:
             require_readable(one.text)
+            for column in unit.columns:
+                if column.name in names_in(one.text):
+                    raise InputError(f"{column.name!r} holds the ids or the weights: leave it out")
             names(name)
         except InputError as error:
             raise fault(name, "from", str(error)) from None
