@@ -23,7 +23,7 @@ from itertools import combinations, product
 import numpy as np
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.schema.answers import ANSWERS, STEPS
 from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_reach, levels_of
 
@@ -33,7 +33,8 @@ FARTHEST_OFFSET = 30.0
 Interval = tuple[float, float]
 OfIntervals = Callable[..., Interval]
 ReadNumbers = Callable[[Number], Array]
-ReadPlaces = Callable[[Number | Category], Array]
+ReadPlaces = Callable[[Number | Category], Indices]
+"""Of cells among the levels of a column, and their number for a cell that is none of them."""
 _PLACE = "place"  # a leaf that is the place of a cell among the levels of a column
 
 
@@ -84,7 +85,8 @@ class Expression:
         if self.column is not None:
             return numbers(self.column)
         if self.levelled is not None:
-            return places(self.levelled)
+            found = places(self.levelled)
+            return np.where(found > self.high, np.nan, found)
         of_numbers, _ = _OPERATIONS[self.operation]
         return of_numbers(*(argument.values(numbers, places) for argument in self.arguments))
 
@@ -320,6 +322,13 @@ class Factor:
         """The columns of the table that it is made of."""
         return self.place.columns
 
+    def codes(self, numbers: ReadNumbers, places: ReadPlaces) -> Indices:
+        """The place of each row among the levels; their number where a row has none."""
+        if self.place.levelled is not None:
+            return places(self.place.levelled)
+        place = np.atleast_1d(self.place.values(numbers, places))
+        return np.where(np.isnan(place), len(self.levels), place).astype(np.intp)
+
     def at(self, level: Level) -> Expression:
         """The place of one of its levels."""
         return constant(float(self.levels.index(level)))
@@ -417,8 +426,7 @@ class Block:
             size = len(factor.levels)
             # one row per place; the last one is that of a cell which is no level
             dummies = np.vstack([np.eye(size), np.full(size, np.nan)])[:, kept]
-            place = np.atleast_1d(factor.place.values(numbers, places))
-            codes = np.where(np.isnan(place), size, place).astype(np.intp)
+            codes = factor.codes(numbers, places)
             products = columns[:, :, None] * dummies[codes][:, None, :]
             columns = products.reshape(-1, columns.shape[1] * len(kept))
         if self.number is None:

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, expit, gammaincinv, logit
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import OfBlock
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.columns import Category, Column, Number, Outcome, levels_of
@@ -382,12 +382,12 @@ def _readers(drawn: Mapping[str, Array]) -> tuple[ReadNumbers, ReadPlaces]:
     def numbers(column: Number) -> Array:
         return drawn[column.name]
 
-    def places(column: Number | Category) -> Array:
+    def places(column: Number | Category) -> Indices:
         values = drawn[column.name]
         if isinstance(column, Category):
-            return values
+            return values.astype(np.intp)
         levels = np.array(levels_of(column), dtype=float)
-        return np.asarray(np.abs(values[:, None] - levels).argmin(axis=1), dtype=float)
+        return np.asarray(np.abs(values[:, None] - levels).argmin(axis=1))
 
     return numbers, places
 

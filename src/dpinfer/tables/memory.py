@@ -202,16 +202,15 @@ def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadPlaces]:
         return _bounded(numbers_in(column), column)
 
     @cache
-    def places(column: Number | Category) -> Array:
+    def places(column: Number | Category) -> Codes:
         levels = levels_of(column)
         if isinstance(column, Number):
             found = match(numbers_in(column), levels)
         else:
             found = _places(table, column)
-        other = float("nan")
         if column.missing in levels:
-            other = float(levels.index(column.missing))
-        return np.where(found == len(levels), other, found.astype(np.float64))
+            found = np.where(found == len(levels), levels.index(column.missing), found)
+        return found
 
     return bounded, places
 
