@@ -52,6 +52,7 @@ def columns(formula):
         ("smoker == False", ["not smoker"]),
         ("smoker == True", ["smoker"]),
         ("admitted >= '2020-02-01'", ["admitted >= 2020-02-01"]),
+        ("'2020-02-01' <= admitted < '2021-01-01'", ["2020-02-01 <= admitted < 2021-01-01"]),
         ("log(age) > 4 + `income` > 3", ["log(age) > 4", "income > 3"]),
         ("age >= 65 + I(age >= 65)", ["age >= 65"]),
         ("age > 3e1", ["age > 30.0"]),
@@ -123,6 +124,18 @@ def test_the_left_is_one_expression():
     assert parse("claims > 0 ~ age", SCHEMA)[0].name == "claims > 0"
     with pytest.raises(dp.InputError, match="'claims' stands on both sides"):
         parse("claims > 0 ~ claims", SCHEMA)
+
+
+def test_one_name_stands_for_one_thing():
+    """A level may be called anything, a derived column too."""
+    schema = dp.Schema.parse(
+        '[columns.y]\ntype = "boolean"\n[columns.s]\ntype = "boolean"\n[columns.r]\ntype = "category"\n'
+        'levels = ["a", "a or s", "b"]\n[columns."r == b"]\nfrom = "r == \'a\'"\n'
+    )
+    for right in ("(r == 'a' or s) + r == 'a or s'", "`r == b` + r == 'b'"):
+        with pytest.raises(dp.InputError, match="two terms of the formula have the name"):
+            parse("y ~ " + right, schema)
+    parse("y ~ r == 'b' + r == 'B'", schema)
 
 
 def test_what_has_no_comparison_stays_as_it_is():

@@ -49,7 +49,17 @@ _DEEPEST = (
     100  # operations inside each other: expressions are walked by functions that call themselves
 )
 _OPERATORS = {ast.Add: "+", ast.Sub: "minus", ast.Mult: "*", ast.Div: "/"}
-_ORDERS = {ast.Lt: ("<", "<"), ast.LtE: ("<=", "<="), ast.Gt: ("<", ">"), ast.GtE: ("<=", ">=")}
+_ORDERS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: "<", ast.GtE: "<="}
+_SIGN: dict[type, str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
 _FACTORS = {"C", "cut", "merge", "month", "weekday"}
 _CALLABLE = ", ".join([*sorted(FUNCTIONS), "scale", "year"])
 _SPLINES = {"bs", "cr", "cc", "cs", "ns", "te", "poly"}
@@ -320,18 +330,13 @@ class Walk:
                     self._compared(operands[j], operator, operands[j + 1])
                     for j, operator in enumerate(operators)
                 ]
-                answer = answers[0]
-                for other in answers[1:]:
-                    answer = apply("and", self._unparsed(node), answer, other)
-                return answer
+                signs = [f" {_SIGN[type(operator)]} " for operator in operators]
+                words = itertools.zip_longest(map(self._words, operands), signs, fillvalue="")
+                return _joined("and", "".join(itertools.chain(*words)), answers)
             case ast.BoolOp(op=operator, values=values):
                 word = "and" if isinstance(operator, ast.And) else "or"
                 answers = [self._answer(value) for value in values]
-                text = f" {word} ".join(map(_bracketed, answers))
-                answer = answers[0]
-                for other in answers[1:]:
-                    answer = apply(word, text, answer, other)
-                return answer
+                return _joined(word, f" {word} ".join(map(_bracketed, answers)), answers)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 answer = self._answer(operand)
                 return apply("not", f"not {_bracketed(answer)}", answer)
@@ -343,6 +348,8 @@ class Walk:
         )
 
     def _compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Expression:
+        if type(operator) not in _SIGN:
+            raise self._refused("a comparison is one of < <= > >= == != in, not in")
         if isinstance(operator, ast.In | ast.NotIn):
             return self._member(left, operator, right)
         equal = isinstance(operator, ast.Eq | ast.NotEq)
@@ -358,13 +365,11 @@ class Walk:
         other = self._side(right, left)
         one_text = self._words(left)
         other_text = self._words(right)
+        text = f"{one_text} {_SIGN[type(operator)]} {other_text}"
         if equal:
-            return self._among(one, [other], operator, f"{one_text} {_sign(operator)} {other_text}")
-        if type(operator) not in _ORDERS:
-            raise self._refused("a comparison is one of < <= > >= == != in, not in")
-        operation, sign = _ORDERS[type(operator)]
-        text = f"{one_text} {sign} {other_text}"
-        if sign.startswith(">"):
+            return self._among(one, [other], operator, text)
+        operation = _ORDERS[type(operator)]
+        if isinstance(operator, ast.Gt | ast.GtE):
             return self._telling(apply(operation, text, other, one), one, other)
         return self._telling(apply(operation, text, one, other), one, other)
 
@@ -400,7 +405,7 @@ class Walk:
             return self._at_levels(subject, levels, operator, f"({names})")
         values = [self._side(item, node) for item in listed.elts]
         names = ", ".join(map(self._words, listed.elts))
-        text = f"{self._unparsed(node)} {_sign(operator)} ({names})"
+        text = f"{self._unparsed(node)} {_SIGN[type(operator)]} ({names})"
         if not values:
             raise self._refused("after in stands a list of values, as in x in (1, 2)")
         return self._among(subject, values, operator, text)
@@ -416,7 +421,7 @@ class Walk:
     def _at_levels(
         self, factor: Factor, levels: Sequence[Level], operator: ast.cmpop, words: str
     ) -> Expression:
-        text = f"{factor.text} {_sign(operator)} {words}"
+        text = f"{factor.text} {_SIGN[type(operator)]} {words}"
         if not 0 < len(set(levels)) < len(factor.levels):
             raise self._refused(
                 f"{text} is the same in every row: name some of its levels, and not all of them"
@@ -672,9 +677,12 @@ def _is_answer(node: ast.expr) -> TypeGuard[ast.Constant]:
     return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
-def _sign(operator: ast.cmpop) -> str:
-    signs = {ast.Eq: "==", ast.NotEq: "!=", ast.In: "in", ast.NotIn: "not in"}
-    return signs[type(operator)]
+def _joined(word: str, text: str, answers: Sequence[Expression]) -> Expression:
+    """Answers joined by "and" or by "or"; one alone is what it is."""
+    answer = answers[0]
+    for other in answers[1:]:
+        answer = apply(word, text, answer, other)
+    return answer
 
 
 def _bracketed(answer: Expression) -> str:

@@ -87,7 +87,7 @@ def parse(formula: str, schema: Schema) -> tuple[Response, Terms]:
         offset = _offset(offsets, explanatory)
     except RecursionError:
         raise InputError(TOO_DEEP) from None
-    _require_one_reference_each(parts)
+    _require_one_meaning_each(parts)
     terms = Terms.of(parts, intercept=_ONE in right, offset=offset)
     names_on_the_right = {column.name for column in terms.columns}
     for column in response.columns:
@@ -381,10 +381,18 @@ def _explanatory_names(schema: Schema) -> list[str]:
     ]
 
 
-def _require_one_reference_each(terms: list[tuple[Part, ...]]) -> None:
-    factors: dict[str, Factor] = {}
+def _require_one_meaning_each(terms: list[tuple[Part, ...]]) -> None:
+    """No name of a part that stands for two things."""
+    known: dict[tuple[type, str], Part] = {}
     for part in itertools.chain.from_iterable(terms):
-        if isinstance(part, Factor) and factors.setdefault(part.text, part) != part:
+        other = known.setdefault((type(part), part.text), part)
+        if other == part:
+            continue
+        if isinstance(part, Factor) and isinstance(other, Factor) and part.place == other.place:
             raise InputError(
                 f"{part.text!r} has two reference levels in the formula: use one C({part.text}, ...)"
             )
+        raise InputError(
+            f"two terms of the formula have the name {part.text!r}: give one of them another name in the schema, as in "
+            '[columns.NAME] with from = "..."'
+        )
