@@ -11,7 +11,7 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.schema.columns import Category, Column, Derived, Level, Number, Outcome
 from dpinfer.schema.dates import day_of_text, text_of
-from dpinfer.schema.terms import Block, Expression, Response, Terms
+from dpinfer.schema.terms import Block, Expression, Part, Response, Terms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +24,9 @@ class Question:
     ``formula`` is empty for a fit on arrays.  ``outcome`` is what is explained; with two ``levels``
     the second one is the "yes", else it is a number from ``low`` to ``high`` with a ``unit``.
     ``columns`` are the columns of the table, with their bounds or levels; ``references`` has the
-    level of each factor that the others are compared with; ``derived`` are columns that stand in no
-    table, in the order in which they are derived from each other.
+    level of each factor, and the knot of each natural spline, that the others are compared with;
+    ``derived`` are columns that stand in no table, in the order in which they are derived from each
+    other.
     """
 
     formula: str
@@ -49,8 +50,14 @@ class Question:
             low = response.number.low
             high = response.number.high
         columns = {column.name: column for column in (*response.columns, *terms.columns)}
-        references = {
+        references: dict[str, Level] = {
             factor.text: factor.reference for block in terms.blocks for factor in block.factors
+        }
+        references |= {
+            curve.name: curve.reference
+            for block in terms.blocks
+            for curve in block.curves
+            if curve.reference
         }
         return cls(
             formula=formula.strip(),
@@ -112,12 +119,14 @@ class Question:
         return lines + [f"{derived.name}: {derived.text}" for derived in self.derived]
 
     def about(self) -> dict[str, tuple[str, str]]:
-        """For each column of the design the reference levels of its factors and what is public, in
-        words.
+        """For each column of the design the reference levels of its factors, the reference knots of
+        its curves, and what is public, in words.
         """
         facts: dict[str, tuple[str, str]] = {}
         for block in self.terms().blocks:
-            references = ", ".join(str(factor.reference) for factor in block.factors)
+            levels = [str(factor.reference) for factor in block.factors]
+            knots = [curve.reference for curve in block.curves if curve.reference]
+            references = ", ".join([*levels, *knots])
             chosen = {factor.text: factor.reference for factor in block.factors}
             columns = {column.name: column for column in block.columns}
             public = "; ".join(
@@ -209,13 +218,22 @@ class Question:
         return given
 
 
+def term_name(part: Part) -> str:
+    """The name of all columns of a factor or of a curve together; a number has its own."""
+    if isinstance(part, Expression) and part.curve is not None:
+        return part.curve.name
+    return part.text
+
+
 def reference_names(block: Block) -> set[str]:
     """Names of combinations of levels that have no coefficient in a block, since they hold a
-    reference level.
+    reference level or the reference knot of a curve.
     """
     labels = []
     for part in block.parts:
-        if isinstance(part, Expression):
+        if isinstance(part, Expression) and part.curve is not None and part.curve.reference:
+            labels.append([part.text, f"{part.curve.name}[{part.curve.reference}]"])
+        elif isinstance(part, Expression):
             labels.append([part.text])
         else:
             labels.append([f"{part.text}[{level}]" for level in part.levels])

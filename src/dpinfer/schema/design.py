@@ -467,11 +467,11 @@ def _has_parts(names: tuple[str, ...], places: Collection[tuple[str, ...]]) -> b
 
 
 def _factors(number: Expression) -> list[str] | None:
-    """The names of the columns that an expression is the product of, each as often as it counts;
-    None if it is none.
+    """What an expression is the product of, each as often as it counts: columns of the table, in
+    backticks, and columns of curves; None if it is none.
     """
-    if number.column is not None:
-        return [number.column.name]
+    if number.column is not None or number.curve is not None:
+        return _whole_factors(number)
     if number.operation == "I":
         return _factors(number.arguments[0])
     if number.operation == "*":
@@ -485,6 +485,16 @@ def _factors(number: Expression) -> list[str] | None:
         if base is not None and len(base) <= _LONGEST:
             return base * int(number.arguments[1].low)
     return None
+
+
+def _whole_factors(column: Expression) -> list[str]:
+    """Those of what is no product of others; a power of poly is one of the distance from its centre."""
+    if column.column is not None:
+        return [f"`{column.column.name}`"]
+    if column.curve is not None and column.operation == "poly":
+        _, place, *_ = column.arguments
+        return [f"{column.curve.name}[1]"] * (1 + int(place.low))
+    return [column.text]
 
 
 def _shared(terms: Terms) -> tuple[int, ...]:

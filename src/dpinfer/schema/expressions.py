@@ -26,6 +26,8 @@ from dpinfer.schema.columns import (
     level_meant,
     levels_of,
 )
+from dpinfer.schema.curves import EXAMPLES as CURVES
+from dpinfer.schema.curves import curve_columns
 from dpinfer.schema.terms import (
     FARTHEST_OFFSET,
     FUNCTIONS,
@@ -62,9 +64,10 @@ _SIGN: dict[type, str] = {
 }
 _FACTORS = {"C", "cut", "merge", "month", "weekday"}
 _CALLABLE = ", ".join([*sorted(FUNCTIONS), "scale", "year"])
-_SPLINES = {"bs", "cr", "cc", "cs", "ns", "te", "poly"}
-_LEARNING = {"center", "standardize", "hashed", "lag", "qcut", "ave"} | _SPLINES
+_LEARNING = {"center", "standardize", "hashed", "lag", "qcut", "ave"}
 """Functions of other programs that learn from the values."""
+_SPLINES = {"cr", "cc", "cs", "te", "s", "ti", "lo", "rcs", "spline"}
+"""Curves of other programs, with knots or a smoothness that they learn from the values."""
 
 _INSTEAD = {
     "factor": "C(x), a factor whose levels the schema declares",
@@ -193,6 +196,43 @@ class Walk:
             return part
         return Expression(self.text, part.low, part.high, "I", (part,))
 
+    def curve(self) -> tuple[Expression, ...]:
+        """The columns of ns(...), bs(...) or poly(...); none where it is no curve."""
+        call = self.tree
+        if not isinstance(call, ast.Call) or self._called(call) not in CURVES:
+            return ()
+        if not call.args:
+            example = CURVES[self._called(call)].format("x")
+            raise self._refused(f"it needs a column, as in {example}")
+        argument = self._number(call.args[0])
+        if _depth(argument) > _DEEPEST:
+            raise InputError(TOO_DEEP)
+        numbers = [self._public_number(node) for node in call.args[1:]]
+        options = {str(option.arg): option.value for option in call.keywords}
+        example = CURVES[self._called(call)].format(argument.text)
+        if "df" in options:
+            raise self._refused(
+                f"df= takes knots from the values, which is not private: write public ones, as in {example}"
+            )
+        if "knots" in options:
+            raise self._refused(f"knots are plain numbers, without knots=, as in {example}")
+        values = {option: self._public_number(node) for option, node in options.items()}
+        try:
+            return curve_columns(self._unparsed(call), argument, numbers, values)
+        except InputError as error:
+            raise self._refused(str(error)) from None
+
+    def _public_number(self, node: ast.expr) -> float:
+        """A number that is the same whatever the table holds, as 50 or log(50)."""
+        if isinstance(node, ast.List | ast.Tuple | ast.Starred):
+            raise self._refused("knots are written one by one, as in ns(x, 30, 50, 70)")
+        number = self._number(node)
+        if number.columns:
+            raise self._refused(
+                f"{number.text} depends on the values, and what shapes a curve is public: write a number"
+            )
+        return number.low
+
     def offset(self) -> Expression:
         """The argument of offset(...), a number; the logarithm of an exposure that may be 0 has an
         end below all the same: nobody with such an exposure counts.
@@ -269,6 +309,16 @@ class Walk:
             raise self._refused(
                 f"{name} learns from the values, which is not private: use a public transform"
             )
+        if name in _SPLINES:
+            raise self._refused(
+                f"{name} learns from the values, which is not private: write ns(x, 30, 50, 70), a natural spline "
+                "with public knots"
+            )
+        if name in CURVES:
+            raise self._refused(
+                f"{name} makes several columns, and stands by itself on the right of ~, as in "
+                f"y ~ {CURVES[name].format('x')}"
+            )
         if name == "offset":
             raise self._refused(OFFSET_ALONE)
         if name in _INSTEAD:
@@ -276,10 +326,8 @@ class Walk:
         if name in _FACTORS:
             raise self._refused(f"{name} makes a factor, and only a number can stand here")
         if name not in FUNCTIONS | {"scale", "year"}:
-            factors = ", ".join(sorted(_FACTORS))
-            raise self._refused(
-                f"there is no function {name}; there are {_CALLABLE}, and {factors}"
-            )
+            others = ", ".join([*CURVES, *sorted(_FACTORS)])
+            raise self._refused(f"there is no function {name}; there are {_CALLABLE}, and {others}")
         if len(node.args) != 1 or node.keywords:
             raise self._refused(f"{name} takes one argument")
         if name == "scale":

@@ -7,6 +7,7 @@ not take, or takes for something else, is refused with a remedy.
 """
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from dpinfer.schema.expressions import (
 )
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import (
+    Curve,
     Expression,
     Factor,
     Part,
@@ -79,14 +81,14 @@ def parse(formula: str, schema: Schema) -> tuple[Response, Terms]:
         response = _response(left, schema)
         explanatory = _names(schema, _explanatory)
         offsets = [factors for factors in right if _is_offset(factors)]
-        parts = [
-            _term(factors, explanatory)
-            for factors in right
-            if factors != _ONE and not _is_offset(factors)
-        ]
+        parts = _terms(
+            [factors for factors in right if factors != _ONE and not _is_offset(factors)],
+            explanatory,
+        )
         offset = _offset(offsets, explanatory)
     except RecursionError:
         raise InputError(TOO_DEEP) from None
+    _require_one_curve_each(parts)
     _require_one_meaning_each(parts)
     terms = Terms.of(parts, intercept=_ONE in right, offset=offset)
     names_on_the_right = {column.name for column in terms.columns}
@@ -330,19 +332,39 @@ def _offset(terms: list[_Factors], names: _PartOf) -> Expression | None:
     return Walk(terms[0][0][0], names).offset()
 
 
-def _term(factors: _Factors, names: _PartOf) -> tuple[Part, ...]:
-    parts: dict[tuple[type, str], Part] = {}
+def _terms(side: _Side, names: _PartOf) -> list[tuple[Part, ...]]:
+    """The terms; one with curves becomes the products of their columns, which count as terms."""
+    terms: list[tuple[Part, ...]] = []
+    for factors in side:
+        choices = _factors(factors, names)
+        if len(terms) + math.prod(map(len, choices)) > _MOST_TERMS:
+            raise InputError(_TOO_MANY)
+        terms += itertools.product(*choices)
+    return terms
+
+
+def _factors(factors: _Factors, names: _PartOf) -> list[tuple[Part, ...]]:
+    """For each factor of a term, the columns of a curve, or the one part that it is."""
+    parts: dict[tuple[type, str], tuple[Part, ...]] = {}
     for text, method in factors:
         if method == "literal":
             raise InputError(
                 f"the number {short(text)} cannot stand in a term: write I({text} * x) for a multiple of x"
             )
         if method == "lookup":
-            part = names(text)
+            found: tuple[Part, ...] = (names(text),)
         else:
-            part = Walk(text, names).part()
-        parts[type(part), part.text] = part
-    return tuple(parts.values())
+            walk = Walk(text, names)
+            found = walk.curve() or (walk.part(),)
+        parts[_identity(found[0])] = found
+    return list(parts.values())
+
+
+def _identity(part: Part) -> tuple[type, str]:
+    """What two factors of a term have in common that count as one."""
+    if isinstance(part, Expression) and part.curve is not None:
+        return Curve, part.curve.written
+    return type(part), part.text
 
 
 def _names(schema: Schema, read: Callable[[Column], Part]) -> _PartOf:
@@ -396,3 +418,26 @@ def _require_one_meaning_each(terms: list[tuple[Part, ...]]) -> None:
             f"two terms of the formula have the name {part.text!r}: give one of them another name in the schema, as in "
             '[columns.NAME] with from = "..."'
         )
+
+
+def _require_one_curve_each(terms: list[tuple[Part, ...]]) -> None:
+    """A curve of x spans x itself, and what another curve of x has in common with it."""
+    parts = list(itertools.chain.from_iterable(terms))
+    numbers = [part for part in parts if isinstance(part, Expression)]
+    written: dict[str, str] = {}
+    for number in numbers:
+        if number.curve is None:
+            continue
+        (argument, *_) = number.arguments
+        first = written.setdefault(argument.text, number.curve.written)
+        if first != number.curve.written:
+            raise InputError(
+                f"{argument.text} has two curves in the formula, {first} and {number.curve.written}: keep one of them"
+            )
+    for number in numbers:
+        if number.curve is None and number.text in written:
+            curve = written[number.text]
+            raise InputError(
+                f"{number.text} stands beside {curve}, which spans it already: leave {number.text} out, and write "
+                f"{curve}:group for a curve that differs between groups"
+            )

@@ -23,6 +23,7 @@ from itertools import combinations, product
 import numpy as np
 
 from dpinfer.errors import InputError
+from dpinfer.maths import splines
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.schema.answers import ANSWERS, STEPS
 from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_reach, levels_of
@@ -39,9 +40,20 @@ _PLACE = "place"  # a leaf that is the place of a cell among the levels of a col
 
 
 @dataclass(frozen=True)
+class Curve:
+    """What several columns are the basis of: its ``name``, such as ns(age), as the formula has
+    ``written`` it, and the ``reference``, a knot without a column, which the others are compared with.
+    """
+
+    name: str
+    written: str
+    reference: str = ""
+
+
+@dataclass(frozen=True)
 class Expression:
     """An operation on other expressions, a column or a constant; ``low`` and ``high`` bound its
-    values.
+    values.  It may be one column of a ``curve``.
     """
 
     text: str
@@ -51,6 +63,7 @@ class Expression:
     arguments: tuple["Expression", ...] = ()
     column: Number | None = None
     levelled: Number | Category | None = None
+    curve: Curve | None = None
 
     @property
     def columns(self) -> tuple[Number | Category, ...]:
@@ -211,6 +224,20 @@ def _over(x: Interval, y: Interval) -> Interval:
     return min(corners), max(corners)
 
 
+def _column_of(
+    basis: Callable[..., Sequence[splines.Column]],
+) -> tuple[Callable[..., Array], OfIntervals]:
+    """One column of a basis, of a number; its place and the public parameters of the basis follow."""
+
+    def of_numbers(x: Array, place: Array, *parameters: Array) -> Array:
+        return basis(*map(float, parameters))[int(place)].values(x)
+
+    def of_interval(x: Interval, place: Interval, *parameters: Interval) -> Interval:
+        return basis(*(value for value, _ in parameters))[int(place[0])].range(*x)
+
+    return of_numbers, of_interval
+
+
 _OPERATIONS: dict[str, tuple[Callable[..., Array], OfIntervals]] = {
     "I": (lambda x: x, lambda x: x),
     "log": (np.log, _monotone(math.log, 0.0)),
@@ -228,6 +255,9 @@ _OPERATIONS: dict[str, tuple[Callable[..., Array], OfIntervals]] = {
     "**": (np.power, _power),
     **ANSWERS,
     **STEPS,
+    "ns": _column_of(splines.natural_splines),
+    "bs": _column_of(splines.b_splines),
+    "poly": _column_of(splines.powers),
 }
 FUNCTIONS = frozenset({"I", "log", "log2", "log10", "log1p", "sqrt", "exp", "abs"})
 """What a formula may call with one argument."""
@@ -406,6 +436,12 @@ class Block:
     def factors(self) -> tuple[Factor, ...]:
         """The parts that are factors."""
         return tuple(part for part in self.parts if isinstance(part, Factor))
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        """The curves that its parts are columns of."""
+        numbers = [part for part in self.parts if isinstance(part, Expression)]
+        return tuple(number.curve for number in numbers if number.curve is not None)
 
     @property
     def columns(self) -> tuple[Number | Category, ...]:
