@@ -20,7 +20,7 @@ from dpinfer.tables.table import read
 from studies.asked import Data
 
 Bounds = Mapping[str, tuple[float, float]]
-REAL = ("rand", "adult_s", "bank_s", "adult", "bank", "acs_s", "acs", "age2", "spline")
+REAL = ("rand", "adult_s", "bank_s", "adult", "bank", "acs_s", "acs", "age2", "spline", "spline_in")
 WIDE = ("adult_s_wide", "bank_s_wide", "acs_s_wide")
 KNOWN = ("strong_2.25", "strong_3.75", "rare_0.5", "rare_2", "levels_30", "poor_reference")
 SYNTHETIC = (
@@ -151,7 +151,11 @@ _READERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-_CURVES = {"age2": "age + I(age**2)", "spline": "ns(age, 30, 45, 60)"}
+_CURVES = {
+    "age2": "age + I(age**2)",
+    "spline": "ns(age, 30, 45, 60)",
+    "spline_in": "ns(age, 30, 45, 60, low=25, high=70)",
+}
 """Designs of Adult with a curve of age."""
 
 

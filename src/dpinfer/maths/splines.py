@@ -13,7 +13,7 @@ Knots include the two ends; a curve goes on beyond them, a natural spline as a l
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -22,6 +22,8 @@ import numpy as np
 
 from dpinfer.maths.arrays import Array
 
+_POINTS = 40  # between two knots
+_FLATTEST = 1e-10  # variance of a function over the largest: flatter ones are roundings
 _SLACK = 64 * np.finfo(float).eps  # more than the roundings of a cubic, of its size
 
 
@@ -152,6 +154,26 @@ def b_splines(degree: float, *knots: float) -> tuple[Piecewise, ...]:
 def powers(centre: float, degree: float) -> tuple[Power, ...]:
     """(x - centre), its square, and so on."""
     return tuple(Power(centre, k + 1) for k in range(int(degree)))
+
+
+def evened(columns: Sequence[Column], knots: Sequence[float], low: float, high: float) -> Array:
+    """The matrix from (1, columns) to as many functions that a fit can tell apart: uncorrelated
+    where any two neighbouring knots have as many records between them, and at most 1 in size from
+    ``low`` to ``high``.
+
+    Public knots say where records are expected.  The columns of a basis all refer to what was left
+    out of it, of which little may be known; these functions do not.
+    """
+    inside = (np.arange(_POINTS) + 0.5) / _POINTS
+    points = (np.array(knots[:-1])[:, None] + np.diff(knots)[:, None] * inside).ravel()
+    values = np.column_stack([column.values(points) for column in columns])
+    mean = values.mean(axis=0)
+    sizes, directions = np.linalg.eigh((values - mean).T @ (values - mean) / len(points))
+    root = directions / np.sqrt(np.maximum(sizes, _FLATTEST * sizes.max())) @ directions.T
+    # beyond the ends a spline is a line, which is largest at its own end
+    ends = np.column_stack([column.values(np.array([low, high])) for column in columns])
+    root /= np.abs((np.vstack([values, ends]) - mean) @ root).max(axis=0)
+    return np.column_stack([-mean @ root, root.T])
 
 
 def _piecewise(at: Array, coefs: Array) -> Piecewise:

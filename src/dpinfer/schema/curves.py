@@ -44,7 +44,9 @@ def curve_columns(
 def _ns(written: str, argument: Expression, knots: list[float]) -> tuple[Expression, ...]:
     """The values at the knots, less the value at the first one that was given."""
     texts = splines.distinct(knots)
-    curve = Curve(f"ns({argument.text})", written, texts[1])
+    low_end, _reference, *others = splines.natural_splines(*knots)
+    basis = (low_end, *others)
+    curve = Curve(f"ns({argument.text})", written, texts[1], basis, tuple(knots))
     parameters = [constant(knot) for knot in knots]
     found = []
     for place, text in enumerate(texts):
@@ -59,7 +61,8 @@ def _bs(
     written: str, argument: Expression, knots: list[float], degree: int
 ) -> tuple[Expression, ...]:
     """All B-splines but the first: they add up to 1."""
-    curve = Curve(f"bs({argument.text})", written)
+    basis = splines.b_splines(degree, *knots)[1:]
+    curve = Curve(f"bs({argument.text})", written, "", basis, tuple(knots))
     parameters = [constant(degree), *(constant(knot) for knot in knots)]
     found = []
     for place in range(1, len(knots) + degree - 1):

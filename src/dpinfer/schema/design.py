@@ -20,11 +20,13 @@ import numpy.typing as npt
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.moments import Cell, Columns
+from dpinfer.maths.splines import evened
 from dpinfer.maths.sums import shrunk
 from dpinfer.schema.columns import Category, Number, in_reach
 from dpinfer.schema.terms import (
     FARTHEST_OFFSET,
     Block,
+    Curve,
     Expression,
     Factor,
     Response,
@@ -117,6 +119,21 @@ UNSCALED = Scale()
 
 
 @dataclass(frozen=True, eq=False)
+class SplinePlaces:
+    """The ``places`` of the columns of a spline, times that at ``base``: the intercept, or a level of
+    a factor.  ``matrix`` leads from base and columns in original units to functions that a fit can
+    tell apart, and ``encoded`` from base and columns as they are encoded.  Columns are ``shares`` if,
+    with the one that was left out, they are at least 0 and add up to 1.
+    """
+
+    base: int
+    places: tuple[int, ...]
+    matrix: Array
+    encoded: Array
+    shares: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """The public encoding of a record, one fact per coefficient; the intercept, if there is one,
     comes first.
@@ -128,7 +145,7 @@ class Design:
     a number that is added to the predictor as it is, where there is one: it is the last column of a
     row, and has no coefficient.  ``products`` has the places of
     columns that are powers or products of other columns, with the places of these; ``shared`` those
-    of numbers that are a part of some other column, too.
+    of numbers that are a part of some other column, too; ``splines`` those of the columns of splines.
     """
 
     names: tuple[str, ...]
@@ -143,6 +160,7 @@ class Design:
     offset: float | None = None
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
     shared: tuple[int, ...] = ()
+    splines: tuple[SplinePlaces, ...] = ()
 
     @classmethod
     def of_formula(cls, response: Response, terms: Terms, kind: str, unit: Unit = ROW) -> "Design":
@@ -262,6 +280,7 @@ class Design:
             offset=offset,
             products=_products(terms),
             shared=_shared(terms),
+            splines=_splines(terms, scalings),
         )
 
     @classmethod
@@ -509,6 +528,38 @@ def _shared(terms: Terms) -> tuple[int, ...]:
     return tuple(places)
 
 
+def _splines(terms: Terms, scalings: Sequence[_Scaling]) -> tuple[SplinePlaces, ...]:
+    """Every spline, by itself and in each level of factors that has a column; not where it is
+    multiplied by another number.
+    """
+    if not terms.intercept:
+        return ()
+    bases = _places_of_levels(terms) | {frozenset(): 0}
+    found: dict[tuple[Curve, _Levels], list[int]] = {}
+    arguments: dict[Curve, Expression] = {}
+    for place, block in terms.placed():
+        numbers = [part for part in block.parts if isinstance(part, Expression)]
+        if len(numbers) != 1 or numbers[0].curve is None or not numbers[0].curve.knots:
+            continue
+        curve = numbers[0].curve
+        arguments[curve] = numbers[0].arguments[0]
+        for k, levels in enumerate(product(*_levels_of(block))):
+            found.setdefault((curve, frozenset(levels)), []).append(place + k)
+    splines = []
+    for (curve, level), places in found.items():
+        if level not in bases:
+            continue
+        argument = arguments[curve]
+        matrix = evened(curve.basis, curve.knots, argument.low, argument.high)
+        half = np.array([scalings[j].half for j in places])
+        middle = np.array([scalings[j].middle for j in places])
+        slopes = matrix[:, 1:]
+        encoded = np.column_stack([matrix[:, 0] + slopes @ middle, slopes * half])
+        shares = not curve.reference
+        splines.append(SplinePlaces(bases[level], tuple(places), matrix, encoded, shares))
+    return tuple(splines)
+
+
 def _cells(terms: Terms) -> tuple[Cell, ...]:
     """What the coefficients of interacting levels rest on: the cells of each pair of factors.
 
@@ -564,12 +615,14 @@ def _places_of_levels(terms: Terms) -> dict[_Levels, int]:
     for place, block in terms.placed():
         if not _holds_answers(block):
             continue
-        choices: list[list[tuple[str, object]]] = []
-        for part in block.parts:
-            if isinstance(part, Expression):
-                choices.append([(part.text, 1)])
-            else:
-                choices.append([(part.text, level) for level in block.kept_levels(part)])
-        for k, levels in enumerate(product(*choices)):
+        answers = [[(part.text, 1)] for part in block.parts if isinstance(part, Expression)]
+        for k, levels in enumerate(product(*answers, *_levels_of(block))):
             places[frozenset(levels)] = place + k
     return places
+
+
+def _levels_of(block: Block) -> list[list[tuple[str, object]]]:
+    """The levels of each factor of a block that have columns, in the order of the columns."""
+    return [
+        [(factor.text, level) for level in block.kept_levels(factor)] for factor in block.factors
+    ]

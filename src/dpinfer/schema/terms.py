@@ -16,7 +16,7 @@ levels where it is not, as in R and patsy.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 
@@ -42,12 +42,15 @@ _PLACE = "place"  # a leaf that is the place of a cell among the levels of a col
 @dataclass(frozen=True)
 class Curve:
     """What several columns are the basis of: its ``name``, such as ns(age), as the formula has
-    ``written`` it, and the ``reference``, a knot without a column, which the others are compared with.
+    ``written`` it, and the ``reference``, a knot without a column, which the others are compared
+    with.  A spline has a ``basis``, one function per column, and ``knots``, ends included.
     """
 
     name: str
     written: str
     reference: str = ""
+    basis: tuple[splines.Column, ...] = field(default=(), compare=False, repr=False)
+    knots: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
