@@ -23,6 +23,7 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 
 _POINTS = 40  # between two knots
+_BETWEEN = 1.01  # times the largest value at a point: more than any between two points
 _FLATTEST = 1e-10  # variance of a function over the largest: flatter ones are roundings
 _SLACK = 64 * np.finfo(float).eps  # more than the roundings of a cubic, of its size
 
@@ -172,7 +173,7 @@ def evened(columns: Sequence[Column], knots: Sequence[float], low: float, high: 
     root = directions / np.sqrt(np.maximum(sizes, _FLATTEST * sizes.max())) @ directions.T
     # beyond the ends a spline is a line, which is largest at its own end
     ends = np.column_stack([column.values(np.array([low, high])) for column in columns])
-    root /= np.abs((np.vstack([values, ends]) - mean) @ root).max(axis=0)
+    root /= _BETWEEN * np.abs((np.vstack([values, ends]) - mean) @ root).max(axis=0)
     return np.column_stack([-mean @ root, root.T])
 
 
