@@ -207,6 +207,10 @@ class Walk:
         argument = self._number(call.args[0])
         if _depth(argument) > _DEEPEST:
             raise InputError(TOO_DEEP)
+        if argument.answers:
+            raise self._refused(
+                f"{argument.text} is true or false, which has no curve: write it as it is"
+            )
         numbers = [self._public_number(node) for node in call.args[1:]]
         options = {str(option.arg): option.value for option in call.keywords}
         example = CURVES[self._called(call)].format(argument.text)
