@@ -197,8 +197,7 @@ def test_columns_of_curves_have_their_places():
     assert not Design.of_terms(parse("ill ~ ns(age, 30) - 1", SCHEMA)[1]).splines
 
 
-def test_a_column_with_the_name_of_a_spline_is_no_part_of_it():
+def test_a_column_with_the_name_of_a_spline_does_not_stand_beside_it():
     text = TEXT.replace('[columns."my column"]', '[columns."ns(age)[18]"]')
-    schema = dp.Schema.parse(text)
-    formula = "ill ~ ns(age, 30) + w + `ns(age)[18]`:w"
-    assert not Design.of_terms(parse(formula, schema)[1]).products
+    with pytest.raises(dp.InputError, match=r"two terms of the formula have the name 'ns\(age\)"):
+        parse("ill ~ ns(age, 30) + w + `ns(age)[18]`:w", dp.Schema.parse(text))
