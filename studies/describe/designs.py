@@ -16,8 +16,7 @@ from dpinfer.maths.sums import Block
 from dpinfer.privacy.budget import ApproxDP, Budget
 from dpinfer.result import description
 from dpinfer.rows.source import Pending, Rows
-from dpinfer.schema.columns import Category, Column, Number
-from dpinfer.schema.guesses import levels_of
+from dpinfer.schema.columns import Category, Column, Number, levels_of
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import ROW, Unit
 

@@ -20,7 +20,7 @@ from dpinfer.tables.table import read
 from studies.asked import Data
 
 Bounds = Mapping[str, tuple[float, float]]
-REAL = ("rand", "adult_s", "bank_s", "adult", "bank", "acs_s", "acs", "age2")
+REAL = ("rand", "adult_s", "bank_s", "adult", "bank", "acs_s", "acs", "age2", "spline", "spline_in")
 WIDE = ("adult_s_wide", "bank_s_wide", "acs_s_wide")
 KNOWN = ("strong_2.25", "strong_3.75", "rare_0.5", "rare_2", "levels_30", "poor_reference")
 SYNTHETIC = (
@@ -39,8 +39,8 @@ def load(name: str, folder: Path) -> Data:
         return encoded(*_synthetic(name))
     if name in _MADE:
         return _MADE[name](np.random.default_rng(sum(map(ord, name))))
-    if name == "age2":
-        return _age2(folder)
+    if name in _CURVES:
+        return _curve(_CURVES[name], folder)
     base = name.removesuffix("_wide")
     table, bounds, factors = _READERS[base](folder)
     if base != name:
@@ -151,13 +151,21 @@ _READERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def _age2(folder: Path) -> Data:
-    """Adult with age and its square, which is a column of its own with its own bounds."""
+_CURVES = {
+    "age2": "age + I(age**2)",
+    "spline": "ns(age, 30, 45, 60)",
+    "spline_in": "ns(age, 30, 45, 60, low=25, high=70)",
+}
+"""Designs of Adult with a curve of age."""
+
+
+def _curve(of_age: str, folder: Path) -> Data:
+    """Adult with a curve of age, whose columns have their own bounds."""
     table, bounds, _ = _adult(folder, small=True)
     columns: dict[str, Column] = {name: Number(name, *limits) for name, limits in bounds.items()}
     columns["sex"] = factor(table, "sex")
     columns["outcome"] = Outcome("outcome", (False, True))
-    formula = "outcome ~ age + I(age**2) + `education-num` + `hours-per-week` + sex"
+    formula = f"outcome ~ {of_age} + `education-num` + `hours-per-week` + sex"
     design, pending = read(table, *parse(formula, dp.Schema(columns)), "margin")
     block = pending.rows().block
     return Data(block.rows, block.labels, design)

@@ -16,8 +16,9 @@ from dpinfer.maths.histograms import BINS, inner_edges
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import Rows
-from dpinfer.schema.columns import Category, Number
+from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.design import Design
+from dpinfer.schema.formula import parse
 from support import gate_of
 
 COLUMNS = (1, 3, 7)
@@ -208,6 +209,29 @@ def test_a_frame_is_made_of_what_is_released(monkeypatch):
     assert np.array_equal(seen[0], np.tile(inner_edges(-1.0, 1.0), (2, 1)))
 
 
+def curve_design():
+    """A spline, by itself and in a level, whose functions go beyond 1 where the frame says so."""
+    columns = {
+        "y": Outcome("y", (False, True)),
+        "age": Number("age", 0.0, 100.0),
+        "kind": Category("kind", ("a", "b"), "a"),
+    }
+    return Design.of_terms(parse("y ~ ns(age, 30, 60)*kind", dp.Schema(columns))[1])
+
+
+@pytest.mark.parametrize("notion", Neighbours)
+def test_splines_pulled_into_a_frame_count_for_at_most_one(notion):
+    """The same of a spline, whatever its rows hold: also of ones that no age has."""
+    rng = np.random.default_rng(3)
+    design = curve_design()
+    values = rng.uniform(-2, 2, (200, len(design.names) - 1))
+    values[3] = np.nan
+    source = Rows.encoded(design.rows(values), np.ones(200), "margin")
+    if notion.units:
+        source = source.counted(1.0, np.repeat(np.arange(50), 4))
+    check_pulled(source, public_frame(design))
+
+
 @pytest.mark.parametrize("notion", Neighbours)
 def test_rows_pulled_into_a_frame_count_for_at_most_one(notion):
     """w‖u‖² <= 1 in rational arithmetic, a zero row stays one, and a row's numbers do not depend on
@@ -223,6 +247,10 @@ def test_rows_pulled_into_a_frame_count_for_at_most_one(notion):
     frame = public_frame(design)
     frame.middle[1:] = rng.uniform(-0.9, 0.9, 5)
     frame.half[1:] = rng.uniform(1 / 512, 0.3, 5)
+    check_pulled(source, frame)
+
+
+def check_pulled(source, frame):
     change = Winsorised(source, frame).change
     whole = change(source.block)
     shares = np.broadcast_to(source.block.shares, 200)

@@ -71,7 +71,7 @@ BAD_SPECS = {
     "no outcome": (other(**{"y ~ a + b": "a + b"}), "write 'outcome ~ terms'"),
     "not an outcome": (other(**{"y ~ a + b": "b ~ a"}), 'give it type = "outcome"'),
     "a number": (other(**{"y ~ a + b": "a ~ b"}), "'a' is a number", 'type = "outcome" and levels'),
-    "learned": (other(**{"y ~ a + b": "y ~ poly(a)"}), "use a public transform"),
+    "learned": (other(**{"y ~ a + b": "y ~ center(a)"}), "use a public transform"),
     "numeric outcome": (
         GOOD + '[model]\nloss = "huber"\n',
         "'y'",

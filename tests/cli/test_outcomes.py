@@ -43,7 +43,11 @@ def test_a_number_is_explained_as_it_is_or_transformed(folder, kind, formula):
     ("formula", "loss", "words"),
     [
         ("log(a) ~ b", "huber", ("raise low", "log1p")),
-        ("b ~ a", "quantile", ("'b'", "'category'", "low and high for a regression")),
+        (
+            "b ~ a",
+            "quantile",
+            ("'b'", "it is a factor: compare it", "low and high for a regression"),
+        ),
         ("log1p(a) ~ I(a**2)", "huber", ("'a' stands on both sides",)),
         ("log1p(a) ~ b", "svm", ("'log1p(a)' is a number", "a classifier needs two levels")),
     ],

@@ -130,7 +130,7 @@ def test_a_peek_counts_what_does_not_fit_and_says_that_it_is_not_private(folder)
         "1 of 4 rows",
     ):
         assert re.search(words, shown), words
-    assert "large and small letters are told apart" in shown
+    assert "large and small letters, and the number of blanks inside, are told apart" in shown
     told = json.loads(succeeds(run_here(*given, "--json", cwd=folder)))
     assert told["peek"]["not_private"].startswith(NOT_PRIVATE)
     assert (told["peek"]["rows"], told["peek"]["usable"]) == (4, 1)

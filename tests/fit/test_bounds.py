@@ -330,7 +330,7 @@ def test_weights_count():
     ("options", "message"),
     [
         ({"columns": ["agee"]}, "no column 'agee': did you mean 'age'"),
-        ({"columns": ["flag"]}, "boolean, which has no bounds"),
+        ({"columns": ["flag"]}, "a boolean or a date, whose bounds are not learned"),
         ({"columns": ["age:text"]}, "no column 'age:text'"),
         ({"columns": {"age": "text"}}, "no type 'text' to learn"),
         ({"columns": "age"}, "takes a list of names"),

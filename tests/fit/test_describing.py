@@ -255,6 +255,59 @@ def test_budgets_and_tables_that_do_not_do():
         dp.describe(people(9).assign(age="old"), Schema(COLUMNS), APPROX)
 
 
+def test_derived_columns_dates_and_levels_of_integers():
+    """By name or as an expression, as the formula of a fit would have them; a group may be one."""
+    table = people()
+    table["edu"] = np.arange(len(table)) % 4
+    table["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(table)) % 100, "D")
+    schema = Schema.parse(
+        """
+        unit = "one person"
+        [columns.age]
+        type = "integer"
+        low = 0
+        high = 100
+        missing = 40
+        [columns.sex]
+        type = "category"
+        levels = ["f", "m"]
+        missing = "level"
+        [columns.edu]
+        type = "integer"
+        low = 0
+        high = 3
+        levels = [0, 1, 2, 3]
+        [columns.day]
+        type = "date"
+        low = 2020-01-01
+        high = 2020-12-31
+        [columns.senior]
+        from = "age >= 65"
+        """
+    )
+    columns = [*schema.columns, "senior", "cut(age, 40, 65)", "edu in (1, 2)"]
+    description = dp.describe(table, schema, dp.NoPrivacy(), "age >= 65", columns, insecure_seed=0)
+    found = told(description)
+    known = table["age"].dropna()
+    assert found["age", None, "records"] == len(known)  # a substitute is no value
+    assert found["sex", "missing", "count"] == pytest.approx((table["sex"] == "?").sum())
+    assert found["edu", 3, "share"] == pytest.approx(0.25)
+    assert found["day", None, "mean"] == pytest.approx(49.5)
+    assert found["senior", True, "share"] == pytest.approx((known >= 65).mean())
+    assert found["senior", None, "missing"] == pytest.approx(table["age"].isna().sum())
+    assert found["cut(age, 40, 65)", "65 or more", "share"] == pytest.approx((known >= 65).mean())
+    assert sum(
+        level
+        for (name, _, figure), level in found.items()
+        if (name, figure) == ("edu in (1, 2)", "share")
+    ) == pytest.approx(0.5)
+    older = table[table["age"] >= 65]
+    assert description.by == "age >= 65"
+    assert told(description, True)["edu", 3, "count"] == pytest.approx((older["edu"] == 3).sum())
+    assert "senior" in description.summary()
+    assert dp.Description.from_json(description.to_json()).figures == description.figures
+
+
 def test_a_column_alone_has_the_whole_budget():
     """Without numbers there is one release, with them three; all of a budget is spent either way."""
     table = people(50)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.frame import framed, framed_columns
+from dpinfer.fit.frame import Winsorised, framed, framed_columns, public_frame
 from dpinfer.fit.stepped import SCALES
+from dpinfer.maths.splines import b_splines, natural_splines
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import Rows
-from dpinfer.schema.columns import Category, Number
+from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.design import Design
+from dpinfer.schema.formula import parse
 from support import gate_of
 
 TERMS = [
@@ -104,3 +106,82 @@ def test_how_far_public_bounds_go_beyond_is_known():
     middle = (high + low) / 2
     assert far[1] == pytest.approx((1000 + abs(middle)) / half, rel=1e-6)
     assert far[2] == 1
+
+
+SPLINE = Design.of_terms(
+    parse(
+        "y ~ ns(age, 30, 50, 70)*kind + bs(share, 0.5, degree=2) + ns(age, 30, 50, 70):w",
+        dp.Schema(
+            {
+                "y": Outcome("y", (False, True)),
+                "age": Number("age", 0.0, 100.0),
+                "kind": TERMS[1],
+                "share": TERMS[2],
+                "w": Number("w", 0.0, 1.0),
+            }
+        ),
+    )[1]
+)
+
+
+def spline_rows(n=3000, seed=0):
+    """(1, x) in original units, with as many ages between any two knots."""
+    rng = np.random.default_rng(seed)
+    age = np.interp(rng.uniform(0, 4, n), range(5), (0, 30, 50, 70, 100))
+    share = rng.random(n)
+    w = rng.random(n)
+    b = (rng.random(n) < 0.3).astype(float)
+    curve = np.column_stack([column.values(age) for column in natural_splines(0, 30, 50, 70, 100)])
+    curve = curve[:, [0, 2, 3, 4]]
+    shares = np.column_stack([column.values(share) for column in b_splines(2, 0, 0.5, 1)])[:, 1:]
+    found = {"(Intercept)": np.ones(n), "kind[b]": b}
+    for k, knot in enumerate((0, 50, 70, 100)):
+        found[f"ns(age)[{knot}]"] = curve[:, k]
+        found[f"ns(age)[{knot}]:kind[b]"] = curve[:, k] * b
+        found[f"ns(age)[{knot}]:w"] = curve[:, k] * w
+    found |= {f"bs(share)[{k + 1}]": shares[:, k] for k in range(3)}
+    return np.column_stack([found[name] for name in SPLINE.names])
+
+
+def test_splines_are_measured_by_their_knots():
+    """No range of their columns is released; in the frame they are uncorrelated, by themselves and
+    in each level, where their columns are not, and the map from one to the other is invertible.
+    """
+    framed_names = [SPLINE.names[j] for j in framed_columns(SPLINE)]
+    assert framed_names == [f"ns(age)[{knot}]:w" for knot in (0, 50, 70, 100)]
+    units = spline_rows(20_000)
+    frame = public_frame(SPLINE)
+    inside = units @ frame.of_units(SPLINE).T
+    rows = SPLINE.rows(units[:, 1:]) * np.sqrt(SPLINE.norm2)
+    assert np.allclose(rows @ frame.matrix(SPLINE).T, inside, atol=1e-9)
+    assert np.linalg.cond(frame.of_units(SPLINE)) < 1e4
+    for spline in SPLINE.splines:
+        places = list(spline.places)
+        own = inside[units[:, spline.base] == 1][:, places]
+        assert np.abs(own).max() <= 1 + 1e-9
+        assert np.abs(np.corrcoef(own.T) - np.eye(len(places))).max() < 0.05
+        assert not inside[units[:, spline.base] == 0][:, places].any()
+    assert np.abs(np.corrcoef(units[:, list(SPLINE.splines[0].places)].T) - np.eye(4)).max() > 0.3
+
+
+def test_rows_are_pulled_into_the_frame_with_their_splines():
+    """What a fit is told of a row is what the map says, as no function of a spline goes beyond 1."""
+    units = spline_rows(300)
+    source = Rows.of(SPLINE.rows(units[:, 1:]), np.ones(len(units)))
+    frame = public_frame(SPLINE)
+    inside = Winsorised(source, frame).change(source.block).rows
+    expected = units @ frame.of_units(SPLINE).T * source.block.rows[:, :1]
+    places = [j for spline in SPLINE.splines for j in spline.places]
+    assert inside[:, places] == pytest.approx(expected[:, places], abs=1e-12)
+
+
+def test_local_functions_are_the_columns():
+    units = spline_rows(300)
+    frame = public_frame(SPLINE)
+    inside = units @ frame.of_units(SPLINE).T
+    for local, spline in zip(frame.columns(SPLINE).local, SPLINE.splines, strict=True):
+        columns = inside[:, local.places] @ local.matrix.T
+        assert columns == pytest.approx(units[:, list(spline.places)], abs=1e-9)
+        assert (columns >= local.low - 1e-9).all()
+        assert (columns <= local.high + 1e-9).all()
+    assert [local.shares for local in frame.columns(SPLINE).local] == [False, True, False]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import derived
 import dpinfer as dp
 from dpinfer.schema.columns import Category, Number, Outcome, tidy
 from dpinfer.schema.formula import parse
@@ -469,3 +470,58 @@ def test_learned_is_kept_and_public(tmp_path):
         dp.InputError, match="line 3: column 'b': type 'boolean' has no key 'learned'"
     ):
         dp.Schema.parse('[columns.b]\ntype = "boolean"\nlearned = "1"\n')
+
+
+DERIVED = {
+    "itself": (
+        'from = "senior and a > 3"',
+        "line 6: column 'senior': it names 'senior', which does not stand above",
+    ),
+    "below": ('from = "late"', "line 6.*it names 'late', which does not stand above it"),
+    "unknown": ('from = "b > 3"', "line 6: column 'senior': the schema has no column 'b'"),
+    "constant": ('from = "a > 99"', "line 6.*a > 99 is false in every row"),
+    "no column": ('from = "3"', "line 6.*it names no column"),
+    "no text": ("from = 3", "line 6.*from must be text in quotes"),
+    "empty": ('from = " "', "line 6.*from is an expression"),
+    "no expression": ('from = "a >"', "line 6.*it cannot be read"),
+    "code": ('from = "open(a)"', "line 6.*there is no function open"),
+    "power": ('from = "a ** 99"', "line 6.*a power goes up to 9"),
+    "another key": ('from = "a > 3"\nlow = 3', "line 7.*a column with from has no key 'low'"),
+    "type": ('type = "boolean"\nfrom = "a > 3"', "line 6.*a column with from has no key 'type'"),
+}
+
+
+@pytest.mark.parametrize(("entry", "message"), DERIVED.values(), ids=DERIVED)
+def test_bad_derived_columns(entry, message):
+    text = (
+        '[columns.a]\ntype = "number"\nlow = 0\nhigh = 9\n[columns.senior]\n'
+        f'{entry}\n[columns.late]\nfrom = "a > 5"\n'
+    )
+    with pytest.raises(dp.InputError, match=message):
+        dp.Schema.parse(text)
+
+
+def test_derived_columns_are_a_part_of_the_schema(tmp_path):
+    """They are kept, count in the digest, and stand beside the columns of the table."""
+    schema = derived.SCHEMA
+    schema.write(tmp_path / "schema.toml")
+    again = dp.Schema.read(tmp_path / "schema.toml")
+    assert again == schema
+    assert list(again.derived) == ["senior", "group", "coast", "old_smoker", "any_claim"]
+    assert again.derived["senior"].description == "of the age of a pension"
+    assert "senior" not in again.columns
+    plain = dp.Schema.parse(derived.BASE)
+    assert plain.digest() != schema.digest()
+    other = dp.Schema.parse(derived.TEXT.replace("age >= 65", "age >= 66"))
+    assert other.digest() != schema.digest()
+    with pytest.raises(dp.InputError, match="no column 'senoir': did you mean 'senior'"):
+        parse("any_claim ~ senoir", schema)
+
+
+def test_bounds_are_learned_beside_derived_columns():
+    text = '[columns.a]\ntype = "number"\nlow = "?"\nhigh = "?"\n[columns.b]\nfrom = "a > 3"\n'
+    frame = pd.DataFrame({"a": np.linspace(0, 9, 4000)})
+    found = dp.learn_bounds(frame, text, budget=dp.ZCDP(50.0))
+    assert found.schema.derived["b"].text == "a > 3"
+    with pytest.raises(dp.InputError, match="derived from others and has no bounds to learn"):
+        dp.learn_bounds(frame, text, columns=["b"], budget=dp.ZCDP(50.0))

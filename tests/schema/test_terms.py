@@ -193,17 +193,16 @@ def test_only_the_columns_of_the_formula_are_needed(tmp_path):
 BAD = {
     "boolean": (
         "smoker ~ w",
-        "type in the schema is 'boolean'.*two levels for a classifier.*low and high for a reg",
+        "'smoker' is true or false, which a classifier explains: for a regression of 0 and 1",
     ),
-    "category": ("h ~ w", "type in the schema is 'category'.*give it type"),
-    "boolean in a transform": ("I(smoker + w) ~ age", "'smoker' stands on the left of ~"),
-    "category in a transform": ("log(sex) ~ w", "'sex' stands on the left of ~"),
+    "category": ("h ~ w", "'h' stands on the left.*compare it, as in h == 'poor', give it type"),
+    "category in a transform": ("log(sex) ~ w", "'sex' has levels, and only a number.*compare it"),
     "levels": ("ill ~ w", "'ill' is an outcome with levels: a regression needs low and high"),
     "levels in a transform": (
         "I(2 * ill) ~ w",
-        "only a number can be transformed: write its plain name, or",
+        "only a number can be transformed: compare it, as in ill == True",
     ),
-    "factor": ("C(k) ~ w", "C makes a factor, and only a number can stand here"),
+    "factor": ("C(k) ~ w", "'k' stands on the left of ~, but it is a factor: compare it"),
     "factor in a transform": ("log(C(k)) ~ w", "C makes a factor"),
     "both sides": ("age ~ age + w", "'age' stands on both sides of ~: leave it out on one"),
     "both sides, transformed": ("log(age) ~ w + I(age**2)", "'age' stands on both sides"),
@@ -257,7 +256,7 @@ def test_refusals(case):
 def test_a_classifier_wants_two_levels(left):
     for cls in (dp.LogisticRegression, dp.LinearSVC):
         with pytest.raises(
-            dp.InputError, match="is a number: a classifier needs two levels in the schema; name a"
+            dp.InputError, match="is a number: a classifier needs two levels; compare it, as in"
         ):
             cls(f"{left} ~ k", schema=SCHEMA, budget=dp.NoPrivacy()).fit(TABLE)
     with pytest.raises(dp.InputError, match="a classifier needs two levels"):

@@ -19,7 +19,7 @@ from dpinfer.cli.spec import budget_of, of_options
 from dpinfer.errors import InputError
 from dpinfer.fit.bounds import LearnedBounds, Learning, learning
 from dpinfer.privacy.budget import weak_delta
-from dpinfer.schema.columns import Category, Ids, Level, Number, Outcome, Wanted
+from dpinfer.schema.columns import Category, Ids, Level, Number, Outcome, Wanted, entry_of
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.schema import READ_NOTHING
@@ -131,6 +131,9 @@ def check(
     unit = declared.unit
     facts = {"Protects": declared.unit.name, **_rows_of(unit), "Digest": declared.digest()[:16]}
     columns, names = _asked(declared, formula, facts)
+    derived = declared.behind(declared.derived if formula is None else names_of(formula))
+    for one in derived:
+        facts[one.name] = f"derived: {one.text}"
     faults = {} if data is None else _faults(data, columns)
     talk = Screen(quiet, as_json)
     talk.show(_heading(declared), _sheet(declared, columns, faults), "", screen.facts(facts))
@@ -146,6 +149,7 @@ def check(
             }
             for column in columns
         ],
+        "derived": {one.name: one.text for one in derived},
         "coefficients": names,
     }
     wrong = [fault for fault in faults.values() if fault]
@@ -209,7 +213,8 @@ def _peeked(peek: peeks.Peek, talk: Screen) -> dict[str, Any]:
     if any(column.near for column in peek.columns):
         talk.show(
             Text(
-                "By case: large and small letters are told apart. Write levels as they are in the table."
+                "By case: large and small letters, and the number of blanks inside, are told apart. Write levels as "
+                'they are in the table, or spelling = "any" below them.'
             )
         )
     return {"not_private": peeks.NOT_PRIVATE, **asdict(peek)}
@@ -313,6 +318,9 @@ def _stated(declared: "dp.Schema", column: Wanted) -> str:
     assert not isinstance(column, Category)
     assert column.low is not None
     assert column.high is not None
+    if isinstance(column, Number) and column.kind == "date":
+        ends = entry_of(column)
+        return f"{ends['low']} to {ends['high']}"
     return _range(column.low, column.high, column.unit)
 
 
@@ -331,7 +339,7 @@ def _missing(declared: "dp.Schema", column: Wanted) -> str:
         return "the row counts for nothing"
     if isinstance(column, Outcome) or column.missing is None:
         return "a row of zeros"
-    return f"read as {column.missing}"
+    return f"read as {entry_of(column)['missing']}"
 
 
 @app.command(help=_LEARN)

@@ -209,8 +209,8 @@ ANSWERS = (
     Answer(
         "splines, additive models and smoothers",
         "gam spline splines loess lowess polynomial additive",
-        "{linear} or {logistic} with public transforms in the formula: I(x**2), log(x), products",
-        "knots and bases that are learned from the data are not private",
+        "{linear}, {logistic} or {poisson} with a curve in the formula: ns(x, 30, 50, 70), bs(x, 30, 50) or poly(x, 2)",
+        "knots and a smoothness that are learned from the data are not private: knots are public numbers",
     ),
     Answer(
         "t tests, analysis of variance, comparisons of means",

@@ -31,9 +31,9 @@ from dpinfer.privacy.entries import Book, Entry
 from dpinfer.result.question import Question
 from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import Pending
-from dpinfer.schema.columns import Level, Number, Outcome, tidied
+from dpinfer.schema.columns import Level, Number, tidied
 from dpinfer.schema.design import COUNT, UNSCALED, CountScale, Design, Scale
-from dpinfer.schema.formula import parse
+from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
@@ -177,8 +177,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             return None
         schema = self.schema_
         assert self.asked_formula is not None
-        outcome = parse(self.asked_formula, schema)[0].read_as
-        law = schema.typical.get(outcome.name) if isinstance(outcome, Outcome) else None
+        response = parse(self.asked_formula, schema)[0]
+        law = schema.typical.get(response.name) if response.levels else None
         return law.of[1] if isinstance(law, Shares) else None
 
     def entry(self, n: int) -> Entry:
@@ -218,7 +218,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         formula = self.asked_formula
         assert formula is not None
         purpose = f"{type(self).__name__}: {' '.join(formula.split())}"
-        question = Question.of_formula(formula, *parse(formula, schema))
+        derived = schema.behind(names_of(formula))
+        question = Question.of_formula(formula, *parse(formula, schema), derived)
         return Subject(design.unit.name, purpose, schema.digest(), question)
 
     def _linear(self, X: Any) -> Array:

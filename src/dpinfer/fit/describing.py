@@ -46,8 +46,8 @@ from dpinfer.result.description import Description
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import cached
 from dpinfer.rows.source import WHOLE_UNIT, Pending, Source
-from dpinfer.schema.columns import Column, Level, did_you_mean
-from dpinfer.schema.guesses import levels_of
+from dpinfer.schema.columns import Column, Level, did_you_mean, levels_of
+from dpinfer.schema.described import Described, described
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.table import read_columns
@@ -257,46 +257,55 @@ def describing(
     notion = Neighbours.of(neighbours or Neighbours.REPLACE, units=unit.many)
     if notion.units and not unit.many:
         raise InputError(f"neighbours={str(notion)!r} needs ids: give the schema a [unit] column")
-    described = _described(schema, columns)
+    asked = _asked(schema, columns)
+    shown = [one.column for one in asked]
     grouping = _grouping(schema, by)
-    weights = _weights(described, shares)
-    sheets = [_sheet(described, weights, Panel(), notion.counted and unit.whole)]
+    weights = _weights(shown, shares)
+    sheets = [_sheet(shown, weights, Panel(), notion.counted and unit.whole)]
     if grouping is not None:
-        if [column.name for column in described] == [grouping.name]:
+        name = grouping.column.name
+        if [column.name for column in shown] == [name]:
             raise InputError(f"by={by!r} is the only column: name others to describe by it")
-        panel = Panel(grouped=True, groups=len(levels_of(grouping)))
-        sheets.append(_sheet(described, weights, panel, known=False, without=grouping.name))
+        panel = Panel(grouped=True, groups=len(levels_of(grouping.column)))
+        sheets.append(_sheet(shown, weights, panel, known=False, without=name))
     plan = DescriptionPlan(budget, tuple(sheets), notion, not unit.columns)  # type: ignore[arg-type]  # it refuses others
-    records = read_columns(table, described, grouping, unit, counted=notion.counted)
+    records = read_columns(
+        table,
+        [one.part for one in asked],
+        None if grouping is None else grouping.part,
+        unit,
+        counted=notion.counted,
+    )
     if notion.counted and records.n < 1:
         raise InputError("the table has no rows: there is nothing to describe")
-    return Describing(records, plan, grouping, unit, level, schema.digest())
+    by_column = None if grouping is None else grouping.column
+    return Describing(records, plan, by_column, unit, level, schema.digest())
 
 
-def _described(schema: Schema, columns: Sequence[str] | None) -> list[Column]:
-    """The columns by name, or all but ids and weights."""
-    of_unit = {column.name for column in schema.unit.columns}
+def _asked(schema: Schema, columns: Sequence[str] | None) -> list[Described]:
+    """The columns by name, derived ones and expressions too; by default all of the table but ids and
+    weights.
+    """
     if columns is None:
-        found = [column for name, column in schema.columns.items() if name not in of_unit]
-    else:
-        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-            raise InputError("columns= takes a list of names of columns of the schema")
-        found = [schema[name] for name in dict.fromkeys(columns)]
+        of_unit = {column.name for column in schema.unit.columns}
+        columns = [name for name in schema.columns if name not in of_unit]
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        raise InputError("columns= takes a list of names of columns of the schema")
+    found = [described(schema, name) for name in dict.fromkeys(columns)]
     if not found:
         raise InputError("there is no column to describe: name one or more, or leave columns= out")
     return found
 
 
-def _grouping(schema: Schema, by: str | None) -> Column | None:
+def _grouping(schema: Schema, by: str | None) -> Described | None:
     if by is None:
         return None
-    column = schema[by]
-    levels = levels_of(column)
-    if not 2 <= len(levels) <= _MOST_GROUPS:
+    found = described(schema, by)
+    if not 2 <= len(levels_of(found.column)) <= _MOST_GROUPS:
         raise InputError(
             f"by={by!r} needs a column with 2 to {_MOST_GROUPS} levels in the schema, or of true and false"
         )
-    return column
+    return found
 
 
 def _weights(columns: Sequence[Column], shares: Mapping[str, float] | None) -> list[float]:

@@ -32,8 +32,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.result import description
 from dpinfer.result.description import Figure
 from dpinfer.result.statements import REPORTED
-from dpinfer.schema.columns import Column, Level
-from dpinfer.schema.guesses import levels_of
+from dpinfer.schema.columns import Column, Level, levels_of
 
 _CLEAR = 3.0  # deviations of the noise by which there must be usable records
 _OF_A_NUMBER = (

@@ -20,8 +20,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share
 from dpinfer.privacy.release import NoisyCounts, NoisySum
-from dpinfer.schema.columns import Column, Number, Outcome
-from dpinfer.schema.guesses import levels_of
+from dpinfer.schema.columns import Column, Number, Outcome, levels_of
 
 STEPS = ("counts and moments", "quartiles, 1 of 2", "quartiles, 2 of 2")
 """The releases of a description; without numbers the first alone."""
@@ -48,6 +47,7 @@ _UNLIKE: tuple[Mapping[str, float], ...] = (
 _SQUARES = 0.2  # of the share of a column with levels, where records are not alike
 _TOTAL = 0.25  # of the share of a column: the number of records, where it is not public
 _ROUNDED = 1e-9  # of ρ
+_WHOLE = ("integer", "date")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Sheet:
             np.array([self.places[j] for j in chosen], dtype=np.intp),
             np.array([number_of(column).low for column in columns]),
             np.array([number_of(column).high for column in columns]),
-            np.array([number_of(column).kind == "integer" for column in columns], dtype=bool),
+            np.array([number_of(column).kind in _WHOLE for column in columns], dtype=bool),
         )
 
     def level_weights(self) -> Array:

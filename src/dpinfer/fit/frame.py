@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.histograms import BINS, inner_edges, narrowed
-from dpinfer.maths.moments import Columns
+from dpinfer.maths.moments import Columns, Local
 from dpinfer.maths.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Source
-from dpinfer.schema.design import Design
+from dpinfer.schema.design import Design, SplinePlaces
 
 ZOOMS = 2
 """Histograms of a column, each inside the last."""
@@ -31,13 +31,15 @@ def framed_columns(design: Design) -> Indices:
     """The places of the numbers whose range is released: those that are columns of their own.
 
     A number times a factor is 0 for the records of other levels, and must stay so; a power or a
-    product is measured by the ranges of what it is made of.
+    product is measured by the ranges of what it is made of, and a spline by its public knots.
     """
     columns = design.columns
     alone = (columns.group[:, None] == columns.group).sum(axis=0) == 1
     number = ~columns.dummy & alone & ~answers(design)
     number[: int(design.intercept)] = False
     number[[j for j, _ in design.products]] = False
+    for spline in design.splines:
+        number[list(spline.places)] = False
     return np.flatnonzero(number)
 
 
@@ -92,13 +94,14 @@ class Frame:
     """How a fit measures its columns: each from the ``middle`` of its range, in ``half`` of its
     width, of (1, x~).
 
-    Powers and products are those of columns so measured: they span the same model, and are far less
-    correlated.
+    Powers and products are those of columns so measured, and splines are made of functions that are
+    nobody's reference: they span the same model, and are far less correlated.
     """
 
     middle: Array
     half: Array
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    splines: tuple[SplinePlaces, ...] = ()
 
     def of_units(self, design: Design) -> Array:
         """The matrix from (1, x) in original units to (1, x')."""
@@ -116,6 +119,10 @@ class Frame:
                     others = [factors[k] for k in range(len(factors)) if k not in part]
                     place = places[tuple(sorted(factors[k] for k in part))]
                     found[j, place] += np.prod(-centre[others]) / np.prod(size[list(factors)])
+        for spline in self.splines:
+            found[list(spline.places)] = 0.0
+            for row, j in zip(spline.matrix, spline.places, strict=True):
+                found[j, [spline.base, *spline.places]] = row
         return found
 
     def matrix(self, design: Design) -> Array:
@@ -131,7 +138,8 @@ class Frame:
         far[0] = 1.0
         for j, factors in self.products:
             far[j] = np.prod(far[list(factors)])
-        return replace(design.columns, dummy=dummy, far=far)
+        local = tuple(_local(spline, design) for spline in self.splines)
+        return replace(design.columns, dummy=dummy, far=far, local=local)
 
     def low(self, design: Design) -> Array:
         """The lower end of every range in original units."""
@@ -142,10 +150,25 @@ class Frame:
         return np.asarray(design.middle + design.half * (self.middle + self.half))
 
 
+def _local(spline: SplinePlaces, design: Design) -> Local:
+    """The columns of a spline in original units, each of which is near 0 far from its own place."""
+    back = np.asarray(np.linalg.inv(spline.matrix[:, 1:]), dtype=np.float64)
+    places = np.array(spline.places)
+    return Local(
+        np.array([spline.base, *spline.places]),
+        np.column_stack([-back @ spline.matrix[:, 0], back]),
+        design.low[places],
+        design.high[places],
+        spline.shares,
+    )
+
+
 def public_frame(design: Design) -> Frame:
     """The public bounds, and 0 to 1 for what is yes or no."""
     yes_no = answers(design)
-    return Frame(np.where(yes_no, -1.0, 0.0), np.where(yes_no, 2.0, 1.0), design.products)
+    return Frame(
+        np.where(yes_no, -1.0, 0.0), np.where(yes_no, 2.0, 1.0), design.products, design.splines
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,6 +190,7 @@ class Winsorised(Changed):
         middle = self.frame.middle
         half = self.frame.half
         products = self.frame.products
+        splines = self.frame.splines
 
         def changed(block: Block) -> Block:
             first = block.rows[:, :1]
@@ -178,6 +202,11 @@ class Winsorised(Changed):
                 for k in factors:
                     share[present] *= inside[present, k] / first[present, 0]
                 inside[:, j] = first[:, 0] * share
+            for spline in splines:
+                columns = [block.rows[:, k] for k in (spline.base, *spline.places)]
+                for j, row in zip(spline.places, spline.encoded, strict=True):
+                    made = sum(weight * column for weight, column in zip(row, columns, strict=True))
+                    inside[:, j] = np.clip(made, -first[:, 0], first[:, 0])
             weights = block.shares * row_weights(inside)
             return Block(inside, block.labels, weights, block.shares, block.starts, block.fixed)
 

@@ -1,7 +1,7 @@
 """Sums that describe columns one by one: counts of levels, moments and histograms of numbers, by group.
 
 A row of a description is 1 and then, for each column, the place of its level or its number in
-original units, and NaN where it has none.  The label is the place of the record's group.
+original units, and NaN where it has none.  The label is the place of the record's group, or NaN.
 
 | symbol | meaning                                                            | name in code |
 | ------ | ------------------------------------------------------------------ | ------------ |
@@ -104,9 +104,13 @@ class Panel:
         counts = _present(block)
         if not self.grouped:
             return np.zeros(len(block), dtype=np.intp), counts
-        groups = block.labels.astype(np.intp)
+        groups = self.groups_of(block)
         inside = groups < self.groups
         return np.where(inside, groups, 0), np.where(inside, counts, 0.0)
+
+    def groups_of(self, block: Block) -> Indices:
+        """The group of each row; the number of groups where it is in none."""
+        return np.fmin(block.labels, self.groups).astype(np.intp)
 
 
 def _columns(block: Block, places: Indices) -> Array:
@@ -362,8 +366,7 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
         cells = numbers.cells(_columns(block, numbers.places))
         cells += first
         if panel.grouped:
-            groups = np.minimum(block.labels.astype(np.intp), panel.groups)
-            cells += (groups * (p * (CELLS + 2)))[:, None]
+            cells += (panel.groups_of(block) * (p * (CELLS + 2)))[:, None]
         bins = table[cells]
         weights = None
         if not isinstance(block.shares, float):

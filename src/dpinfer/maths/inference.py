@@ -128,7 +128,7 @@ class Fitted:
         to_centre[0] = centre
         back = np.asarray(np.linalg.inv(to_centre @ matrix.T), dtype=np.float64)
         spread = deviations(moments.of(np.arange(d)))
-        sizes = log_odds_sizes(spread, columns.dummy)
+        sizes = log_odds_sizes(spread, columns.dummy | columns.of_splines)
         return cls(
             last,
             moments,
@@ -169,8 +169,8 @@ class Fitted:
 
 
 def log_odds_sizes(spread: Array, dummy: npt.NDArray[np.bool_]) -> Array:
-    """S of a logistic fit: 2.5 for a level and for two deviations of a number; 2.5 for the
-    intercept.
+    """S of a logistic fit: 2.5 for a level, for the function of a spline and for two deviations of a
+    number; 2.5 for the intercept.
     """
     return np.where(dummy | (np.arange(len(dummy)) == 0), LEVEL, LEVEL / 2 / spread)
 
@@ -187,7 +187,7 @@ class Events:
     """Of each level and of the reference of its factor: the noise in its number of events over that
     number.  Events are the rarer outcomes of a logistic fit, and what is counted in a log one.
 
-    `NO_EVENTS` where the number is below 8, 0 for what is no level.  ``toward`` is the side, 1 or
+    `NO_EVENTS` where the number is below 8, 0 for what is no level nor a B-spline.  ``toward`` is the side, 1 or
     -1, to which the predictor of these records would run if there were fewer.
     """
 
@@ -215,11 +215,30 @@ def events(fit: Fitted) -> Events:
         level[place] = max(level[place], doubt)
     level_toward, reference_toward = _toward(fit)
     return Events(
-        np.where(columns.dummy, level, 0.0),
+        np.where(columns.dummy, level, _doubt_of_splines(fit)),
         level_toward,
         np.where(columns.dummy, _doubt(fit, _of_references(columns)), 0.0),
         reference_toward,
     )
+
+
+def _doubt_of_splines(fit: Fitted) -> Array:
+    """`NO_EVENTS` for all columns of a B-spline where one of its functions may be without events: its
+    coefficient could be anything, and its neighbours move with it.  0 for other columns.
+
+    A natural spline is a line there, and known as such.
+    """
+    found = np.zeros(len(fit.columns))
+    for local in fit.columns.local:
+        if not local.shares:
+            continue
+        counted = np.zeros((len(found), len(local.matrix) + 1))
+        counted[local.places, 1:] = local.matrix.T
+        counted[local.places[0], 0] = 1.0
+        counted[:, 0] -= counted[:, 1:].sum(axis=1)
+        if _doubt(fit, counted).max() > 1 / SURE:
+            found[local.places[1:]] = NO_EVENTS
+    return found
 
 
 def _toward(fit: Fitted) -> tuple[Array, Array]:
@@ -262,11 +281,11 @@ def _doubt(fit: Fitted, counted: Array) -> Array:
     """Relative noise of the number of events among some records; `NO_EVENTS` where there may be
     fewer than 8.
 
-    With v·u = 1 for these records and 0 for the others their residuals sum to v·g, and either
-    outcome has at least vᵀHv less that: p >= p(1 - p).  So there are vᵀHv - |v·g| or more
-    (weighted, at most 1 each), but for the noise hypot(σ‖v‖, h‖v‖²).  It holds at any line; at the
-    line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The surer of the two counts.  What
-    these records count in a log fit is vᵀHv + v·g, at any line.
+    With v·u = 1 for these records and 0 for the others (or a share, which is at least its square)
+    their residuals sum to v·g, and either outcome has at least vᵀHv less that: p >= p(1 - p).  So
+    there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise hypot(σ‖v‖, h‖v‖²).
+    It holds at any line; at the line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The
+    surer of the two counts.  What these records count in a log fit is vᵀHv + v·g, at any line.
     """
     last = fit.last
     moments = fit.moments

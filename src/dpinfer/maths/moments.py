@@ -57,13 +57,27 @@ records, 0 for others.
 
 
 @dataclass(frozen=True, eq=False)
+class Local:
+    """Functions from ``low`` to ``high`` that are near 0 for most records: ``matrix`` times the
+    columns at ``places``, of which the first is the intercept or a level.  They are ``shares`` if,
+    with what was left out, they are at least 0 and add up to the first.
+    """
+
+    places: Indices
+    matrix: Array
+    low: Array
+    high: Array
+    shares: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Columns:
     """What is public about the columns of x, the intercept first.
 
     ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the
     intercept's group is -1.  ``yes_no`` are numbers that are at one of their bounds, -1 or 1.
     ``far`` is the largest size of a column, 1 where it is None.  ``cells`` are sets of records that
-    a coefficient rests on beside those of its own level.
+    a coefficient rests on beside those of its own level.  ``local`` has the columns of splines.
     """
 
     dummy: npt.NDArray[np.bool_]
@@ -71,9 +85,18 @@ class Columns:
     yes_no: npt.NDArray[np.bool_] | None = None
     far: Array | None = None
     cells: tuple[Cell, ...] = ()
+    local: tuple[Local, ...] = ()
 
     def __len__(self) -> int:
         return len(self.dummy)
+
+    @property
+    def of_splines(self) -> npt.NDArray[np.bool_]:
+        """Which are columns of splines."""
+        found = np.zeros(len(self), dtype=bool)
+        for local in self.local:
+            found[local.places[1:]] = True
+        return found
 
     @property
     def norm2(self) -> float:
@@ -206,7 +229,8 @@ def preconditioner(
     """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 
     γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is
-    scaled down as a column, and its rows keep their weight.
+    scaled down as a column, and its rows keep their weight.  For splines it does so with their local
+    functions: near an end with few records only the end is scaled down.
     """
     mean = moments[0] / n
     radius2 = kappa * len(moments)
@@ -214,10 +238,26 @@ def preconditioner(
     variance = np.maximum(np.diag(moments) / n - mean**2, 0.0)
     gamma = np.maximum(0.0, distance**2 / radius2 - variance)
     gamma[0] = 0.0
-    values, vectors = np.linalg.eigh(raised(moments / n, SMALLEST) + np.diag(gamma))
+    more = np.diag(gamma)
+    for local in columns.local:
+        _, *places = local.places
+        more[places] = 0.0
+        more[np.ix_(places, places)] = _local_gamma(local, moments / n, radius2)
+    values, vectors = np.linalg.eigh(raised(moments / n, SMALLEST) + more)
     return np.asarray(
         (vectors / np.sqrt(np.maximum(values, SMALLEST))) @ vectors.T / np.sqrt(radius2)
     )
+
+
+def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
+    """γ of local functions as a matrix of their columns."""
+    among = mean_moments[np.ix_(local.places, local.places)]
+    mean = local.matrix @ mean_moments[local.places, 0]
+    variance = np.maximum(np.diag(local.matrix @ among @ local.matrix.T) - mean**2, 0.0)
+    reach = np.maximum(local.high - mean, mean - local.low)
+    gamma = np.maximum(0.0, reach**2 / radius2 - variance)
+    back = np.linalg.inv(local.matrix[:, 1:])
+    return np.asarray(back * gamma @ back.T)
 
 
 def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Array, float]:

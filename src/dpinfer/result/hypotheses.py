@@ -20,7 +20,7 @@ from dpinfer.maths import laws as laws_of_error
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.laws import BiasedNormal, LawOfError
 from dpinfer.result.estimates import Estimates, checked
-from dpinfer.result.question import reference_names
+from dpinfer.result.question import reference_names, term_name
 from dpinfer.result.statements import OPENING
 from dpinfer.schema.columns import did_you_mean
 
@@ -176,7 +176,7 @@ class Vocabulary:
                 terms[term] = (*terms.get(term, ()), name)
             return cls(fit.names, frozenset(), terms)
         for block in fit.question.terms().blocks:
-            term = ":".join(part.text for part in block.parts)
+            term = ":".join(map(term_name, block.parts))
             fitted = [name for name in block.names if name in fit.names]
             terms[term] = (*terms.get(term, ()), *fitted)
             zeros |= reference_names(block)

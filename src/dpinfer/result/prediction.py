@@ -19,12 +19,22 @@ from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import Question
 from dpinfer.result.statements import REPORTED, several
 from dpinfer.schema.columns import Level, Number
-from dpinfer.schema.terms import Block
+from dpinfer.schema.terms import (
+    Block,
+    Expression,
+    Factor,
+    Part,
+    Terms,
+    apply,
+    constant,
+    of_column,
+)
 
 CENTRE = "centre"
 OVERALL = "overall"
 SEVERAL = "in several terms: give rows, as in margins(rows)"
 _STEP = 1e-5  # of a column's range
+_MOVED = "__moved"  # a column of a table, a step away from another
 _REASONS = 3  # why an effect has no interval, at most
 Rows = list[dict[str, Any]]
 Curve = Callable[[Array], Array]
@@ -258,51 +268,92 @@ def _shared(block: Block, blocks: tuple[Block, ...]) -> bool:
 
 
 def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
-    """Effects of the columns of the table, on average over the rows: every term that holds a column
-    moves with it.
+    """Effects on average over the rows: every term that holds a column moves with it.
+
+    A number moves by a small step, and what is compared, cut or taken from a calendar stays: such an
+    expression moves by itself, from one level or answer to another.
     """
     asked = question_of(fit)
     terms = replace(asked.terms(), offset=None)  # effects are on the rate
     frame = asked.frame(rows, terms)
     if not len(frame):
         raise InputError("rows is empty: give at least one row")
-    weights = fit.weights(asked.rows(frame))
-    references = dict(asked.references)
-    smooth = replace(asked, columns=tuple(map(_smooth, asked.columns)))
-    for column in terms.columns:
-        name = column.name
 
-        def encoded(value: Any, by: Question = asked, name: str = name) -> Array:
-            return fit.weights(by.rows(frame.assign(**{name: value})))
+    def encoded(changed: Terms, table: Any = frame) -> Array:
+        return fit.weights(asked.rows(table, changed))
 
-        if isinstance(column, Number) and column.kind != "boolean" and name not in references:
-            low, high = _around(frame[name], column)
-            moves = (encoded(high, smooth) - encoded(low, smooth)) / (high - low)[:, None]
-            yield _derivative(fit, name, weights, moves)
-            continue
-        if isinstance(column, Number) and name not in references:
-            yield _change(fit, name, encoded(False), encoded(True))
-            continue
-        levels: tuple[Level, ...] = column.levels or (False, True)
-        base = references.get(name, levels[0])
-        for level in levels:
-            if level != base:
-                yield _change(fit, f"{name}[{level}]", encoded(base), encoded(level))
+    def moved(part: Part, level: Level) -> Array:
+        """The rows where all have one level: in a column of the table, or in what is derived."""
+        leaf = part.place if isinstance(part, Factor) else part
+        column = leaf.column or leaf.levelled
+        if column is not None:
+            return encoded(terms, frame.assign(**{column.name: level}))
+        value = part.at(level) if isinstance(part, Factor) else constant(float(level))
+        return encoded(_with(terms, leaf, value))
+
+    weights = encoded(terms)
+    for part in _moving(terms):
+        if isinstance(part, Factor):
+            before = moved(part, part.reference)
+            for level in part.levels:
+                if level != part.reference:
+                    yield _change(fit, f"{part.text}[{level}]", before, moved(part, level))
+        elif part.answers:
+            yield _change(fit, part.text, moved(part, False), moved(part, True))
+        elif part.column is not None:
+            low, high = _around(asked.numbers(frame, part.column), part.column)
+            below = encoded(_stepped(terms, part.column), frame.assign(**{_MOVED: low}))
+            above = encoded(_stepped(terms, part.column), frame.assign(**{_MOVED: high}))
+            yield _derivative(fit, part.text, weights, (above - below) / (high - low)[:, None])
+        else:  # a year
+            further = apply("+", part.text, part, constant(1.0))
+            moves = encoded(_with(terms, part, further)) - weights
+            yield _derivative(fit, part.text, weights, moves)
 
 
-def _around(values: Any, column: Number) -> tuple[Array, Array]:
+def _moving(terms: Terms) -> list[Part]:
+    """What moves by itself, each once: factors, answers, years, and columns that are numbers and no
+    factors.
+    """
+    found: dict[str, Part] = {}
+    for block in terms.blocks:
+        for part in block.parts:
+            if isinstance(part, Factor):
+                found[part.text] = part
+                continue
+            for one in _movable(part):
+                found.setdefault(one.text, one)
+    return list(found.values())
+
+
+def _movable(number: Expression) -> Iterator[Expression]:
+    if number.steps or number.column is not None:
+        yield number
+        return
+    for argument in number.arguments:
+        yield from _movable(argument)
+
+
+def _with(terms: Terms, one: Expression, other: Expression) -> Terms:
+    """The terms with another expression in the place of one."""
+    return terms.changed(lambda at: replace(other, text=at.text) if at == one else None)
+
+
+def _around(values: Array, column: Number) -> tuple[Array, Array]:
     """A step below and above each value of a column, within its bounds."""
-    import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
-
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    filled = np.where(np.isnan(numbers), column.missing or 0.0, numbers)
-    middle = np.clip(filled, column.low, column.high)
     step = _STEP * (column.high - column.low)
-    return np.maximum(middle - step, column.low), np.minimum(middle + step, column.high)
+    return np.maximum(values - step, column.low), np.minimum(values + step, column.high)
 
 
-def _smooth(column: Any) -> Any:
-    """A column of whole numbers as one of any numbers."""
-    if isinstance(column, Number) and column.kind == "integer":
-        return replace(column, kind="number")
-    return column
+def _stepped(terms: Terms, column: Number) -> Terms:
+    """The terms with numbers of another column in the place of one, but for what a small step leaves
+    where it is.
+    """
+    moved = of_column(Number(_MOVED, column.low, column.high))
+
+    def change(at: Expression) -> Expression | None:
+        if at.steps:
+            return at
+        return replace(moved, text=at.text) if at.column == column else None
+
+    return terms.changed(change)

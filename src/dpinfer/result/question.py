@@ -9,8 +9,9 @@ import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.schema.columns import Category, Column, Level, Number, Outcome
-from dpinfer.schema.terms import Block, Expression, Response, Terms
+from dpinfer.schema.columns import Category, Column, Derived, Level, Number, Outcome
+from dpinfer.schema.dates import day_of_text, text_of
+from dpinfer.schema.terms import Block, Expression, Part, Response, Terms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,9 @@ class Question:
     ``formula`` is empty for a fit on arrays.  ``outcome`` is what is explained; with two ``levels``
     the second one is the "yes", else it is a number from ``low`` to ``high`` with a ``unit``.
     ``columns`` are the columns of the table, with their bounds or levels; ``references`` has the
-    level of each factor that the others are compared with.
+    level of each factor, and the knot of each natural spline, that the others are compared with;
+    ``derived`` are columns that stand in no table, in the order in which they are derived from each
+    other.
     """
 
     formula: str
@@ -34,18 +37,27 @@ class Question:
     unit: str
     columns: tuple[Column, ...]
     references: tuple[tuple[str, Level], ...] = ()
+    derived: tuple[Derived, ...] = ()
 
     @classmethod
-    def of_formula(cls, formula: str, response: Response, terms: Terms) -> "Question":
-        """That of a formula, parsed with its schema."""
+    def of_formula(
+        cls, formula: str, response: Response, terms: Terms, derived: Sequence[Derived] = ()
+    ) -> "Question":
+        """That of a formula, parsed with its schema, whose ``derived`` columns it names."""
         low = None
         high = None
         if response.number is not None:
             low = response.number.low
             high = response.number.high
         columns = {column.name: column for column in (*response.columns, *terms.columns)}
-        references = {
+        references: dict[str, Level] = {
             factor.text: factor.reference for block in terms.blocks for factor in block.factors
+        }
+        references |= {
+            curve.name: curve.reference
+            for block in terms.blocks
+            for curve in block.curves
+            if curve.reference
         }
         return cls(
             formula=formula.strip(),
@@ -56,6 +68,7 @@ class Question:
             unit=response.unit,
             columns=tuple(columns.values()),
             references=tuple(references.items()),
+            derived=tuple(derived),
         )
 
     @classmethod
@@ -107,9 +120,10 @@ class Question:
         shown = [
             column for column in self.columns if not (isinstance(column, Outcome) and column.levels)
         ]
-        return [
+        lines = [
             f"{column.name}: {public_facts(column, chosen.get(column.name))}" for column in shown
         ]
+        return lines + [f"{derived.name}: {derived.text}" for derived in self.derived]
 
     def declared(self) -> dict[str, str]:
         """Bounds or levels of each column, whichever level is the reference."""
@@ -125,12 +139,14 @@ class Question:
         return {name: " + ".join(texts) for name, texts in terms.items()}
 
     def about(self) -> dict[str, tuple[str, str]]:
-        """For each column of the design the reference levels of its factors and what is public, in
-        words.
+        """For each column of the design the reference levels of its factors, the reference knots of
+        its curves, and what is public, in words.
         """
         facts: dict[str, tuple[str, str]] = {}
         for block in self.terms().blocks:
-            references = ", ".join(str(factor.reference) for factor in block.factors)
+            levels = [str(factor.reference) for factor in block.factors]
+            knots = [curve.reference for curve in block.curves if curve.reference]
+            references = ", ".join([*levels, *knots])
             chosen = {factor.text: factor.reference for factor in block.factors}
             columns = {column.name: column for column in block.columns}
             public = "; ".join(
@@ -149,18 +165,20 @@ class Question:
         from dpinfer.schema.formula import parse  # noqa: PLC0415  (a result needs no parser)
         from dpinfer.schema.schema import Schema  # noqa: PLC0415
 
-        return parse(self.formula, Schema({column.name: column for column in self.columns}))[1]
+        columns = {column.name: column for column in self.columns}
+        derived = {derived.name: derived for derived in self.derived}
+        return parse(self.formula, Schema(columns, derived=derived))[1]
 
-    def rows(self, given: Any) -> Array:
+    def rows(self, given: Any, terms: Terms | None = None) -> Array:
         """The columns of the design, one row per record, from a table, a dict of columns, or the
-        path of a file.
+        path of a file; or of other ``terms`` of the same columns.
 
         Values beyond their bounds count as the bound, as in the fit.
         """
         from dpinfer.tables.memory import read_terms  # noqa: PLC0415  (loads the readers of tables)
         from dpinfer.tables.table import table_of  # noqa: PLC0415
 
-        terms = replace(self.terms(), offset=None)
+        terms = replace(terms or self.terms(), offset=None)
         values = read_terms(table_of(self._table(given)).opened(terms.columns), terms)
         bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
         if len(bad):
@@ -170,6 +188,10 @@ class Question:
                 f"levels; correct or drop them (look at {', '.join(names[j] for j in bad)})"
             )
         return values
+
+    def numbers(self, given: Any, column: Number) -> Array:
+        """The values of one column within its bounds."""
+        return self.rows(given, Terms.plain([column]))[:, 0]
 
     def offsets(self, given: Any) -> Array | None:
         """What is added to the predictor of each row: the logarithm of its exposure; None where the
@@ -217,13 +239,22 @@ class Question:
         return given
 
 
+def term_name(part: Part) -> str:
+    """The name of all columns of a factor or of a curve together; a number has its own."""
+    if isinstance(part, Expression) and part.curve is not None:
+        return part.curve.name
+    return part.text
+
+
 def reference_names(block: Block) -> set[str]:
     """Names of combinations of levels that have no coefficient in a block, since they hold a
-    reference level.
+    reference level or the reference knot of a curve.
     """
     labels = []
     for part in block.parts:
-        if isinstance(part, Expression):
+        if isinstance(part, Expression) and part.curve is not None and part.curve.reference:
+            labels.append([part.text, f"{part.curve.name}[{part.curve.reference}]"])
+        elif isinstance(part, Expression):
             labels.append([part.text])
         else:
             labels.append([f"{part.text}[{level}]" for level in part.levels])
@@ -254,4 +285,6 @@ def public_facts(column: Column, reference: Level | None = None) -> str:
         )
     if isinstance(column, Number) and column.kind == "boolean":
         return "False or True"
+    if isinstance(column, Number) and column.kind == "date":
+        return f"from {column.origin} to {text_of(day_of_text(column.origin) + column.high)}"
     return f"from {column.low:,.15g} to {column.high:,.15g} {column.unit}".rstrip()

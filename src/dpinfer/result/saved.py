@@ -19,7 +19,7 @@ from dpinfer.result.column_figures import Figure, Figures
 from dpinfer.result.estimates import Alternatives, Estimates
 from dpinfer.result.question import Question
 from dpinfer.result.statements import Band, Geometry, Model, Privacy, Words
-from dpinfer.schema.columns import column_of, entry_of
+from dpinfer.schema.columns import column_of, derived_entry, derived_of, entry_of
 from dpinfer.schema.unit import Unit
 
 FORMAT = "dpinfer.FitResult"
@@ -59,8 +59,9 @@ def document(result: Estimates) -> str:
     """
     fields: dict[str, Any] = persistence.encode(result, null=True)
     if result.question is not None:  # columns as a schema writes them
-        columns = {column.name: entry_of(column) for column in result.question.columns}
-        fields["question"]["columns"] = columns
+        asked = result.question
+        fields["question"]["columns"] = {column.name: entry_of(column) for column in asked.columns}
+        fields["question"]["derived"] = {one.name: derived_entry(one) for one in asked.derived}
     shown = np.where(result.reported, result.estimate, np.nan)
     fields["in_predictions"] = fields["estimate"]
     fields["estimate"] = persistence.encode(shown, null=True)
@@ -153,12 +154,13 @@ def _question(raw: Any) -> Question | None:
     if raw is None:
         return None
     columns = tuple(column_of(name, entry) for name, entry in raw["columns"].items())
+    derived = tuple(derived_of(name, entry) for name, entry in raw.get("derived", {}).items())
     fields = {
         key: persistence.decode(value, {})
         for key, value in raw.items()
-        if key not in ("kind", "columns")
+        if key not in ("kind", "columns", "derived")
     }
-    return Question(**fields, columns=columns)
+    return Question(**fields, columns=columns, derived=derived)
 
 
 def is_description(text: str) -> bool:

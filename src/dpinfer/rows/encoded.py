@@ -77,7 +77,7 @@ class Encoder(Protocol):
 @dataclass(frozen=True, repr=False)
 class ColumnEncoding:
     """Rows of a description: 1, and then the columns as they are, each on its own; the label is the
-    place of the group.
+    place of the group, NaN where there is none.
     """
 
     columns: int

@@ -1,7 +1,8 @@
 """What is public about one column: its type, its bounds or levels, its entry in a file.
 
 Two texts are the same level if they differ only in white space around them and in how accents are
-stored (`tidy`).
+stored (`tidy`); with ``spelling = "any"`` also if they differ in case or in runs of white space
+(`alike`).
 """
 
 import math
@@ -13,6 +14,7 @@ from typing import Any
 from unicodedata import normalize
 
 from dpinfer.errors import InputError
+from dpinfer.schema import dates
 
 Level = str | int | bool
 
@@ -25,10 +27,21 @@ _KEYS = {
     "number": {"low", "high", "unit", "centre", "scale"} | _KEYS_OF_ALL,
     "integer": {"low", "high", "unit", "centre", "scale", "levels", "reference"} | _KEYS_OF_ALL,
     "boolean": _KEYS_OF_ALL - {"learned"},
-    "category": {"levels", "reference"} | _KEYS_OF_ALL,
-    "outcome": {"levels", "low", "high", "unit"} | _KEYS_OF_ALL,
+    "category": {"levels", "reference", "spelling"} | _KEYS_OF_ALL,
+    "date": {"low", "high"} | (_KEYS_OF_ALL - {"learned"}),
+    "outcome": {"levels", "low", "high", "unit", "spelling"} | _KEYS_OF_ALL,
 }
-_ORDER = ("low", "high", "unit", "centre", "scale", "levels", "reference", "missing", *_TEXTS)
+_DERIVED = {"from", "description"}
+_ORDER = (
+    *("low", "high", "unit", "centre", "scale", "levels", "reference", "spelling", "missing"),
+    *_TEXTS,
+)
+_ANY = "any"  # spelling
+MISSING_LEVEL = "missing"
+"""The level of cells that hold none, where a category has it."""
+_OWN_LEVEL = "level"  # what `missing` says for it
+MISSING_RULES = ("drop", _OWN_LEVEL)
+"""What `missing` may say instead of a substitute."""
 _REMEDIES = {
     "low": "add a public lower bound",
     "high": "add a public upper bound",
@@ -69,10 +82,26 @@ def tidied(value: Any) -> Any:
 
 
 def alike(text: str) -> str:
-    """What two texts share that differ only in large and small letters: for reports of near
-    misses.
+    """What two texts share that differ only in large and small letters, in runs of white space and
+    in how accents are stored.  No character becomes none: a text is at most as long.
     """
-    return tidy(text).casefold()
+    spaced = " ".join(text.split())
+    return normalize("NFD", normalize("NFD", spaced).casefold())
+
+
+def level_meant(value: Any, levels: Sequence[Level]) -> Level | None:
+    """The level that a formula means: the value itself or, of texts, the only level that is alike;
+    None if there is none.
+    """
+    value = tidied(value)
+    if type(value) is not type(levels[0]):
+        return None
+    if value in levels:
+        return levels[levels.index(value)]
+    if not isinstance(value, str):
+        return None
+    near = [level for level in levels if alike(str(level)) == alike(value)]
+    return near[0] if len(near) == 1 else None
 
 
 def did_you_mean(name: Any, names: Iterable[Any]) -> str:
@@ -98,7 +127,8 @@ def require_different(names: Sequence[str]) -> None:
 class Number:
     """A numeric column with public bounds; values beyond them are clipped.
 
-    ``kind`` is "number", "integer" (other values cannot be encoded) or "boolean" (0 and 1).
+    ``kind`` is "number", "integer" (other values cannot be encoded), "boolean" (0 and 1) or "date":
+    days since ``origin``, the ISO text of its lower bound.
     ``centre`` and ``scale`` are the constants of ``scale(x)``; an integer with ``levels`` may be a
     factor.  ``missing`` stands for every value that cannot be encoded, on the right of ~; without
     it, and on the left, such a row counts as the zero row.  ``learned`` names the private release
@@ -118,6 +148,7 @@ class Number:
     reference: Level | None = None
     missing: float | None = None
     learned: str = ""
+    origin: str = ""
 
     def __post_init__(self) -> None:
         _require_range(self.name, self.low, self.high)
@@ -145,7 +176,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Category:
-    """A factor with its public levels; the reference level is the one without a coefficient."""
+    """A factor with its public levels; the reference level is the one without a coefficient.
+
+    With the ``spelling`` "any" cells are levels that differ from one in case or white space alone.
+    """
 
     name: str
     levels: tuple[Level, ...]
@@ -154,11 +188,13 @@ class Category:
     source: str = ""
     missing: Level | None = None
     learned: str = ""
+    spelling: str = ""
 
     def __post_init__(self) -> None:
         for key in ("levels", "reference", "missing"):
             object.__setattr__(self, key, tidied(getattr(self, key)))
         _require_levels(self.name, self.levels)
+        _require_spelling(self.name, self.spelling, self.levels)
         _require_member(self.name, "reference", self.reference, self.levels)
         if self.missing is not None:
             _require_member(self.name, "missing", self.missing, self.levels)
@@ -180,9 +216,11 @@ class Outcome:
     high: float | None = None
     unit: str = ""
     learned: str = ""
+    spelling: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tidied(self.levels))
+        _require_spelling(self.name, self.spelling, self.levels)
         if self.low is None and self.high is None:
             _require_levels(self.name, self.levels)
             if len(self.levels) != 2:
@@ -206,6 +244,24 @@ class Outcome:
 
 
 Column = Number | Category | Outcome
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A column that stands in no table: an expression of other columns, with a name."""
+
+    name: str
+    text: str
+    description: str = ""
+
+
+def levels_of(column: Column) -> tuple[Level, ...]:
+    """The levels of a category, outcome, boolean or integer that may be a factor; empty where there
+    are none.
+    """
+    if isinstance(column, Number) and column.kind == "boolean":
+        return (False, True)
+    return column.levels
 
 
 @dataclass(frozen=True)
@@ -254,6 +310,22 @@ def _require_levels(name: str, levels: tuple[Any, ...]) -> None:
     raise fault(name, "levels", message)
 
 
+def _require_spelling(name: str, spelling: str, levels: tuple[Level, ...]) -> None:
+    """Texts that stay different where case and white space do not count."""
+    if not spelling:
+        return
+    if spelling != _ANY:
+        raise fault(name, "spelling", 'spelling is "any", or left out: then case counts')
+    if not levels or not isinstance(levels[0], str):
+        raise fault(name, "spelling", "spelling is for levels that are text: leave it out")
+    if len({alike(str(level)) for level in levels}) < len(levels):
+        raise fault(
+            name,
+            "levels",
+            'two levels differ in case or white space alone: merge them, or leave out spelling = "any"',
+        )
+
+
 def _require_member(name: str, key: str, value: Any, levels: tuple[Level, ...]) -> None:
     """A value that is one of the levels, of their type: 1 is not true."""
     if type(value) is not type(levels[0]) or value not in levels:
@@ -293,9 +365,38 @@ def column_of(name: str, entry: Any) -> Column:
             )
     if kind == "category":
         return _category(_Entry(name, entry))
+    if kind == "date":
+        return _date(_Entry(name, entry))
     if kind == "outcome":
         return _outcome(_Entry(name, entry))
     return _number(_Entry(name, entry), kind)
+
+
+def derived_of(name: str, entry: Mapping[str, Any]) -> Derived:
+    """The derived column that an entry with the key ``from`` declares."""
+    for key in entry:
+        if key not in _DERIVED:
+            raise fault(
+                name,
+                key,
+                f"a column with from has no key {short(key)}: its bounds and levels follow from its columns; "
+                "leave it out",
+            )
+    keys = _Entry(name, entry)
+    return Derived(name, keys.text("from").strip(), keys.text("description"))
+
+
+def derived_entry(derived: Derived) -> dict[str, Any]:
+    """The inverse of `derived_of`."""
+    entry = {"from": derived.text}
+    if derived.description:
+        entry["description"] = derived.description
+    return entry
+
+
+def is_derived(entry: Any) -> bool:
+    """Whether an entry of a column says what it is derived from."""
+    return isinstance(entry, dict) and "from" in entry
 
 
 def entry_of(column: Column) -> dict[str, Any]:
@@ -304,9 +405,18 @@ def entry_of(column: Column) -> dict[str, Any]:
     entry: dict[str, Any] = {"type": kind}
     for key in _ORDER:
         value = getattr(column, key, None)
-        empty = value == "" and key in ("unit", *_TEXTS)  # a level may be the empty text
+        empty = value == "" and key in (
+            "unit",
+            "spelling",
+            *_TEXTS,
+        )  # a level may be the empty text
         if key in _KEYS[kind] and value is not None and value != () and not empty:
             entry[key] = _plain(value, key, kind)
+    if isinstance(column, Number) and kind == "date":
+        first = dates.day_of_text(column.origin)
+        for key in ("low", "high", "missing"):
+            if key in entry:
+                entry[key] = dates.text_of(first + entry[key])
     return entry
 
 
@@ -337,6 +447,19 @@ class _Entry:
     def numbers(self, *keys: str) -> dict[str, Any]:
         """Those of the keys that are there."""
         return {key: self.number(key) for key in keys if key in self}
+
+    def day(self, key: str) -> float:
+        """The day of a date."""
+        if key not in self:
+            raise _absent(self.name, key)
+        day = dates.day_stated(self.values[key])
+        if math.isnan(day):
+            raise fault(
+                self.name,
+                key,
+                f"{key} must be a date such as 2024-05-31, not {short(self.values[key])}",
+            )
+        return day
 
     def levels(self) -> tuple[Any, ...]:
         return tuple(self._typed("levels", (list,), 'a list such as ["no", "yes"]'))
@@ -392,10 +515,57 @@ def _number(entry: _Entry, kind: str) -> Number:
     return Number(entry.name, low, high, **texts, kind=kind, unit=entry.text("unit"), **optional)
 
 
+def _date(entry: _Entry) -> Number:
+    """Days since its lower bound."""
+    low = entry.day("low")
+    high = entry.day("high")
+    missing = None if entry.missing() is None else entry.day("missing") - low
+    origin = dates.text_of(low)
+    return Number(
+        entry.name,
+        0.0,
+        high - low,
+        **entry.texts(),
+        kind="date",
+        unit=f"days since {origin}",
+        missing=missing,
+        origin=origin,
+    )
+
+
 def _category(entry: _Entry) -> Category:
     levels = entry.levels()
     reference = entry.values.get("reference", next(iter(levels), ""))
-    return Category(entry.name, levels, reference, **entry.texts(), missing=entry.missing())
+    missing = entry.missing()
+    if missing == _OWN_LEVEL:
+        _require_own_level(entry.name, levels)
+        levels = (*levels, MISSING_LEVEL)
+        missing = MISSING_LEVEL
+    return Category(
+        entry.name,
+        levels,
+        reference,
+        **entry.texts(),
+        missing=missing,
+        spelling=entry.text("spelling"),
+    )
+
+
+def _require_own_level(name: str, levels: tuple[Any, ...]) -> None:
+    """Levels to which "missing" can be added."""
+    if any(not isinstance(level, str) for level in levels):
+        raise fault(
+            name,
+            "missing",
+            'missing = "level" adds the text "missing" to the levels: write all levels as texts, or name a substitute',
+        )
+    if any(alike(level) in (MISSING_LEVEL, _OWN_LEVEL) for level in levels):
+        raise fault(
+            name,
+            "missing",
+            'missing = "level" adds a level "missing", and a level "missing" or "level" is there: rename it, or write '
+            'missing = "missing" where that level is meant',
+        )
 
 
 def _outcome(entry: _Entry) -> Outcome:
@@ -413,7 +583,14 @@ def _outcome(entry: _Entry) -> Outcome:
             "levels is missing: list two public levels, or add low and high of a number",
         )
     levels = entry.levels() if "levels" in entry else ()
-    return Outcome(entry.name, levels, **entry.texts(), **bounds, unit=entry.text("unit"))
+    return Outcome(
+        entry.name,
+        levels,
+        **entry.texts(),
+        **bounds,
+        unit=entry.text("unit"),
+        spelling=entry.text("spelling"),
+    )
 
 
 def _plain(value: Any, key: str, kind: str) -> Any:

@@ -20,11 +20,13 @@ import numpy.typing as npt
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.moments import Cell, Columns
+from dpinfer.maths.splines import evened
 from dpinfer.maths.sums import shrunk
 from dpinfer.schema.columns import Category, Number, in_reach
 from dpinfer.schema.terms import (
     FARTHEST_OFFSET,
     Block,
+    Curve,
     Expression,
     Factor,
     Response,
@@ -117,6 +119,21 @@ UNSCALED = Scale()
 
 
 @dataclass(frozen=True, eq=False)
+class SplinePlaces:
+    """The ``places`` of the columns of a spline, times that at ``base``: the intercept, or a level of
+    a factor.  ``matrix`` leads from base and columns in original units to functions that a fit can
+    tell apart, and ``encoded`` from base and columns as they are encoded.  Columns are ``shares`` if,
+    with the one that was left out, they are at least 0 and add up to 1.
+    """
+
+    base: int
+    places: tuple[int, ...]
+    matrix: Array
+    encoded: Array
+    shares: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """The public encoding of a record, one fact per coefficient; the intercept, if there is one,
     comes first.
@@ -128,7 +145,7 @@ class Design:
     a number that is added to the predictor as it is, where there is one: it is the last column of a
     row, and has no coefficient.  ``products`` has the places of
     columns that are powers or products of other columns, with the places of these; ``shared`` those
-    of numbers that are a part of some other column, too.
+    of numbers that are a part of some other column, too; ``splines`` those of the columns of splines.
     """
 
     names: tuple[str, ...]
@@ -143,6 +160,7 @@ class Design:
     offset: float | None = None
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
     shared: tuple[int, ...] = ()
+    splines: tuple[SplinePlaces, ...] = ()
 
     @classmethod
     def of_formula(cls, response: Response, terms: Terms, kind: str, unit: Unit = ROW) -> "Design":
@@ -156,12 +174,17 @@ class Design:
             raise InputError(_NO_OFFSET)
         if kind == "margin" and number is not None:
             raise InputError(
-                f"{response.name!r} is a number: a classifier needs two levels in the schema; name a column with "
-                'type = "outcome" and levels on the left of ~'
+                f"{response.name!r} is a number: a classifier needs two levels; compare it, as in "
+                f'{response.name} > 0 ~ ..., or name a column with type = "outcome" and levels on the left of ~'
             )
         if kind == "margin":
             return replace(cls.of_terms(terms), unit=unit)
         if number is None:
+            if isinstance(response.read_as, Expression):
+                raise InputError(
+                    f"{response.name!r} is true or false, which a classifier explains: for a regression of 0 and 1 "
+                    'name a column with type = "integer", low = 0 and high = 1'
+                )
             raise InputError(
                 f"{response.name!r} is an outcome with levels: a regression needs low and high in the schema"
             )
@@ -257,6 +280,7 @@ class Design:
             offset=offset,
             products=_products(terms),
             shared=_shared(terms),
+            splines=_splines(terms, scalings),
         )
 
     @classmethod
@@ -412,16 +436,16 @@ def _is_yes_no(block: Block) -> bool:
 
 
 def _holds_answers(block: Block) -> bool:
-    """Whether all numbers of a block are yes or no: of type boolean, or whole numbers with the
-    bounds 0 and 1.
+    """Whether all numbers of a block are yes or no: answers, or whole numbers with the bounds 0 and
+    1.
     """
     for part in block.parts:
         if isinstance(part, Factor):
             continue
+        if part.answers:
+            continue
         column = part.column
-        if column is None or column.kind not in ("boolean", "integer"):
-            return False
-        if (column.low, column.high) != (0, 1):
+        if column is None or column.kind != "integer" or (column.low, column.high) != (0, 1):
             return False
     return True
 
@@ -462,11 +486,11 @@ def _has_parts(names: tuple[str, ...], places: Collection[tuple[str, ...]]) -> b
 
 
 def _factors(number: Expression) -> list[str] | None:
-    """The names of the columns that an expression is the product of, each as often as it counts;
-    None if it is none.
+    """What an expression is the product of, each as often as it counts: columns of the table, in
+    backticks, and columns of curves; None if it is none.
     """
-    if number.column is not None:
-        return [number.column.name]
+    if number.column is not None or number.curve is not None:
+        return _whole_factors(number)
     if number.operation == "I":
         return _factors(number.arguments[0])
     if number.operation == "*":
@@ -482,6 +506,16 @@ def _factors(number: Expression) -> list[str] | None:
     return None
 
 
+def _whole_factors(column: Expression) -> list[str]:
+    """Those of what is no product of others; a power of poly is one of the distance from its centre."""
+    if column.column is not None:
+        return [f"`{column.column.name}`"]
+    if column.curve is not None and column.operation == "poly":
+        _, place, *_ = column.arguments
+        return [f"{column.curve.name}[1]"] * (1 + int(place.low))
+    return [column.text]
+
+
 def _shared(terms: Terms) -> tuple[int, ...]:
     """The places of numbers that are a part of another column, too, or that others are made of."""
     uses = Counter(column.name for block in terms.blocks for column in {*block.columns})
@@ -492,6 +526,38 @@ def _shared(terms: Terms) -> tuple[int, ...]:
         if any(uses[column.name] > 1 for column in block.columns):
             places += range(place, place + len(block.names))
     return tuple(places)
+
+
+def _splines(terms: Terms, scalings: Sequence[_Scaling]) -> tuple[SplinePlaces, ...]:
+    """Every spline, by itself and in each level of factors that has a column; not where it is
+    multiplied by another number.
+    """
+    if not terms.intercept:
+        return ()
+    bases = _places_of_levels(terms) | {frozenset(): 0}
+    found: dict[tuple[Curve, _Levels], list[int]] = {}
+    arguments: dict[Curve, Expression] = {}
+    for place, block in terms.placed():
+        numbers = [part for part in block.parts if isinstance(part, Expression)]
+        if len(numbers) != 1 or numbers[0].curve is None or not numbers[0].curve.knots:
+            continue
+        curve = numbers[0].curve
+        arguments[curve] = numbers[0].arguments[0]
+        for k, levels in enumerate(product(*_levels_of(block))):
+            found.setdefault((curve, frozenset(levels)), []).append(place + k)
+    splines = []
+    for (curve, level), places in found.items():
+        if level not in bases:
+            continue
+        argument = arguments[curve]
+        matrix = evened(curve.basis, curve.knots, argument.low, argument.high)
+        half = np.array([scalings[j].half for j in places])
+        middle = np.array([scalings[j].middle for j in places])
+        slopes = matrix[:, 1:]
+        encoded = np.column_stack([matrix[:, 0] + slopes @ middle, slopes * half])
+        shares = not curve.reference
+        splines.append(SplinePlaces(bases[level], tuple(places), matrix, encoded, shares))
+    return tuple(splines)
 
 
 def _cells(terms: Terms) -> tuple[Cell, ...]:
@@ -549,12 +615,14 @@ def _places_of_levels(terms: Terms) -> dict[_Levels, int]:
     for place, block in terms.placed():
         if not _holds_answers(block):
             continue
-        choices: list[list[tuple[str, object]]] = []
-        for part in block.parts:
-            if isinstance(part, Expression):
-                choices.append([(part.text, 1)])
-            else:
-                choices.append([(part.text, level) for level in block.kept_levels(part)])
-        for k, levels in enumerate(product(*choices)):
+        answers = [[(part.text, 1)] for part in block.parts if isinstance(part, Expression)]
+        for k, levels in enumerate(product(*answers, *_levels_of(block))):
             places[frozenset(levels)] = place + k
     return places
+
+
+def _levels_of(block: Block) -> list[list[tuple[str, object]]]:
+    """The levels of each factor of a block that have columns, in the order of the columns."""
+    return [
+        [(factor.text, level) for level in block.kept_levels(factor)] for factor in block.factors
+    ]

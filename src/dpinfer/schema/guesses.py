@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from reprlib import repr as short
 from typing import Any
 
-from dpinfer.schema.columns import Column, Level, Number, Outcome, SchemaError, did_you_mean
+from dpinfer.schema import dates
+from dpinfer.schema.columns import (
+    Column,
+    Level,
+    Number,
+    Outcome,
+    SchemaError,
+    did_you_mean,
+    levels_of,
+)
 
 _SHARES_MISS = 0.005  # by how much shares of all levels may miss 1, as they were rounded
 # shares that miss 1 by less stay as they are, so that what was written reads back equal
@@ -44,15 +53,6 @@ class Shares:
 
 
 Typical = Spread | Shares
-
-
-def levels_of(column: Column) -> tuple[Level, ...]:
-    """The levels of a category, outcome, boolean or integer that may be a factor; empty where there
-    are none.
-    """
-    if isinstance(column, Number) and column.kind == "boolean":
-        return (False, True)
-    return column.levels
 
 
 def usual(column: Column) -> Typical:
@@ -95,8 +95,10 @@ def typical_of(column: Column, entry: Any) -> Typical:
     return _shares(column, levels, entry)
 
 
-def typical_entry(column: Column, typical: Typical) -> dict[str, float]:
+def typical_entry(column: Column, typical: Typical) -> dict[str, Any]:
     """The inverse of `typical_of`."""
+    if isinstance(typical, Spread) and _is_date(column):
+        return {"mean": dates.text_of(_first_day(column) + typical.mean), "sd": typical.sd}
     if isinstance(typical, Spread):
         return {"mean": typical.mean, "sd": typical.sd}
     texts = map(level_text, levels_of(column))
@@ -151,8 +153,13 @@ def _spread(column: Column, entry: Mapping[str, Any]) -> Spread:
     for key in ("mean", "sd"):
         if key not in entry:
             raise _fault(column, f"typical lacks {key}: write {_example(column)}")
+    if _is_date(column):
+        entry = {**entry, "mean": dates.day_stated(entry["mean"]) - _first_day(column)}
+    for key in ("mean", "sd"):
         if type(entry[key]) not in (int, float) or not math.isfinite(entry[key]):
-            raise _fault(column, f"{key} must be a finite number, not {short(entry[key])}", key)
+            raise _fault(
+                column, f"{key} must be {_kind(column, key)}, not {short(entry[key])}", key
+            )
     mean = float(entry["mean"])
     sd = float(entry["sd"])
     if not low < mean < high:
@@ -202,6 +209,21 @@ def _bounds(column: Column) -> tuple[float, float]:
 
 def _is_integer(column: Column) -> bool:
     return isinstance(column, Number) and column.kind == "integer"
+
+
+def _is_date(column: Column) -> bool:
+    return isinstance(column, Number) and column.kind == "date"
+
+
+def _first_day(column: Column) -> float:
+    assert isinstance(column, Number)
+    return dates.day_of_text(column.origin)
+
+
+def _kind(column: Column, key: str) -> str:
+    if key == "mean" and _is_date(column):
+        return "a date such as 2024-05-31"
+    return "a finite number"
 
 
 def _example(column: Column) -> str:

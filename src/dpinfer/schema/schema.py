@@ -4,10 +4,13 @@
     unit = "one person"
 
     [columns.age]
-    type = "number"            # or "integer", "boolean", "category", "outcome"
+    type = "number"            # or "integer", "boolean", "category", "date", "outcome"
     low = 0
     high = 120
     typical = { mean = 40, sd = 20 }   # a public guess, for forecasts only
+
+    [columns.senior]
+    from = "age >= 65"         # stands in no table: it is derived from columns that do
 
 Nothing here is ever taken from the data.
 
@@ -28,17 +31,24 @@ from dpinfer import persistence
 from dpinfer.errors import InputError
 from dpinfer.schema import toml
 from dpinfer.schema.columns import (
+    MISSING_RULES,
     TODO,
     Column,
+    Derived,
     Number,
     SchemaError,
     column_of,
+    derived_entry,
+    derived_of,
     did_you_mean,
     entry_of,
     fault,
+    is_derived,
     require_different,
 )
+from dpinfer.schema.expressions import MOST_CHARACTERS, Names, names_in, require_readable
 from dpinfer.schema.guesses import Typical, typical_entry, typical_of
+from dpinfer.schema.terms import explained, plain_part
 from dpinfer.schema.unit import ROW, Unit, entries_of, unit_of
 
 _FACTS = ("title", "source")
@@ -78,14 +88,19 @@ _LINES = {
     "number": ['type = "number"', _LOW_LINE, _HIGH_LINE],
     "integer": ['type = "integer"', _LOW_LINE, _HIGH_LINE],
     "boolean": ['type = "boolean"'],
+    "date": [
+        'type = "date"',
+        f'low = "{TODO}"  # a public first day, such as 2015-01-01: earlier dates are clipped',
+        f'high = "{TODO}"  # a public last day: later dates are clipped',
+    ],
     "category": [
         'type = "category"',
         f'levels = "{TODO}"  # the public list, such as ["no", "yes"]: other values count as missing',
     ],
     "": [
-        f'type = "{TODO}"  # number, integer, boolean, category or outcome: the table does not tell',
-        "# low =     # of a number or an integer: a public lower bound",
-        "# high =    # of a number or an integer: a public upper bound",
+        f'type = "{TODO}"  # number, integer, boolean, category, date or outcome: the table does not tell',
+        "# low =     # of a number, an integer or a date: a public lower bound",
+        "# high =    # of a number, an integer or a date: a public upper bound",
         '# levels =  # of a category or an outcome of two classes: the public list, such as ["no", "yes"]',
     ],
 }
@@ -98,6 +113,8 @@ class Schema:
 
     ``unit`` says what is protected, which rows are one unit and what a row counts; a text names a
     unit of one row.  ``typical`` holds public guesses of what columns are like, for forecasts.
+    ``derived`` columns stand in no table: each is an expression of columns and of derived columns
+    above it.
     """
 
     columns: Mapping[str, Column]
@@ -105,6 +122,7 @@ class Schema:
     title: str
     source: str
     typical: Mapping[str, Typical]
+    derived: Mapping[str, Derived]
 
     def __init__(
         self,
@@ -113,12 +131,14 @@ class Schema:
         title: str = "",
         source: str = "",
         typical: Mapping[str, Typical] | None = None,
+        derived: Mapping[str, Derived] | None = None,
     ) -> None:
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "unit", Unit(unit) if isinstance(unit, str) else unit)
         object.__setattr__(self, "title", title)
         object.__setattr__(self, "source", source)
         object.__setattr__(self, "typical", typical or {})
+        object.__setattr__(self, "derived", derived or {})
         if not self.columns:
             raise SchemaError(
                 "the schema has no columns: write a table [columns.NAME] for each", "columns"
@@ -128,6 +148,7 @@ class Schema:
                 raise InputError(
                     f"the schema lists a column {column.name!r} under {name!r}: use one name"
                 )
+        _require_readable(self.columns, self.derived, self.unit)
 
     @classmethod
     def read(cls, path: str | Path) -> "Schema":
@@ -159,13 +180,18 @@ class Schema:
         facts = _facts_of(document)
         unit = _unit_of(document)
         entries = _entries_of(document)
-        columns = {name: column_of(name, entry) for name, entry in entries.items()}
+        columns = {
+            name: column_of(name, entry) for name, entry in entries.items() if not is_derived(entry)
+        }
+        derived = {
+            name: derived_of(name, entry) for name, entry in entries.items() if is_derived(entry)
+        }
         typical = {
             name: typical_of(columns[name], entry["typical"])
             for name, entry in entries.items()
             if "typical" in entry
         }
-        return cls(columns, unit, **facts, typical=typical)
+        return cls(columns, unit, **facts, typical=typical, derived=derived)
 
     @classmethod
     def draft(cls, table: Any, columns: Iterable[str] | None = None) -> str:
@@ -226,7 +252,16 @@ class Schema:
         columns = {name: entry_of(column) for name, column in self.columns.items()}
         for name, guess in self.typical.items():
             columns[name]["typical"] = typical_entry(self[name], guess)
+        columns |= {name: derived_entry(derived) for name, derived in self.derived.items()}
         return facts | entries_of(self.unit) | {"columns": columns}
+
+    def behind(self, names: Iterable[str]) -> tuple[Derived, ...]:
+        """The derived columns among these names, and those that they are derived from, in order."""
+        wanted = set(names)
+        for name in reversed(list(self.derived)):
+            if name in wanted:
+                wanted |= set(names_in(self.derived[name].text))
+        return tuple(derived for name, derived in self.derived.items() if name in wanted)
 
     def __getitem__(self, name: str) -> Column:
         if name not in self.columns:
@@ -234,6 +269,28 @@ class Schema:
                 f"the schema has no column {name!r}: {did_you_mean(name, self.columns)}"
             )
         return self.columns[name]
+
+
+def _require_readable(
+    columns: Mapping[str, Column], derived: Mapping[str, Derived], unit: Unit
+) -> None:
+    """Derived columns that can be read, on one side of a formula at least."""
+    names = Names(columns, derived, lambda column: plain_part(explained(column)))
+    for name, one in derived.items():
+        if name != one.name or name in columns:
+            raise InputError(f"the schema lists a derived column {one.name!r} twice: use one name")
+        if not 0 < len(one.text) <= MOST_CHARACTERS:
+            raise fault(
+                name, "from", f"from is an expression of at most {MOST_CHARACTERS} characters"
+            )
+        try:
+            require_readable(one.text)
+            for column in unit.columns:
+                if column.name in names_in(one.text):
+                    raise InputError(f"{column.name!r} holds the ids or the weights: leave it out")
+            names(name)
+        except InputError as error:
+            raise fault(name, "from", str(error)) from None
 
 
 def _text_of(path: Path) -> str:
@@ -354,7 +411,9 @@ class Draft:
         ids_and_weights = {column.name for column in self.unit.columns}
         entries = _entries_of(self.document)
         if alone:
-            entries = {name: entry for name, entry in entries.items() if entry["type"] == "boolean"}
+            entries = {
+                name: entry for name, entry in entries.items() if entry.get("type") == "boolean"
+            }
         for name, kind in columns.items():
             if name in ids_and_weights:
                 raise InputError(
@@ -363,12 +422,16 @@ class Draft:
             if name not in entries and name not in kinds:
                 raise InputError(f"the table has no column {name!r}: {did_you_mean(name, kinds)}")
             entry = entries.get(name, {"type": kinds.get(name) or TODO})
+            if is_derived(entry):
+                raise InputError(
+                    f"column {name!r} is derived from others and has no bounds to learn: leave it out"
+                )
             entries[name] = _opened(name, entry, kind)
         draft = Draft._of_document(dict(self.document) | {"columns": entries})
         for name in columns:
             if name not in draft.gaps:
                 raise InputError(
-                    f"column {name!r} is a boolean, which has no bounds to learn: leave it out"
+                    f"column {name!r} is a boolean or a date, whose bounds are not learned: leave it out"
                 )
         return replace(draft, gaps={name: draft.gaps[name] for name in columns})
 
@@ -413,8 +476,10 @@ def named(columns: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
 
 def known_levels(entry: Mapping[str, Any]) -> list[str]:
     """The levels that an entry names beside its list: they are public, whatever is found."""
-    values = [entry.get("missing", "drop"), entry.get("reference", "drop")]
-    return sorted({level for level in values if isinstance(level, str) and level != "drop"})
+    named_levels = {entry.get("reference")}
+    if entry.get("missing") not in MISSING_RULES:
+        named_levels.add(entry.get("missing"))
+    return sorted(level for level in named_levels if isinstance(level, str))
 
 
 def _gap_of(name: str, entry: Any) -> Gap | None:
@@ -422,6 +487,11 @@ def _gap_of(name: str, entry: Any) -> Gap | None:
     if not isinstance(entry, dict):
         column_of(name, entry)  # which refuses it
         return None
+    if is_derived(entry):
+        derived_of(name, entry)
+        return None
+    if entry.get("type") == "date" and any(entry.get(key, TODO) == TODO for key in _RANGE):
+        return None  # its bounds are for a person
     if entry.get("type") == TODO:
         if not all(isinstance(value, str | int | float) for value in entry.values()):
             raise fault(name, "type", "type is not filled in: do that first")
@@ -485,7 +555,7 @@ def _opened(name: str, entry: Any, kind: str) -> Any:
         opened["type"] = kind
     if kind == "outcome" and not any(key in entry for key in _LEARNABLE):
         opened["levels"] = TODO
-    if _unknown_keys(opened) or opened["type"] == "boolean":
+    if _unknown_keys(opened) or opened["type"] in ("boolean", "date"):
         return opened
     for key in _LEARNABLE:
         if key in opened:

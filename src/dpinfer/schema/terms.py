@@ -2,7 +2,8 @@
 
 Both are made of expressions: public functions of numeric columns, with their ranges by interval
 arithmetic.  An expression is data, not code: a tree of named operations, each with what it does to
-numbers and to an interval.
+numbers and to an interval.  Its leaves are constants, numbers of a column within their bounds, and
+places of a column's cells among its levels.
 
 A `Response` is the left side.  `Terms` are the right side as blocks of columns, coded so that no
 block repeats what an earlier one spans.
@@ -15,28 +16,47 @@ levels where it is not, as in R and patsy.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 
 import numpy as np
-import numpy.typing as npt
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
-from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_reach
+from dpinfer.maths import splines
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.schema.answers import ANSWERS, STEPS
+from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_reach, levels_of
 
 FARTHEST_OFFSET = 30.0
 """How far an offset may be below its public bound: what is farther counts as there."""
 
 Interval = tuple[float, float]
 OfIntervals = Callable[..., Interval]
+ReadNumbers = Callable[[Number], Array]
+ReadPlaces = Callable[[Number | Category], Indices]
+"""Of cells among the levels of a column, and their number for a cell that is none of them."""
+_PLACE = "place"  # a leaf that is the place of a cell among the levels of a column
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What several columns are the basis of: its ``name``, such as ns(age), as the formula has
+    ``written`` it, and the ``reference``, a knot without a column, which the others are compared
+    with.  A spline has a ``basis``, one function per column, and ``knots``, ends included.
+    """
+
+    name: str
+    written: str
+    reference: str = ""
+    basis: tuple[splines.Column, ...] = field(default=(), compare=False, repr=False)
+    knots: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Expression:
     """An operation on other expressions, a column or a constant; ``low`` and ``high`` bound its
-    values.
+    values.  It may be one column of a ``curve``.
     """
 
     text: str
@@ -45,28 +65,68 @@ class Expression:
     operation: str
     arguments: tuple["Expression", ...] = ()
     column: Number | None = None
+    levelled: Number | Category | None = None
+    curve: Curve | None = None
 
     @property
-    def columns(self) -> tuple[Number, ...]:
+    def columns(self) -> tuple[Number | Category, ...]:
         """The columns it is made of."""
         if self.column is not None:
             return (self.column,)
+        if self.levelled is not None:
+            return (self.levelled,)
         return tuple(column for argument in self.arguments for column in argument.columns)
 
+    @property
+    def answers(self) -> bool:
+        """Whether its values are answers, false or true: a comparison, or a column of type boolean."""
+        if self.column is not None:
+            return self.column.kind == "boolean"
+        if self.operation == "I":
+            return self.arguments[0].answers
+        return self.operation in ANSWERS
+
+    @property
+    def steps(self) -> bool:
+        """Whether a small step of its columns leaves it where it is."""
+        return self.answers or self.operation in STEPS
+
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def values(self, read: Callable[[Number], Array]) -> Array:
-        """Its values, where ``read`` gives those of a column within its bounds; NaN stays NaN."""
+    def values(self, numbers: ReadNumbers, places: ReadPlaces) -> Array:
+        """Its values, where ``numbers`` gives those of a column within its bounds and ``places`` the
+        places of cells among the levels of one; NaN stays NaN.
+        """
         if self.operation == "constant":
             return np.asarray(self.low)
         if self.column is not None:
-            return read(self.column)
+            return numbers(self.column)
+        if self.levelled is not None:
+            found = places(self.levelled)
+            return np.where(found > self.high, np.nan, found)
         of_numbers, _ = _OPERATIONS[self.operation]
-        return of_numbers(*(argument.values(read) for argument in self.arguments))
+        return of_numbers(*(argument.values(numbers, places) for argument in self.arguments))
+
+    def changed(self, change: "Change") -> "Expression":
+        """The same with other expressions in the place of those that ``change`` knows."""
+        other = change(self)
+        if other is not None:
+            return other
+        return replace(
+            self, arguments=tuple(argument.changed(change) for argument in self.arguments)
+        )
+
+
+Change = Callable[[Expression], Expression | None]
 
 
 def of_column(column: Number) -> Expression:
     """The column itself."""
     return Expression(column.name, column.low, column.high, "column", column=column)
+
+
+def place_in(column: Number | Category) -> Expression:
+    """The place of each cell of a column among its levels."""
+    return Expression(column.name, 0.0, len(levels_of(column)) - 1.0, _PLACE, levelled=column)
 
 
 def constant(value: float) -> Expression:
@@ -167,6 +227,20 @@ def _over(x: Interval, y: Interval) -> Interval:
     return min(corners), max(corners)
 
 
+def _column_of(
+    basis: Callable[..., Sequence[splines.Column]],
+) -> tuple[Callable[..., Array], OfIntervals]:
+    """One column of a basis, of a number; its place and the public parameters of the basis follow."""
+
+    def of_numbers(x: Array, place: Array, *parameters: Array) -> Array:
+        return basis(*map(float, parameters))[int(place)].values(x)
+
+    def of_interval(x: Interval, place: Interval, *parameters: Interval) -> Interval:
+        return basis(*(value for value, _ in parameters))[int(place[0])].range(*x)
+
+    return of_numbers, of_interval
+
+
 _OPERATIONS: dict[str, tuple[Callable[..., Array], OfIntervals]] = {
     "I": (lambda x: x, lambda x: x),
     "log": (np.log, _monotone(math.log, 0.0)),
@@ -182,6 +256,11 @@ _OPERATIONS: dict[str, tuple[Callable[..., Array], OfIntervals]] = {
     "*": (np.multiply, _times),
     "/": (np.divide, _over),
     "**": (np.power, _power),
+    **ANSWERS,
+    **STEPS,
+    "ns": _column_of(splines.natural_splines),
+    "bs": _column_of(splines.b_splines),
+    "poly": _column_of(splines.powers),
 }
 FUNCTIONS = frozenset({"I", "log", "log2", "log10", "log1p", "sqrt", "exp", "abs"})
 """What a formula may call with one argument."""
@@ -192,10 +271,6 @@ _REMEDIES = {
     "/": "divide by something whose bounds in the schema leave 0 out",
 }
 
-
-Codes = npt.NDArray[np.intp]
-ReadNumbers = Callable[[Number], Array]
-ReadCodes = Callable[["Factor"], Codes]
 
 _MOST_FACTORS = 8  # of a term: it has 2 ** 8 columns or more
 _MOST_COLUMNS = 5000  # each needs a row of every matrix
@@ -213,8 +288,8 @@ _Coding = tuple[frozenset[str], frozenset[str]]
 
 @dataclass(frozen=True)
 class Response:
-    """What a formula explains: an outcome with two levels, or a public function of numeric columns
-    with its range.
+    """What a formula explains: an outcome with two levels, or a public function of columns: a
+    number with its range, or an answer, whose levels are false and true.
     """
 
     read_as: Outcome | Expression
@@ -227,12 +302,16 @@ class Response:
     @property
     def levels(self) -> tuple[Level, ...]:
         """The two levels; empty for a number."""
-        return self.read_as.levels if isinstance(self.read_as, Outcome) else ()
+        if isinstance(self.read_as, Outcome):
+            return self.read_as.levels
+        return (False, True) if self.read_as.answers else ()
 
     @property
     def number(self) -> Expression | None:
         """The function of columns; None for two levels."""
-        return self.read_as if isinstance(self.read_as, Expression) else None
+        if isinstance(self.read_as, Outcome) or self.read_as.answers:
+            return None
+        return self.read_as
 
     @property
     def unit(self) -> str:
@@ -249,40 +328,43 @@ class Response:
         return tuple({column.name: column for column in self.read_as.columns}.values())
 
 
-def explained(column: Column) -> Number:
-    """A column of the schema as a number on the left of ~.
+def explained(column: Column) -> Number | Category:
+    """A column of the schema as it is read on the left of ~.
 
-    It keeps its bounds and loses its substitute: a row whose outcome is missing counts as the zero
-    row.
+    It keeps its bounds or levels and loses its substitute: a row whose outcome is missing counts as
+    the zero row.
     """
-    if isinstance(column, Outcome):
-        if column.low is None or column.high is None:
-            raise InputError(
-                f"{column.name!r} is an outcome with levels, and only a number can be transformed: write its plain "
-                "name, or give it low and high in the schema"
-            )
-        return Number(column.name, column.low, column.high, unit=column.unit)
-    if isinstance(column, Number) and column.kind != "boolean":
+    if not isinstance(column, Outcome):
         return replace(column, missing=None)
-    kind = "boolean" if isinstance(column, Number) else "category"
-    raise InputError(
-        f"{column.name!r} stands on the left of ~, but its type in the schema is {kind!r}: give it type = "
-        '"outcome" and two levels for a classifier, or type = "integer" or "number" with low and high for a regression'
-    )
+    if column.low is None or column.high is None:
+        return Category(column.name, column.levels, column.levels[0], spelling=column.spelling)
+    return Number(column.name, column.low, column.high, unit=column.unit)
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A column read as levels."""
+    """Levels, one of which is the reference; ``place`` says which of them a row has."""
 
-    column: Number | Category
+    text: str
     levels: tuple[Level, ...]
     reference: Level
+    place: Expression
 
     @property
-    def text(self) -> str:
-        """The name of the column."""
-        return self.column.name
+    def columns(self) -> tuple[Number | Category, ...]:
+        """The columns of the table that it is made of."""
+        return self.place.columns
+
+    def codes(self, numbers: ReadNumbers, places: ReadPlaces) -> Indices:
+        """The place of each row among the levels; their number where a row has none."""
+        if self.place.levelled is not None:
+            return places(self.place.levelled)
+        place = np.atleast_1d(self.place.values(numbers, places))
+        return np.where(np.isnan(place), len(self.levels), place).astype(np.intp)
+
+    def at(self, level: Level) -> Expression:
+        """The place of one of its levels."""
+        return constant(float(self.levels.index(level)))
 
 
 Part = Expression | Factor
@@ -292,7 +374,16 @@ def plain_part(column: Number | Category) -> Part:
     """A number as itself, a category as a factor."""
     if isinstance(column, Number):
         return of_column(column)
-    return Factor(column, column.levels, column.reference)
+    return Factor(column.name, column.levels, column.reference, place_in(column))
+
+
+def named(part: Part, name: str) -> Part:
+    """The same under another name; a column of that name stays what it is."""
+    if part.text == name:
+        return part
+    if isinstance(part, Expression) and (part.column is not None or part.levelled is not None):
+        return Expression(name, part.low, part.high, "I", (part,))
+    return replace(part, text=name)
 
 
 @dataclass(frozen=True)
@@ -350,33 +441,46 @@ class Block:
         return tuple(part for part in self.parts if isinstance(part, Factor))
 
     @property
+    def curves(self) -> tuple[Curve, ...]:
+        """The curves that its parts are columns of."""
+        numbers = [part for part in self.parts if isinstance(part, Expression)]
+        return tuple(number.curve for number in numbers if number.curve is not None)
+
+    @property
     def columns(self) -> tuple[Number | Category, ...]:
         """The columns of the table that it is made of, in order."""
-        columns: list[Number | Category] = []
-        for part in self.parts:
-            if isinstance(part, Expression):
-                columns += part.columns
-            else:
-                columns.append(part.column)
-        return tuple(columns)
+        return tuple(column for part in self.parts for column in part.columns)
 
     def kept_levels(self, factor: Factor) -> list[Level]:
         """The levels of a factor that have columns."""
         return [factor.levels[j] for j in self._kept(factor)]
 
-    def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
-        """The columns in original units; a row is NaN where a value cannot be encoded."""
+    def values(self, numbers: ReadNumbers, places: ReadPlaces) -> Array:
+        """The columns in original units; a row is NaN where a value cannot be encoded.  Where no
+        column of the table is left in it, one row stands for all.
+        """
         columns: Array = np.ones((1, 1))
         for factor in self.factors:
             kept = self._kept(factor)
             size = len(factor.levels)
-            # one row per code; the last code is that of a cell which is no level
+            # one row per place; the last one is that of a cell which is no level
             dummies = np.vstack([np.eye(size), np.full(size, np.nan)])[:, kept]
-            products = columns[:, :, None] * dummies[codes(factor)][:, None, :]
+            codes = factor.codes(numbers, places)
+            products = columns[:, :, None] * dummies[codes][:, None, :]
             columns = products.reshape(-1, columns.shape[1] * len(kept))
         if self.number is None:
             return columns
-        return columns * self.number.values(numbers)[:, None]
+        return columns * np.atleast_1d(self.number.values(numbers, places))[:, None]
+
+    def changed(self, change: Change) -> "Block":
+        """The same with other expressions in its parts."""
+        parts: list[Part] = []
+        for part in self.parts:
+            if isinstance(part, Expression):
+                parts.append(part.changed(change))
+            else:
+                parts.append(replace(part, place=part.place.changed(change)))
+        return Block(tuple(parts), self.full)
 
     def _kept(self, factor: Factor) -> list[int]:
         """The places of these levels."""
@@ -437,6 +541,10 @@ class Terms:
         if self.offset is not None:
             by_name |= {column.name: column for column in self.offset.columns}
         return tuple(by_name.values())
+
+    def changed(self, change: Change) -> "Terms":
+        """The same with other expressions in its blocks."""
+        return replace(self, blocks=tuple(block.changed(change) for block in self.blocks))
 
     @property
     def width(self) -> int:

@@ -5,7 +5,7 @@ as it takes.  Every sum over records is then exactly that of a data set in which
 there that often.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -18,7 +18,7 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.sums import OfBlock
 from dpinfer.rows.source import Rows, Source
-from dpinfer.schema.columns import Category, Column, Number, Outcome
+from dpinfer.schema.columns import Category, Column, Number, Outcome, levels_of
 from dpinfer.schema.design import COUNT, CountScale, Design
 from dpinfer.schema.guesses import (
     COUNT_MEAN,
@@ -27,12 +27,11 @@ from dpinfer.schema.guesses import (
     Shares,
     Spread,
     Typical,
-    levels_of,
     uniform,
     usual,
     usual_count,
 )
-from dpinfer.schema.terms import Expression, Factor, Response, Terms
+from dpinfer.schema.terms import Expression, ReadNumbers, ReadPlaces, Response, Terms
 from dpinfer.simulate.population import Population
 
 _RECORDS = 50_000  # that are made, at most
@@ -284,7 +283,7 @@ class OfGuesses:
             if self.terms.offset is not None:
                 values = np.column_stack([design, offset])
         else:
-            labels = self._labels(drawn, design)
+            labels = self._labels(drawn, design, quantiles)
         rows = Rows.encoded(self.design.rows(values), self.design.outcome.bounded(labels), kind)
         unit = self.design.unit
         if not unit.many:
@@ -293,21 +292,13 @@ class OfGuesses:
 
     def _columns(self, drawn: Mapping[str, Array]) -> Array:
         """The design's columns in original units."""
-
-        def codes(factor: Factor) -> Indices:
-            values = drawn[factor.text]
-            if isinstance(factor.column, Category):
-                return values.astype(np.intp)
-            levels = np.array(factor.levels, dtype=float)
-            return np.asarray(np.abs(values[:, None] - levels).argmin(axis=1))
-
-        parts = [
-            block.values(lambda column: drawn[column.name], codes) for block in self.terms.blocks
-        ]
+        parts = [block.values(*_readers(drawn)) for block in self.terms.blocks]
         size = len(next(iter(drawn.values())))
         return np.column_stack([np.empty((size, 0)), *parts])
 
-    def _labels(self, drawn: Mapping[str, Array], design: Array) -> Array:
+    def _labels(
+        self, drawn: Mapping[str, Array], design: Array, quantiles: Callable[[], Array]
+    ) -> Array:
         """-1 and +1, or numbers: what the outcome is without effects, and the effects around their
         mean.
         """
@@ -322,13 +313,16 @@ class OfGuesses:
             law = self.guesses.get(outcome.name, usual(outcome))
             assert isinstance(law, Shares)
             return np.where(drawn[outcome.name] < _chances(law.of[1], moved), 1.0, -1.0)
+        if outcome.answers:
+            share = float(outcome.values(*_readers(drawn)).mean())
+            return np.where(quantiles() < _chances(share, moved), 1.0, -1.0)
         return _numbers(outcome, drawn, moved)
 
     def _offset(self, drawn: Mapping[str, Array], size: int) -> Array:
         """The logarithms of the exposures, NaN where one is 0; 0 without any."""
         if self.terms.offset is None:
             return np.zeros(size)
-        offset = self.terms.offset.values(lambda column: drawn[column.name])
+        offset = self.terms.offset.values(*_readers(drawn))
         return np.where(np.isfinite(offset), offset, np.nan)
 
     def _rates(self, drawn: Mapping[str, Array], design: Array, offset: Array) -> "_Rates":
@@ -342,10 +336,12 @@ class OfGuesses:
             moved = centred @ np.array([self.effects.get(name, 0.0) for name in self._slopes])
         outcome = self.response.number
         assert outcome is not None
-        plain = outcome.values(lambda column: drawn[column.name])
+        plain = outcome.values(*_readers(drawn))
         times = np.exp(moved - moved.max(initial=0.0) + np.nan_to_num(offset, nan=-np.inf))
         times = times / max(times.mean(), np.finfo(float).tiny)
-        whole = all(column.kind == "integer" for column in outcome.columns)
+        whole = all(
+            isinstance(column, Number) and column.kind == "integer" for column in outcome.columns
+        )
         return _Rates(outcome, float(plain.mean()), float(plain.var()), times, whole)
 
 
@@ -378,6 +374,22 @@ class _Rates:
         if self.whole:
             values = rng.poisson(np.minimum(rates, self.outcome.high)).astype(float)
         return np.asarray(np.clip(values, self.outcome.low, self.outcome.high))
+
+
+def _readers(drawn: Mapping[str, Array]) -> tuple[ReadNumbers, ReadPlaces]:
+    """Numbers that were drawn, and places among levels: of a number that of the nearest level."""
+
+    def numbers(column: Number) -> Array:
+        return drawn[column.name]
+
+    def places(column: Number | Category) -> Indices:
+        values = drawn[column.name]
+        if isinstance(column, Category):
+            return values.astype(np.intp)
+        levels = np.array(levels_of(column), dtype=float)
+        return np.asarray(np.abs(values[:, None] - levels).argmin(axis=1))
+
+    return numbers, places
 
 
 def _default_effects(centred: Array, deviation: float) -> Array:
@@ -436,7 +448,7 @@ def _chances(share: float, moved: Array) -> Array:
 
 def _numbers(outcome: Expression, drawn: Mapping[str, Array], moved: Array) -> Array:
     """The outcome with the deviation it has: effects take from it what they explain."""
-    plain = outcome.values(lambda column: drawn[column.name])
+    plain = outcome.values(*_readers(drawn))
     left = 1 - moved.var() / max(plain.var(), np.finfo(float).tiny)
     if left <= 0:
         raise InputError(

@@ -153,7 +153,7 @@ class Files:
         """The types of the given columns as they are read.
 
         All files must agree; one that has nothing but missing values in a column fits all others.
-        Texts that are levels come as codes.
+        Texts that are levels, or dates, come as codes.
         """
         members = self._members(columns)
         told = _folder_columns(members)
@@ -257,14 +257,14 @@ def _agreed(name: str, kinds: Sequence[pa.DataType], members: Sequence["Member"]
 
 
 def _text_levels(columns: Sequence[Wanted]) -> list[str]:
-    """The columns whose texts are levels."""
-    return [
-        column.name
-        for column in columns
-        if isinstance(column, Category | Outcome)
-        and column.levels
-        and isinstance(column.levels[0], str)
-    ]
+    """The columns whose texts are levels, or dates."""
+    return [column.name for column in columns if _has_text_levels(column)]
+
+
+def _has_text_levels(column: Wanted) -> bool:
+    if isinstance(column, Category | Outcome):
+        return bool(column.levels) and isinstance(column.levels[0], str)
+    return csv_files.is_date(column)
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -12,6 +12,7 @@ values are looked at, each once:
 | asked for | function | what a value becomes |
 | --- | --- | --- |
 | levels of a schema | `to_places` | its place among the levels |
+| dates | `to_days` | the number of its day |
 | ids of units | `to_ids` | a number, in the order in which ids first occur |
 | levels to be learned | `tally` | its text, if it can be a level |
 | where the rows of an id go | `hashes` | a number that is the same for equal ids of any type |
@@ -39,7 +40,8 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import Tally, histogram_bound
 from dpinfer.neighbours import Neighbours
-from dpinfer.schema.columns import Level, tidied, tidy
+from dpinfer.schema import dates
+from dpinfer.schema.columns import Level, alike, tidied, tidy
 
 Codes = npt.NDArray[np.intp]
 Hashes = npt.NDArray[np.int64]
@@ -62,6 +64,13 @@ _PLAIN_NUMBERS = _NUMBERS | _BOOLEANS
 _ARROW_TEXTS = ("string", "large_string")
 _ARROW_BYTES = ("binary", "large_binary", "fixed_size_binary")
 _ARROW_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+_TIMES = {datetime.date, datetime.datetime}
+_SECONDS = 86_400  # of a day
+_UNITS = {unit: 1000**k for k, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))}
+_PER_DAY = {"D": 1, "h": 24, "m": 1440} | {unit: _SECONDS * k for unit, k in _UNITS.items()}
+_FARTHEST = 100_000  # years, months or weeks from 1970
+_FIRST_SECOND = -62_135_596_800  # of the year 1
+_LAST_SECOND = 253_402_300_799  # of the year 9999
 _RULE = "drop"  # of `missing` in a schema: no level can have this name
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: multiples are far apart
 _WORDS = {
@@ -462,16 +471,104 @@ def _texts(values: Values) -> npt.NDArray[Any] | None:
     return objects(text.decode(errors="surrogateescape") for text in stored)
 
 
+# Dates
+
+
+@np.errstate(all="ignore")  # a warning would tell of a value
+def to_days(cells: Cells) -> Array | None:
+    """Dates, times and ISO texts as days since 1970-01-01, NaN where a cell is none; None if their
+    type holds no date.
+
+    A time counts as its date, by the clock of its own time zone.
+    """
+    coded = codes(cells)
+    if coded is None:
+        return None
+    where, values = coded
+    days = _value_days(values)
+    return None if days is None else np.append(days, np.nan)[where]
+
+
+def _value_days(values: Values) -> Array | None:  # noqa: PLR0911  (one per type)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        return _numpy_days(values)
+    texts = _texts(values)
+    if texts is not None:
+        return np.array([_day(cell) for cell in texts], dtype=float)
+    if isinstance(values, np.ndarray):
+        return None
+    if pa.types.is_date32(values.type):
+        return _plain_floats(values.cast(pa.int32()))
+    if pa.types.is_date64(values.type):
+        return np.floor_divide(_plain_floats(values.cast(pa.int64())), 1000 * _SECONDS)
+    if pa.types.is_timestamp(values.type):
+        return _arrow_days(values)
+    return None
+
+
+def _plain_floats(values: pa.Array) -> Array:
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _day(cell: Any) -> float:
+    """The day of an object, NaN unless it is a plain date, time or text."""
+    kind = type(cell)
+    if kind in _TEXTS:
+        return dates.day_of_text(str(cell))
+    pandas = libraries.get_pandas()
+    if kind in _TIMES or (pandas is not None and kind is pandas.Timestamp):
+        return dates.day_of(cell)
+    if kind is np.datetime64:
+        return float(_numpy_days(np.array([cell]))[0])
+    return np.nan
+
+
+def _numpy_days(values: npt.NDArray[Any]) -> Array:
+    """By whole numbers, and where a calendar is needed by numpy, which raises where a time is too
+    far: beyond that all dates are clipped.
+    """
+    unit, step = np.datetime_data(values.dtype)
+    whole = values.astype(np.int64)
+    if unit == "generic":  # holds nothing but missing values
+        return np.full(values.shape, np.nan)
+    if unit in ("Y", "M", "W"):
+        near = np.clip(whole, -_FARTHEST // step, _FARTHEST // step).astype(values.dtype)
+        days = near.astype("M8[D]").astype(np.float64)
+    elif step == 1 and _PER_DAY[unit] < 2**63:
+        days = np.floor_divide(whole, _PER_DAY[unit]).astype(np.float64)
+    else:  # of units that nobody has: to the precision of floats
+        days = np.floor(whole.astype(np.float64) * (step / _PER_DAY[unit]))
+    return np.where(np.isnat(values), np.nan, days)
+
+
+def _arrow_days(values: pa.Array) -> Array | None:
+    """Times of Arrow, in its own zone where it has one; None for a zone that is not known."""
+    per_second = _UNITS[values.type.unit]
+    whole = values.cast(pa.int64())
+    missing = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    numbers = np.asarray(whole.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    seconds = np.clip(np.floor_divide(numbers, per_second), _FIRST_SECOND, _LAST_SECOND)
+    if values.type.tz is not None:
+        # one more, so that a zone is looked up where there is no cell, too
+        times = pa.array(np.append(seconds, 0), pa.timestamp("s", values.type.tz))
+        try:
+            local = pc.local_timestamp(times)
+        except pa.ArrowException:
+            return None
+        seconds = np.asarray(local.cast(pa.int64()).to_numpy(zero_copy_only=False))[:-1]
+    return np.where(missing, np.nan, np.floor_divide(seconds, _SECONDS).astype(np.float64))
+
+
 # Levels that the schema states
 
 
 @np.errstate(all="ignore")
-def to_places(cells: Cells, levels: Sequence[Level]) -> Codes | None:
+def to_places(cells: Cells, levels: Sequence[Level], *, any_spelling: bool = False) -> Codes | None:
     """The place of each cell among the levels, their number for anything else; None if their type
-    holds no level.
+    holds no level.  With ``any_spelling`` case and runs of white space do not count.
     """
     if isinstance(cells, np.ndarray):
-        return _array_places(cells, levels)
+        return _array_places(cells, levels, any_spelling)
     if not _all_null(cells) and _categories(cells) is None:  # which may be anything
         if not isinstance(levels[0], str):
             return _number_places(cells, levels)
@@ -481,14 +578,17 @@ def to_places(cells: Cells, levels: Sequence[Level]) -> Codes | None:
     texts = None if coded is None else _texts(coded[1])
     if coded is None or texts is None:
         return None
-    return np.append(match(texts, levels), len(levels))[coded[0]]
+    return np.append(match(texts, levels, any_spelling=any_spelling), len(levels))[coded[0]]
 
 
-def _array_places(cells: npt.NDArray[Any], levels: Sequence[Level]) -> Codes | None:
+def _array_places(
+    cells: npt.NDArray[Any], levels: Sequence[Level], any_spelling: bool
+) -> Codes | None:
     kinds = "OUT" if isinstance(levels[0], str) else "Obiuf"
     if cells.dtype.kind not in kinds:
         return None
-    return _unmasked(cells, match(np.asarray(cells), levels), len(levels))
+    found = match(np.asarray(cells), levels, any_spelling=any_spelling)
+    return _unmasked(cells, found, len(levels))
 
 
 def _number_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | None:
@@ -499,14 +599,17 @@ def _number_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | N
     return None if values is None else match(values, levels)
 
 
-def match(values: npt.NDArray[Any], levels: Sequence[Level]) -> Codes:
+def match(
+    values: npt.NDArray[Any], levels: Sequence[Level], *, any_spelling: bool = False
+) -> Codes:
     """The place of each value of an array among the levels; their number for anything else.
 
-    Texts are the same up to white space around them and to how accents are stored.
+    Texts are the same up to white space around them and to how accents are stored; with
+    ``any_spelling`` also up to case and runs of white space.
     """
     other = len(levels)
     if isinstance(levels[0], str):
-        texts = _Places(levels)
+        texts = _LoosePlaces(levels) if any_spelling else _Places(levels)
         cells = values.astype(object, copy=False).flat
         found = [texts[cell] if type(cell) in _TEXTS else other for cell in cells]
         return np.array(found, dtype=np.intp).reshape(values.shape)
@@ -535,6 +638,21 @@ class _Places(dict[Any, int]):
 
     def __missing__(self, text: str) -> int:
         self[text] = self._levels.get(_tidy(text, self._most), len(self._levels))
+        return self[text]
+
+
+class _LoosePlaces(_Places):
+    """The same, where case and runs of white space do not count."""
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        dict.__init__(self)
+        self._levels = {alike(str(level)): j for j, level in enumerate(levels)}
+        self._most = max(map(len, self._levels))  # a text is no longer than what it is alike
+
+    def __missing__(self, text: str) -> int:
+        bare = " ".join(text.split())
+        key = alike(bare) if len(bare) <= self._most else None
+        self[text] = self._levels.get(key, len(self._levels))
         return self[text]
 
 

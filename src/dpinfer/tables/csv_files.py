@@ -307,7 +307,7 @@ def _line_by_line(
 
 
 def _typed(cells: pa.ChunkedArray, column: Wanted) -> pa.ChunkedArray:
-    """Text, booleans or numbers, as the schema says; null where a cell is none of them.  No id has
+    """Text, which dates are too, booleans or numbers, as the schema says; null where a cell is none of them.  No id has
     blanks around it.
     """
     if isinstance(column, Ids):
@@ -319,6 +319,11 @@ def _typed(cells: pa.ChunkedArray, column: Wanted) -> pa.ChunkedArray:
     return cells
 
 
+def is_date(column: Wanted) -> bool:
+    """Whether a column holds dates, which a CSV file writes as texts."""
+    return isinstance(column, Number) and column.kind == "date"
+
+
 def _is_boolean(column: Wanted) -> bool:
     if isinstance(column, Ids):
         return False
@@ -328,7 +333,7 @@ def _is_boolean(column: Wanted) -> bool:
 
 
 def _is_numeric(column: Wanted) -> bool:
-    if isinstance(column, Ids) or _is_boolean(column):
+    if isinstance(column, Ids) or _is_boolean(column) or is_date(column):
         return False
     return not column.levels or not isinstance(column.levels[0], str)
 

@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dpinfer.schema.columns import Category, Ids, Outcome, Wanted, alike
+from dpinfer.schema.columns import Category, Ids, Number, Outcome, Wanted
+from dpinfer.schema.dates import day_of_text
 from dpinfer.schema.terms import Response, Terms, explained, of_column
 from dpinfer.tables import csv_files
 from dpinfer.tables.arrow_files import Files
-from dpinfer.tables.cells import MARKS
-from dpinfer.tables.memory import identities_of, numbers_of, read_labels, read_terms
+from dpinfer.tables.cells import match, objects
+from dpinfer.tables.memory import identities_of, read_labels, read_terms, values_of
 from dpinfer.tables.table import table_of
 
 Flags = npt.NDArray[np.bool_]
@@ -39,7 +40,7 @@ _INTEGER = r"[+-]?[0-9]{1,18}"
 @dataclass(frozen=True)
 class Counted:
     """How many cells of a column are what; ``near`` of those that are no level differ from one in
-    case alone.
+    case and white space alone.
     """
 
     name: str
@@ -84,8 +85,11 @@ def _fits(table: nw.DataFrame[Any], column: Wanted) -> Flags:
     if isinstance(column, Ids):
         return np.asarray(identities_of(table, column.name) >= 0)
     if isinstance(column, Outcome):
-        response = Response(column if column.levels else of_column(explained(column)))
-        return np.isfinite(read_labels(table, response))
+        if column.levels:
+            return np.isfinite(read_labels(table, Response(column)))
+        number = explained(column)
+        assert isinstance(number, Number)
+        return np.isfinite(read_labels(table, Response(of_column(number))))
     values = read_terms(table, Terms.plain([replace(column, missing=None)]))
     return np.asarray(np.isfinite(values).all(axis=1))
 
@@ -98,12 +102,11 @@ def _count(
     unread = ~fits & ~missing
     below = above = near = 0
     if isinstance(column, Category) or (isinstance(column, Outcome) and column.levels):
-        levels = {alike(str(level)) for level in column.levels}
-        most = MARKS * max(map(len, levels))  # a longer text has no such level, in any letters
-        texts = [cells[j] for j in np.flatnonzero(unread) if isinstance(cells[j], str)]
-        near = sum(len(text.strip()) <= most and alike(text) in levels for text in texts)
+        if isinstance(column.levels[0], str):
+            texts = objects(cells[j] for j in np.flatnonzero(unread))
+            near = int((match(texts, column.levels, any_spelling=True) < len(column.levels)).sum())
     elif not isinstance(column, Ids) and column.low is not None and column.high is not None:
-        values = numbers_of(table, column.name)[fits]
+        values = values_of(table, column)[fits]
         below = int((values < column.low).sum())
         above = int((values > column.high).sum())
     return Counted(column.name, int(missing.sum()), int(unread.sum()), below, above, near)
@@ -141,6 +144,8 @@ def _guess(cells: list[str]) -> str:
         return "null"
     if {cell.lower() for cell in filled} <= {"true", "false"}:
         return "bool"
+    if all(math.isfinite(day_of_text(cell)) for cell in filled):
+        return "date32[day]"
     for pattern, kind in ((_INTEGER, "int64"), (csv_files.NUMBER, "double")):
         if all(re.fullmatch(pattern, cell) for cell in filled):
             return kind

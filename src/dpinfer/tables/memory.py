@@ -24,16 +24,16 @@ from dpinfer.rows.encoded import ColumnEncoding, Encoded, Encoder, Encoding, Raw
 from dpinfer.rows.source import Blocks, Rows, cuts, most_records
 from dpinfer.schema.columns import (
     Category,
-    Column,
     Ids,
     Number,
     Outcome,
     Wanted,
     did_you_mean,
+    levels_of,
     require_different,
 )
-from dpinfer.schema.guesses import levels_of
-from dpinfer.schema.terms import Expression, Factor, Response, Terms, explained
+from dpinfer.schema.dates import day_of_text
+from dpinfer.schema.terms import Expression, Part, ReadNumbers, ReadPlaces, Response, Terms
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.cells import (
     Cells,
@@ -43,6 +43,7 @@ from dpinfer.tables.cells import (
     match,
     numbers,
     tally,
+    to_days,
     to_ids,
     to_numbers,
     to_places,
@@ -127,13 +128,12 @@ class FormulaReader(Reader):
 class ColumnReader(Reader):
     """Columns one by one, as they are described, and the group of each record.
 
-    A column of levels is read as places among them, and a number is clipped to its bounds; NaN
-    stands for what is neither.  A substitute that the schema declares is no value, unless it is a
-    level for what is missing.
+    Levels are read as places among them, and a number is clipped to its bounds; NaN stands for what
+    is neither.
     """
 
-    described: tuple[Column, ...]
-    by: Column | None
+    described: tuple[Part, ...]
+    by: Part | None
     unit: Unit
 
     @property
@@ -144,32 +144,31 @@ class ColumnReader(Reader):
     @property
     def columns(self) -> list[Wanted]:
         """What is read of a table."""
-        grouping = [] if self.by is None or self.by in self.described else [self.by]
-        return [*self.described, *grouping, *self.unit.columns]
+        parts = self.described if self.by is None else (*self.described, self.by)
+        columns = {column.name: column for part in parts for column in part.columns}
+        return [*columns.values(), *self.unit.columns]
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
-        """The columns, and the place of the group: the number of groups where there is none."""
+        """The columns, and the place of the group: NaN where there is none."""
+        readers = _readers(table)
         values = _tall(len(self.described), len(table))
-        for j, column in enumerate(self.described):
-            values[j] = _described(table, column)
+        for j, part in enumerate(self.described):
+            values[j] = _described(part, *readers)
         if self.by is None:
             return values.T, np.zeros(len(table))
-        groups = _described(table, self.by)
-        return values.T, np.where(np.isnan(groups), len(levels_of(self.by)), groups)
+        return values.T, _described(self.by, *readers)
 
 
-def _described(table: nw.DataFrame[Any], column: Column) -> Array:
-    """Places among levels, or numbers within bounds; NaN for anything else."""
-    levels = levels_of(column)
-    if isinstance(column, Number):
-        # true and false are their own places
-        return np.clip(_proper(table, column), column.low, column.high)
-    if not levels:
-        number = explained(column)
-        return np.clip(_proper(table, number), number.low, number.high)
-    places = _places(table, column).astype(np.float64)
-    return np.where(places == len(levels), np.nan, places)
+@np.errstate(all="ignore")  # a warning would tell of a value
+def _described(part: Part, numbers: ReadNumbers, places: ReadPlaces) -> Array:
+    """Places among levels, or numbers within bounds; NaN for anything else.
+
+    False and true are their own places.
+    """
+    if isinstance(part, Expression):
+        return np.clip(part.values(numbers, places), part.low, part.high)
+    codes = part.codes(numbers, places).astype(np.float64)
+    return np.where(codes == len(part.levels), np.nan, codes)
 
 
 class InMemory:
@@ -255,22 +254,7 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms, *, clipped: bool = True) 
     ``clipped`` a column that is a number of the table may hold any: `Design.rows` clips it, and a
     row with an infinity counts as with a NaN.
     """
-    numbers_in = cache(partial(_proper, table))
-
-    def bounded(column: Number) -> Array:
-        return _bounded(numbers_in(column), column)
-
-    def codes(factor: Factor) -> Codes:
-        column = factor.column
-        if isinstance(column, Number):
-            places = match(numbers_in(column), factor.levels)
-        else:
-            places = _places(table, column)
-        if column.missing in factor.levels:
-            substitute = factor.levels.index(column.missing)
-            places = np.where(places == len(factor.levels), substitute, places)
-        return places
-
+    bounded, places = _readers(table)
     values = _tall(terms.width, len(table))
     first = 0
     for block in terms.blocks:
@@ -278,29 +262,53 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms, *, clipped: bool = True) 
         if block.as_is is not None and not clipped:
             values[first:last] = numbers_of(table, block.as_is.name)
         else:
-            values[first:last] = block.values(bounded, codes).T
+            values[first:last] = block.values(bounded, places).T
         first = last
     if terms.offset is not None:
-        values[first] = _offset(terms.offset, bounded)
+        values[first] = _offset(terms.offset, bounded, places)
     return values.T
 
 
+def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadPlaces]:
+    """The numbers of columns within their bounds, and places among levels; each is read once."""
+    numbers_in = cache(partial(_proper, table))
+
+    @cache
+    def bounded(column: Number) -> Array:
+        return _bounded(numbers_in(column), column)
+
+    @cache
+    def places(column: Number | Category) -> Codes:
+        levels = levels_of(column)
+        if isinstance(column, Number):
+            found = match(numbers_in(column), levels)
+        else:
+            found = _places(table, column)
+        if column.missing in levels:
+            found = np.where(found == len(levels), levels.index(column.missing), found)
+        return found
+
+    return bounded, places
+
+
 @np.errstate(all="ignore")  # a warning would tell of a value
-def _offset(offset: Expression, bounded: Callable[[Number], Array]) -> Array:
+def _offset(offset: Expression, bounded: ReadNumbers, places: ReadPlaces) -> Array:
     """Its values; a row whose exposure is 0 or less has none, and cannot be encoded."""
-    values = offset.values(bounded)
+    values = offset.values(bounded, places)
     return np.where(np.isfinite(values), values, np.nan)
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
-    """-1 and +1 for the two levels, or a function of columns clipped to their bounds; NaN for
-    anything else.
+    """-1 and +1 for the two levels or answers, or a function of columns clipped to their bounds; NaN
+    for anything else.
     """
     what = response.read_as
     if isinstance(what, Outcome):
         return np.array([-1.0, 1.0, np.nan])[_places(table, what)]
-    values = what.values(lambda column: _bounded(_proper(table, column), column))
+    values = what.values(*_readers(table))
+    if response.levels:
+        return np.asarray(2 * values - 1)
     return np.asarray(np.clip(values, what.low, what.high))
 
 
@@ -314,7 +322,7 @@ def _tall(width: int, rows: int) -> Array:
 @np.errstate(all="ignore")  # a warning would tell of a value
 def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
     """The values of a column, NaN where a value is not of its kind."""
-    values = numbers_of(table, column.name)
+    values = values_of(table, column)
     if column.kind == "number" and np.isfinite(values.sum()):  # all are; this takes less time
         return values
     proper = np.isfinite(values)
@@ -373,10 +381,12 @@ def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
     try:
         if isinstance(column, Ids):
             identities_of(table, column.name)
-        elif isinstance(column, Number) or not column.levels:
-            numbers_of(table, column.name)
-        else:
+        elif isinstance(column, Number):
+            values_of(table, column)
+        elif column.levels:
             _places(table, column)
+        else:
+            numbers_of(table, column.name)
     except InputError as fault:
         return str(fault)
     return ""
@@ -410,6 +420,22 @@ def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
     return values
 
 
+def values_of(table: nw.DataFrame[Any], column: Number | Outcome) -> Array:
+    """The numbers of a column or, of dates, the days since its lower bound; NaN where a cell is
+    none.  Refused by its type.
+    """
+    if not isinstance(column, Number) or column.kind != "date":
+        return numbers_of(table, column.name)
+    cells = cells_of(_column(table, column.name))
+    days = to_days(cells)
+    if days is None:
+        raise InputError(
+            f"column {column.name!r} must hold dates, as the schema says, not {kind_of(cells)}: convert it, or change "
+            "its type in the schema"
+        )
+    return days - day_of_text(column.origin)
+
+
 def identities_of(table: nw.DataFrame[Any], name: str) -> Codes:
     """The ids of a column as numbers, -1 for a missing one; refused by its type."""
     cells = cells_of(_column(table, name))
@@ -432,7 +458,7 @@ def _places(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
     kind = type(source.levels[0])
     places = None
     if _may_hold(cells, kind):
-        places = to_places(cells, source.levels)
+        places = to_places(cells, source.levels, any_spelling=bool(source.spelling))
     if places is None:
         raise InputError(
             f"column {source.name!r} is {kind_of(cells)}, but its levels in the schema are {kind.__name__}: convert "
@@ -453,8 +479,13 @@ def _column(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
     return table.get_column(name)
 
 
-def type_word(column: nw.Series[Any]) -> str:
-    """What the type of a column says: number, integer, boolean, category, or nothing.
+def _is_time_of_pandas(column: nw.Series[Any]) -> bool:
+    """With some time zones narwhals has no name for its type."""
+    return str(getattr(column.to_native(), "dtype", "")).startswith("datetime64[")
+
+
+def type_word(column: nw.Series[Any]) -> str:  # noqa: PLR0911  (one per type)
+    """What the type of a column says: number, integer, boolean, category, date, or nothing.
 
     Of objects it says nothing, whatever narwhals finds in them: the values must not decide how a
     column is read.
@@ -466,6 +497,8 @@ def type_word(column: nw.Series[Any]) -> str:
         return "boolean"
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return "category"
+    if dtype in (nw.Date, nw.Datetime) or _is_time_of_pandas(column):
+        return "date"
     if dtype.is_integer():
         return "integer"
     if dtype.is_numeric():

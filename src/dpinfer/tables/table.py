@@ -18,9 +18,9 @@ from narwhals import dependencies as libraries
 from dpinfer.errors import InputError
 from dpinfer.rows.encoded import Encoding
 from dpinfer.rows.source import Pending, Source, most_records
-from dpinfer.schema.columns import Column, Wanted
+from dpinfer.schema.columns import Wanted
 from dpinfer.schema.design import Design
-from dpinfer.schema.terms import Response, Terms
+from dpinfer.schema.terms import Part, Response, Terms
 from dpinfer.schema.unit import ROW, Unit
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.memory import ColumnReader, FormulaReader, InMemory, Reader, misfit
@@ -31,7 +31,7 @@ class Table(Protocol):
 
     def types(self) -> list[tuple[str, str]]:
         """Names of the columns, and what their types say: number, integer, boolean, category,
-        nothing.
+        date, nothing.
         """
         ...
 
@@ -116,13 +116,13 @@ def read(
 
 def read_columns(
     native: Any,
-    columns: Sequence[Column],
-    by: Column | None,
+    columns: Sequence[Part],
+    by: Part | None,
     unit: Unit = ROW,
     *,
     counted: bool = True,
 ) -> Pending:
-    """Columns of a table one by one, for a description, with the group of each record.
+    """Columns of a table one by one, for a description, with the group of each record by ``by``.
 
     As in `read`, values are looked at when the records are read.
     """
