@@ -71,6 +71,7 @@ class Describing:
     unit: Unit
     confidence: float
     schema: str = ""
+    derived: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -174,6 +175,7 @@ class Describing:
             n=self.n,
             unit=self.unit,
             privacy=privacy(gate, self.budget),
+            derived=self.derived,
         )
 
     def _released(self, gate: Gate, source: Source) -> list[Seen]:
@@ -279,7 +281,8 @@ def describing(
     if notion.counted and records.n < 1:
         raise InputError("the table has no rows: there is nothing to describe")
     by_column = None if grouping is None else grouping.column
-    return Describing(records, plan, by_column, unit, level, schema.digest())
+    derived = tuple(column.name for column in shown if column.name not in schema.columns)
+    return Describing(records, plan, by_column, unit, level, schema.digest(), derived)
 
 
 def _asked(schema: Schema, columns: Sequence[str] | None) -> list[Described]:

@@ -55,7 +55,8 @@ class Figures:
 
     ``columns`` are those that are described, with what is public about them; ``by`` names the
     grouping column, empty where there is none, and ``groups`` are its levels.  ``confidence`` is
-    the level of the intervals, ``n`` the number of records or units where it is public.
+    the level of the intervals, ``n`` the number of records or units where it is public; ``derived``
+    names the columns that stand in no table.
     """
 
     figures: tuple[Figure, ...]
@@ -66,6 +67,7 @@ class Figures:
     n: int | None
     unit: Unit
     privacy: Privacy
+    derived: tuple[str, ...] = ()
 
     @property
     def shown_groups(self) -> tuple[Level | None, ...]:

@@ -4,6 +4,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
@@ -125,12 +126,12 @@ class Description(Figures):
         table = text.stated(table_one.screen(self), list(said), table_one.WIDTH)
         return f"{head}\n{table}"
 
-    def typical(self) -> dict[str, dict[str, float]]:
+    def typical(self) -> dict[str, dict[str, Any]]:
         """What is typical of the columns, as `Schema.guess` takes it: forecasts then stand on what
         was released.
 
         Means and deviations of numbers, shares of levels, of all records, moved inside what a
-        schema takes.  What is open, or told by group alone, is left out.
+        schema takes.  What is open, told by group alone, or derived is left out.
         """
         told = {
             (one.column, one.level, one.figure): one.estimate
@@ -139,6 +140,8 @@ class Description(Figures):
         }
         found = {}
         for column in self.columns:
+            if column.name in self.derived:
+                continue
             mean = told.get((column.name, None, MEAN))
             sd = told.get((column.name, None, SD))
             if mean is not None and sd is not None:

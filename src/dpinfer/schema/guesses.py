@@ -110,7 +110,7 @@ def level_text(level: Level) -> str:
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 
-def spread_within(column: Column, mean: float, sd: float) -> dict[str, float]:
+def spread_within(column: Column, mean: float, sd: float) -> dict[str, Any]:
     """The guess nearest to a released mean and deviation that a schema takes; empty where there is
     none.
 
@@ -120,10 +120,11 @@ def spread_within(column: Column, mean: float, sd: float) -> dict[str, float]:
         return {}
     low, high = _bounds(column)
     margin = _NEAREST * (high - low)
-    digits = 4 - math.floor(math.log10(high - low))
+    digits = 0 if _is_date(column) else 4 - math.floor(math.log10(high - low))
     centre = round(min(max(mean, low + margin), high - margin), digits)
     largest = math.sqrt(max(0.0, (centre - low) * (high - centre)))
-    entry = {"mean": centre, "sd": float(f"{min(max(sd, margin), largest):.5g}")}
+    deviation = float(f"{min(max(sd, margin), largest):.5g}")
+    entry = typical_entry(column, Spread(centre, deviation))
     try:
         typical_of(column, entry)
     except SchemaError:  # floats cannot tell so narrow a range apart
