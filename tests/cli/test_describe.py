@@ -207,3 +207,27 @@ def test_a_saved_description_is_reported_again(folder):
     description = dp.Description.load(folder / "out/description.json")
     assert shown == description.summary() + "\n"
     fails(run_here("report", "out/description.json", "--level", 0.9, cwd=folder), "leave level out")
+
+
+def test_expressions_and_shares(folder):
+    """Commas inside of brackets are those of an expression; a share changes what is left to others."""
+    asked = [
+        *GIVEN,
+        *BUDGET,
+        "--columns",
+        "sex, cut(age, 40, 65), age >= 65",
+        "--dry-run",
+        "--json",
+    ]
+    told = json.loads(succeeds(run_here(*asked, cwd=folder)))
+    assert told["columns"] == ["sex", "cut(age, 40, 65)", "age >= 65"]
+    more = json.loads(succeeds(run_here(*asked, "--share", "sex=2", cwd=folder)))
+    noise = [{row["column"]: row["noise"] for row in answer["expected"]} for answer in (told, more)]
+    assert (noise[0]["sex"] / noise[1]["sex"]) ** 2 == pytest.approx(2 * 3 / 4)
+    assert noise[1]["age >= 65"] > noise[0]["age >= 65"]
+    filled = [*GIVEN, *BUDGET, "--columns", "sex,age >= 65", "--into", "schema.toml", "-o", "out"]
+    succeeds(run_here(*filled, cwd=folder))
+    assert (folder / "schema.toml").read_text(encoding="utf-8").count("typical") == 1
+    for words in ("sex", "sex=much", "2=x"):
+        told = run_here(*asked[:-1], "--share", words, cwd=folder)
+        fails(told, "--share takes NAME=NUMBER")

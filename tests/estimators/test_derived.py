@@ -13,7 +13,7 @@ from derived import BASE, SCHEMA, TEXT, table
 from dpinfer.rows.encoded import Encoding
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from dpinfer.tables.memory import Reader
+from dpinfer.tables.memory import FormulaReader
 
 FRAME = table(6000)
 FORMULA = "any_claim ~ senior + coast + month(admitted) + income"
@@ -91,7 +91,7 @@ def test_the_encoding_travels():
     """A reader is sent to the workers of a cluster, each of which reads a part of the table."""
     response, terms = parse("claims > 0 ~ senior + coast + month(admitted) + group", SCHEMA)
     encoding = Encoding(Design.of_formula(response, terms, "margin"), "margin")
-    reader = Reader(response, terms, encoding)
+    reader = FormulaReader(response, terms, encoding)
     there = pickle.loads(pickle.dumps(reader))
     whole = list(reader.blocks(FRAME))
     parts = [*there.blocks(FRAME[:1000]), *there.blocks(FRAME[1000:])]

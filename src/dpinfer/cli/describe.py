@@ -1,5 +1,6 @@
 """`dpinfer describe`: Table 1 of a table, checked, priced, booked, released and written; or the dry run of it."""
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +30,8 @@ the same by group, with differences from the first group.  The budget is shared 
 --columns those that you need.  --dry-run tells the cost beforehand and books nothing.
 """
 _HEADING = "Description of a table"
+# a comma that no bracket is open before, nor a quote: brackets inside brackets are not needed here
+_BETWEEN = re.compile(r""",(?=(?:[^()"']|\([^()]*\)|"[^"]*"|'[^']*')*$)""")
 
 
 def describe(  # noqa: PLR0913  (the public face)
@@ -37,6 +40,9 @@ def describe(  # noqa: PLR0913  (the public face)
     schema: Annotated[Path | None, typer.Option(help="What is public about the table.")] = None,
     by: Annotated[str | None, typer.Option(help="A column with levels: groups of it.")] = None,
     columns: Annotated[str | None, typer.Option(help="Which: a,b; by default all.")] = None,
+    share: Annotated[
+        list[str] | None, typer.Option(help="More or less for a column: a=2; others have 1.")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
     rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
@@ -74,7 +80,8 @@ def describe(  # noqa: PLR0913  (the public face)
         ("output", "title"): title,
         ("output", "level"): level,
     }
-    job = Job.of(of_options(options), by, columns, into)
+    asked = Asked(by, _listed(columns), _shares(share or []))
+    job = Job.of(of_options(options), asked, into)
     talk = Screen(quiet, as_json)
     if dry_run:
         preview(job, talk)
@@ -84,6 +91,36 @@ def describe(  # noqa: PLR0913  (the public face)
 
 def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which columns are described, by which groups, and what each is given of the budget."""
+
+    by: str | None
+    columns: list[str] | None
+    shares: dict[str, float]
+
+
+def _listed(columns: str | None) -> list[str] | None:
+    """Names and expressions between commas; a comma inside brackets or quotes is theirs."""
+    if columns is None:
+        return None
+    return [name.strip() for name in _BETWEEN.split(columns) if name.strip()]
+
+
+def _shares(given: list[str]) -> dict[str, float]:
+    """What is given as NAME=NUMBER."""
+    found = {}
+    for text_ in given:
+        name, sign, number = text_.rpartition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            sign = ""
+        if not sign:
+            raise InputError(f"--share takes NAME=NUMBER, as in --share age=2, not {text_!r}")
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +135,7 @@ class Job:
     title: str | None
 
     @classmethod
-    def of(cls, given: Spec, by: str | None, columns: str | None, into: Path | None) -> "Job":
+    def of(cls, given: Spec, asked: Asked, into: Path | None) -> "Job":
         """Everything that is asked for.  A ledger that is not there is an error, not a new one."""
         if "schema" not in given["data"]:
             raise InputError("DATA needs a schema beside it, for example --schema schema.toml")
@@ -108,17 +145,15 @@ class Job:
         if "ledger" in given["privacy"]:
             ledger = open_ledger(given.path("privacy", "ledger"))
         path = given.file("data", "path")
-        names = None
-        if columns is not None:
-            names = [name.strip() for name in columns.split(",") if name.strip()]
         what = describing(
             path,
             declared,
             budget,
-            by,
-            names,
+            asked.by,
+            asked.columns,
             given["privacy"].get("neighbours"),
-            level=given["output"].get("level", 0.95),
+            asked.shares,
+            given["output"].get("level", 0.95),
         )
         if into is not None:
             _require_fillable(into, what)
@@ -132,13 +167,14 @@ class Job:
 def _require_fillable(into: Path, what: Describing) -> None:
     """Refuse a schema that could not be filled in after the spend."""
     declared = dp.Schema.read(into)
-    for column in what.columns:
+    columns = [column for column in what.columns if column.name not in what.derived]
+    for column in columns:
         if declared[column.name] != column:
             raise InputError(
                 f"--into {str(into)!r} declares the column {column.name!r} otherwise than --schema: "
                 "name the same schema, or make them agree"
             )
-    tried = {column.name: typical_entry(column, usual(column)) for column in what.columns}
+    tried = {column.name: typical_entry(column, usual(column)) for column in columns}
     with_typical(_schema_text(into), tried, "a try")
     persistence.prepare(into.parent)
 
