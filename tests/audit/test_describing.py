@@ -26,6 +26,7 @@ from dpinfer.maths.column_sums import (
     moments,
     spreads,
 )
+from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import affordable, limit, spent
 from dpinfer.privacy.gate import Gate
@@ -36,12 +37,17 @@ from dpinfer.schema.unit import ROW, Unit
 
 PANELS = {"all": Panel(), "groups": Panel(grouped=True, groups=3)}
 LEVELS = Levels(np.array([1, 2]), np.array([3, 2]))
+# the last lies far from 0, where what counts nothing stands
 NUMBERS = Numbers(
-    np.array([3, 4]), np.array([-3.0, 0.0]), np.array([7.0, 20.0]), np.array([False, True])
+    np.array([3, 4, 5]),
+    np.array([-3.0, 0.0, 1900.0]),
+    np.array([7.0, 20.0, 1907.0]),
+    np.array([False, True, False]),
 )
-CUTS = Cuts([[np.array([0, 10, 30_000, 30_001, CELLS - 1]), np.array([0, 1, 4, 19])]] * 3)
-CENTRE = np.array([[0.3, -1.0], [0.0, 1.0], [-0.7, 0.2]])
-POINTS = np.array([[[-3.0, 0.0, 7.0], [0.0, 3.0, 20.0]]] * 3)
+STEPS = [np.array([0, 10, 30_000, 30_001, CELLS - 1]), np.array([0, 1, 4, 19]), np.array([0, 9])]
+CUTS = Cuts([STEPS] * 3)
+CENTRE = np.array([[0.3, -1.0, 0.5], [0.0, 1.0, -0.1], [-0.7, 0.2, 0.0]])
+POINTS = np.array([[[-3.0, 0.0, 7.0], [0.0, 3.0, 20.0], [1900.0, 1901.0, 1905.0]]] * 3)
 
 
 def unit_of(rng, notion, weighted):
@@ -52,9 +58,9 @@ def unit_of(rng, notion, weighted):
     codes = np.column_stack(
         [rng.choice([0.0, 1.0, 2.0, np.nan], size), rng.choice([0.0, 1.0], size)]
     )
-    ends = rng.choice([0.0, 0.5, 1.0, np.nan, rng.random()], (size, 2))
+    ends = rng.choice([0.0, 0.5, 1.0, np.nan, rng.random()], (size, 3))
     whole = np.round(20 * ends[:, 1])
-    values = np.column_stack([codes, -3 + 10 * ends[:, 0], whole])
+    values = np.column_stack([codes, -3 + 10 * ends[:, 0], whole, 1900 + 7 * ends[:, 2]])
     if rng.random() < 0.3:  # all rows alike: the corners of what a unit may add
         values = np.repeat(values[:1], size, axis=0)
     labels = rng.choice([0.0, 1.0, 2.0, 3.0], size)
@@ -65,7 +71,7 @@ def unit_of(rng, notion, weighted):
     )
     ids = np.zeros(size, dtype=np.intp) if notion.units else None
     weights = rng.choice([0.0, 1.0, 5.0, np.nan], size) if weighted else None
-    return ColumnEncoding(4, unit).block(Raw(values, labels, ids, weights))
+    return ColumnEncoding(5, unit).block(Raw(values, labels, ids, weights))
 
 
 def units_of(notion, weighted=False):
@@ -161,7 +167,7 @@ def test_guarantee_description_stack(panel, pure):
             moments(NUMBERS, panel, notion),
             histograms(NUMBERS, Cuts(CUTS.steps[: panel.groups]), panel, notion),
         ]
-        shares = [np.array([0.2, 0.1]), np.array([0.15, 0.25]), np.array([0.05, 0.25])]
+        shares = [np.array([0.2, 0.1]), np.array([0.1, 0.2, 0.05]), np.array([0.05, 0.2, 0.1])]
         stack = Stack(parts, shares, pure)
         what = stack.sum()
         assert (what.bound, what.added) == (1, 1)
@@ -178,16 +184,46 @@ def test_guarantee_description_stack(panel, pure):
 def test_a_cell_depends_on_its_value_alone():
     """Every value is in the cell that its ends say, whole numbers exactly."""
     rng = np.random.default_rng(0)
-    values = np.column_stack([rng.uniform(-3, 7, 5000), rng.integers(0, 21, 5000)])
-    values[:2] = [[-3.0, 0.0], [7.0, 20.0]]
+    values = np.column_stack(
+        [rng.uniform(-3, 7, 5000), rng.integers(0, 21, 5000), rng.uniform(1900, 1907, 5000)]
+    )
+    values[:2] = [[-3.0, 0.0, 1900.0], [7.0, 20.0, 1907.0]]
     cells = NUMBERS.cells(values.copy())
-    assert cells[0].tolist() == [0, 0]
+    assert cells[0].tolist() == [0, 0, 0]
     assert (cells <= NUMBERS.last).all()
     assert (cells[:, 1] == values[:, 1]).all()
     upper = NUMBERS.low + cells * NUMBERS.width
     assert (values <= upper + 1e-9).all()
     assert (values > upper - NUMBERS.width - 1e-9).all()
-    assert (NUMBERS.cells(np.full((1, 2), np.nan)) == CELLS + 1).all()
+    assert (NUMBERS.cells(np.full((1, 3), np.nan)) == CELLS + 1).all()
+    for hostile in (-np.inf, np.inf, -1e300, 0.0):
+        cells = NUMBERS.cells(np.full((1, 3), hostile))
+        assert ((cells >= 0) & (cells <= CELLS + 1)).all()
+
+
+def test_a_search_finds_what_a_table_does():
+    """Groups are found by a search, one group by a table: the same histograms."""
+    rng = np.random.default_rng(1)
+    steps = [[np.unique(rng.integers(0, CELLS, 40)) for _ in range(3)] for _ in range(3)]
+    together = histograms(NUMBERS, Cuts(steps), PANELS["groups"], Neighbours.REPLACE)
+    units = units_of(Neighbours.REPLACE)
+    rows = np.vstack([unit.rows for unit in units])
+    labels = np.concatenate([unit.labels for unit in units])
+    bins = Cuts(steps).bins
+    found = together.of_block(Block(rows, labels)).reshape(3, 3, bins)
+    for group in range(3):
+        alone = Cuts([steps[group]])
+        part = histograms(NUMBERS, alone, Panel(), Neighbours.REPLACE)
+        mine = part.of_block(Block(rows[labels == group], labels[labels == group]))
+        assert (found[:, group, : alone.bins] == mine.reshape(3, alone.bins)).all()
+
+
+def test_codes_that_are_no_level_stay_in_their_column():
+    """The bound does not rest on who reads the cells: no code moves another column."""
+    block = Block(np.array([[1.0, -5.0, 1e9, 0, 0, 1900.0]]), np.array([-7.0]))
+    counts = level_counts(LEVELS, PANELS["groups"], Neighbours.REPLACE).of_block(block)
+    assert counts.sum() == 2
+    assert counts[:12].sum() == counts[12:].sum() == 1
 
 
 # The description as a whole
@@ -198,6 +234,8 @@ SCHEMA = {
     "sex": Category("sex", ("f", "m"), "f"),
     "sick": Number("sick", 0.0, 1.0, kind="boolean"),
     "died": Outcome("died", ("no", "yes")),
+    "temp": Number("temp", 35.0, 42.0),
+    "code": Number("code", -1.0, 1.0, kind="integer", levels=(-1, 0, 1), reference=0),
 }
 BUDGETS = [dp.ZCDP(0.02), dp.PureDP(0.7), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(0.1, 1e-7)]
 NOTIONS = [("replace", ""), ("add-remove", ""), ("replace", "id"), ("add-remove", "id")]
@@ -212,11 +250,14 @@ def people(n, seed=0):
             "sex": rng.choice(["f", "m"], n),
             "sick": rng.random(n) < 0.1,
             "died": rng.choice(["no", "yes"], n, p=[0.95, 0.05]),
+            "temp": rng.normal(37.0, 0.7, n),
+            "code": rng.integers(-1, 2, n),
             "id": rng.integers(0, max(n // 3, 1), n),
             "w": rng.uniform(0.5, 2.0, n),
         }
     )
     table.loc[rng.random(n) < 0.05, "age"] = np.nan
+    table.loc[rng.random(n) < 0.05, "w"] = 0.0
     return table
 
 
@@ -271,9 +312,12 @@ def test_guarantee_description_from_releases(neighbours, column, weighted, monke
         def release(self, booked, source, what):
             asked, other, released = next(replay)
             assert booked == asked
-            block = ColumnEncoding(5, ROW).block(
-                Raw(np.array([[30.0, 5e4, 1.0, 0.0, 1.0]] * 3), np.array([0.0, 1.0, 2.0]))
-            )
+            values = np.random.default_rng(0).random((300, 7)) * [90, 9e4, 2, 2, 2, 7, 3]
+            values[:, 2:5] = np.floor(values[:, 2:5])
+            values[:, 5] += 35
+            values[:, 6] = np.floor(values[:, 6])
+            values[::7] = np.nan
+            block = ColumnEncoding(7, ROW).block(Raw(values, np.resize([0.0, 1.0, np.nan], 300)))
             assert what.of_block(block).tolist() == other.of_block(block).tolist()
             source.total(what.of_block)  # whatever the records hold, nothing raises
             return released
@@ -285,7 +329,8 @@ def test_guarantee_description_from_releases(neighbours, column, weighted, monke
     other = pd.DataFrame(
         {
             "age": [np.inf] * n, "income": [-1e300] * n, "sex": ["secret"] * n, "sick": [True] * n,
-            "died": [None] * n, "id": np.arange(n), "w": [np.nan] * n,
+            "died": [None] * n, "temp": [0.0] * n, "code": [7] * n, "id": np.arange(n),
+            "w": np.resize([np.nan, 0.0, -1.0, np.inf, 1e308, 1.0], n),
         }
     )  # fmt: skip
     again = dp.describe(other, schema, budget, **options)
@@ -302,10 +347,11 @@ def test_the_density_of_all_releases_moves_by_no_more_than_the_budget(
     """
     table = people(400)
     table["id"] = np.arange(400)
-    table.loc[0, ["age", "income", "sex", "sick", "died"]] = [17.0, 0.0, "f", False, "no"]
+    told = ["age", "income", "sex", "sick", "died", "temp", "code"]
+    table.loc[0, told] = [17.0, 0.0, "f", False, "no", 35.0, -1]
     changed = table.copy()
     if neighbours == "replace":
-        changed.loc[0, ["age", "income", "sex", "sick", "died"]] = [90.0, 1e6, "m", True, "yes"]
+        changed.loc[0, told] = [90.0, 1e6, "m", True, "yes", 42.0, 1]
     else:
         changed = changed.iloc[1:]
     monkeypatch.setattr(Recorder, "kept", [])
@@ -345,8 +391,8 @@ def test_columns_pay_by_their_shares():
             (row["column"], row["figure"]): row["noise"] for row in asked.expected()
         }
     ratio = (noise[False]["sex", "count"] / noise[True]["sex", "count"]) ** 2
-    assert ratio == pytest.approx(2 * 5 / 6)
+    assert ratio == pytest.approx(2 * 7 / 8)
     ratio = (noise[False]["sick", "count"] / noise[True]["sick", "count"]) ** 2
-    assert ratio == pytest.approx(5 / 6)
+    assert ratio == pytest.approx(7 / 8)
     half = noise[False]["age", "mean"] * 50 / (90 - 17) * 2
-    assert half == pytest.approx(1.96 * 2 / math.sqrt(2 * 0.1 / 5 * 0.42), rel=1e-3)
+    assert half == pytest.approx(1.96 * 2 / math.sqrt(2 * 0.1 / 7 * 0.42), rel=1e-3)

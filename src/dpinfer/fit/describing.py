@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -112,21 +113,36 @@ class Describing:
         to a count, and to a mean where the number of records is public.
         """
         rows: list[dict[str, Any]] = []
-        booked = self.plan.releases()[0]
-        for slot, scale in zip(self.plan.slots()[0], self._scales(), strict=True):
-            sheet = self.plan.sheets[slot.sheet]
-            noise = self._deviation(booked.law) / scale
-            by = self.by.name if sheet.panel.grouped and self.by is not None else ""
-            if slot.kind == COUNTS:
-                for column, one in zip(sheet.level_columns, noise.tolist(), strict=False):
-                    margin = self.z * one * self._factor
-                    rows.append(_margin(column.name, description.COUNT, by, margin))
-            if slot.kind == MOMENTS and self.n and not by:
-                weight = MomentWeights.of(sheet.panel, self.plan.neighbours).t
-                margins = self.z * noise / weight * sheet.numbers.half / self.n
-                for column, one in zip(sheet.number_columns, margins.tolist(), strict=True):
-                    rows.append(_margin(column.name, description.MEAN, by, one))
+        deviation = self._deviation(self.plan.releases()[0].law)
+        slots = self.plan.slots()[0]
+        whole = sum(float(slot.shares.sum()) for slot in slots)
+        for slot in slots:
+            if slot.kind not in (COUNTS, MOMENTS):
+                continue
+            seen = Seen(self.plan.sheets[slot.sheet], self.facts)
+            part = self._part(slot, seen, None)
+            (scale,) = Stack([part], [slot.shares / whole], self.plan.pure).scales()
+            rows += self._margins(slot, seen.sheet, deviation / scale)
         return rows
+
+    def _margins(self, slot: Slot, sheet: Sheet, noise: Array) -> list[dict[str, Any]]:
+        """What the noise of a slot adds, column by column."""
+        by = self.by.name if sheet.panel.grouped and self.by is not None else ""
+        columns: list[Column] = []
+        margins: list[float] = []
+        figure = description.COUNT
+        if slot.kind == COUNTS:
+            columns = sheet.level_columns
+            margins = (self.z * self._factor * noise).tolist()
+        elif self.n and not by:
+            figure = description.MEAN
+            columns = sheet.number_columns
+            weight = MomentWeights.of(sheet.panel, self.plan.neighbours).t
+            margins = (self.z * noise / weight * sheet.numbers.half / self.n).tolist()
+        return [
+            {"column": column.name, "by": by, "figure": figure, "noise": margin}
+            for column, margin in zip(columns, margins, strict=False)  # the last may be all records
+        ]
 
     @property
     def facts(self) -> Facts:
@@ -135,7 +151,15 @@ class Describing:
         whole = None
         if units is not None and self.unit.whole:
             whole = units * (WHOLE_UNIT if self.unit.columns else 1.0)
-        return Facts(self.z, self.plan.neighbours, units, whole, self.plan.alike, self._factor)
+        return Facts(
+            self.z,
+            self.plan.neighbours,
+            units,
+            whole,
+            self.plan.alike,
+            self.unit.whole,
+            self._factor,
+        )
 
     @property
     def _factor(self) -> float:
@@ -226,19 +250,6 @@ class Describing:
         points = None if self.plan.alike else seen.points()
         return spreads(sheet.numbers, seen.centre(), points, panel, notion)
 
-    def _scales(self) -> list[Array]:
-        """What the parts of the first release are multiplied by."""
-        slots = self.plan.slots()[0]
-        parts = []
-        for slot in slots:
-            seen = Seen(self.plan.sheets[slot.sheet], self.facts)
-            parts.append(self._part(slot, seen, self._cuts(slot, seen, 0)))
-        return self._stack(slots, parts).scales()
-
-
-def _margin(column: str, figure: str, by: str, margin: float) -> dict[str, Any]:
-    return {"column": column, "by": by, "figure": figure, "noise": margin}
-
 
 def describing(
     table: Any,
@@ -292,7 +303,8 @@ def _asked(schema: Schema, columns: Sequence[str] | None) -> list[Described]:
     if columns is None:
         of_unit = {column.name for column in schema.unit.columns}
         columns = [name for name in schema.columns if name not in of_unit]
-    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+    named = isinstance(columns, Sequence) and not isinstance(columns, str)
+    if not named or not all(isinstance(name, str) for name in columns):
         raise InputError("columns= takes a list of names of columns of the schema")
     found = [described(schema, name) for name in dict.fromkeys(columns)]
     if not found:
@@ -303,6 +315,8 @@ def _asked(schema: Schema, columns: Sequence[str] | None) -> list[Described]:
 def _grouping(schema: Schema, by: str | None) -> Described | None:
     if by is None:
         return None
+    if not isinstance(by, str):
+        raise InputError("by= takes the name of a column, or an expression such as 'age >= 65'")
     found = described(schema, by)
     if not 2 <= len(levels_of(found.column)) <= _MOST_GROUPS:
         raise InputError(
@@ -314,12 +328,14 @@ def _grouping(schema: Schema, by: str | None) -> Described | None:
 def _weights(columns: Sequence[Column], shares: Mapping[str, float] | None) -> list[float]:
     """What each column is given, 1 by default."""
     names = [column.name for column in columns]
+    if shares is not None and not isinstance(shares, Mapping):
+        raise InputError("shares= takes a dict of columns and numbers, such as {'age': 2}")
     for name, share in (shares or {}).items():
         if name not in names:
             raise InputError(
                 f"shares= names {name!r}, which is not described: {did_you_mean(name, names)}"
             )
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1e6:
+        if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1e6:
             raise InputError(f"the share of {name!r} must be a positive number: others have 1")
     return [float((shares or {}).get(name, 1.0)) for name in names]
 

@@ -26,6 +26,7 @@ from dpinfer.maths.figures import (
     Quadratic,
     binomial,
     brackets_of,
+    part_of,
     ratio,
 )
 from dpinfer.neighbours import Neighbours
@@ -40,6 +41,8 @@ _OF_A_NUMBER = (
 )  # fmt: skip
 
 Ends = tuple[float, float]
+HIDDEN = Interval(math.nan, math.nan, math.nan)
+"""What noise hides."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Facts:
 
     ``z`` is the normal quantile of its level.  ``units`` is the number of records or units, None
     where it is private; ``whole`` what all of them count together where each counts 1.  ``alike``
-    says that every record counts 1; a count of 1 stands for ``factor`` records, or a weight.
+    says that every record counts 1, ``even`` that every unit does; a count of 1 stands for ``factor``
+    records, or a weight.
     """
 
     z: float
@@ -56,6 +60,7 @@ class Facts:
     units: int | None
     whole: float | None
     alike: bool
+    even: bool
     factor: float
 
 
@@ -146,7 +151,8 @@ class Seen:
             [k * pairs, 2 * k * pairs],
         )
         shape = (k, groups, groups)
-        return Products(pq.reshape(shape), pw.reshape(shape), ww.reshape(groups, groups))
+        noise = float(self.parts[LEVEL_SQUARES].noise[j])
+        return Products(pq.reshape(shape), pw.reshape(shape), ww.reshape(groups, groups), noise)
 
     def moment_squares(self, j: int) -> "Products | None":
         """The same of a number: its sum in the place of the count of a level."""
@@ -155,7 +161,10 @@ class Seen:
         groups = self.sheet.panel.groups
         z = self.parts[MOMENT_SQUARES].values.reshape(-1, 2 * groups, 2 * groups)[j]
         z = (z + z.T) / 2
-        return Products(z[None, groups:, groups:], z[None, groups:, :groups], z[:groups, :groups])
+        noise = float(self.parts[MOMENT_SQUARES].noise[j])
+        return Products(
+            z[None, groups:, groups:], z[None, groups:, :groups], z[:groups, :groups], noise
+        )
 
     def moments(self, j: int, g: int) -> Moments:
         """The sums of a number in a group."""
@@ -182,6 +191,8 @@ class Seen:
             centre=float(self.centre()[g, j]),
             squares=squares,
             spread=(yy, yw),
+            noise_of_squares=0.0 if products is None else products.noise,
+            noise_of_spread=float(self.parts[SPREADS].noise[j]),
         )
 
     def spreads(self, j: int, g: int) -> Array:
@@ -195,26 +206,32 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Sums over units of p q and p w (levels × groups × groups) and of w w (groups × groups)."""
+    """Sums over units of p q and p w (levels × groups × groups) and of w w (groups × groups), and
+    the deviation of their noise.
+    """
 
     pq: Array
     pw: Array
     ww: Array
+    noise: float
 
-    def sampling(self, place: int, g: int) -> Quadratic:
-        """The variance of the count of a level less m times that of all, by m."""
-        return Quadratic(
-            float(self.pq[place, g, g]), -2 * float(self.pw[place, g, g]), float(self.ww[g, g])
-        )
+    def part(self, place: int, g: int, usable: float, share: float) -> float:
+        """The part that the sampling variance of a share has of that of so many records."""
+        found = self.pq[place, g, g] - 2 * share * self.pw[place, g, g] + share**2 * self.ww[g, g]
+        noise = self.noise * math.sqrt(1 + 4 * share**2 + share**4)
+        return part_of(usable * share * (1 - share), float(found), noise)
 
     def covariance(self, place: int, g: int, mine: float, first: float) -> float:
-        """Of two groups' counts less their shares of all: people may be in both."""
-        return float(
+        """Of two groups' counts less their shares of all, as people may be in both; one deviation of
+        its noise less, as a larger one would make intervals shorter.
+        """
+        found = (
             self.pq[place, g, 0]
             - first * self.pw[place, g, 0]
             - mine * self.pw[place, 0, g]
             + mine * first * self.ww[g, 0]
         )
+        return float(found - self.noise * math.sqrt((1 + mine**2) * (1 + first**2)))
 
 
 def figures_of(seen: Seen, groups: tuple[Level | None, ...]) -> list[Figure]:
@@ -244,22 +261,30 @@ class _OfColumn:
         self.groups = groups
 
     def counted(
-        self, count: float, noise: float, everybody: float, squares: float | None = None
+        self,
+        count: float,
+        noise: float,
+        everybody: float,
+        squares: tuple[float, float] | None = None,
     ) -> Interval:
         """A count among ``everybody``, all groups together; ``noise`` is the variance of its noise,
-        ``squares`` the sum of its squares over units, where records are not alike.
+        ``squares`` the sum of its squares over units with the deviation of its noise, where that is
+        released.
         """
         facts = self.facts
-        if squares is not None and squares > 0:
-            units = math.inf if facts.units is None else float(facts.units)
-            sampling = Quadratic(max(squares - count**2 / units, 0.0))
-        elif facts.units is not None and facts.alike:
-            sampling = binomial(float(facts.units))
-        else:
-            sampling = binomial(max(everybody, 1.0))
-        found = ratio(count, 1.0, sampling.plus(Quadratic(noise)), facts.z)
+        units = math.inf  # a number of units that nobody knows is as random as the count
+        if facts.units is not None:
+            units = float(facts.units)
+        elif facts.even:
+            units = max(everybody, 1.0)
+        sampling = binomial(units)  # no unit counts more than 1, so that it is not more
+        if squares is not None:
+            found, of_found = squares
+            most = sampling.at(count)
+            sampling = sampling.times(part_of(most, found - count**2 / units, of_found))
+        result = ratio(count, 1.0, sampling.plus(Quadratic(noise)), facts.z)
         most = math.inf if self.seen.total is None else self.seen.total
-        return found.within(0.0, most).scaled(facts.factor)
+        return result.within(0.0, most).scaled(facts.factor)
 
     def figure(
         self,
@@ -269,16 +294,16 @@ class _OfColumn:
         level: Level | None = None,
         ends: Ends | None = None,
     ) -> Figure:
-        """A figure within its public ``ends``; open where no more than these is known of it."""
+        """A figure within its public ``ends``, or open."""
         status = REPORTED
         if found is None:
             status = description.OPEN_RECORDS
+        elif math.isnan(found.estimate):
+            status = description.OPEN_NOISE
         elif ends is not None:
             found = found.within(*ends)
-            if (found.low, found.high) == ends:
-                status = description.OPEN_NOISE
-        if found is None or status != REPORTED:
-            found = Interval(math.nan, math.nan, math.nan)
+        if found is None:
+            found = HIDDEN
         return Figure(
             self.column.name,
             level,
@@ -296,6 +321,8 @@ class _OfColumn:
         """Of two groups; ``covariance`` is that of their sampling errors."""
         if mine is None or first is None:
             return None
+        if math.isnan(mine.estimate + first.estimate):
+            return HIDDEN
         lengths = (mine.high - mine.low) * (first.high - first.low)
         errors = lengths / (2 * self.facts.z) ** 2
         correlation = 0.0
@@ -345,7 +372,9 @@ class _OfLevels(_OfColumn):
 
     def _records(self, g: int) -> list[Figure]:
         everybody = float(self.cells.sum())
-        squares = None if self.products is None else float(self.products.ww[g, g])
+        squares = None
+        if self.products is not None:
+            squares = (float(self.products.ww[g, g]), self.products.noise)
         usable = self.counted(float(self.usable[g]), self.noise_of_usable, everybody, squares)
         missing = self.counted(float(self.cells[g, -1]), self.noise_of_cell, everybody)
         return [
@@ -356,7 +385,9 @@ class _OfLevels(_OfColumn):
     def _of_level(self, place: int, g: int) -> list[Figure]:
         level = self.levels[place]
         everybody = float(self.cells.sum())
-        squares = None if self.products is None else float(self.products.pq[place, g, g])
+        squares = None
+        if self.products is not None:
+            squares = (float(self.products.pq[place, g, g]), self.products.noise)
         count = self.counted(float(self.cells[g, place]), self.noise_of_cell, everybody, squares)
         share = self._share(place, g)
         return [
@@ -368,17 +399,33 @@ class _OfLevels(_OfColumn):
         usable = float(self.usable[g])
         if not usable > max(_CLEAR * math.sqrt(self.noise_of_usable), 0.0):
             return None
-        sampling = Quadratic(0.0, usable, -usable)
-        if self.products is not None:
-            sampling = self.products.sampling(place, g)
+        # judged by the usable records alone, as a mean is
+        if self.facts.z * math.sqrt(self.noise_of_cell + self.noise_of_usable) > usable / 2:
+            return HIDDEN
+        sampling = Quadratic(0.0, usable, -usable).times(self._part(place, g))
         noise = Quadratic(self.noise_of_cell, -2 * self.noise_shared, self.noise_of_usable)
         return ratio(float(self.cells[g, place]), usable, sampling.plus(noise), self.facts.z)
+
+    def _part(self, place: int, g: int) -> float:
+        """The part that the sampling variance of a share has of that of plain records; the same for
+        two levels, of which one is what the other is not.
+        """
+        if self.products is None:
+            return 1.0
+        places = [0, 1] if len(self.levels) == 2 else [place]
+        usable = float(self.usable[g])
+        shares = [min(max(float(self.cells[g, j]) / usable, 0.0), 1.0) for j in places]
+        parts = [
+            self.products.part(j, g, usable, share) for j, share in zip(places, shares, strict=True)
+        ]
+        return sum(parts) / len(parts)
 
     def _difference(self, place: int, g: int) -> Figure:
         mine = self._share(place, g)
         first = self._share(place, 0)
         covariance = 0.0
         if self.products is not None and mine is not None and first is not None:
+            # of what noise hides it is not a number, and not looked at
             covariance = self.products.covariance(place, g, mine.estimate, first.estimate)
             covariance /= float(self.usable[g] * self.usable[0])
         found = self.difference(mine, first, covariance)
@@ -427,7 +474,9 @@ class _OfNumber(_OfColumn):
             total = float(self.everybody.values[g])
             of_total = float(self.everybody.noise[0]) ** 2
             everybody = float(self.everybody.values.sum())
-        squares = None if sums.squares is None else sums.squares[0]
+        squares = None
+        if sums.squares is not None:
+            squares = (sums.squares[0], sums.noise_of_squares)
         usable = self.counted(sums.usable, of_usable, everybody, squares)
         missing = self.counted(total - sums.usable, of_usable + of_total, everybody)
         return [
@@ -444,16 +493,24 @@ class _OfNumber(_OfColumn):
         ends[description.SD] = (0.0, (self.high - self.low) / 2)
         found: Mapping[str, Interval | None] = dict.fromkeys(_OF_A_NUMBER)
         if self._enough(g):
-            deviation = self.sums[g].deviation(self.facts.z).scaled(self.half)
-            measured = [self._mean(g), deviation, *self._quartiles(g)]
+            measured = [self._mean(g), self._deviation(g), *self._quartiles(g)]
             found = dict(zip(_OF_A_NUMBER, measured, strict=True))
         return [self.figure(name, found[name], g, None, ends[name]) for name in _OF_A_NUMBER]
 
     def _mean(self, g: int) -> Interval:
-        return self.sums[g].mean(self.facts.z).scaled(self.half, self.middle)
+        sums = self.sums[g]
+        if not sums.mean_told(self.facts.z):
+            return HIDDEN
+        return sums.mean(self.facts.z).scaled(self.half, self.middle)
+
+    def _deviation(self, g: int) -> Interval:
+        sums = self.sums[g]
+        if not sums.deviation_told(self.facts.z):
+            return HIDDEN
+        return sums.deviation(self.facts.z).scaled(self.half)
 
     def _quartiles(self, g: int) -> list[Interval]:
-        """Each with its interval; infinite where noise hides it."""
+        """Each with its interval."""
         z = self.facts.z
         sums = self.sums[g]
         histogram = self.seen.histograms[g][self.place]
@@ -463,12 +520,15 @@ class _OfNumber(_OfColumn):
             sampling = max(sums.usable, 0.0) * p * (1 - p)
             if sums.squares is not None:
                 yy, yw = self.seen.spreads(self.place, g)[1 + k].tolist()
-                sampling = max(yy - 2 * p * yw + p**2 * sums.squares[0], 0.0)
+                of_sum = math.hypot(
+                    sums.noise_of_spread * math.sqrt(1 + 4 * p**2), sums.noise_of_squares * p**2
+                )
+                sampling *= part_of(sampling, yy - 2 * p * yw + p**2 * sums.squares[0], of_sum)
             variance = noise * histogram.noise(p) + sampling
             if histogram.told(p, sums.usable, variance, z):
                 found.append(histogram.quantile(p, variance, z))
             else:
-                found.append(Interval(math.nan, -math.inf, math.inf))
+                found.append(HIDDEN)
         return found
 
     def _difference(self, g: int) -> Figure:

@@ -18,9 +18,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.histograms import Counts
@@ -86,6 +86,7 @@ class Numbers:
         np.ceil(found, out=found)
         if np.isnan(found.sum()):  # the other operation takes longer than this
             np.fmin(found, CELLS + 1.0, out=found)
+        np.clip(found, 0.0, CELLS + 1.0, out=found)
         return found.astype(np.intp)
 
 
@@ -110,7 +111,12 @@ class Panel:
 
     def groups_of(self, block: Block) -> Indices:
         """The group of each row; the number of groups where it is in none."""
-        return np.fmin(block.labels, self.groups).astype(np.intp)
+        return _places(block.labels, self.groups)
+
+
+def _places(codes: Array, last: Indices | int) -> Indices:
+    """Codes as places from 0 to ``last``, which stands for what is missing, whatever they are."""
+    return np.fmax(np.fmin(codes, last), 0.0).astype(np.intp)
 
 
 def _columns(block: Block, places: Indices) -> Array:
@@ -152,7 +158,7 @@ def level_counts(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
     first = np.cumsum(cells) - cells
 
     def of_block(block: Block) -> Array:
-        codes = np.fmin(block.rows[:, levels.places], levels.sizes).astype(np.intp)
+        codes = _places(block.rows[:, levels.places], levels.sizes)
         codes += first
         weights = None
         if panel.grouped or not isinstance(block.shares, float):
@@ -335,19 +341,62 @@ class Cuts:
         """Of the longest histogram."""
         return 1 + max(len(one) for columns in self.steps for one in columns)
 
-    def places(self) -> npt.NDArray[np.int32]:
-        """For each group, column and cell the place of its bin in all histograms; behind all of
-        them for what is missing, or in no group.
-        """
-        groups = len(self.steps)
-        p = len(self.steps[0])
-        end = groups * p * self.bins
-        found = np.full((groups + 1, p, CELLS + 2), end, dtype=np.int32)
-        for group, columns in enumerate(self.steps):
-            for j, steps in enumerate(columns):
-                bins = np.searchsorted(steps, np.arange(CELLS + 1), side="left")
-                found[group, j, :-1] = (j * groups + group) * self.bins + bins
-        return found
+    def finder(self) -> "_Finder":
+        """What finds the bin of a cell."""
+        if len(self.steps) == 1:
+            return _Lookup(self)
+        return _Search(self)
+
+
+class _Finder(Protocol):
+    """From groups and cells, rows × columns, to places in all histograms; behind all of them for
+    what is missing, or in no group.
+    """
+
+    def places(self, groups: Indices, cells: Indices) -> Indices:
+        """The places."""
+        ...
+
+
+class _Lookup:
+    """A table of all cells, where there is one group."""
+
+    def __init__(self, cuts: Cuts) -> None:
+        (columns,) = cuts.steps
+        p = len(columns)
+        table = np.full((p, CELLS + 2), p * cuts.bins, dtype=np.int32)
+        for j, steps in enumerate(columns):
+            bins = np.searchsorted(steps, np.arange(CELLS + 1), side="left")
+            table[j, :-1] = j * cuts.bins + bins
+        self._table = table.ravel()
+        self._first = (CELLS + 2) * np.arange(p)
+
+    def places(self, _: Indices, cells: Indices) -> Indices:
+        cells += self._first
+        return np.asarray(self._table[cells])
+
+
+class _Search:
+    """A search among the steps of all groups and columns: their tables would be many."""
+
+    def __init__(self, cuts: Cuts) -> None:
+        self._groups = len(cuts.steps)
+        self._columns = len(cuts.steps[0])
+        self._bins = cuts.bins
+        flat = [steps for columns in cuts.steps for steps in columns]
+        lengths = np.array([len(steps) for steps in flat])
+        self._before = np.cumsum(lengths) - lengths
+        keys = [(CELLS + 2) * place + steps for place, steps in enumerate(flat)]
+        self._keys = np.concatenate(keys)
+
+    def places(self, groups: Indices, cells: Indices) -> Indices:
+        inside = np.minimum(groups, self._groups - 1)[:, None]
+        pair = inside * self._columns + np.arange(self._columns)
+        found = np.searchsorted(self._keys, (CELLS + 2) * pair + cells, side="left")
+        bins = found - self._before[pair]
+        places = (np.arange(self._columns) * self._groups + inside) * self._bins + bins
+        lost = (cells > CELLS) | (groups[:, None] >= self._groups)
+        return np.where(lost, self._groups * self._columns * self._bins, places)
 
 
 def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbours) -> Part:
@@ -359,15 +408,11 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
     """
     p = len(numbers.places)
     size = panel.groups * p * cuts.bins
-    table = cuts.places().ravel()
-    first = (CELLS + 2) * np.arange(p)
+    finder = cuts.finder()
 
     def of_block(block: Block) -> Array:
         cells = numbers.cells(_columns(block, numbers.places))
-        cells += first
-        if panel.grouped:
-            cells += (panel.groups_of(block) * (p * (CELLS + 2)))[:, None]
-        bins = table[cells]
+        bins = finder.places(panel.groups_of(block), cells)
         weights = None
         if not isinstance(block.shares, float):
             _, counts = panel.members(block)

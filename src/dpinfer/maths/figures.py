@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.column_sums import QUARTILES, Cuts, Numbers
@@ -87,6 +88,10 @@ class Quadratic:
             self.square + other.square,
         )
 
+    def times(self, factor: float) -> "Quadratic":
+        """A part of it."""
+        return Quadratic(factor * self.constant, factor * self.slope, factor * self.square)
+
     def at(self, m: float) -> float:
         """Its value, not below 0."""
         return max(self.constant + self.slope * m + self.square * m**2, 0.0)
@@ -107,6 +112,18 @@ def ratio(x: float, u: float, variance: Quadratic, z: float) -> Interval:
     return Interval(x / u, (b - root) / a, (b + root) / a)
 
 
+def part_of(most: float, found: float, noise: float) -> float:
+    """The part, from 0 to 1, that a sampling variance has of ``most``: what it would be if all that a
+    unit adds were alike, which is the most that it can be.
+
+    ``found`` is what released sums say of it, and one deviation of its ``noise`` more is taken: noise
+    that took it down would make intervals too short.
+    """
+    if not most > 0:
+        return 1.0
+    return min(max((found + noise) / most, 0.0), 1.0)
+
+
 def binomial(total: float) -> Quadratic:
     """The variance of a count C of ``total`` records: C (1 - C/total)."""
     return Quadratic(0.0, 1.0, -1 / total if total > 0 else 0.0)
@@ -117,7 +134,8 @@ class Moments:
     """The released sums of one number in one group, with the deviations of their noise.
 
     ``squares`` has the sums of w², w a and a² over units, where rows are not alike; ``spread`` those
-    of y² and y w, y the scaled square of the distance from ``centre``.
+    of y² and y w, y the scaled square of the distance from ``centre``.  The deviations of their
+    noise are ``noise_of_squares`` and ``noise_of_spread``.
     """
 
     usable: float
@@ -127,6 +145,8 @@ class Moments:
     centre: float
     squares: tuple[float, float, float] | None = None
     spread: tuple[float, float] | None = None
+    noise_of_squares: float = 0.0
+    noise_of_spread: float = 0.0
 
     @property
     def middle(self) -> float:
@@ -140,12 +160,15 @@ class Moments:
 
     def sampling(self) -> Quadratic:
         """The variance of the total less m times the usable records, by m."""
-        if self.squares is not None:
-            ww, wa, aa = self.squares
-            return Quadratic(max(aa, wa**2 / ww if ww > 0 else 0.0), -2 * wa, max(ww, 0.0))
         # noise must not make a variance below 0
         least = self.total**2 / self.usable
-        return Quadratic(max(self.square, least), -2 * self.total, self.usable)
+        alike = Quadratic(max(self.square, least), -2 * self.total, self.usable)
+        if self.squares is None:
+            return alike
+        m = self.middle
+        ww, wa, aa = self.squares
+        noise = self.noise_of_squares * math.sqrt(1 + 4 * m**2 + m**4)
+        return alike.times(part_of(alike.at(m), aa - 2 * m * wa + m**2 * ww, noise))
 
     def mean(self, z: float) -> Interval:
         """The mean with its interval."""
@@ -180,7 +203,21 @@ class Moments:
         mean = max(self.variance, 0.0) / farthest
         yy, yw = self.spread
         ww = self.usable if self.squares is None else self.squares[0]
-        return max(yy - 2 * mean * yw + mean**2 * ww, 0.0) * (farthest / self.usable) ** 2
+        found = yy - 2 * mean * yw + mean**2 * ww
+        noise = self.noise_of_spread * math.sqrt(1 + 4 * mean**2)
+        return max(found + noise, 0.0) * (farthest / self.usable) ** 2
+
+    def mean_told(self, z: float) -> bool:
+        """Whether the noise leaves more of the mean than its bounds.  It is judged by the usable
+        records alone: judged by the interval, what is printed would be what noise has favoured.
+        """
+        of_usable, of_total, _ = self.noise
+        return z * math.hypot(of_usable, of_total) < self.usable
+
+    def deviation_told(self, z: float) -> bool:
+        """The same of the deviation: a variance lies between 0 and 1."""
+        of_usable, of_total, of_square = self.noise
+        return z * math.hypot(of_usable, 2 * of_total, of_square) < self.usable / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +252,12 @@ class Histogram:
         )
 
     def balance(self, p: float) -> Array:
-        """D at every step."""
+        """D at every step: it never goes down, as noise alone does."""
         below = np.cumsum(self.counts)
-        return np.asarray(below[:-1] - p * below[-1])
+        found = np.asarray(below[:-1] - p * below[-1])
+        if not len(found):
+            return found
+        return np.asarray(isotonic_regression(found).x)
 
     def noise(self, p: float) -> Array:
         """Its variance at every step, over that of one count."""

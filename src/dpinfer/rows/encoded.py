@@ -89,14 +89,18 @@ class ColumnEncoding:
         return self.columns + 1
 
     def block(self, raw: Raw) -> Block:
-        """Rows with what each counts, whatever its columns lack."""
+        """Rows with what each counts, whatever its columns lack; one that counts nothing lacks all of
+        them.
+        """
         rows = np.empty((len(raw.values), self.width))
         rows[:, 0] = 1.0
         rows[:, 1:] = raw.values
         block = Block(rows, raw.labels)
         if not self.unit.columns:
             return block
-        return counted(block, self.unit.most, raw.ids, raw.weights)
+        block = counted(block, self.unit.most, raw.ids, raw.weights)
+        block.rows[block.rows[:, 0] == 0, 1:] = np.nan
+        return block
 
 
 @dataclass(frozen=True, repr=False)
