@@ -21,10 +21,12 @@ from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import ROW, Unit
 
 REAL = ("adult", "bank", "rand", "gsoep", "gsoep_weights")
-SYNTHETIC = ("known",)
+SYNTHETIC = ("known", "persons")
 DESIGNS = (*REAL, *SYNTHETIC)
 RECORDS = 20_000
 """Of the synthetic table."""
+PERSONS = 1000
+"""With several rows, in another."""
 _SEED = 11
 _QUARTILES = (description.Q25, description.MEDIAN, description.Q75)
 _RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
@@ -46,7 +48,7 @@ _RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
         "previous": (0, 300),
     },
 }
-_GROUPS = {"adult": "sex", "bank": "y", "gsoep": "female", "gsoep_weights": "female", "known": "g"}
+_GROUPS = {"adult": "sex", "bank": "y"}
 
 Key = tuple[str, object, object, str]
 """Column, level, group and figure."""
@@ -71,7 +73,7 @@ def data(name: str, folder: Path) -> Data:
         return _rand()
     if name in ("gsoep", "gsoep_weights"):
         return _gsoep(folder, weighted=name != "gsoep")
-    return _known()
+    return _persons() if name == "persons" else _known()
 
 
 def _schema(
@@ -165,6 +167,26 @@ def _known() -> Data:
         "count": (0.0, 30.0),
     }
     return Data(table, _schema(table, ranges), "g")
+
+
+def _persons() -> Data:
+    """A thousand persons with one to five rows, of which up to five count alike; some rows are of
+    one group, some of the other.
+    """
+    rng = np.random.default_rng(_SEED)
+    ids = np.repeat(np.arange(PERSONS), rng.integers(1, 6, PERSONS))
+    n = len(ids)
+    chance = np.clip(0.3 + 0.2 * rng.normal(size=PERSONS), 0.0, 1.0)
+    table = pd.DataFrame(
+        {
+            "id": ids,
+            "score": 50 + 8 * rng.normal(size=PERSONS)[ids] + 6 * rng.normal(size=n),
+            "yes": np.where(rng.random(n) < chance[ids], "a", "b"),
+            "g": rng.choice(["u", "v"], n, p=[0.6, 0.4]),
+            "rare": np.where(rng.random(n) < 0.05, "x", np.where(rng.random(n) < 0.8, "?", "y")),
+        }
+    )
+    return Data(table, _schema(table, {"score": (0.0, 100.0)}, Unit("one person", "id", 5.0)), "g")
 
 
 @dataclass(frozen=True, eq=False)
