@@ -3,6 +3,7 @@ what is refused.
 """
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -305,6 +306,7 @@ def test_derived_columns_dates_and_levels_of_integers():
     assert description.by == "age >= 65"
     assert told(description, True)["edu", 3, "count"] == pytest.approx((older["edu"] == 3).sum())
     assert "senior" in description.summary()
+    assert re.search(r"median +2020-02-1\d", description.summary())
     assert set(description.derived) == {"senior", "cut(age, 40, 65)", "edu in (1, 2)"}
     guessed = schema.guess(description.typical())
     assert guessed.typical["day"].mean == pytest.approx(49.5, abs=1)

@@ -57,7 +57,7 @@ _MISSING = (
 )
 _APART = (
     "Each interval is made for its own figure: a statement about several of them at once needs wider "
-    "ones."
+    "ones. Every column, and every group, has noise of its own: their figures need not add up."
 )
 
 

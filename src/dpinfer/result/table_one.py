@@ -25,12 +25,14 @@ from dpinfer.result.column_figures import (
     Figure,
     Figures,
 )
+from dpinfer.schema import dates
 from dpinfer.schema.columns import Column, Level, Number, Outcome
 from dpinfer.schema.unit import Unit
 
 WIDTH = 80
 """Letters of a line of a screen."""
 AT_MOST = "≤"
+AT_LEAST = "≥"
 ALL = "all"
 """The heading of the cells of all records, beside those of groups."""
 
@@ -38,6 +40,7 @@ _ORDER = (RECORDS, MISSING, MEAN, SHARE, COUNT, DIFFERENCE, SD, Q25, MEDIAN, Q75
 _WORDS = {Q25: "lower quartile", Q75: "upper quartile"}
 _NUMBERS = (RECORDS, MISSING, COUNT)  # of records: printed as whole numbers
 _MAY_BE_NOTHING = (MISSING, COUNT, SHARE, SD)  # an estimate near 0 would say that there is none
+_DAYS = (MEAN, Q25, MEDIAN, Q75)  # of a date, as dates; what else is measured in days
 _ERRORS = 4.0  # standard errors in a 95% interval, about: for the digits
 _MOST_DECIMALS = 8
 _LABEL = 20  # letters of the column of labels, at most
@@ -65,11 +68,12 @@ class Line:
     label: str
     figures: tuple[Figure | None, ...]
     decimals: int
+    origin: str = ""  # of a date: the day that is 0
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """One per group."""
-        return tuple(cell(one, self.decimals) for one in self.figures)
+        return tuple(cell(one, self.decimals, self.origin) for one in self.figures)
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ def blocks(described: Figures) -> list[Block]:
                 _label(*key, described),
                 tuple(lines[key].get(group) for group in groups),
                 most_decimals(column),
+                column.origin if isinstance(column, Number) else "",
             )
             for key in keys
         ]
@@ -150,9 +155,9 @@ def most_decimals(column: Column) -> int:
     return max(0, 3 - math.floor(math.log10(column.high - column.low)))
 
 
-def cell(one: Figure | None, decimals: int = _MOST_DECIMALS) -> Cell:
-    """A figure in words, with at most so many decimals; what has no interval is open, and has no
-    number.
+def cell(one: Figure | None, decimals: int = _MOST_DECIMALS, origin: str = "") -> Cell:
+    """A figure in words, with at most so many decimals, or as a date where it is one; what has no
+    interval is open, and has no number.
     """
     if one is None:
         return Cell("", "")
@@ -163,7 +168,16 @@ def cell(one: Figure | None, decimals: int = _MOST_DECIMALS) -> Cell:
         return _count(one)
     if one.level is not None:
         return _share(one)
+    if origin and one.figure in _DAYS:
+        return _date(one, dates.day_of_text(origin))
     return _measure(one, decimals)
+
+
+def _date(one: Figure, first: float) -> Cell:
+    """Days since the first as dates, the interval rounded outward."""
+    low = dates.text_of(first + math.floor(one.low))
+    high = dates.text_of(first + math.ceil(one.high))
+    return Cell(dates.text_of(first + round(one.estimate)), f"({low} to {high})")
 
 
 def _measure(one: Figure, decimals: int) -> Cell:
@@ -192,6 +206,10 @@ def _share(one: Figure) -> Cell:
         highest = ends["high"]
         return Cell(f"{AT_MOST} {text.number(highest, text.places(highest))}%", "")
     error = (ends["high"] - ends["low"]) / _ERRORS
+    if one.figure == SHARE and one.high >= 1 > one.low:
+        unit = 10.0 ** text.places(error)
+        least = math.floor(ends["low"] * unit) / unit
+        return Cell(f"{AT_LEAST} {text.number(least, text.places(error))}%", "")
     shown = text.interval({"std_error": error, "status": one.status, **ends})
     sign = " pp" if one.figure == DIFFERENCE else "%"
     return Cell(f"{text.number(100 * one.estimate, text.places(error))}{sign}", f"({shown})")
@@ -338,7 +356,8 @@ def notes(described: Figures) -> list[str]:
     if any(map(may_be_nothing, described.figures)):
         said.append(
             f"{AT_MOST} stands where an interval includes 0: at this budget it is not known whether "
-            "there is anybody or, of a standard deviation, whether values differ."
+            "there is anybody or, of a standard deviation, whether values differ. A share that may be "
+            f"all of them is written with {AT_LEAST}."
         )
     if any(one.figure == DIFFERENCE and one.level is not None for one in described.figures):
         said.append("pp: percentage points.")
