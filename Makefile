@@ -62,7 +62,11 @@ gallery: .venv-docs/.ready
 .venv-docs/.ready: requirements-docs.lock
 	$(PYTHON) -m venv .venv-docs
 	$(DOCS)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
-	echo "$(CURDIR)/src" > "$$($(DOCS)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dpinfer.pth"
+	# the sources as they are, and their version, which a page asks for
+	site="$$($(DOCS)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
+	echo "$(CURDIR)/src" > "$$site/dpinfer.pth" && mkdir -p "$$site/dpinfer.dist-info" && \
+	printf 'Metadata-Version: 2.1\nName: dpinfer\nVersion: %s\n' \
+	"$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' src/dpinfer/__init__.py)" > "$$site/dpinfer.dist-info/METADATA"
 	touch $@
 
 # The paper's tables and figures, then docs/reproduction.md.  Goes on where it stopped; FLAGS="--device cuda" for a GPU.
