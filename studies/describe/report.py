@@ -101,7 +101,10 @@ def page(cells: Sequence[Found]) -> str:
 def _rows(cell: Found) -> list[list[str]]:
     name = cell["design"] + (" by group" if cell["grouped"] else "")
     rows = []
-    for figure, one in cell["figures"].items():
+    for figure in FIGURES:
+        one = cell["figures"].get(figure)
+        if one is None:
+            continue
         lowest = "–"
         if one.get("worst"):
             lowest = (

@@ -212,7 +212,7 @@ class Moments:
         records alone: judged by the interval, what is printed would be what noise has favoured.
         """
         of_usable, of_total, _ = self.noise
-        return z * math.hypot(of_usable, of_total) < self.usable
+        return (z + _SURELY) * math.hypot(of_usable, of_total) < self.usable
 
     def deviation_told(self, z: float) -> bool:
         """The same of the deviation: a variance lies between 0 and 1."""
