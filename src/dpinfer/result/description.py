@@ -69,7 +69,8 @@ class Description(Figures):
     ``figures`` has one `Figure` per number; ``columns`` are those that are described, with what is
     public about them; ``by`` names the grouping column, empty where there is none, and ``groups``
     are its levels.  ``confidence`` is the level of the intervals, ``n`` the number of records or
-    units where it is public, ``unit`` whom the promise protects, ``privacy`` what was promised.
+    units where it is public, ``unit`` whom the promise protects, ``privacy`` what was promised,
+    ``derived`` the names of columns that stand in no table.
     """
 
     def statements(self) -> list[str]:
