@@ -29,6 +29,8 @@ ROOMS = {
     "views/": "a result as a picture or a document",
     "estimators/": "scikit-learn faces",
     "audit.py": None,
+    "asking/": "what is asked, in words: specs, and questions of those who must not see the data",
+    "desk/": "questions from people who must never see the data: no network, no extra",
     "__init__.py": None,
     "cli/": "the command line, one module per command",
     "__main__.py": None,
