@@ -67,8 +67,9 @@ class Check:
 
     ``names`` are the coefficients, ``cost`` is in ``measure`` (ρ or ε, that of allowances),
     ``allowed`` whether total and allowance would pay for it now, ``reason`` why not.  ``waits``
-    says whether the steward has to approve it, ``warning`` what to expect of it.  ``answered`` are
-    answers to the same question that the asker may read for nothing.
+    says whether the steward has to approve it, ``warning`` what to expect of it, ``hopeless`` why it
+    could print next to nothing.  ``answered`` are answers to the same question that the asker may
+    read for nothing.
     """
 
     question: Question
@@ -82,6 +83,7 @@ class Check:
     analyst: Analyst
     waits: bool
     warning: str
+    hopeless: str
     answered: tuple[Ticket, ...]
 
 
@@ -401,9 +403,7 @@ class Desk:
         response, terms = parse(model.asked_formula or "", schema)
         design = Design.of_formula(response, terms, model.kind, schema.unit)
         recipe = model.recipe(design, n)
-        warning = ""
-        if ledger.neighbours.counted:
-            warning = recipe.hopeless(n) or recipe.advice(n)
+        counted = ledger.neighbours.counted  # a private number decides nothing
         preview = ledger.preview(entry, within=allowance_of(ledger.total, analyst.amount))
         cost = ledger.added_up([entry])
         reason = preview.reason or _shut(table, analyst)
@@ -418,7 +418,8 @@ class Desk:
             preview=preview,
             analyst=analyst,
             waits=table.policy.waits(cost),
-            warning=warning,
+            warning=recipe.advice(n) if counted else "",
+            hopeless=recipe.hopeless(n) if counted else "",
             answered=tuple(self._same(table, question, by)),
         )
 
@@ -449,11 +450,18 @@ class Desk:
         return self._forecasts[key]
 
     def ask(
-        self, name: str, question: Question, by: str, key: str = "", *, again: bool = False
+        self,
+        name: str,
+        question: Question,
+        by: str,
+        key: str = "",
+        *,
+        again: bool = False,
+        anyway: bool = False,
     ) -> Ticket:
         """Ask.  The same ``key`` by the same person at the same table is the same question, however
         often it is sent; without a key the question itself is the key.  ``again`` asks, and pays,
-        what was answered before.
+        what was answered before; ``anyway`` what could print next to nothing.
 
         Guarantee [asked_once]: a key leads to one question and to one entry of the ledger, also if
         desk.db was put back.
@@ -471,6 +479,11 @@ class Desk:
             raise InputError(
                 f"this was answered already, as {found.answered[0].id[:12]}, which is free to read; to ask and pay "
                 "again, say so (--again)"
+            )
+        if found.hopeless and not anyway:
+            raise InputError(
+                f"{found.hopeless}; nothing was asked. Raise the budget, or ask for fewer columns; or ask all the "
+                "same (--anyway)"
             )
         settings = self.settings
         if self.folder.room() < settings.free:

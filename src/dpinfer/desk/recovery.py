@@ -1,15 +1,16 @@
 """What a crash left: each question that was under way is queued again, kept or lost, by the ledger.
 
-the ledger has the request    a whole result names that release    becomes
-no                            –                                    queued again: nothing was read
-yes                           yes                                  kept
-yes                           no                                   lost
-yes, question unknown         either                               made anew from the entry
-no                            yes                                  impossible: the table is paused
+ledger has the request     whole result of that release   becomes
+no                         no                             queued again: nothing was read
+yes                        yes                            kept
+yes                        no                             lost
+yes, question unknown      either                         made anew from the entry
+no, but it was booked      either                         lost: an old ledger was put back, table paused
+no                         yes                            refused: impossible, table paused
 """
 
 from dpinfer.asking.allowed import Question
-from dpinfer.desk import tickets
+from dpinfer.desk import tables, tickets
 from dpinfer.desk.child import mark_booked
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import holder
@@ -23,6 +24,7 @@ from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.ledger import Ledger
 
 _IMPOSSIBLE = "a result is there that the ledger has no entry of: it is shown to nobody"
+_OLD_LEDGER = "the ledger lacks an entry that was in it: an old copy was put back; put the newest one in its place"
 
 
 def recover(desk: Desk) -> None:
@@ -35,27 +37,41 @@ def recover(desk: Desk) -> None:
         try:
             ledger = table.ledger()
         except LedgerError as fault:
-            desk.pause(table.name, str(fault)[:500])
+            _alarm(desk, table.name, str(fault)[:500])
             continue
         booked = {entry.request: entry for entry in ledger.entries() if entry.request}
         for ticket in desk.register.tickets("tab = ?", table.name):
             if ticket.state in tickets.RUNNING and holder(desk.folder.locks / ticket.id) is None:
                 settle(desk, ticket, booked.get(ticket.id))
+            elif ticket.state in tickets.PAID and ticket.id not in booked:
+                _alarm(desk, table.name, _OLD_LEDGER)
         _adopt(desk, table, ledger, booked)
 
 
 def settle(desk: Desk, ticket: Ticket, entry: Entry | None) -> str:
     """What becomes of a question whose process has ended; the state that it has now."""
+    if entry is None and ticket.state == tickets.BOOKED:
+        _alarm(desk, ticket.table, _OLD_LEDGER)
+        desk.register.settle(ticket.id, tickets.FAILED)
+        return tickets.FAILED
+    claimed = (tickets.CLAIMED,)
     if entry is None and desk.folder.result(ticket.id).exists():
-        desk.pause(ticket.table, _IMPOSSIBLE)
-        return ticket.state
+        _alarm(desk, ticket.table, _IMPOSSIBLE)
+        desk.register.move(ticket.id, claimed, tickets.REFUSED, "worker", reason=_IMPOSSIBLE)
+        return tickets.REFUSED
     if entry is None:
-        desk.register.move(ticket.id, (tickets.CLAIMED,), tickets.QUEUED, "worker", slot=None)
+        desk.register.move(ticket.id, claimed, tickets.QUEUED, "worker", slot=None)
         return tickets.QUEUED
     mark_booked(desk, ticket.id, entry)
     outcome = outcome_of(desk, ticket.id, entry)
     desk.register.settle(ticket.id, outcome)
     return outcome
+
+
+def _alarm(desk: Desk, name: str, reason: str) -> None:
+    """Pause a table, once."""
+    if desk.table(name).state == tables.OPEN:
+        desk.pause(name, reason)
 
 
 def outcome_of(desk: Desk, ident: str, entry: Entry) -> str:

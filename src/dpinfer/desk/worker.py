@@ -37,7 +37,7 @@ _START = 120.0  # seconds that a process has before it books
 class _Running:
     """A question under way; ``process`` is None where an earlier worker has started it."""
 
-    ident: str
+    table: str
     process: Any
     since: float
 
@@ -79,7 +79,7 @@ class Worker:
         """
         for ticket in self._desk.register.tickets():
             if ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
-                self._running[ticket.table] = _Running(ticket.id, None, time.monotonic())
+                self._running[ticket.id] = _Running(ticket.table, None, time.monotonic())
 
     def _wait(self, stop: threading.Event | None) -> None:
         pause = _POLL if self._running else _IDLE
@@ -91,8 +91,8 @@ class Worker:
     # What is under way
 
     def _look_after(self) -> None:
-        for name, running in list(self._running.items()):
-            ticket = self._desk.register.ticket(running.ident)
+        for ident, running in list(self._running.items()):
+            ticket = self._desk.register.ticket(ident)
             if ticket.state in tickets.RUNNING:
                 ticket = self._settled(ticket, running)
             if ticket.state in tickets.SETTLED and self._over(ticket):
@@ -100,7 +100,7 @@ class Worker:
             elif ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
                 continue
             _join(running)
-            del self._running[name]
+            del self._running[ident]
 
     def _settled(self, ticket: Ticket, running: _Running) -> Ticket:
         """The question after its process has ended, or was ended; as it is while that is at work."""
@@ -154,8 +154,9 @@ class Worker:
     def _start_some(self) -> bool:
         """Claim the next question of each table that is free; whether there was one."""
         started = False
+        busy = {running.table for running in self._running.values()}
         for table in self._desk.tables():
-            if table.name in self._running or table.state != tables.OPEN:
+            if table.name in busy or table.state != tables.OPEN:
                 continue
             ticket = self._next(table)
             if ticket is not None:
@@ -186,7 +187,7 @@ class Worker:
         arguments = (str(self._desk.folder.path), ticket.id)
         process = self._context.Process(target=child.main, args=arguments)  # type: ignore[attr-defined]
         process.start()
-        self._running[table.name] = _Running(ticket.id, process, time.monotonic())
+        self._running[ticket.id] = _Running(table.name, process, time.monotonic())
 
     def _slot(self, table: Table, ticket: Ticket) -> float:
         """The slot of a question: that of its shape, which is found out once."""
