@@ -42,10 +42,11 @@ _OURS = ("same-origin", "none")  # what a browser says of a link of ours, and of
 _ENTER = "/enter"
 _WELCOME = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="refresh" content="0; url={home}/"><title>The desk</title></head>
+<meta http-equiv="refresh" content="0; url={home}/"><link rel="icon" href="{home}/icon.svg">
+<title>The desk</title></head>
 <body><main><h1>The desk</h1><p><a href="{home}/">Go on to the tables</a></p></main></body></html>
 """
-_NO_TOKEN = "This page is for the one who opened the desk: use the address that `dpinfer desk open` printed, with the token."
+_NO_TOKEN = "This page is for the one who opened the desk: use the address that `dpinfer desk open` printed."
 _NO_HOST = "This server goes by other names: use the address that `dpinfer desk open` printed."
 _FOREIGN = (
     "This request came from another site, so nothing was done: open the page and do it there."

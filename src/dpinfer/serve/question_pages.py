@@ -18,7 +18,7 @@ from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.serve.asked_form import PRODUCTS, AskedForm, fields_of
 from dpinfer.serve.drawings import NARROW, WIDE, widths
-from dpinfer.serve.steward_pages import SIGNS, found
+from dpinfer.serve.steward_pages import SIGNS, Purse, exactly, found
 from dpinfer.serve.ticks import SHAPES
 from dpinfer.serve.visit import Answer, Document, Elsewhere, NowhereError, Page, Visit
 from dpinfer.simulate.forecast import Forecast
@@ -83,6 +83,7 @@ def _ahead(desk: Desk, table: Table, form: AskedForm) -> dict[str, Any]:
         "question": question,
         "check": checked,
         "sign": SIGNS[checked.measure],
+        "delta": delta_of(question.budget),
         "offers": [],
         "forecast": None,
         "drawings": [],
@@ -147,10 +148,11 @@ def confirm(visit: Visit) -> Answer:
         {
             "table": table,
             "question": question,
-            "label": label(question.budget),
+            "label": label(question.budget) + delta_of(question.budget),
             "check": checked,
             "sign": SIGNS[checked.measure],
             "facts": asked_facts(question),
+            "then": Purse(visit.desk.account(table.name)).spending(checked.preview.spent),
             "fields": fields_of(question, by),
             "key": uuid4().hex,
             "by": by,
@@ -202,7 +204,7 @@ def approvals(visit: Visit) -> Answer:
         rows.append(
             {
                 "ticket": ticket,
-                "label": label(ticket.question.budget),
+                "label": label(ticket.question.budget) + delta_of(ticket.question.budget),
                 "checked": _checked(visit.desk, ticket),
                 "fields": fields_of(ticket.question, ticket.by) | {"go": "forecast"},
                 "facts": asked_facts(ticket.question),
@@ -229,7 +231,7 @@ def question(visit: Visit) -> Answer:
             "ticket": ticket,
             "told": told(ticket),
             "lost": tickets.LOST,
-            "label": label(ticket.question.budget),
+            "label": label(ticket.question.budget) + delta_of(ticket.question.budget),
             "sign": _sign(visit.desk, ticket),
             "facts": asked_facts(ticket.question),
             "fields": fields_of(ticket.question, ticket.by),
@@ -282,11 +284,14 @@ def withdraw(visit: Visit) -> Answer:
 
 def label(budget: Total) -> str:
     """A budget in a few letters."""
-    if isinstance(budget, ApproxDP):
-        return f"ε = {budget.epsilon:.4g}, δ = {budget.delta:.2g}"
     if isinstance(budget, ZCDP):
         return f"ρ = {budget.rho:.4g}"
     return f"ε = {budget.epsilon:.4g}"
+
+
+def delta_of(budget: Total) -> str:
+    """What goes with ε, where something does."""
+    return f", δ = {exactly(budget.delta)}" if isinstance(budget, ApproxDP) else ""
 
 
 def asked_facts(question: Question) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Pages of the steward: tables with what is public and what was spent, people, journal, verification."""
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,10 +63,20 @@ class Purse:
         """What was spent of which total."""
         if self.account is None:
             return self.fault
+        return self.spending(self.account.spent)
+
+    def spending(self, spent: float) -> str:
+        """The same, were so much spent."""
+        assert self.account is not None
         total = self.account.ledger.total
         sign = "ρ" if isinstance(total, ZCDP) else "ε"
-        at = f" at δ = {total.delta:g}" if isinstance(total, ApproxDP) else ""
-        return f"{sign} {self.account.spent:.4g} of {self.account.limit:.4g} spent{at}"
+        at = f" at δ = {exactly(total.delta)}" if isinstance(total, ApproxDP) else ""
+        return f"{sign} {spent:.4g} of {self.account.limit:.4g} spent{at}"
+
+
+def exactly(number: float) -> str:
+    """A number as people write it: 1e-6, not 1e-06."""
+    return re.sub(r"e([-+])0+", r"e\1", f"{number:g}")
 
 
 def found(visit: Visit) -> Table:
@@ -80,7 +91,7 @@ def as_epsilon(amount: float, total: Total) -> str:
     """An allowance in ρ also as ε at the total's δ; empty where that is no (ε, δ) total."""
     if not isinstance(total, ApproxDP) or amount <= 0:
         return ""
-    return f"ε {ZCDP(amount).approx(total.delta).epsilon:.3g} at δ = {total.delta:g}"
+    return f"ε {ZCDP(amount).approx(total.delta).epsilon:.3g} at δ = {exactly(total.delta)}"
 
 
 def home(visit: Visit) -> Answer:
@@ -290,7 +301,11 @@ def _values(entry: dict[str, Any]) -> str:
         )
     if "low" in entry:
         unit = f" {entry['unit']}" if "unit" in entry else ""
-        return f"{entry['low']} to {entry['high']}{unit}"
+        ends = [
+            entry[key] if isinstance(entry[key], str) else f"{entry[key]:g}"
+            for key in ("low", "high")
+        ]
+        return f"{' to '.join(ends)}{unit}"
     return str(entry.get("from", "true, false"))
 
 
