@@ -34,7 +34,7 @@ NARROW = Size("narrow", 350.0, 0.0)
 class BurnDown:
     """What is left, as steps; ``area`` and ``line`` are paths."""
 
-    width: float
+    size: Size
     height: float
     left: float
     base: float
@@ -45,14 +45,16 @@ class BurnDown:
 
 
 def burn_down(
-    spends: Sequence[Spend], limit: float, start: datetime, now: datetime, width: float = 720.0
+    spends: Sequence[Spend], limit: float, ends: tuple[datetime, datetime], size: Size
 ) -> BurnDown:
-    """What is left of ``limit`` from ``start`` to ``now``."""
+    """What is left of ``limit`` between two times."""
+    start, now = ends
+    width = size.width
     moments = [datetime.fromisoformat(spend.time) for spend in spends]
     first = min([start, *moments])
     span = max((now - first).total_seconds(), 60.0)
     left = 52.0
-    height = 190.0
+    height = 190.0 if size.left else 150.0
     base = height - _BOTTOM
 
     def across(moment: datetime) -> float:
@@ -68,7 +70,7 @@ def burn_down(
     line += f"H{width - 8}"
     levels = tuple((up(limit * share), f"{limit * share:.3g}") for share in (0.0, 0.5, 1.0))
     return BurnDown(
-        width=width,
+        size=size,
         height=height,
         left=left,
         base=base,

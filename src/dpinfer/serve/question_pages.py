@@ -18,7 +18,7 @@ from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.serve.asked_form import PRODUCTS, AskedForm, fields_of
 from dpinfer.serve.drawings import NARROW, WIDE, widths
-from dpinfer.serve.steward_pages import SIGNS, Purse, exactly, found
+from dpinfer.serve.steward_pages import SIGNS, Purse, delta_of, found, label
 from dpinfer.serve.ticks import SHAPES
 from dpinfer.serve.visit import Answer, Document, Elsewhere, NowhereError, Page, Visit
 from dpinfer.simulate.forecast import Forecast
@@ -148,7 +148,8 @@ def confirm(visit: Visit) -> Answer:
         {
             "table": table,
             "question": question,
-            "label": label(question.budget) + delta_of(question.budget),
+            "label": label(question.budget),
+            "delta": delta_of(question.budget),
             "check": checked,
             "sign": SIGNS[checked.measure],
             "facts": asked_facts(question),
@@ -280,18 +281,6 @@ def decline(visit: Visit) -> Answer:
 def withdraw(visit: Visit) -> Answer:
     """Take a question back before it is booked."""
     return Elsewhere(("q", visit.desk.withdraw(_ticket(visit).id).id))
-
-
-def label(budget: Total) -> str:
-    """A budget in a few letters."""
-    if isinstance(budget, ZCDP):
-        return f"ρ = {budget.rho:.4g}"
-    return f"ε = {budget.epsilon:.4g}"
-
-
-def delta_of(budget: Total) -> str:
-    """What goes with ε, where something does."""
-    return f", δ = {exactly(budget.delta)}" if isinstance(budget, ApproxDP) else ""
 
 
 def asked_facts(question: Question) -> dict[str, str]:

@@ -15,7 +15,8 @@ from dpinfer.privacy import accountant
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
-from dpinfer.serve.drawings import burn_down
+from dpinfer.privacy.ledger import rounded_down
+from dpinfer.serve.drawings import NARROW, WIDE, burn_down
 from dpinfer.serve.visit import Answer, Document, Elsewhere, NowhereError, Page, Visit
 
 SIGNS = {"rho": "ρ", "epsilon": "ε"}
@@ -79,6 +80,18 @@ def exactly(number: float) -> str:
     return re.sub(r"e([-+])0+", r"e\1", f"{number:g}")
 
 
+def label(budget: Total) -> str:
+    """A budget in a few letters, without δ."""
+    if isinstance(budget, ZCDP):
+        return f"ρ = {budget.rho:.4g}"
+    return f"ε = {budget.epsilon:.4g}"
+
+
+def delta_of(budget: Total) -> str:
+    """What goes with ε, where something does."""
+    return f", δ = {exactly(budget.delta)}" if isinstance(budget, ApproxDP) else ""
+
+
 def found(visit: Visit) -> Table:
     """The table in the address."""
     for table in visit.desk.tables():
@@ -124,7 +137,7 @@ def table(visit: Visit) -> Answer:
         "facts": _facts(one, purse),
         "answers": desk.answers(one.name)[: -_ANSWERS - 1 : -1],
         "done": DONE.get(visit.fields.text("done"), ""),
-        "drawing": None,
+        "drawings": [],
         "months": [],
         "sign": "",
         "changed": one.changed(),
@@ -134,7 +147,9 @@ def table(visit: Visit) -> Answer:
         total = purse.account.ledger.total
         spends = desk.burn_down(one.name)
         start = datetime.fromisoformat(one.added)
-        parts["drawing"] = burn_down(spends, _whole(total), start, desk.clock())
+        parts["drawings"] = [
+            burn_down(spends, _whole(total), (start, desk.clock()), size) for size in (WIDE, NARROW)
+        ]
         parts["months"] = _months(spends)
         parts["sign"] = SIGNS[accountant.counted_in(total)]
     return Page("table.html.j2", parts)
@@ -168,7 +183,7 @@ def people(visit: Visit) -> Answer:
             "known": known,
             "sign": SIGNS[accountant.counted_in(total)],
             "measure": accountant.counted_in(total),
-            "total": total,
+            "total": label(total) + delta_of(total),
             "whole": _whole(total),
             "given": sum(analyst.amount for analyst in analysts),
             "reserved": desk.reserved(one.name),
@@ -260,7 +275,7 @@ def _facts(table: Table, purse: Purse) -> dict[str, str]:
         ledger = purse.account.ledger
         facts = {
             "Protected": f"{ledger.unit}: {ledger.neighbours.sentence}",
-            "Left": purse.account.statement(),
+            "Left": _left(purse.account),
         } | facts
     approval = {
         "each": "the steward decides on each question",
@@ -274,6 +289,16 @@ def _facts(table: Table, purse: Purse) -> dict[str, str]:
         else "analysts read their own answers"
     )
     return facts
+
+
+def _left(account: Account) -> str:
+    """What is left of a total."""
+    total = account.ledger.total
+    largest = rounded_down(account.largest, 4)
+    if isinstance(total, ApproxDP):
+        return f"a next fit may cost up to ε = {largest:.4g}{delta_of(total)}"
+    sign = "ρ" if isinstance(total, ZCDP) else "ε"
+    return f"{sign} = {largest:.4g}"
 
 
 def _columns(table: Table) -> list[dict[str, str]]:
@@ -335,8 +360,12 @@ def _analyst(analyst: Analyst, words: str, total: Total) -> dict[str, Any]:
 def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts of an event in a few words each."""
     told = []
-    for key, value in facts.items():
-        if value in (None, "", [], {}):
+    flat = {key: value for key, value in facts.items() if not isinstance(value, dict)}
+    for value in facts.values():
+        if isinstance(value, dict):
+            flat |= value
+    for key, value in flat.items():
+        if value in (None, "", []):
             continue
         words = str(value)
         told.append((key, words if len(words) <= 80 else f"{words[:79]}…"))
