@@ -27,7 +27,7 @@ from dpinfer.desk.desk import Desk
 from dpinfer.desk.tickets import LostError
 from dpinfer.errors import DpinferError, LedgerError
 from dpinfer.serve import question_pages, steward_pages
-from dpinfer.serve.guard import POLICY, Access, Application, Guard
+from dpinfer.serve.guard import LARGEST, POLICY, Access, Application, Guard
 from dpinfer.serve.visit import (
     Answer,
     Document,
@@ -40,8 +40,6 @@ from dpinfer.serve.visit import (
     address,
 )
 
-LARGEST = 64 * 1024
-"""Bytes of a form that are read at most."""
 _READING = 10.0  # seconds in which a form has to be here
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 3000  # two for each column of a wide table

@@ -37,6 +37,8 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+LARGEST = 64 * 1024
+"""Bytes of a form or of an address that are read at most."""
 _METHODS = ("GET", "HEAD", "POST")
 _OURS = ("same-origin", "none")  # what a browser says of a link of ours, and of a typed address
 _ENTER = "/enter"
@@ -96,6 +98,9 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # a socket that nobody accepts is closed
+        if len(scope["query_string"]) > LARGEST:
+            await _told(send, 414, "This address is too long: send less with it.")
+            return
         headers = {
             key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
         }

@@ -15,8 +15,8 @@ import uvicorn
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.worker import Worker
 from dpinfer.errors import DpinferError, InputError
-from dpinfer.serve.app import LARGEST, application
-from dpinfer.serve.guard import Access
+from dpinfer.serve.app import application
+from dpinfer.serve.guard import LARGEST, Access
 
 HOST = "127.0.0.1"
 PORT = 8765
