@@ -25,7 +25,7 @@ test-cluster: $(CLUSTER)/.ready
 # The page of a desk in a browser: Debian's Chromium, which has to be there.
 PAGE := .venv-page
 test-page: $(PAGE)/.ready
-	$(PAGE)/bin/python -m pytest -n 2 -rs tests/page
+	$(PAGE)/bin/python -m pytest -n 2 --dist=loadfile -rs tests/page
 
 # What docs/howto/from-r.md says, in R with reticulate; where R or one of the packages is missing this says so.
 test-r: $(READY)

@@ -1,11 +1,14 @@
 """Every page, judged by axe-core at three widths, and nothing wider than its window."""
 
+import os
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
 from dpinfer.desk.desk import Desk
+from dpinfer.desk.holding import holder
 from dpinfer.desk.tables import Policy
 from visits import made, question
 from windows import Window, opened
@@ -50,11 +53,6 @@ def settled(desk, ident):
 
 def lose(desk, ticket):
     """A fit that ends after it was booked: its process is killed."""
-    import os  # noqa: PLC0415
-    import signal  # noqa: PLC0415
-
-    from dpinfer.desk.holding import holder  # noqa: PLC0415
-
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         process = holder(desk.folder.locks / ticket.id)
@@ -84,14 +82,15 @@ def pages(idents):
 def test_axe_finds_nothing(chromium, states, width):
     site, empty, idents = states
     here = Window(chromium, site, width=width)
-    count = 0
-    for path in pages(idents):
+    faults = []
+    paths = list(pages(idents))
+    for path in paths:
         here.go(path)
-        assert judged(here.page) == [], path
-        wide = here.page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        assert not wide, f"{path} is wider than {width} pixels"
-        count += 1
-    assert count == 22
+        faults += [(path, *fault) for fault in judged(here.page)]
+        if here.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            faults.append((path, f"wider than {width} pixels"))
+    assert faults == []
+    assert len(paths) == 22
     here.context.close()
     assert here.faults == []
     bare = Window(chromium, empty, width=width)
