@@ -397,11 +397,11 @@ class Desk:
         ledger = table.ledger()
         schema = table.schema
         model = question.model(schema, ledger.neighbours)
+        response, terms = parse(model.asked_formula or "", schema)
+        design = Design.of_formula(response, terms, model.kind, schema.unit)
         model.read(practice(schema, 2))  # raises what is wrong with names, types and the outcome
         n = table.records if table.records is not None else 1
         entry = replace(model.entry(n), by=by)
-        response, terms = parse(model.asked_formula or "", schema)
-        design = Design.of_formula(response, terms, model.kind, schema.unit)
         recipe = model.recipe(design, n)
         counted = ledger.neighbours.counted  # a private number decides nothing
         preview = ledger.preview(entry, within=allowance_of(ledger.total, analyst.amount))
