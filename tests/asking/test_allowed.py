@@ -59,7 +59,10 @@ def test_a_question_is_its_keys():
     assert question.digest() == Question.of(WHOLE).digest()  # what is released is the same
     other = question.at(dp.ApproxDP(1.0, 1e-6))
     assert other.digest() != question.digest()
-    assert (other.budget, other.at(dp.PureDP(1.0)).budget) == (dp.ApproxDP(1.0, 1e-6), dp.PureDP(1.0))
+    assert (other.budget, other.at(dp.PureDP(1.0)).budget) == (
+        dp.ApproxDP(1.0, 1e-6),
+        dp.PureDP(1.0),
+    )
 
 
 def test_question_files(tmp_path):

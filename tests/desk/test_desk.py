@@ -11,7 +11,13 @@ from dpinfer.desk.desk import Desk, told
 from dpinfer.desk.tables import Policy
 from terminal import files_in
 
-HOSTILE = ["<script>alert(1)</script>", "'; DROP TABLE questions; --", "{{7*7}}", "=1+1|cmd", "ä ´ ⟩"]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "'; DROP TABLE questions; --",
+    "{{7*7}}",
+    "=1+1|cmd",
+    "ä ´ ⟩",
+]
 
 
 def test_a_question_is_asked_once(tmp_path):
@@ -145,7 +151,8 @@ def test_check_tells_and_books_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "formula", ["y ~ nothing", "a ~ b", "y ~ a + ", "y ~ __import__('os')", "y ~ open('/etc/passwd')"]
+    "formula",
+    ["y ~ nothing", "a ~ b", "y ~ a + ", "y ~ __import__('os')", "y ~ open('/etc/passwd')"],
 )
 def test_bad_formulas_are_refused_before_anything(tmp_path, formula):
     desk = desk_in(tmp_path)
@@ -181,7 +188,11 @@ def test_a_private_number_is_not_told(tmp_path):
     desk.add_table("two", *files, records=123_456)
     desk.allow("two", "meier", 1.0)
     other = desk.check("two", question(rho=0.1), "meier")
-    assert (found.cost, found.warning, found.hopeless) == (other.cost, other.warning, other.hopeless)
+    assert (found.cost, found.warning, found.hopeless) == (
+        other.cost,
+        other.warning,
+        other.hopeless,
+    )
     assert found.entry == other.entry
 
 

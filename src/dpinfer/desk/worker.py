@@ -71,7 +71,8 @@ class Worker:
                 started = self._start_some()
                 if until_idle and not started and not self._running:
                     return
-                self._wait(stop)
+                if not started:
+                    self._wait(stop)
 
     def _take_over(self) -> None:
         """Questions whose process has outlived the worker that started it, and outcomes that are
@@ -96,7 +97,7 @@ class Worker:
             if ticket.state in tickets.RUNNING:
                 ticket = self._settled(ticket, running)
             if ticket.state in tickets.SETTLED and self._over(ticket):
-                self._desk.register.show(ticket.id, tickets.SETTLED[ticket.state])
+                self._end(ticket, running)
             elif ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
                 continue
             _join(running)
@@ -120,6 +121,12 @@ class Worker:
                 return self._desk.register.ticket(ticket.id)
         settle(self._desk, fresh, entry)
         return self._desk.register.ticket(ticket.id)
+
+    def _end(self, ticket: Ticket, running: _Running) -> None:
+        """The slot has ended: its process with it, and the outcome is an event."""
+        if self._alive(ticket, running):
+            self._kill(ticket, running)
+        self._desk.register.show(ticket.id, tickets.SETTLED[ticket.state])
 
     def _alive(self, ticket: Ticket, running: _Running) -> bool:
         if running.process is not None and running.process.is_alive():
@@ -152,17 +159,18 @@ class Worker:
     # What waits
 
     def _start_some(self) -> bool:
-        """Claim the next question of each table that is free; whether there was one."""
-        started = False
+        """Claim the next question of the first table that is free; whether there was one.  Of one
+        alone, as what is under way is looked after in between.
+        """
         busy = {running.table for running in self._running.values()}
         for table in self._desk.tables():
             if table.name in busy or table.state != tables.OPEN:
                 continue
             ticket = self._next(table)
             if ticket is not None:
-                started = True
                 self._start(table, ticket)
-        return started
+                return True
+        return False
 
     def _next(self, table: Table) -> Ticket | None:
         """The first question in the queue whose asker is not paused."""
