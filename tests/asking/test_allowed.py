@@ -49,7 +49,7 @@ def test_bad_questions(keys, words):
 
 def test_keys_that_go_with_another_model():
     schema = dp.Schema.parse(schema_text())
-    with pytest.raises(dp.InputError, match="^knee belongs to the loss svm or huber"):
+    with pytest.raises(dp.InputError, match=r"^knee belongs to the loss svm or huber"):
         Question.of({**WHOLE, "knee": 1.0}).model(schema, Neighbours.REPLACE)
 
 

@@ -99,7 +99,7 @@ def test_decisions(tmp_path):
 
 def test_limits_allowance_and_states_of_people(tmp_path):
     desk = desk_in(tmp_path, allowance=0.25)
-    with pytest.raises(dp.LedgerError, match="allowance of 'meier' has rho = 0.25 left of 0.25"):
+    with pytest.raises(dp.LedgerError, match=r"allowance of 'meier' has rho = 0\.25 left of 0\.25"):
         ask(desk, rho=0.3)
     for rho in (0.1, 0.11, 0.12):
         ask(desk, rho=rho)
@@ -251,7 +251,7 @@ def test_settings_that_are_none(tmp_path):
             _ = desk.settings
     for ladder in ([], [5, 1], [0], ["a"]):
         path.write_text(f'id = "abcdefgh"\nladder = {ladder}', encoding="utf-8")
-        with pytest.raises(dp.InputError, match="ladder in desk.toml"):
+        with pytest.raises(dp.InputError, match=r"ladder in desk\.toml"):
             _ = desk.settings
 
 

@@ -92,7 +92,7 @@ def test_guarantee_journal_is_a_chain(tmp_path):
                 sql.execute(text)
         sql.close()
         assert not desk.verify().ok
-        with pytest.raises(dp.LedgerError, match="the journal .* is broken"):
+        with pytest.raises(dp.LedgerError, match=r"the journal .* is broken"):
             desk.journal()
         for file in tmp_path.joinpath("desk").glob("journal.db*"):
             file.unlink()

@@ -149,21 +149,8 @@ KEEPING = ("a full disk", "half a result", "another release", "no folder")
 FAULTS = (*IN_THE_FIT, OVERRUN, *KEEPING)
 
 
-def test_guarantee_two_outcomes(tmp_path, monkeypatch):
-    """Fifteen faults after booking: one answer, byte for byte, and the same time; a fit without a
-    fault beside them is answered.
-    """
-    desk = desk_in(tmp_path, ladder=(600.0,))
-    names = more_tables(desk, tmp_path, len(FAULTS))
-    for name, fault in zip(names, FAULTS, strict=True):
-        desk.add_person(fault)
-        desk.allow(name, fault, 1.0)
-    asked = {
-        fault: desk.ask(name, question(rho=0.1), fault, anyway=True)
-        for name, fault in zip(names, FAULTS, strict=True)
-    }
-    control = ask(desk)
-    late = tmp_path / "late"
+def force(monkeypatch, late):
+    """Each asker has the fault of his name, once his question is booked."""
     now = []
     release = Gate.release
     marked = child.mark_booked
@@ -198,6 +185,24 @@ def test_guarantee_two_outcomes(tmp_path, monkeypatch):
     monkeypatch.setattr(child, "mark_booked", mark)
     monkeypatch.setattr(Gate, "release", faulty)
     monkeypatch.setattr(persistence, "write", unwritable)
+
+
+def test_guarantee_two_outcomes(tmp_path, monkeypatch):
+    """Fifteen faults after booking: one answer, byte for byte, and the same time; a fit without a
+    fault beside them is answered.
+    """
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    names = more_tables(desk, tmp_path, len(FAULTS))
+    for name, fault in zip(names, FAULTS, strict=True):
+        desk.add_person(fault)
+        desk.allow(name, fault, 1.0)
+    asked = {
+        fault: desk.ask(name, question(rho=0.1), fault, anyway=True)
+        for name, fault in zip(names, FAULTS, strict=True)
+    }
+    control = ask(desk)
+    late = tmp_path / "late"
+    force(monkeypatch, late)
     plain = desk.clock
     locks = [desk.folder.locks / ticket.id for ticket in (control, *asked.values())]
     over = []

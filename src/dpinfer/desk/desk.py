@@ -515,7 +515,7 @@ class Desk:
         ]
 
     def ticket(self, ident: str) -> Ticket:
-        """One question as it may be shown now, by its id or the beginning of it."""
+        """One question as it may be shown now, by its id, the beginning of it, or its key."""
         return self._seen(self.register.ticket(ident))
 
     def decide(self, ident: str, approve: bool, reason: str = "") -> Ticket:

@@ -159,8 +159,9 @@ class Register:
         return [_ticket(row) for row in rows]
 
     def ticket(self, name: str) -> Ticket:
-        """One question, by its id or the beginning of it."""
-        found = self.tickets("substr(id, 1, ?) = ?", len(name), name) if len(name) >= 4 else []
+        """One question, by its id, the beginning of it, or the key of its asker."""
+        beginning = name if len(name) >= 4 else "none"
+        found = self.tickets("substr(id, 1, ?) = ? OR key = ?", len(beginning), beginning, name)
         if len(found) != 1:
             raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
         return found[0]
