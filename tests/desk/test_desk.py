@@ -29,7 +29,15 @@ def test_a_question_is_asked_once(tmp_path):
     assert ask(desk, key="mine") == desk.ticket(ask(desk, key="mine").id)
     with pytest.raises(dp.InputError, match="used for another question"):
         ask(desk, rho=0.2, key="mine")
+    assert desk.ask("visits", question(rho=0.1, title="x"), "meier").id == first.id
     assert len(desk.tickets()) == 2
+    stranger = ask(desk, rho=0.3, key=first.id)  # a key that looks like an id
+    assert desk.ticket(first.id) == first
+    assert desk.ticket("mine").key == "mine"
+    assert stranger.id != first.id
+    for key in ("a\nb", "x" * 101):
+        with pytest.raises(dp.InputError, match="a key is a text"):
+            ask(desk, key=key)
 
 
 def test_threads_that_send_the_same(tmp_path):

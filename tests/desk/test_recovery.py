@@ -14,6 +14,7 @@ from dpinfer.desk.desk import Desk
 from dpinfer.desk.journal import Journal
 from dpinfer.desk.recovery import recover
 from dpinfer.desk.register import Register
+from dpinfer.desk.tables import Policy
 from dpinfer.desk.verification import whole_result
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.ledger import Ledger
@@ -185,7 +186,7 @@ def test_guarantee_asked_once(tmp_path):
         "y ~ a + b",
     )
     with pytest.raises(dp.InputError, match="this key was used for another question"):
-        again.ask("visits", question(rho=0.1, title="x"), "meier", "mine", again=True)
+        again.ask("visits", question(rho=0.3), "meier", "mine", anyway=True)
     work(hasten(old))
     assert len(dp.Ledger.open(tmp_path / "ledger.db").entries()) == 2
     assert again.verify().ok
@@ -218,3 +219,23 @@ def test_a_booked_question_whose_entry_is_gone_is_lost(tmp_path):
     recover(desk)
     assert later(desk).ticket(ticket.id).state == "lost"
     assert desk.table("visits").state == "paused"
+
+
+def test_a_broken_ledger_stops_its_own_table_alone(tmp_path):
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    dp.Ledger.create(tmp_path / "other.db", dp.ZCDP(10.0))
+    desk.add_table(
+        "other", tmp_path / "table.parquet", tmp_path / "schema.toml", tmp_path / "other.db",
+        Policy("none"),
+    )  # fmt: skip
+    desk.allow("other", "meier", 1.0)
+    stuck = claimed(desk)
+    fine = desk.ask("other", question(rho=0.1), "meier", anyway=True)
+    (tmp_path / "ledger.db").rename(tmp_path / "away.db")
+    work(hasten(desk))
+    assert (desk.table("visits").state, desk.table("other").state) == ("paused", "open")
+    assert later(desk).ticket(fine.id).state == "answered"
+    (tmp_path / "away.db").rename(tmp_path / "ledger.db")
+    desk.resume("visits", "the ledger is back")
+    work(hasten(desk))
+    assert later(desk).ticket(stuck.id).state == "answered"

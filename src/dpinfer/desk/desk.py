@@ -55,6 +55,7 @@ from dpinfer.tables.table import check as check_columns
 from dpinfer.tables.table import number_of, table_of
 
 _LONGEST_REASON = 1000
+_LONGEST_KEY = 100
 _OLD_COPY = (
     "desk.db lacks {number} events that are in journal.db, so an old copy was put back: put the newest one in its "
     "place, or go on with it by `dpinfer desk verify {path} --accept-old-copy`, and look at allowances and decisions"
@@ -468,9 +469,11 @@ class Desk:
         """
         if again and not key:
             key = uuid.uuid4().hex
+        if key and (not key.isprintable() or len(key) > _LONGEST_KEY):
+            raise InputError(f"a key is a text in one line of at most {_LONGEST_KEY} characters")
         ident = self._ident(name, by, key or question.digest())
         there = self.register.tickets("id = ?", ident)
-        if there and there[0].question == question:
+        if there and there[0].question.digest() == question.digest():
             return self._seen(there[0])
         found = self.check(name, question, by)
         if not found.allowed:

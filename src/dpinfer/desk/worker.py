@@ -19,10 +19,10 @@ from dpinfer.desk import child, slots, tables, tickets
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import held, holder
 from dpinfer.desk.people import ACTIVE
-from dpinfer.desk.recovery import recover, settle
+from dpinfer.desk.recovery import alarm, recover, settle
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
-from dpinfer.errors import DpinferError, InputError
+from dpinfer.errors import DpinferError, InputError, LedgerError
 
 MARGIN = 0.1
 """The part of a slot at its end in which no fit runs any more: the outcome is there when it ends."""
@@ -94,8 +94,13 @@ class Worker:
     def _look_after(self) -> None:
         for ident, running in list(self._running.items()):
             ticket = self._desk.register.ticket(ident)
-            if ticket.state in tickets.RUNNING:
-                ticket = self._settled(ticket, running)
+            try:
+                if ticket.state in tickets.RUNNING:
+                    ticket = self._settled(ticket, running)
+            except LedgerError as fault:  # other tables go on; the next worker looks at it again
+                alarm(self._desk, running.table, str(fault)[:500])
+                del self._running[ident]
+                continue
             if ticket.state in tickets.SETTLED and self._over(ticket):
                 self._end(ticket, running)
             elif ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
