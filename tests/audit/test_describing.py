@@ -52,14 +52,14 @@ POINTS = np.array([[[-3.0, 0.0, 7.0], [0.0, 3.0, 20.0], [1900.0, 1901.0, 1905.0]
 
 
 def unit_of(rng, notion, weighted):
-    """What one unit adds: rows at the ends, in the middle, missing, of any group; many where units
-    have many.
+    """What one unit adds: rows at the ends, in the middle, far beyond the bounds, missing, of any
+    group; many where units have many.
     """
     size = int(rng.integers(1, 6)) if notion.units else 1
     codes = np.column_stack(
         [rng.choice([0.0, 1.0, 2.0, np.nan], size), rng.choice([0.0, 1.0], size)]
     )
-    ends = rng.choice([0.0, 0.5, 1.0, np.nan, rng.random()], (size, 3))
+    ends = rng.choice([0.0, 0.5, 1.0, np.nan, rng.random(), -1e9, 1e9, np.inf], (size, 3))
     whole = np.round(20 * ends[:, 1])
     values = np.column_stack([codes, -3 + 10 * ends[:, 0], whole, 1900 + 7 * ends[:, 2]])
     if rng.random() < 0.3:  # all rows alike: the corners of what a unit may add
