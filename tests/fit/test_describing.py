@@ -113,7 +113,8 @@ def test_a_level_in_a_frame_is_as_declared_or_none():
         description = described(people(), by=by, columns=columns)
         frame = description.to_frame()
         assert all(
-            level is one.level for level, one in zip(frame["level"], description.figures, strict=True)
+            level is one.level
+            for level, one in zip(frame["level"], description.figures, strict=True)
         )
         if by:
             groups = zip(frame["group"], description.figures, strict=True)
