@@ -37,7 +37,7 @@ app.add_typer(person_app, name="person")
 _Folder = Annotated[Path, typer.Argument(help="The folder of the desk.", metavar="DIR")]
 _Table = Annotated[str, typer.Argument(help="The name of the table.", metavar="TABLE")]
 _Person = Annotated[str, typer.Argument(help="The name of the person.", metavar="PERSON")]
-_Id = Annotated[str, typer.Argument(help="The id of a question.", metavar="QUESTION")]
+_Id = Annotated[str, typer.Argument(help="The id of a question, or its key.", metavar="QUESTION")]
 _Reason = Annotated[str, typer.Option("--reason", help="Why, in words that are kept.")]
 _Epsilon = Annotated[float | None, typer.Option(help="Of a pure or an (epsilon, delta) total.")]
 _Rho = Annotated[float | None, typer.Option(help="In zCDP, instead of --epsilon.")]

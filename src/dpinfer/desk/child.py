@@ -19,6 +19,7 @@ from dpinfer.desk.holding import held
 from dpinfer.desk.people import ACTIVE, allowance_of
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
+from dpinfer.desk.verification import whole_result
 from dpinfer.errors import DpinferError, HopelessFitWarning
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.ledger import Allowance, Ledger
@@ -100,6 +101,10 @@ def _answer(desk: Desk, ticket: Ticket) -> None:
     path = desk.folder.result(ticket.id)
     path.parent.mkdir(exist_ok=True)
     persistence.write(path, result.to_json().encode())
+    # said here, as a parent with much to do could come to it after the slot has ended
+    assert result.privacy.release is not None
+    if whole_result(desk.folder, ticket.id, result.privacy.release) is not None:
+        desk.register.settle(ticket.id, tickets.KEPT)
 
 
 def _refusal(desk: Desk, table: Table, ticket: Ticket, state: str) -> str:

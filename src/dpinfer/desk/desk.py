@@ -55,6 +55,7 @@ from dpinfer.tables.table import check as check_columns
 from dpinfer.tables.table import number_of, table_of
 
 _LONGEST_REASON = 1000
+_LONGEST_KEY = 100
 _OLD_COPY = (
     "desk.db lacks {number} events that are in journal.db, so an old copy was put back: put the newest one in its "
     "place, or go on with it by `dpinfer desk verify {path} --accept-old-copy`, and look at allowances and decisions"
@@ -397,11 +398,11 @@ class Desk:
         ledger = table.ledger()
         schema = table.schema
         model = question.model(schema, ledger.neighbours)
+        response, terms = parse(model.asked_formula or "", schema)
+        design = Design.of_formula(response, terms, model.kind, schema.unit)
         model.read(practice(schema, 2))  # raises what is wrong with names, types and the outcome
         n = table.records if table.records is not None else 1
         entry = replace(model.entry(n), by=by)
-        response, terms = parse(model.asked_formula or "", schema)
-        design = Design.of_formula(response, terms, model.kind, schema.unit)
         recipe = model.recipe(design, n)
         counted = ledger.neighbours.counted  # a private number decides nothing
         preview = ledger.preview(entry, within=allowance_of(ledger.total, analyst.amount))
@@ -468,9 +469,11 @@ class Desk:
         """
         if again and not key:
             key = uuid.uuid4().hex
+        if key and (not key.isprintable() or len(key) > _LONGEST_KEY):
+            raise InputError(f"a key is a text in one line of at most {_LONGEST_KEY} characters")
         ident = self._ident(name, by, key or question.digest())
         there = self.register.tickets("id = ?", ident)
-        if there and there[0].question == question:
+        if there and there[0].question.digest() == question.digest():
             return self._seen(there[0])
         found = self.check(name, question, by)
         if not found.allowed:
@@ -505,17 +508,14 @@ class Desk:
 
     def tickets(self, name: str = "", by: str = "", states: Sequence[str] = ()) -> list[Ticket]:
         """Questions in the order in which they were asked: of a table, by a person, in some states."""
-        found = [self._seen(ticket) for ticket in self.register.tickets()]
-        return [
-            ticket
-            for ticket in found
-            if name in ("", ticket.table)
-            and by in ("", ticket.by)
-            and (not states or ticket.state in states)
-        ]
+        stored = tickets.stored_as(states)
+        places = ", ".join("?" * len(stored))
+        where = f"? IN ('', tab) AND ? IN ('', person) AND state IN ({places})"
+        found = [self._seen(ticket) for ticket in self.register.tickets(where, name, by, *stored)]
+        return [ticket for ticket in found if not states or ticket.state in states]
 
     def ticket(self, ident: str) -> Ticket:
-        """One question as it may be shown now, by its id or the beginning of it."""
+        """One question as it may be shown now, by its id, the beginning of it, or its key."""
         return self._seen(self.register.ticket(ident))
 
     def decide(self, ident: str, approve: bool, reason: str = "") -> Ticket:

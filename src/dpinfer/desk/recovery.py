@@ -37,26 +37,26 @@ def recover(desk: Desk) -> None:
         try:
             ledger = table.ledger()
         except LedgerError as fault:
-            _alarm(desk, table.name, str(fault)[:500])
+            alarm(desk, table.name, str(fault)[:500])
             continue
         booked = {entry.request: entry for entry in ledger.entries() if entry.request}
         for ticket in desk.register.tickets("tab = ?", table.name):
             if ticket.state in tickets.RUNNING and holder(desk.folder.locks / ticket.id) is None:
                 settle(desk, ticket, booked.get(ticket.id))
             elif ticket.state in tickets.PAID and ticket.id not in booked:
-                _alarm(desk, table.name, _OLD_LEDGER)
+                alarm(desk, table.name, _OLD_LEDGER)
         _adopt(desk, table, ledger, booked)
 
 
 def settle(desk: Desk, ticket: Ticket, entry: Entry | None) -> str:
     """What becomes of a question whose process has ended; the state that it has now."""
     if entry is None and ticket.state == tickets.BOOKED:
-        _alarm(desk, ticket.table, _OLD_LEDGER)
+        alarm(desk, ticket.table, _OLD_LEDGER)
         desk.register.settle(ticket.id, tickets.FAILED)
         return tickets.FAILED
     claimed = (tickets.CLAIMED,)
     if entry is None and desk.folder.result(ticket.id).exists():
-        _alarm(desk, ticket.table, _IMPOSSIBLE)
+        alarm(desk, ticket.table, _IMPOSSIBLE)
         desk.register.move(ticket.id, claimed, tickets.REFUSED, "worker", reason=_IMPOSSIBLE)
         return tickets.REFUSED
     if entry is None:
@@ -68,7 +68,7 @@ def settle(desk: Desk, ticket: Ticket, entry: Entry | None) -> str:
     return outcome
 
 
-def _alarm(desk: Desk, name: str, reason: str) -> None:
+def alarm(desk: Desk, name: str, reason: str) -> None:
     """Pause a table, once."""
     if desk.table(name).state == tables.OPEN:
         desk.pause(name, reason)

@@ -21,6 +21,7 @@ from dpinfer.privacy.store import transaction
 
 WHAT = "desk"
 _VERSION = 1
+_SHORTEST = 4  # letters of an id that name a question
 _SCHEMA = (
     "CREATE TABLE people (name TEXT PRIMARY KEY, words TEXT NOT NULL, added TEXT NOT NULL)",
     "CREATE TABLE tables (name TEXT PRIMARY KEY, place TEXT NOT NULL, book TEXT NOT NULL, text TEXT NOT NULL, "
@@ -159,8 +160,12 @@ class Register:
         return [_ticket(row) for row in rows]
 
     def ticket(self, name: str) -> Ticket:
-        """One question, by its id or the beginning of it."""
-        found = self.tickets("substr(id, 1, ?) = ?", len(name), name) if len(name) >= 4 else []
+        """One question, by its id, the beginning of it, or the key of its asker."""
+        found = self.tickets("id = ?", name)  # first: a key may look like an id
+        if not found and len(name) >= _SHORTEST:
+            found = self.tickets("substr(id, 1, ?) = ?", len(name), name)
+        if not found:
+            found = self.tickets("key = ?", name)
         if len(found) != 1:
             raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
         return found[0]
@@ -184,7 +189,7 @@ class Register:
                 )
                 return ticket
         there = _ticket(row)
-        if there.question != ticket.question:
+        if there.question.digest() != ticket.question.digest():
             raise InputError(
                 "this key was used for another question: give a question of its own a new key"
             )

@@ -19,10 +19,10 @@ from dpinfer.desk import child, slots, tables, tickets
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import held, holder
 from dpinfer.desk.people import ACTIVE
-from dpinfer.desk.recovery import recover, settle
+from dpinfer.desk.recovery import alarm, recover, settle
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
-from dpinfer.errors import DpinferError, InputError
+from dpinfer.errors import DpinferError, InputError, LedgerError
 
 MARGIN = 0.1
 """The part of a slot at its end in which no fit runs any more: the outcome is there when it ends."""
@@ -71,7 +71,8 @@ class Worker:
                 started = self._start_some()
                 if until_idle and not started and not self._running:
                     return
-                self._wait(stop)
+                if not started:
+                    self._wait(stop)
 
     def _take_over(self) -> None:
         """Questions whose process has outlived the worker that started it, and outcomes that are
@@ -93,10 +94,15 @@ class Worker:
     def _look_after(self) -> None:
         for ident, running in list(self._running.items()):
             ticket = self._desk.register.ticket(ident)
-            if ticket.state in tickets.RUNNING:
-                ticket = self._settled(ticket, running)
+            try:
+                if ticket.state in tickets.RUNNING:
+                    ticket = self._settled(ticket, running)
+            except LedgerError as fault:  # other tables go on; the next worker looks at it again
+                alarm(self._desk, running.table, str(fault)[:500])
+                del self._running[ident]
+                continue
             if ticket.state in tickets.SETTLED and self._over(ticket):
-                self._desk.register.show(ticket.id, tickets.SETTLED[ticket.state])
+                self._end(ticket, running)
             elif ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
                 continue
             _join(running)
@@ -120,6 +126,12 @@ class Worker:
                 return self._desk.register.ticket(ticket.id)
         settle(self._desk, fresh, entry)
         return self._desk.register.ticket(ticket.id)
+
+    def _end(self, ticket: Ticket, running: _Running) -> None:
+        """The slot has ended: its process with it, and the outcome is an event."""
+        if self._alive(ticket, running):
+            self._kill(ticket, running)
+        self._desk.register.show(ticket.id, tickets.SETTLED[ticket.state])
 
     def _alive(self, ticket: Ticket, running: _Running) -> bool:
         if running.process is not None and running.process.is_alive():
@@ -152,17 +164,18 @@ class Worker:
     # What waits
 
     def _start_some(self) -> bool:
-        """Claim the next question of each table that is free; whether there was one."""
-        started = False
+        """Claim the next question of the first table that is free; whether there was one.  Of one
+        alone, as what is under way is looked after in between.
+        """
         busy = {running.table for running in self._running.values()}
         for table in self._desk.tables():
             if table.name in busy or table.state != tables.OPEN:
                 continue
             ticket = self._next(table)
             if ticket is not None:
-                started = True
                 self._start(table, ticket)
-        return started
+                return True
+        return False
 
     def _next(self, table: Table) -> Ticket | None:
         """The first question in the queue whose asker is not paused."""
