@@ -508,9 +508,10 @@ class Desk:
 
     def tickets(self, name: str = "", by: str = "", states: Sequence[str] = ()) -> list[Ticket]:
         """Questions in the order in which they were asked: of a table, by a person, in some states."""
+        where = "? IN ('', tab) AND ? IN ('', asker)"
         stored = tickets.stored_as(states)
-        places = ", ".join("?" * len(stored))
-        where = f"? IN ('', tab) AND ? IN ('', person) AND state IN ({places})"
+        if stored:
+            where += f" AND state IN ({', '.join('?' * len(stored))})"
         found = [self._seen(ticket) for ticket in self.register.tickets(where, name, by, *stored)]
         return [ticket for ticket in found if not states or ticket.state in states]
 

@@ -307,10 +307,15 @@ def asked_facts(question: Question) -> dict[str, str]:
 
 def _ticket(visit: Visit) -> Ticket:
     """The question in the address, by its whole id."""
-    for ticket in visit.desk.tickets():
-        if ticket.id == visit.names["question"]:
-            return ticket
-    raise NowhereError("there is no such question at this desk: go on from the questions")
+    ident = visit.names["question"]
+    nowhere = NowhereError("there is no such question at this desk: go on from the questions")
+    try:
+        ticket = visit.desk.ticket(ident)
+    except InputError:
+        raise nowhere from None
+    if ticket.id != ident:
+        raise nowhere
+    return ticket
 
 
 def _asker(name: str) -> str:
