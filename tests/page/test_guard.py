@@ -222,7 +222,7 @@ def test_another_site_in_the_same_browser_does_nothing(chromium, site, name):
     requests of a script, while the steward is signed in.
     """
     desk = Desk.open(site.folder)
-    ticket = desk.ask("visits", question("visit ~ income", 0.31), "b.okafor")
+    ticket = desk.ask("visits", question("visit ~ income", 0.31, title=name), "b.okafor", key=name)
     Elsewhere.page = ATTACK.format(place=site.at(f"/q/{ticket.id}/approve"), page=site.at("/q"))
     server = ThreadingHTTPServer((name, 0), Elsewhere)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -197,7 +197,7 @@ class Forecast:
         return forecast
 
     def cell(self, b: int, j: int) -> str:
-        """The range of one budget and one coefficient, by their numbers, as it is printed."""
+        """The range as it is printed; ``b`` numbers the budget, ``j`` the coefficient."""
         width = _in_range(self.low[b, j], self.high[b, j])
         share = self.reported[b, j]
         return width if share == 1 else f"{width} ({text.percent(share)})"
