@@ -173,7 +173,9 @@ def test_no_page(tmp_path):
     """It is said before the folder is looked at; the desk itself needs no extra."""
     for absent in EXTRAS["serve"]:
         done = without([absent], COMMAND_LINE, "desk", "open", tmp_path / "nothing")
-        message = "error: dpinfer desk open needs starlette and uvicorn: pip install 'dpinfer[serve]'\n"
+        message = (
+            "error: dpinfer desk open needs starlette and uvicorn: pip install 'dpinfer[serve]'\n"
+        )
         assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
     assert "open" in succeeds(without(EXTRAS["serve"], COMMAND_LINE, "desk", "--help"))
 
