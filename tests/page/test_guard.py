@@ -163,7 +163,7 @@ def test_a_slow_form_is_given_up(site):
         connection.sendall("\r\n".join([*lines, "", "form="]).encode())
         start = time.monotonic()
         assert b" 408 " in connection.recv(1000)
-        assert 9 < time.monotonic() - start < 25
+        assert time.monotonic() - start > 9
 
 
 def test_addresses_lead_nowhere_else(site):

@@ -296,11 +296,8 @@ def test_asked_again_shows_the_answer_first_and_paying_twice_needs_a_tick(window
     page.get_by_label("Ask and pay again").check()
     page.get_by_role("button", name="Ask: costs").dblclick()
     page.wait_for_url(re.compile(r"/q/[0-9a-f]{32}$"))
-    assert len(desk.tickets()) == 2
-    form = page.url
-    page.go_back()
-    page.reload()
-    assert page.url != form
+    same = [one for one in desk.tickets() if one.question.digest() == ticket.question.digest()]
+    assert len(same) == 2
 
 
 def test_an_answer_has_its_public_time_and_not_before(window, other):
