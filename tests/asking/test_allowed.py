@@ -85,7 +85,9 @@ def test_question_files(tmp_path):
 
 
 def test_two_hundred_bombs_are_refused_at_once():
-    """In less than 50 ms of processor time each, the quickest of three times."""
+    """In less than 50 ms of processor time each, in one of three tries: other work on the machine counts
+    as time, too.
+    """
     schema = dp.Schema.parse(schema_text())
     assert len(set(BOMBS)) == 200
 
@@ -98,7 +100,7 @@ def test_two_hundred_bombs_are_refused_at_once():
     gc.collect()
     gc.disable()
     try:
-        slowest = max(min(refused(bomb) for _ in range(3)) for bomb in BOMBS)
+        slow = [bomb for bomb in BOMBS if not any(refused(bomb) < 0.05 for _ in range(3))]
     finally:
         gc.enable()
-    assert slowest < 0.05
+    assert slow == []
