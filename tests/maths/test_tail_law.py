@@ -27,7 +27,9 @@ def _taken_off(sizes, clip):
 
 
 @pytest.mark.parametrize(
-    "law", [expon(), genpareto(0.2), genpareto(0.4), lognorm(1.2)], ids=["ξ 0", "ξ .2", "ξ .4", "log"]
+    "law",
+    [expon(), genpareto(0.2), genpareto(0.4), lognorm(1.2)],
+    ids=["ξ 0", "ξ .2", "ξ .4", "log"],
 )
 def test_with_little_noise_it_is_the_law_of_the_sizes(law):
     sizes = np.minimum(law.rvs(400_000, random_state=1), _LARGEST)
