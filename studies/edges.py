@@ -169,6 +169,7 @@ def budgets(kind: str) -> Sequence[str]:
 def outcomes(drawn: Drawn, model: str, rng: np.random.Generator) -> tuple[Column, np.ndarray]:
     """The outcome of a model: what is public about it, and its values."""
     n = len(drawn.predictor)
+    column: Column
     if model == "logistic":
         column = Outcome("y", ("no", "yes"))
         found = (rng.random(n) < 1 / (1 + np.exp(-drawn.predictor))).astype(float)
