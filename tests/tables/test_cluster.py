@@ -18,7 +18,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoding, Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from dpinfer.tables.cluster import Fault, Partitions, Task, added, answered, mute
+from dpinfer.tables.cluster import Encode, Fault, Partitions, Task, added, answered, mute
 from dpinfer.tables.memory import FormulaReader
 from dpinfer.tables.table import read
 
@@ -31,7 +31,7 @@ class Here(Partitions):
         self.parts, self.released = parts, False
 
     def sums(self, task):
-        return [task([part]) for part in self.parts]
+        return [task(self.encode([part])) for part in self.parts]
 
     def release(self):
         self.released = True
@@ -137,7 +137,7 @@ def test_guarantee_workers_tell_no_value():
             raise ValueError(f"cannot convert {secret}") from KeyError(secret)
         return np.zeros(1)
 
-    found = Task(reader(), of_block)([tables.table(10)])
+    found = Task(of_block)(Encode(reader())([tables.table(10)]))
     assert found == Fault("ValueError")
     assert vars(found) == {"name": "ValueError"}
     with pytest.raises(

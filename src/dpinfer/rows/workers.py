@@ -8,6 +8,7 @@ any number of cores.  Progress is how far a pass is, never what it found.
 """
 
 import itertools
+import math
 import os
 import shutil
 import threading
@@ -45,6 +46,7 @@ def check() -> None:
     threads()
     memory()
     disk()
+    kept()
 
 
 def threads() -> int:
@@ -87,6 +89,14 @@ def disk() -> float:
         return shutil.disk_usage(folder).free / 2
     except OSError:
         return 0.0
+
+
+def kept() -> float:
+    """Bytes of encoded rows that each worker of a cluster may keep during a fit: ``DPINFER_KEEP``
+    megabytes, by default what its engine allows.
+    """
+    asked = _whole("DPINFER_KEEP", "a whole number of megabytes")
+    return math.inf if asked is None else asked * 1e6
 
 
 def scratch() -> str:
