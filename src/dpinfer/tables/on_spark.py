@@ -136,7 +136,8 @@ class SparkPartitions(Partitions):
 def _executors(session: Any) -> int:
     """The number of executors; 1 where the driver does their work, or where it is not told."""
     try:
-        return max(1, session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
+        status = session.sparkContext._jsc.sc().getExecutorMemoryStatus()
+        return max(1, int(status.size()) - 1)
     except Exception:  # Spark Connect has no context
         return 1
 
