@@ -104,13 +104,18 @@ def block_bytes(block: Block) -> int:
 
 @dataclass(frozen=True, repr=False)
 class Task:
-    """What a worker does with the blocks of a partition in a pass."""
+    """What a worker does with the blocks of a partition in a pass; ``among`` is the number of rows
+    of all partitions, at most.
+    """
 
     of_block: OfBlock
+    among: float = np.inf
 
     def __call__(self, blocks: Iterable[Block]) -> Sum | Fault:
         """The sum over them; there must be one."""
-        return mute(lambda: Sum.of(map(self.of_block, blocks)))
+        return mute(
+            lambda: Sum.of(self.of_block(replace(block, among=self.among)) for block in blocks)
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,6 +191,7 @@ class Partitions(ABC):
     def __init__(self, reader: Reader, n: int, blank: Any) -> None:
         self.encode = Encode(reader)
         self._n = n
+        self._rows = np.inf if reader.encoder.unit.many else float(n)
         self._blank = blank
 
     @property
@@ -208,10 +214,11 @@ class Partitions(ABC):
         nothing = Sum.of(np.append(part, 0.0) for part in blank)
         watched = workers.Progress()
         watched.update(0.0)
-        parts = answered(lambda: self.sums(Task(counted)))
+        parts = answered(lambda: self.sums(Task(counted, self._rows)))
         watched.update(1.0)
         found = added(parts, Sum.plus, nothing).value
         most_records(int(found[-1]))
+        self._rows = float(found[-1])
         return np.asarray(found[:-1].reshape(np.shape(blank[0])))
 
     def fits(self, rows: Callable[[], int], machines: Callable[[], int], limit: float) -> bool:

@@ -100,7 +100,7 @@ class DaskPartitions(Partitions):
         ids = self.encode.reader.encoder.unit.column
         if ids:
             frame = _together(frame, ids)
-        self._kept = self.fits(self._rows, _workers, _limit())
+        self._kept = self.fits(self._size, _workers, _limit())
         if self._kept:
             encode = _shared(self.encode)
             return list(dask.persist(*(_later(_encoded, encode, t) for t in frame.to_delayed())))
@@ -108,7 +108,7 @@ class DaskPartitions(Partitions):
             frame = frame.persist()
         return list(frame.to_delayed())
 
-    def _rows(self) -> int:
+    def _size(self) -> int:
         """Private where units have many: for the use of memory only."""
         return len(self._frame) if self.encode.reader.encoder.unit.many else self.n
 

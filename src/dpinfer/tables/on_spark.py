@@ -118,7 +118,7 @@ class SparkPartitions(Partitions):
         else:
             self._number = max(_FEWEST, _TASKS * _cores(session))
             frame = frame.coalesce(self._number)
-        self._kept = self.fits(self._rows, partial(_executors, session), workers.kept())
+        self._kept = self.fits(self._size, partial(_executors, session), workers.kept())
         if self._kept:
             frame = frame.mapInArrow(partial(_encoded, self.encode, self._units), _KEPT)
         if self._kept or ids:
@@ -128,7 +128,7 @@ class SparkPartitions(Partitions):
         if self._kept:
             self._held.count()  # now, while Spark hands out tables in batches of the usual size
 
-    def _rows(self) -> int:
+    def _size(self) -> int:
         """Private where units have many: for the use of memory only."""
         return int(self._frame.count()) if self.encode.reader.encoder.unit.many else self.n
 
