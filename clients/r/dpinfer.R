@@ -96,11 +96,18 @@ as_frame <- function(frame) {
   } else {
     if (!is.null(.in_r(frame$index$name))) frame <- frame$reset_index()
     ordered <- unlist(.in_r(frame$columns$tolist()))
-    frame <- as.data.frame(.in_r(frame$to_dict("list")), check.names = FALSE)[ordered]
+    frame <- as.data.frame(lapply(.in_r(frame$to_dict("list")), .vector), check.names = FALSE)[ordered]
   }
   for (name in names(frame)[vapply(frame, is.numeric, NA)]) frame[[name]][is.nan(frame[[name]])] <- NA
   attr(frame, "pandas.index") <- NULL
   frame
+}
+
+# Values of several types, or none, such as levels: texts then, and NA where there is none.
+.vector <- function(values) {
+  if (!is.list(values)) return(values)
+  values[vapply(values, is.null, NA)] <- NA
+  unlist(values)
 }
 
 .in_r <- function(value) {

@@ -25,6 +25,11 @@ _HEAD = (
     "table", "n", "budget", "figure", "lines", "coverage", "of lines that vary", "lowest line (without noise)",
     "length med / max", "printed",
 )  # fmt: skip
+_OVERVIEW = (
+    "figure", "cells", "below .93", ".93 to .97", "above .97", "lowest", "highest", "lines below .93",
+)  # fmt: skip
+_LOW = 0.93
+_HIGH = 0.97
 _OFTEN = 0.5  # of the replicates: a line that fewer of them print is no candidate for the worst
 _SURE = 0.995  # a line that is covered so often is one that cannot miss, as a whole number
 
@@ -67,7 +72,7 @@ def _of_figure(
             "printed": plain(np.mean(printed)),
             "length": plain(np.median(ratios)) if len(ratios) else None,
             "length_max": plain(ratios.max()) if len(ratios) else None,
-            "outside": int((often & (coverage < 0.93)).sum()),
+            "outside": int((often & (coverage < _LOW)).sum()),
         }
     if worst is not None:
         name, level, group, _ = lines[chosen[worst]]
@@ -95,7 +100,28 @@ def page(cells: Sequence[Found]) -> str:
     """The page of the study."""
     words = (Path(__file__).parent / "words.md").read_text(encoding="utf-8")
     rows = [row for cell in ordered(cells) for row in _rows(cell)]
-    return f"{words}\n{table(_HEAD, rows)}\n"
+    held = [_held(figure, cells) for figure in FIGURES]
+    return f"{words.format(held=table(_OVERVIEW, held))}\n{table(_HEAD, rows)}\n"
+
+
+def _held(figure: str, cells: Sequence[Found]) -> list[str]:
+    """How many cells cover as often as they should, of those that print a figure at all."""
+    there = [cell["figures"][figure] for cell in cells if figure in cell["figures"]]
+    told = [one for one in there if one["coverage"] is not None]
+    coverage = np.array([one["coverage"] for one in told])
+    below = int((coverage < _LOW).sum())
+    above = int((coverage > _HIGH).sum())
+    lines = sum(one["lines"] for one in told)
+    return [
+        figure,
+        str(len(told)),
+        str(below),
+        str(len(told) - below - above),
+        str(above),
+        _number(coverage.min(), 3),
+        _number(coverage.max(), 3),
+        f"{sum(one['outside'] for one in told)} of {lines}",
+    ]
 
 
 def _rows(cell: Found) -> list[list[str]]:

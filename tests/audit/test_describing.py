@@ -12,6 +12,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.fit import describing as module
 from dpinfer.fit.describing import describing
+from dpinfer.maths import column_sums
 from dpinfer.maths.column_sums import (
     CELLS,
     Cuts,
@@ -51,14 +52,14 @@ POINTS = np.array([[[-3.0, 0.0, 7.0], [0.0, 3.0, 20.0], [1900.0, 1901.0, 1905.0]
 
 
 def unit_of(rng, notion, weighted):
-    """What one unit adds: rows at the ends, in the middle, missing, of any group; many where units
-    have many.
+    """What one unit adds: rows at the ends, in the middle, far beyond the bounds, missing, of any
+    group; many where units have many.
     """
     size = int(rng.integers(1, 6)) if notion.units else 1
     codes = np.column_stack(
         [rng.choice([0.0, 1.0, 2.0, np.nan], size), rng.choice([0.0, 1.0], size)]
     )
-    ends = rng.choice([0.0, 0.5, 1.0, np.nan, rng.random()], (size, 3))
+    ends = rng.choice([0.0, 0.5, 1.0, np.nan, rng.random(), -1e9, 1e9, np.inf], (size, 3))
     whole = np.round(20 * ends[:, 1])
     values = np.column_stack([codes, -3 + 10 * ends[:, 0], whole, 1900 + 7 * ends[:, 2]])
     if rng.random() < 0.3:  # all rows alike: the corners of what a unit may add
@@ -201,8 +202,10 @@ def test_a_cell_depends_on_its_value_alone():
         assert ((cells >= 0) & (cells <= CELLS + 1)).all()
 
 
-def test_a_search_finds_what_a_table_does():
-    """Groups are found by a search, one group by a table: the same histograms."""
+@pytest.mark.parametrize("tables", [0, 9])
+def test_a_search_finds_what_a_table_does(tables, monkeypatch):
+    """The bins of many histograms are found by a search, of few by tables: those of each group alone."""
+    monkeypatch.setattr(column_sums, "_TABLES", tables)
     rng = np.random.default_rng(1)
     steps = [[np.unique(rng.integers(0, CELLS, 40)) for _ in range(3)] for _ in range(3)]
     together = histograms(NUMBERS, Cuts(steps), PANELS["groups"], Neighbours.REPLACE)
@@ -211,6 +214,7 @@ def test_a_search_finds_what_a_table_does():
     labels = np.concatenate([unit.labels for unit in units])
     bins = Cuts(steps).bins
     found = together.of_block(Block(rows, labels)).reshape(3, 3, bins)
+    monkeypatch.undo()
     for group in range(3):
         alone = Cuts([steps[group]])
         part = histograms(NUMBERS, alone, Panel(), Neighbours.REPLACE)

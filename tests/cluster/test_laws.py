@@ -122,12 +122,18 @@ def test_fits(engine, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "by"), [("logistic", "sex"), ("linear", None), ("persons", "y"), ("weights", None)]
+    ("name", "by", "columns"),
+    [
+        ("logistic", "sex", ["ill", "age", "k", "smoker", "cut(age, 40, 65)"]),
+        ("linear", None, ["cost", "h", "visits", "age >= 65"]),
+        ("persons", "y", None),
+        ("weights", None, None),
+    ],
 )
-def test_descriptions(engine, name, by):
-    """Table 1 of the same rows, by groups or not, of persons and with weights."""
-    frame, schema, _, _, options = FITS[name][:5]
-    given = {"insecure_seed": 5, "by": by, **options}
+def test_descriptions(engine, name, by, columns):
+    """Table 1 of the same rows, by groups or not, of persons and with weights, and of derived columns."""
+    frame, schema, _, _, options = FITS[name]
+    given = {"insecure_seed": 5, "by": by, "columns": columns, **options}
     here, there = (
         dp.describe(native, schema(), dp.ZCDP(0.5), **given)
         for native in (frame(), engine.spread(frame()))

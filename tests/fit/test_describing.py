@@ -107,6 +107,20 @@ def test_groups_and_their_differences():
     ]  # fmt: skip
 
 
+def test_a_level_in_a_frame_is_as_declared_or_none():
+    """Beside texts as well, and so is a group: pandas has NaN for None in a column of texts."""
+    for columns, by in ((["age", "sex"], None), (["age", "sick"], "sex"), (["age"], "sick")):
+        description = described(people(), by=by, columns=columns)
+        frame = description.to_frame()
+        assert all(
+            level is one.level
+            for level, one in zip(frame["level"], description.figures, strict=True)
+        )
+        if by:
+            groups = zip(frame["group"], description.figures, strict=True)
+            assert all(group is one.group for group, one in groups)
+
+
 def test_persons_count_alike_and_rows_by_their_weights():
     table = people()
     table["age"] = table["age"].fillna(50.0)

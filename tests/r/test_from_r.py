@@ -69,6 +69,11 @@ stopifnot(glance(saved)$nobs == n, glance(saved)$epsilon == 1, glance(saved)$boo
 stopifnot(names(as_frame(result$odds_ratios()))[1:2] == c("name", "odds_ratio"))
 stopifnot(nrow(as_frame(both$to_frame())) == nrow(tidy(result)) + 3)
 stopifnot(nrow(as_frame(result$predict(list(age = c(30, 60), smoker = TRUE, region = "north")))) == 2)
+stopifnot(names(figures)[1:4] == c("column", "level", "group", "figure"))
+stopifnot(all(is.na(figures$level[figures$figure == "mean"])), is.na(figures$group[1]))
+levels <- unique(figures$level[figures$figure == "share"])
+stopifnot(setequal(levels, c("north", "south", "west", "TRUE")))
+stopifnot(nrow(figures) == nrow(read.csv("table1/table1.csv")))
 reread <- r_to_py(visits)
 cat("MISSING:", sum(is.na(visits$smoker)), import_builtins()$int(reread["smoker"]$isna()$sum()), "\\n")
 """

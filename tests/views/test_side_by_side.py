@@ -13,7 +13,7 @@ from matplotlib.container import ErrorbarContainer
 
 import dpinfer as dp
 from dpinfer.result.comparison import MOST
-from dpinfer.views import forests
+from dpinfer.views import forest, forests
 from open_results import opened
 
 LOGIT = opened()
@@ -75,6 +75,14 @@ def test_bars_stand_where_the_numbers_are(sheet):
     for before, after in pairwise(drawn):
         assert after.top >= before.top + before.height
     assert drawing.height > drawn[-1].top + drawn[-1].height
+
+
+@pytest.mark.parametrize("sheet", [forests.WIDE, forests.NARROW, forest.WIDE, forest.NARROW])
+def test_a_number_under_the_end_of_an_axis_is_on_the_sheet(sheet):
+    """One of seven letters with its minus sign: half of it stands beyond the end."""
+    half = 7 * 12 * 0.6 / 2  # letters of 12 pixels
+    assert half <= sheet.left
+    assert sheet.right + half <= sheet.width
 
 
 def test_what_is_open_names_its_model():

@@ -58,6 +58,7 @@ from dpinfer.maths.moments import (
 )
 from dpinfer.maths.stepping import Terrain, count_line, information
 from dpinfer.maths.sums import Block, exposure_total, moment_and_score
+from dpinfer.maths.tail_law import TailLaw
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -159,12 +160,12 @@ class PoissonPlan(StepPlan):
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """The clip of influences, their tail, a cautious mean of what the clip takes off and a limit of
+    """The clip of influences, the law of their sizes, a cautious mean of what the clip takes off and a limit of
     that, and the variance of an outcome over its mean as the tail has it.
     """
 
     size: float
-    tail: Tail
+    law: TailLaw
     excess: float
     limit: float
     dispersion: float
@@ -342,7 +343,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
         tail = Tail(counts, n, booked.deviation, largest, end=end)
         size, _ = tail.clip(math.sqrt(d) * self._scales().gradient / n / _CUT)
         dispersion = tail.mean_square(size) * self._kappa(n)
-        return Clip(size, tail, tail.excess(size), tail.limit(size), dispersion)
+        law = TailLaw(tail)
+        excess = max(tail.excess(size), law.excess(size))
+        return Clip(size, law, excess, max(tail.limit(size), excess), dispersion)
 
     @staticmethod
     def _dispersed(place: Place, clip: Clip) -> Place:
@@ -364,7 +367,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         records is like noise.
         """
         last = self._step_and_rest(gate, source, n, self._dispersed(place, clip), clip.size, at)
-        cut_off = math.sqrt(n * clip.tail.drawn_square(clip.size) / len(last.score))
+        cut_off = math.sqrt(n * clip.law.square(clip.size) / len(last.score))
         return replace(last, rest_noise=math.hypot(last.rest_noise, cut_off))
 
     def _judged(
@@ -408,7 +411,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
             further = float(np.clip((row - fit.centre) @ line, -_FARTHEST, _FARTHEST))
             here = mean * math.exp(further)
             influence = here * math.sqrt(length2) / max(1.0, here * length2)
-            return clip.tail.drawn_excess(clip.size * usual / influence) / usual
+            return clip.law.excess(clip.size * usual / influence) / usual
 
         lost = np.empty(len(fit.centre))
         lost[0] = part(fit.centre)

@@ -30,6 +30,7 @@ from dpinfer.neighbours import Neighbours
 _ROUNDED = 1 - 2.0**-40  # of a stack's scales, which are quotients of rounded roots
 CELLS = 2**16
 """Into which the range of a number is divided; what is in one of them is not told apart."""
+_TABLES = 2**10  # histograms whose bins are looked up: their tables are 64 MB
 QUARTILES = (0.25, 0.5, 0.75)
 
 
@@ -105,13 +106,9 @@ class Panel:
         counts = _present(block)
         if not self.grouped:
             return np.zeros(len(block), dtype=np.intp), counts
-        groups = self.groups_of(block)
+        groups = _places(block.labels, self.groups)
         inside = groups < self.groups
         return np.where(inside, groups, 0), np.where(inside, counts, 0.0)
-
-    def groups_of(self, block: Block) -> Indices:
-        """The group of each row; the number of groups where it is in none."""
-        return _places(block.labels, self.groups)
 
 
 def _places(codes: Array, last: Indices | int) -> Indices:
@@ -343,60 +340,50 @@ class Cuts:
 
     def finder(self) -> "_Finder":
         """What finds the bin of a cell."""
-        if len(self.steps) == 1:
-            return _Lookup(self)
-        return _Search(self)
+        by_column = [steps for columns in zip(*self.steps, strict=True) for steps in columns]
+        if len(by_column) <= _TABLES:
+            return _Lookup(by_column, self.bins)
+        return _Search(by_column, self.bins)
 
 
 class _Finder(Protocol):
-    """From groups and cells, rows × columns, to places in all histograms; behind all of them for
-    what is missing, or in no group.
+    """From cells, rows × columns, to their bins in histograms; the number of bins where a value is
+    missing.  A histogram has the place column · groups + group among all of them.
     """
 
-    def places(self, groups: Indices, cells: Indices) -> Indices:
-        """The places."""
+    def bins(self, histogram: Indices, cells: Indices) -> Indices:
+        """The bins; ``cells`` is written over."""
         ...
 
 
 class _Lookup:
-    """A table of all cells, where there is one group."""
+    """A table of all cells: of numbers as small as may be, which stay in a cache."""
 
-    def __init__(self, cuts: Cuts) -> None:
-        (columns,) = cuts.steps
-        p = len(columns)
-        table = np.full((p, CELLS + 2), p * cuts.bins, dtype=np.int32)
-        for j, steps in enumerate(columns):
-            bins = np.searchsorted(steps, np.arange(CELLS + 1), side="left")
-            table[j, :-1] = j * cuts.bins + bins
-        self._table = table.ravel()
-        self._first = (CELLS + 2) * np.arange(p)
+    def __init__(self, by_column: Sequence[Indices], missing: int) -> None:
+        tables = np.full((len(by_column), CELLS + 2), missing, np.min_scalar_type(missing))
+        for table, steps in zip(tables, by_column, strict=True):
+            ends = np.concatenate([[-1], steps, [CELLS]])
+            table[:-1] = np.repeat(np.arange(len(steps) + 1), np.diff(ends))
+        self._table = tables.ravel()
 
-    def places(self, _: Indices, cells: Indices) -> Indices:
-        cells += self._first
-        return np.asarray(self._table[cells])
+    def bins(self, histogram: Indices, cells: Indices) -> Indices:
+        cells += (CELLS + 2) * histogram
+        return self._table[cells]
 
 
 class _Search:
-    """A search among the steps of all groups and columns: their tables would be many."""
+    """A search among the steps of all histograms: their tables would be too many."""
 
-    def __init__(self, cuts: Cuts) -> None:
-        self._groups = len(cuts.steps)
-        self._columns = len(cuts.steps[0])
-        self._bins = cuts.bins
-        flat = [steps for columns in cuts.steps for steps in columns]
-        lengths = np.array([len(steps) for steps in flat])
+    def __init__(self, by_column: Sequence[Indices], missing: int) -> None:
+        self._missing = missing
+        lengths = np.array([len(steps) for steps in by_column])
         self._before = np.cumsum(lengths) - lengths
-        keys = [(CELLS + 2) * place + steps for place, steps in enumerate(flat)]
+        keys = [(CELLS + 2) * place + steps for place, steps in enumerate(by_column)]
         self._keys = np.concatenate(keys)
 
-    def places(self, groups: Indices, cells: Indices) -> Indices:
-        inside = np.minimum(groups, self._groups - 1)[:, None]
-        pair = inside * self._columns + np.arange(self._columns)
-        found = np.searchsorted(self._keys, (CELLS + 2) * pair + cells, side="left")
-        bins = found - self._before[pair]
-        places = (np.arange(self._columns) * self._groups + inside) * self._bins + bins
-        lost = (cells > CELLS) | (groups[:, None] >= self._groups)
-        return np.where(lost, self._groups * self._columns * self._bins, places)
+    def bins(self, histogram: Indices, cells: Indices) -> Indices:
+        found = np.searchsorted(self._keys, (CELLS + 2) * histogram + cells, side="left")
+        return np.where(cells > CELLS, self._missing, found - self._before[histogram])
 
 
 def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbours) -> Part:
@@ -407,18 +394,20 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
     depends on the record alone.
     """
     p = len(numbers.places)
-    size = panel.groups * p * cuts.bins
     finder = cuts.finder()
+    bins = cuts.bins + 1  # the last has what is missing
 
     def of_block(block: Block) -> Array:
         cells = numbers.cells(_columns(block, numbers.places))
-        bins = finder.places(panel.groups_of(block), cells)
+        histogram = panel.groups * np.arange(p)
         weights = None
-        if not isinstance(block.shares, float):
-            _, counts = panel.members(block)
+        if panel.grouped or not isinstance(block.shares, float):
+            groups, counts = panel.members(block)
+            histogram = histogram + groups[:, None]
             weights = np.repeat(counts, p)
-        found = np.bincount(bins.ravel(), weights, size + 1)[:size]
-        return np.asarray(found, dtype=np.float64)
+        places = finder.bins(histogram, cells) + bins * histogram
+        found = np.bincount(places.ravel(), weights, panel.groups * p * bins)
+        return found.reshape(-1, bins)[:, :-1].ravel().astype(np.float64)
 
     return Part(
         of_block,

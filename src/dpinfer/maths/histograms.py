@@ -213,7 +213,7 @@ class Tail:
 
         A heavy tail has no scale by which it could be drawn on where nothing is seen of it.
         """
-        drawn = replace(self, caution=self.caution + _LIMIT).drawn_excess(clip)
+        drawn = replace(self, caution=self.caution + _LIMIT)._drawn_excess(clip)
         if self._bend()[2] < _HEAVY or self._beyond_all:
             return max(drawn, self._most_excess(clip))
         return drawn
@@ -223,7 +223,7 @@ class Tail:
         """Whether there are clearly records beyond the bins, which no tail is drawn for."""
         return self.end > self.largest and float(self.counts[0]) > _CLEAR * self.noise
 
-    def drawn_excess(self, clip: float) -> float:
+    def _drawn_excess(self, clip: float) -> float:
         """The mean of what a clip takes off, by the tail that is drawn."""
         sizes, tail = self._curve()
         beyond = np.where(sizes > clip, tail, 0.0)
@@ -256,18 +256,10 @@ class Tail:
         most = (seen + _SURE * self.noise * float(np.linalg.norm(beyond))) / self.n
         return max(most, self.excess(clip))
 
-    def drawn_square(self, clip: float) -> float:
-        """The mean square of what a clip takes off, by the tail that is drawn."""
-        sizes, tail = self._curve()
-        beyond = np.where(sizes > clip, 2 * (sizes - clip) * tail, 0.0)
-        return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
-
     @property
     def seen_reach(self) -> float:
         """The upper edge of the farthest bin up to which counts are clear of the noise."""
-        clear = np.cumsum(self.counts) > _CLEAR * self._deviation
-        farthest = int(np.argmax(np.append(clear, True)))
-        return float(np.append(self.largest, self.edges)[farthest])
+        return float(np.append(self.largest, self.edges)[self.farthest_clear])
 
     def mean_square(self, clip: float) -> float:
         """Of sizes that are pulled into a clip."""
@@ -276,14 +268,19 @@ class Tail:
         pieces = (inside[1:] * sizes[1:] + inside[:-1] * sizes[:-1]) * np.diff(sizes)
         return float(sizes[0] ** 2 * tail[0] + pieces.sum())
 
+    @property
+    def farthest_clear(self) -> int:
+        """The place of the farthest edge beyond which noise lets records be seen."""
+        clear = np.cumsum(self.counts) > _CLEAR * self._deviation
+        return int(np.argmax(np.append(clear, True)))
+
     def _bend(self) -> tuple[int, float, float]:
         """The farthest edge that noise lets be seen, -log of the share beyond, the shape of a
         Weibull tail there.
         """
         edges = self.edges
         beyond = self.beyond
-        clear = np.cumsum(self.counts) > _CLEAR * self._deviation
-        far = min(int(np.argmax(np.append(clear, True))), self.bins - 1 - _APART)
+        far = min(self.farthest_clear, self.bins - 1 - _APART)
         near = far + _APART
         depth = max(-math.log(beyond[far]), 1e-3)
         inner = max(-math.log(min(beyond[near], 0.95)), 1e-3)

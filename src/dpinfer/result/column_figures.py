@@ -93,7 +93,14 @@ class Figures:
         return rows
 
     def to_frame(self) -> "pd.DataFrame":
-        """The figures as a pandas data frame, one per row."""
-        from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
+        """The figures as a pandas data frame, one per row; where there is no level, or group, None."""
+        import pandas as pd  # noqa: PLC0415  (it is loaded when asked for)
 
-        return Frame(self.rows())
+        from dpinfer.result.frames import Frame  # noqa: PLC0415
+
+        rows = self.rows()
+        frame = Frame(rows)
+        for name in ("level", "group"):
+            if name in frame.columns:  # beside texts pandas would take None for NaN
+                frame[name] = pd.Series([row[name] for row in rows], dtype=object)
+        return frame

@@ -119,18 +119,23 @@ def read(text: str, cls: type[Estimates]) -> Any:
     return replace(result, question=question, geometry=_unlimited(result.geometry))
 
 
+def _document(text: str, kind: str, version: int, word: str) -> dict[str, Any]:
+    """The fields of a document of this kind and of today's version of its format."""
+    fields: dict[str, Any] = json.loads(text)
+    found = fields.pop("version") if fields.pop("format") == kind else None
+    if not isinstance(found, int):
+        raise KeyError(f"it is not a {kind} of version {version}")
+    if found != version:
+        raise ReplacedError(
+            f"this {word} is of version {found} of the format, and this dpinfer reads version "
+            f"{version}: read it with the dpinfer that wrote it"
+        )
+    return fields
+
+
 def _fields(text: str) -> dict[str, Any]:
     """The fields of a result in a document of today's version, as `persistence` writes them."""
-    fields: dict[str, Any] = json.loads(text)
-    kind = fields.pop("format")
-    version = fields.pop("version")
-    if kind != FORMAT or not isinstance(version, int):
-        raise KeyError(f"it is not a {FORMAT} of version {VERSION}")
-    if version != VERSION:
-        raise ReplacedError(
-            f"this result is of version {version} of the format, and this dpinfer reads version "
-            f"{VERSION}: read it with the dpinfer that wrote it"
-        )
+    fields = _document(text, FORMAT, VERSION, "result")
     del fields["reading"]
     shown = fields["estimate"]
     counted = fields.pop("in_predictions")
@@ -196,16 +201,7 @@ def _endless(value: Any) -> Any:
 def read_described(text: str, cls: type[Figures]) -> Any:
     """The description of this class in a document, exact to the last bit."""
     try:
-        fields: dict[str, Any] = json.loads(text)
-        kind = fields.pop("format")
-        version = fields.pop("version")
-        if kind != DESCRIBED or not isinstance(version, int):
-            raise KeyError(f"it is not a {DESCRIBED} of version {DESCRIBED_VERSION}")
-        if version != DESCRIBED_VERSION:
-            raise ReplacedError(
-                f"this description is of version {version} of the format, and this dpinfer reads "
-                f"version {DESCRIBED_VERSION}: read it with the dpinfer that wrote it"
-            )
+        fields = _document(text, DESCRIBED, DESCRIBED_VERSION, "description")
         if set(fields) != {field.name for field in fields_of(cls)}:
             raise KeyError(f"the fields of {cls.__name__}")
         columns = tuple(column_of(name, entry) for name, entry in fields.pop("columns").items())

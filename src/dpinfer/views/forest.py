@@ -363,8 +363,8 @@ WIDE = Layout(
 )
 NARROW = Layout(
     width=340,
-    left=8,
-    right=332,
+    left=26,
+    right=314,
     row=48,
     bar=34,
     name=128,

@@ -138,8 +138,8 @@ class Sheet:
     ticks: int
 
 
-WIDE = Sheet(width=760, left=196, right=748, name=190, above=0.0, ticks=7)
-NARROW = Sheet(width=340, left=8, right=332, name=330, above=22.0, ticks=4)
+WIDE = Sheet(width=760, left=196, right=734, name=190, above=0.0, ticks=7)
+NARROW = Sheet(width=340, left=26, right=314, name=330, above=22.0, ticks=4)
 
 
 @dataclass(frozen=True)

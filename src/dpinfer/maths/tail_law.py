@@ -1,0 +1,112 @@
+"""How far sizes go beyond what a noisy histogram shows: Pareto laws, each as likely as the counts make it.
+
+| symbol | meaning                                                          | name in code    |
+| ------ | ---------------------------------------------------------------- | --------------- |
+| s₀, p₀ | a size that clearly many records exceed, and their share         | `start`, `share` |
+| ξ, τ   | shape and scale of P(s - s₀ > z) = p₀ (1 + ξ z/τ)^(-1/ξ)          | `_SHAPES`       |
+|        | mean excess τ/(1 - ξ) beyond s₀, over s₀                         | `_MEAN_EXCESSES` |
+| b      | a clip, beyond s₀ or below it                                    | `clip`          |
+
+What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
+Where ξ is 1/2 or more it has no variance, and a regression without noise would have no interval
+either: so shapes are below that, all alike before the counts are seen.  Averages are over all laws:
+where noise hides what lies beyond s₀, a single law drawn through what is seen would miss that there
+may be more.
+
+Post-processing of released counts only.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.histograms import Tail
+
+_SHAPES = 0.5 * (np.arange(12) + 0.5)[:, None] / 12
+# mean excesses beyond s₀, over s₀: the heaviest power law that has a variance, ξ = 1/2, has 1
+_MEAN_EXCESSES = np.geomspace(0.05, 1.0, 20)
+# bins from the farthest edge that noise lets be seen to s₀: a factor of two
+_INSIDE = 2
+
+
+@dataclass(frozen=True, eq=False)
+class TailLaw:
+    """The law of the sizes that a histogram counts, by the laws that its counts leave possible."""
+
+    seen: Tail
+
+    @cached_property
+    def _first(self) -> int:
+        """The place of the edge s₀."""
+        return min(self.seen.farthest_clear + _INSIDE, self.seen.bins - 1)
+
+    @property
+    def start(self) -> float:
+        """s₀."""
+        return float(self.seen.edges[self._first])
+
+    @property
+    def share(self) -> float:
+        """p₀."""
+        return float(self.seen.beyond[self._first])
+
+    @property
+    def _end(self) -> float:
+        """No size is larger."""
+        return max(self.seen.largest, self.seen.end)
+
+    @cached_property
+    def _weights(self) -> Array:
+        """How likely each law is, by the counts beyond s₀: their noise, and that of sampling."""
+        beyond = self.seen.n * self._beyond(self.seen.edges[: self._first + 1])
+        expected = np.diff(beyond, axis=-1, prepend=0.0)
+        variance = self.seen.noise**2 + expected
+        off = self.seen.counts[: self._first + 1] - expected
+        log_likelihood = -0.5 * (off**2 / variance + np.log(variance)).sum(axis=-1)
+        found = np.exp(log_likelihood - log_likelihood.max())
+        return np.asarray(found / found.sum())
+
+    def _beyond(self, sizes: Array, integrals: int = 0) -> Array:
+        """P(s > size) by each law, or its integral over all larger sizes, or that one's; a size is
+        no less than s₀.
+        """
+        shape = _SHAPES[..., None]
+        scale = self.start * _MEAN_EXCESSES[:, None] * (1 - shape)
+        power = integrals - 1 / shape
+        factor = np.prod([scale / (1 - k * shape) for k in range(1, integrals + 1)], axis=0)
+        grown = 1 + shape * (sizes - self.start) / scale
+        return np.asarray(self.share * factor * grown**power)
+
+    def excess(self, clip: float) -> float:
+        """The mean of what a clip takes off."""
+        outer = max(clip, self.start)
+        if outer >= self._end:
+            return 0.0
+        at = self._beyond(np.array([outer, self._end]), 1)
+        beyond = float((self._weights * (at[..., 0] - at[..., 1])).sum())
+        sizes, share = self._inside(clip)
+        return beyond + float(np.trapezoid(share, sizes))
+
+    def square(self, clip: float) -> float:
+        """The mean square of what a clip takes off."""
+        outer = max(clip, self.start)
+        if outer >= self._end:
+            return 0.0
+        ends = np.array([outer, self._end])
+        once = self._beyond(ends, 1)
+        twice = self._beyond(ends, 2)
+        of_each = 2 * (twice[..., 0] - twice[..., 1] - (self._end - outer) * once[..., 1])
+        of_each += 2 * (outer - clip) * (once[..., 0] - once[..., 1])
+        sizes, share = self._inside(clip)
+        inside = float(np.trapezoid(2 * (sizes - clip) * share, sizes))
+        return inside + float((self._weights * of_each).sum())
+
+    def _inside(self, clip: float) -> tuple[Array, Array]:
+        """Sizes from a clip to s₀ and the share beyond each, as counted; none where it is larger."""
+        if clip >= self.start:
+            return np.zeros(0), np.zeros(0)
+        edges = self.seen.edges[::-1]
+        sizes = np.geomspace(max(clip, edges[0]), self.start, 100)
+        return sizes, np.interp(sizes, edges, self.seen.beyond[::-1])

@@ -1,0 +1,95 @@
+"""What a clip takes off, by the laws that released counts leave possible."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import expon, genpareto, lognorm
+
+from dpinfer.maths.histograms import Tail
+from dpinfer.maths.tail_law import TailLaw
+
+_BINS = 26
+_LARGEST = 64.0
+
+
+def _counted(sizes, noise, seed=0, end=0.0):
+    """A histogram in bins by factors of sqrt 2, the largest first, as it is released."""
+    edges = _LARGEST * 2.0 ** (-np.arange(_BINS - 1, 0, -1) / 2)
+    counts = np.bincount(np.searchsorted(edges, sizes, side="right"), minlength=_BINS)[::-1]
+    drawn = counts + noise * np.random.default_rng(seed).normal(size=_BINS)
+    return Tail(drawn, float(len(sizes)), noise, _LARGEST, end=end)
+
+
+def _taken_off(sizes, clip):
+    """The mean and the mean square of what a clip takes off."""
+    beyond = np.maximum(sizes - clip, 0.0)
+    return beyond.mean(), (beyond**2).mean()
+
+
+@pytest.mark.parametrize(
+    "law",
+    [expon(), genpareto(0.2), genpareto(0.4), lognorm(1.2)],
+    ids=["ξ 0", "ξ .2", "ξ .4", "log"],
+)
+def test_with_little_noise_it_is_the_law_of_the_sizes(law):
+    sizes = np.minimum(law.rvs(400_000, random_state=1), _LARGEST)
+    found = TailLaw(_counted(sizes, noise=2.0))
+    for share in (0.05, 0.01):
+        clip = float(np.quantile(sizes, 1 - share))
+        mean, square = _taken_off(sizes, clip)
+        assert found.excess(clip) == pytest.approx(mean, rel=0.15)
+        assert found.square(clip) == pytest.approx(square, rel=0.35)
+
+
+def test_noise_that_hides_a_tail_leaves_room_for_it():
+    """Records that the noise hides: one law through what is seen has far too little beyond a clip."""
+    sizes = np.minimum(genpareto(0.4).rvs(20_000, random_state=2), _LARGEST)
+    clip = float(np.quantile(sizes, 0.99))
+    mean, square = _taken_off(sizes, clip)
+    laws = [TailLaw(_counted(sizes, noise=30.0, seed=seed)) for seed in range(20)]
+    excess = np.mean([law.excess(clip) for law in laws])
+    root = np.mean([np.sqrt(law.square(clip)) for law in laws])
+    drawn = np.mean([law.seen._drawn_excess(clip) for law in laws])
+    assert 0.7 * mean < excess < 1.6 * mean
+    assert 0.7 * np.sqrt(square) < root < 1.6 * np.sqrt(square)
+    assert drawn < 0.7 * mean  # so this is worth its lines
+
+
+def test_it_is_an_average_over_laws():
+    law = TailLaw(_counted(expon().rvs(20_000, random_state=3), noise=20.0))
+    assert law._weights.sum() == pytest.approx(1.0)
+    assert (law._weights >= 0).all()
+
+    def beyond(size):
+        return float((law._weights * law._beyond(np.array([size]))[..., 0]).sum())
+
+    clip = 1.5 * law.start
+    mean = quad(beyond, clip, _LARGEST, epsabs=1e-12)[0]
+    square = quad(lambda size: 2 * (size - clip) * beyond(size), clip, _LARGEST, epsabs=1e-12)[0]
+    assert law.excess(clip) == pytest.approx(mean, rel=1e-6)
+    assert law.square(clip) == pytest.approx(square, rel=1e-6)
+
+
+def test_inside_of_what_is_seen_it_is_what_is_counted():
+    sizes = expon().rvs(200_000, random_state=4)
+    law = TailLaw(_counted(sizes, noise=1.0))
+    clip = 0.3 * law.start
+    mean, square = _taken_off(sizes, clip)
+    assert law.excess(clip) == pytest.approx(mean, rel=0.05)
+    assert law.square(clip) == pytest.approx(square, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_released_there_are_numbers(seed):
+    """Counts of noise alone, or of one bin alone: finite, smaller for larger clips, none at the end."""
+    rng = np.random.default_rng(seed)
+    counts = 50 * rng.normal(size=_BINS)
+    counts[rng.integers(_BINS)] += 1e4
+    law = TailLaw(Tail(counts, 1e4, 50.0, 2.0, end=1e6))
+    clips = np.geomspace(1e-4, 2e6, 60)
+    excess = np.array([law.excess(clip) for clip in clips])
+    square = np.array([law.square(clip) for clip in clips])
+    for values in (excess, square):
+        assert np.isfinite(values).all()
+        assert (np.diff(values) <= 1e-9 * values[:-1]).all()
+        assert values[-1] == 0.0
