@@ -173,6 +173,25 @@ def test_one_thread_on_workers():
         assert threads() == {2}
 
 
+def test_freed_memory_stays_while_a_worker_works(monkeypatch):
+    """Only where the environment has it given back at once, and also after an error."""
+    asked = []
+
+    class Library:
+        def __init__(self, _):
+            pass
+
+        mallopt = staticmethod(lambda *given: asked.append(given))
+
+    monkeypatch.setattr("ctypes.CDLL", Library)
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    assert mute(lambda: 1) == 1
+    assert not asked
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    assert mute(lambda: 1 / 0) == Fault("ZeroDivisionError")
+    assert asked == [(-1, 2**25), (-3, 2**25), (-1, 65536), (-3, 2**17)]
+
+
 def test_no_row_has_a_place_on_a_cluster():
     """A product of matrices rounds a row by its place: there it is made row by row, also where one
     is replaced.

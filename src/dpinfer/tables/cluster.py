@@ -143,7 +143,8 @@ def mute(act: Callable[[], T]) -> T | Fault:
     of its type.
     """
     try:
-        with workers.one_thread(), np.errstate(all="ignore"):  # a warning would tell of a value
+        # a warning would tell of a value
+        with workers.one_thread(), workers.steady_heap(), np.errstate(all="ignore"):
             return act()
     except Exception as error:  # its text, and the frames that it went through, may hold values
         return Fault(type(error).__name__)
