@@ -127,7 +127,7 @@ def _workers() -> int:
 
 def _client() -> Any:
     try:
-        from distributed import default_client  # noqa: PLC0415  (Dask may be here without it)
+        from dask.distributed import default_client  # noqa: PLC0415  (Dask may be here without it)
 
         return default_client()
     except (ImportError, ValueError):
