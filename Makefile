@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo map test test-cluster test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised describe lock clean
+.PHONY: demo map test test-cluster test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -88,8 +88,9 @@ split geometry linear counts units describe: $(READY)
 	@test -n "$(DATA)" || { echo "name the data folder: make $@ DATA=folder"; exit 2; }
 	$(BIN)/python -m studies.$@ --data "$(DATA)" $(FLAGS)
 
-unpenalised: $(READY)
-	$(BIN)/python -m studies.unpenalised $(FLAGS)
+# ... and data that no regression can answer (docs/edges-study.md; ten minutes).
+unpenalised edges: $(READY)
+	$(BIN)/python -m studies.$@ $(FLAGS)
 
 # Re-resolve the pinned versions (needs uv on the path): the library, all extras but gpu, and the tools; then those of
 # the cluster tests and of the documentation, with the same versions of what they share.
