@@ -36,7 +36,7 @@ def entry(number: int, rho: float = RHO) -> Entry:
 def filled(path: Path, entries: int, total: dp.ApproxDP) -> dp.Ledger:
     """A ledger with so many entries, written at once."""
     ledger = dp.Ledger.create(path, total)
-    with store._transaction(path, "BEGIN IMMEDIATE") as connection:
+    with store.transaction(path, "BEGIN IMMEDIATE") as connection:
         row = store._rows(connection)[-1]
         for number in range(entries):
             row = store.link(row, entry_text(entry(number)))

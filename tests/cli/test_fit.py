@@ -9,7 +9,8 @@ import sys
 import pytest
 
 import dpinfer as dp
-from dpinfer.cli.spec import Data, model_of, of_options
+from dpinfer.asking.asked import Data, model_of
+from dpinfer.asking.spec import of_options
 from terminal import PROGRAM, fails, files_in, run, run_here, succeeds, table
 
 FORMULA = "y ~ a + b"

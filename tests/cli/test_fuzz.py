@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.cli.spec import RULES
+from dpinfer.asking.spec import RULES
 from terminal import SCHEMA, SECRET, files_in, run_here
 
 fuzz = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -282,3 +282,80 @@ def test_a_delta_that_lets_a_record_through_is_named():
         assert ("is not below 1/n" in " ".join(result.privacy.caveats(result.model.n))) == named
         assert ("is not below 1/n" in " ".join(result.summary().split())) == named
         assert "1/n" not in " ".join(result.privacy.caveats())  # where n is private
+
+
+def test_guarantee_allowance_kept(make):
+    """120 requests of 30 askers, each sent three times by 30 threads, for 2.4 times the total."""
+    ledger = make(dp.ZCDP(1.0))
+    asked = [(f"analyst {k % 30}", f"request {k}") for k in range(120)] * 3
+    waiting = iter(asked)
+    take = threading.Lock()
+    refusals = []
+
+    def work():
+        while True:
+            with take:
+                by, request = next(waiting, ("", ""))
+            if not request:
+                return
+            try:
+                ledger.book(entry(dp.ZCDP(0.02), by=by, request=request), within=dp.ZCDP(0.06))
+            except dp.LedgerError as refusal:
+                refusals.append(str(refusal))
+
+    threads = [threading.Thread(target=work) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    booked = ledger.entries()
+    assert len(booked) == 50
+    assert len(refusals) == 310
+    assert ledger.spent() == pytest.approx(1.0, rel=1e-12)
+    assert len({one.request for one in booked}) == 50
+    spent = [ledger.added_up(one for one in booked if one.by == f"analyst {k}") for k in range(30)]
+    assert max(spent) <= 0.06 * (1 + 1e-12)
+    for words in ("booked before", "left of 1, and this fit needs"):
+        assert any(words in refusal for refusal in refusals)
+
+
+@pytest.mark.parametrize(
+    ("total", "share", "allowance"),
+    [
+        (dp.PureDP(1.0), dp.PureDP(0.1), dp.PureDP(0.2)),
+        (dp.ZCDP(1.0), dp.PureDP(0.2), dp.ZCDP(0.04)),  # a pure release counts ε²/2
+        (dp.ApproxDP(2.0, 1e-6), dp.ZCDP(0.01), dp.ZCDP(0.02)),
+    ],
+)
+def test_allowances_are_added_up_in_the_terms_of_the_total(make, total, share, allowance):
+    ledger = make(total)
+    for request in "ab":
+        ledger.book(entry(share, by="meier", request=request), within=allowance)
+    third = entry(share, by="meier", request="c")
+    preview = ledger.preview(third, within=allowance)
+    assert not preview.allowed
+    with pytest.raises(dp.LedgerError, match=r"allowance of 'meier' has .* = 0 left of") as refusal:
+        ledger.book(third, within=allowance)
+    assert str(refusal.value) == preview.reason
+    ledger.book(entry(share, by="huber", request="c"), within=allowance)
+    ledger.book(third.__class__(**{**vars(third), "request": "d"}))  # the holder sets no bound
+    assert [(one.by, one.request) for one in ledger.entries()] == [
+        ("meier", "a"), ("meier", "b"), ("huber", "c"), ("meier", "d"),
+    ]  # fmt: skip
+
+
+def test_a_request_is_booked_once(make):
+    ledger = make(dp.ZCDP(1.0))
+    ledger.book(entry(dp.ZCDP(0.1), request="a"))
+    with pytest.raises(dp.LedgerError, match="booked before and is not booked twice"):
+        ledger.book(entry(dp.ZCDP(0.1), by="other", request="a"))
+    for _ in range(2):
+        ledger.book(entry(dp.ZCDP(0.1)))  # no request, nothing to repeat
+    assert len(ledger.entries()) == 3
+
+
+def test_an_allowance_is_of_the_kind_of_the_total(make):
+    with pytest.raises(dp.LedgerError, match="counted in rho: give it as ZCDP"):
+        make(dp.ApproxDP(1.0, 1e-6)).book(entry(dp.ZCDP(0.1)), within=dp.PureDP(1.0))
+    with pytest.raises(dp.LedgerError, match="counted in epsilon: give it as PureDP"):
+        make(dp.PureDP(1.0)).book(entry(dp.PureDP(0.1)), within=dp.ZCDP(1.0))

@@ -391,7 +391,7 @@ def test_every_transaction_waits_for_the_disk(tmp_path):
     """FULL is 2: with OFF or NORMAL a power cut could take back an entry whose release is out."""
     dp.Ledger.create(tmp_path / "ledger.db", dp.ZCDP(1.0))
     for begin in ("BEGIN", "BEGIN IMMEDIATE"):
-        with store._transaction(tmp_path / "ledger.db", begin) as connection:
+        with store.transaction(tmp_path / "ledger.db", begin) as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import audit, budget, coverage, demo, describe, fit, plan, report, schema
+from dpinfer.cli import audit, budget, coverage, demo, describe, desk, fit, plan, report, schema
 from dpinfer.cli.errors import CODES, DONE, INTERRUPTED, NO_READER, complain, failed
 
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in CODES.items()) + "."
@@ -15,6 +15,7 @@ _EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in CODES.
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 app.add_typer(schema.app, name="schema")
 app.add_typer(budget.app, name="budget")
+app.add_typer(desk.app, name="desk")
 app.command(help=demo.HELP)(demo.demo)
 app.command(help=plan.HELP)(plan.plan)
 app.command(help=describe.HELP)(describe.describe)

@@ -9,14 +9,14 @@ import typer
 from rich.text import Text
 
 import dpinfer as dp
+from dpinfer.asking.asked import budget_of
+from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import budget_of, of_options
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.neighbours import Neighbours
-from dpinfer.privacy import accountant
+from dpinfer.privacy.account import Account
 from dpinfer.privacy.entries import Entry
-from dpinfer.privacy.ledger import rounded_down
 from dpinfer.privacy.release import delta_of
 from dpinfer.result.saved import ReplacedError, is_description
 
@@ -232,55 +232,6 @@ def read_result(path: Path) -> dp.FitResult | dp.Description:
         f"{str(path)!r} cannot be used: {fault}; give the result.json that `dpinfer fit` wrote, or the "
         "description.json of `dpinfer describe`"
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Account:
-    """A ledger at one moment.  Composing an (ε, δ) total takes its time, so it is done once."""
-
-    ledger: dp.Ledger
-    entries: tuple[Entry, ...]
-    rules: tuple[str, ...]
-    spent: float
-    left: float
-    largest: float
-
-    @classmethod
-    def of(cls, ledger: dp.Ledger) -> "Account":
-        """Add up what is booked now."""
-        entries, count = ledger.read()
-        return cls(ledger, entries, count.rules(), count.spent(), count.left(), count.largest())
-
-    @property
-    def limit(self) -> float:
-        """The total as a number."""
-        return accountant.limit(self.ledger.total)
-
-    def statement(self, largest: float | None = None) -> str:
-        """What is left, or will be where ``largest`` is given, in one phrase."""
-        total = self.ledger.total
-        amount = rounded_down(self.largest if largest is None else largest, 4)
-        if not isinstance(total, dp.ApproxDP):
-            return f"{accountant.measure(total)} = {amount:.4g} left of {self.limit:.4g}"
-        return (
-            f"a next fit may cost up to epsilon = {amount:.4g} at delta = {total.delta:.6g} "
-            f"(the total is {self.limit:.4g})"
-        )
-
-    def state(self) -> dict[str, Any]:
-        """The same for a program."""
-        return {
-            "path": str(self.ledger.path),
-            "title": self.ledger.title,
-            "unit": self.ledger.unit,
-            "neighbours": self.ledger.neighbours,
-            "total": self.ledger.total,
-            "measure": accountant.measure(self.ledger.total),
-            "spent": self.spent,
-            "left": self.left,
-            "largest_fit": self.largest,
-            "entries": len(self.entries),
-        }
 
 
 def after_booking(

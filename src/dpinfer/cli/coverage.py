@@ -11,9 +11,10 @@ import typer
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.cli import spec
+from dpinfer.asking import spec
+from dpinfer.asking.asked import data_of, model_of
+from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import Screen
-from dpinfer.cli.spec import data_of, model_of
 from dpinfer.errors import InputError, missing
 from dpinfer.tables.arrow_files import Files
 
@@ -93,7 +94,7 @@ def coverage(
 def _model_and_table(given: spec.Spec) -> tuple[Any, Any]:
     """What is studied: the model that `dpinfer fit` would fit, and its table."""
     data = data_of(given)
-    model = model_of(given, data, study=True)
+    model = model_of(given, data, study=True, remark=remark)
     table = data.table
     if isinstance(table, Path):
         try:

@@ -10,13 +10,15 @@ import typer
 
 import dpinfer as dp
 from dpinfer import persistence
+from dpinfer.asking.asked import budget_of, schema_of
+from dpinfer.asking.spec import Spec, of_options
 from dpinfer.cli import screen
-from dpinfer.cli.budget import UNBOOKED, Account, Counter, after_booking, listed, open_ledger
+from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import Spec, budget_of, of_options, schema_of
 from dpinfer.errors import DpinferError, InputError
 from dpinfer.fit.describing import Describing, describing
+from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import table_one, text
 from dpinfer.schema.guesses import typical_entry, usual

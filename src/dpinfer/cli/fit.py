@@ -11,13 +11,15 @@ import typer
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.cli import screen, spec
-from dpinfer.cli.budget import UNBOOKED, Account, Counter, after_booking, listed, open_ledger
+from dpinfer.asking import spec
+from dpinfer.asking.asked import Data, data_of, model_of
+from dpinfer.cli import screen
+from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import Data, data_of, model_of
 from dpinfer.errors import BudgetError, DpinferError, HopelessFitWarning, InputError
 from dpinfer.fit.recipe import Recipe
+from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.privacy.entries import Entry
 from dpinfer.result import text
@@ -170,7 +172,7 @@ class Job:
             folder = given.path("output", "folder")
         return cls(
             data=data,
-            model=model_of(given, data),
+            model=model_of(given, data, remark=remark),
             ledger=ledger,
             folder=folder,
             title=given["output"].get("title") or data.schema.title or None,

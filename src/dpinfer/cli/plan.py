@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import spec
+from dpinfer.asking import spec
+from dpinfer.asking.asked import Data, budget_of, data_of, model_of, schema_of
+from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import Data, budget_of, data_of, model_of, schema_of
 from dpinfer.errors import InputError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
@@ -64,7 +65,7 @@ def plan(  # noqa: PLR0913  (the public face)
     talk = Screen(quiet, as_json)
     asked = _budgets(given, budgets)
     data = _data(given, need_table=records is None and like is None)
-    model = model_of(given, data)
+    model = model_of(given, data, remark=remark)
     if records is None and like is None:
         records = _number(model, data)
     if half_width is not None and asked is None and isinstance(model.budget, Budget):

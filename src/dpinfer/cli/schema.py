@@ -11,13 +11,15 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import persistence
+from dpinfer.asking.asked import budget_of
+from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
-from dpinfer.cli.budget import UNBOOKED, Account, Counter, after_booking, listed, open_ledger
+from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.cli.spec import budget_of, of_options
 from dpinfer.errors import InputError
 from dpinfer.fit.bounds import LearnedBounds, Learning, learning
+from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.schema.columns import Category, Ids, Level, Number, Outcome, Wanted, entry_of
 from dpinfer.schema.design import Design

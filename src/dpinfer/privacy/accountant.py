@@ -86,6 +86,20 @@ def measure(total: Total) -> str:
     return "rho" if isinstance(total, ZCDP) else "epsilon"
 
 
+def counted_in(total: Total) -> str:
+    """The name of what `added_up` adds up."""
+    return "epsilon" if isinstance(total, PureDP) else "rho"
+
+
+def added_up(total: Total, releases: Sequence[Release]) -> float:
+    """The costs of releases one by one, added up, so that any part of them is judged by itself: ε
+    for a PureDP total, ρ for others.
+    """
+    if isinstance(total, PureDP):
+        return spent(total, releases)
+    return math.fsum(rho_of(release) for release in releases)
+
+
 def affordable(total: Total, releases: Sequence[Release]) -> bool:
     """Whether the total pays for all releases together, up to rounding."""
     if not isinstance(total, ApproxDP):

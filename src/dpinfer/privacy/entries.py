@@ -42,6 +42,9 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 class Entry:
     """All releases of one fit, booked together.  The ledger fills in ``release`` and ``time``
     (UTC).
+
+    ``by`` says who asked for them and ``request`` names what was asked; both are empty where the
+    holder of the data fits by himself.
     """
 
     purpose: str
@@ -51,6 +54,8 @@ class Entry:
     schema: str = ""
     release: str = ""
     time: str = ""
+    by: str = ""
+    request: str = ""
 
     @property
     def cost(self) -> Share:

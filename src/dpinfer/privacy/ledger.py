@@ -3,7 +3,7 @@
 import math
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Decimal
@@ -14,9 +14,14 @@ from dpinfer.errors import DpinferError, LedgerError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Count, Total, renyi_orders
-from dpinfer.privacy.budget import ApproxDP, NoPrivacy, require_promise
+from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, require_promise
 from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
 from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
+
+Allowance = PureDP | ZCDP
+"""What one asker may spend of a total: ε of a PureDP total, ρ of others."""
+
+_REPEATED = "this request was booked before and is not booked twice: look for its result"
 
 
 @dataclass(frozen=True)
@@ -45,12 +50,12 @@ class Verification:
     fault: str = ""
 
 
-class _TooMuchError(Exception):
-    """The total does not pay, next to what was booked before."""
+class _RefusedError(Exception):
+    """An entry is not booked; ``why`` says it, which takes its time, when the file is free again."""
 
-    def __init__(self, booked: tuple[Entry, ...]) -> None:
+    def __init__(self, why: Callable[[], str]) -> None:
         super().__init__()
-        self.booked = booked
+        self.why = why
 
 
 class Ledger:
@@ -68,6 +73,8 @@ class Ledger:
     Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or
     header that was changed or removed by other means, the last entries excepted, is found when the
     ledger is next opened, read or booked in.
+    Guarantee [allowance_kept]: what one asker books with an allowance never adds up to more than the
+    allowance, and a request is booked once, also when several threads or processes book at once.
     Guarantee [no_way_back]: a ledger that is open refuses its file once that lacks an entry the
     ledger has seen.
 
@@ -153,32 +160,42 @@ class Ledger:
         """Where the file is; None in memory."""
         return self._store.path
 
-    def book(self, entry: Entry) -> str:
-        """Write the entry down if the total allows it, and return its release id."""
+    def book(self, entry: Entry, within: Allowance | None = None) -> str:
+        """Write the entry down if the total allows it, and return its release id.
+
+        An entry with a ``request`` that is in the ledger already is refused.  ``within`` is what
+        entries by the same asker may add up to, this one included: ε for a PureDP total, ρ for
+        others.  All of it is judged in one transaction.
+        """
         named = replace(entry, release=uuid.uuid4().hex, time=_now())
-        text = self._stored(named)
+        text = self._stored(named, within)
 
         def write(rows: list[Row]) -> str:
-            booked = self._entries(rows, self._seen)
-            if not self._count([*booked, named]).paid():
-                raise _TooMuchError(booked)
+            self._judge(self._entries(rows, self._seen), named, within)
             return text
 
         try:
             self._remember(self._store.append(write))
-        except _TooMuchError as refusal:  # said after the file is free again: it takes its time
-            raise LedgerError(self._too_much(refusal.booked, named)) from None
+        except _RefusedError as refusal:
+            raise LedgerError(refusal.why()) from None
         return named.release
 
-    def preview(self, entry: Entry) -> Preview:
+    def added_up(self, entries: Iterable[Entry]) -> float:
+        """What entries cost one by one, added up: ε for a PureDP total, ρ for others.  That is what
+        allowances are counted in; it holds whatever the entries depend on.
+        """
+        releases = [event for entry in entries for event in entry.events]
+        return accountant.added_up(self.total, releases)
+
+    def preview(self, entry: Entry, within: Allowance | None = None) -> Preview:
         """What would be spent and left if the entry were booked.  Nothing is written and nothing is
-        raised.
+        raised.  ``within`` is that of `book`.
         """
         try:
             booked = self.entries()
-            self._stored(entry)
+            self._stored(entry, within)
+            refusal = self._refusal(booked, entry, within)
             after = self._count([*booked, entry])
-            refusal = "" if after.paid() else self._too_much(booked, entry)
             largest = math.nan if refusal else after.largest()
             return Preview(after.spent(), after.left(), largest, not refusal, refusal, after.rule)
         except DpinferError as fault:
@@ -259,7 +276,26 @@ class Ledger:
     def _count(self, entries: Sequence[Entry]) -> Count:
         return Count(self.total, self._terms.orders, tuple(entry.events for entry in entries))
 
-    def _stored(self, entry: Entry) -> str:
+    def _judge(self, booked: Sequence[Entry], entry: Entry, within: Allowance | None) -> None:
+        """Refuse what was booked before, what the allowance and what the total does not pay for."""
+        if entry.request and any(entry.request == other.request for other in booked):
+            raise _RefusedError(lambda: _REPEATED)
+        if within is not None:
+            own = [other for other in booked if other.by == entry.by]
+            if self.added_up([*own, entry]) > _amount(within) * (1 + accountant.ROUNDING):
+                raise _RefusedError(lambda: self._beyond(own, entry, within))
+        if not self._count([*booked, entry]).paid():
+            raise _RefusedError(lambda: self._too_much(booked, entry))
+
+    def _refusal(self, booked: Sequence[Entry], entry: Entry, within: Allowance | None) -> str:
+        """Why an entry would be refused; empty where it would not."""
+        try:
+            self._judge(booked, entry, within)
+        except _RefusedError as refusal:
+            return refusal.why()
+        return ""
+
+    def _stored(self, entry: Entry, within: Allowance | None = None) -> str:
         """The entry as it would be stored; `LedgerError` if it is none of this ledger, whatever was
         booked.
         """
@@ -275,6 +311,12 @@ class Ledger:
                     f"the ledger's {name} is '{ours}' and the fit's is '{theirs}'{self._protects(entry)}, so their "
                     f"costs do not add up: use a ledger made with {name}='{theirs}'"
                 )
+        kind = PureDP if isinstance(self.total, PureDP) else ZCDP
+        if within is not None and not isinstance(within, kind):
+            raise LedgerError(
+                f"an allowance inside this total is counted in {accountant.counted_in(self.total)}: give it as "
+                f"{kind.__name__}"
+            )
         return entry_text(entry)
 
     def _protects(self, entry: Entry) -> str:
@@ -304,6 +346,15 @@ class Ledger:
             there += ", less where its noise is not all Gaussian, as that of a penalised fit"
         return f"{there}, and this fit needs {needed:.6g}: lower its budget or stop here"
 
+    def _beyond(self, own: Sequence[Entry], entry: Entry, within: Allowance) -> str:
+        """Why the allowance does not pay for the entry, next to the ``own`` ones of its asker."""
+        left = rounded_down(_amount(within) - self.added_up(own), 6)
+        return (
+            f"the allowance of {entry.by!r} has {accountant.counted_in(self.total)} = {left:.6g} left of "
+            f"{_amount(within):.6g}, and this fit needs {self.added_up([entry]):.6g}: lower its budget, or ask for a "
+            "larger allowance"
+        )
+
     # A copy would be a second budget for the same data, so there are none.
     def __copy__(self) -> Self:
         return self
@@ -329,6 +380,10 @@ def rounded_down(amount: float, digits: int) -> float:
         return 0.0
     step = Decimal(1).scaleb(Decimal(amount).adjusted() + 1 - digits)
     return float(Decimal(amount).quantize(step, ROUND_FLOOR))
+
+
+def _amount(allowance: Allowance) -> float:
+    return allowance.epsilon if isinstance(allowance, PureDP) else allowance.rho
 
 
 def _now() -> str:

@@ -22,6 +22,9 @@ from dpinfer.persistence import sync_folder
 TIMEOUT = 30.0
 """Seconds to wait for another process's booking."""
 
+LEDGER = "ledger"
+"""What a file is called in errors, unless it is something else."""
+
 RESTORE = "nothing can be booked in it: put the last good copy in its place"
 
 _TRIGGERS = {
@@ -121,13 +124,14 @@ class MemoryStore:
 
 
 class FileStore:
-    """A chain in a SQLite file."""
+    """A chain in a SQLite file; ``what`` it is called in errors."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, what: str = LEDGER) -> None:
         self.path = path
+        self._what = what
 
     @classmethod
-    def create(cls, path: Path, header: str) -> "FileStore":
+    def create(cls, path: Path, header: str, what: str = LEDGER) -> "FileStore":
         """A new file with a header; an existing one is refused."""
         try:
             path.touch(exist_ok=False)
@@ -136,9 +140,9 @@ class FileStore:
                 f"{path} exists already: open it with dp.Ledger.open, or choose another name"
             ) from None
         except OSError as fault:
-            raise LedgerError(f"no ledger can be made at {path}: {fault.strerror}") from None
+            raise LedgerError(f"no {what} can be made at {path}: {fault.strerror}") from None
         try:
-            with _transaction(path, "BEGIN EXCLUSIVE", new=True) as connection:
+            with transaction(path, "BEGIN EXCLUSIVE", new=True, what=what) as connection:
                 for statement in (_TABLE, *_TRIGGERS.values()):
                     connection.execute(statement)
                 connection.execute("INSERT INTO chain VALUES (?, ?, ?)", link(None, header))
@@ -146,16 +150,16 @@ class FileStore:
         except LedgerError:
             path.unlink()
             raise
-        return cls(path)
+        return cls(path, what)
 
     def rows(self) -> list[Row]:
         """All rows, oldest first."""
-        with _transaction(self.path, "BEGIN") as connection:
+        with transaction(self.path, "BEGIN", what=self._what) as connection:
             return _rows(connection)
 
     def append(self, write: Callable[[list[Row]], str]) -> Row:
         """Add a text and wait until it is on the disk."""
-        with _transaction(self.path, "BEGIN IMMEDIATE") as connection:
+        with transaction(self.path, "BEGIN IMMEDIATE", what=self._what) as connection:
             rows = _rows(connection)
             body = write(rows)  # refuses, where the rows are gone, before the last one is asked for
             row = link(rows[-1], body)
@@ -166,7 +170,7 @@ class FileStore:
         """What SQLite finds wrong with the file, and whether the rules that keep it append-only are
         in place.
         """
-        with _transaction(self.path, "BEGIN") as connection:
+        with transaction(self.path, "BEGIN", what=self._what) as connection:
             (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             rules = dict(
                 connection.execute(
@@ -183,14 +187,17 @@ def _rows(connection: sqlite3.Connection) -> list[Row]:
 
 
 @contextmanager
-def _transaction(path: Path, begin: str, new: bool = False) -> Iterator[sqlite3.Connection]:
+def transaction(
+    path: Path, begin: str, *, new: bool = False, what: str = LEDGER
+) -> Iterator[sqlite3.Connection]:
     """A connection inside a transaction, committed to the disk at the end; whatever fails is a
-    `LedgerError`.
+    `LedgerError`.  One does not go inside another.
     """
     with _operation:
         try:
             if not path.exists():
-                raise LedgerError(f"there is no ledger at {path}: make one with dp.Ledger.create")
+                remedy = "make one with dp.Ledger.create" if what == LEDGER else "check the path"
+                raise LedgerError(f"there is no {what} at {path}: {remedy}")
             address = f"{path.as_uri()}?mode=rw"
             with closing(
                 sqlite3.connect(address, timeout=TIMEOUT, isolation_level=None, uri=True)
@@ -202,15 +209,15 @@ def _transaction(path: Path, begin: str, new: bool = False) -> Iterator[sqlite3.
                 yield connection
                 connection.execute("COMMIT")
         except (sqlite3.Error, UnicodeError, OSError) as fault:  # a damaged file has odd words, too
-            raise LedgerError(_explained(path, fault)) from None
+            raise LedgerError(_explained(path, what, fault)) from None
 
 
-def _explained(path: Path, fault: Exception) -> str:
+def _explained(path: Path, what: str, fault: Exception) -> str:
     name = getattr(fault, "sqlite_errorname", "") or ""
     if name.startswith("SQLITE_BUSY"):
-        return f"the ledger {path} is locked for more than {TIMEOUT:g} s: wait for the other process, or end it"
+        return f"the {what} {path} is locked for more than {TIMEOUT:g} s: wait for the other process, or end it"
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return f"the ledger {path} cannot be written: allow writing to the file and to its folder"
+        return f"the {what} {path} cannot be written: allow writing to the file and to its folder"
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-        return f"the disk did not take the entry for the ledger {path}: make room and try again"
-    return f"{path} is not a ledger, or it is damaged, and {RESTORE}"
+        return f"the disk did not take the entry for the {what} {path}: make room and try again"
+    return f"{path} is no {what}, or it is damaged, and {RESTORE}"

@@ -50,6 +50,8 @@ _MOST_LEAVES = 200  # columns in a derived column, those of the columns it is de
 _DEEPEST = (
     100  # operations inside each other: expressions are walked by functions that call themselves
 )
+_BRACKET = re.compile(r"[][(){}]")
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
 _OPERATORS = {ast.Add: "+", ast.Sub: "minus", ast.Mult: "*", ast.Div: "/"}
 _ORDERS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: "<", ast.GtE: "<="}
 _SIGN: dict[type, str] = {
@@ -98,6 +100,11 @@ def require_readable(text: str) -> None:
         )
     if _LONG_NUMBER.search(text):
         raise InputError("a number of the formula is too large: write it in smaller units")
+    deep = 0
+    for sign in _BRACKET.findall(_QUOTED.sub("", text)):
+        deep += 1 if sign in "([{" else -1
+        if deep > _DEEPEST:  # parsers take their time to find that out
+            raise InputError(TOO_DEEP)
 
 
 class Names:

@@ -577,6 +577,8 @@ def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[Block]:
         raise InputError(
             f"a term of the formula is a product of more than {_MOST_FACTORS} factors: name fewer in it"
         )
+    if Block(term).width > _MOST_COLUMNS and (numbers, frozenset(factors)) not in spanned:
+        raise InputError(_TOO_WIDE)  # contrasts alone are too many: nothing needs to be joined
     codings: list[_Coding] = []
     for size in range(len(factors) + 1):
         for subset in map(frozenset, combinations(factors, size)):

@@ -110,7 +110,7 @@ def dump(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) 
     for key, value in document.items():
         if isinstance(value, dict) and key != "columns":
             lines += ["", f"[{key}]", *_entries(value)]
-    for name, entry in document["columns"].items():
+    for name, entry in document.get("columns", {}).items():
         lines.append("")
         if name in remarks:
             lines.append(f"# {remarks[name]}")

@@ -272,7 +272,7 @@ class OfGuesses:
                 drawn[column.name] = quantiles()
             else:
                 law = self.guesses.get(column.name, self._unguessed(column)[0])
-                drawn[column.name] = _values(column, law, quantiles())
+                drawn[column.name] = values_at(column, law, quantiles())
         design = self._columns(drawn)
         kind = "margin" if self.response.levels else "residual"
         values = design
@@ -412,7 +412,7 @@ def _rows_per_unit(design: Design) -> int:
     return max(1, round(design.unit.rows)) if design.unit.many else 1
 
 
-def _values(column: Number | Category, law: Typical, quantiles: Array) -> Array:
+def values_at(column: Number | Category, law: Typical, quantiles: Array) -> Array:
     """Values of a number, or codes of levels, at quantiles between 0 and 1."""
     if isinstance(law, Spread):
         assert isinstance(column, Number)

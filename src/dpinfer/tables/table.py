@@ -109,7 +109,7 @@ def read(
     reader = FormulaReader(response, terms, Encoding(design, kind))
     table = table_of(native)
     check(table, reader.columns)
-    n = _number(table, reader.columns, unit, counted)
+    n = number_of(table, reader.columns, unit, counted)
     most_records(n)
     return design, Pending(n, lambda: table.source(reader, n))
 
@@ -129,12 +129,12 @@ def read_columns(
     reader = ColumnReader(tuple(columns), by, unit)
     table = table_of(native)
     check(table, reader.columns)
-    n = _number(table, reader.columns, unit, counted)
+    n = number_of(table, reader.columns, unit, counted)
     most_records(n)
     return Pending(n, lambda: table.source(reader, n))
 
 
-def _number(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
+def number_of(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
     """The public number of records or units; 0 for a private number of units, which nobody asks
     for.
     """

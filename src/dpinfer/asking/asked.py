@@ -1,0 +1,194 @@
+"""What a spec asks for as values: the table, its schema and the question, the budget, the model."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpinfer.asking.spec import Spec
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.estimators.aliases import HERE
+from dpinfer.fit.penalised_plan import (
+    ObjectivePerturbation,
+    OutputPerturbation,
+    Plan,
+    default_plan,
+)
+from dpinfer.fit.stepped import ASKED, EARLIER, GONE
+from dpinfer.privacy.accountant import Total
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
+from dpinfer.schema.columns import Wanted
+from dpinfer.schema.formula import parse
+from dpinfer.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from dpinfer.estimators.models import LinearModel
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A table, what is public about it, and the question; ``table`` is the path of a file, or the
+    bundled one.
+    """
+
+    table: Any
+    schema: Schema
+    formula: str
+
+    @property
+    def name(self) -> str:
+        """Where the table is."""
+        return str(self.table) if isinstance(self.table, Path) else "the bundled data"
+
+    def columns(self, model: "LinearModel") -> list[Wanted]:
+        """What the fit of a model reads: the columns of its formula, the outcome first and an exposure
+        last, then ids and weights.
+        """
+        formula = model.asked_formula
+        assert formula is not None
+        response, terms = parse(formula, self.schema)
+        return [*response.columns, *terms.columns, *self.schema.unit.columns]
+
+
+def schema_of(spec: Spec) -> Schema:
+    """The schema that a spec names."""
+    return Schema.read(spec.file("data", "schema", "draft one with `dpinfer schema init TABLE`"))
+
+
+def data_of(spec: Spec) -> Data:
+    """The table, schema and formula of a spec."""
+    given = spec["data"]
+    if spec.folder is not None:
+        spec.exactly_one("data", ("path", "dataset"), 'dataset = "rand_hie"')
+    for key, example in (("schema", "schema.toml"), ("formula", "y ~ a + b")):
+        if "path" in given and key not in given:
+            shown = f'{key} = "{example}"'
+            if spec.folder is None:
+                shown = f'--{key} "{example}"'
+            raise InputError(
+                f"{spec.place('data', 'path')} needs {key} beside it, for example {shown}"
+            )
+    schema = schema_of(spec) if "schema" in given else None
+    if "path" not in given:
+        from dpinfer import datasets  # noqa: PLC0415  (loads pandas)
+
+        bundled = datasets.rand_hie()
+        return Data(bundled.table, schema or bundled.schema, given.get("formula", bundled.formula))
+    assert schema is not None
+    return Data(spec.file("data", "path"), schema, given["formula"])
+
+
+def budget_of(spec: Spec) -> Total | None:
+    """The budget that a spec asks for; None for noise off."""
+    if spec.folder is None:
+        spec.exactly_one("privacy", ("epsilon", "rho"), "--epsilon 1 --delta 1e-6")
+    else:
+        spec.exactly_one("privacy", ("epsilon", "rho", "none"), "epsilon = 1.0 and delta = 1e-6")
+    given = spec["privacy"]
+    if "delta" in given and "epsilon" not in given:
+        raise BudgetError(
+            f"{spec.place('privacy', 'delta')} goes with epsilon: give both, or drop delta"
+        )
+    if "none" in given:
+        return None
+    if "rho" in given:
+        return ZCDP(given["rho"])
+    if "delta" in given:
+        return ApproxDP(given["epsilon"], given["delta"])
+    return PureDP(given["epsilon"])
+
+
+def plan_of(spec: Spec) -> Plan:
+    """The default plan of the budget, but for the mechanism and the shares that are given."""
+    budget: Budget = budget_of(spec) or NoPrivacy()
+    plan = default_plan(budget)
+    given = spec["privacy"]
+    if given.get("mechanism") == "objective":
+        plan = replace(plan, mechanism=ObjectivePerturbation())
+    if given.get("mechanism") == "output":
+        plan = replace(plan, mechanism=OutputPerturbation())
+    if "shares" in given:
+        first, second, third = budget.split(*given["shares"])
+        plan = replace(plan, estimate=first, hessian=second, covariance=third)
+    return plan
+
+
+def model_of(
+    spec: Spec,
+    data: Data,
+    *,
+    study: bool = False,
+    remark: Callable[[str], None] | None = None,
+) -> "LinearModel":
+    """The estimator that a spec asks for, with nothing booked and nothing read; a study may do
+    without privacy.  ``remark`` is told what goes by another name now.
+    """
+    from dpinfer.estimators import models  # noqa: PLC0415  (loads scikit-learn)
+
+    loss = spec["model"].get("loss", "logistic")
+    options = {key: value for key, value in spec["model"].items() if key != "loss"}
+    _check_keys(spec, loss, options)
+    _check_target(spec, loss, options.get("target"))
+    if options.get("target") in EARLIER:
+        if remark is not None:
+            remark(f'{spec.place("model", "target")} "{options["target"]}" is now called "{ASKED}"')
+        options["target"] = ASKED
+    if "none" in spec["privacy"] and not study:
+        raise BudgetError("[privacy] none is for studies: a fit needs epsilon or rho")
+    budget = budget_of(spec) or NoPrivacy()
+    _check_budget(loss, options.get("target"), budget)
+    privacy: dict[str, Any] = {"budget": budget}
+    if {"mechanism", "shares"} & set(spec["privacy"]):
+        privacy = {"plan": plan_of(spec)}
+    privacy["neighbours"] = spec["privacy"].get("neighbours")
+    estimator = getattr(models, HERE[loss].name)
+    model: LinearModel = estimator(data.formula, schema=data.schema, **options, **privacy)
+    return model
+
+
+def _check_keys(spec: Spec, loss: str, options: Mapping[str, Any]) -> None:
+    """Refuse keys of another loss."""
+    for key in options:
+        owners = [name for name, face in HERE.items() if key in face.keys]
+        if owners and loss not in owners:
+            raise _belongs(spec.place("model", key), owners, loss)
+    for key in ("mechanism", "shares"):
+        if key in spec["privacy"] and not HERE[loss].penalised:
+            raise InputError(
+                f"{spec.place('privacy', key)} is for losses with a penalty, not for {loss}: drop it"
+            )
+
+
+def _check_target(spec: Spec, loss: str, target: str | None) -> None:
+    """Refuse targets of another loss; what else is wrong with one, the model says."""
+    if target == GONE:
+        raise InputError(
+            f'{spec.place("model", "target")} "{target}" is gone: "{ASKED}" answers the same question, the ordinary '
+            "coefficients of all columns, with far shorter intervals; leave the target out"
+        )
+    if target in (None, ASKED, *EARLIER):
+        return
+    owners = [name for name, face in HERE.items() if target in face.targets]
+    if loss not in owners:
+        raise _belongs(f'{spec.place("model", "target")} "{target}"', owners, loss)
+
+
+def _check_budget(loss: str, target: str | None, budget: Budget) -> None:
+    """Refuse a budget that cannot pay for Gaussian noise where a fit has no other."""
+    if isinstance(budget, ZCDP | ApproxDP):
+        return
+    if not HERE[loss].penalised:
+        raise BudgetError(
+            f"the loss {loss} needs Gaussian noise: give rho, or epsilon with delta beside it"
+        )
+    if target == ASKED and target in HERE[loss].targets:
+        raise BudgetError(
+            f'the target "{ASKED}" needs Gaussian noise: give rho, or epsilon with delta beside it, or ask for the '
+            'target "penalised"'
+        )
+
+
+def _belongs(what: str, owners: list[str], loss: str) -> InputError:
+    return InputError(
+        f"{what} belongs to the loss {' or '.join(owners)}, not to {loss}: set that loss, or drop it"
+    )

@@ -1,0 +1,241 @@
+"""A spec: what is asked of which table, as a TOML file or options of a command or both (options win).
+
+Every key is known, of the right kind, and named in errors as the user wrote it: ``[model] knee`` or
+``--knee``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from glob import has_magic
+from pathlib import Path
+from reprlib import repr as short
+from typing import Any
+
+from dpinfer.errors import InputError
+from dpinfer.estimators.aliases import HERE, IN_OPTIONS, IN_SPECS, answer
+from dpinfer.fit.choose import TARGETS
+from dpinfer.fit.stepped import FORMER
+from dpinfer.schema.columns import did_you_mean
+from dpinfer.schema.toml import read_toml
+
+Options = Mapping[tuple[str, str], Any]
+"""Values by section and key; None where an option was not given."""
+
+Rule = tuple[str, Callable[[Any], bool]]
+"""What a value must be, in words and as a test."""
+
+
+def _one_of(words: Iterable[str], also: Iterable[str] = ()) -> Rule:
+    """One of some words; those in ``also`` are taken, too, but not told of."""
+    offered = tuple(words)
+    taken = (*offered, *also)
+    return " or ".join(f'"{word}"' for word in offered), lambda value: value in taken
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+def _positive(value: Any) -> bool:
+    return _number(value) and 1e-20 <= value <= 1e20
+
+
+def _three(value: Any) -> bool:
+    return type(value) is list and len(value) == 3 and all(map(_positive, value))
+
+
+_TEXT: Rule = "text in quotes", _text
+_FILE: Rule = "a path in quotes", _text
+_FORMULA: Rule = (
+    "text in quotes",
+    lambda value: isinstance(value, str) and bool(value.strip()),
+)  # may have several lines
+_FLAG: Rule = "true or false", lambda value: isinstance(value, bool)
+_TRUE: Rule = "true, or left out", lambda value: value is True
+_COUNT: Rule = (
+    "a whole number from 1 to 100 million",
+    lambda value: type(value) is int and 1 <= value <= 10**8,
+)
+_SEED: Rule = "a whole number, 0 or more", lambda value: type(value) is int and value >= 0
+_POSITIVE: Rule = "a number above 0 (1e-20 to 1e20)", _positive
+_NOT_NEGATIVE: Rule = (
+    "0 or a number above (to 1e20)",
+    lambda value: _number(value) and 0 <= value <= 1e20,
+)
+_INSIDE: Rule = (
+    "a number strictly between 0 and 1",
+    lambda value: _number(value) and 0 < value < 1,
+)
+_LEVEL: Rule = (
+    "a number between 0 and 1, at least 0.5",
+    lambda value: _number(value) and 0.5 <= value < 1,
+)
+_SHARES: Rule = "three positive numbers: [2, 1, 1]", _three
+RULES: dict[str, dict[str, Rule]] = {
+    "data": {
+        "path": _FILE,
+        "schema": _FILE,
+        "formula": _FORMULA,
+        "dataset": _one_of(["rand_hie"]),
+    },
+    "model": {
+        "loss": _one_of(HERE),
+        "knee": _POSITIVE,
+        "quantile": _INSIDE,
+        "bandwidth": _POSITIVE,
+        "penalty": _NOT_NEGATIVE,
+        "target": _one_of(TARGETS, also=FORMER),  # the fit says what became of the former ones
+        "tail": _one_of(["balanced", "cautious", "all"]),
+        "exposure": _TEXT,
+    },
+    "privacy": {
+        "epsilon": _POSITIVE,
+        "delta": _INSIDE,
+        "rho": _POSITIVE,
+        "none": _TRUE,
+        "mechanism": _one_of(["objective", "output"]),
+        "shares": _SHARES,
+        "neighbours": _one_of(["replace", "add-remove", "replace-unit", "add-remove-unit"]),
+        "ledger": _FILE,
+    },
+    "output": {"folder": _FILE, "title": _TEXT, "level": _LEVEL},
+    "study": {
+        "replicates": _COUNT,
+        "seed": _SEED,
+        "level": _LEVEL,
+        "device": _TEXT,
+        "checkpoint": _FLAG,
+    },
+}
+_OPTIONS = {("data", "path"): "DATA", ("output", "folder"): "--out"}
+_BUDGET = ("epsilon", "delta", "rho", "none")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The sections, where paths in a file are relative to, and which keys came as options."""
+
+    sections: Mapping[str, dict[str, Any]]
+    folder: Path | None = None
+    options: frozenset[tuple[str, str]] = frozenset()
+
+    def __getitem__(self, section: str) -> dict[str, Any]:
+        return self.sections[section]
+
+    def optional(self, section: str, key: str) -> bool:
+        """Whether a key came as an option, or would have to."""
+        return self.folder is None or (section, key) in self.options
+
+    def place(self, section: str, key: str) -> str:
+        """A key as the user would write it."""
+        if self.optional(section, key):
+            return _OPTIONS.get((section, key), f"--{key}")
+        return f"[{section}] {key}"
+
+    def path(self, section: str, key: str) -> Path:
+        """The path under a key: relative to the folder of the spec, or to the current one for an
+        option.
+        """
+        path = Path(self[section][key])
+        if self.folder is None or self.optional(section, key):
+            return path
+        return self.folder / path
+
+    def file(self, section: str, key: str, remedy: str = "check the path") -> Path:
+        """The same, of a file that is there; a table may be a folder of files, or a pattern."""
+        path = self.path(section, key)
+        if _is_there(path, several=(section, key) == ("data", "path")):
+            return path
+        if not self.optional(section, key):
+            remedy += "; a path is relative to the folder of the spec"
+        raise InputError(
+            f"{self.place(section, key)}: there is no file {short(self[section][key])}: {remedy}"
+        )
+
+    def exactly_one(self, section: str, keys: tuple[str, ...], example: str) -> None:
+        """Refuse none and several."""
+        if sum(key in self[section] for key in keys) == 1:
+            return
+        owner = f"[{section}] needs"
+        names: Iterable[str] = keys
+        if self.folder is None:
+            owner = "this command needs"
+            names = [self.place(section, key) for key in keys]
+        raise InputError(f"{owner} exactly one of {', '.join(names)}, for example {example}")
+
+
+def _is_there(path: Path, *, several: bool) -> bool:
+    """Whether there is a file; or, where ``several`` will do, a folder or a pattern."""
+    try:
+        if several and (path.is_dir() or has_magic(str(path))):
+            return True
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def of_file(path: Path, options: Options | None = None) -> Spec:
+    """The sections of a spec file, overruled by options.  A budget given by options replaces the
+    file's as a whole.
+    """
+    name = f"the spec {str(path)!r}"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except ValueError as fault:
+        raise InputError(f"{name} is not valid TOML: {fault}") from None
+    document = read_toml(text, name)
+    for section, entries in document.items():
+        check_name("the spec", "section", section, RULES)
+        if not isinstance(entries, dict):
+            raise InputError(
+                f"{section} is a section of the spec: write [{section}] on a line of its own"
+            )
+        for key, value in entries.items():
+            check_name(f"[{section}]", "key", key, RULES[section])
+            check(f"[{section}] {key}", value, RULES[section][key])
+    sections = {section: dict(document.get(section, {})) for section in RULES}
+    given = _given(options or {})
+    if any(("privacy", key) in given for key in _BUDGET):
+        for key in _BUDGET:
+            sections["privacy"].pop(key, None)
+    return _overruled(Spec(sections, path.parent), given)
+
+
+def of_options(options: Options) -> Spec:
+    """A spec without a file."""
+    return _overruled(Spec({section: {} for section in RULES}), _given(options))
+
+
+def _given(options: Options) -> Options:
+    return {place: value for place, value in options.items() if value is not None}
+
+
+def _overruled(spec: Spec, given: Options) -> Spec:
+    spec = Spec(spec.sections, spec.folder, frozenset(given))
+    for (section, key), value in given.items():
+        check(spec.place(section, key), value, RULES[section][key])
+        spec[section][key] = value
+    return spec
+
+
+def check(place: str, value: Any, rule: Rule) -> None:
+    """Refuse a value that is not what a rule says; ``place`` is where the user wrote it."""
+    words, holds = rule
+    if holds(value):
+        return
+    if rule is RULES["model"]["loss"] and isinstance(value, str):
+        instead = answer(value)
+        if instead is not None:
+            names = IN_OPTIONS if place.startswith("--") else IN_SPECS
+            raise InputError(f"{place} has no {short(value)}: {instead.sentence(names)}")
+    raise InputError(f"{place} must be {words}, not {short(value)}")
+
+
+def check_name(owner: str, kind: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a name that its owner does not know."""
+    if name not in known:
+        raise InputError(f"{owner} has no {kind} {short(name)}: {did_you_mean(name, known)}")

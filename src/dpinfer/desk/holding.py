@@ -1,0 +1,57 @@
+"""Files that one living process holds: whoever dies lets go."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_own: set[Path] = set()  # closing any handle of a file drops the lock of the whole process
+
+
+@contextmanager
+def held(path: Path) -> Iterator[bool]:
+    """Hold a file inside, and tell whether that worked; the id of the process stands in it.
+
+    The lock is the process's own: a fork has no part in it, and the kernel drops it with the
+    process.
+    """
+    if path in _own:
+        yield False
+        return
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        os.ftruncate(handle, 0)
+        os.write(handle, str(os.getpid()).encode())
+        _own.add(path)
+        yield True
+    finally:
+        _own.discard(path)
+        os.close(handle)
+
+
+def holder(path: Path) -> int | None:
+    """The id of the process that holds a file; None if nobody does."""
+    if path in _own:
+        return os.getpid()
+    if not path.exists():
+        return None
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        with suppress(ValueError):
+            return int(path.read_text())
+        return 0  # it has not written its id yet
+    finally:
+        os.close(handle)
+    return None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_own.clear)

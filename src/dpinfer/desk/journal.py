@@ -1,0 +1,110 @@
+"""Who did what at a desk, as an append-only chain that can be checked offline.
+
+Each change of `desk.db` writes its event in the same transaction; the chain takes events over in
+their order, once each, also after a crash in between.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpinfer.errors import LedgerError
+from dpinfer.privacy.store import FileStore, Row, broken
+
+FORMAT = "dpinfer.Journal"
+WHAT = "journal"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened: ``number``, ``time`` (UTC), ``who`` did ``what``, and its facts."""
+
+    number: int
+    time: str
+    who: str
+    what: str
+    facts: dict[str, Any]
+
+    def text(self) -> str:
+        """The event as it is stored."""
+        content = {"number": self.number, "time": self.time, "who": self.who, "what": self.what}
+        return json.dumps({**content, "facts": self.facts}, ensure_ascii=False, sort_keys=True)
+
+    @classmethod
+    def of(cls, text: str) -> "Event":
+        """The inverse of `text`."""
+        return cls(**json.loads(text))
+
+
+class _ThereError(Exception):
+    """The chain has the event already."""
+
+
+class Journal:
+    """The chain of events of a desk.
+
+    Guarantee [journal_is_a_chain]: an event that was changed, removed or put between others by
+    whatever means, the last ones excepted, is found by `verify`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._store = FileStore(path, WHAT)
+
+    @classmethod
+    def create(cls, path: Path, desk: str) -> "Journal":
+        """A new chain for a desk."""
+        header = json.dumps({"format": FORMAT, "version": 1, "desk": desk}, sort_keys=True)
+        FileStore.create(path, header, WHAT)
+        return cls(path)
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Add the events that follow the last one; those that are there already are passed over."""
+        for event in events:
+            try:
+                self._store.append(lambda rows, event=event: _following(rows, event))  # type: ignore[misc]
+            except _ThereError:
+                continue
+
+    def events(self) -> list[Event]:
+        """Everything that happened, oldest first, from a chain that is whole."""
+        rows = self._store.rows()
+        fault = broken(rows)
+        if fault:
+            raise LedgerError(f"the journal {self._store.path} is broken, {fault}")
+        return [Event.of(text) for _, text, _ in rows[1:]]
+
+    def last(self) -> int:
+        """The number of the last event."""
+        return self._store.rows()[-1][0]
+
+    def head(self) -> str:
+        """The hash of the last row: keep it elsewhere, it tells whether an old copy was put back."""
+        return self._store.rows()[-1][2]
+
+    def verify(self) -> str:
+        """What is wrong with the chain; empty if it is whole."""
+        try:
+            return self._store.damage() or broken(self._store.rows())
+        except LedgerError as fault:
+            return str(fault)
+
+    def lines(self) -> str:
+        """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
+        rows = [
+            {"number": number, "body": body, "hash": link}
+            for number, body, link in self._store.rows()
+        ]
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _following(rows: list[Row], event: Event) -> str:
+    last = rows[-1][0]
+    if last >= event.number:
+        raise _ThereError
+    if last + 1 != event.number:
+        raise LedgerError(
+            "the journal lacks events that the desk has: put the newest journal.db in its place"
+        )
+    return event.text()

@@ -1,0 +1,113 @@
+"""What a crash left: each question that was under way is queued again, kept or lost, by the ledger.
+
+ledger has the request     whole result of that release   becomes
+no                         no                             queued again: nothing was read
+yes                        yes                            kept
+yes                        no                             lost
+yes, question unknown      either                         made anew from the entry
+no, but it was booked      either                         lost: an old ledger was put back, table paused
+no                         yes                            refused: impossible, table paused
+"""
+
+from dpinfer.asking.allowed import Question
+from dpinfer.desk import tables, tickets
+from dpinfer.desk.child import mark_booked
+from dpinfer.desk.desk import Desk
+from dpinfer.desk.holding import holder
+from dpinfer.desk.register import insert
+from dpinfer.desk.tables import Table
+from dpinfer.desk.tickets import Ticket
+from dpinfer.desk.verification import whole_result
+from dpinfer.errors import LedgerError
+from dpinfer.estimators.aliases import HERE
+from dpinfer.privacy.entries import Entry
+from dpinfer.privacy.ledger import Ledger
+
+_IMPOSSIBLE = "a result is there that the ledger has no entry of: it is shown to nobody"
+_OLD_LEDGER = "the ledger lacks an entry that was in it: an old copy was put back; put the newest one in its place"
+
+
+def recover(desk: Desk) -> None:
+    """Settle everything that no living process works on.
+
+    Guarantee [every_end]: after one recovery each question that was claimed or booked is queued,
+    kept or lost, or a living process works on it.
+    """
+    for table in desk.tables():
+        try:
+            ledger = table.ledger()
+        except LedgerError as fault:
+            alarm(desk, table.name, str(fault)[:500])
+            continue
+        booked = {entry.request: entry for entry in ledger.entries() if entry.request}
+        for ticket in desk.register.tickets("tab = ?", table.name):
+            if ticket.state in tickets.RUNNING and holder(desk.folder.locks / ticket.id) is None:
+                settle(desk, ticket, booked.get(ticket.id))
+            elif ticket.state in tickets.PAID and ticket.id not in booked:
+                alarm(desk, table.name, _OLD_LEDGER)
+        _adopt(desk, table, ledger, booked)
+
+
+def settle(desk: Desk, ticket: Ticket, entry: Entry | None) -> str:
+    """What becomes of a question whose process has ended; the state that it has now."""
+    if entry is None and ticket.state == tickets.BOOKED:
+        alarm(desk, ticket.table, _OLD_LEDGER)
+        desk.register.settle(ticket.id, tickets.FAILED)
+        return tickets.FAILED
+    claimed = (tickets.CLAIMED,)
+    if entry is None and desk.folder.result(ticket.id).exists():
+        alarm(desk, ticket.table, _IMPOSSIBLE)
+        desk.register.move(ticket.id, claimed, tickets.REFUSED, "worker", reason=_IMPOSSIBLE)
+        return tickets.REFUSED
+    if entry is None:
+        desk.register.move(ticket.id, claimed, tickets.QUEUED, "worker", slot=None)
+        return tickets.QUEUED
+    mark_booked(desk, ticket.id, entry)
+    outcome = outcome_of(desk, ticket.id, entry)
+    desk.register.settle(ticket.id, outcome)
+    return outcome
+
+
+def alarm(desk: Desk, name: str, reason: str) -> None:
+    """Pause a table, once."""
+    if desk.table(name).state == tables.OPEN:
+        desk.pause(name, reason)
+
+
+def outcome_of(desk: Desk, ident: str, entry: Entry) -> str:
+    """Whether the result that was paid for is there."""
+    if whole_result(desk.folder, ident, entry.release) is None:
+        return tickets.FAILED
+    return tickets.KEPT
+
+
+def _adopt(desk: Desk, table: Table, ledger: Ledger, booked: dict[str, Entry]) -> None:
+    """Make the questions anew that the ledger knows and desk.db does not: an old copy was put back."""
+    known = {ticket.id for ticket in desk.register.tickets()}
+    for request, entry in booked.items():
+        if not desk.folder.owns(request) or request in known:
+            continue
+        ticket = Ticket(
+            id=request,
+            table=table.name,
+            by=entry.by,
+            key="",
+            question=_question(entry),
+            cost=ledger.added_up([entry]),
+            state=outcome_of(desk, request, entry),
+            asked=entry.time,
+            slot=desk.settings.ladder[-1],
+            booked=entry.time,
+            release=entry.release,
+        )
+        with desk.register.change("worker") as change:
+            insert(change, ticket)
+            change.event("made anew from the ledger", question=request, by=entry.by)
+
+
+def _question(entry: Entry) -> Question:
+    """What an entry tells of its question: the formula, the model and the cost."""
+    name, _, formula = entry.purpose.partition(": ")
+    losses = {face.name: loss for loss, face in HERE.items()}
+    question = Question(formula or entry.purpose, losses.get(name, "logistic"))
+    return question.at(entry.cost)  # type: ignore[arg-type]  # no entry is without privacy

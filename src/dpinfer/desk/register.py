@@ -1,0 +1,285 @@
+"""desk.db: people, tables, allowances and questions, and the event of each change beside it.
+
+Every change is one transaction that also holds its event; the journal takes the events over
+afterwards, so that it neither lacks one nor has one that did not happen.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dpinfer.asking.allowed import Question
+from dpinfer.desk.journal import Event, Journal
+from dpinfer.desk.people import Person
+from dpinfer.desk.tables import Policy, Table
+from dpinfer.desk.tickets import BOOKED, OPEN, SETTLED, Ticket
+from dpinfer.errors import InputError, LedgerError
+from dpinfer.privacy.store import transaction
+
+WHAT = "desk"
+_VERSION = 1
+_SHORTEST = 4  # letters of an id that name a question
+_SCHEMA = (
+    "CREATE TABLE people (name TEXT PRIMARY KEY, words TEXT NOT NULL, added TEXT NOT NULL)",
+    "CREATE TABLE tables (name TEXT PRIMARY KEY, place TEXT NOT NULL, book TEXT NOT NULL, text TEXT NOT NULL, "
+    "records INTEGER, approval TEXT NOT NULL, up_to REAL NOT NULL, shared INTEGER NOT NULL, "
+    "fingerprint TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, added TEXT NOT NULL)",
+    "CREATE TABLE allowances (tab TEXT NOT NULL REFERENCES tables, person TEXT NOT NULL REFERENCES people, "
+    "amount REAL NOT NULL, state TEXT NOT NULL, PRIMARY KEY (tab, person))",
+    "CREATE TABLE questions (id TEXT PRIMARY KEY, tab TEXT NOT NULL, asker TEXT NOT NULL, key TEXT NOT NULL, "
+    "question TEXT NOT NULL, digest TEXT NOT NULL, cost REAL NOT NULL, state TEXT NOT NULL, asked TEXT NOT NULL, "
+    "decided TEXT NOT NULL DEFAULT '', decider TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', "
+    "slot REAL, booked TEXT NOT NULL DEFAULT '', release TEXT NOT NULL DEFAULT '')",
+    "CREATE TABLE slots (tab TEXT NOT NULL, shape TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (tab, shape))",
+    "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL)",
+    f"PRAGMA user_version = {_VERSION}",
+)
+_TICKET = "id, tab, asker, key, question, cost, state, asked, decided, decider, reason, slot, booked, release"
+
+
+class Change:
+    """A change under way: SQL, and the events that go with it."""
+
+    def __init__(self, connection: sqlite3.Connection, who: str, time: str) -> None:
+        self.connection = connection
+        self._who = who
+        self._time = time
+
+    def __call__(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        """Carry out a statement."""
+        return self.connection.execute(statement, values)
+
+    def event(self, what: str, **facts: Any) -> None:
+        """Write down what happened."""
+        cursor = self("INSERT INTO events (body) VALUES ('')")
+        number = cursor.lastrowid
+        assert number is not None
+        text = Event(number, self._time, self._who, what, facts).text()
+        self("UPDATE events SET body = ? WHERE number = ?", text, number)
+
+
+class Register:
+    """desk.db with its journal."""
+
+    def __init__(self, path: Path, journal: Journal, clock: Callable[[], Any]) -> None:
+        self._path = path
+        self._journal = journal
+        self._clock = clock
+
+    def make(self) -> None:
+        """A new file."""
+        self._path.touch(exist_ok=False)
+        with transaction(self._path, "BEGIN EXCLUSIVE", new=True, what=WHAT) as connection:
+            for statement in _SCHEMA:
+                connection.execute(statement)
+
+    def lacking(self) -> int:
+        """How many events of the journal this file lacks: an old copy was put back if it does."""
+        return max(0, self._journal.last() - self._last())
+
+    def _last(self) -> int:
+        with self.read() as sql:
+            (number,) = sql("SELECT coalesce(max(number), 0) FROM events").fetchone()
+            return int(number)
+
+    @contextmanager
+    def read(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """Questions to the file, all at one moment."""
+        with transaction(self._path, "BEGIN", what=WHAT) as connection:
+            yield lambda statement, *values: connection.execute(statement, values)
+
+    @contextmanager
+    def change(self, who: str) -> Iterator[Change]:
+        """A change that happens whole or not at all, and then its events in the journal."""
+        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+            connection.execute("PRAGMA foreign_keys = ON")
+            yield Change(connection, who, self._clock().isoformat())
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Hand the journal the events that it lacks."""
+        last = self._journal.last()
+        with self.read() as sql:
+            found = sql("SELECT body FROM events WHERE number > ? ORDER BY number", last).fetchall()
+        self._journal.take(Event.of(body) for (body,) in found)
+
+    def accept_old_copy(self, who: str) -> int:
+        """Go on with a copy that lacks events: they are taken over from the journal as what happened
+        once, and what they changed is not done again.
+        """
+        number = self.lacking()
+        known = {event.number: event.text() for event in self._journal.events()}
+        first = self._last() + 1
+        with self.change(who) as change:
+            for place in range(first, first + number):
+                change("INSERT INTO events VALUES (?, ?)", place, known[place])
+            change.event("an old copy of desk.db was accepted", lacks=number)
+        return number
+
+    # People, tables, allowances
+
+    def people(self) -> list[Person]:
+        """All people, by name."""
+        with self.read() as sql:
+            rows = sql("SELECT name, words, added FROM people ORDER BY name").fetchall()
+        return [Person(*row) for row in rows]
+
+    def tables(self) -> list[Table]:
+        """All tables, by name."""
+        with self.read() as sql:
+            rows = sql("SELECT * FROM tables ORDER BY name").fetchall()
+        return [_table(row) for row in rows]
+
+    def table(self, name: str) -> Table:
+        """One table."""
+        with self.read() as sql:
+            row = sql("SELECT * FROM tables WHERE name = ?", name).fetchone()
+        if row is None:
+            raise InputError(f"there is no table {name!r} at this desk: see `dpinfer desk list`")
+        return _table(row)
+
+    def allowances(self, table: str) -> dict[str, tuple[float, str]]:
+        """Amount and state by person."""
+        with self.read() as sql:
+            rows = sql(
+                "SELECT person, amount, state FROM allowances WHERE tab = ? ORDER BY person", table
+            ).fetchall()
+        return {person: (amount, state) for person, amount, state in rows}
+
+    # Questions
+
+    def tickets(self, where: str = "1", *values: Any) -> list[Ticket]:
+        """Questions that fulfil a condition in SQL, in the order in which they were asked."""
+        with self.read() as sql:
+            rows = sql(
+                f"SELECT {_TICKET} FROM questions WHERE {where} ORDER BY asked, rowid", *values
+            ).fetchall()
+        return [_ticket(row) for row in rows]
+
+    def ticket(self, name: str) -> Ticket:
+        """One question, by its id, the beginning of it, or the key of its asker."""
+        found = self.tickets("id = ?", name)  # first: a key may look like an id
+        if not found and len(name) >= _SHORTEST:
+            found = self.tickets("substr(id, 1, ?) = ?", len(name), name)
+        if not found:
+            found = self.tickets("key = ?", name)
+        if len(found) != 1:
+            raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
+        return found[0]
+
+    def add(self, ticket: Ticket, who: str, limits: tuple[int, int]) -> Ticket:
+        """A new question, or the one that has its id already; ``limits`` bound the open ones of a
+        person and of a table.
+        """
+        with self.change(who) as change:
+            row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", ticket.id).fetchone()
+            if row is None:
+                _require_room(change, ticket, limits)
+                insert(change, ticket)
+                change.event(
+                    "asked",
+                    question=ticket.id,
+                    table=ticket.table,
+                    by=ticket.by,
+                    state=ticket.state,
+                    keys=ticket.question.keys(),
+                )
+                return ticket
+        there = _ticket(row)
+        if there.question.digest() != ticket.question.digest():
+            raise InputError(
+                "this key was used for another question: give a question of its own a new key"
+            )
+        return there
+
+    def move(
+        self, name: str, from_: tuple[str, ...], to: str, who: str, **fields: Any
+    ) -> Ticket | None:
+        """Move a question from one of some states to another; None where it is in none of them."""
+        names = ", ".join(f"{field} = ?" for field in ("state", *fields))
+        marks = ", ".join("?" for _ in from_)
+        with self.change(who) as change:
+            cursor = change(
+                f"UPDATE questions SET {names} WHERE id = ? AND state IN ({marks})",
+                *(to, *fields.values(), name, *from_),
+            )
+            if cursor.rowcount == 0:
+                return None
+            change.event(to, question=name, **fields)
+            row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", name).fetchone()
+        return _ticket(row)
+
+    def settle(self, name: str, outcome: str) -> None:
+        """Write down the outcome of a question that was booked.  It is no event yet: the journal has
+        it when it is shown.
+        """
+        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+            connection.execute(
+                "UPDATE questions SET state = ? WHERE id = ? AND state = ?", (outcome, name, BOOKED)
+            )
+
+    def show(self, name: str, state: str) -> None:
+        """The slot of a question has ended: its outcome is public, and an event."""
+        self.move(name, tuple(SETTLED), state, "worker")
+
+    def set_slot(self, table: str, shape: str, seconds: float) -> None:
+        """Write down the slot of a shape, which stays as it is from then on."""
+        with self.change("worker") as change:
+            change("INSERT OR IGNORE INTO slots VALUES (?, ?, ?)", table, shape, seconds)
+            change.event("slot", table=table, shape=shape, seconds=seconds)
+
+    def slot(self, table: str, shape: str) -> float | None:
+        """The seconds that questions of a shape take at a table, where that is known."""
+        with self.read() as sql:
+            row = sql(
+                "SELECT seconds FROM slots WHERE tab = ? AND shape = ?", table, shape
+            ).fetchone()
+        return None if row is None else float(row[0])
+
+
+def insert(change: Change, ticket: Ticket) -> None:
+    """Write a question down."""
+    values = (
+        *(ticket.id, ticket.table, ticket.by, ticket.key, json.dumps(ticket.question.keys())),
+        *(ticket.cost, ticket.state, ticket.asked, ticket.decided, ticket.decider, ticket.reason),
+        *(ticket.slot, ticket.booked, ticket.release),
+    )
+    marks = ", ".join("?" for _ in values)
+    change(
+        f"INSERT INTO questions ({_TICKET}, digest) VALUES ({marks}, ?)",
+        *values,
+        ticket.question.digest(),
+    )
+
+
+def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> None:
+    marks = ", ".join("?" for _ in OPEN)
+    count = f"SELECT count(*) FROM questions WHERE tab = ? AND state IN ({marks})"
+    (of_person,) = change(f"{count} AND asker = ?", ticket.table, *OPEN, ticket.by).fetchone()
+    (of_table,) = change(count, ticket.table, *OPEN).fetchone()
+    if of_person >= limits[0]:
+        raise InputError(
+            f"{ticket.by!r} has {of_person} open questions at {ticket.table}: wait for one, or withdraw one"
+        )
+    if of_table >= limits[1]:
+        raise InputError(f"{ticket.table} has {of_table} open questions: wait until some are done")
+
+
+def _table(row: tuple[Any, ...]) -> Table:
+    name, place, book, text, records, approval, up_to, shared, mark, state, reason, added = row
+    policy = Policy(approval, up_to, bool(shared))
+    return Table(name, place, book, text, records, policy, mark, state, reason, added)
+
+
+def _ticket(row: tuple[Any, ...]) -> Ticket:
+    name, table, by, key, question, *rest = row
+    try:
+        asked = Question(**json.loads(question))
+    except (ValueError, TypeError):
+        raise LedgerError(
+            f"the question {name} cannot be read by this version of dpinfer"
+        ) from None
+    return Ticket(name, table, by, key, asked, *rest)

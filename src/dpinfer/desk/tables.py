@@ -1,0 +1,140 @@
+"""A table as it is registered: what is public about it, where it is, who decides, and its fingerprint."""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from reprlib import repr as short
+
+from dpinfer.errors import InputError
+from dpinfer.privacy.ledger import Ledger
+from dpinfer.schema.schema import Schema
+from dpinfer.tables.arrow_files import members_of
+
+EACH = "each"
+ABOVE = "above"
+NONE = "none"
+APPROVALS = (EACH, ABOVE, NONE)
+"""Which questions wait for the steward: each, those that cost more than an amount, none."""
+
+OPEN = "open"
+PAUSED = "paused"
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Who decides, and who reads.
+
+    ``approval`` is "each", "above" or "none"; ``up_to`` is the cost, in the terms of allowances, up
+    to which no approval is needed where it is "above".  With ``shared`` every analyst of the table
+    reads all answers.
+    """
+
+    approval: str = EACH
+    up_to: float = 0.0
+    shared: bool = True
+
+    def __post_init__(self) -> None:
+        if self.approval not in APPROVALS:
+            raise InputError(f"approval must be {', '.join(APPROVALS)}, not {short(self.approval)}")
+        if not 0 <= self.up_to < float("inf"):
+            raise InputError("the cost up to which no approval is needed is 0 or a number above")
+
+    def waits(self, cost: float) -> bool:
+        """Whether a question of this cost waits for the steward."""
+        if self.approval == ABOVE:
+            return cost > self.up_to
+        return self.approval == EACH
+
+
+@dataclass(frozen=True)
+class Table:
+    """A registered table.
+
+    ``place`` and ``book`` are the absolute paths of the data and of the ledger, ``text`` is the
+    schema as it was registered.  ``records`` is the number of records or units where it is public,
+    or a public guess for forecasts where it is private and somebody gave one.  ``state`` is "open"
+    or "paused", ``reason`` says why.
+    """
+
+    name: str
+    place: str
+    book: str
+    text: str
+    records: int | None
+    policy: Policy
+    fingerprint: str
+    state: str = OPEN
+    reason: str = ""
+    added: str = ""
+
+    @property
+    def schema(self) -> Schema:
+        """What is public about the columns."""
+        return Schema.parse(self.text)
+
+    @property
+    def title(self) -> str:
+        """What the data are."""
+        return self.schema.title or self.name
+
+    def ledger(self) -> Ledger:
+        """The only truth about what was spent."""
+        return Ledger.open(self.book)
+
+    def changed(self) -> str:
+        """What is no longer as it was registered, from sizes and times alone; empty if nothing is.
+
+        Guarantee [registered_table]: a fit at a desk reads the files that were registered; where one
+        has another size, time or inode, nothing is booked and the table pauses.
+        """
+        try:
+            found = _looks(Path(self.place))
+        except (InputError, OSError):
+            return "the files of the table cannot be found"
+        if found != json.loads(self.fingerprint)["looks"]:
+            return "the files of the table were changed since it was registered"
+        return ""
+
+    def altered(self) -> str:
+        """The same, from the bytes of the files: it takes its time."""
+        try:
+            found = _bytes(Path(self.place))
+        except (InputError, OSError):
+            return "the files of the table cannot be found"
+        if found != json.loads(self.fingerprint)["sha256"]:
+            return "the bytes of the table are others than those that were registered"
+        return ""
+
+
+def table_named(name: str) -> str:
+    """A name that may stand in addresses and on command lines."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(
+            f"the name of a table has small letters, digits, '.', '_' and '-', at most 60, not {short(name)}"
+        )
+    return name
+
+
+def fingerprint(path: Path) -> str:
+    """Names, sizes, times and inodes of the files of a table, and the SHA-256 of their bytes."""
+    return json.dumps({"looks": _looks(path), "sha256": _bytes(path)})
+
+
+def _looks(path: Path) -> list[list[str | int]]:
+    looks: list[list[str | int]] = []
+    for member in members_of(path):
+        facts = member.path.stat()
+        looks.append([str(member.path), facts.st_size, facts.st_mtime_ns, facts.st_ino])
+    return looks
+
+
+def _bytes(path: Path) -> str:
+    whole = hashlib.sha256()
+    for member in members_of(path):
+        with open(member.path, "rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()

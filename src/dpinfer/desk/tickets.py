@@ -1,0 +1,116 @@
+"""A question at a desk: its states, its times, and what may be shown of it when.
+
+    waiting ── approve ──▶ queued ── claim ──▶ claimed ── book ──▶ booked ──▶ kept ─── slot ends ──▶ answered
+       │ decline   │ withdraw │ withdraw          │ ledger says no     │ overrun, kill, fault
+       ▼           ▼          ▼                   ▼                    ▼
+    declined    withdrawn  withdrawn (free)    refused (free)        failed ── slot ends ──▶ lost (paid)
+
+After booking there are two outcomes, at a public time: the result, or `LOST`.  "kept" and "failed"
+are written down and shown to nobody: until the slot ends the question is "booked".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from dpinfer.asking.allowed import Question
+from dpinfer.errors import InputError
+
+WAITING = "waiting"
+QUEUED = "queued"
+CLAIMED = "claimed"
+BOOKED = "booked"
+KEPT = "kept"
+FAILED = "failed"
+ANSWERED = "answered"
+LOST_STATE = "lost"
+DECLINED = "declined"
+WITHDRAWN = "withdrawn"
+REFUSED = "refused"
+
+OPEN = (WAITING, QUEUED, CLAIMED)
+"""Nothing is spent yet."""
+RUNNING = (CLAIMED, BOOKED)
+"""A process is at work, or was when everything stopped."""
+SETTLED = {KEPT: ANSWERED, FAILED: LOST_STATE}
+"""The outcome is there and is not shown before the slot ends; and what it is called then."""
+PAID = (BOOKED, *SETTLED, *SETTLED.values())
+"""The ledger has the entry."""
+ENDED = (ANSWERED, LOST_STATE, DECLINED, WITHDRAWN, REFUSED)
+"""Nothing happens any more."""
+
+LOST = (
+    "The answer to this question is lost. It was booked, so it is paid for: it is neither refunded nor run again, "
+    "because a second run would be a second look at the data. Why it was lost is not told, as that could tell of the "
+    "data. To know the answer, ask anew."
+)
+"""All that is said where a question was booked and has no result."""
+
+
+class LostError(InputError):
+    """A question that was booked and has no result; the text is always `LOST`."""
+
+    def __init__(self) -> None:
+        super().__init__(LOST)
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A question at a desk.
+
+    ``id`` names it, also in the ledger; ``key`` is the asker's own, so that sending twice is asking
+    once.  ``cost`` is in the terms of allowances.  ``asked`` and ``decided`` are times (UTC, ISO),
+    ``decider`` and ``reason`` go with a decision or a refusal.  ``booked`` is the time in the
+    ledger, ``slot`` the seconds from there to the answer, ``release`` the id of the entry.
+    """
+
+    id: str
+    table: str
+    by: str
+    key: str
+    question: Question
+    cost: float
+    state: str
+    asked: str
+    decided: str = ""
+    decider: str = ""
+    reason: str = ""
+    slot: float | None = None
+    booked: str = ""
+    release: str = ""
+
+    @property
+    def due(self) -> datetime | None:
+        """When the outcome is shown; None before the booking."""
+        if not self.booked or self.slot is None:
+            return None
+        return datetime.fromisoformat(self.booked) + timedelta(seconds=self.slot)
+
+    def seen(self, now: datetime) -> "Ticket":
+        """What may be shown of it: an outcome appears when the slot ends and not before.
+
+        Guarantee [public_answer_times]: between booking and the end of the slot nothing that is
+        shown depends on whether, when or how the fit ended.
+        """
+        if self.state not in PAID or self.due is None:
+            return self
+        if now < self.due:
+            return replace(self, state=BOOKED)
+        return replace(self, state=SETTLED.get(self.state, self.state))
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing happens to it any more."""
+        return self.state in ENDED
+
+
+def stored_as(shown: Sequence[str]) -> tuple[str, ...]:
+    """The states that are written down where one of these is shown, and perhaps some more."""
+    if any(state in PAID for state in shown):
+        return (*shown, *PAID)
+    return tuple(shown)
+
+
+def now() -> datetime:
+    """The time, as it is written down."""
+    return datetime.now(UTC)

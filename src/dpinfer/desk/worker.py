@@ -1,0 +1,232 @@
+"""The worker of a desk: it claims questions, has each fitted in a process of its own, and waits out
+the slot.
+
+One question of a table at a time.  The worker is busy with it for the whole slot, whatever the fit
+does, so that the queue tells nothing of the data either.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dpinfer.desk import child, slots, tables, tickets
+from dpinfer.desk.desk import Desk
+from dpinfer.desk.holding import held, holder
+from dpinfer.desk.people import ACTIVE
+from dpinfer.desk.recovery import alarm, recover, settle
+from dpinfer.desk.tables import Table
+from dpinfer.desk.tickets import Ticket
+from dpinfer.errors import DpinferError, InputError, LedgerError
+
+MARGIN = 0.1
+"""The part of a slot at its end in which no fit runs any more: the outcome is there when it ends."""
+_LARGEST_MARGIN = 1.0  # seconds
+_POLL = 0.02  # seconds between two looks at a question that is under way
+_IDLE = 0.5  # seconds between two looks at an empty queue
+_TRIES = 3  # of a process that ends before it has booked or refused
+_START = 120.0  # seconds that a process has before it books
+
+
+@dataclass
+class _Running:
+    """A question under way; ``process`` is None where an earlier worker has started it."""
+
+    table: str
+    process: Any
+    since: float
+
+
+class Worker:
+    """Runs the questions of a desk.
+
+    ``method`` is how processes are started: from a server that has everything imported, or by a
+    fork of this process, as tests do.
+    """
+
+    def __init__(self, desk: Desk, method: str = "forkserver") -> None:
+        self._desk = desk
+        self._context = multiprocessing.get_context(method)
+        if method == "forkserver":
+            self._context.set_forkserver_preload(["dpinfer.desk.child"])
+        self._running: dict[str, _Running] = {}
+        self._tries: dict[str, int] = {}
+
+    def run(self, *, until_idle: bool = False, stop: threading.Event | None = None) -> None:
+        """Work until ``stop`` is set or, with ``until_idle``, until nothing can be done.  What an
+        earlier worker left is settled first.  One worker per desk.
+        """
+        with held(self._desk.folder.locks / "worker") as mine:
+            if not mine:
+                raise InputError("a worker of this desk runs already: leave it at work, or stop it")
+            recover(self._desk)
+            self._take_over()
+            while stop is None or not stop.is_set():
+                self._look_after()
+                started = self._start_some()
+                if until_idle and not started and not self._running:
+                    return
+                if not started:
+                    self._wait(stop)
+
+    def _take_over(self) -> None:
+        """Questions whose process has outlived the worker that started it, and outcomes that are
+        not shown yet.
+        """
+        for ticket in self._desk.register.tickets():
+            if ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
+                self._running[ticket.id] = _Running(ticket.table, None, time.monotonic())
+
+    def _wait(self, stop: threading.Event | None) -> None:
+        pause = _POLL if self._running else _IDLE
+        if stop is None:
+            time.sleep(pause)
+        else:
+            stop.wait(pause)
+
+    # What is under way
+
+    def _look_after(self) -> None:
+        for ident, running in list(self._running.items()):
+            ticket = self._desk.register.ticket(ident)
+            try:
+                if ticket.state in tickets.RUNNING:
+                    ticket = self._settled(ticket, running)
+            except LedgerError as fault:  # other tables go on; the next worker looks at it again
+                alarm(self._desk, running.table, str(fault)[:500])
+                del self._running[ident]
+                continue
+            if ticket.state in tickets.SETTLED and self._over(ticket):
+                self._end(ticket, running)
+            elif ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
+                continue
+            _join(running)
+            del self._running[ident]
+
+    def _settled(self, ticket: Ticket, running: _Running) -> Ticket:
+        """The question after its process has ended, or was ended; as it is while that is at work."""
+        if self._alive(ticket, running):
+            if not self._late(ticket, running):
+                return ticket
+            self._kill(ticket, running)
+        fresh = self._desk.register.ticket(ticket.id)
+        if fresh.state not in tickets.RUNNING:
+            return fresh
+        ledger = self._desk.table(ticket.table).ledger()
+        entry = next((one for one in ledger.entries() if one.request == ticket.id), None)
+        if entry is None:
+            self._tries[ticket.id] = self._tries.get(ticket.id, 0) + 1
+            if self._tries[ticket.id] >= _TRIES:
+                self._refuse(fresh, (tickets.CLAIMED,), child.FAULT)
+                return self._desk.register.ticket(ticket.id)
+        settle(self._desk, fresh, entry)
+        return self._desk.register.ticket(ticket.id)
+
+    def _end(self, ticket: Ticket, running: _Running) -> None:
+        """The slot has ended: its process with it, and the outcome is an event."""
+        if self._alive(ticket, running):
+            self._kill(ticket, running)
+        self._desk.register.show(ticket.id, tickets.SETTLED[ticket.state])
+
+    def _alive(self, ticket: Ticket, running: _Running) -> bool:
+        if running.process is not None and running.process.is_alive():
+            return True
+        return holder(self._desk.folder.locks / ticket.id) is not None
+
+    def _late(self, ticket: Ticket, running: _Running) -> bool:
+        """Whether the process has used up its slot, or its time to book."""
+        due = ticket.due
+        if due is None:
+            return time.monotonic() - running.since > _START
+        assert ticket.slot is not None
+        margin = min(MARGIN * ticket.slot, _LARGEST_MARGIN)
+        return self._now() >= due - timedelta(seconds=margin)
+
+    def _over(self, ticket: Ticket) -> bool:
+        return ticket.due is not None and self._now() >= ticket.due
+
+    def _kill(self, ticket: Ticket, running: _Running) -> None:
+        """End the process and what it has started."""
+        ids = [holder(self._desk.folder.locks / ticket.id)]
+        if running.process is not None and running.process.is_alive():
+            ids.append(running.process.pid)
+        for process in filter(None, ids):
+            for kill in (os.killpg, os.kill):
+                with suppress(ProcessLookupError, PermissionError):
+                    kill(process, signal.SIGKILL)
+        _join(running)
+
+    # What waits
+
+    def _start_some(self) -> bool:
+        """Claim the next question of the first table that is free; whether there was one.  Of one
+        alone, as what is under way is looked after in between.
+        """
+        busy = {running.table for running in self._running.values()}
+        for table in self._desk.tables():
+            if table.name in busy or table.state != tables.OPEN:
+                continue
+            ticket = self._next(table)
+            if ticket is not None:
+                self._start(table, ticket)
+                return True
+        return False
+
+    def _next(self, table: Table) -> Ticket | None:
+        """The first question in the queue whose asker is not paused."""
+        allowances = self._desk.register.allowances(table.name)
+        queued = self._desk.register.tickets("tab = ? AND state = ?", table.name, tickets.QUEUED)
+        for ticket in queued:
+            if allowances.get(ticket.by, (0.0, ""))[1] == ACTIVE:
+                return ticket
+        return None
+
+    def _start(self, table: Table, ticket: Ticket) -> None:
+        try:
+            slot = self._slot(table, ticket)
+        except DpinferError as fault:
+            self._refuse(ticket, (tickets.QUEUED,), str(fault))
+            return
+        claimed = self._desk.register.move(
+            ticket.id, (tickets.QUEUED,), tickets.CLAIMED, "worker", slot=slot
+        )
+        if claimed is None:  # withdrawn a moment ago
+            return
+        arguments = (str(self._desk.folder.path), ticket.id)
+        process = self._context.Process(target=child.main, args=arguments)  # type: ignore[attr-defined]
+        process.start()
+        self._running[ticket.id] = _Running(table.name, process, time.monotonic())
+
+    def _slot(self, table: Table, ticket: Ticket) -> float:
+        """The slot of a question: that of its shape, which is found out once."""
+        ladder = self._desk.settings.ladder
+        shape = slots.shape(ticket.question, table.schema)
+        known = self._desk.register.slot(table.name, shape)
+        if known is not None:
+            return known
+        seconds = slots.chosen(ladder, table, ticket.question)
+        self._desk.register.set_slot(table.name, shape, seconds)
+        return seconds
+
+    def _refuse(self, ticket: Ticket, from_: tuple[str, ...], reason: str) -> None:
+        self._desk.register.move(
+            ticket.id,
+            from_,
+            tickets.REFUSED,
+            "worker",
+            decided=self._now().isoformat(),
+            reason=reason,
+        )
+
+    def _now(self) -> datetime:
+        return self._desk.clock()
+
+
+def _join(running: _Running) -> None:
+    if running.process is not None:
+        running.process.join(timeout=10)

@@ -1,0 +1,269 @@
+"""What the steward and the analysts do at a desk; nothing is fitted here."""
+
+import threading
+
+import pytest
+
+import dpinfer as dp
+from desks import ask, desk_in, question
+from dpinfer.desk import tickets
+from dpinfer.desk.desk import Desk, told
+from dpinfer.desk.tables import Policy
+from terminal import files_in
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "'; DROP TABLE questions; --",
+    "{{7*7}}",
+    "=1+1|cmd",
+    "ä ´ ⟩",
+]
+
+
+def test_a_question_is_asked_once(tmp_path):
+    desk = desk_in(tmp_path)
+    first = ask(desk)
+    assert first.state == "queued"
+    assert ask(desk) == first  # sent twice
+    assert ask(desk, key="mine") != first
+    assert ask(desk, key="mine") == desk.ticket(ask(desk, key="mine").id)
+    with pytest.raises(dp.InputError, match="used for another question"):
+        ask(desk, rho=0.2, key="mine")
+    assert desk.ask("visits", question(rho=0.1, title="x"), "meier").id == first.id
+    assert len(desk.tickets()) == 2
+    stranger = ask(desk, rho=0.3, key=first.id)  # a key that looks like an id
+    assert desk.ticket(first.id) == first
+    assert desk.ticket("mine").key == "mine"
+    assert stranger.id != first.id
+    for key in ("a\nb", "x" * 101):
+        with pytest.raises(dp.InputError, match="a key is a text"):
+            ask(desk, key=key)
+
+
+def test_threads_that_send_the_same(tmp_path):
+    """40 questions of 10 people, each sent three times: 40 tickets, and one event each."""
+    desk = desk_in(tmp_path)
+    settings = desk.settings
+    desk.folder.write(type(settings)(**{**vars(settings), "open_per_table": 500}))
+    keys = [(f"analyst {k % 10}", f"key {k}") for k in range(40)]
+    for k in range(10):
+        desk.add_person(f"analyst {k}")
+        desk.allow("visits", f"analyst {k}", 1.0)
+    found = desk.check("visits", question(rho=0.1), "meier")
+    waiting = iter(keys * 3)
+    lock = threading.Lock()
+
+    def send():
+        while True:
+            with lock:
+                by, key = next(waiting, ("", ""))
+            if not key:
+                return
+            ask(desk, by=by, key=key)
+
+    desk.check = lambda *_: found  # its numbers are the same for all; it takes most of the time
+    limits = type(settings)(**{**vars(settings), "open_per_table": 500, "open_per_person": 9})
+    desk.folder.write(limits)
+    threads = [threading.Thread(target=send) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(desk.tickets()) == 40
+    assert sum(event.what == "asked" for event in desk.journal()) == 40
+    assert desk.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [
+        (Policy("each"), "waiting"),
+        (Policy("above", 0.05), "waiting"),
+        (Policy("above", 0.2), "queued"),
+        (Policy("none"), "queued"),
+    ],
+)
+def test_who_decides(tmp_path, policy, state):
+    assert ask(desk_in(tmp_path, policy=policy)).state == state
+
+
+def test_decisions(tmp_path):
+    desk = desk_in(tmp_path, policy=Policy("each"))
+    one, two, three = (ask(desk, rho=rho) for rho in (0.1, 0.2, 0.3))
+    assert desk.decide(one.id, True, "of use").state == "queued"
+    assert desk.decide(two.id, False, "too wide").state == "declined"
+    assert "too wide" in told(desk.ticket(two.id[:10]))
+    assert desk.withdraw(three.id).state == "withdrawn"
+    for ticket in (two, three):
+        with pytest.raises(dp.InputError, match="cannot be approved any more: it was"):
+            desk.decide(ticket.id, True)
+        with pytest.raises(dp.InputError, match="cannot be withdrawn any more"):
+            desk.withdraw(ticket.id)
+    with pytest.raises(dp.InputError, match="no answer yet: it is in the queue"):
+        desk.result(one.id)
+    assert ask(desk, rho=0.2).state == "declined"  # the same question again is the same
+    assert ask(desk, rho=0.2, again=True).state == "waiting"
+
+
+def test_limits_allowance_and_states_of_people(tmp_path):
+    desk = desk_in(tmp_path, allowance=0.25)
+    with pytest.raises(dp.LedgerError, match=r"allowance of 'meier' has rho = 0\.25 left of 0\.25"):
+        ask(desk, rho=0.3)
+    for rho in (0.1, 0.11, 0.12):
+        ask(desk, rho=rho)
+    with pytest.raises(dp.InputError, match="'meier' has 3 open questions"):
+        ask(desk, rho=0.13)
+    with pytest.raises(dp.InputError, match="'huber' has no allowance at visits"):
+        ask(desk, by="huber")
+    desk.set_state("visits", "meier", "paused", "holiday")
+    with pytest.raises(dp.LedgerError, match="access of 'meier' to visits is paused"):
+        ask(desk, rho=0.13)
+    desk.set_state("visits", "meier", "revoked")
+    assert {ticket.state for ticket in desk.tickets()} == {"declined"}
+    with pytest.raises(dp.InputError, match="an analyst is"):
+        desk.set_state("visits", "meier", "gone")
+    desk.set_state("visits", "meier", "active")
+    desk.pause("visits", "new rows")
+    with pytest.raises(dp.LedgerError, match="visits is paused"):
+        ask(desk, rho=0.13)
+    with pytest.raises(dp.InputError, match="say in words"):
+        desk.resume("visits", " ")
+    assert desk.resume("visits", "the same people").state == "open"
+
+
+def test_nothing_is_taken_without_room(tmp_path):
+    desk = desk_in(tmp_path)
+    desk.folder.write(type(desk.settings)(**{**vars(desk.settings), "free": 10**9}))
+    with pytest.raises(dp.InputError, match="are free on the disk"):
+        ask(desk)
+
+
+def test_check_tells_and_books_nothing(tmp_path):
+    desk = desk_in(tmp_path, total=dp.ApproxDP(2.0, 1e-6), allowance=0.05)
+    found = desk.check("visits", question(epsilon=1.0, delta=1e-6), "meier")
+    assert found.names == ("(Intercept)", "a", "b[q]", "b[None]")
+    assert found.allowed
+    assert found.measure == "rho"
+    assert 0 < found.cost < 0.05
+    assert "records" in found.warning  # 400 are few
+    hopeless = question(epsilon=0.01, delta=1e-6)
+    assert desk.check("visits", hopeless, "meier").hopeless
+    with pytest.raises(dp.InputError, match="nothing was asked"):
+        desk.ask("visits", hopeless, "meier")
+    assert not desk.check("visits", question(epsilon=1.9, delta=1e-6), "meier").allowed
+    assert desk.account("visits").spent == 0
+    assert desk.tickets() == []
+    forecast = desk.forecast("visits", question(rho=5.0), [dp.ZCDP(5.0), dp.ZCDP(50.0)], 4)
+    assert forecast is desk.forecast("visits", question(rho=5.0), [dp.ZCDP(5.0), dp.ZCDP(50.0)], 4)
+    assert forecast.records == 400
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["y ~ nothing", "a ~ b", "y ~ a + ", "y ~ __import__('os')", "y ~ open('/etc/passwd')"],
+)
+def test_bad_formulas_are_refused_before_anything(tmp_path, formula):
+    desk = desk_in(tmp_path)
+    with pytest.raises(dp.InputError):
+        desk.ask("visits", question(formula, rho=0.1), "meier")
+    assert desk.tickets() == []
+
+
+def test_a_pure_total_counts_epsilon(tmp_path):
+    desk = desk_in(tmp_path, total=dp.PureDP(3.0), allowance=2.0)
+    found = desk.check("visits", question(epsilon=1.0), "meier")
+    assert (found.measure, found.cost) == ("epsilon", pytest.approx(1.0))
+    with pytest.raises(dp.LedgerError, match="counts pure epsilon"):
+        desk.check("visits", question(rho=0.1), "meier")
+    assert desk.reserved("visits")
+    desk.allow("visits", "meier", 4.0)
+    assert not desk.reserved("visits")
+
+
+def test_a_private_number_is_not_told(tmp_path):
+    """Neither the cost nor a warning depends on it, and there is a forecast for a public guess alone."""
+    files_in(tmp_path)
+    dp.Ledger.create(tmp_path / "l.db", dp.ZCDP(10.0), neighbours="add-remove")
+    desk = Desk.create(tmp_path / "desk")
+    files = (tmp_path / "table.csv", tmp_path / "schema.toml", tmp_path / "l.db")
+    table = desk.add_table("one", *files)
+    assert table.records is None
+    desk.add_person("meier")
+    desk.allow("one", "meier", 1.0)
+    found = desk.check("one", question(rho=0.1), "meier")
+    with pytest.raises(dp.InputError, match="is private, and no guess"):
+        desk.forecast("one", question(rho=0.1))
+    desk.add_table("two", *files, records=123_456)
+    desk.allow("two", "meier", 1.0)
+    other = desk.check("two", question(rho=0.1), "meier")
+    assert (found.cost, found.warning, found.hopeless) == (
+        other.cost,
+        other.warning,
+        other.hopeless,
+    )
+    assert found.entry == other.entry
+
+
+def test_what_does_not_fit_is_not_registered(tmp_path):
+    desk = desk_in(tmp_path)
+    files = [tmp_path / name for name in ("table.parquet", "schema.toml", "ledger.db")]
+    for name in ("Visits", "../x", "", "a b", "x" * 61):
+        with pytest.raises(dp.InputError, match="name of a table"):
+            desk.add_table(name, *files)
+    with pytest.raises(dp.InputError, match="a table 'visits' already"):
+        desk.add_table("visits", *files)
+    dp.Ledger.create(tmp_path / "other.db", dp.ZCDP(1.0), unit="one person")
+    with pytest.raises(dp.InputError, match="protects 'one person' and the schema 'one record'"):
+        desk.add_table("two", *files[:2], tmp_path / "other.db")
+    with pytest.raises(dp.InputError, match="there is no file"):
+        desk.add_table("two", tmp_path / "none.csv", *files[1:])
+    (tmp_path / "more.toml").write_text(
+        files[1].read_text(encoding="utf-8") + "[columns.z]\ntype = 'boolean'", encoding="utf-8"
+    )
+    with pytest.raises(dp.InputError, match="'z'"):
+        desk.add_table("two", files[0], tmp_path / "more.toml", files[2])
+    with pytest.raises(dp.InputError, match="no desk in"):
+        Desk.open(tmp_path / "nowhere")
+    with pytest.raises(dp.InputError, match="is there already"):
+        Desk.create(tmp_path)
+
+
+def test_hostile_texts_stay_texts(tmp_path):
+    desk = desk_in(tmp_path, policy=Policy("each"))
+    for k, text in enumerate(HOSTILE):
+        desk.add_person(text, words=text)
+        desk.allow("visits", text, 1.0)
+        asked = desk.ask("visits", question(rho=0.1 + k / 100, title=text), text, text, anyway=True)
+        desk.decide(asked.id, False, text)
+        there = desk.ticket(asked.id)
+        assert (there.by, there.key, there.question.title, there.reason) == (text,) * 4
+    assert {person.name for person in desk.people()} == {"meier", *HOSTILE}
+    assert desk.verify().ok
+    for name in ("", " ", "a\nb", "a\x00b", "x" * 101):
+        with pytest.raises(dp.InputError, match="name of a person"):
+            desk.add_person(name)
+
+
+def test_settings_that_are_none(tmp_path):
+    desk = desk_in(tmp_path)
+    path = desk.folder.path / "desk.toml"
+    good = path.read_text(encoding="utf-8")
+    for line, words in [
+        ("colour = 1", "has no key 'colour'"),
+        ("memory = 'much'", "memory in desk.toml must be"),
+        ("free = -1", "free in desk.toml"),
+    ]:
+        kept = [old for old in good.splitlines() if old.split(" ")[0] != line.split(" ")[0]]
+        path.write_text("\n".join([*kept, line]), encoding="utf-8")
+        with pytest.raises(dp.InputError, match=words):
+            _ = desk.settings
+    for ladder in ([], [5, 1], [0], ["a"]):
+        path.write_text(f'id = "abcdefgh"\nladder = {ladder}', encoding="utf-8")
+        with pytest.raises(dp.InputError, match=r"ladder in desk\.toml"):
+            _ = desk.settings
+
+
+def test_states_in_words():
+    for state in (*tickets.OPEN, tickets.BOOKED, *tickets.ENDED):
+        one = tickets.Ticket("i", "t", "b", "k", question(rho=0.1), 0.1, state, "")
+        assert told(one)

@@ -1,0 +1,241 @@
+"""What a kill at any place leaves, and what old copies of files lead to."""
+
+import os
+import shutil
+import signal
+
+import pytest
+
+import dpinfer as dp
+from desks import ask, desk_in, hasten, later, question, work
+from dpinfer import persistence
+from dpinfer.desk import child, tickets
+from dpinfer.desk.desk import Desk
+from dpinfer.desk.journal import Journal
+from dpinfer.desk.recovery import recover
+from dpinfer.desk.register import Register
+from dpinfer.desk.tables import Policy
+from dpinfer.desk.verification import whole_result
+from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.ledger import Ledger
+from forking import forked
+
+PLACES = 22  # at which a desk or its fit is killed
+WATCHED = [
+    (Register, "move"),
+    (Register, "settle"),
+    (Register, "show"),
+    (Journal, "take"),
+    (Ledger, "book"),
+    (Gate, "release"),
+    (persistence, "write"),
+    (child, "_limit"),
+    (child, "_answer"),
+]
+
+
+def watch(marks, place):
+    """Write a mark before and after each call of some functions, in this process and its children;
+    whoever writes mark number ``place`` is killed.
+    """
+
+    def mark():
+        handle = os.open(marks, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(handle, b".")
+        number = os.fstat(handle).st_size
+        os.close(handle)
+        if number == place:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def marked(function):
+        def wrapper(*arguments, **options):
+            mark()
+            found = function(*arguments, **options)
+            mark()
+            return found
+
+        return wrapper
+
+    for owner, name in WATCHED:
+        setattr(owner, name, marked(getattr(owner, name)))
+
+
+def test_guarantee_every_end(tmp_path):
+    """A desk at work is killed at each of its places in turn, itself or its fit; after one restart no
+    result lacks its entry, nothing is booked twice, all has ended.
+    """
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    ends = set()
+    for place in range(1, PLACES + 1):
+        asked = question(rho=0.1)
+        ticket = desk.ask("visits", asked, "meier", str(place), again=True, anyway=True)
+        marks = tmp_path / f"marks {place}"
+
+        def killed(marks=marks, place=place):
+            watch(marks, place)
+            work(hasten(Desk.open(desk.folder.path)))
+
+        os.waitpid(forked(killed), 0)
+        assert marks.stat().st_size >= place
+        work(hasten(Desk.open(desk.folder.path, who="restart")))
+        entries = dp.Ledger.open(tmp_path / "ledger.db").entries()
+        shown = later(desk)
+        own = [entry for entry in entries if entry.request == ticket.id]
+        state = shown.ticket(ticket.id).state
+        ends.add(state)
+        assert state in (tickets.ANSWERED, tickets.LOST_STATE)
+        assert len(own) == 1
+        kept = whole_result(desk.folder, ticket.id, own[0].release) is not None
+        assert kept == (state == tickets.ANSWERED)
+    assert ends == {tickets.ANSWERED, tickets.LOST_STATE}
+    assert shown.verify().ok
+    assert len({entry.request for entry in entries}) == PLACES
+
+
+def claimed(desk, **keys):
+    ticket = ask(desk, **keys)
+    desk.register.move(ticket.id, (tickets.QUEUED,), tickets.CLAIMED, "worker", slot=600.0)
+    return ticket
+
+
+def booked(desk, ticket):
+    """The entry of a question, without the desk knowing."""
+    table = desk.table("visits")
+    model = ticket.question.model(table.schema, table.ledger().neighbours)
+    ledger = table.ledger()
+    entry = model.entry(table.records)
+    named = type(entry)(**{**vars(entry), "by": ticket.by, "request": ticket.id})
+    return ledger.book(named)
+
+
+def with_result(desk, ticket, release):
+    """A result that names a release."""
+    table = desk.table("visits")
+    model = ticket.question.model(table.schema, table.ledger().neighbours)
+    result = model.fit(table.place).result_
+    privacy = type(result.privacy)(**{**vars(result.privacy), "release": release, "booked": True})
+    desk.folder.result(ticket.id).parent.mkdir()
+    whole = type(result)(**{**vars(result), "privacy": privacy})
+    desk.folder.result(ticket.id).write_text(whole.to_json(), encoding="utf-8")
+
+
+def test_the_table_of_recovery(tmp_path):
+    desk = desk_in(tmp_path)
+    nothing, kept, lost = (claimed(desk, rho=rho) for rho in (0.1, 0.2, 0.3))
+    with_result(desk, kept, booked(desk, kept))
+    booked(desk, lost)
+    recover(desk)
+    states = [desk.register.ticket(one.id).state for one in (nothing, kept, lost)]
+    assert states == ["queued", "kept", "failed"]
+    assert [later(desk).ticket(one.id).state for one in (kept, lost)] == ["answered", "lost"]
+    recover(desk)  # changes nothing any more
+    assert [desk.register.ticket(one.id).state for one in (nothing, kept, lost)] == states
+    assert desk.table("visits").state == "open"
+
+
+def test_a_result_without_an_entry_is_shown_to_nobody(tmp_path):
+    desk = desk_in(tmp_path)
+    ticket = claimed(desk)
+    with_result(desk, ticket, "0" * 32)
+    assert any("without an entry" in fault for fault in desk.verify().faults)
+    recover(desk)
+    assert desk.ticket(ticket.id).state == "refused"
+    assert desk.table("visits").state == "paused"
+    with pytest.raises(dp.InputError):
+        desk.result(ticket.id)
+
+
+def files_of(folder, name):
+    return [path for path in folder.iterdir() if path.name.startswith(name)]
+
+
+def put_back(copy, folder, name):
+    for path in files_of(folder, name):
+        path.unlink()
+    for path in files_of(copy, name):
+        shutil.copy(path, folder)
+
+
+def test_guarantee_asked_once(tmp_path):
+    """An old desk.db is refused; taken all the same, the question is made anew from the ledger, and
+    the same key is not booked again.
+    """
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in files_of(desk.folder.path, "desk.db"):
+        shutil.copy(path, copy)
+    ticket = ask(desk, key="mine")
+    lost = ask(desk, rho=0.2, key="other")
+    work(hasten(desk))
+    shutil.rmtree(desk.folder.results / lost.id)
+    assert desk.register.ticket(ticket.id).state == "answered"
+    put_back(copy, desk.folder.path, "desk.db")
+    with pytest.raises(dp.LedgerError, match=r"desk\.db lacks \d+ events"):
+        Desk.open(desk.folder.path)
+    old = Desk.open(desk.folder.path, old_copy=True)
+    assert old.tickets() == []
+    assert not old.verify().ok  # entries of questions that nobody knows
+    recover(old)
+    again = later(desk)
+    assert again.ticket(ticket.id).state == "answered"
+    assert again.result(ticket.id).privacy.release == again.ticket(ticket.id).release
+    assert again.ticket(lost.id).state == "lost"
+    assert (again.ticket(ticket.id).by, again.ticket(ticket.id).question.formula) == (
+        "meier",
+        "y ~ a + b",
+    )
+    with pytest.raises(dp.InputError, match="this key was used for another question"):
+        again.ask("visits", question(rho=0.3), "meier", "mine", anyway=True)
+    work(hasten(old))
+    assert len(dp.Ledger.open(tmp_path / "ledger.db").entries()) == 2
+    assert again.verify().ok
+
+
+def test_an_old_ledger_pauses_its_table(tmp_path):
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in files_of(tmp_path, "ledger.db"):
+        shutil.copy(path, copy)
+    ticket = ask(desk)
+    work(hasten(desk))
+    put_back(copy, tmp_path, "ledger.db")
+    assert any("no entry of it" in fault for fault in desk.verify().faults)
+    recover(desk)
+    assert desk.table("visits").state == "paused"
+    assert "an old copy was put back" in desk.table("visits").reason
+    with pytest.raises(dp.LedgerError, match="paused"):
+        ask(desk, rho=0.2)
+    assert later(desk).ticket(ticket.id).state == "answered"
+
+
+def test_a_booked_question_whose_entry_is_gone_is_lost(tmp_path):
+    desk = desk_in(tmp_path)
+    ticket = claimed(desk)
+    desk.register.move(
+        ticket.id, (tickets.CLAIMED,), tickets.BOOKED, "worker", booked=desk.clock().isoformat()
+    )
+    recover(desk)
+    assert later(desk).ticket(ticket.id).state == "lost"
+    assert desk.table("visits").state == "paused"
+
+
+def test_a_broken_ledger_stops_its_own_table_alone(tmp_path):
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    dp.Ledger.create(tmp_path / "other.db", dp.ZCDP(10.0))
+    desk.add_table(
+        "other", tmp_path / "table.parquet", tmp_path / "schema.toml", tmp_path / "other.db",
+        Policy("none"),
+    )  # fmt: skip
+    desk.allow("other", "meier", 1.0)
+    stuck = claimed(desk)
+    fine = desk.ask("other", question(rho=0.1), "meier", anyway=True)
+    (tmp_path / "ledger.db").rename(tmp_path / "away.db")
+    work(hasten(desk))
+    assert (desk.table("visits").state, desk.table("other").state) == ("paused", "open")
+    assert later(desk).ticket(fine.id).state == "answered"
+    (tmp_path / "away.db").rename(tmp_path / "ledger.db")
+    desk.resume("visits", "the ledger is back")
+    work(hasten(desk))
+    assert later(desk).ticket(stuck.id).state == "answered"

@@ -1,0 +1,348 @@
+"""Fits at a desk: public times, two outcomes, and nothing else that anybody could see."""
+
+import errno
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+
+import dpinfer as dp
+from desks import ask, desk_in, forks, hasten, later, question, work
+from dpinfer import persistence
+from dpinfer.desk import child, slots, tickets
+from dpinfer.desk.desk import Desk
+from dpinfer.desk.tables import Policy
+from dpinfer.desk.tickets import LOST, LostError
+from dpinfer.desk.worker import Worker
+from dpinfer.errors import PrivacyError
+from dpinfer.privacy.gate import Gate
+from terminal import SECRET, run_here
+
+
+def more_tables(desk, folder, number):
+    """So many tables of the same files and the same ledger, and a person for each."""
+    files = [folder / name for name in ("table.parquet", "schema.toml", "ledger.db")]
+    for k in range(number):
+        desk.add_table(f"t{k}", *files, Policy("none"))
+    return [f"t{k}" for k in range(number)]
+
+
+def test_a_question_from_asking_to_answer(tmp_path):
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    ticket = ask(desk, rho=50.0)
+    work(hasten(desk))
+    done = later(desk).ticket(ticket.id)
+    assert done.state == "answered"
+    result = later(desk).result(ticket.id)
+    (entry,) = dp.Ledger.open(tmp_path / "ledger.db").entries()
+    assert (entry.by, entry.request, entry.release) == ("meier", ticket.id, result.privacy.release)
+    assert (done.booked, done.release) == (entry.time, entry.release)
+    assert [one.id for one in later(desk).answers("visits")] == [ticket.id]
+    with pytest.raises(dp.InputError, match="answered already"):
+        later(desk).ask("visits", question(rho=50.0), "meier", "another key", anyway=True)
+    assert desk.verify(thorough=True).ok
+    assert desk.analyst("visits", "meier").spent == pytest.approx(50.0)
+    assert [spend.by for spend in desk.burn_down("visits")] == ["meier"]
+
+
+def test_guarantee_public_answer_times(tmp_path, monkeypatch):
+    """Fits slowed by 0, .1 and .3 s, side by side: what is shown changes at booking + slot, to the
+    microsecond; and in real time not before.
+    """
+    slot = 6.0
+    desk = desk_in(tmp_path, ladder=(slot,))
+    names = more_tables(desk, tmp_path, 3)
+    delays = dict(zip(names, (0.0, 0.1, 0.3), strict=True))
+    for name in names:
+        desk.allow(name, "meier", 100.0)
+    asked = {name: desk.ask(name, question(rho=0.1), "meier", anyway=True) for name in names}
+    marked = child.mark_booked
+
+    def slowly(desk, ident, entry):
+        marked(desk, ident, entry)
+        time.sleep(delays[desk.register.ticket(ident).table])
+
+    monkeypatch.setattr(child, "mark_booked", slowly)
+    seen = {}
+    over = threading.Event()
+
+    def watch():
+        while len(seen) < 3 and not over.wait(0.01):
+            for name, ticket in asked.items():
+                if name not in seen and desk.ticket(ticket.id).state == "answered":
+                    seen[name] = desk.clock()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    work(desk)
+    over.set()
+    watcher.join()
+    booked = {one.request: one.time for one in dp.Ledger.open(tmp_path / "ledger.db").entries()}
+    for name, ticket in asked.items():
+        done = desk.ticket(ticket.id)
+        assert done.state == "answered"
+        assert done.booked == booked[ticket.id]
+        assert (done.due - type(done.due).fromisoformat(done.booked)).total_seconds() == slot
+        before = Desk.open(
+            desk.folder.path, clock=lambda due=done.due: due - timedelta(microseconds=1)
+        )
+        then = Desk.open(desk.folder.path, clock=lambda due=done.due: due)
+        assert before.ticket(ticket.id).state == "booked"
+        assert then.ticket(ticket.id).state == "answered"
+        with pytest.raises(dp.InputError, match="no answer yet: it is booked"):
+            before.result(ticket.id)
+        assert before.answers(name) == []
+        assert seen.get(name, done.due) >= done.due
+
+
+@pytest.mark.parametrize("state", ["kept", "failed", "answered", "lost"])
+def test_an_outcome_is_not_seen_before_its_time(state):
+    ticket = tickets.Ticket(
+        *("i", "t", "b", "k", question(rho=0.1), 0.1, state, ""),
+        slot=5.0,
+        booked="2026-01-01T00:00:00+00:00",
+    )
+    assert ticket.seen(ticket.due - timedelta(microseconds=1)).state == "booked"
+    shown = {"kept": "answered", "failed": "lost"}.get(state, state)
+    assert ticket.seen(ticket.due).state == shown
+
+
+def broken(kind):
+    def fault():
+        raise kind(f"of the record {SECRET}")
+
+    return fault
+
+
+def killed(sign):
+    def fault():
+        signal.signal(sign, signal.SIG_DFL) if sign != signal.SIGKILL else None
+        os.kill(os.getpid(), sign)
+        time.sleep(60)
+
+    return fault
+
+
+def greedy():
+    return [bytearray(10**9) for _ in range(10)]
+
+
+IN_THE_FIT = {
+    "a fault": broken(ValueError),
+    "an unreached minimum": broken(PrivacyError),
+    "no memory": broken(MemoryError),
+    "too much memory": greedy,
+    "an interrupt": broken(KeyboardInterrupt),
+    "kill": killed(signal.SIGKILL),
+    "terminate": killed(signal.SIGTERM),
+    "a bad address": killed(signal.SIGSEGV),
+    "an exit": lambda: sys.exit(0),
+    "a quick exit": lambda: os._exit(0),
+}
+OVERRUN = "an overrun"
+KEEPING = ("a full disk", "half a result", "another release", "no folder")
+FAULTS = (*IN_THE_FIT, OVERRUN, *KEEPING)
+
+
+def force(monkeypatch, late):
+    """Each asker has the fault of his name, once his question is booked."""
+    now = []
+    release = Gate.release
+    marked = child.mark_booked
+    write = persistence.write
+
+    def mark(desk, ident, entry):
+        marked(desk, ident, entry)
+        now.append(entry.by)
+
+    def faulty(gate, *arguments):
+        if now and now[0] in IN_THE_FIT:
+            IN_THE_FIT[now[0]]()
+        if now == [OVERRUN]:
+            late.touch()
+            time.sleep(60)
+        return release(gate, *arguments)
+
+    def unwritable(path, content):
+        fault = now[0] if now and path.name == persistence.RESULT else ""
+        if fault == "a full disk":
+            raise OSError(errno.ENOSPC, f"no room for {SECRET}")
+        if fault == "no folder":
+            path.parent.rmdir()
+        if fault == "half a result":
+            content = content[: len(content) // 2]
+        if fault == "another release":
+            document = json.loads(content)
+            document["privacy"]["release"] = "0" * 32
+            content = json.dumps(document).encode()
+        write(path, content)
+
+    monkeypatch.setattr(child, "mark_booked", mark)
+    monkeypatch.setattr(Gate, "release", faulty)
+    monkeypatch.setattr(persistence, "write", unwritable)
+
+
+def test_guarantee_two_outcomes(tmp_path, monkeypatch):
+    """Fifteen faults after booking: one answer, byte for byte, and the same time; a fit without a
+    fault beside them is answered.
+    """
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    names = more_tables(desk, tmp_path, len(FAULTS))
+    for name, fault in zip(names, FAULTS, strict=True):
+        desk.add_person(fault)
+        desk.allow(name, fault, 1.0)
+    asked = {
+        fault: desk.ask(name, question(rho=0.1), fault, anyway=True)
+        for name, fault in zip(names, FAULTS, strict=True)
+    }
+    control = ask(desk)
+    late = tmp_path / "late"
+    force(monkeypatch, late)
+    plain = desk.clock
+    locks = [desk.folder.locks / ticket.id for ticket in (control, *asked.values())]
+    over = []
+
+    def clock():  # the slots end when everything but the overrun has ended
+        if not over and late.exists() and all(lock.exists() for lock in locks):
+            over.extend([True] * (sum(map(busy, locks)) == 1))
+        return plain() + timedelta(seconds=700 * len(over))
+
+    desk.clock = clock
+    work(desk)
+    shown = later(desk)
+    assert shown.ticket(control.id).state == "answered"
+    answers = set()
+    for ticket in asked.values():
+        assert shown.ticket(ticket.id).state == "lost"
+        with pytest.raises(LostError) as lost:
+            shown.result(ticket.id)
+        assert str(lost.value) == LOST
+        done = shown.ticket(ticket.id)
+        assert (done.due - type(done.due).fromisoformat(done.booked)).total_seconds() == 600
+        shrink(desk, ticket.id)
+        told = run_here("desk", "answer", desk.folder.path, ticket.id)
+        answers.add((told.returncode, told.stdout.encode(), told.stderr.encode()))
+    assert len(answers) == 1
+    assert answers == {(2, b"", f"error: {LOST}\n".encode())}
+    assert len(dp.Ledger.open(tmp_path / "ledger.db").entries()) == len(FAULTS) + 1
+    assert desk.verify().ok
+
+
+def busy(path):
+    from dpinfer.desk.holding import holder  # noqa: PLC0415
+
+    return holder(path) is not None
+
+
+def shrink(desk, ident):
+    """The slot of a question as one of a second, so that it has ended for the command line."""
+    with desk.register.change("test") as change:
+        change("UPDATE questions SET slot = 0.001 WHERE id = ?", ident)
+
+
+def test_what_is_refused_before_booking_is_free(tmp_path, monkeypatch):
+    desk = desk_in(tmp_path, allowance=0.15, ladder=(600.0,))
+    first = ask(desk)
+    second = ask(desk, rho=0.11)  # the allowance pays for one of them
+    work(hasten(desk))
+    assert later(desk).ticket(first.id).state == "answered"
+    refused = desk.ticket(second.id)
+    assert refused.state == "refused"
+    assert (
+        "the allowance of 'meier' has rho = 0.0499999 left of 0.15, and this fit needs 0.11"
+        in refused.reason
+    )
+    assert len(dp.Ledger.open(tmp_path / "ledger.db").entries()) == 1
+    desk.allow("visits", "meier", 1.0)
+    third = ask(desk, rho=0.12)
+    monkeypatch.setattr(Policy, "waits", lambda *_: False)
+
+    def fault(*_):
+        raise ValueError(f"of the record {SECRET}")
+
+    monkeypatch.setattr(child, "_refusal", lambda *_: "")
+    monkeypatch.setattr(child.Booking, "book", fault)
+    work(desk)
+    assert desk.ticket(third.id).state == "refused"
+    assert desk.ticket(third.id).reason == child.FAULT
+    assert str(SECRET) not in "".join(event.text() for event in desk.journal())
+
+
+def test_guarantee_registered_table(tmp_path):
+    """Other bytes, another time, another file in its place: nothing is booked, the table pauses."""
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    path = tmp_path / "table.parquet"
+    first = path.read_bytes()
+
+    def later_time():
+        os.utime(path, (1, 1))
+
+    def other_bytes():
+        path.write_bytes(first[::-1])
+
+    def other_file():
+        path.unlink()
+        path.write_bytes(first)
+
+    for k, change in enumerate((later_time, other_bytes, other_file, path.unlink)):
+        ticket = ask(desk, rho=0.1 + k / 100)
+        change()
+        work(desk)
+        assert desk.ticket(ticket.id).state == "refused"
+        assert desk.table("visits").state == "paused"
+        assert not desk.verify().ok
+        path.write_bytes(first)
+        desk.resume("visits", "the same people")
+    assert dp.Ledger.open(tmp_path / "ledger.db").entries() == ()
+    ticket = ask(desk, rho=0.3)
+    work(hasten(desk))
+    assert later(desk).ticket(ticket.id).state == "answered"
+
+
+def test_one_worker_a_desk(tmp_path):
+    desk = desk_in(tmp_path)
+    stop = threading.Event()
+    with forks():
+        thread = threading.Thread(target=lambda: Worker(desk, "fork").run(stop=stop))
+        thread.start()
+        try:
+            deadline = time.monotonic() + 30
+            while not busy(desk.folder.locks / "worker") and time.monotonic() < deadline:
+                time.sleep(0.01)
+            with pytest.raises(dp.InputError, match="runs already"):
+                Worker(desk, "fork").run(until_idle=True)
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_the_queue_waits_for_who_is_paused(tmp_path):
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    ticket = ask(desk)
+    desk.set_state("visits", "meier", "paused")
+    work(desk)
+    assert desk.ticket(ticket.id).state == "queued"
+    desk.set_state("visits", "meier", "active")
+    work(hasten(desk))
+    assert later(desk).ticket(ticket.id).state == "answered"
+
+
+def test_slots_are_chosen_on_made_up_records(tmp_path, monkeypatch):
+    """The rung depends on the longest fit, and the fit never sees the table."""
+    desk = desk_in(tmp_path)
+    table = desk.table("visits")
+    monkeypatch.setattr(slots, "longest", lambda *_: 1.2)
+    asked = question(rho=0.1)
+    assert slots.chosen((2.0,), table, asked) == 2.0
+    assert slots.chosen((5.0, 15.0, 60.0), table, asked) == 15.0  # 3 (1.2 + .5) = 5.1
+    with pytest.raises(dp.InputError, match="longer than the longest slot"):
+        slots.chosen((1.0, 2.0), table, asked)
+    monkeypatch.undo()
+    (tmp_path / "table.parquet").unlink()
+    assert slots.longest(table, asked) > 0
+    assert slots.longest(table, question(epsilon=1.0)) > 0  # a pure budget, with a search
