@@ -97,6 +97,10 @@ class OnDask:
         """A table whose partitions pass a function of nothing on their way."""
         return frame.map_partitions(lambda part: (act(), part)[1], meta=frame._meta)
 
+    def parts(self, native):
+        """The number of partitions."""
+        return native.npartitions
+
     def workers(self):
         """The processes of the workers."""
         return list(self.client.run(os.getpid).values())
@@ -125,6 +129,9 @@ class OnSpark:
 
     def through(self, frame, act):
         return frame.mapInArrow(lambda batches: (act(), batches)[1], frame.schema)
+
+    def parts(self, native):
+        return native.rdd.getNumPartitions()
 
     def workers(self):
         """The executors: what Python's processes on them are started by."""

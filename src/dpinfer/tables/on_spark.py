@@ -258,8 +258,8 @@ def _found(fault: str | None, written: bytes) -> Sum | Fault:
 def _encoded(
     encode: Encode, units: bool, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One row per block, or one with a fault."""
-    blocks = encode(_tables(batches, units))
+    """One row per block that has rows, or one with a fault."""
+    blocks = filter(len, encode(_tables(batches, units)))
     while True:
         block = mute(lambda: next(blocks, None))
         if block is None:
@@ -329,7 +329,9 @@ def _counted(ids: str, batches: Iterator[pa.RecordBatch]) -> Sum | Fault:
 def _tables(batches: Iterable[pa.RecordBatch], units: bool) -> Iterator[pa.Table]:
     """One per batch, or one of all where a partition has whole ``units``: these must not be cut."""
     if units:
-        yield pa.Table.from_batches(list(batches))
+        whole = list(batches)
+        if whole:
+            yield pa.Table.from_batches(whole)
         return
     for batch in batches:
         yield pa.Table.from_batches([batch])
