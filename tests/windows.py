@@ -27,10 +27,14 @@ class Open:
 
 
 @contextmanager
-def opened(folder):
-    """`dpinfer desk open` in a process of its own, ended as a user ends it."""
-    command = [sys.executable, "-c", PROGRAM, "desk", "open", str(folder), "--no-browser"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+def opened(folder, browser=""):
+    """`dpinfer desk open` in a process of its own, ended as a user ends it; ``browser`` is a command
+    that is started instead of one.
+    """
+    command = [sys.executable, "-c", PROGRAM, "desk", "open", str(folder)]
+    if not browser:
+        command.append("--no-browser")
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "BROWSER": browser}
     with subprocess.Popen(
         [*command, "--port", "0"],
         stdout=subprocess.PIPE,

@@ -2,10 +2,12 @@
 
 import http.client
 import socket
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlencode, urlsplit
+from pathlib import Path
+from urllib.parse import unquote, urlencode, urlsplit
 
 import pytest
 
@@ -135,6 +137,32 @@ def test_only_the_loopback_address_listens(site):
             socket.create_connection((name, port), 2),
         ):
             pass
+
+
+NOTE = """import os, sys, urllib.parse
+place = urllib.parse.unquote(urllib.parse.urlsplit(sys.argv[1]).path)
+words = [sys.argv[1], oct(os.stat(place).st_mode), oct(os.stat(os.path.dirname(place)).st_mode), open(place).read()]
+open({told!r} + ".part", "w").write("\\n".join(words))
+os.rename({told!r} + ".part", {told!r})
+"""
+
+
+def test_the_browser_is_given_a_file_and_not_the_token(tmp_path):
+    """All users of a machine see the command line of a browser."""
+    told = tmp_path / "told"
+    script = tmp_path / "browser.py"
+    script.write_text(NOTE.format(told=str(told)), encoding="utf-8")
+    with opened(made(tmp_path), f"{sys.executable} {script} %s") as site:
+        deadline = time.monotonic() + 60
+        while not told.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        given, mode, around, content = told.read_text(encoding="utf-8").split("\n", 3)
+        leaf = Path(unquote(urlsplit(given).path))
+        assert given.startswith("file:///")
+        assert (mode[-3:], around[-3:]) == ("600", "700")
+        assert site.address in content
+        assert leaf.exists()
+    assert not leaf.exists()
 
 
 def test_sizes_and_kinds(site):

@@ -193,6 +193,9 @@ def test_a_question_file(window, script):
     page.get_by_role("heading", name="Forecast").wait_for()
     assert page.get_by_label("Who asks").input_value() == "b.okafor"
     assert page.get_by_label("ρ").input_value() == "0.05"
+    here.go("/t/visits/ask?formula=visit+~+age&epsilon=0.5&delta=1e-6&by=a.meier&go=forecast")
+    assert page.get_by_label("ε", exact=True).input_value() == "0.5"  # though the total is in ρ
+    page.get_by_role("link", name="Ask for ε = 0.5", exact=True).wait_for()
     here.go("/t/visits/ask")
     page.get_by_text("Open a question file").click()
     page.get_by_label("Its text").fill(
