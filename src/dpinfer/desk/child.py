@@ -6,6 +6,7 @@ Its parent reads no word of it: only the ledger, the file of the result, and whe
 import math
 import os
 import resource
+import signal
 import sys
 import traceback
 import warnings
@@ -20,13 +21,15 @@ from dpinfer.desk.people import ACTIVE, allowance_of
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
 from dpinfer.desk.verification import whole_result
-from dpinfer.errors import DpinferError, HopelessFitWarning
+from dpinfer.errors import DpinferError, HopelessFitWarning, LedgerError
 from dpinfer.privacy.entries import Entry
-from dpinfer.privacy.ledger import Allowance, Ledger
+from dpinfer.privacy.ledger import Ledger
 
 FAULT = (
     "something went wrong before anything was booked: the steward finds it in the log of the desk"
 )
+OLD_LEDGER = "the ledger lacks an entry that was in it: an old copy was put back; put the newest one in its place"
+_NOT_CLAIMED = "the question was booked and is not claimed any more: no record is read"
 _CPU = 60  # seconds of processor time beyond what all cores may do in a slot
 
 
@@ -37,22 +40,31 @@ class Booking:
     desk: Desk
     ticket: Ticket
     ledger: Ledger
-    within: Allowance
-    done: bool = False
 
     def book(self, entry: Entry) -> str:
-        """Book within the allowance, once, and write down when."""
+        """Book within the allowance, once, and write down when.  Whether the question may be booked
+        is judged here, after rows were counted, as access may be revoked meanwhile.  From then on
+        the process has the slot, less its margin, to live.
+        """
+        amount = self._allowed()
         named = replace(entry, by=self.ticket.by, request=self.ticket.id)
-        release = self.ledger.book(named, within=self.within)
-        self.done = True
+        release = self.ledger.book(named, within=allowance_of(self.ledger.total, amount))
         (booked,) = (one for one in self.ledger.entries() if one.release == release)
+        _end_at(replace(self.ticket, booked=booked.time))
         mark_booked(self.desk, self.ticket.id, booked)
         return release
 
+    def _allowed(self) -> float:
+        """The allowance of the asker; `LedgerError` where nothing is booked."""
+        refusal = _refusal(self.desk, self.ticket, self.ledger)
+        if refusal:
+            raise LedgerError(refusal)
+        return self.desk.register.allowances(self.ticket.table)[self.ticket.by][0]
+
 
 def mark_booked(desk: Desk, ident: str, entry: Entry) -> None:
-    """Write down that the ledger has the entry of a question."""
-    desk.register.move(
+    """Write down that the ledger has the entry of a question; `LedgerError` if it is not claimed."""
+    moved = desk.register.move(
         ident,
         (tickets.CLAIMED,),
         tickets.BOOKED,
@@ -60,6 +72,17 @@ def mark_booked(desk: Desk, ident: str, entry: Entry) -> None:
         booked=entry.time,
         release=entry.release,
     )
+    if moved is None:
+        raise LedgerError(_NOT_CLAIMED)
+
+
+def _end_at(ticket: Ticket) -> None:
+    """Let the kernel end this process before the slot of a question does, whoever looks after it."""
+    ends = ticket.ends
+    assert ends is not None
+    left = (ends - tickets.now()).total_seconds()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, max(left, 1e-6))
 
 
 def main(folder: str, ident: str) -> None:
@@ -80,22 +103,17 @@ def main(folder: str, ident: str) -> None:
 
 def _answer(desk: Desk, ticket: Ticket) -> None:
     table = desk.table(ticket.table)
-    ledger = table.ledger()
-    amount, state = desk.register.allowances(table.name).get(
-        ticket.by, (0.0, "without an allowance")
-    )
-    refusal = _refusal(desk, table, ticket, state)
-    if refusal:
-        _refuse(desk, ticket, refusal)
-        return
-    booking = Booking(desk, ticket, ledger, allowance_of(ledger.total, amount))
     try:
+        ledger = table.ledger()
+        refusal = _refusal(desk, ticket, ledger)
+        if refusal:
+            raise LedgerError(refusal)
         model = ticket.question.model(table.schema, ledger.neighbours)
-        model.set_params(ledger=booking)
+        model.set_params(ledger=Booking(desk, ticket, ledger))
         result = model.fit(table.place).result_
     except BaseException as fault:
         traceback.print_exc()
-        if not booking.done:
+        if not _is_booked(table, ticket):
             _refuse(desk, ticket, str(fault) if isinstance(fault, DpinferError) else FAULT)
         return
     path = desk.folder.result(ticket.id)
@@ -107,8 +125,19 @@ def _answer(desk: Desk, ticket: Ticket) -> None:
         desk.register.settle(ticket.id, tickets.KEPT)
 
 
-def _refusal(desk: Desk, table: Table, ticket: Ticket, state: str) -> str:
-    """Why nothing is booked; empty where something is."""
+def _is_booked(table: Table, ticket: Ticket) -> bool:
+    """Whether the ledger has the question; the ledger alone decides."""
+    return any(entry.request == ticket.id for entry in table.ledger().entries())
+
+
+def _refusal(desk: Desk, ticket: Ticket, ledger: Ledger) -> str:
+    """Why nothing is booked; empty where something is.
+
+    Guarantee [no_old_ledger]: nothing is booked in a ledger that lacks an entry of a question that
+    was paid from it; the table pauses.
+    """
+    table = desk.table(ticket.table)
+    state = desk.register.allowances(table.name).get(ticket.by, (0.0, "without an allowance"))[1]
     if table.state != tables.OPEN:
         return f"the table {table.name} is paused"
     if state != ACTIVE:
@@ -119,6 +148,10 @@ def _refusal(desk: Desk, table: Table, ticket: Ticket, state: str) -> str:
     if changed:
         desk.pause(table.name, changed)
         return "the table is not the one that was registered, and is paused until the steward has looked at it"
+    paid = desk.register.paid(table.book)  # first: another process may book in between
+    if not {entry.request for entry in ledger.entries()}.issuperset(paid):
+        desk.alarm(table.name, OLD_LEDGER)
+        return OLD_LEDGER
     return ""
 
 

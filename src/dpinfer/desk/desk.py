@@ -278,6 +278,11 @@ class Desk:
             raise InputError("say in words why the table may be asked again: they are kept")
         return self._set_table(name, tables.OPEN, _reason(reason), fingerprint(Path(table.place)))
 
+    def alarm(self, name: str, reason: str) -> None:
+        """Pause a table that is open; one that is paused keeps its reason."""
+        if self.table(name).state == tables.OPEN:
+            self.pause(name, reason[:_LONGEST_REASON])
+
     def _set_table(self, name: str, state: str, reason: str, mark: str) -> Table:
         with self.register.change(self.who) as change:
             change(

@@ -15,8 +15,9 @@ from dpinfer.asking.allowed import Question
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import Person
 from dpinfer.desk.tables import Policy, Table
-from dpinfer.desk.tickets import BOOKED, OPEN, SETTLED, Ticket
+from dpinfer.desk.tickets import BOOKED, FAILED, OPEN, PAID, SETTLED, Ticket
 from dpinfer.errors import InputError, LedgerError
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.store import transaction
 
 WHAT = "desk"
@@ -213,13 +214,45 @@ class Register:
         return _ticket(row)
 
     def settle(self, name: str, outcome: str) -> None:
-        """Write down the outcome of a question that was booked.  It is no event yet: the journal has
-        it when it is shown.
+        """Write down the outcome of a question that was booked; after its slot there is one alone,
+        lost.  It is no event yet: the journal has it when it is shown.
         """
         with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+            row = connection.execute(
+                f"SELECT {_TICKET} FROM questions WHERE id = ? AND state = ?", (name, BOOKED)
+            ).fetchone()
+            if row is None:
+                return
+            due = _ticket(row).due
+            in_time = due is not None and self._clock() < due
             connection.execute(
-                "UPDATE questions SET state = ? WHERE id = ? AND state = ?", (outcome, name, BOOKED)
+                "UPDATE questions SET state = ? WHERE id = ?",
+                (outcome if in_time else FAILED, name),
             )
+
+    def found_paid(self, name: str, entry: Entry, outcome: str, slot: float) -> None:
+        """A question that desk.db has as unpaid, and the ledger as booked: the ledger decides.
+        ``slot`` is for one that has none.
+        """
+        marks = ", ".join("?" for _ in PAID)
+        with self.change("worker") as change:
+            change(
+                "UPDATE questions SET state = ?, booked = ?, release = ?, slot = coalesce(slot, ?) "
+                f"WHERE id = ? AND state NOT IN ({marks})",
+                *(outcome, entry.time, entry.release, slot, name, *PAID),
+            )
+            change.event(BOOKED, question=name, booked=entry.time, release=entry.release)
+
+    def paid(self, book: str) -> list[str]:
+        """The questions that were paid from a ledger, whatever the ledger says now."""
+        marks = ", ".join("?" for _ in PAID)
+        with self.read() as sql:
+            rows = sql(
+                "SELECT id FROM questions JOIN tables ON tables.name = questions.tab "
+                f"WHERE tables.book = ? AND questions.state IN ({marks})",
+                *(book, *PAID),
+            ).fetchall()
+        return [name for (name,) in rows]
 
     def show(self, name: str, state: str) -> None:
         """The slot of a question has ended: its outcome is public, and an event."""

@@ -12,25 +12,22 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from dpinfer.desk import child, slots, tables, tickets
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import held, holder
 from dpinfer.desk.people import ACTIVE
-from dpinfer.desk.recovery import alarm, recover, settle
+from dpinfer.desk.recovery import recover, settle
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
 from dpinfer.errors import DpinferError, InputError, LedgerError
 
-MARGIN = 0.1
-"""The part of a slot at its end in which no fit runs any more: the outcome is there when it ends."""
-_LARGEST_MARGIN = 1.0  # seconds
 _POLL = 0.02  # seconds between two looks at a question that is under way
 _IDLE = 0.5  # seconds between two looks at an empty queue
 _TRIES = 3  # of a process that ends before it has booked or refused
-_START = 120.0  # seconds that a process has before it books
+_TO_BOOK = 120.0  # seconds that a process has before it books
 
 
 @dataclass
@@ -98,7 +95,8 @@ class Worker:
                 if ticket.state in tickets.RUNNING:
                     ticket = self._settled(ticket, running)
             except LedgerError as fault:  # other tables go on; the next worker looks at it again
-                alarm(self._desk, running.table, str(fault)[:500])
+                self._kill(ticket, running)
+                self._desk.alarm(running.table, str(fault))
                 del self._running[ident]
                 continue
             if ticket.state in tickets.SETTLED and self._over(ticket):
@@ -140,12 +138,10 @@ class Worker:
 
     def _late(self, ticket: Ticket, running: _Running) -> bool:
         """Whether the process has used up its slot, or its time to book."""
-        due = ticket.due
-        if due is None:
-            return time.monotonic() - running.since > _START
-        assert ticket.slot is not None
-        margin = min(MARGIN * ticket.slot, _LARGEST_MARGIN)
-        return self._now() >= due - timedelta(seconds=margin)
+        ends = ticket.ends
+        if ends is None:
+            return time.monotonic() - running.since > _TO_BOOK
+        return self._now() >= ends
 
     def _over(self, ticket: Ticket) -> bool:
         return ticket.due is not None and self._now() >= ticket.due
