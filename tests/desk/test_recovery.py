@@ -32,7 +32,7 @@ WATCHED = [
     (Ledger, "book"),
     (Gate, "release"),
     (persistence, "write"),
-    (child, "_limit"),
+    (child, "limit"),
     (child, "_answer"),
 ]
 
@@ -253,13 +253,13 @@ def test_a_question_that_is_queued_under_its_process_is_paid(tmp_path, monkeypat
     """Recovery looks just before the process takes its lock: booked once, and no record is read."""
     desk = desk_in(tmp_path, ladder=(600.0,))
     ticket = claimed(desk)
-    limit = child._limit
+    limit = child.limit
 
     def late(*arguments):
         settle(desk, desk.register.ticket(ticket.id), None)
         limit(*arguments)
 
-    monkeypatch.setattr(child, "_limit", late)
+    monkeypatch.setattr(child, "limit", late)
     fitted(desk, ticket)
     monkeypatch.undo()
     assert desk.register.ticket(ticket.id).state == "queued"

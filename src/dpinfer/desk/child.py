@@ -95,7 +95,8 @@ def main(folder: str, ident: str) -> None:
         ticket = desk.register.ticket(ident)
         if ticket.state != tickets.CLAIMED:  # somebody was quicker
             return
-        _limit(desk, ticket)
+        assert ticket.slot is not None
+        limit(desk.settings.memory, ticket.slot)
         _log(desk.folder.logs / f"{ident}.log")
         warnings.simplefilter("ignore", HopelessFitWarning)
         _answer(desk, ticket)
@@ -114,7 +115,8 @@ def _answer(desk: Desk, ticket: Ticket) -> None:
     except BaseException as fault:
         traceback.print_exc()
         if not _is_booked(table, ticket):
-            _refuse(desk, ticket, str(fault) if isinstance(fault, DpinferError) else FAULT)
+            reason = str(fault) if isinstance(fault, DpinferError) else FAULT
+            refuse(desk, ticket, (tickets.CLAIMED,), reason)
         return
     path = desk.folder.result(ticket.id)
     path.parent.mkdir(exist_ok=True)
@@ -155,30 +157,30 @@ def _refusal(desk: Desk, ticket: Ticket, ledger: Ledger) -> str:
     return ""
 
 
-def _refuse(desk: Desk, ticket: Ticket, reason: str) -> None:
+def refuse(desk: Desk, ticket: Ticket, from_: tuple[str, ...], reason: str) -> None:
+    """Nothing was booked, and nothing will be: say why."""
     desk.register.move(
         ticket.id,
-        (tickets.CLAIMED,),
+        from_,
         tickets.REFUSED,
         "worker",
-        decided=tickets.now().isoformat(),
+        decided=desk.clock().isoformat(),
         reason=reason,
     )
 
 
-def _limit(desk: Desk, ticket: Ticket) -> None:
+def limit(megabytes: int, slot: float) -> None:
     """No more memory and time than is allowed, and no copy of the memory on the disk."""
-    assert ticket.slot is not None
-    seconds = math.ceil(ticket.slot * (os.cpu_count() or 1)) + _CPU
-    memory = desk.settings.memory * 10**6
-    for limit, value in (
+    seconds = math.ceil(slot * (os.cpu_count() or 1)) + _CPU
+    memory = megabytes * 10**6
+    for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_AS, memory),
     ):
-        hard = resource.getrlimit(limit)[1]
+        hard = resource.getrlimit(kind)[1]
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(limit, (most, most))
+        resource.setrlimit(kind, (most, most))
 
 
 def _log(path: Path) -> None:

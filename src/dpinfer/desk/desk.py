@@ -39,6 +39,8 @@ from dpinfer.desk.tables import Policy, Table, fingerprint, table_named
 from dpinfer.desk.tickets import LostError, Ticket
 from dpinfer.desk.verification import faults_of
 from dpinfer.errors import InputError, LedgerError
+from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.recipe import Recipe
 from dpinfer.privacy import accountant
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.accountant import Total
@@ -54,6 +56,8 @@ from dpinfer.simulate.practice import practice
 from dpinfer.tables.table import check as check_columns
 from dpinfer.tables.table import number_of, table_of
 
+SHARPEST = 1e6
+"""The largest curvature of a loss, divided by that of the penalty, that may be asked for."""
 _LONGEST_REASON = 1000
 _LONGEST_KEY = 100
 _OLD_COPY = (
@@ -409,6 +413,7 @@ class Desk:
         n = table.records if table.records is not None else 1
         entry = replace(model.entry(n), by=by)
         recipe = model.recipe(design, n)
+        _require_blunt(recipe, n)
         counted = ledger.neighbours.counted  # a private number decides nothing
         preview = ledger.preview(entry, within=allowance_of(ledger.total, analyst.amount))
         cost = ledger.added_up([entry])
@@ -647,6 +652,22 @@ def told(ticket: Ticket) -> str:
         tickets.REFUSED: f"it was refused, and nothing was spent: {ticket.reason}",
     }
     return sentences[ticket.state]
+
+
+def _require_blunt(recipe: Recipe, n: int) -> None:
+    """That a penalised minimum is found in a time that depends little on the data: a curvature that
+    is large beside the penalty lets the number of steps tell of the records.
+    """
+    if not isinstance(recipe, Penalised):
+        return
+    risk = recipe.risk(n)
+    curvature = risk.loss.curvature_bound
+    floor = curvature / (2 * SHARPEST)
+    if risk.penalty < floor:
+        raise InputError(
+            f"at a desk a penalty of at least {floor:.3g} is needed with this loss, not {risk.penalty:.3g}, as with a "
+            "smaller one the time of the fit would tell of the data: raise penalty, or knee or bandwidth"
+        )
 
 
 def _shut(table: Table, analyst: Analyst) -> str:

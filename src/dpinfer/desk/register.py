@@ -34,7 +34,7 @@ _SCHEMA = (
     "question TEXT NOT NULL, digest TEXT NOT NULL, cost REAL NOT NULL, state TEXT NOT NULL, asked TEXT NOT NULL, "
     "decided TEXT NOT NULL DEFAULT '', decider TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', "
     "slot REAL, booked TEXT NOT NULL DEFAULT '', release TEXT NOT NULL DEFAULT '')",
-    "CREATE TABLE slots (tab TEXT NOT NULL, shape TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (tab, shape))",
+    "CREATE TABLE slots (tab TEXT NOT NULL, digest TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (tab, digest))",
     "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
@@ -258,17 +258,17 @@ class Register:
         """The slot of a question has ended: its outcome is public, and an event."""
         self.move(name, tuple(SETTLED), state, "worker")
 
-    def set_slot(self, table: str, shape: str, seconds: float) -> None:
-        """Write down the slot of a shape, which stays as it is from then on."""
+    def set_slot(self, table: str, digest: str, seconds: float) -> None:
+        """Write down the slot of a question, by its digest."""
         with self.change("worker") as change:
-            change("INSERT OR IGNORE INTO slots VALUES (?, ?, ?)", table, shape, seconds)
-            change.event("slot", table=table, shape=shape, seconds=seconds)
+            change("INSERT OR REPLACE INTO slots VALUES (?, ?, ?)", table, digest, seconds)
+            change.event("slot", table=table, digest=digest, seconds=seconds)
 
-    def slot(self, table: str, shape: str) -> float | None:
-        """The seconds that questions of a shape take at a table, where that is known."""
+    def slot(self, table: str, digest: str) -> float | None:
+        """The seconds that a question takes at a table, where that is known."""
         with self.read() as sql:
             row = sql(
-                "SELECT seconds FROM slots WHERE tab = ? AND shape = ?", table, shape
+                "SELECT seconds FROM slots WHERE tab = ? AND digest = ?", table, digest
             ).fetchone()
         return None if row is None else float(row[0])
 
