@@ -331,6 +331,45 @@ def test_access_that_is_revoked_while_rows_are_counted(tmp_path, monkeypatch):
     assert desk.table("visits").ledger().entries() == ()
 
 
+def test_an_old_desk_in_a_ledger_of_two_tables(tmp_path):
+    """Questions made anew are at the table that they were asked of."""
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    files = [tmp_path / name for name in ("table.parquet", "schema.toml", "ledger.db")]
+    desk.add_table("first", *files, Policy("none"))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in files_of(desk.folder.path, "desk.db"):
+        shutil.copy(path, copy)
+    ticket = ask(desk)
+    booked(desk, ticket)
+    put_back(copy, desk.folder.path, "desk.db")
+    old = Desk.open(desk.folder.path, old_copy=True)
+    recover(old)
+    assert [(one.id, one.table) for one in old.tickets()] == [(ticket.id, "visits")]
+
+
+def test_guarantee_no_old_desk(tmp_path):
+    """An old desk.db put back under an open desk: nothing is changed, and nothing booked, in it."""
+    desk = desk_in(tmp_path)
+    ticket = claimed(desk)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in files_of(desk.folder.path, "desk.db"):
+        shutil.copy(path, copy)
+    desk.set_state("visits", "meier", "revoked")
+    events = desk.journal()
+    put_back(copy, desk.folder.path, "desk.db")
+    with pytest.raises(dp.LedgerError, match="an old copy was put back"):
+        desk.add_person("huber")
+    booking = child.Booking(desk, ticket, desk.table("visits").ledger())
+    with pytest.raises(dp.LedgerError, match="an old copy was put back"):
+        booking.book(desk.check("visits", ticket.question, "meier").entry)
+    assert desk.table("visits").ledger().entries() == ()
+    assert desk.journal() == events
+    with pytest.raises(dp.LedgerError, match="another event in the place"):
+        Journal(desk.folder.journal).take([type(events[0])(3, "", "", "", {})])
+
+
 def test_a_booked_question_whose_entry_is_gone_is_lost(tmp_path):
     desk = desk_in(tmp_path)
     ticket = claimed(desk)
@@ -347,7 +386,7 @@ def test_a_broken_ledger_stops_its_own_table_alone(tmp_path):
     dp.Ledger.create(tmp_path / "other.db", dp.ZCDP(10.0))
     desk.add_table(
         "other", tmp_path / "table.parquet", tmp_path / "schema.toml", tmp_path / "other.db",
-        Policy("none"),
+        Policy("none"), although="a test",
     )  # fmt: skip
     desk.allow("other", "meier", 1.0)
     stuck = claimed(desk)

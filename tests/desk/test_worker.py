@@ -47,6 +47,9 @@ def test_a_question_from_asking_to_answer(tmp_path):
     with pytest.raises(dp.InputError, match="answered already"):
         later(desk).ask("visits", question(rho=50.0), "meier", "another key", anyway=True)
     assert desk.verify(thorough=True).ok
+    desk.folder.result(ticket.id).unlink()
+    with pytest.raises(LostError):  # and no path
+        later(desk).result(ticket.id)
     assert desk.analyst("visits", "meier").spent == pytest.approx(50.0)
     assert [spend.by for spend in desk.burn_down("visits")] == ["meier"]
 

@@ -56,6 +56,7 @@ class Booking:
 
     def _allowed(self) -> float:
         """The allowance of the asker; `LedgerError` where nothing is booked."""
+        self.desk.register.require_newest()
         refusal = _refusal(self.desk, self.ticket, self.ledger)
         if refusal:
             raise LedgerError(refusal)
@@ -115,7 +116,7 @@ def _answer(desk: Desk, ticket: Ticket) -> None:
     except BaseException as fault:
         traceback.print_exc()
         if not _is_booked(table, ticket):
-            reason = str(fault) if isinstance(fault, DpinferError) else FAULT
+            reason = table.public(str(fault)) if isinstance(fault, DpinferError) else FAULT
             refuse(desk, ticket, (tickets.CLAIMED,), reason)
         return
     path = desk.folder.result(ticket.id)

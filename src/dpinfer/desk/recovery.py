@@ -81,7 +81,7 @@ def _adopt(desk: Desk, table: Table, ledger: Ledger, booked: dict[str, Entry]) -
     """Make the questions anew that the ledger knows and desk.db does not: an old copy was put back."""
     known = {ticket.id for ticket in desk.register.tickets()}
     for request, entry in booked.items():
-        if not desk.folder.owns(request) or request in known:
+        if not desk.asked_of(request, table.name) or request in known:
             continue
         ticket = Ticket(
             id=request,

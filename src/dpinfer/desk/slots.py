@@ -49,10 +49,11 @@ def main(folder: str, ident: str) -> None:
     limit(desk.settings.memory, most)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, most)
+    table = desk.table(ticket.table)
     try:
-        seconds = chosen(ladder, desk.table(ticket.table), ticket.question)
+        seconds = chosen(ladder, table, ticket.question)
     except DpinferError as fault:
-        refuse(desk, ticket, (tickets.QUEUED,), str(fault))
+        refuse(desk, ticket, (tickets.QUEUED,), table.public(str(fault)))
         return
     desk.register.set_slot(ticket.table, ticket.question.digest(), seconds)
 

@@ -40,13 +40,15 @@ MARGIN = 0.1
 _LARGEST_MARGIN = 1.0  # seconds
 PAID = (BOOKED, *SETTLED, *SETTLED.values())
 """The ledger has the entry."""
-ENDED = (ANSWERED, LOST_STATE, DECLINED, WITHDRAWN, REFUSED)
+FREE = (DECLINED, WITHDRAWN, REFUSED)
+"""It has ended and nothing was spent."""
+ENDED = (ANSWERED, LOST_STATE, *FREE)
 """Nothing happens any more."""
 
 LOST = (
     "The answer to this question is lost. It was booked, so it is paid for: it is neither refunded nor run again, "
     "because a second run would be a second look at the data. Why it was lost is not told, as that could tell of the "
-    "data. To know the answer, ask anew."
+    "data. To know the answer, ask, and pay, again (--again)."
 )
 """All that is said where a question was booked and has no result."""
 
