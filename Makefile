@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo map test test-cluster test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised describe lock clean
+.PHONY: demo map test test-cluster test-page test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -21,6 +21,11 @@ test: lint
 CLUSTER := .venv-cluster
 test-cluster: $(CLUSTER)/.ready
 	$(CLUSTER)/bin/python -m pytest -n 0 -rs tests/cluster
+
+# The page of a desk in a browser: Debian's Chromium, which has to be there.
+PAGE := .venv-page
+test-page: $(PAGE)/.ready
+	$(PAGE)/bin/python -m pytest -n 2 --dist=loadfile -rs tests/page
 
 # What docs/howto/from-r.md says, in R with reticulate; where R or one of the packages is missing this says so.
 test-r: $(READY)
@@ -49,6 +54,12 @@ $(CLUSTER)/.ready: requirements-cluster.lock pyproject.toml
 	$(PYTHON) -m venv $(CLUSTER)
 	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-cluster.lock
 	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(PAGE)/.ready: requirements-page.lock pyproject.toml
+	$(PYTHON) -m venv $(PAGE)
+	$(PAGE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-page.lock
+	$(PAGE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
 # The documentation as a site, site/index.html, in an environment of its own; `make gallery` runs the notebooks anew.
@@ -88,18 +99,20 @@ split geometry linear counts units describe: $(READY)
 	@test -n "$(DATA)" || { echo "name the data folder: make $@ DATA=folder"; exit 2; }
 	$(BIN)/python -m studies.$@ --data "$(DATA)" $(FLAGS)
 
-unpenalised: $(READY)
-	$(BIN)/python -m studies.unpenalised $(FLAGS)
+# ... and data that no regression can answer (docs/edges-study.md; ten minutes).
+unpenalised edges: $(READY)
+	$(BIN)/python -m studies.$@ $(FLAGS)
 
 # Re-resolve the pinned versions (needs uv on the path): the library, all extras but gpu, and the tools; then those of
-# the cluster tests and of the documentation, with the same versions of what they share.
+# the cluster tests, of the tests of the page and of the documentation, with the same versions of what they share.
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --upgrade --quiet
 lock:
 	$(COMPILE) --extra all --extra dev --output-file requirements.lock
 	$(COMPILE) --extra all --extra dev --extra dask --extra spark --constraints requirements.lock \
 		--output-file requirements-cluster.lock
+	$(COMPILE) --extra page --constraints requirements.lock --output-file requirements-page.lock
 	$(COMPILE) --extra docs --constraints requirements.lock --output-file requirements-docs.lock
 
 clean:
-	rm -rf .venv .venv-cluster .venv-docs site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	rm -rf .venv .venv-cluster .venv-page .venv-docs site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

@@ -81,60 +81,58 @@ def run(desk: Desk) -> None:
 
 
 def kills(number: int) -> dict[str, object]:
-    """Kill a desk at work so many times; count what must not be."""
-    chance = random.Random(27)
-    found: Counter[str] = Counter()
-    hit: Counter[str] = Counter()
-    ends: Counter[str] = Counter()
+    """Kill a desk at work so many times; count what must not be.  A trial counts if a process was killed
+    while a question was under way.  It goes on where it stopped.
+    """
+    path = RESULTS / "desk_kills.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    found = Counter(before.get("found", {}))
+    hit = Counter(before.get("states at the kill", {}))
+    ends = Counter(before.get("ends", {}))
+    desk = None
     reach = 0.8
+    trial = before.get("trials", 0)
+    document: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        small_files(folder)
-        desk = None
-        for trial in range(number):
-            if trial % 25 == 0:  # a new desk now and then, as journals and ledgers grow
+        while found["kills"] < number:
+            if desk is None or trial % 25 == 0:  # a new desk now and then, as journals grow
                 folder = Path(place) / str(trial)
                 folder.mkdir()
                 small_files(folder)
                 desk = desk_in(folder, dp.ZCDP(1e6), 0.3, {"a": folder / "table.parquet"})
-            asked = [
-                desk.ask(
-                    "a",
-                    Question(PURE["formula"], rho=0.1),
-                    "analyst",
-                    f"{trial} {k}",
-                    again=True,
-                    anyway=True,
-                )
-                for k in range(2)
-            ]
-            start = time.monotonic()
+            chance = random.Random(trial)
+            trial += 1
+            question = Question(PURE["formula"], rho=0.1)
+            ticket = desk.ask("a", question, "analyst", str(trial), again=True, anyway=True)
             process = forked(lambda desk=desk: run(desk))
             time.sleep(chance.uniform(0.0, reach))
-            states = [desk.register.ticket(ticket.id).state for ticket in asked]
-            hit.update(states)
-            kind = chance.choice(["desk", "worker", "both"])
-            if kind != "desk":
-                for ticket in asked:
-                    fit = holder(desk.folder.locks / ticket.id)
-                    if fit:
-                        os.kill(fit, signal.SIGKILL)
-                        found["fits killed"] += 1
-            if kind != "worker":
-                os.kill(process, signal.SIGKILL)
-                found["desks killed"] += 1
+            state = desk.register.ticket(ticket.id).state
+            struck = strike(desk, ticket.id, process, chance.choice(["desk", "worker", "both"]))
             os.waitpid(process, 0)
-            whole = time.monotonic() - start
-            reach = 0.95 * reach + 0.05 * 2 * whole if kind == "worker" else reach
+            reach *= 0.9 if state in tickets.ENDED else 1.1
+            if struck and state not in tickets.ENDED:
+                found["kills"] += 1
+                found.update(struck)
+                hit[state] += 1
             run(desk)  # one restart
-            judge(desk, asked, found, ends)
-        found["kills"] = number
-    return {
-        "kills": number,
-        "found": dict(found),
-        "states at the kill": dict(hit),
-        "ends": dict(ends),
-    }
+            judge(desk, [ticket], found, ends)
+            document = {"trials": trial, "kills": found["kills"], "found": dict(found)}
+            document |= {"states at the kill": dict(hit), "ends": dict(ends)}
+            path.write_text(json.dumps(document, indent=1) + "\n")
+    return document
+
+
+def strike(desk: Desk, ident: str, process: int, kind: str) -> list[str]:
+    """Kill the desk, its fit, or both; what was killed."""
+    struck = []
+    fit = holder(desk.folder.locks / ident)
+    if kind != "desk" and fit:
+        os.kill(fit, signal.SIGKILL)
+        struck.append("fits killed")
+    if kind != "worker" or not fit:
+        os.kill(process, signal.SIGKILL)
+        struck.append("desks killed")
+    return struck
 
 
 def judge(desk: Desk, asked: list, found: Counter, ends: Counter) -> None:

@@ -25,12 +25,14 @@ EXTRAS = {
     "gpu": {"torch"},
     "dask": {"dask"},
     "spark": {"pyspark"},
+    "serve": {"starlette", "uvicorn"},
 }
 
 # Which extras a part of the library may import.
 ALLOWED = {
     "cli": {"cli", "gpu"},
     "views": {"report"},
+    "serve": {"serve"},
     "tables/on_dask.py": {"dask"},
     "tables/on_spark.py": {"spark"},
 }
@@ -167,6 +169,17 @@ def test_no_cluster(package, module, message):
     assert succeeds(without([package], program)) == f"{MissingError.__name__} {message}\n"
 
 
+def test_no_page(tmp_path):
+    """It is said before the folder is looked at; the desk itself needs no extra."""
+    for absent in EXTRAS["serve"]:
+        done = without([absent], COMMAND_LINE, "desk", "open", tmp_path / "nothing")
+        message = (
+            "error: dpinfer desk open needs starlette and uvicorn: pip install 'dpinfer[serve]'\n"
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+    assert "open" in succeeds(without(EXTRAS["serve"], COMMAND_LINE, "desk", "--help"))
+
+
 def test_figures_need_no_jinja2():
     succeeds(without(["jinja2"], "import dpinfer as dp; dp.plot.forest"))
 
@@ -223,6 +236,7 @@ def test_extras_hold_what_the_messages_say():
     assert [extras[name] for name in ("gpu", "dask", "spark")] == [
         EXTRAS[name] for name in ("gpu", "dask", "spark")
     ]
+    assert extras["serve"] == EXTRAS["serve"] | extras["cli"]
     assert extras["all"] == extras["cli"] | extras["report"]
     assert extras["dev"] > extras["all"]
     for extra, packages in EXTRAS.items():

@@ -14,7 +14,7 @@ import dpinfer as dp
 import people
 import tables
 from dpinfer.schema.formula import parse
-from dpinfer.tables.cluster import Partitions, Task
+from dpinfer.tables.cluster import Encode, Task
 from dpinfer.tables.table import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
@@ -82,21 +82,19 @@ def told(error):
 def source_of(engine, **columns):
     frame = tables.table(200).assign(**columns)
     response, terms = parse("ill ~ age + sex", tables.SCHEMA)
-    return read(engine.spread(frame), response, terms, "margin")[1].read()
+    return read(engine.spread(frame), response, terms, "margin")[1].opened()
 
 
 def test_errors_of_a_task(engine):
     """Its text, its notes and the frames that it went through stay where they are."""
-    source = source_of(engine)
 
     def of_block(block):
         if len(block) > 0:
             raise ValueError(f"could not convert {float(VALUE) * np.ceil(block.rows[0, 0])}")
         return np.zeros(1)
 
-    with pytest.raises(
-        dp.InputError, match="the cluster could not read or sum its rows \\(ValueError; "
-    ) as caught:
+    fault = "the cluster could not read or sum its rows \\(ValueError; "
+    with source_of(engine) as source, pytest.raises(dp.InputError, match=fault) as caught:
         source.total(of_block)
     assert VALUE not in told(caught.value)
 
@@ -138,53 +136,34 @@ def test_a_partition_of_another_type(client):
 
 def test_released_numbers_that_are_wrong_fail_here(engine):
     """What is no fault of the rows keeps its own words."""
-    with pytest.raises(dp.PrivacyError, match="nothing can be released"):
-        source_of(engine).total(
-            lambda block: (_ for _ in ()).throw(dp.PrivacyError("nothing can be released"))
-        )
+    fault = "nothing can be released"
+    with source_of(engine) as source, pytest.raises(dp.PrivacyError, match=fault):
+        source.total(lambda block: (_ for _ in ()).throw(dp.PrivacyError(fault)))
 
 
 def test_what_travels(engine, monkeypatch):
     """Kilobytes: an encoding, d² numbers; no table, no source, no row."""
     import cloudpickle  # noqa: PLC0415
 
-    sizes, real = [], Task.__init__
+    sizes = []
 
-    def recorded(self, reader, of_block):
-        real(self, reader, of_block)
-        sizes.append(len(cloudpickle.dumps(self)))
+    def weighed(kind):
+        real = kind.__init__
+
+        def recorded(self, *given):
+            real(self, *given)
+            sizes.append(len(cloudpickle.dumps(self)))
+
+        return recorded
 
     native = engine.spread(people.table(rows=20_000, persons=5000), parts=2)
     with monkeypatch.context() as patch:
-        patch.setattr(Task, "__init__", recorded)
+        for kind in (Encode, Task):
+            patch.setattr(kind, "__init__", weighed(kind))
         by_person().fit(native)
         logistic(people.schema("unit = 'one visit'\n"), "y ~ a + b").fit(native)
     assert len(sizes) > 10
     assert max(sizes) < 20_000
-
-
-def test_nothing_stays_behind(engine):
-    """The rows that were sorted by their ids leave the cluster, also after an error."""
-    native = engine.spread(people.table(rows=900, persons=300))
-    by_person().fit(native)
-    fit = by_person()
-    response, terms = parse(fit.formula, fit.schema)
-    _, pending = read(native, response, terms, fit.kind, fit.schema.unit)
-
-    def broken():
-        with pending.opened() as source:
-            assert isinstance(source, Partitions)
-            source.total(lambda block: np.zeros(1))
-            assert engine.held()
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        broken()
-    for _ in range(100):
-        if not engine.held():
-            break
-        time.sleep(0.1)
-    assert not engine.held()
 
 
 def test_drafts_and_predictions(engine):

@@ -57,7 +57,7 @@ def test_rows(engine, tmp_path):
     alive = fit.fit(engine.spread(frame)).result_
     (tmp_path / "calls").mkdir()
     after = fit.fit(
-        engine.through(engine.spread(frame), deadly(engine, str(tmp_path / "calls"), after=14))
+        engine.through(engine.spread(frame), deadly(engine, str(tmp_path / "calls"), after=8))
     ).result_
     assert (tmp_path / "calls-killed").exists()
     assert np.array_equal(after.estimate, alive.estimate)

@@ -18,7 +18,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoding, Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from dpinfer.tables.cluster import Fault, Partitions, Task, added, answered, mute
+from dpinfer.tables.cluster import Encode, Fault, Partitions, Task, added, answered, mute
 from dpinfer.tables.memory import FormulaReader
 from dpinfer.tables.table import read
 
@@ -31,7 +31,7 @@ class Here(Partitions):
         self.parts, self.released = parts, False
 
     def sums(self, task):
-        return [task([part]) for part in self.parts]
+        return [task(self.encode([part])) for part in self.parts]
 
     def release(self):
         self.released = True
@@ -137,7 +137,7 @@ def test_guarantee_workers_tell_no_value():
             raise ValueError(f"cannot convert {secret}") from KeyError(secret)
         return np.zeros(1)
 
-    found = Task(reader(), of_block)([tables.table(10)])
+    found = Task(of_block)(Encode(reader())([tables.table(10)]))
     assert found == Fault("ValueError")
     assert vars(found) == {"name": "ValueError"}
     with pytest.raises(
@@ -171,6 +171,25 @@ def test_one_thread_on_workers():
             pytest.skip("no library of linear algebra with two threads here")
         assert mute(threads) == {1}
         assert threads() == {2}
+
+
+def test_freed_memory_stays_while_a_worker_works(monkeypatch):
+    """Only where the environment has it given back at once, and also after an error."""
+    asked = []
+
+    class Library:
+        def __init__(self, _):
+            pass
+
+        mallopt = staticmethod(lambda *given: asked.append(given))
+
+    monkeypatch.setattr("ctypes.CDLL", Library)
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    assert mute(lambda: 1) == 1
+    assert not asked
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    assert mute(lambda: 1 / 0) == Fault("ZeroDivisionError")
+    assert asked == [(-1, 2**25), (-3, 2**25), (-1, 65536), (-3, 2**17)]
 
 
 def test_no_row_has_a_place_on_a_cluster():

@@ -14,7 +14,7 @@ from dpinfer.asking.asked import budget_of
 from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.errors import InputError, LedgerError
+from dpinfer.errors import InputError, LedgerError, installed, missing
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 
@@ -142,6 +142,37 @@ def run(
     if waiting:
         talk.show(f"{len(waiting)} wait for a decision: dpinfer desk approve {folder} QUESTION")
     talk.give({"ended": [_listed(ticket) for ticket in done]})
+
+
+@app.command("open")
+def open_(
+    folder: _Folder,
+    *,
+    port: Annotated[
+        int | None, typer.Option(help="Of 127.0.0.1; by default 8765 or one that is free.")
+    ] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
+    ] = False,
+) -> None:
+    """Open the page of a desk: a browser on this machine, for one steward, without accounts.
+
+    Page and worker run until Ctrl-C.  The address has a token; keep it to yourself.
+    """
+    packages = ("starlette", "uvicorn")
+    if not installed(*packages):
+        raise missing("dpinfer desk open", "serve", *packages)
+    from dpinfer.serve.server import serve  # noqa: PLC0415  (an extra)
+
+    talk = Screen()
+    serve(
+        _open(folder),
+        port,
+        not no_browser,
+        lambda address: talk.show(
+            Text("The desk is open, with its worker; Ctrl-C closes it. For you alone:"), address
+        ),
+    )
 
 
 @app.command()

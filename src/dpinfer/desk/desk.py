@@ -545,14 +545,12 @@ class Desk:
 
     def tickets(self, name: str = "", by: str = "", states: Sequence[str] = ()) -> list[Ticket]:
         """Questions in the order in which they were asked: of a table, by a person, in some states."""
-        found = [self._seen(ticket) for ticket in self.register.tickets()]
-        return [
-            ticket
-            for ticket in found
-            if name in ("", ticket.table)
-            and by in ("", ticket.by)
-            and (not states or ticket.state in states)
-        ]
+        where = "? IN ('', tab) AND ? IN ('', asker)"
+        stored = tickets.stored_as(states)
+        if stored:
+            where += f" AND state IN ({', '.join('?' * len(stored))})"
+        found = [self._seen(ticket) for ticket in self.register.tickets(where, name, by, *stored)]
+        return [ticket for ticket in found if not states or ticket.state in states]
 
     def ticket(self, ident: str) -> Ticket:
         """One question as it may be shown now, by its id, the beginning of it, or its key."""

@@ -9,6 +9,7 @@ After booking there are two outcomes, at a public time: the result, or `LOST`.  
 are written down and shown to nobody: until the slot ends the question is "booked".
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -117,6 +118,13 @@ class Ticket:
     def ended(self) -> bool:
         """Whether nothing happens to it any more."""
         return self.state in ENDED
+
+
+def stored_as(shown: Sequence[str]) -> tuple[str, ...]:
+    """The states that are written down where one of these is shown, and perhaps some more."""
+    if any(state in PAID for state in shown):
+        return (*shown, *PAID)
+    return tuple(shown)
 
 
 def now() -> datetime:

@@ -112,7 +112,7 @@ def people_of(design: Design, block: Block) -> People:
         offset = FARTHEST_OFFSET * rows[:, -1]
         rows = rows[:, :-1]
     return People(
-        rows, block.labels, block.weights, block.shares, block.starts, block.fixed, offset
+        rows, block.labels, block.weights, block.shares, block.starts, block.fixed, offset=offset
     )
 
 

@@ -53,6 +53,7 @@ from dpinfer.maths.moments import (
     refined,
     shrink,
 )
+from dpinfer.maths.places import moment_error
 from dpinfer.maths.stepping import Terrain, information
 from dpinfer.maths.sums import (
     Block,
@@ -380,8 +381,9 @@ class Setting:
         return score_cov * (n / max(n - 1, 1.0)) if self.neighbours.units else score_cov
 
     def mapped(self, source: Source, matrix: Array) -> Source:
-        """The rows u = matrix (1, x~)."""
-        return Mapped(source, matrix * np.sqrt(self.design.norm2), self.neighbours)
+        """The rows u = matrix (1, x~), for their moments."""
+        whole = matrix * np.sqrt(self.design.norm2)
+        return Mapped(source, whole, self.neighbours, moment_error(whole))
 
 
 def overloaded(strength: float, design: Design, n: int) -> str:

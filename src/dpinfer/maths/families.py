@@ -26,6 +26,7 @@ from scipy.special import expit
 
 from dpinfer.errors import PrivacyError
 from dpinfer.maths.arrays import Array, svec, unsvec
+from dpinfer.maths.places import Reach, rest_error, step_error
 from dpinfer.maths.sums import LARGEST, Block, BoundedSum, shrunk, square
 from dpinfer.neighbours import Neighbours
 
@@ -203,14 +204,17 @@ class Line:
         """The rows of a block at the line: see `link`."""
         return self.link(norm2, neighbours)(block)
 
-    def link(self, norm2: float, neighbours: Neighbours) -> Callable[[Block], Linked]:
-        """What makes the rows of a block those at the line; its own rows are (1, x~)/sqrt ``norm2``.
+    def link(
+        self, norm2: float, neighbours: Neighbours, error: float = math.inf
+    ) -> Callable[[Block], Linked]:
+        """What makes the rows of a block those at the line; its own rows are (1, x~)/sqrt ``norm2``,
+        and ``error`` is that of `Block.product`.
 
         Guarantee [linked_rows]: w h'‖u‖² <= 1 in real numbers whatever line, matrix and clip are; a
         zero row stays one; and the numbers of a row depend on that row alone, where its place may
-        differ between neighbours.
+        differ between neighbours, but for what ``error`` counts.
         """
-        whole = np.vstack([self.matrix, self.coef]) * math.sqrt(norm2)
+        whole = self.whole(norm2)
         if not (np.abs(whole).max(initial=0.0) < LARGEST and self.most > 0):
             raise PrivacyError(
                 "a released line is too large for floats: nothing can be released around it"
@@ -219,9 +223,7 @@ class Line:
 
         def of_block(block: Block) -> Linked:
             rows = self._inside(block.rows)
-            # a matrix product rounds a row by its place in the block: see `Block.mapped`
-            placed = neighbours.in_place and block.fixed
-            mapped = rows @ whole.T if placed else np.einsum("ij,kj->ik", rows, whole)
+            mapped = block.product(rows, whole, neighbours, error)
             u = mapped[:, :-1]
             predictor = mapped[:, -1]
             if not family.exact:
@@ -234,6 +236,24 @@ class Line:
             return Linked(seen, np.sqrt(length2), predictor, family.slope(mean))
 
         return of_block
+
+    @np.errstate(all="ignore")
+    def whole(self, norm2: float) -> Array:
+        """The matrix and the line below it, for rows (1, x~)/sqrt ``norm2``."""
+        return np.asarray(np.vstack([self.matrix, self.coef]) * math.sqrt(norm2))
+
+    @np.errstate(all="ignore")  # numbers too large for floats are refused by `link`
+    def reach(self, norm2: float, farther: float = 0.0) -> Reach:
+        """What rows can come to at the line, or at most ``farther`` from it along the predictor."""
+        whole = self.whole(norm2)
+        length = float(np.linalg.norm(whole[-1]))
+        farthest = length if self.family.exact else min(length, FARTHEST)
+        mean = self.family.mean(np.array([-1.0, 0.0, 1.0]) * (farthest + farther))
+        return Reach(
+            mean=float(np.abs(mean).max()),
+            slope=float(self.family.slope(mean).max()),
+            matrix=float(np.linalg.norm(whole[:-1])),
+        )
 
     def _inside(self, rows: Array) -> Array:
         """Rows with some columns clipped, element by element; a zero row stays one."""
@@ -322,7 +342,9 @@ def step_sums(
         )
     a_h = math.sqrt(stack.curvature)
     a_s = math.sqrt(stack.score)
-    link = line.link(norm2, stack.neighbours)
+    # a band has an end at which the curvature jumps
+    error = math.inf if robust else step_error(line.whole(norm2), line.reach(norm2), clip)
+    link = line.link(norm2, stack.neighbours, error)
 
     def of_block(block: Block) -> Array:
         at = link(block)
@@ -353,8 +375,10 @@ def rest_sum(
         raise PrivacyError(
             "a released step or clip is too large for floats: nothing can be released around it"
         )
-
-    link = line.link(norm2, neighbours)
+    size = float(np.linalg.norm(step))
+    reach = line.reach(norm2)
+    reach = line.reach(norm2, min(size * reach.matrix, 2 * FARTHEST))
+    link = line.link(norm2, neighbours, rest_error(line.whole(norm2), reach, size, clip))
 
     def of_block(block: Block) -> Array:
         at = link(block)

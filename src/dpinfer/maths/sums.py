@@ -22,16 +22,18 @@ Oishi, 2005).  The proofs are in docs/method.md, section 7.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
 from dpinfer.errors import PrivacyError
+from dpinfer.maths import places
 from dpinfer.maths.arrays import Array, Indices, svec
+from dpinfer.maths.places import carried
 from dpinfer.neighbours import Neighbours
 
-UNIT = 2.0**-53
+UNIT = places.UNIT
 BLOCK = 2048
 """Most records of a block.  Other blocks than the changed record's give the same bits for
 neighbours (replace).
@@ -72,7 +74,7 @@ class Block:
     With ids the rows of a unit follow each other, all of them in one block, ``starts`` are the
     places of the first, and a row counts ``shares`` of a unit, which its weight contains.
     ``fixed`` says that a row keeps its place whatever the others hold, as it does unless a cluster
-    has placed it.
+    has placed it, and ``among`` how many rows are summed with these, at most.
     """
 
     rows: Array
@@ -81,6 +83,7 @@ class Block:
     shares: Array | float = 1.0
     starts: Indices | None = None
     fixed: bool = True
+    among: float = math.inf
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -94,7 +97,20 @@ class Block:
         if starts is not None:
             first, last, _ = some.indices(len(self))
             starts = starts[np.searchsorted(starts, first) : np.searchsorted(starts, last)] - first
-        return Block(self.rows[some], self.labels[some], weights, shares, starts, self.fixed)
+        rows = self.rows[some]
+        return Block(rows, self.labels[some], weights, shares, starts, self.fixed, self.among)
+
+    def product(self, rows: Array, matrix: Array, neighbours: Neighbours, error: float) -> Array:
+        """matrix @ x of ``rows`` of this block, which are its own or made of them one by one.
+
+        A matrix product rounds a row by its place in the block.  Where the others keep theirs, they
+        keep their bits.  Where not, ``error`` is how far a term of the sum may so be off: the bound
+        of the sum carries that for so many rows, or the rows are mapped one by one.
+        """
+        placed = neighbours.in_place and self.fixed
+        if placed or carried(error, self.among):
+            return np.asarray(rows @ matrix.T)
+        return np.asarray(np.einsum("ij,kj->ik", rows, matrix))
 
     def outer(self, factors: Array) -> Array:
         """sum_u s_u s_uᵀ over units, s_u = sum_i factor_i x_i over the rows of one; without ids
@@ -106,12 +122,9 @@ class Block:
             scores = np.add.reduceat(scores, self.starts, axis=0)
         return np.asarray(scores.T @ scores)
 
-    def mapped(self, matrix: Array, neighbours: Neighbours) -> "Block":
+    def mapped(self, matrix: Array, neighbours: Neighbours, error: float = math.inf) -> "Block":
         """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the
-        matrix is.
-
-        A matrix product rounds a row by its place in the block.  Where the others may lose theirs,
-        as one is added or removed or a cluster places them, rows are mapped one by one.
+        matrix is; ``error`` is that of `product`.
 
         A matrix so large that a square could overflow is refused: it is public or released, so that
         tells nothing.
@@ -120,11 +133,8 @@ class Block:
             raise PrivacyError(
                 "a released matrix is too large for floats: nothing can be released through it"
             )
-        placed = neighbours.in_place and self.fixed
-        rows = self.rows @ matrix.T if placed else np.einsum("ij,kj->ik", self.rows, matrix)
-        return Block(
-            rows, self.labels, self.shares * row_weights(rows), self.shares, self.starts, self.fixed
-        )
+        rows = self.product(self.rows, matrix, neighbours, error)
+        return replace(self, rows=rows, weights=self.shares * row_weights(rows))
 
 
 LARGEST = 1e148

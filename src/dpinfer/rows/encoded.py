@@ -217,10 +217,13 @@ class Changed:
 
 @dataclass(frozen=True, repr=False)
 class Mapped(Changed):
-    """A source whose rows are mapped by a released matrix."""
+    """A source whose rows are mapped by a released matrix; ``error`` is how far a term of what is
+    summed may be off where a row has another place, without an end where the sum jumps.
+    """
 
     matrix: Array
     neighbours: Neighbours
+    error: float = np.inf
 
     @property
     def dim(self) -> int:
@@ -232,7 +235,8 @@ class Mapped(Changed):
         """The mapped rows, with their weights."""
         matrix = self.matrix
         neighbours = self.neighbours
-        return lambda block: block.mapped(matrix, neighbours)
+        error = self.error
+        return lambda block: block.mapped(matrix, neighbours, error)
 
 
 @dataclass(frozen=True, repr=False)

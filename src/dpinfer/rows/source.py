@@ -17,7 +17,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import TemporaryFile
 from typing import Any, Protocol
@@ -262,15 +262,18 @@ class Blocks(ABC):
         files of any kind, kept in memory or on disk or read anew, on any number of cores.
         """
 
+        size = self.size
+
         def sum_of_piece(piece: Piece) -> tuple[int, Sum]:
             with np.errstate(all="ignore"):  # a warning would tell of a value
-                return piece.start, Sum.of(map(of_block, piece.blocks()))
+                blocks = (replace(block, among=size) for block in piece.blocks())
+                return piece.start, Sum.of(map(of_block, blocks))
 
         in_order = workers.map_ordered if self.parallel else map
         progress = workers.Progress()
         total: Sum | None = None
         for start, part in in_order(sum_of_piece, self.pieces()):
-            progress.update(start / max(self.size, 1))
+            progress.update(start / max(size, 1))
             total = part if total is None else total.plus(part)
         progress.update(1.0)
         assert total is not None

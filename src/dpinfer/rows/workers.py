@@ -8,6 +8,7 @@ any number of cores.  Progress is how far a pass is, never what it found.
 """
 
 import itertools
+import math
 import os
 import shutil
 import threading
@@ -45,6 +46,7 @@ def check() -> None:
     threads()
     memory()
     disk()
+    kept()
 
 
 def threads() -> int:
@@ -87,6 +89,14 @@ def disk() -> float:
         return shutil.disk_usage(folder).free / 2
     except OSError:
         return 0.0
+
+
+def kept() -> float:
+    """Bytes of encoded rows that each worker of a cluster may keep during a fit: ``DPINFER_KEEP``
+    megabytes, by default what its engine allows.
+    """
+    asked = _whole("DPINFER_KEEP", "a whole number of megabytes")
+    return math.inf if asked is None else asked * 1e6
 
 
 def scratch() -> str:
@@ -215,6 +225,53 @@ class _OneThread:
 
 
 _ONE_THREAD = _OneThread()
+
+
+def steady_heap() -> AbstractContextManager[None]:
+    """Inside, memory that is freed stays with the process, to be used again.
+
+    Dask starts its workers with ``MALLOC_TRIM_THRESHOLD_``, so that they give freed memory back at
+    once.  Every array of a block is then made of new pages, and a pass takes twice as long.
+    """
+    return _STEADY_HEAP
+
+
+class _SteadyHeap:
+    """High thresholds of the C library while anybody is inside, and afterwards those of before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                _set_heap(_STEADY, _STEADY)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                _set_heap(int(os.environ.get(_TRIM, "0")), _MAPPED)
+
+
+_STEADY_HEAP = _SteadyHeap()
+_STEADY = 2**25  # bytes: larger than any array of a block
+_TRIM = "MALLOC_TRIM_THRESHOLD_"
+_MAPPED = 2**17  # bytes beyond which the C library asks the system for pages, as it comes
+
+
+def _set_heap(trim: int, mapped: int) -> None:
+    """Set two thresholds of glibc; nothing where it is another library, or adapts them itself."""
+    if not os.environ.get(_TRIM, "").isdigit():
+        return
+    import ctypes  # noqa: PLC0415  (slow to load)
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(-1, trim)  # M_TRIM_THRESHOLD
+        mallopt(-3, mapped)  # M_MMAP_THRESHOLD
 
 
 @lru_cache(maxsize=1)

@@ -138,7 +138,7 @@ class Forecast:
                 titles.append("no noise")
                 columns.append(plain)
             titles.append(label(budget))
-            columns.append([self._cell(b, j) for j in range(len(self.names))])
+            columns.append([self.cell(b, j) for j in range(len(self.names))])
         rows = [(name, [column[j] for column in columns]) for j, name in enumerate(self.names)]
         return text.stated(text.table(titles, rows, narrowest=10, gap=2), self.statements())
 
@@ -196,7 +196,8 @@ class Forecast:
         forecast: Forecast = persistence.decode(json.loads(document), kinds)
         return forecast
 
-    def _cell(self, b: int, j: int) -> str:
+    def cell(self, b: int, j: int) -> str:
+        """The range as it is printed; ``b`` numbers the budget, ``j`` the coefficient."""
         width = _in_range(self.low[b, j], self.high[b, j])
         share = self.reported[b, j]
         return width if share == 1 else f"{width} ({text.percent(share)})"

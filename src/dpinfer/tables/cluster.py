@@ -1,12 +1,13 @@
 """Tables on a cluster: what a worker does with one partition, and what comes back of it.
 
-To a worker go the public encoding and a function of blocks, which holds public facts, released
-numbers and, while a minimum is searched, the coefficients of a step of the search.  Back come two
-arrays per partition: a sum with the number of its rows, and what its additions lost.
+To a worker go the public encoding, once, and in every pass a function of blocks, which holds public
+facts, released numbers and, while a minimum is searched, the coefficients of a step of the search.
+A worker keeps the encoded blocks of its partitions for the time of a fit.  Back come two arrays: a
+sum with the number of its rows, and what its additions lost.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NoReturn, TypeVar
@@ -18,7 +19,7 @@ from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.sums import Block, OfBlock, Sum
 from dpinfer.rows import workers
-from dpinfer.rows.source import Source, most_records
+from dpinfer.rows.source import Source, gathered_bytes, most_records
 from dpinfer.schema.columns import Wanted
 from dpinfer.tables.memory import InMemory, Reader, not_here
 
@@ -72,20 +73,48 @@ class Fault:
 
 
 @dataclass(frozen=True, repr=False)
-class Task:
-    """What a worker does with the tables of a partition."""
+class Encode:
+    """From the tables of a partition to its blocks; public, so that it may travel."""
 
     reader: Reader
-    of_block: OfBlock
 
-    def __call__(self, tables: Iterable[Any]) -> Sum | Fault:
-        """The sum over their rows; there must be a table."""
+    def __call__(self, tables: Iterable[Any]) -> Iterator[Block]:
+        """One after the other: beside a table, which is there, a few blocks are in memory."""
+        for table in tables:
+            for block in self.reader.blocks(table):
+                yield unplaced(block)
+
+
+class Kept:
+    """The encoded blocks of a partition, in the memory of a worker."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self.blocks = tuple(blocks)
+
+    def __sizeof__(self) -> int:
+        """What the arrays take: by this an engine knows what to move to its disk."""
+        return sum(map(block_bytes, self.blocks))
+
+
+def block_bytes(block: Block) -> int:
+    """What the arrays of a block take."""
+    arrays = (block.rows, block.labels, block.weights, block.shares, block.starts)
+    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+
+@dataclass(frozen=True, repr=False)
+class Task:
+    """What a worker does with the blocks of a partition in a pass; ``among`` is the number of rows
+    of all partitions, at most.
+    """
+
+    of_block: OfBlock
+    among: float = np.inf
+
+    def __call__(self, blocks: Iterable[Block]) -> Sum | Fault:
+        """The sum over them; there must be one."""
         return mute(
-            lambda: Sum.of(
-                self.of_block(unplaced(block))
-                for table in tables
-                for block in self.reader.blocks(table)
-            )
+            lambda: Sum.of(self.of_block(replace(block, among=self.among)) for block in blocks)
         )
 
 
@@ -114,7 +143,8 @@ def mute(act: Callable[[], T]) -> T | Fault:
     of its type.
     """
     try:
-        with workers.one_thread(), np.errstate(all="ignore"):  # a warning would tell of a value
+        # a warning would tell of a value
+        with workers.one_thread(), workers.steady_heap(), np.errstate(all="ignore"):
             return act()
     except Exception as error:  # its text, and the frames that it went through, may hold values
         return Fault(type(error).__name__)
@@ -160,8 +190,9 @@ class Partitions(ABC):
     """
 
     def __init__(self, reader: Reader, n: int, blank: Any) -> None:
-        self._reader = reader
+        self.encode = Encode(reader)
         self._n = n
+        self._rows = np.inf if reader.encoder.unit.many else float(n)
         self._blank = blank
 
     @property
@@ -172,27 +203,37 @@ class Partitions(ABC):
     @property
     def dim(self) -> int:
         """Length of a row."""
-        return self._reader.encoder.width
+        return self.encode.reader.encoder.width
 
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over partitions, in their order, with compensation; refused where there are more
         rows than sums are proved for.
         """
         # What public facts make fail fails here, on no rows.
-        blank = [of_block(unplaced(block)) for block in self._reader.blocks(self._blank)]
+        blank = [of_block(block) for block in self.encode([self._blank])]
         counted = Counted(of_block)
         nothing = Sum.of(np.append(part, 0.0) for part in blank)
         watched = workers.Progress()
         watched.update(0.0)
-        parts = answered(lambda: self.sums(Task(self._reader, counted)))
+        parts = answered(lambda: self.sums(Task(counted, self._rows)))
         watched.update(1.0)
         found = added(parts, Sum.plus, nothing).value
         most_records(int(found[-1]))
+        self._rows = float(found[-1])
         return np.asarray(found[:-1].reshape(np.shape(blank[0])))
+
+    def fits(self, rows: Callable[[], int], machines: Callable[[], int], limit: float) -> bool:
+        """Whether the encoded rows may be kept, if each of the workers may keep ``limit`` bytes; they
+        are counted only if there is a limit.
+        """
+        return limit == np.inf or gathered_bytes(rows(), self.dim) <= limit * machines()
 
     @abstractmethod
     def sums(self, task: Task) -> list[Sum | Fault]:
-        """What the task finds in the partitions, in their order; some may be added already."""
+        """What the task finds in the partitions, in their order; some may be added already.
+
+        The first call encodes the rows, which are kept from then on.
+        """
 
     @abstractmethod
     def release(self) -> None:

@@ -1,15 +1,20 @@
-"""Tables of Dask, summed where they are; workers add the sums of partitions too, in groups."""
+"""Tables of Dask: workers encode partitions, keep them, and add up their sums too, in groups."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from dpinfer.errors import missing
 from dpinfer.maths.sums import Sum
+from dpinfer.rows import workers
 from dpinfer.schema.columns import Wanted
 from dpinfer.tables.cells import hashes
 from dpinfer.tables.cluster import (
     ClusterTable,
+    Encode,
     Fault,
+    Kept,
     Partitions,
     Task,
     added,
@@ -54,39 +59,99 @@ class Dask(ClusterTable):
 
 
 class DaskPartitions(Partitions):
-    """The partitions of a Dask DataFrame."""
+    """The partitions of a Dask DataFrame.
+
+    What is kept are the results of persisted tasks: Dask holds them in memory and on its disks as
+    it is configured, makes those of a worker that dies again, and drops them with the last
+    reference to them.
+    """
 
     def __init__(self, native: Any, reader: Reader, n: int) -> None:
         super().__init__(reader, n, native._meta)
-        ids = reader.encoder.unit.column
-        frame = native[reader.names]
-        if ids:
-            frame = answered(lambda: _together(frame, ids).persist())
-        self._tables = answered(frame.to_delayed)
+        self._frame = native[reader.names]
+        self._parts: list[Any] | None = None
+        self._kept = False
 
     def sums(self, task: Task) -> list[Sum | Fault]:
         """One, of all partitions."""
+        if self._parts is None:
+            self._parts = self._opened()
         # The task travels once, not with every partition.
-        shared = dask.delayed(task, pure=False, traverse=False)
-        parts = [_later(_summed, shared, table) for table in self._tables]
-        while len(parts) > 1:
-            starts = range(0, len(parts), _GROUP)
-            parts = [_later(_plus, parts[start : start + _GROUP]) for start in starts]
-        return list(dask.compute(*parts))
+        shared = _shared(task)
+        if self._kept:
+            sums = [_later(_summed, shared, part) for part in self._parts]
+        else:
+            encode = _shared(self.encode)
+            sums = [_later(_summed_anew, shared, encode, part) for part in self._parts]
+        while len(sums) > 1:
+            starts = range(0, len(sums), _GROUP)
+            sums = [_later(_plus, sums[start : start + _GROUP]) for start in starts]
+        return list(dask.compute(*sums))
 
     def release(self) -> None:
-        """Forget the partitions: those that were sorted by their ids leave the memory of the
-        workers.
+        """Forget the partitions: they leave the memory of the workers."""
+        self._parts = []
+
+    def _opened(self) -> list[Any]:
+        """The partitions, encoded and kept or, if there are too many rows for that, as tables that
+        are read anew in every pass.
         """
-        self._tables = []
+        frame = self._frame
+        ids = self.encode.reader.encoder.unit.column
+        if ids:
+            frame = _together(frame, ids)
+        self._kept = self.fits(self._size, _workers, _limit())
+        if self._kept:
+            encode = _shared(self.encode)
+            return list(dask.persist(*(_later(_encoded, encode, t) for t in frame.to_delayed())))
+        if ids:
+            frame = frame.persist()
+        return list(frame.to_delayed())
+
+    def _size(self) -> int:
+        """Private where units have many: for the use of memory only."""
+        return len(self._frame) if self.encode.reader.encoder.unit.many else self.n
+
+
+def _limit() -> float:
+    """Bytes that a worker may keep; if that is this process, what it may keep of files."""
+    asked = workers.kept()
+    return workers.memory() if asked == np.inf and _client() is None else asked
+
+
+def _workers() -> int:
+    """The number of worker processes, or 1 where tasks run in this one."""
+    client = _client()
+    return 1 if client is None else len(client.nthreads())
+
+
+def _client() -> Any:
+    try:
+        from dask.distributed import default_client  # noqa: PLC0415  (Dask may be here without it)
+
+        return default_client()
+    except (ImportError, ValueError):
+        return None
+
+
+def _shared(public: Any) -> Any:
+    return dask.delayed(public, pure=False, traverse=False)
 
 
 def _later(act: Callable[..., Any], *arguments: Any) -> Any:
     return dask.delayed(act, pure=False)(*arguments)
 
 
-def _summed(task: Task, table: Any) -> Sum | Fault:
-    return task([table])
+def _encoded(encode: Encode, table: Any) -> Kept | Fault:
+    return mute(lambda: Kept(encode([table])))
+
+
+def _summed(task: Task, part: Kept | Fault) -> Sum | Fault:
+    return part if isinstance(part, Fault) else task(part.blocks)
+
+
+def _summed_anew(task: Task, encode: Encode, table: Any) -> Sum | Fault:
+    return task(encode([table]))
 
 
 def _counted(ids: str, table: Any) -> int | Fault:

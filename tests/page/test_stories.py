@@ -1,0 +1,356 @@
+"""What people do at the page, in a real browser, with and without JavaScript."""
+
+import json
+import re
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+import dpinfer as dp
+from dpinfer.desk.desk import Desk
+from visits import SLOT, made, question
+from windows import Window, opened
+
+WAITS = ("queued", "claimed", "booked", "answered")
+BOTH = pytest.mark.parametrize("script", [True, False], ids=["script", "plain"])
+
+
+def asked(window, rho, by="a.meier", formula=""):
+    """From the table to the page of the question, as the form leads."""
+    page = window.page
+    page.get_by_role("link", name="Tables").click()
+    page.get_by_role("link", name="Visits to a doctor, 2024", exact=True).click()
+    page.get_by_role("link", name="Ask a question").click()
+    page.get_by_label("Who asks").select_option(by)
+    if formula:
+        page.get_by_label("Or write it").fill(formula)
+    else:
+        page.get_by_role("combobox", name="Outcome", exact=True).select_option("visit")
+        page.get_by_role("checkbox", name=re.compile("^age")).check()
+        page.get_by_role("checkbox", name="health").check()
+    page.get_by_label("ρ").fill(str(rho))
+    page.get_by_role("button", name="Forecast").click()
+    page.get_by_role("heading", name="Forecast").wait_for()
+    assert "±" in page.inner_text("#forecast")
+    page.get_by_role("link", name=f"Ask for ρ = {rho:g}", exact=True).click()
+    page.get_by_role("heading", name=re.compile("^Ask this for")).wait_for()
+    assert "Never refunded." in window.words()
+
+
+def answered(window):
+    """Wait as a person does: the page loads itself again, at the time it told."""
+    page = window.page
+    page.get_by_text("answered", exact=True).first.wait_for(timeout=60_000)
+    return page.get_by_role("link", name="Read the report")
+
+
+@BOTH
+def test_from_the_schema_to_the_report(window, script):
+    """Ask by ticks, see the forecast, confirm, wait, read, and find it among the answers."""
+    here = window(script)
+    page = here.page
+    here.go("/t/visits")
+    assert "18 to 100 years" in here.words()
+    asked(here, 0.11 if script else 0.12)
+    assert "visit ~ age + health" in here.words()
+    assert "It goes into the queue at once." in here.words()
+    page.get_by_label("Title").fill("Does age matter?")
+    page.get_by_role("button", name="Ask: costs").click()
+    seen = set()
+    deadline = time.monotonic() + 60
+    while "answered" not in seen and time.monotonic() < deadline:
+        words = here.words()  # at one moment: the page loads itself again
+        state = next((state for state in WAITS if f"\n{state}\n" in words), "")
+        seen.add(state)
+        assert state != "booked" or "This time does not depend on the data" in words
+        assert page.locator("progress, [role=progressbar]").count() == 0
+        page.wait_for_timeout(200)
+    assert {"booked", "answered"} <= seen
+    ident = page.url.rpartition("/")[2].partition("?")[0]
+    answered(here).click()
+    page.get_by_role("heading", name="Does age matter?").wait_for()
+    assert "Differentially private regression" in here.words()
+    page.go_back()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="result.json").click()
+    result = dp.FitResult.from_json(download.value.path().read_text(encoding="utf-8"))
+    assert "age" in result.names
+    desk = Desk.open(here.site.folder)
+    ticket = desk.ticket(ident)
+    assert result.privacy.release == ticket.release
+    here.go("/t/visits")
+    page.get_by_role("link", name="report on visit ~ age + health").first.wait_for()
+    assert page.locator("svg.wide").first.is_visible()  # the burn-down
+
+
+@BOTH
+def test_a_formula_is_a_form_and_a_form_is_a_formula(window, script):
+    here = window(script)
+    page = here.page
+    here.go("/t/visits/ask")
+    formula = page.get_by_label("Or write it")
+    formula.fill("visit ~ log(age) + health + age:health")
+    if script:
+        formula.blur()
+    else:
+        page.get_by_role("button", name="Forecast").click()
+    expect(page.get_by_label("age as")).to_have_value("log")
+    assert page.get_by_label("Product 1, first column").input_value() == "1"
+    assert page.get_by_role("checkbox", name="health").is_checked()
+    page.get_by_role("checkbox", name="health").uncheck()
+    page.get_by_role("checkbox", name="income").check()
+    page.get_by_label("income as").select_option("sqrt")
+    if not script:
+        page.get_by_role("button", name="Forecast").click()
+    expect(page.get_by_label("Or write it")).to_have_value(
+        "visit ~ log(age) + sqrt(income) + age:health"
+    )
+    formula = page.get_by_label("Or write it")
+    formula.fill("visit ~ ns(age, 40, 60)")
+    if script:
+        formula.blur()
+    else:
+        page.get_by_role("button", name="Forecast").click()
+    page.get_by_text("The formula says more than this form has fields for").wait_for()
+    assert formula.input_value() == "visit ~ ns(age, 40, 60)"
+
+
+@BOTH
+def test_the_forecast_is_in_place_with_the_script(window, script):
+    """With it the page is not loaded again; without it it is."""
+    here = window(script)
+    page = here.page
+    here.go("/t/visits/ask")
+    page.get_by_label("Or write it").fill("visit ~ age")
+    loads = []
+    page.on("load", lambda _: loads.append(1))
+    page.get_by_role("button", name="Forecast").click()
+    page.get_by_role("heading", name="Forecast").wait_for()
+    assert bool(loads) != script
+    assert page.locator("#forecast table").count() == 2
+    assert page.locator("#forecast svg.wide circle").count() >= 2
+
+
+@BOTH
+def test_errors_have_a_remedy(window, script):
+    here = window(script)
+    page = here.page
+    here.go("/t/visits/ask")
+    for formula, words in (
+        ("visit ~ agee", "did you mean 'age'?"),
+        ("visit ~ (age + income)**12", "a power goes up to 9"),
+        ("", "tick an outcome, or write a formula"),
+    ):
+        page.get_by_label("Or write it").fill(formula)
+        page.get_by_role("button", name="Forecast").click()
+        page.get_by_role("alert").filter(has_text=words).wait_for()
+
+
+@BOTH
+def test_the_steward_approves_and_declines(window, script):
+    here = window(script)
+    page = here.page
+    desk = Desk.open(here.site.folder)
+    extra = 0.0 if script else 0.01
+    first = desk.ask("visits", question("visit ~ income", 0.21 + extra), "b.okafor")
+    second = desk.ask("visits", question("visit ~ health", 0.22 + extra), "b.okafor")
+    assert {first.state, second.state} == {"waiting"}
+    here.go("/approvals")
+    card = page.get_by_role("region", name="visit ~ income")
+    card.get_by_label("A word with it").fill("Too dear: halve it.")
+    card.get_by_role("button", name="Decline").click()
+    page.get_by_text("Too dear: halve it.").wait_for()
+    assert desk.ticket(first.id).state == "declined"
+    here.go("/approvals")
+    page.get_by_role("region", name="visit ~ health").get_by_role("button", name="Approve").click()
+    answered(here)
+    assert desk.result(second.id).names
+    assert desk.ticket(second.id).decider
+
+
+@BOTH
+def test_a_question_is_withdrawn(window, script):
+    here = window(script)
+    desk = Desk.open(here.site.folder)
+    ticket = desk.ask("visits", question("visit ~ 1", 0.25 if script else 0.26), "a.meier")
+    here.go(f"/q/{ticket.id}")
+    here.page.get_by_role("button", name="Withdraw").click()
+    here.page.get_by_text("It was withdrawn. Nothing was spent.").wait_for()
+
+
+@BOTH
+def test_a_question_file(window, script):
+    here = window(script)
+    page = here.page
+    here.go("/t/visits/ask")
+    page.get_by_text("Open a question file").click()
+    page.get_by_label("Who sent it").select_option("b.okafor")
+    page.get_by_label("Its text").fill(
+        'table = "visits"\nformula = "visit ~ age*health"\nrho = 0.05\n'
+    )
+    page.get_by_role("button", name="Open it").click()
+    page.get_by_role("heading", name="Forecast").wait_for()
+    assert page.get_by_label("Who asks").input_value() == "b.okafor"
+    assert page.get_by_label("ρ").input_value() == "0.05"
+    here.go("/t/visits/ask")
+    page.get_by_text("Open a question file").click()
+    page.get_by_label("Its text").fill(
+        'formula = "visit ~ age"\nrho = 0.05\nledger = "/etc/passwd"\n'
+    )
+    page.get_by_role("button", name="Open it").click()
+    page.get_by_role("alert").filter(has_text="ledger").wait_for()
+
+
+@BOTH
+def test_people_and_their_allowances(window, script):
+    here = window(script)
+    page = here.page
+    name = f"c.lindqvist {script} <b>"
+    here.go("/t/visits/people")
+    page.get_by_label("Name, as it stands in the ledger").fill(name)
+    page.get_by_role("region", name="Give somebody an allowance").get_by_label("Allowance").fill(
+        "0.02"
+    )
+    page.get_by_role("button", name="Give the allowance").click()
+    card = page.get_by_role("region", name=name)
+    card.get_by_label("Allowance, ρ").fill("0.03")
+    card.get_by_role("button", name="Change").click()
+    page.get_by_text("The allowance was changed.").wait_for()
+    for button, state in (
+        ("Pause", "paused"),
+        ("Take questions again", "active"),
+        ("Revoke", "revoked"),
+    ):
+        card = page.get_by_role("region", name=name)
+        card.get_by_label("Why, in words that are kept").fill("as agreed")
+        card.get_by_role("button", name=button).click()
+        page.get_by_role("heading", name=f"{name} {state}").wait_for()
+    found = Desk.open(here.site.folder).analyst("visits", name)
+    assert (found.amount, found.state) == (0.03, "revoked")
+
+
+def test_an_allowance_that_does_not_suffice(window):
+    """Told before anything is asked, and refused if it is sent all the same."""
+    here = window()
+    here.go("/t/visits/confirm?formula=visit+~+age&rho=1.5&by=a.meier")
+    assert "It cannot be asked" in here.words()
+    assert here.page.get_by_role("button", name="Ask").count() == 0
+
+
+@BOTH
+def test_journal_export_and_verification(window, script):
+    here = window(script)
+    page = here.page
+    page.get_by_role("link", name="Journal").click()
+    assert "a desk was made" in here.words()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export").click()
+    lines = download.value.path().read_text(encoding="utf-8").splitlines()
+    assert len(lines) >= 5
+    assert all(json.loads(line)["hash"] for line in lines)
+    page.get_by_role("link", name="Verify").click()
+    page.get_by_label("Compare the bytes").check()
+    page.get_by_role("button", name="Verify now").click()
+    page.get_by_role("heading", name="Whole").wait_for()
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """A desk of its own, for what would disturb others."""
+    with opened(made(tmp_path_factory.mktemp("other"))) as found:
+        yield found
+
+
+@BOTH
+def test_a_table_is_paused(window, other, script):
+    here = window(script, at=other)
+    page = here.page
+    here.go("/t/visits")
+    page.get_by_label("Why, in words that are kept").fill("the data are updated")
+    page.get_by_role("button", name="Pause the table").click()
+    page.get_by_text("This table is paused: the data are updated.").wait_for()
+    here.go("/t/visits/confirm?formula=visit+~+age&rho=0.05&by=a.meier")
+    assert "It cannot be asked" in here.words()
+    here.go("/t/visits")
+    page.get_by_label("Why it may be asked again").fill("the same people")
+    page.get_by_role("button", name="Open the table again").click()
+    page.get_by_text("The table may be asked again.").wait_for()
+    page.get_by_label("none", exact=True).check()
+    page.get_by_role("button", name="Change the policy").click()
+    page.get_by_text("no question waits for the steward").wait_for()
+
+
+def test_asked_again_shows_the_answer_first_and_paying_twice_needs_a_tick(window, other):
+    here = window(at=other)
+    page = here.page
+    desk = Desk.open(other.folder)
+    ticket = desk.ask("visits", question("visit ~ age", 0.06), "a.meier")
+    deadline = time.monotonic() + 60
+    while desk.ticket(ticket.id).state != "answered" and time.monotonic() < deadline:
+        time.sleep(0.2)
+    here.go("/t/visits/confirm?formula=visit+~+age&rho=0.06&by=a.meier")
+    assert "This was answered already, and that is free to read" in here.words()
+    page.get_by_role("button", name="Ask: costs").click()
+    assert "/confirm" in page.url  # the browser asks for the tick
+    page.get_by_label("Ask and pay again").check()
+    page.get_by_role("button", name="Ask: costs").dblclick()
+    page.wait_for_url(re.compile(r"/q/[0-9a-f]{32}$"))
+    same = [one for one in desk.tickets() if one.question.digest() == ticket.question.digest()]
+    assert len(same) == 2
+
+
+def test_an_answer_has_its_public_time_and_not_before(window, other):
+    """Delivery - booking is the slot, as the page tells it."""
+    here = window(at=other)
+    desk = Desk.open(other.folder)
+    ticket = desk.ask("visits", question("visit ~ income", 0.05), "b.okafor")
+    here.go(f"/q/{ticket.id}")
+    page = here.page
+    page.get_by_text("The answer is shown at").wait_for(timeout=60_000)
+    before = here.context.request.get(other.at(f"/q/{ticket.id}/report"))
+    assert before.status == 400
+    assert "there is no answer yet" in before.text()
+    answered(here)
+    found = desk.ticket(ticket.id)
+    assert found.slot == SLOT
+
+
+def test_keyboard_alone(chromium, site):
+    """From the tables to a question that is asked, with Tab, Space, Enter and letters."""
+    here = Window(chromium, site)
+    page = here.page
+    keys = page.keyboard
+
+    def reach(role, name, most=80):
+        for _ in range(most):
+            keys.press("Tab")
+            there = page.get_by_role(role, name=name).locator(":scope:focus")
+            if there.count():
+                return
+        raise AssertionError(f"no {role} {name!r} is reached")
+
+    reach("link", "Skip to the content")
+    keys.press("Enter")
+    reach("link", re.compile("^Ask"))
+    keys.press("Enter")
+    page.get_by_role("heading", name="Ask a question").wait_for()
+    reach("combobox", re.compile("^Outcome$"))
+    keys.type("visit")
+    reach("checkbox", re.compile("^income"))
+    keys.press("Space")
+    expect(page.get_by_label("Or write it")).to_have_value("visit ~ income")
+    reach("textbox", "ρ")
+    keys.press("Control+A")
+    keys.type("0.07")
+    reach("button", re.compile("^Forecast"))
+    keys.press("Enter")
+    page.get_by_role("heading", name="Forecast").wait_for()
+    reach("link", "Ask for ρ = 0.07")
+    keys.press("Enter")
+    page.get_by_role("heading", name=re.compile("^Ask this for")).wait_for()
+    reach("button", re.compile("^Ask: costs"))
+    keys.press("Enter")
+    page.wait_for_url(re.compile(r"/q/[0-9a-f]{32}$"))
+    here.context.close()
+    assert here.faults == []

@@ -1,0 +1,96 @@
+"""A desk that is open in a process of its own, and windows of a real browser that look at its page."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+PROGRAM = "from dpinfer.cli import main; main()"
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+class Open:
+    """A desk that is open: its folder, and the addresses of its page."""
+
+    def __init__(self, folder, address):
+        self.folder = folder
+        self.address = address
+        self.origin, self.home = re.match(r"(http://[^/]+)(/[^/]+)/enter", address).groups()
+
+    def at(self, path="/"):
+        return f"{self.origin}{self.home}{path}"
+
+
+@contextmanager
+def opened(folder):
+    """`dpinfer desk open` in a process of its own, ended as a user ends it."""
+    command = [sys.executable, "-c", PROGRAM, "desk", "open", str(folder), "--no-browser"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [*command, "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        try:
+            lines = iter(process.stdout.readline, "")
+            found = (re.search(r"http://\S+", line) for line in lines)
+            address = next((match[0] for match in found if match), None)
+            assert address, process.stderr.read()
+            yield Open(folder, address)
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                _, complaints = process.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        assert "Traceback" not in complaints, complaints
+
+
+LISTEN = """
+addEventListener("securitypolicyviolation", heard =>
+  console.error("CSP: " + heard.violatedDirective + " " + heard.blockedURI));
+"""
+
+
+class Window:
+    """A window that has entered, and what went wrong in it: scripts that ran, reports of the policy,
+    requests to elsewhere.
+    """
+
+    def __init__(self, chromium, site, script=True, width=1280):
+        self.site = site
+        self.context = chromium.new_context(
+            java_script_enabled=script, viewport={"width": width, "height": 900}
+        )
+        self.context.set_default_timeout(30_000)
+        self.faults = []
+        self.context.add_init_script(LISTEN)
+        self.context.on("dialog", lambda dialog: (self.faults.append("dialog"), dialog.dismiss()))
+        self.context.on("request", self._asked)
+        self.page = self.context.new_page()
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda fault: self.faults.append(f"script: {fault}"))
+        self.page.goto(site.address)
+        self.page.wait_for_url(site.at())
+
+    def _asked(self, request):
+        if not request.url.startswith((self.site.origin, "blob:", "about:")):
+            self.faults.append(f"request: {request.url}")
+
+    def _said(self, message):
+        if "CSP" in message.text or "Content Security Policy" in message.text:
+            self.faults.append(message.text)
+
+    def go(self, path="/"):
+        return self.page.goto(self.site.at(path))
+
+    def words(self):
+        return self.page.inner_text("body")
