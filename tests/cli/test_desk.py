@@ -186,7 +186,9 @@ def test_bad_commands(folder):
 def test_an_allowance_at_the_delta_of_the_total(folder):
     add = ["table add", "two", "--data", folder / "table.csv", "--schema", folder / "schema.toml"]
     total = ["--ledger", folder / "b.db", "--epsilon", 2, "--delta", 1e-6]
-    succeeds(desk_of(folder, *add, *total))
+    fails(desk_of(folder, *add, *total), "protected by two totals")
+    assert not (folder / "b.db").exists()
+    succeeds(desk_of(folder, *add, *total, "--although", "a test"))
     shown = succeeds(desk_of(folder, "allow", "two", "meier", "--epsilon", 1)).replace("\n", " ")
     assert "epsilon = 1 at the total's delta" in shown
     analyst = later(Desk.open(folder / "desk")).analyst("two", "meier")
@@ -194,3 +196,31 @@ def test_an_allowance_at_the_delta_of_the_total(folder):
     for command, state in (("pause", "paused"), ("resume", "active"), ("revoke", "revoked")):
         succeeds(desk_of(folder, command, "two", "meier", "--reason", "so"))
         assert Desk.open(folder / "desk").analyst("two", "meier").state == state
+
+
+def test_a_ledger_of_a_registered_table_stays(folder, monkeypatch):
+    """Something fails after the table was written down: its new ledger is not removed."""
+    plain = Desk.add_table
+
+    def faulty(*arguments):
+        plain(*arguments)
+        raise dp.LedgerError("a fault after the change")
+
+    def stays(name, **options):
+        files = ["--data", folder / "table.csv", "--schema", folder / "schema.toml"]
+        ledger = folder / name
+        words = ["--ledger", ledger, "--rho", "1", "--although", "a test"]
+        fails(desk_of(folder, "table add", "two", *files, *words), **options)
+        return ledger.exists()
+
+    monkeypatch.setattr(Desk, "add_table", faulty)
+    assert stays("two.db", code=3)
+    monkeypatch.undo()
+    assert not stays("three.db")  # there is a table "two" already
+
+
+def test_an_allowance_of_somebody_who_is_revoked(folder):
+    desk_of(folder, "revoke", "visits", "meier")
+    shown = succeeds(desk_of(folder, "allow", "visits", "meier", "--rho", "5"))
+    assert "meier is revoked" in shown
+    assert "may spend" not in shown

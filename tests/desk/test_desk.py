@@ -1,14 +1,20 @@
 """What the steward and the analysts do at a desk; nothing is fitted here."""
 
+import hashlib
+import os
+import stat
 import threading
 
+import pandas as pd
 import pytest
 
 import dpinfer as dp
 from desks import ask, desk_in, question
 from dpinfer.desk import tickets
 from dpinfer.desk.desk import Desk, told
-from dpinfer.desk.tables import Policy
+from dpinfer.desk.holding import held, holder
+from dpinfer.desk.tables import Fingerprint, Policy
+from forking import forked
 from terminal import files_in
 
 HOSTILE = [
@@ -101,8 +107,94 @@ def test_decisions(tmp_path):
             desk.withdraw(ticket.id)
     with pytest.raises(dp.InputError, match="no answer yet: it is in the queue"):
         desk.result(one.id)
-    assert ask(desk, rho=0.2).state == "declined"  # the same question again is the same
-    assert ask(desk, rho=0.2, again=True).state == "waiting"
+    assert ask(desk, rho=0.2).state == "waiting"  # it was free, and is asked anew
+    assert desk.ticket(two.id).reason == ""
+    assert ask(desk, rho=0.3).id == three.id
+    desk.withdraw(three.id)
+    own = ask(desk, rho=0.3, key="own")
+    desk.withdraw(own.id)
+    assert ask(desk, rho=0.3, key="own").state == "withdrawn"  # a key is one sending
+    desk.add_person("huber")
+    desk.allow("visits", "huber", 1.0)
+    ask(desk, rho=0.4, by="huber", key="own")
+    with pytest.raises(dp.InputError, match="'own' names 2 questions"):
+        desk.ticket("own")
+
+
+def test_guarantee_fingerprints_tell_nothing(tmp_path):
+    """Neither desk.db nor the journal has a hash or a size of the data that others could compute."""
+    desk = desk_in(tmp_path)
+    path = tmp_path / "table.parquet"
+    desk.resume("visits", "the same people")
+    told = desk.export_journal() + "".join(map(str, desk.register.tables()))
+    assert hashlib.sha256(path.read_bytes()).hexdigest() not in told
+    assert str(path.stat().st_size) not in told
+    assert str(path.stat().st_ino) not in told.replace(str(tmp_path), "")
+    assert stat.S_IMODE(desk.folder.secret.stat().st_mode) == 0o600
+    assert desk.verify(thorough=True).ok
+    first = desk.table("visits").fingerprint
+    desk.folder.secret.write_bytes(b"another one")
+    again = Fingerprint.of(path, desk.folder.secret)
+    assert first != again
+    assert not first.shares(again)
+    desk.folder.secret.unlink()
+    assert desk.table("visits").changed()
+
+
+def test_one_set_of_files_has_one_total(tmp_path):
+    desk = desk_in(tmp_path)
+    files = [tmp_path / name for name in ("table.parquet", "schema.toml", "other.db")]
+    dp.Ledger.create(files[2], dp.ZCDP(1.0))
+    copy = tmp_path / "copy.parquet"
+    copy.write_bytes(files[0].read_bytes())
+    for data in (files[0], copy):
+        with pytest.raises(dp.InputError, match="protected by two totals"):
+            desk.add_table("two", data, *files[1:])
+    desk.add_table("two", *files, although="a test")
+    assert desk.journal()[-1].facts["although"] == "a test"
+    desk.add_table("three", *files[:2], tmp_path / "ledger.db", although="of the first ledger")
+
+
+def test_resume_looks_at_the_files(tmp_path):
+    desk = desk_in(tmp_path)
+    path = tmp_path / "table.parquet"
+    frame = pd.read_parquet(path)
+    desk.register.set_slot("visits", "a question", 5.0)
+    desk.pause("visits", "new rows")
+    assert desk.register.slot("visits", "a question") == 5.0
+    pd.DataFrame({"zz": [1]}).to_parquet(path)
+    with pytest.raises(dp.InputError):
+        desk.resume("visits", "the same people")
+    assert desk.table("visits").state == "paused"
+    pd.concat([frame, frame]).to_parquet(path)
+    assert desk.resume("visits", "the same people").records == 2 * len(frame)
+    assert desk.register.slot("visits", "a question") is None
+
+
+def test_analysts_are_told_no_paths(tmp_path):
+    desk = desk_in(tmp_path)
+    (tmp_path / "ledger.db").rename(tmp_path / "away.db")
+    with pytest.raises(dp.LedgerError, match=r"there is no ledger at ledger\.db") as fault:
+        ask(desk)
+    assert str(tmp_path) not in str(fault.value)
+
+
+def test_asking_who_holds_a_file_keeps_nobody_from_it(tmp_path):
+    path = tmp_path / "lock"
+    path.touch()
+
+    def look():
+        for _ in range(2000):
+            holder(path)
+
+    looking = forked(look)
+    assert all(_taken(path) for _ in range(2000))
+    os.waitpid(looking, 0)
+
+
+def _taken(path):
+    with held(path) as mine:
+        return mine
 
 
 def test_limits_allowance_and_states_of_people(tmp_path):
@@ -215,6 +307,8 @@ def test_what_does_not_fit_is_not_registered(tmp_path):
     dp.Ledger.create(tmp_path / "other.db", dp.ZCDP(1.0), unit="one person")
     with pytest.raises(dp.InputError, match="protects 'one person' and the schema 'one record'"):
         desk.add_table("two", *files[:2], tmp_path / "other.db")
+    with pytest.raises(dp.InputError, match="at least 1, not -5"):
+        desk.add_table("two", *files, records=-5)
     with pytest.raises(dp.InputError, match="there is no file"):
         desk.add_table("two", tmp_path / "none.csv", *files[1:])
     (tmp_path / "more.toml").write_text(

@@ -125,3 +125,19 @@ def test_a_change_that_fails_leaves_no_event(tmp_path):
     with pytest.raises(dp.InputError, match="already"):
         desk.add_person("meier")
     assert desk.journal() == before
+
+
+def test_a_change_whose_event_the_journal_could_not_take(tmp_path, monkeypatch):
+    """It happened, so it is no error; the next change brings both events."""
+    desk = desk_in(tmp_path)
+    number = len(desk.journal())
+
+    def full(*_):
+        raise dp.LedgerError("the disk is full")
+
+    monkeypatch.setattr(Journal, "take", full)
+    assert desk.add_person("huber").name == "huber"
+    monkeypatch.undo()
+    assert len(desk.journal()) == number
+    desk.add_person("lang")
+    assert [event.facts["person"] for event in desk.journal()[number:]] == ["huber", "lang"]

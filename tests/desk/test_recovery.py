@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import time
+from datetime import timedelta
 
 import pytest
 
@@ -12,10 +14,11 @@ from dpinfer import persistence
 from dpinfer.desk import child, tickets
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.journal import Journal
-from dpinfer.desk.recovery import recover
+from dpinfer.desk.recovery import recover, settle
 from dpinfer.desk.register import Register
 from dpinfer.desk.tables import Policy
 from dpinfer.desk.verification import whole_result
+from dpinfer.estimators.models import LinearModel
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.ledger import Ledger
 from forking import forked
@@ -29,7 +32,7 @@ WATCHED = [
     (Ledger, "book"),
     (Gate, "release"),
     (persistence, "write"),
-    (child, "_limit"),
+    (child, "limit"),
     (child, "_answer"),
 ]
 
@@ -92,9 +95,9 @@ def test_guarantee_every_end(tmp_path):
     assert len({entry.request for entry in entries}) == PLACES
 
 
-def claimed(desk, **keys):
+def claimed(desk, slot=600.0, **keys):
     ticket = ask(desk, **keys)
-    desk.register.move(ticket.id, (tickets.QUEUED,), tickets.CLAIMED, "worker", slot=600.0)
+    desk.register.move(ticket.id, (tickets.QUEUED,), tickets.CLAIMED, "worker", slot=slot)
     return ticket
 
 
@@ -210,6 +213,163 @@ def test_an_old_ledger_pauses_its_table(tmp_path):
     assert later(desk).ticket(ticket.id).state == "answered"
 
 
+def fitted(desk, ticket):
+    """Run the process of a question that was claimed, without a worker; how it ended."""
+    return os.waitpid(forked(lambda: child.main(str(desk.folder.path), ticket.id)), 0)[1]
+
+
+def test_guarantee_no_old_ledger(tmp_path):
+    """An old ledger put back under a worker that runs: the next question is refused."""
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in files_of(tmp_path, "ledger.db"):
+        shutil.copy(path, copy)
+    fitted(desk, claimed(desk))
+    put_back(copy, tmp_path, "ledger.db")
+    second = claimed(desk, rho=0.2)
+    fitted(desk, second)
+    assert desk.ticket(second.id).state == "refused"
+    assert "an old copy was put back" in desk.table("visits").reason
+    assert desk.table("visits").ledger().entries() == ()
+
+
+def test_a_fault_after_the_commit_of_the_ledger_is_paid(tmp_path, monkeypatch):
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    ticket = ask(desk)
+    book = Ledger.book
+
+    def faulty(*arguments, **options):
+        book(*arguments, **options)
+        raise MemoryError
+
+    monkeypatch.setattr(Ledger, "book", faulty)
+    work(hasten(desk))
+    assert later(desk).ticket(ticket.id).state == "lost"
+    assert desk.verify().ok
+
+
+def test_a_question_that_is_queued_under_its_process_is_paid(tmp_path, monkeypatch):
+    """Recovery looks just before the process takes its lock: booked once, and no record is read."""
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    ticket = claimed(desk)
+    limit = child.limit
+
+    def late(*arguments):
+        settle(desk, desk.register.ticket(ticket.id), None)
+        limit(*arguments)
+
+    monkeypatch.setattr(child, "limit", late)
+    fitted(desk, ticket)
+    monkeypatch.undo()
+    assert desk.register.ticket(ticket.id).state == "queued"
+    assert len(desk.table("visits").ledger().entries()) == 1
+    assert not desk.folder.result(ticket.id).exists()
+    work(hasten(desk))
+    assert later(desk).ticket(ticket.id).state == "lost"
+    assert len(desk.table("visits").ledger().entries()) == 1
+
+
+def test_a_paid_question_that_an_old_copy_has_in_the_queue(tmp_path):
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    ticket = ask(desk)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in files_of(desk.folder.path, "desk.db"):
+        shutil.copy(path, copy)
+    work(hasten(desk))
+    put_back(copy, desk.folder.path, "desk.db")
+    old = Desk.open(desk.folder.path, old_copy=True)
+    assert old.ticket(ticket.id).state == "queued"
+    recover(old)
+    assert later(desk).ticket(ticket.id).state == "answered"
+    assert later(desk).verify().ok
+
+
+def test_a_fit_that_nobody_looks_after_ends_before_its_slot(tmp_path, monkeypatch):
+    """The worker is gone and the fit overruns: the kernel ends it, and at the slot's end it is lost."""
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    ticket = claimed(desk, slot=0.5)
+    monkeypatch.setattr(Gate, "release", lambda *_: time.sleep(60))
+    assert os.WTERMSIG(fitted(desk, ticket)) == signal.SIGALRM
+    due = desk.register.ticket(ticket.id).due
+    then = Desk.open(desk.folder.path, clock=lambda: due)
+    assert then.ticket(ticket.id).state == "lost"
+    recover(then)
+    assert later(desk).ticket(ticket.id).state == "lost"
+
+
+def test_nothing_is_kept_after_its_slot(tmp_path):
+    desk = desk_in(tmp_path)
+    for seconds, outcome in ((-0.001, "kept"), (0.0, "failed")):
+        ticket = claimed(desk, slot=5.0, rho=0.1 + seconds)
+        booked = desk.clock()
+        desk.register.move(
+            ticket.id, (tickets.CLAIMED,), tickets.BOOKED, "worker", booked=booked.isoformat()
+        )
+        moment = booked + timedelta(seconds=5.0 + seconds)
+        Desk.open(desk.folder.path, clock=lambda moment=moment: moment).register.settle(
+            ticket.id, tickets.KEPT
+        )
+        assert desk.register.ticket(ticket.id).state == outcome
+
+
+def test_access_that_is_revoked_while_rows_are_counted(tmp_path, monkeypatch):
+    desk = desk_in(tmp_path)
+    ticket = claimed(desk)
+    read = LinearModel.read
+
+    def slowly(*arguments):
+        found = read(*arguments)
+        desk.set_state("visits", "meier", "revoked")
+        return found
+
+    monkeypatch.setattr(LinearModel, "read", slowly)
+    fitted(desk, ticket)
+    assert desk.ticket(ticket.id).state == "refused"
+    assert "is revoked" in desk.ticket(ticket.id).reason
+    assert desk.table("visits").ledger().entries() == ()
+
+
+def test_an_old_desk_in_a_ledger_of_two_tables(tmp_path):
+    """Questions made anew are at the table that they were asked of."""
+    desk = desk_in(tmp_path, ladder=(600.0,))
+    files = [tmp_path / name for name in ("table.parquet", "schema.toml", "ledger.db")]
+    desk.add_table("first", *files, Policy("none"))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in files_of(desk.folder.path, "desk.db"):
+        shutil.copy(path, copy)
+    ticket = ask(desk)
+    booked(desk, ticket)
+    put_back(copy, desk.folder.path, "desk.db")
+    old = Desk.open(desk.folder.path, old_copy=True)
+    recover(old)
+    assert [(one.id, one.table) for one in old.tickets()] == [(ticket.id, "visits")]
+
+
+def test_guarantee_no_old_desk(tmp_path):
+    """An old desk.db put back under an open desk: nothing is changed, and nothing booked, in it."""
+    desk = desk_in(tmp_path)
+    ticket = claimed(desk)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in files_of(desk.folder.path, "desk.db"):
+        shutil.copy(path, copy)
+    desk.set_state("visits", "meier", "revoked")
+    events = desk.journal()
+    put_back(copy, desk.folder.path, "desk.db")
+    with pytest.raises(dp.LedgerError, match="an old copy was put back"):
+        desk.add_person("huber")
+    booking = child.Booking(desk, ticket, desk.table("visits").ledger())
+    with pytest.raises(dp.LedgerError, match="an old copy was put back"):
+        booking.book(desk.check("visits", ticket.question, "meier").entry)
+    assert desk.table("visits").ledger().entries() == ()
+    assert desk.journal() == events
+    with pytest.raises(dp.LedgerError, match="another event in the place"):
+        Journal(desk.folder.journal).take([type(events[0])(3, "", "", "", {})])
+
+
 def test_a_booked_question_whose_entry_is_gone_is_lost(tmp_path):
     desk = desk_in(tmp_path)
     ticket = claimed(desk)
@@ -226,7 +386,7 @@ def test_a_broken_ledger_stops_its_own_table_alone(tmp_path):
     dp.Ledger.create(tmp_path / "other.db", dp.ZCDP(10.0))
     desk.add_table(
         "other", tmp_path / "table.parquet", tmp_path / "schema.toml", tmp_path / "other.db",
-        Policy("none"),
+        Policy("none"), although="a test",
     )  # fmt: skip
     desk.allow("other", "meier", 1.0)
     stuck = claimed(desk)

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -46,6 +47,9 @@ def test_a_question_from_asking_to_answer(tmp_path):
     with pytest.raises(dp.InputError, match="answered already"):
         later(desk).ask("visits", question(rho=50.0), "meier", "another key", anyway=True)
     assert desk.verify(thorough=True).ok
+    desk.folder.result(ticket.id).unlink()
+    with pytest.raises(LostError):  # and no path
+        later(desk).result(ticket.id)
     assert desk.analyst("visits", "meier").spent == pytest.approx(50.0)
     assert [spend.by for spend in desk.burn_down("visits")] == ["meier"]
 
@@ -346,3 +350,65 @@ def test_slots_are_chosen_on_made_up_records(tmp_path, monkeypatch):
     (tmp_path / "table.parquet").unlink()
     assert slots.longest(table, asked) > 0
     assert slots.longest(table, question(epsilon=1.0)) > 0  # a pure budget, with a search
+    # 50,000 records would need a larger penalty than the million that there are
+    monkeypatch.setattr(slots, "_MADE", 400)
+    large = replace(table, records=20_000)
+    sharp = question(epsilon=1.0, loss="svm", target="penalised", knee=0.01, penalty=5e-3)
+    assert slots.longest(large, sharp) > 0
+    with pytest.raises(dp.BudgetError):
+        slots.longest(table, sharp)
+
+
+def test_one_made_up_table_has_an_outcome_that_a_column_decides(tmp_path):
+    table = desk_in(tmp_path).table("visits")
+    model = question(rho=0.1).model(table.schema, table.ledger().neighbours)
+    frame = slots._frames(table.schema, model, 100)[-1]
+    groups = frame.groupby("y")["a"].agg(["min", "max"]).sort_values("min")
+    assert len(groups) == 2
+    assert groups["max"].iloc[0] < groups["min"].iloc[1]
+
+
+def test_a_slot_is_found_out_alone_and_for_each_question(tmp_path, monkeypatch):
+    """While something runs nothing is timed, so that the rung tells of no other table; questions that
+    differ in one number have slots of their own; a new ladder forgets old slots.
+    """
+    desk = desk_in(tmp_path, ladder=(600.0, 900.0))
+    beside = []
+
+    def longest(table, asked):
+        beside.extend(one.state for one in desk.register.tickets() if one.state in tickets.RUNNING)
+        (tmp_path / f"timed {asked.rho}").touch()
+        assert not beside
+        return 250.0 if asked.rho == 0.2 else 0.1
+
+    monkeypatch.setattr(slots, "longest", longest)
+    more_tables(desk, tmp_path, 1)
+    desk.allow("t0", "meier", 100.0)
+    first = ask(desk)
+    other = desk.ask("t0", question(rho=0.2), "meier", anyway=True)
+    work(hasten(desk))
+    assert [later(desk).ticket(one.id).state for one in (first, other)] == ["answered"] * 2
+    assert [desk.ticket(one.id).slot for one in (first, other)] == [600.0, 900.0]
+    assert len(list(tmp_path.glob("timed *"))) == 2
+    worker = Worker(desk, "fork")
+    assert worker._slot(desk.table("visits"), first) == 600.0
+    desk.folder.write(replace(desk.settings, ladder=(700.0, 900.0)))
+    assert worker._slot(desk.table("visits"), first) is None
+
+
+@pytest.mark.parametrize("fault", [lambda *_: greedy(), lambda *_: os._exit(1)])
+def test_a_timing_that_fails_is_a_refusal(tmp_path, monkeypatch, fault):
+    desk = desk_in(tmp_path, ladder=(600.0, 900.0))
+    ticket = ask(desk)
+    monkeypatch.setattr(slots, "longest", fault)
+    work(desk)
+    assert desk.ticket(ticket.id).state == "refused"
+    assert desk.ticket(ticket.id).reason == slots.UNTIMED
+
+
+def test_a_penalty_below_the_floor_is_refused(tmp_path):
+    desk = desk_in(tmp_path, total=dp.PureDP(100.0))
+    keys = {"epsilon": 20.0, "loss": "svm", "target": "penalised", "knee": 0.01}
+    with pytest.raises(dp.InputError, match="at a desk a penalty of at least"):
+        desk.ask("visits", question(**keys, penalty=1e-7), "meier")
+    assert desk.ask("visits", question(**keys, penalty=1e-2), "meier", anyway=True)

@@ -255,6 +255,9 @@ def add_table(  # noqa: PLR0913  (the public face)
     records: Annotated[
         int | None, typer.Option(help="A public guess of their number where it is private.")
     ] = None,
+    although: Annotated[
+        str, typer.Option(help="Why files of a table with another ledger may be added; kept.")
+    ] = "",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -265,9 +268,9 @@ def add_table(  # noqa: PLR0913  (the public face)
     policy = Policy(approval, up_to, not own_answers)
     made = _new_ledger(ledger, schema, {"epsilon": epsilon, "delta": delta, "rho": rho})
     try:
-        added = desk.add_table(table, data, schema, ledger, policy, records)
+        added = desk.add_table(table, data, schema, ledger, policy, records, although)
     except BaseException:
-        if made:
+        if made and not any(one.book == str(ledger.resolve()) for one in desk.tables()):
             ledger.unlink(missing_ok=True)
         raise
     talk = Screen(quiet, as_json)
@@ -607,7 +610,10 @@ def _shown_analyst(analyst: "Analyst", desk: "Desk", talk: Screen) -> None:
     share = "all allowances fit into the total"
     if not desk.reserved(analyst.table):
         share = "all allowances together are more than the total: first come, first served"
-    talk.show(Text(f"{analyst.person} may spend {words} at {analyst.table}; {share}."))
+    may = "may spend"
+    if analyst.state != "active":
+        may = f"is {analyst.state} (`dpinfer desk resume` changes that) and could else spend"
+    talk.show(Text(f"{analyst.person} {may} {words} at {analyst.table}; {share}."))
     talk.give(vars(analyst) | {"reserved": desk.reserved(analyst.table)})
 
 

@@ -6,6 +6,7 @@ Its parent reads no word of it: only the ledger, the file of the result, and whe
 import math
 import os
 import resource
+import signal
 import sys
 import traceback
 import warnings
@@ -20,13 +21,15 @@ from dpinfer.desk.people import ACTIVE, allowance_of
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
 from dpinfer.desk.verification import whole_result
-from dpinfer.errors import DpinferError, HopelessFitWarning
+from dpinfer.errors import DpinferError, HopelessFitWarning, LedgerError
 from dpinfer.privacy.entries import Entry
-from dpinfer.privacy.ledger import Allowance, Ledger
+from dpinfer.privacy.ledger import Ledger
 
 FAULT = (
     "something went wrong before anything was booked: the steward finds it in the log of the desk"
 )
+OLD_LEDGER = "the ledger lacks an entry that was in it: an old copy was put back; put the newest one in its place"
+_NOT_CLAIMED = "the question was booked and is not claimed any more: no record is read"
 _CPU = 60  # seconds of processor time beyond what all cores may do in a slot
 
 
@@ -37,22 +40,32 @@ class Booking:
     desk: Desk
     ticket: Ticket
     ledger: Ledger
-    within: Allowance
-    done: bool = False
 
     def book(self, entry: Entry) -> str:
-        """Book within the allowance, once, and write down when."""
+        """Book within the allowance, once, and write down when.  Whether the question may be booked
+        is judged here, after rows were counted, as access may be revoked meanwhile.  From then on
+        the process has the slot, less its margin, to live.
+        """
+        amount = self._allowed()
         named = replace(entry, by=self.ticket.by, request=self.ticket.id)
-        release = self.ledger.book(named, within=self.within)
-        self.done = True
+        release = self.ledger.book(named, within=allowance_of(self.ledger.total, amount))
         (booked,) = (one for one in self.ledger.entries() if one.release == release)
+        _end_at(replace(self.ticket, booked=booked.time))
         mark_booked(self.desk, self.ticket.id, booked)
         return release
 
+    def _allowed(self) -> float:
+        """The allowance of the asker; `LedgerError` where nothing is booked."""
+        self.desk.register.require_newest()
+        refusal = _refusal(self.desk, self.ticket, self.ledger)
+        if refusal:
+            raise LedgerError(refusal)
+        return self.desk.register.allowances(self.ticket.table)[self.ticket.by][0]
+
 
 def mark_booked(desk: Desk, ident: str, entry: Entry) -> None:
-    """Write down that the ledger has the entry of a question."""
-    desk.register.move(
+    """Write down that the ledger has the entry of a question; `LedgerError` if it is not claimed."""
+    moved = desk.register.move(
         ident,
         (tickets.CLAIMED,),
         tickets.BOOKED,
@@ -60,6 +73,17 @@ def mark_booked(desk: Desk, ident: str, entry: Entry) -> None:
         booked=entry.time,
         release=entry.release,
     )
+    if moved is None:
+        raise LedgerError(_NOT_CLAIMED)
+
+
+def _end_at(ticket: Ticket) -> None:
+    """Let the kernel end this process before the slot of a question does, whoever looks after it."""
+    ends = ticket.ends
+    assert ends is not None
+    left = (ends - tickets.now()).total_seconds()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, max(left, 1e-6))
 
 
 def main(folder: str, ident: str) -> None:
@@ -72,7 +96,8 @@ def main(folder: str, ident: str) -> None:
         ticket = desk.register.ticket(ident)
         if ticket.state != tickets.CLAIMED:  # somebody was quicker
             return
-        _limit(desk, ticket)
+        assert ticket.slot is not None
+        limit(desk.settings.memory, ticket.slot)
         _log(desk.folder.logs / f"{ident}.log")
         warnings.simplefilter("ignore", HopelessFitWarning)
         _answer(desk, ticket)
@@ -80,23 +105,19 @@ def main(folder: str, ident: str) -> None:
 
 def _answer(desk: Desk, ticket: Ticket) -> None:
     table = desk.table(ticket.table)
-    ledger = table.ledger()
-    amount, state = desk.register.allowances(table.name).get(
-        ticket.by, (0.0, "without an allowance")
-    )
-    refusal = _refusal(desk, table, ticket, state)
-    if refusal:
-        _refuse(desk, ticket, refusal)
-        return
-    booking = Booking(desk, ticket, ledger, allowance_of(ledger.total, amount))
     try:
+        ledger = table.ledger()
+        refusal = _refusal(desk, ticket, ledger)
+        if refusal:
+            raise LedgerError(refusal)
         model = ticket.question.model(table.schema, ledger.neighbours)
-        model.set_params(ledger=booking)
+        model.set_params(ledger=Booking(desk, ticket, ledger))
         result = model.fit(table.place).result_
     except BaseException as fault:
         traceback.print_exc()
-        if not booking.done:
-            _refuse(desk, ticket, str(fault) if isinstance(fault, DpinferError) else FAULT)
+        if not _is_booked(table, ticket):
+            reason = table.public(str(fault)) if isinstance(fault, DpinferError) else FAULT
+            refuse(desk, ticket, (tickets.CLAIMED,), reason)
         return
     path = desk.folder.result(ticket.id)
     path.parent.mkdir(exist_ok=True)
@@ -107,8 +128,19 @@ def _answer(desk: Desk, ticket: Ticket) -> None:
         desk.register.settle(ticket.id, tickets.KEPT)
 
 
-def _refusal(desk: Desk, table: Table, ticket: Ticket, state: str) -> str:
-    """Why nothing is booked; empty where something is."""
+def _is_booked(table: Table, ticket: Ticket) -> bool:
+    """Whether the ledger has the question; the ledger alone decides."""
+    return any(entry.request == ticket.id for entry in table.ledger().entries())
+
+
+def _refusal(desk: Desk, ticket: Ticket, ledger: Ledger) -> str:
+    """Why nothing is booked; empty where something is.
+
+    Guarantee [no_old_ledger]: nothing is booked in a ledger that lacks an entry of a question that
+    was paid from it; the table pauses.
+    """
+    table = desk.table(ticket.table)
+    state = desk.register.allowances(table.name).get(ticket.by, (0.0, "without an allowance"))[1]
     if table.state != tables.OPEN:
         return f"the table {table.name} is paused"
     if state != ACTIVE:
@@ -119,33 +151,37 @@ def _refusal(desk: Desk, table: Table, ticket: Ticket, state: str) -> str:
     if changed:
         desk.pause(table.name, changed)
         return "the table is not the one that was registered, and is paused until the steward has looked at it"
+    paid = desk.register.paid(table.book)  # first: another process may book in between
+    if not {entry.request for entry in ledger.entries()}.issuperset(paid):
+        desk.alarm(table.name, OLD_LEDGER)
+        return OLD_LEDGER
     return ""
 
 
-def _refuse(desk: Desk, ticket: Ticket, reason: str) -> None:
+def refuse(desk: Desk, ticket: Ticket, from_: tuple[str, ...], reason: str) -> None:
+    """Nothing was booked, and nothing will be: say why."""
     desk.register.move(
         ticket.id,
-        (tickets.CLAIMED,),
+        from_,
         tickets.REFUSED,
         "worker",
-        decided=tickets.now().isoformat(),
+        decided=desk.clock().isoformat(),
         reason=reason,
     )
 
 
-def _limit(desk: Desk, ticket: Ticket) -> None:
+def limit(megabytes: int, slot: float) -> None:
     """No more memory and time than is allowed, and no copy of the memory on the disk."""
-    assert ticket.slot is not None
-    seconds = math.ceil(ticket.slot * (os.cpu_count() or 1)) + _CPU
-    memory = desk.settings.memory * 10**6
-    for limit, value in (
+    seconds = math.ceil(slot * (os.cpu_count() or 1)) + _CPU
+    memory = megabytes * 10**6
+    for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_AS, memory),
     ):
-        hard = resource.getrlimit(limit)[1]
+        hard = resource.getrlimit(kind)[1]
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(limit, (most, most))
+        resource.setrlimit(kind, (most, most))
 
 
 def _log(path: Path) -> None:

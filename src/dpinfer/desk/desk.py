@@ -34,11 +34,13 @@ from dpinfer.desk import people, tables, tickets
 from dpinfer.desk.folder import LADDER, PREFIX, Folder, Settings
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import ACTIVE, Analyst, Person, allowance_of, person_named
-from dpinfer.desk.register import Register
-from dpinfer.desk.tables import Policy, Table, fingerprint, table_named
+from dpinfer.desk.register import Register, insert_table
+from dpinfer.desk.tables import Fingerprint, Policy, Table, table_named
 from dpinfer.desk.tickets import LostError, Ticket
-from dpinfer.desk.verification import faults_of
+from dpinfer.desk.verification import faults_of, whole_result
 from dpinfer.errors import InputError, LedgerError
+from dpinfer.fit.penalised import Penalised
+from dpinfer.fit.recipe import Recipe
 from dpinfer.privacy import accountant
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.accountant import Total
@@ -54,6 +56,8 @@ from dpinfer.simulate.practice import practice
 from dpinfer.tables.table import check as check_columns
 from dpinfer.tables.table import number_of, table_of
 
+SHARPEST = 1e6
+"""The largest curvature of a loss, divided by that of the penalty, that may be asked for."""
 _LONGEST_REASON = 1000
 _LONGEST_KEY = 100
 _OLD_COPY = (
@@ -183,13 +187,18 @@ class Desk:
         ledger: str | os.PathLike[str],
         policy: Policy = Policy(),  # noqa: B008  (frozen)
         records: int | None = None,
+        although: str = "",
     ) -> Table:
         """Register a table: its files, what is public about it, and the ledger that pays.
 
         Names and types of the columns are looked at, and rows or units counted where their number
-        is public; ``records`` is a public guess of the number where it is private.
+        is public; ``records`` is a public guess of the number where it is private.  A file that a
+        table with another ledger has, too, is refused, unless ``although`` says in words that go
+        into the journal why that is no second total for the same units.
         """
         table_named(name)
+        if records is not None and records < 1:
+            raise InputError(f"a guess of the number of records is at least 1, not {records}")
         place = Path(data).resolve()
         public = Schema.read(Path(schema))
         book = Ledger.open(ledger)
@@ -203,46 +212,44 @@ class Desk:
                 "the ledger and the schema differ in whether a unit has many rows: use a ledger made with --schema of "
                 "this table"
             )
-        found = table_of(str(place))
-        columns = [*public.columns.values(), *public.unit.columns]
-        check_columns(found, columns)
-        if book.neighbours.counted:
-            records = number_of(found, columns, public.unit, counted=True)
         table = Table(
             name=name,
             place=str(place),
             book=str(book.path),
             text=Path(schema).read_text(encoding="utf-8-sig"),
-            records=records,
+            records=_counted(place, public, book, records),
             policy=policy,
-            fingerprint=fingerprint(place),
+            fingerprint=Fingerprint.of(place, self.folder.secret),
+            secret=self.folder.secret,
             added=self._time(),
         )
+        if not although.strip():
+            self._require_one_total(table)
         head = book.verify().head
         with self.register.change(self.who) as change:
             if change("SELECT 1 FROM tables WHERE name = ?", name).fetchone():
                 raise InputError(f"there is a table {name!r} already: choose another name")
-            change(
-                "INSERT INTO tables VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                *(name, table.place, table.book, table.text, records, policy.approval),
-                *(
-                    policy.up_to,
-                    int(policy.shared),
-                    table.fingerprint,
-                    table.state,
-                    "",
-                    table.added,
-                ),
-            )
+            insert_table(change, table)
             change.event(
                 "a table was added",
                 table=name,
                 schema=public.digest(),
                 ledger=head,
-                fingerprint=table.fingerprint,
+                fingerprint=table.fingerprint.text(),
                 policy=[policy.approval, policy.up_to, policy.shared],
+                although=_reason(although),
             )
         return table
+
+    def _require_one_total(self, table: Table) -> None:
+        """That no file of a table is paid for by another ledger of this desk."""
+        for other in self.tables():
+            if other.book != table.book and other.fingerprint.shares(table.fingerprint):
+                raise InputError(
+                    f"a file of {table.name} is one of {other.name}, too, and their ledgers differ, so that the same "
+                    f"units would be protected by two totals: use the ledger of {other.name}, or say in words why not "
+                    "(--although)"
+                )
 
     def tables(self) -> list[Table]:
         """All tables, by name."""
@@ -267,7 +274,7 @@ class Desk:
 
     def pause(self, name: str, reason: str) -> Table:
         """Ask and book nothing at a table until it is resumed."""
-        return self._set_table(name, tables.PAUSED, _reason(reason), self.table(name).fingerprint)
+        return self._set_table(self.table(name), tables.PAUSED, _reason(reason))
 
     def resume(self, name: str, reason: str) -> Table:
         """Open a table again.  Files that were changed are registered anew: ``reason`` says, in
@@ -276,16 +283,34 @@ class Desk:
         table = self.table(name)
         if not reason.strip():
             raise InputError("say in words why the table may be asked again: they are kept")
-        return self._set_table(name, tables.OPEN, _reason(reason), fingerprint(Path(table.place)))
+        place = Path(table.place)
+        fresh = replace(
+            table,
+            records=_counted(place, table.schema, table.ledger(), table.records),
+            fingerprint=Fingerprint.of(place, table.secret),
+        )
+        return self._set_table(fresh, tables.OPEN, _reason(reason))
 
-    def _set_table(self, name: str, state: str, reason: str, mark: str) -> Table:
+    def alarm(self, name: str, reason: str) -> None:
+        """Pause a table that is open; one that is paused keeps its reason."""
+        if self.table(name).state == tables.OPEN:
+            self.pause(name, reason[:_LONGEST_REASON])
+
+    def _set_table(self, table: Table, state: str, reason: str) -> Table:
+        """Write down state, files and number of a table; slots of other files are forgotten."""
+        mark = table.fingerprint.text()
         with self.register.change(self.who) as change:
             change(
-                "UPDATE tables SET state = ?, reason = ?, fingerprint = ? WHERE name = ?",
-                *(state, reason, mark, name),
+                "DELETE FROM slots WHERE tab = ? AND NOT EXISTS "
+                "(SELECT 1 FROM tables WHERE name = tab AND fingerprint = ?)",
+                *(table.name, mark),
             )
-            change.event(f"table {state}", table=name, reason=reason, fingerprint=mark)
-        return self.table(name)
+            change(
+                "UPDATE tables SET state = ?, reason = ?, fingerprint = ?, records = ? WHERE name = ?",
+                *(state, reason, mark, table.records, table.name),
+            )
+            change.event(f"table {state}", table=table.name, reason=reason, fingerprint=mark)
+        return self.table(table.name)
 
     def account(self, name: str) -> Account:
         """What was spent of the total of a table, and what is left."""
@@ -294,13 +319,22 @@ class Desk:
     def burn_down(self, name: str) -> list[Spend]:
         """Every entry of the ledger of a table, with the sum so far in the terms of allowances."""
         ledger = self.table(name).ledger()
-        entries = ledger.entries()
         spends = []
-        for place, entry in enumerate(entries):
+        so_far = 0.0
+        for entry in ledger.entries():
             amount = ledger.added_up([entry])
-            so_far = ledger.added_up(entries[: place + 1])
-            facts = (entry.time, entry.by, entry.purpose, amount, so_far)
-            spends.append(Spend(*facts, entry.release, entry.request))
+            so_far += amount
+            spends.append(
+                Spend(
+                    time=entry.time,
+                    by=entry.by,
+                    purpose=entry.purpose,
+                    amount=amount,
+                    sum=so_far,
+                    release=entry.release,
+                    request=entry.request,
+                )
+            )
         return spends
 
     # People
@@ -404,10 +438,11 @@ class Desk:
         n = table.records if table.records is not None else 1
         entry = replace(model.entry(n), by=by)
         recipe = model.recipe(design, n)
+        _require_blunt(recipe, n)
         counted = ledger.neighbours.counted  # a private number decides nothing
         preview = ledger.preview(entry, within=allowance_of(ledger.total, analyst.amount))
         cost = ledger.added_up([entry])
-        reason = preview.reason or _shut(table, analyst)
+        reason = table.public(preview.reason) or _shut(table, analyst)
         return Check(
             question=question,
             names=tuple(design.names),
@@ -461,8 +496,9 @@ class Desk:
         anyway: bool = False,
     ) -> Ticket:
         """Ask.  The same ``key`` by the same person at the same table is the same question, however
-        often it is sent; without a key the question itself is the key.  ``again`` asks, and pays,
-        what was answered before; ``anyway`` what could print next to nothing.
+        often it is sent; without a key the question itself is the key, and what was declined,
+        withdrawn or refused is asked anew.  ``again`` asks, and pays, what was answered or lost
+        before; ``anyway`` what could print next to nothing.
 
         Guarantee [asked_once]: a key leads to one question and to one entry of the ledger, also if
         desk.db was put back.
@@ -473,7 +509,8 @@ class Desk:
             raise InputError(f"a key is a text in one line of at most {_LONGEST_KEY} characters")
         ident = self._ident(name, by, key or question.digest())
         there = self.register.tickets("id = ?", ident)
-        if there and there[0].question.digest() == question.digest():
+        same = bool(there) and there[0].question.digest() == question.digest()
+        if same and (key or there[0].state not in tickets.FREE):
             return self._seen(there[0])
         found = self.check(name, question, by)
         if not found.allowed:
@@ -571,7 +608,10 @@ class Desk:
             raise LostError
         if ticket.state != tickets.ANSWERED:
             raise InputError(f"there is no answer yet: {told(ticket)}")
-        return FitResult.load(self.folder.result(ticket.id))
+        result = whole_result(self.folder, ticket.id, ticket.release)
+        if result is None:
+            raise LostError
+        return result
 
     def answers(self, name: str, by: str = "") -> list[Ticket]:
         """Past answers at a table: all of them where its policy shares them or nobody is named, else
@@ -607,7 +647,11 @@ class Desk:
         """The id of a question: the same for the same key of the same person, whatever desk.db has."""
         desk = self.settings.id
         content = "\n".join((desk, name, by, key))
-        return desk[:PREFIX] + hashlib.sha256(content.encode()).hexdigest()[:24]
+        return desk[:PREFIX] + hashlib.sha256(content.encode()).hexdigest()[:18] + _ending(name)
+
+    def asked_of(self, request: str, name: str) -> bool:
+        """Whether a request in a ledger is a question of a table of this desk, as its id tells."""
+        return self.folder.owns(request) and request.endswith(_ending(name))
 
     def _same(self, table: Table, question: Question, by: str) -> list[Ticket]:
         """Answers to the same question that ``by`` may read."""
@@ -640,6 +684,39 @@ def told(ticket: Ticket) -> str:
         tickets.REFUSED: f"it was refused, and nothing was spent: {ticket.reason}",
     }
     return sentences[ticket.state]
+
+
+def _require_blunt(recipe: Recipe, n: int) -> None:
+    """That a penalised minimum is found in a time that depends little on the data: a curvature that
+    is large beside the penalty lets the number of steps tell of the records.
+    """
+    if not isinstance(recipe, Penalised):
+        return
+    risk = recipe.risk(n)
+    curvature = risk.loss.curvature_bound
+    floor = curvature / (2 * SHARPEST)
+    if risk.penalty < floor:
+        raise InputError(
+            f"at a desk a penalty of at least {floor:.3g} is needed with this loss, not {risk.penalty:.3g}, as with a "
+            "smaller one the time of the fit would tell of the data: raise penalty, or knee or bandwidth"
+        )
+
+
+def _ending(name: str) -> str:
+    """What the ids of all questions of a table end with: several tables may have one ledger."""
+    return hashlib.sha256(name.encode()).hexdigest()[:6]
+
+
+def _counted(place: Path, schema: Schema, ledger: Ledger, guess: int | None) -> int | None:
+    """The number of records or units where it is public, else the guess; `InputError` where names or
+    types of the columns are not those of the schema.
+    """
+    found = table_of(str(place))
+    columns = [*schema.columns.values(), *schema.unit.columns]
+    check_columns(found, columns)
+    if not ledger.neighbours.counted:
+        return guess
+    return number_of(found, columns, schema.unit, counted=True)
 
 
 def _shut(table: Table, analyst: Analyst) -> str:

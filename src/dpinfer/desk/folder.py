@@ -2,6 +2,7 @@
 
     desk.toml            settings
     desk.db              people, tables, allowances, questions
+    secret               the key of the fingerprints of tables, for the worker alone
     journal.db           who did what, as a chain
     results/QUESTION/    result.json, once it is there
     locks/QUESTION       held by the process that fits
@@ -11,6 +12,7 @@ The data, their schema and their ledger are elsewhere; the desk copies no record
 """
 
 import os
+import secrets
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -28,6 +30,7 @@ LADDER = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
 """Seconds from booking to answer that there are."""
 
 SETTINGS = "desk.toml"
+SECRET = "secret"
 
 PREFIX = 8
 """Letters of a desk's id that its requests in ledgers begin with."""
@@ -81,6 +84,10 @@ class Folder:
             part.mkdir()
         os.chmod(folder.path, 0o700)
         folder.write(settings)
+        with open(
+            os.open(folder.secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+        ) as file:
+            file.write(secrets.token_bytes(32))
         return folder
 
     @classmethod
@@ -96,6 +103,11 @@ class Folder:
     def database(self) -> Path:
         """People, tables, allowances, questions."""
         return self.path / "desk.db"
+
+    @property
+    def secret(self) -> Path:
+        """The key of the fingerprints of tables, for the worker alone."""
+        return self.path / SECRET
 
     @property
     def journal(self) -> Path:

@@ -2,10 +2,13 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+_TRIES = 50
+_PAUSE = 0.002  # seconds between two tries
 _own: set[Path] = set()  # closing any handle of a file drops the lock of the whole process
 
 
@@ -21,9 +24,7 @@ def held(path: Path) -> Iterator[bool]:
         return
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _locked(handle):
             yield False
             return
         os.ftruncate(handle, 0)
@@ -33,6 +34,18 @@ def held(path: Path) -> Iterator[bool]:
     finally:
         _own.discard(path)
         os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    """Take the lock; tried for a moment, as `holder` takes it to ask about it."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(_PAUSE)
+        else:
+            return True
+    return False
 
 
 def holder(path: Path) -> int | None:

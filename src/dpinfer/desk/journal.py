@@ -79,6 +79,11 @@ class Journal:
         """The number of the last event."""
         return self._store.rows()[-1][0]
 
+    def last_event(self) -> tuple[int, str]:
+        """The number and the text of the last event; number 0 where there is none."""
+        number, text, _ = self._store.rows()[-1]
+        return number, text
+
     def head(self) -> str:
         """The hash of the last row: keep it elsewhere, it tells whether an old copy was put back."""
         return self._store.rows()[-1][2]
@@ -101,8 +106,13 @@ class Journal:
 
 def _following(rows: list[Row], event: Event) -> str:
     last = rows[-1][0]
-    if last >= event.number:
+    if last >= event.number and rows[event.number][1] == event.text():
         raise _ThereError
+    if last >= event.number:
+        raise LedgerError(
+            "the journal has another event in the place of one that the desk has: an old copy of desk.db was put back; "
+            "put the newest one in its place"
+        )
     if last + 1 != event.number:
         raise LedgerError(
             "the journal lacks events that the desk has: put the newest journal.db in its place"

@@ -4,14 +4,15 @@ ledger has the request     whole result of that release   becomes
 no                         no                             queued again: nothing was read
 yes                        yes                            kept
 yes                        no                             lost
+yes, question not paid     either                         kept or lost: an old desk.db was put back
 yes, question unknown      either                         made anew from the entry
 no, but it was booked      either                         lost: an old ledger was put back, table paused
 no                         yes                            refused: impossible, table paused
 """
 
 from dpinfer.asking.allowed import Question
-from dpinfer.desk import tables, tickets
-from dpinfer.desk.child import mark_booked
+from dpinfer.desk import tickets
+from dpinfer.desk.child import OLD_LEDGER
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import holder
 from dpinfer.desk.register import insert
@@ -24,11 +25,11 @@ from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.ledger import Ledger
 
 _IMPOSSIBLE = "a result is there that the ledger has no entry of: it is shown to nobody"
-_OLD_LEDGER = "the ledger lacks an entry that was in it: an old copy was put back; put the newest one in its place"
 
 
 def recover(desk: Desk) -> None:
-    """Settle everything that no living process works on.
+    """Settle everything that no living process works on.  The ledger decides: what has an entry is
+    paid, whatever desk.db says.
 
     Guarantee [every_end]: after one recovery each question that was claimed or booked is queued,
     kept or lost, or a living process works on it.
@@ -37,41 +38,36 @@ def recover(desk: Desk) -> None:
         try:
             ledger = table.ledger()
         except LedgerError as fault:
-            alarm(desk, table.name, str(fault)[:500])
+            desk.alarm(table.name, str(fault))
             continue
         booked = {entry.request: entry for entry in ledger.entries() if entry.request}
         for ticket in desk.register.tickets("tab = ?", table.name):
-            if ticket.state in tickets.RUNNING and holder(desk.folder.locks / ticket.id) is None:
-                settle(desk, ticket, booked.get(ticket.id))
+            under_way = ticket.state in tickets.RUNNING
+            forgotten = ticket.state not in tickets.PAID and ticket.id in booked
+            if under_way or forgotten:
+                if holder(desk.folder.locks / ticket.id) is None:
+                    settle(desk, ticket, booked.get(ticket.id))
             elif ticket.state in tickets.PAID and ticket.id not in booked:
-                alarm(desk, table.name, _OLD_LEDGER)
+                desk.alarm(table.name, OLD_LEDGER)
         _adopt(desk, table, ledger, booked)
 
 
-def settle(desk: Desk, ticket: Ticket, entry: Entry | None) -> str:
-    """What becomes of a question whose process has ended; the state that it has now."""
-    if entry is None and ticket.state == tickets.BOOKED:
-        alarm(desk, ticket.table, _OLD_LEDGER)
-        desk.register.settle(ticket.id, tickets.FAILED)
-        return tickets.FAILED
+def settle(desk: Desk, ticket: Ticket, entry: Entry | None) -> None:
+    """What becomes of a question whose process has ended."""
     claimed = (tickets.CLAIMED,)
-    if entry is None and desk.folder.result(ticket.id).exists():
-        alarm(desk, ticket.table, _IMPOSSIBLE)
+    if entry is None and ticket.state == tickets.BOOKED:
+        desk.alarm(ticket.table, OLD_LEDGER)
+        desk.register.settle(ticket.id, tickets.FAILED)
+    elif entry is None and desk.folder.result(ticket.id).exists():
+        desk.alarm(ticket.table, _IMPOSSIBLE)
         desk.register.move(ticket.id, claimed, tickets.REFUSED, "worker", reason=_IMPOSSIBLE)
-        return tickets.REFUSED
-    if entry is None:
+    elif entry is None:
         desk.register.move(ticket.id, claimed, tickets.QUEUED, "worker", slot=None)
-        return tickets.QUEUED
-    mark_booked(desk, ticket.id, entry)
-    outcome = outcome_of(desk, ticket.id, entry)
-    desk.register.settle(ticket.id, outcome)
-    return outcome
-
-
-def alarm(desk: Desk, name: str, reason: str) -> None:
-    """Pause a table, once."""
-    if desk.table(name).state == tables.OPEN:
-        desk.pause(name, reason)
+    elif ticket.state == tickets.BOOKED:
+        desk.register.settle(ticket.id, outcome_of(desk, ticket.id, entry))
+    else:
+        outcome = outcome_of(desk, ticket.id, entry)
+        desk.register.found_paid(ticket.id, entry, outcome, desk.settings.ladder[-1])
 
 
 def outcome_of(desk: Desk, ident: str, entry: Entry) -> str:
@@ -85,7 +81,7 @@ def _adopt(desk: Desk, table: Table, ledger: Ledger, booked: dict[str, Entry]) -
     """Make the questions anew that the ledger knows and desk.db does not: an old copy was put back."""
     known = {ticket.id for ticket in desk.register.tickets()}
     for request, entry in booked.items():
-        if not desk.folder.owns(request) or request in known:
+        if not desk.asked_of(request, table.name) or request in known:
             continue
         ticket = Ticket(
             id=request,

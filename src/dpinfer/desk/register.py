@@ -7,16 +7,18 @@ afterwards, so that it neither lacks one nor has one that did not happen.
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from dpinfer.asking.allowed import Question
+from dpinfer.desk.folder import SECRET
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import Person
-from dpinfer.desk.tables import Policy, Table
-from dpinfer.desk.tickets import BOOKED, OPEN, SETTLED, Ticket
+from dpinfer.desk.tables import Fingerprint, Policy, Table
+from dpinfer.desk.tickets import BOOKED, FAILED, FREE, OPEN, PAID, SETTLED, Ticket
 from dpinfer.errors import InputError, LedgerError
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.store import transaction
 
 WHAT = "desk"
@@ -30,10 +32,10 @@ _SCHEMA = (
     "CREATE TABLE allowances (tab TEXT NOT NULL REFERENCES tables, person TEXT NOT NULL REFERENCES people, "
     "amount REAL NOT NULL, state TEXT NOT NULL, PRIMARY KEY (tab, person))",
     "CREATE TABLE questions (id TEXT PRIMARY KEY, tab TEXT NOT NULL, asker TEXT NOT NULL, key TEXT NOT NULL, "
-    "question TEXT NOT NULL, digest TEXT NOT NULL, cost REAL NOT NULL, state TEXT NOT NULL, asked TEXT NOT NULL, "
+    "question TEXT NOT NULL, cost REAL NOT NULL, state TEXT NOT NULL, asked TEXT NOT NULL, "
     "decided TEXT NOT NULL DEFAULT '', decider TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', "
     "slot REAL, booked TEXT NOT NULL DEFAULT '', release TEXT NOT NULL DEFAULT '')",
-    "CREATE TABLE slots (tab TEXT NOT NULL, shape TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (tab, shape))",
+    "CREATE TABLE slots (tab TEXT NOT NULL, digest TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (tab, digest))",
     "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
@@ -66,6 +68,7 @@ class Register:
 
     def __init__(self, path: Path, journal: Journal, clock: Callable[[], Any]) -> None:
         self._path = path
+        self._secret = path.with_name(SECRET)
         self._journal = journal
         self._clock = clock
 
@@ -92,12 +95,27 @@ class Register:
             yield lambda statement, *values: connection.execute(statement, values)
 
     @contextmanager
-    def change(self, who: str) -> Iterator[Change]:
-        """A change that happens whole or not at all, and then its events in the journal."""
+    def change(self, who: str, *, old_copy: bool = False) -> Iterator[Change]:
+        """A change that happens whole or not at all, and then its events in the journal; what the
+        journal could not take it takes at the next change, or when the desk is next opened.
+
+        Guarantee [no_old_desk]: nothing is changed in a desk.db that lacks the last event of the
+        journal, also if it was put back while the desk is open.
+        """
+        last = self._journal.last_event()
         with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+            if not old_copy:
+                _require_event(connection, last)
             connection.execute("PRAGMA foreign_keys = ON")
             yield Change(connection, who, self._clock().isoformat())
-        self.catch_up()
+        with suppress(LedgerError):
+            self.catch_up()
+
+    def require_newest(self) -> None:
+        """`LedgerError` if an old desk.db was put back."""
+        last = self._journal.last_event()
+        with transaction(self._path, "BEGIN", what=WHAT) as connection:
+            _require_event(connection, last)
 
     def catch_up(self) -> None:
         """Hand the journal the events that it lacks."""
@@ -113,7 +131,7 @@ class Register:
         number = self.lacking()
         known = {event.number: event.text() for event in self._journal.events()}
         first = self._last() + 1
-        with self.change(who) as change:
+        with self.change(who, old_copy=True) as change:
             for place in range(first, first + number):
                 change("INSERT INTO events VALUES (?, ?)", place, known[place])
             change.event("an old copy of desk.db was accepted", lacks=number)
@@ -131,7 +149,7 @@ class Register:
         """All tables, by name."""
         with self.read() as sql:
             rows = sql("SELECT * FROM tables ORDER BY name").fetchall()
-        return [_table(row) for row in rows]
+        return [_table(row, self._secret) for row in rows]
 
     def table(self, name: str) -> Table:
         """One table."""
@@ -139,7 +157,7 @@ class Register:
             row = sql("SELECT * FROM tables WHERE name = ?", name).fetchone()
         if row is None:
             raise InputError(f"there is no table {name!r} at this desk: see `dpinfer desk list`")
-        return _table(row)
+        return _table(row, self._secret)
 
     def allowances(self, table: str) -> dict[str, tuple[float, str]]:
         """Amount and state by person."""
@@ -166,13 +184,15 @@ class Register:
             found = self.tickets("substr(id, 1, ?) = ?", len(name), name)
         if not found:
             found = self.tickets("key = ?", name)
-        if len(found) != 1:
+        if len(found) > 1:
+            raise InputError(f"{name!r} names {len(found)} questions: name one by its id")
+        if not found:
             raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
         return found[0]
 
     def add(self, ticket: Ticket, who: str, limits: tuple[int, int]) -> Ticket:
-        """A new question, or the one that has its id already; ``limits`` bound the open ones of a
-        person and of a table.
+        """A new question, or the one that has its id already, asked anew where it has ended without
+        being paid; ``limits`` bound the open ones of a person and of a table.
         """
         with self.change(who) as change:
             row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", ticket.id).fetchone()
@@ -187,6 +207,12 @@ class Register:
                     state=ticket.state,
                     keys=ticket.question.keys(),
                 )
+                return ticket
+            if _ticket(row).state in FREE:
+                _require_room(change, ticket, limits)
+                change("DELETE FROM questions WHERE id = ?", ticket.id)
+                insert(change, ticket)
+                change.event("asked", question=ticket.id, table=ticket.table, state=ticket.state)
                 return ticket
         there = _ticket(row)
         if there.question.digest() != ticket.question.digest():
@@ -213,46 +239,119 @@ class Register:
         return _ticket(row)
 
     def settle(self, name: str, outcome: str) -> None:
-        """Write down the outcome of a question that was booked.  It is no event yet: the journal has
-        it when it is shown.
+        """Write down the outcome of a question that was booked; after its slot there is one alone,
+        lost.  It is no event yet: the journal has it when it is shown.
         """
         with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+            row = connection.execute(
+                f"SELECT {_TICKET} FROM questions WHERE id = ? AND state = ?", (name, BOOKED)
+            ).fetchone()
+            if row is None:
+                return
+            due = _ticket(row).due
+            in_time = due is not None and self._clock() < due
             connection.execute(
-                "UPDATE questions SET state = ? WHERE id = ? AND state = ?", (outcome, name, BOOKED)
+                "UPDATE questions SET state = ? WHERE id = ?",
+                (outcome if in_time else FAILED, name),
             )
+
+    def found_paid(self, name: str, entry: Entry, outcome: str, slot: float) -> None:
+        """A question that desk.db has as unpaid, and the ledger as booked: the ledger decides.
+        ``slot`` is for one that has none.
+        """
+        marks = ", ".join("?" for _ in PAID)
+        with self.change("worker") as change:
+            change(
+                "UPDATE questions SET state = ?, booked = ?, release = ?, slot = coalesce(slot, ?) "
+                f"WHERE id = ? AND state NOT IN ({marks})",
+                *(outcome, entry.time, entry.release, slot, name, *PAID),
+            )
+            change.event(BOOKED, question=name, booked=entry.time, release=entry.release)
+
+    def paid(self, book: str) -> list[str]:
+        """The questions that were paid from a ledger, whatever the ledger says now."""
+        marks = ", ".join("?" for _ in PAID)
+        with self.read() as sql:
+            rows = sql(
+                "SELECT id FROM questions JOIN tables ON tables.name = questions.tab "
+                f"WHERE tables.book = ? AND questions.state IN ({marks})",
+                *(book, *PAID),
+            ).fetchall()
+        return [name for (name,) in rows]
 
     def show(self, name: str, state: str) -> None:
         """The slot of a question has ended: its outcome is public, and an event."""
         self.move(name, tuple(SETTLED), state, "worker")
 
-    def set_slot(self, table: str, shape: str, seconds: float) -> None:
-        """Write down the slot of a shape, which stays as it is from then on."""
+    def set_slot(self, table: str, digest: str, seconds: float) -> None:
+        """Write down the slot of a question, by its digest."""
         with self.change("worker") as change:
-            change("INSERT OR IGNORE INTO slots VALUES (?, ?, ?)", table, shape, seconds)
-            change.event("slot", table=table, shape=shape, seconds=seconds)
+            change("INSERT OR REPLACE INTO slots VALUES (?, ?, ?)", table, digest, seconds)
+            change.event("slot", table=table, digest=digest, seconds=seconds)
 
-    def slot(self, table: str, shape: str) -> float | None:
-        """The seconds that questions of a shape take at a table, where that is known."""
+    def slot(self, table: str, digest: str) -> float | None:
+        """The seconds that a question takes at a table, where that is known."""
         with self.read() as sql:
             row = sql(
-                "SELECT seconds FROM slots WHERE tab = ? AND shape = ?", table, shape
+                "SELECT seconds FROM slots WHERE tab = ? AND digest = ?", table, digest
             ).fetchone()
         return None if row is None else float(row[0])
 
 
+def _require_event(connection: sqlite3.Connection, last: tuple[int, str]) -> None:
+    """That the last event of the journal is in desk.db, word for word."""
+    number, text = last
+    row = connection.execute("SELECT body FROM events WHERE number = ?", (number,)).fetchone()
+    if number and (row is None or row[0] != text):
+        raise LedgerError(
+            "desk.db lacks events that are in journal.db: an old copy was put back; put the newest one in its place, "
+            "or see `dpinfer desk verify`"
+        )
+
+
+def insert_table(change: Change, table: Table) -> None:
+    """Write a table down."""
+    values = {
+        "name": table.name,
+        "place": table.place,
+        "book": table.book,
+        "text": table.text,
+        "records": table.records,
+        "approval": table.policy.approval,
+        "up_to": table.policy.up_to,
+        "shared": int(table.policy.shared),
+        "fingerprint": table.fingerprint.text(),
+        "state": table.state,
+        "reason": table.reason,
+        "added": table.added,
+    }
+    _insert(change, "tables", values)
+
+
 def insert(change: Change, ticket: Ticket) -> None:
     """Write a question down."""
-    values = (
-        *(ticket.id, ticket.table, ticket.by, ticket.key, json.dumps(ticket.question.keys())),
-        *(ticket.cost, ticket.state, ticket.asked, ticket.decided, ticket.decider, ticket.reason),
-        *(ticket.slot, ticket.booked, ticket.release),
-    )
-    marks = ", ".join("?" for _ in values)
-    change(
-        f"INSERT INTO questions ({_TICKET}, digest) VALUES ({marks}, ?)",
-        *values,
-        ticket.question.digest(),
-    )
+    values = {
+        "id": ticket.id,
+        "tab": ticket.table,
+        "asker": ticket.by,
+        "key": ticket.key,
+        "question": json.dumps(ticket.question.keys()),
+        "cost": ticket.cost,
+        "state": ticket.state,
+        "asked": ticket.asked,
+        "decided": ticket.decided,
+        "decider": ticket.decider,
+        "reason": ticket.reason,
+        "slot": ticket.slot,
+        "booked": ticket.booked,
+        "release": ticket.release,
+    }
+    _insert(change, "questions", values)
+
+
+def _insert(change: Change, into: str, values: dict[str, Any]) -> None:
+    marks = ", ".join(f":{name}" for name in values)
+    change.connection.execute(f"INSERT INTO {into} ({', '.join(values)}) VALUES ({marks})", values)
 
 
 def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> None:
@@ -268,10 +367,21 @@ def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> No
         raise InputError(f"{ticket.table} has {of_table} open questions: wait until some are done")
 
 
-def _table(row: tuple[Any, ...]) -> Table:
+def _table(row: tuple[Any, ...], secret: Path) -> Table:
     name, place, book, text, records, approval, up_to, shared, mark, state, reason, added = row
-    policy = Policy(approval, up_to, bool(shared))
-    return Table(name, place, book, text, records, policy, mark, state, reason, added)
+    return Table(
+        name=name,
+        place=place,
+        book=book,
+        text=text,
+        records=records,
+        policy=Policy(approval, up_to, bool(shared)),
+        fingerprint=Fingerprint.read(mark),
+        secret=secret,
+        state=state,
+        reason=reason,
+        added=added,
+    )
 
 
 def _ticket(row: tuple[Any, ...]) -> Ticket:

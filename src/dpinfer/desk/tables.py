@@ -1,13 +1,15 @@
 """A table as it is registered: what is public about it, where it is, who decides, and its fingerprint."""
 
 import hashlib
+import hmac
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as short
 
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, LedgerError
 from dpinfer.privacy.ledger import Ledger
 from dpinfer.schema.schema import Schema
 from dpinfer.tables.arrow_files import members_of
@@ -56,8 +58,8 @@ class Table:
 
     ``place`` and ``book`` are the absolute paths of the data and of the ledger, ``text`` is the
     schema as it was registered.  ``records`` is the number of records or units where it is public,
-    or a public guess for forecasts where it is private and somebody gave one.  ``state`` is "open"
-    or "paused", ``reason`` says why.
+    or a public guess for forecasts where it is private and somebody gave one.  ``secret`` is the
+    file with the key of the fingerprint.  ``state`` is "open" or "paused", ``reason`` says why.
     """
 
     name: str
@@ -66,7 +68,8 @@ class Table:
     text: str
     records: int | None
     policy: Policy
-    fingerprint: str
+    fingerprint: "Fingerprint"
+    secret: Path
     state: str = OPEN
     reason: str = ""
     added: str = ""
@@ -83,7 +86,16 @@ class Table:
 
     def ledger(self) -> Ledger:
         """The only truth about what was spent."""
-        return Ledger.open(self.book)
+        try:
+            return Ledger.open(self.book)
+        except LedgerError as fault:
+            raise LedgerError(self.public(str(fault))) from None
+
+    def public(self, text: str) -> str:
+        """A text for analysts, who are not told where the files are."""
+        for path in (self.place, self.book):
+            text = text.replace(f"{Path(path).parent}{os.sep}", "")
+        return text
 
     def changed(self) -> str:
         """What is no longer as it was registered, from sizes and times alone; empty if nothing is.
@@ -92,20 +104,20 @@ class Table:
         has another size, time or inode, nothing is booked and the table pauses.
         """
         try:
-            found = _looks(Path(self.place))
+            found = _looks(Path(self.place), _key(self.secret))
         except (InputError, OSError):
             return "the files of the table cannot be found"
-        if found != json.loads(self.fingerprint)["looks"]:
+        if found != self.fingerprint.looks:
             return "the files of the table were changed since it was registered"
         return ""
 
     def altered(self) -> str:
         """The same, from the bytes of the files: it takes its time."""
         try:
-            found = _bytes(Path(self.place))
+            found = Fingerprint.of(Path(self.place), self.secret)
         except (InputError, OSError):
             return "the files of the table cannot be found"
-        if found != json.loads(self.fingerprint)["sha256"]:
+        if found.bytes != self.fingerprint.bytes:
             return "the bytes of the table are others than those that were registered"
         return ""
 
@@ -119,22 +131,63 @@ def table_named(name: str) -> str:
     return name
 
 
-def fingerprint(path: Path) -> str:
-    """Names, sizes, times and inodes of the files of a table, and the SHA-256 of their bytes."""
-    return json.dumps({"looks": _looks(path), "sha256": _bytes(path)})
+@dataclass(frozen=True)
+class Fingerprint:
+    """What the files of a table are compared by: keyed hashes of their names, sizes, times and inodes
+    together (``looks``), and of the path and of the bytes of each.
+
+    Guarantee [fingerprints_tell_nothing]: they are HMACs with a secret of the desk, so whoever has
+    the journal or desk.db cannot try out guesses of the records, or of their number.
+    """
+
+    looks: str
+    paths: tuple[str, ...]
+    bytes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Path, secret: Path) -> "Fingerprint":
+        """Those of the files as they are."""
+        key = _key(secret)
+        members = [member.path for member in members_of(path)]
+        paths = tuple(_mark(key, str(member).encode()) for member in members)
+        return cls(_looks(path, key), paths, tuple(_bytes(member, key) for member in members))
+
+    @classmethod
+    def read(cls, text: str) -> "Fingerprint":
+        """The inverse of `text`."""
+        looks, paths, content = json.loads(text)
+        return cls(looks, tuple(paths), tuple(content))
+
+    def text(self) -> str:
+        """As it is stored."""
+        return json.dumps([self.looks, self.paths, self.bytes])
+
+    def shares(self, other: "Fingerprint") -> bool:
+        """Whether a file is in both, by its path or by its bytes."""
+        return bool({*self.paths, *self.bytes} & {*other.paths, *other.bytes})
 
 
-def _looks(path: Path) -> list[list[str | int]]:
+def _key(secret: Path) -> bytes:
+    try:
+        return secret.read_bytes()
+    except OSError:
+        raise InputError(
+            f"the secret of the desk, {secret.name!r} in its folder, cannot be read: put it back"
+        ) from None
+
+
+def _mark(key: bytes, content: bytes) -> str:
+    return hmac.digest(key, content, "sha256").hex()
+
+
+def _looks(path: Path, key: bytes) -> str:
     looks: list[list[str | int]] = []
     for member in members_of(path):
         facts = member.path.stat()
         looks.append([str(member.path), facts.st_size, facts.st_mtime_ns, facts.st_ino])
-    return looks
+    return _mark(key, json.dumps(looks).encode())
 
 
-def _bytes(path: Path) -> str:
-    whole = hashlib.sha256()
-    for member in members_of(path):
-        with open(member.path, "rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()
+def _bytes(path: Path, key: bytes) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hmac.new(key, digestmod="sha256")).hexdigest()

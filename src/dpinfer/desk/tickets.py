@@ -34,15 +34,22 @@ RUNNING = (CLAIMED, BOOKED)
 """A process is at work, or was when everything stopped."""
 SETTLED = {KEPT: ANSWERED, FAILED: LOST_STATE}
 """The outcome is there and is not shown before the slot ends; and what it is called then."""
+SHOWN = {BOOKED: LOST_STATE, **SETTLED}
+"""What a state is called when the slot has ended."""
+MARGIN = 0.1
+"""The part of a slot at its end in which no fit runs any more: the outcome is there when it ends."""
+_LARGEST_MARGIN = 1.0  # seconds
 PAID = (BOOKED, *SETTLED, *SETTLED.values())
 """The ledger has the entry."""
-ENDED = (ANSWERED, LOST_STATE, DECLINED, WITHDRAWN, REFUSED)
+FREE = (DECLINED, WITHDRAWN, REFUSED)
+"""It has ended and nothing was spent."""
+ENDED = (ANSWERED, LOST_STATE, *FREE)
 """Nothing happens any more."""
 
 LOST = (
     "The answer to this question is lost. It was booked, so it is paid for: it is neither refunded nor run again, "
     "because a second run would be a second look at the data. Why it was lost is not told, as that could tell of the "
-    "data. To know the answer, ask anew."
+    "data. To know the answer, ask, and pay, again (--again)."
 )
 """All that is said where a question was booked and has no result."""
 
@@ -86,17 +93,26 @@ class Ticket:
             return None
         return datetime.fromisoformat(self.booked) + timedelta(seconds=self.slot)
 
+    @property
+    def ends(self) -> datetime | None:
+        """When its process is ended: a margin before the slot ends; None before the booking."""
+        due = self.due
+        if due is None or self.slot is None:
+            return None
+        return due - timedelta(seconds=min(MARGIN * self.slot, _LARGEST_MARGIN))
+
     def seen(self, now: datetime) -> "Ticket":
-        """What may be shown of it: an outcome appears when the slot ends and not before.
+        """What may be shown of it: the outcome appears when the slot ends, not before and not later.
+        What has none by then is lost, and stays so: `Register.settle` keeps nothing after its slot.
 
         Guarantee [public_answer_times]: between booking and the end of the slot nothing that is
-        shown depends on whether, when or how the fit ended.
+        shown depends on whether, when or how the fit ended; and nothing changes after it.
         """
         if self.state not in PAID or self.due is None:
             return self
         if now < self.due:
             return replace(self, state=BOOKED)
-        return replace(self, state=SETTLED.get(self.state, self.state))
+        return replace(self, state=SHOWN.get(self.state, self.state))
 
     @property
     def ended(self) -> bool:

@@ -10,27 +10,25 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from dpinfer.desk import child, slots, tables, tickets
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import held, holder
 from dpinfer.desk.people import ACTIVE
-from dpinfer.desk.recovery import alarm, recover, settle
+from dpinfer.desk.recovery import recover, settle
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
-from dpinfer.errors import DpinferError, InputError, LedgerError
+from dpinfer.errors import InputError, LedgerError
 
-MARGIN = 0.1
-"""The part of a slot at its end in which no fit runs any more: the outcome is there when it ends."""
-_LARGEST_MARGIN = 1.0  # seconds
 _POLL = 0.02  # seconds between two looks at a question that is under way
 _IDLE = 0.5  # seconds between two looks at an empty queue
 _TRIES = 3  # of a process that ends before it has booked or refused
-_START = 120.0  # seconds that a process has before it books
+_TO_BOOK = 120.0  # seconds that a process has before it books
 
 
 @dataclass
@@ -56,23 +54,25 @@ class Worker:
             self._context.set_forkserver_preload(["dpinfer.desk.child"])
         self._running: dict[str, _Running] = {}
         self._tries: dict[str, int] = {}
+        self._stop = threading.Event()
 
     def run(self, *, until_idle: bool = False, stop: threading.Event | None = None) -> None:
         """Work until ``stop`` is set or, with ``until_idle``, until nothing can be done.  What an
         earlier worker left is settled first.  One worker per desk.
         """
+        self._stop = stop or threading.Event()
         with held(self._desk.folder.locks / "worker") as mine:
             if not mine:
                 raise InputError("a worker of this desk runs already: leave it at work, or stop it")
             recover(self._desk)
             self._take_over()
-            while stop is None or not stop.is_set():
+            while not self._stop.is_set():
                 self._look_after()
                 started = self._start_some()
                 if until_idle and not started and not self._running:
                     return
                 if not started:
-                    self._wait(stop)
+                    self._stop.wait(_POLL if self._running else _IDLE)
 
     def _take_over(self) -> None:
         """Questions whose process has outlived the worker that started it, and outcomes that are
@@ -81,13 +81,6 @@ class Worker:
         for ticket in self._desk.register.tickets():
             if ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
                 self._running[ticket.id] = _Running(ticket.table, None, time.monotonic())
-
-    def _wait(self, stop: threading.Event | None) -> None:
-        pause = _POLL if self._running else _IDLE
-        if stop is None:
-            time.sleep(pause)
-        else:
-            stop.wait(pause)
 
     # What is under way
 
@@ -98,7 +91,8 @@ class Worker:
                 if ticket.state in tickets.RUNNING:
                     ticket = self._settled(ticket, running)
             except LedgerError as fault:  # other tables go on; the next worker looks at it again
-                alarm(self._desk, running.table, str(fault)[:500])
+                self._kill(ticket, running)
+                self._desk.alarm(running.table, str(fault))
                 del self._running[ident]
                 continue
             if ticket.state in tickets.SETTLED and self._over(ticket):
@@ -122,7 +116,7 @@ class Worker:
         if entry is None:
             self._tries[ticket.id] = self._tries.get(ticket.id, 0) + 1
             if self._tries[ticket.id] >= _TRIES:
-                self._refuse(fresh, (tickets.CLAIMED,), child.FAULT)
+                child.refuse(self._desk, fresh, (tickets.CLAIMED,), child.FAULT)
                 return self._desk.register.ticket(ticket.id)
         settle(self._desk, fresh, entry)
         return self._desk.register.ticket(ticket.id)
@@ -140,12 +134,10 @@ class Worker:
 
     def _late(self, ticket: Ticket, running: _Running) -> bool:
         """Whether the process has used up its slot, or its time to book."""
-        due = ticket.due
-        if due is None:
-            return time.monotonic() - running.since > _START
-        assert ticket.slot is not None
-        margin = min(MARGIN * ticket.slot, _LARGEST_MARGIN)
-        return self._now() >= due - timedelta(seconds=margin)
+        ends = ticket.ends
+        if ends is None:
+            return time.monotonic() - running.since > _TO_BOOK
+        return self._now() >= ends
 
     def _over(self, ticket: Ticket) -> bool:
         return ticket.due is not None and self._now() >= ticket.due
@@ -172,9 +164,16 @@ class Worker:
             if table.name in busy or table.state != tables.OPEN:
                 continue
             ticket = self._next(table)
-            if ticket is not None:
-                self._start(table, ticket)
-                return True
+            if ticket is None:
+                continue
+            slot = self._slot(table, ticket)
+            if slot is not None:
+                self._start(table, ticket, slot)
+            elif self._running:  # timed alone, so nothing starts until all slots are over
+                return False
+            else:
+                self._calibrate(ticket)
+            return True
         return False
 
     def _next(self, table: Table) -> Ticket | None:
@@ -186,42 +185,42 @@ class Worker:
                 return ticket
         return None
 
-    def _start(self, table: Table, ticket: Ticket) -> None:
-        try:
-            slot = self._slot(table, ticket)
-        except DpinferError as fault:
-            self._refuse(ticket, (tickets.QUEUED,), str(fault))
-            return
+    def _start(self, table: Table, ticket: Ticket, slot: float) -> None:
         claimed = self._desk.register.move(
             ticket.id, (tickets.QUEUED,), tickets.CLAIMED, "worker", slot=slot
         )
         if claimed is None:  # withdrawn a moment ago
             return
-        arguments = (str(self._desk.folder.path), ticket.id)
-        process = self._context.Process(target=child.main, args=arguments)  # type: ignore[attr-defined]
-        process.start()
+        process = self._process(child.main, ticket)
         self._running[ticket.id] = _Running(table.name, process, time.monotonic())
 
-    def _slot(self, table: Table, ticket: Ticket) -> float:
-        """The slot of a question: that of its shape, which is found out once."""
+    def _slot(self, table: Table, ticket: Ticket) -> float | None:
+        """The slot of a question; None where it is to be found out.  One that is no rung of the ladder
+        any more is forgotten.
+        """
         ladder = self._desk.settings.ladder
-        shape = slots.shape(ticket.question, table.schema)
-        known = self._desk.register.slot(table.name, shape)
-        if known is not None:
-            return known
-        seconds = slots.chosen(ladder, table, ticket.question)
-        self._desk.register.set_slot(table.name, shape, seconds)
-        return seconds
+        if len(ladder) == 1:
+            return ladder[0]
+        known = self._desk.register.slot(table.name, ticket.question.digest())
+        return known if known in ladder else None
 
-    def _refuse(self, ticket: Ticket, from_: tuple[str, ...], reason: str) -> None:
-        self._desk.register.move(
-            ticket.id,
-            from_,
-            tickets.REFUSED,
-            "worker",
-            decided=self._now().isoformat(),
-            reason=reason,
-        )
+    def _calibrate(self, ticket: Ticket) -> None:
+        """Have the slot of a question found out while nothing runs; whatever goes wrong is a refusal."""
+        process = self._process(slots.main, ticket)
+        while process.is_alive() and not self._stop.is_set():
+            process.join(_POLL)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            return
+        if self._slot(self._desk.table(ticket.table), ticket) is None:
+            child.refuse(self._desk, ticket, (tickets.QUEUED,), slots.UNTIMED)
+
+    def _process(self, work: Callable[[str, str], None], ticket: Ticket) -> Any:
+        arguments = (str(self._desk.folder.path), ticket.id)
+        process = self._context.Process(target=work, args=arguments)  # type: ignore[attr-defined]
+        process.start()
+        return process
 
     def _now(self) -> datetime:
         return self._desk.clock()
