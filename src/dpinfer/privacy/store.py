@@ -220,4 +220,4 @@ def _explained(path: Path, what: str, fault: Exception) -> str:
         return f"the {what} {path} cannot be written: allow writing to the file and to its folder"
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return f"the disk did not take the entry for the {what} {path}: make room and try again"
-    return f"{path} is no {what}, or it is damaged, and {RESTORE}"
+    return f"{path} is not a {what}, or it is damaged, and {RESTORE}"
