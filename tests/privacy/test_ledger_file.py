@@ -64,7 +64,8 @@ def fit_and_publish(path, log):
 def test_guarantee_no_charge_lost(tmp_path):
     """A process that fits and publishes is killed at random moments; 60 times, or DPINFER_KILLS."""
     path, log = tmp_path / "book.db", tmp_path / "published.txt"
-    dp.Ledger.create(path, total=dp.ZCDP(0.05 * KILLS))
+    # far more than any machine can spend here: what is left would end the fits, and a sum may round
+    dp.Ledger.create(path, total=dp.ZCDP(10.0 * KILLS))
     log.touch()
     moments, reach, published = random.Random(0), 0.03, []
     for _ in range(KILLS):
