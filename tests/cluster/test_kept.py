@@ -143,6 +143,17 @@ def test_nothing_stays_behind_after_an_error(engine, kind):
     assert let_go(engine)
 
 
+@pytest.fixture
+def interruptible():
+    """A program that was started in the background is deaf to Ctrl-C, and so would its tests be."""
+    before = signal.getsignal(signal.SIGINT)
+    if before in (signal.SIG_IGN, signal.SIG_DFL):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [1, 3])
 def test_nothing_stays_behind_after_an_interrupt(engine, number):
     """Ctrl-C while a pass runs, the first, which encodes, or a later one; the session works on."""
