@@ -156,7 +156,8 @@ def judge(desk: Desk, asked: list, found: Counter, ends: Counter) -> None:
         found["results without an entry"] += there and not own
         kept = bool(own) and whole_result(desk.folder, ticket.id, own[0].release) is not None
         found["answered without a whole result"] += state == tickets.ANSWERED and not kept
-        found["lost with a whole result"] += state == tickets.LOST_STATE and kept
+        # killed between writing a result and saying so, and started again after the slot
+        found["lost with a whole result, after its slot"] += state == tickets.LOST_STATE and kept
         found["ended free and booked"] += state == tickets.REFUSED and bool(own)
     found["verifications that failed"] += not desk.verify().ok
 

@@ -31,12 +31,19 @@ def opened(folder, browser=""):
     """`dpinfer desk open` in a process of its own, ended as a user ends it; ``browser`` is a command
     that is started instead of one.
     """
-    command = [sys.executable, "-c", PROGRAM, "desk", "open", str(folder)]
+    arguments = ["desk", "open", str(folder), "--port", "0"]
     if not browser:
-        command.append("--no-browser")
+        arguments.append("--no-browser")
+    with started(arguments, folder, browser) as found:
+        yield found
+
+
+@contextmanager
+def started(arguments, folder, browser):
+    """A command that opens the desk in ``folder``, until the block ends."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "BROWSER": browser}
     with subprocess.Popen(
-        [*command, "--port", "0"],
+        [sys.executable, "-c", PROGRAM, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 import dpinfer as dp
+from dpinfer.cli import desk
 from terminal import fails, run, run_here, succeeds
 
 
@@ -62,6 +63,19 @@ def test_an_earlier_demo_is_replaced_when_told_to(shown):
     fails(run_here("demo", "--out", "try", cwd=here), "'try'", "--force")
     succeeds(run_here("demo", "--out", "try", "--force", cwd=here))
     assert len(dp.Ledger.open(here / "try/ledger.db").entries()) == 1
+
+
+def test_a_page_needs_its_packages_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(desk, "installed", lambda *_: False)
+    fails(run_here("demo", "--out", "try", "--open", cwd=tmp_path), "dpinfer[serve]")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_desk_of_an_earlier_demo_goes_with_it(shown):
+    here = shown[0]
+    succeeds(run_here("desk", "init", "try/desk", cwd=here))
+    succeeds(run_here("demo", "--out", "try", "--force", cwd=here))
+    assert not (here / "try/desk").exists()
 
 
 def test_a_ledger_of_somebody_else_is_left_alone(tmp_path):

@@ -1,6 +1,7 @@
 """`dpinfer demo`: the whole path on the bundled data, by the commands that a user types."""
 
 import shlex
+import shutil
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import persistence
+from dpinfer.cli.desk import require_page
 from dpinfer.cli.screen import Screen, facts, sketch, title
 from dpinfer.errors import InputError
 
@@ -49,6 +51,7 @@ _WRITTEN = (
     "release/report.html",
     "release/forest.png",
 )
+_DESK = "desk"
 
 
 def demo(
@@ -59,8 +62,16 @@ def demo(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the files of an earlier demo.")
     ] = False,
+    open_desk: Annotated[
+        bool,
+        typer.Option(
+            "--open", help="Then open a desk with the table: its page in a browser, until Ctrl-C."
+        ),
+    ] = False,
 ) -> None:
     """Run the demo."""
+    if open_desk:
+        require_page("dpinfer demo --open")
     schema = (files("dpinfer") / "_datasets" / "rand_hie.toml").read_bytes()
     _clear(out, force, schema)
     persistence.prepare(out)
@@ -94,9 +105,7 @@ def demo(
         "The fit": ["fit", question],
         "What was spent": ["budget", "show", ledger],
     }
-    for words, arguments in steps.items():
-        talk.show(Text(f"\n# {words}", style="dim"), f"$ dpinfer {shlex.join(arguments)}")
-        context.find_root().command.main(arguments, prog_name="dpinfer", standalone_mode=False)
+    _typed(context, talk, steps)
     result = dp.FitResult.load(out / "release" / "result.json")
     talk.show(Text("\n# The result as a picture", style="dim"), *sketch(result, 0.95).splitlines())
     following = {
@@ -106,6 +115,33 @@ def demo(
         "dpinfer schema init TABLE": "a table of your own; docs/tutorial.md walks through it",
     }
     talk.show(title("Where to look next"), facts(following))
+    if open_desk:
+        _typed(context, talk, _desk_steps(str(out / _DESK), table, public, ledger))
+
+
+def _desk_steps(desk: str, table: str, schema: str, ledger: str) -> dict[str, list[str]]:
+    """From the files of the demo to a desk at which an analyst may ask; what is left of the total
+    pays for it.
+    """
+    files_of_table = ["--data", table, "--schema", schema, "--ledger", ledger]
+    allowance = ["--table", "visits", "--epsilon", "1"]
+    return {
+        "A desk for people who must never see the data": [
+            *("desk", "init", desk, "--title", "Demo")
+        ],
+        "Its table, with what is left of the total": [
+            *("desk", "table", "add", desk, "visits", *files_of_table)
+        ],
+        "Somebody who may ask": ["desk", "person", "add", desk, "analyst", *allowance],
+        "The page": ["desk", "open", desk],
+    }
+
+
+def _typed(context: typer.Context, talk: Screen, steps: dict[str, list[str]]) -> None:
+    """Commands, each shown and carried out as if a user had typed it."""
+    for words, arguments in steps.items():
+        talk.show(Text(f"\n# {words}", style="dim"), f"$ dpinfer {shlex.join(arguments)}")
+        context.find_root().command.main(arguments, prog_name="dpinfer", standalone_mode=False)
 
 
 def _clear(out: Path, force: bool, schema: bytes) -> None:
@@ -123,3 +159,5 @@ def _clear(out: Path, force: bool, schema: bytes) -> None:
         )
     for path in there:
         path.unlink()
+    if there and (out / _DESK / "desk.toml").exists():
+        shutil.rmtree(out / _DESK)

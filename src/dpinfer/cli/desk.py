@@ -159,9 +159,7 @@ def open_(
 
     Page and worker run until Ctrl-C.  The address has a token; keep it to yourself.
     """
-    packages = ("starlette", "uvicorn")
-    if not installed(*packages):
-        raise missing("dpinfer desk open", "serve", *packages)
+    require_page("dpinfer desk open")
     from dpinfer.serve.server import serve  # noqa: PLC0415  (an extra)
 
     talk = Screen()
@@ -173,6 +171,13 @@ def open_(
             Text("The desk is open, with its worker; Ctrl-C closes it. For you alone:"), address
         ),
     )
+
+
+def require_page(command: str) -> None:
+    """Refuse a command that opens a page where the packages of a page are not installed."""
+    packages = ("starlette", "uvicorn")
+    if not installed(*packages):
+        raise missing(command, "serve", *packages)
 
 
 @app.command()

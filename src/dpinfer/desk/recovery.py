@@ -2,7 +2,8 @@
 
 ledger has the request     whole result of that release   becomes
 no                         no                             queued again: nothing was read
-yes                        yes                            kept
+yes                        yes, and its slot goes on      kept
+yes                        yes, and its slot is over      lost: nothing is kept after its slot
 yes                        no                             lost
 yes, question not paid     either                         kept or lost: an old desk.db was put back
 yes, question unknown      either                         made anew from the entry
