@@ -23,8 +23,8 @@ from typing import Protocol
 import numpy as np
 
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.histograms import Counts
-from dpinfer.maths.sums import Block, OfBlock
+from dpinfer.maths.histograms import Counts, counts_of
+from dpinfer.maths.sums import Block, OfBlock, weighted_sum
 from dpinfer.neighbours import Neighbours
 
 _ROUNDED = 1 - 2.0**-40  # of a stack's scales, which are quotients of rounded roots
@@ -105,7 +105,7 @@ class Panel:
         """The group of each row, and what it counts there: 0 where it is in none."""
         counts = _present(block)
         if not self.grouped:
-            return np.zeros(len(block), dtype=np.intp), counts
+            return np.zeros(counts.shape, dtype=np.intp), counts
         groups = _places(block.labels, self.groups)
         inside = groups < self.groups
         return np.where(inside, groups, 0), np.where(inside, counts, 0.0)
@@ -119,15 +119,15 @@ def _places(codes: Array, last: Indices | int) -> Indices:
 def _columns(block: Block, places: Indices) -> Array:
     """Some columns of the rows: as they lie where they follow each other, else copied."""
     if len(places) and places[-1] - places[0] == len(places) - 1:
-        return block.rows[:, places[0] : places[-1] + 1]
-    return block.rows[:, places]
+        return block.rows[..., places[0] : places[-1] + 1]
+    return np.take(block.rows, places, axis=-1)
 
 
 def _present(block: Block) -> Array:
     """What each row counts: nothing where it is no record."""
     if isinstance(block.shares, float):  # every row is a record
-        return np.full(len(block), block.shares)
-    return np.where(block.rows[:, 0] != 0, block.shares, 0.0)
+        return np.full(block.labels.shape, block.shares)
+    return np.where(block.rows[..., 0] != 0, block.shares, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,15 +155,14 @@ def level_counts(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
     first = np.cumsum(cells) - cells
 
     def of_block(block: Block) -> Array:
-        codes = _places(block.rows[:, levels.places], levels.sizes)
+        codes = _places(_columns(block, levels.places), levels.sizes)
         codes += first
         weights = None
         if panel.grouped or not isinstance(block.shares, float):
             groups, counts = panel.members(block)
-            codes += groups[:, None] * (levels.sizes + 1)
-            weights = np.repeat(counts, codes.shape[1])
-        found = np.bincount(codes.ravel(), weights, int(cells.sum()))
-        return np.asarray(found, dtype=np.float64)
+            codes += groups[..., None] * (levels.sizes + 1)
+            weights = np.repeat(counts, codes.shape[-1], axis=-1)
+        return counts_of(codes.reshape(*block.stack, -1), int(cells.sum()), weights)
 
     return Part(
         of_block,
@@ -217,12 +216,12 @@ def moments(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Part:
 
     def of_block(block: Block) -> Array:
         t, present = _scaled(numbers, block)
-        found = np.empty((p, panel.groups, 3))
+        found = np.empty((*block.stack, p, panel.groups, 3))
         for group, counts in enumerate(_by_group(panel, block)):
-            found[:, group, 0] = weights.u * (counts @ present)
-            found[:, group, 1] = weights.t * (counts @ t)
-            found[:, group, 2] = weights.square * (counts @ np.square(t))
-        return found.ravel()
+            found[..., group, 0] = weights.u * weighted_sum(counts, present)
+            found[..., group, 1] = weights.t * weighted_sum(counts, t)
+            found[..., group, 2] = weights.square * weighted_sum(counts, np.square(t))
+        return found.reshape(*block.stack, -1)
 
     moved = weights.norm
     added = weights.added
@@ -275,11 +274,13 @@ def moment_squares(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Pa
 
     def of_block(block: Block) -> Array:
         t, present = _scaled(numbers, block)
-        z = np.empty((p, _units(block), size))
+        z = np.empty((*block.stack, p, _units(block), size))
         for group, counts in enumerate(_by_group(panel, block)):
-            z[:, :, group] = _by_unit(block, counts[:, None] * present).T
-            z[:, :, panel.groups + group] = _by_unit(block, counts[:, None] * t).T
-        return np.asarray(z.transpose(0, 2, 1) @ z).ravel()
+            of_unit = _by_unit(block, counts[..., None] * present)
+            z[..., group] = of_unit.swapaxes(-1, -2)
+            of_unit = _by_unit(block, counts[..., None] * t)
+            z[..., panel.groups + group] = of_unit.swapaxes(-1, -2)
+        return np.asarray(z.swapaxes(-1, -2) @ z).reshape(*block.stack, -1)
 
     return Part(
         of_block,
@@ -290,7 +291,7 @@ def moment_squares(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Pa
 
 
 def _units(block: Block) -> int:
-    return len(block) if block.starts is None else len(block.starts)
+    return block.labels.shape[-1] if block.starts is None else len(block.starts)
 
 
 def level_squares(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
@@ -308,13 +309,15 @@ def level_squares(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
         by_group = _by_group(panel, block)
         found = []
         for place, size in zip(levels.places, levels.sizes, strict=True):
-            has = (block.rows[:, place, None] == np.arange(size)).astype(np.float64)
-            p = np.stack([_by_unit(block, has * counts[:, None]) for counts in by_group])
-            w = p.sum(axis=2)
-            found.append(np.einsum("gul,hul->lgh", p, p).ravel())
-            found.append(np.einsum("gul,hu->lgh", p, w).ravel())
-            found.append((w @ w.T).ravel())
-        return np.concatenate(found)
+            has = (block.rows[..., place, None] == np.arange(size)).astype(np.float64)
+            of_units = [_by_unit(block, has * counts[..., None]) for counts in by_group]
+            p = np.stack(of_units, axis=-3)
+            w = p.sum(axis=-1)
+            found.append(np.einsum("...gul,...hul->...lgh", p, p))
+            found.append(np.einsum("...gul,...hu->...lgh", p, w))
+            found.append(w @ w.swapaxes(-1, -2))
+        flat = [sums.reshape(*block.stack, -1) for sums in found]
+        return np.concatenate(flat, axis=-1)
 
     return Part(
         of_block,
@@ -403,11 +406,13 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
         weights = None
         if panel.grouped or not isinstance(block.shares, float):
             groups, counts = panel.members(block)
-            histogram = histogram + groups[:, None]
-            weights = np.repeat(counts, p)
+            histogram = histogram + groups[..., None]
+            weights = np.repeat(counts, p, axis=-1)
         places = finder.bins(histogram, cells) + bins * histogram
-        found = np.bincount(places.ravel(), weights, panel.groups * p * bins)
-        return found.reshape(-1, bins)[:, :-1].ravel().astype(np.float64)
+        flat = places.reshape(*block.stack, -1)
+        found = counts_of(flat, panel.groups * p * bins, weights)
+        by_bin = found.reshape(*block.stack, -1, bins)[..., :-1]
+        return by_bin.reshape(*block.stack, -1)
 
     return Part(
         of_block,
@@ -435,9 +440,9 @@ def spreads(
 
     def of_block(block: Block) -> Array:
         t, present = _scaled(numbers, block)
-        found = np.empty((p, panel.groups, k, 2))
+        found = np.empty((*block.stack, p, panel.groups, k, 2))
         for group, counts in enumerate(_by_group(panel, block)):
-            counted = present * counts[:, None]
+            counted = present * counts[..., None]
             w = _by_unit(block, counted)
             distance = t - centre[group]
             distance /= 1 + np.abs(centre[group])
@@ -447,9 +452,9 @@ def spreads(
                 functions += [(values <= points[group, :, j]) * 1.0 for j in range(k - 1)]
             for j, function in enumerate(functions):
                 y = _by_unit(block, counted * function)
-                found[:, group, j, 0] = np.einsum("uj,uj->j", y, y)
-                found[:, group, j, 1] = np.einsum("uj,uj->j", y, w)
-        return found.ravel()
+                found[..., group, j, 0] = np.einsum("...uj,...uj->...j", y, y)
+                found[..., group, j, 1] = np.einsum("...uj,...uj->...j", y, w)
+        return found.reshape(*block.stack, -1)
 
     return Part(
         of_block,
@@ -486,12 +491,10 @@ class Stack:
         scales = [scale[part.owner] for part, scale in zip(self.parts, self.scales(), strict=True)]
 
         def of_block(block: Block) -> Array:
-            return np.concatenate(
-                [
-                    part.of_block(block) * scale
-                    for part, scale in zip(self.parts, scales, strict=True)
-                ]
-            )
+            scaled = [
+                part.of_block(block) * scale for part, scale in zip(self.parts, scales, strict=True)
+            ]
+            return np.concatenate(scaled, axis=-1)
 
         return Counts(of_block, 1.0, 1.0)
 

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.laws import Gaussian, Law
-from dpinfer.maths.sums import Block, BoundedSum
+from dpinfer.maths.sums import Block, BoundedSum, squared_norms
 from dpinfer.neighbours import Neighbours
 
 BINS = 16
@@ -83,8 +83,10 @@ def histogram(edges: Array, neighbours: Neighbours) -> Counts:
     """
 
     def of_block(block: Block) -> Array:
-        present = np.where(block.rows[:, 0] != 0, block.shares, 0.0)
-        return _counts(np.searchsorted(edges, block.labels, side="right"), len(edges) + 1, present)
+        present = np.where(block.rows[..., 0] != 0, block.shares, 0.0)
+        return counts_of(
+            np.searchsorted(edges, block.labels, side="right"), len(edges) + 1, present
+        )
 
     return Counts(of_block, histogram_bound(neighbours), histogram_added(neighbours))
 
@@ -136,19 +138,25 @@ def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
     edges = largest * 2.0 ** (-np.arange(_SIZES - 1, 0, -1) / 2)
 
     def of_block(block: Block) -> Array:
-        influence = (
-            block.weights / block.shares * np.sqrt(np.einsum("ij,ij->i", block.rows, block.rows))
-        )
+        influence = block.weights / block.shares * np.sqrt(squared_norms(block.rows))
         counts = np.where(influence > 0, block.shares, 0.0)
-        return _counts(
-            np.searchsorted(edges, influence * np.abs(block.labels), side="right"), _SIZES, counts
-        )[::-1]
+        places = np.searchsorted(edges, influence * np.abs(block.labels), side="right")
+        return counts_of(places, _SIZES, counts)[..., ::-1]
 
     return BoundedSum(of_block, histogram_bound(neighbours))
 
 
-def _counts(places: Indices, bins: int, weights: Array) -> Array:
-    return np.asarray(np.bincount(places, weights, bins))
+def counts_of(places: Indices, bins: int, weights: Array | None = None) -> Array:
+    """How often each of ``bins`` places stands in the last axis, or what the weights there add up to,
+    one after the other.
+    """
+    stack = places.shape[:-1]
+    many = math.prod(stack)
+    if many > 1:
+        places = places + (bins * np.arange(many)).reshape(*stack, 1)
+    flat = None if weights is None else weights.ravel()
+    found = np.bincount(places.ravel(), flat, many * bins)
+    return np.asarray(found.reshape(*stack, bins), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
