@@ -131,7 +131,11 @@ class Block:
             )
 
     def parts(self, of_block: "OfBlock") -> Iterator[Array]:
-        """What a function finds in this block, or in each block of the stack, in their order."""
+        """What a function finds in this block, or in each block of the stack, in their order.
+
+        Guarantee [one_part_per_block]: every sum over a stack has, for each of its blocks, the bits
+        of that block alone: none is over more rows than are proved for.
+        """
         found = of_block(self)
         if not self.stack:
             yield found
