@@ -14,11 +14,13 @@ What reads counts is post-processing: it knows released counts and the law of th
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
-from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.arrays import Array
 from dpinfer.maths.laws import Gaussian, Law
 from dpinfer.maths.sums import Block, BoundedSum, squared_norms
 from dpinfer.neighbours import Neighbours
@@ -146,17 +148,14 @@ def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
     return BoundedSum(of_block, histogram_bound(neighbours))
 
 
-def counts_of(places: Indices, bins: int, weights: Array | None = None) -> Array:
+def counts_of(places: npt.NDArray[Any], bins: int, weights: Array | None = None) -> Array:
     """How often each of ``bins`` places stands in the last axis, or what the weights there add up to,
     one after the other.
     """
-    stack = places.shape[:-1]
-    many = math.prod(stack)
-    if many > 1:
-        places = places + (bins * np.arange(many)).reshape(*stack, 1)
-    flat = None if weights is None else weights.ravel()
-    found = np.bincount(places.ravel(), flat, many * bins)
-    return np.asarray(found.reshape(*stack, bins), dtype=np.float64)
+    found = np.empty((*places.shape[:-1], bins))
+    for one in np.ndindex(places.shape[:-1]):
+        found[one] = np.bincount(places[one], None if weights is None else weights[one], bins)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
