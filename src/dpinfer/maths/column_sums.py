@@ -239,10 +239,11 @@ def moments(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Part:
     p = len(numbers.places)
 
     def of_block(block: Block) -> Array:
-        t, present = _scaled(numbers, block)
+        t, missing = _scaled(numbers, block)
         found = np.empty((*block.stack, p, panel.groups, 3))
         for group, counts in enumerate(_by_group(panel, block)):
-            found[..., group, 0] = weights.u * weighted_sum(counts, present)
+            present = _counted(counts, t, missing).sum(axis=-2)
+            found[..., group, 0] = weights.u * present
             found[..., group, 1] = weights.t * weighted_sum(counts, t)
             found[..., group, 2] = weights.square * weighted_sum(counts, np.square(t))
         return found.reshape(*block.stack, -1)
@@ -257,16 +258,23 @@ def moments(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Part:
     return Part(of_block, np.repeat(np.arange(p), panel.groups * 3), moved, added)
 
 
-def _scaled(numbers: Numbers, block: Block) -> tuple[Array, Array]:
-    """t and u of every column."""
+def _scaled(numbers: Numbers, block: Block) -> tuple[Array, npt.NDArray[np.bool_] | None]:
+    """t of every column, and where u is 0: none where no number is missing."""
     t = _columns(block, numbers.places) - numbers.middle
     t /= numbers.half
     np.clip(t, -1.0, 1.0, out=t)
     if not np.isnan(t.sum()):  # none is missing; this takes less time than to look for them
-        return t, np.ones_like(t)
+        return t, None
     missing = np.isnan(t)
     t[missing] = 0.0
-    return t, (~missing).astype(np.float64)
+    return t, missing
+
+
+def _counted(counts: Array, t: Array, missing: npt.NDArray[np.bool_] | None) -> Array:
+    """w u of every number: what its row counts, or nothing."""
+    if missing is None:
+        return np.broadcast_to(counts[..., None], t.shape)
+    return np.where(missing, 0.0, counts[..., None])
 
 
 def _by_group(panel: Panel, block: Block) -> list[Array]:
@@ -297,10 +305,10 @@ def moment_squares(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Pa
     size = 2 * panel.groups
 
     def of_block(block: Block) -> Array:
-        t, present = _scaled(numbers, block)
+        t, missing = _scaled(numbers, block)
         z = np.empty((*block.stack, p, _units(block), size))
         for group, counts in enumerate(_by_group(panel, block)):
-            of_unit = _by_unit(block, counts[..., None] * present)
+            of_unit = _by_unit(block, _counted(counts, t, missing))
             z[..., group] = of_unit.swapaxes(-1, -2)
             of_unit = _by_unit(block, counts[..., None] * t)
             z[..., panel.groups + group] = of_unit.swapaxes(-1, -2)
@@ -469,10 +477,10 @@ def spreads(
     k = 1 if points is None else 1 + points.shape[2]
 
     def of_block(block: Block) -> Array:
-        t, present = _scaled(numbers, block)
+        t, missing = _scaled(numbers, block)
         found = np.empty((*block.stack, p, panel.groups, k, 2))
         for group, counts in enumerate(_by_group(panel, block)):
-            counted = present * counts[..., None]
+            counted = _counted(counts, t, missing)
             w = _by_unit(block, counted)
             distance = t - centre[group]
             distance /= 1 + np.abs(centre[group])
