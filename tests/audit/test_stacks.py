@@ -152,8 +152,8 @@ def same(parts, others):
 @pytest.mark.filterwarnings("ignore")
 def test_guarantee_one_part_per_block(notion, weighted):
     """Every sum over a stack has, for each block, the bits of that block alone."""
-    rows = records(5, weighted=weighted)
-    columns = described(5, weighted=weighted)
+    rows = records(6, weighted=weighted)
+    columns = described(6, weighted=weighted)
     with workers.one_thread():
         cases = [(rows, sums_of_rows(notion))]
         cases += [(columns, sums_of_columns(notion, groups)) for groups in (1, 2)]
