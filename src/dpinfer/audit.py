@@ -180,7 +180,7 @@ def released(share: PureDP | ZCDP, what: BoundedSum, source: Rows) -> Any:
 
 
 def _zeros(m: int) -> BoundedSum:
-    return BoundedSum(lambda block: np.zeros(m), 1.0)  # noqa: ARG005
+    return BoundedSum(lambda block: np.zeros((*block.stack, m)), 1.0)
 
 
 _NOBODY = Rows.of(np.zeros((1, 1)), [1.0])

@@ -286,7 +286,7 @@ class Parts:
 
 def last_of(block):
     """The exact sum of a block whose only row that is not 0 is its first."""
-    return block.rows[0]
+    return block.rows[..., 0, :]
 
 
 def test_blocks_are_added_with_compensation():
@@ -324,7 +324,7 @@ def test_a_record_has_the_same_numbers_at_every_place(d):
             found = []
             Rows(rows[start:]).total(
                 lambda block, found=found, risk=risk: (
-                    found.append(risk._z(coef, block)) or np.zeros(1)
+                    found.append(risk._z(coef, block).ravel()) or np.zeros((*block.stack, 1))
                 )
             )
             seen.append(np.concatenate(found))

@@ -27,7 +27,7 @@ def test_guarantee_float_sums(private):
     rows = rng.uniform(-1, 1, (50_000, 1)) * 10.0 ** rng.integers(-12, 1, (50_000, 1))
     source = Rows.of(rows, np.ones(len(rows)))
     for weigh in (lambda x: x, lambda x: x**2):
-        found = source.total(lambda block, weigh=weigh: weigh(block.rows).sum(axis=0))
+        found = source.total(lambda block, weigh=weigh: weigh(block.rows).sum(axis=-2))
         exact = math.fsum(weigh(source.block.rows)[:, 0])
         assert abs(found[0] - exact) <= 2 * UNIT * abs(exact) + (BLOCK + 8) * UNIT * len(rows)
     assert MOST_RECORDS * 2 * UNIT < 1e-7
@@ -42,13 +42,16 @@ def test_blocks_are_added_with_compensation():
     parts = []
 
     def of_block(block):
-        parts.append(np.array([1e16 if not parts else 1.0]))
-        return parts[-1]
+        found = np.ones((*block.stack, 1))
+        if not parts:
+            found[0] = 1e16
+        parts.extend(found.ravel().tolist())
+        return found
 
     found = source.total(of_block)[0]
-    exact = sum((Fraction(part[0]) for part in parts), Fraction(0))
+    exact = sum(map(Fraction, parts), Fraction(0))
     assert found == float(exact)
-    assert sum(part[0] for part in parts) != found
+    assert sum(parts) != found
 
 
 def gradient(risk, rows, labels, coef, b):

@@ -95,7 +95,8 @@ def test_the_same_blocks(case):
 
 
 def blocks_of(source):
-    return [block for piece in source.pieces() for block in piece.blocks()]
+    stacks = [block for piece in source.pieces() for block in piece.blocks()]
+    return [block for stack in stacks for block in stack.apart()]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.histograms import BINS, inner_edges, narrowed
+from dpinfer.maths.histograms import BINS, counts_of, inner_edges, narrowed
 from dpinfer.maths.moments import Columns, Local
 from dpinfer.maths.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.neighbours import Neighbours
@@ -68,20 +68,19 @@ def column_histograms(
     def of_block(block: Block) -> Array:
         # bins are as wide as each other, so a bin is an element-wise function of a value, whatever
         # stands beside it
-        present = block.rows[:, 0] != 0
+        present = block.rows[..., 0] != 0
         # indices would lay the copy out column by column, and every step after it would be slower
-        values = np.take(block.rows, places, axis=1)
+        values = np.take(block.rows, places, axis=-1)
         values *= scale
         values -= start
         np.clip(values, 0.0, BINS - 0.5, out=values)
         bins = values.astype(np.intp)  # rounds down
         bins += first_bin
-        shares = np.broadcast_to(block.shares, len(block)) * present
-        if (shares == present).all():
-            found = bins if present.all() else bins[present]
-            return np.bincount(found.ravel(), minlength=BINS * len(places)).astype(float)
-        weights = np.repeat(shares, len(places))
-        return np.asarray(np.bincount(bins.ravel(), weights, BINS * len(places)), dtype=np.float64)
+        shares = block.shares * present
+        weights = None
+        if not (shares == 1).all():
+            weights = np.repeat(shares, len(places), axis=-1)
+        return counts_of(bins.reshape(*block.stack, -1), BINS * len(places), weights)
 
     return BoundedSum(of_block, column_histograms_bound(len(places), neighbours))
 
@@ -195,23 +194,24 @@ class Winsorised(Changed):
         splines = self.frame.splines
 
         def changed(block: Block) -> Block:
-            first = block.rows[:, :1]
+            first = block.rows[..., :1]
             inside = first * middle
             np.subtract(block.rows, inside, out=inside)
             inside /= half
             np.clip(inside, -first, first, out=inside)
-            inside[:, 0] = first[:, 0]
-            present = first[:, 0] != 0
+            ones = first[..., 0]
+            inside[..., 0] = ones
+            present = ones != 0
             for j, factors in products:
-                share = np.ones(len(inside))
+                share = np.ones(ones.shape)
                 for k in factors:
-                    share[present] *= inside[present, k] / first[present, 0]
-                inside[:, j] = first[:, 0] * share
+                    share[present] *= inside[..., k][present] / ones[present]
+                inside[..., j] = ones * share
             for spline in splines:
-                columns = [block.rows[:, k] for k in (spline.base, *spline.places)]
+                columns = [block.rows[..., k] for k in (spline.base, *spline.places)]
                 for j, row in zip(spline.places, spline.encoded, strict=True):
                     made = sum(weight * column for weight, column in zip(row, columns, strict=True))
-                    inside[:, j] = np.clip(made, -first[:, 0], first[:, 0])
+                    inside[..., j] = np.clip(made, -ones, ones)
             weights = block.shares * row_weights(inside)
             return Block(inside, block.labels, weights, block.shares, block.starts, block.fixed)
 

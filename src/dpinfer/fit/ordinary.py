@@ -18,7 +18,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FARTHEST
 from dpinfer.maths.laws import NO_NOISE, ErrorLaw, sandwich
 from dpinfer.maths.minimise import minimise
-from dpinfer.maths.sums import Block, square
+from dpinfer.maths.sums import Block, square, weighted_sum
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -109,7 +109,7 @@ class Ordinary:
         split = self._split
 
         def of_block(block: Block) -> Array:
-            return square(split(block)[0], block.shares * np.ones(len(block)))
+            return square(split(block)[0], block.shares * np.ones(block.labels.shape))
 
         moments = rows.total(of_block) / max(rows.n, 1)
         sizes = np.sqrt(np.maximum(np.diag(moments), np.finfo(float).tiny))
@@ -133,12 +133,14 @@ class Ordinary:
                 rows, offset = split(block)
                 predictor = np.minimum(rows @ coef + offset, self._largest)
                 mean = family.mean(predictor)
-                counts = block.shares * np.ones(len(block))
+                counts = block.shares * np.ones(block.labels.shape)
                 outcome = family.outcome(block.labels)
-                value = counts @ (family.cumulant(predictor) - outcome * predictor)
-                gradient = (counts * (mean - outcome)) @ rows
+                losses = family.cumulant(predictor) - outcome * predictor
+                value = weighted_sum(counts, losses[..., None])
+                gradient = weighted_sum(counts * (mean - outcome), rows)
                 hessian = square(rows, counts * family.slope(mean))
-                return np.vstack([hessian, gradient, np.full(len(coef), value)])
+                lines = [gradient, np.broadcast_to(value, gradient.shape)]
+                return np.concatenate([hessian, np.stack(lines, axis=-2)], axis=-2)
 
             summed = rows.total(of_block)
             return summed[-1, 0], varying.T @ summed[-2], varying.T @ summed[:-2] @ varying
@@ -155,8 +157,8 @@ class Ordinary:
 
         def of_block(block: Block) -> Array:
             kept, offset = split(block)
-            counts = np.where(kept[:, 0] != 0, block.shares * np.ones(len(block)), 0.0)
-            return np.array([counts @ block.labels, counts @ np.exp(offset)])
+            counts = np.where(kept[..., 0] != 0, block.shares, 0.0)
+            return weighted_sum(counts, np.stack([block.labels, np.exp(offset)], axis=-1))
 
         total, exposed = np.maximum(rows.total(of_block), np.finfo(float).tiny)
         if total <= np.finfo(float).tiny:  # nothing to count: there is no rate
@@ -174,9 +176,9 @@ class Ordinary:
     def _split(self, block: Block) -> tuple[Array, Array]:
         """The columns with coefficients, and what is added to the predictor as it is."""
         if self.design.offset is None:
-            return block.rows, np.zeros(len(block))
+            return block.rows, np.zeros(block.labels.shape)
         scale = FARTHEST_OFFSET * np.sqrt(self.design.norm2)
-        return block.rows[:, :-1], scale * block.rows[:, -1]
+        return block.rows[..., :-1], scale * block.rows[..., -1]
 
     def _matrices(self, rows: Source, coef: Array) -> Array:
         """Curvature and score covariance, summed over records."""
@@ -188,7 +190,7 @@ class Ordinary:
             mean = family.mean(np.minimum(kept @ coef + offset, self._largest))
             gaps = block.shares * (family.outcome(block.labels) - mean)
             curvature = square(kept, block.shares * family.slope(mean))
-            return np.stack([curvature, replace(block, rows=kept).outer(gaps)])
+            return np.stack([curvature, replace(block, rows=kept).outer(gaps)], axis=-3)
 
         return rows.total(of_block)
 

@@ -27,7 +27,15 @@ from scipy.special import expit
 from dpinfer.errors import PrivacyError
 from dpinfer.maths.arrays import Array, svec, unsvec
 from dpinfer.maths.places import Reach, rest_error, step_error
-from dpinfer.maths.sums import LARGEST, Block, BoundedSum, shrunk, square
+from dpinfer.maths.sums import (
+    LARGEST,
+    Block,
+    BoundedSum,
+    shrunk,
+    square,
+    squared_norms,
+    weighted_sum,
+)
 from dpinfer.neighbours import Neighbours
 
 FARTHEST = 30.0
@@ -109,8 +117,8 @@ class Family:
 
     def weights(self, rows: Array, predictor: Array, most: float) -> Array:
         """w of rows u with their predictors."""
-        length2 = np.einsum("ij,ij->i", rows, rows)
-        return self._weights(length2, self.mean(predictor), most, rows.shape[1])
+        length2 = squared_norms(rows)
+        return self._weights(length2, self.mean(predictor), most, rows.shape[-1])
 
     def _weights(self, length2: Array, mean: Array, most: float, dim: int) -> Array:
         """A little less where rounding asks for it: w h'‖u‖² <= 1 in real numbers."""
@@ -224,13 +232,13 @@ class Line:
         def of_block(block: Block) -> Linked:
             rows = self._inside(block.rows)
             mapped = block.product(rows, whole, neighbours, error)
-            u = mapped[:, :-1]
-            predictor = mapped[:, -1]
+            u = mapped[..., :-1]
+            predictor = mapped[..., -1]
             if not family.exact:
                 predictor = np.clip(predictor, -FARTHEST, FARTHEST)
-            length2 = np.einsum("ij,ij->i", u, u)
+            length2 = squared_norms(u)
             mean = family.mean(predictor)
-            weights = family._weights(length2, mean, self.most, u.shape[1])
+            weights = family._weights(length2, mean, self.most, u.shape[-1])
             gap = family.outcome(block.labels) - mean
             seen = Block(u, gap, block.shares * weights, block.shares, block.starts, block.fixed)
             return Linked(seen, np.sqrt(length2), predictor, family.slope(mean))
@@ -260,10 +268,10 @@ class Line:
         places = np.flatnonzero(self.clipped)
         if not len(places):
             return rows
-        first = rows[:, :1]
+        first = rows[..., :1]
         found = rows.copy()
-        found[:, places] = np.clip(
-            rows[:, places], first * self.low[places], first * self.high[places]
+        found[..., places] = np.clip(
+            rows[..., places], first * self.low[places], first * self.high[places]
         )
         return found
 
@@ -349,15 +357,15 @@ def step_sums(
     def of_block(block: Block) -> Array:
         at = link(block)
         gap, u = at.block.labels, at.block.rows
-        most = clip * shrunk(u.shape[1]) / np.maximum(at.influence, _LEAST)
+        most = clip * shrunk(u.shape[-1]) / np.maximum(at.influence, _LEAST)
         pulled = at.block.weights * np.clip(gap, -most, most) / clip
         counted = at.block.weights * at.slope
         if robust:
             counted = np.where(np.abs(gap) < most, counted, 0.0)
-        parts = [pulled @ u, a_h * svec(square(u, counted))]
+        parts = [weighted_sum(pulled, u), a_h * svec(square(u, counted))]
         if covariance:
             parts.append(a_s * svec(at.block.outer(pulled)))
-        return np.concatenate(parts)
+        return np.concatenate(parts, axis=-1)
 
     return BoundedSum(of_block, stack.bound)
 
@@ -383,10 +391,10 @@ def rest_sum(
     def of_block(block: Block) -> Array:
         at = link(block)
         u = at.block.rows
-        z = np.clip(np.einsum("ij,j->i", u, step), -2 * FARTHEST, 2 * FARTHEST)
-        most = clip * shrunk(u.shape[1]) / np.maximum(at.influence, _LEAST)
+        z = np.clip(np.einsum("...ij,j->...i", u, step), -2 * FARTHEST, 2 * FARTHEST)
+        most = clip * shrunk(u.shape[-1]) / np.maximum(at.influence, _LEAST)
         moved = np.clip(line.family.left(at.predictor, z), -most, most)
-        return np.asarray((at.block.weights * moved / clip) @ u)
+        return weighted_sum(at.block.weights * moved / clip, u)
 
     return BoundedSum(of_block, rest_bound(neighbours))
 

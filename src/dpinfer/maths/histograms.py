@@ -14,13 +14,15 @@ What reads counts is post-processing: it knows released counts and the law of th
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
-from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.arrays import Array
 from dpinfer.maths.laws import Gaussian, Law
-from dpinfer.maths.sums import Block, BoundedSum
+from dpinfer.maths.sums import Block, BoundedSum, squared_norms
 from dpinfer.neighbours import Neighbours
 
 BINS = 16
@@ -83,8 +85,10 @@ def histogram(edges: Array, neighbours: Neighbours) -> Counts:
     """
 
     def of_block(block: Block) -> Array:
-        present = np.where(block.rows[:, 0] != 0, block.shares, 0.0)
-        return _counts(np.searchsorted(edges, block.labels, side="right"), len(edges) + 1, present)
+        present = np.where(block.rows[..., 0] != 0, block.shares, 0.0)
+        return counts_of(
+            np.searchsorted(edges, block.labels, side="right"), len(edges) + 1, present
+        )
 
     return Counts(of_block, histogram_bound(neighbours), histogram_added(neighbours))
 
@@ -136,19 +140,22 @@ def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
     edges = largest * 2.0 ** (-np.arange(_SIZES - 1, 0, -1) / 2)
 
     def of_block(block: Block) -> Array:
-        influence = (
-            block.weights / block.shares * np.sqrt(np.einsum("ij,ij->i", block.rows, block.rows))
-        )
+        influence = block.weights / block.shares * np.sqrt(squared_norms(block.rows))
         counts = np.where(influence > 0, block.shares, 0.0)
-        return _counts(
-            np.searchsorted(edges, influence * np.abs(block.labels), side="right"), _SIZES, counts
-        )[::-1]
+        places = np.searchsorted(edges, influence * np.abs(block.labels), side="right")
+        return counts_of(places, _SIZES, counts)[..., ::-1]
 
     return BoundedSum(of_block, histogram_bound(neighbours))
 
 
-def _counts(places: Indices, bins: int, weights: Array) -> Array:
-    return np.asarray(np.bincount(places, weights, bins))
+def counts_of(places: npt.NDArray[Any], bins: int, weights: Array | None = None) -> Array:
+    """How often each of ``bins`` places stands in the last axis, or what the weights there add up to,
+    one after the other.
+    """
+    found = np.empty((*places.shape[:-1], bins))
+    for one in np.ndindex(places.shape[:-1]):
+        found[one] = np.bincount(places[one], None if weights is None else weights[one], bins)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

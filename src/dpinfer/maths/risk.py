@@ -35,7 +35,17 @@ from dpinfer.maths.privacy_cost import (
     largest_curvature_ratio,
     perturbed_objective_scale,
 )
-from dpinfer.maths.sums import BLOCK, MOST_RECORDS, SLACK, UNIT, Block, BoundedSum, OfBlock, square
+from dpinfer.maths.sums import (
+    BLOCK,
+    MOST_RECORDS,
+    SLACK,
+    UNIT,
+    Block,
+    BoundedSum,
+    OfBlock,
+    square,
+    weighted_sum,
+)
 from dpinfer.neighbours import Neighbours
 
 _STACKS: dict[type, float] = {Logistic: 1.0356, SmoothedQuantile: 1.0356}
@@ -82,10 +92,13 @@ class Risk:
             sign, _ = line(self.loss, block.labels)
             z = self._z(coef, block)
             slope, curvature = slope_and_curvature(self.loss, z)
-            gradient = (block.weights * sign * slope) @ block.rows
+            gradient = weighted_sum(block.weights * sign * slope, block.rows)
             hessian = square(block.rows, block.weights * curvature)
-            level = np.sum(block.weights * self.loss.value(z)) if value else 0.0
-            return np.concatenate([[level], gradient, hessian.ravel()])
+            level = np.zeros(block.stack)
+            if value:
+                level = np.sum(block.weights * self.loss.value(z), axis=-1)
+            flat = hessian.reshape(*block.stack, -1)
+            return np.concatenate([level[..., None], gradient, flat], axis=-1)
 
         return of_block
 
@@ -95,7 +108,7 @@ class Risk:
         def of_block(block: Block) -> Array:
             sign, _ = line(self.loss, block.labels)
             slope = self.loss.slope(self._z(coef, block))
-            return np.asarray((block.weights * sign * slope) @ block.rows)
+            return weighted_sum(block.weights * sign * slope, block.rows)
 
         return of_block
 
@@ -332,5 +345,5 @@ class Risk:
         """
         sign, offset = line(self.loss, block.labels)
         placed = self.neighbours.in_place and block.fixed
-        each = block.rows @ coef if placed else np.einsum("ij,j->i", block.rows, coef)
+        each = block.rows @ coef if placed else np.einsum("...ij,j->...i", block.rows, coef)
         return np.asarray(offset + sign * each)

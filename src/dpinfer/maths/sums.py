@@ -69,10 +69,15 @@ def sum_error(*, private_number: bool, units: bool = False) -> float:
 
 @dataclass(frozen=True, repr=False)
 class Block:
-    """Some records: rows (m, d), labels (m,), and weights (m,) or one number for all.
+    """Some records: rows (m, d), labels (m,), and weights (m,) or one number for all; or a stack of k
+    blocks, all as long as each other, with one axis more in front: (k, m, d), (k, m).
+
+    What is summed over a stack has that axis, too: one part per block.  So a call of numpy has more
+    to do, while no product is over more rows than are proved for.
 
     With ids the rows of a unit follow each other, all of them in one block, ``starts`` are the
-    places of the first, and a row counts ``shares`` of a unit, which its weight contains.
+    places of the first, and a row counts ``shares`` of a unit, which its weight contains; such
+    blocks are not stacked.
     ``fixed`` says that a row keeps its place whatever the others hold, as it does unless a cluster
     has placed it, and ``among`` how many rows are summed with these, at most.
     """
@@ -86,7 +91,57 @@ class Block:
     among: float = math.inf
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return int(self.labels.size)
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        """The axes before those of one block: none, or the number of blocks."""
+        return self.labels.shape[:-1]
+
+    def stacked(self, height: int) -> "Block":
+        """The same rows as a stack of blocks of ``height`` rows."""
+        if height > BLOCK:
+            raise PrivacyError("a block has more rows than sums are proved for")
+
+        def split(array: Array | float) -> Array | float:
+            if isinstance(array, float):
+                return array
+            return array.reshape(-1, height, *array.shape[1:])
+
+        assert self.starts is None
+        return replace(
+            self,
+            rows=self.rows.reshape(-1, height, self.rows.shape[-1]),
+            labels=self.labels.reshape(-1, height),
+            weights=split(self.weights),
+            shares=split(self.shares),
+        )
+
+    def apart(self) -> Iterator["Block"]:
+        """The blocks of a stack, or this one."""
+        if not self.stack:
+            yield self
+            return
+        for k in range(*self.stack):
+            weights, shares = (
+                w if isinstance(w, float) else w[k] for w in (self.weights, self.shares)
+            )
+            yield replace(
+                self, rows=self.rows[k], labels=self.labels[k], weights=weights, shares=shares
+            )
+
+    def parts(self, of_block: "OfBlock") -> Iterator[Array]:
+        """What a function finds in this block, or in each block of the stack, in their order.
+
+        Guarantee [one_part_per_block]: every sum over a stack has, for each of its blocks, the bits
+        of that block alone: none is over more rows than are proved for.
+        """
+        found = of_block(self)
+        if not self.stack:
+            yield found
+            return
+        assert found.shape[:1] == self.stack, "a sum over a stack has one part per block"
+        yield from found
 
     def __getitem__(self, some: slice) -> "Block":
         """Some rows, and with ids those of whole units: ``some`` begins and ends where a unit does."""
@@ -110,17 +165,17 @@ class Block:
         placed = neighbours.in_place and self.fixed
         if placed or carried(error, self.among):
             return np.asarray(rows @ matrix.T)
-        return np.asarray(np.einsum("ij,kj->ik", rows, matrix))
+        return np.asarray(np.einsum("...ij,kj->...ik", rows, matrix))
 
     def outer(self, factors: Array) -> Array:
         """sum_u s_u s_uᵀ over units, s_u = sum_i factor_i x_i over the rows of one; without ids
         every row is one.
         """
         # bounded as they are; the square of a factor alone could overflow
-        scores = self.rows * factors[:, None]
+        scores = self.rows * factors[..., None]
         if self.starts is not None and len(self):
             scores = np.add.reduceat(scores, self.starts, axis=0)
-        return np.asarray(scores.T @ scores)
+        return np.asarray(scores.swapaxes(-1, -2) @ scores)
 
     def mapped(self, matrix: Array, neighbours: Neighbours, error: float = math.inf) -> "Block":
         """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the
@@ -143,7 +198,7 @@ million columns.
 """
 
 OfBlock = Callable[[Block], Array]
-"""From a block to its share of a sum."""
+"""From a block to its share of a sum, or from a stack of blocks to theirs."""
 
 Change = Callable[[Block], Block]
 """From a block to what becomes of it."""
@@ -197,8 +252,13 @@ class Sum:
 
 def row_weights(rows: Array) -> Array:
     """min(1, 1/‖u‖²), a little less where rounding asks for it: w‖u‖² <= 1 in real numbers."""
-    most = shrunk(rows.shape[1])
-    return np.asarray(most / np.maximum(most, np.einsum("ij,ij->i", rows, rows)))
+    most = shrunk(rows.shape[-1])
+    return np.asarray(most / np.maximum(most, squared_norms(rows)))
+
+
+def squared_norms(rows: Array) -> Array:
+    """‖x‖² of each row."""
+    return np.asarray(np.einsum("...ij,...ij->...i", rows, rows))
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
@@ -221,7 +281,12 @@ def square(rows: Array, weights: Array | float) -> Array:
     scaled = (
         rows if isinstance(weights, float) and weights == 1 else rows * np.sqrt(weights)[..., None]
     )
-    return scaled.T @ scaled
+    return np.asarray(scaled.swapaxes(-1, -2) @ scaled)
+
+
+def weighted_sum(weights: Array, rows: Array) -> Array:
+    """sum_i w_i x_i."""
+    return np.asarray((weights[..., None, :] @ rows)[..., 0, :])
 
 
 def second_moment(neighbours: Neighbours) -> BoundedSum:
@@ -252,8 +317,8 @@ def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 
 
     def of_block(block: Block) -> Array:
         labels = np.clip((block.labels - middle) / half, -1.0, 1.0)
-        score = (block.weights * labels / 2) @ block.rows
-        return np.concatenate([svec(square(block.rows, block.weights)), score])
+        score = weighted_sum(block.weights * labels / 2, block.rows)
+        return np.concatenate([svec(square(block.rows, block.weights)), score], axis=-1)
 
     return BoundedSum(of_block, moment_and_score_bound(neighbours))
 
@@ -266,9 +331,9 @@ def exposure_total(scale: float) -> BoundedSum:
     """
 
     def of_block(block: Block) -> Array:
-        present = np.where(block.rows[:, 0] != 0, block.shares, 0.0)
-        exposures = np.exp(np.minimum(scale * block.rows[:, -1], 0.0))
-        return np.array([present @ exposures])
+        present = np.where(block.rows[..., 0] != 0, block.shares, 0.0)
+        exposures = np.exp(np.minimum(scale * block.rows[..., -1:], 0.0))
+        return weighted_sum(present, exposures)
 
     return BoundedSum(of_block, exposure_bound())
 

@@ -27,6 +27,7 @@ from dpinfer.rows.source import (
     gathered_bytes,
     labelled,
     most_records,
+    stacks,
 )
 from dpinfer.schema.design import Design
 from dpinfer.schema.unit import Unit
@@ -165,8 +166,9 @@ class Encoded(Blocks):
 
     def _blocks(self, read: Callable[[], Raw]) -> Iterator[Block]:
         raw = read()
-        for first, last in cuts(len(raw.values), block_height(self.dim)):
-            yield self.encoding.block(raw[first:last])
+        height = block_height(self.dim)
+        ends = [0, *(last for _, last in cuts(len(raw.values), height))]
+        yield from stacks(ends, self.dim, lambda some: self.encoding.block(raw[some]))
 
 
 def in_memory(raw: Raw, encoding: Encoder) -> Blocks:
@@ -270,11 +272,11 @@ class WithoutOffset(Changed):
 
 
 def _all_but_the_last(block: Block) -> Block:
-    return replace(block, rows=block.rows[:, :-1])
+    return replace(block, rows=block.rows[..., :-1])
 
 
 def _first_column(block: Block) -> Block:
-    return replace(block, rows=block.rows[:, :1])
+    return replace(block, rows=block.rows[..., :1])
 
 
 def cached(source: Source) -> Source:
@@ -320,7 +322,7 @@ def sample(source: Source) -> Callable[[OfBlock], Array] | None:
 
     def total(of_block: OfBlock) -> Array:
         with np.errstate(all="ignore"):  # a warning would tell of a value
-            first = (next(piece.blocks()) for piece in source.pieces())
+            first = (next(next(piece.blocks()).apart()) for piece in source.pieces())
             return blocks / len(layout) * Sum.of(map(of_block, first)).value
 
     return total

@@ -188,7 +188,12 @@ def counted(
 PIECE = 16
 """Blocks that one worker takes at once."""
 _BLOCK = 2**16  # numbers in one block of rows: half a megabyte, so that a block stays in cache
-_SHORT = 25  # columns below which workers on encoded rows wait longer than they work: on two cores
+_SHORT = (
+    25  # columns below which workers on blocks of units wait longer than they work: on two cores
+)
+_STACK = (
+    2**18
+)  # numbers in one stack of blocks: a call of numpy takes longer than the next thread waits
 
 
 class Source(Protocol):
@@ -267,7 +272,8 @@ class Blocks(ABC):
         def sum_of_piece(piece: Piece) -> tuple[int, Sum]:
             with np.errstate(all="ignore"):  # a warning would tell of a value
                 blocks = (replace(block, among=size) for block in piece.blocks())
-                return piece.start, Sum.of(map(of_block, blocks))
+                parts = (part for block in blocks for part in block.parts(of_block))
+                return piece.start, Sum.of(parts)
 
         in_order = workers.map_ordered if self.parallel else map
         progress = workers.Progress()
@@ -297,6 +303,24 @@ def cuts(size: int, step: int) -> Iterator[tuple[int, int]]:
     """Where blocks of ``step`` rows begin and end; an empty one where there is no row."""
     for start in range(0, max(size, 1), step):
         yield start, min(start + step, size)
+
+
+def stacks(ends: list[int], dim: int, blocks: Callable[[slice], Block]) -> Iterator[Block]:
+    """Blocks as long as each other, after each other, as stacks; one that has no such neighbour is
+    alone.
+
+    ``ends`` has where the first block begins and where each ends, and ``blocks`` makes the rows of
+    some of them.
+    """
+    first = 0
+    for height, alike in itertools.groupby(np.diff(ends).tolist()):
+        last = first + len(list(alike))
+        most = max(1, _STACK // max(height * dim, 1))
+        for place in range(first, last, most):
+            some = slice(ends[place], ends[min(place + most, last)])
+            block = blocks(some)
+            yield block.stacked(height) if some.stop - some.start > height else block
+        first = last
 
 
 def labelled(rows: Array, labels: Array, kind: str) -> Block:
@@ -376,8 +400,8 @@ class Rows(Blocks):
 
     @property
     def parallel(self) -> bool:
-        """Unless rows are short."""
-        return self.dim >= _SHORT
+        """Unless rows are short and blocks are not stacked."""
+        return self.block.starts is None or self.dim >= _SHORT
 
     @property
     def layout(self) -> tuple[list[int], ...]:
@@ -394,6 +418,9 @@ class Rows(Blocks):
 
     def _blocks(self, ends: list[int]) -> Iterator[Block]:
         try:
+            if self.block.starts is None:
+                yield from stacks(ends, self.dim, self.block.__getitem__)
+                return
             for first, last in itertools.pairwise(ends):
                 yield self.block[first:last]
         finally:
@@ -464,7 +491,8 @@ def gathered(source: Blocks, change: Change, dim: int, storage: Storage = MEMORY
     def copy(piece: Piece) -> _Copied:
         copied = _Copied([piece.start], [])
         with np.errstate(all="ignore"):  # a warning would tell of a value
-            for block in map(change, piece.blocks()):
+            changed = map(change, piece.blocks())
+            for block in itertools.chain.from_iterable(map(Block.apart, changed)):
                 first = copied.ends[-1]
                 last = first + len(block)
                 write(block, slice(first, last))

@@ -97,7 +97,8 @@ class Reader(ABC):
     def blocks(self, native: Any) -> Iterator[Block]:
         """Some rows in memory, encoded: at least one block; with ids all rows of each unit."""
         for piece in InMemory(native).source(self).pieces():
-            yield from piece.blocks()
+            for block in piece.blocks():
+                yield from block.apart()
 
 
 @dataclass(frozen=True, repr=False)
