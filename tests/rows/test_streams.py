@@ -16,6 +16,7 @@ import pytest
 from pyarrow import feather
 
 import dpinfer as dp
+import lengths
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, second_moment, sum_error
 from dpinfer.neighbours import Neighbours
@@ -247,6 +248,7 @@ def test_a_wrong_limit_is_refused_before_booking(name, wrong, tmp_path, monkeypa
 MEASURE = """
 import resource, sys
 import dpinfer as dp
+import lengths
 schema = dp.Schema.parse("unit = 'one'\\n[columns.y]\\ntype = 'outcome'\\nlevels = ['no', 'yes']\\n" + "".join(
     f"[columns.x{j}]\\ntype = 'number'\\nlow = -1\\nhigh = 1\\n" for j in range(20)))
 formula = "y ~ " + " + ".join(f"x{j}" for j in range(20))
@@ -591,7 +593,10 @@ def test_what_is_watched_does_not_tell_the_number_of_rows():
 
 
 def test_too_many_records_are_refused_for_units_too(monkeypatch):
-    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 100)
+    lengths.usual(monkeypatch, 100)
     for schema in (SCHEMA, PERSONS):
+        declared = lengths.at_most(schema, 100)
         with pytest.raises(dp.InputError, match="more than 100 records"):
-            source_of(TABLE[:200], schema)
+            read(TABLE[:200], *parse(FORMULA, schema), "margin", declared.unit, counted=False)[
+                1
+            ].read()

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import claims
 import dpinfer as dp
+import lengths
 import people
 import tables
 from dpinfer.fit.recipe import fit
@@ -112,20 +113,23 @@ def test_more_rows_than_sums_are_proved_for_are_refused(monkeypatch, ids):
     """The number of units says nothing of that of their rows, so rows are counted as they are
     summed.
     """
-    frame = tables.table(60)
-    source = Here([frame[:30], frame[30:]], reader(), 60)
-    if ids:
-        frame = people.table(rows=60, persons=5)
-        parts = [frame[frame["person"] % 2 == j] for j in range(2)]
-        source = Here(parts, reader("y ~ a + b", people.schema()), 5)
-    shaped = source.total(lambda block: np.full((2, 3), float(len(block))))
+    lengths.usual(monkeypatch, 10)
+
+    def source(most):
+        if ids:
+            frame = people.table(rows=60, persons=5)
+            parts = [frame[frame["person"] % 2 == j] for j in range(2)]
+            declared = lengths.at_most(people.schema(), most)
+            return Here(parts, reader("y ~ a + b", declared), 5)
+        frame = tables.table(60)
+        declared = lengths.at_most(tables.SCHEMA, most)
+        return Here([frame[:30], frame[30:]], reader(schema=declared), 60)
+
+    shaped = source(60).total(lambda block: np.full((2, 3), float(len(block))))
     assert (shaped == 60).all()
     assert shaped.shape == (2, 3)
-    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 60)
-    source.total(lambda block: np.zeros(1))
-    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 59)
-    with pytest.raises(dp.InputError, match="more than 59 records"):
-        source.total(lambda block: np.zeros(1))
+    with pytest.raises(dp.InputError, match=r"more than 59 records.*largest_table"):
+        source(59).total(lambda block: np.zeros(1))
 
 
 def test_guarantee_workers_tell_no_value():
@@ -243,7 +247,7 @@ def test_too_many_records_are_refused_before_booking(monkeypatch):
     model = dp.LogisticRegression(
         "ill ~ age", schema=tables.SCHEMA, budget=dp.ZCDP(0.5), ledger=ledger
     )
-    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 49)
+    monkeypatch.setattr("dpinfer.schema.unit.MOST_RECORDS", 49)
     with pytest.raises(dp.InputError, match="more than 49 records"):
         model.fit(pd.DataFrame(tables.table(50)))
     assert not ledger.entries()
