@@ -16,8 +16,11 @@ import lengths
 import people
 import tables
 from dpinfer.fit.describing import describing
+from dpinfer.fit.penalised_plan import default_penalty, default_plan
 from dpinfer.fit.recipe import Subject, entry
+from dpinfer.fit.stepped import CRUDE, ESTIMATE
 from dpinfer.maths.places import PLACES
+from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import (
     BLOCK,
     MOST_RECORDS,
@@ -32,6 +35,8 @@ from dpinfer.maths.sums import (
 from dpinfer.privacy.noise import GRID_LARGEST
 from dpinfer.privacy.release import grid
 from dpinfer.rows.source import WHOLE_UNIT, Rows
+from dpinfer.schema.design import Design
+from dpinfer.schema.formula import parse
 from dpinfer.schema.unit import Unit
 
 LONG = [USUAL_RECORDS + 1, 10**9, 10**10, 2**36, MOST_RECORDS]
@@ -185,6 +190,46 @@ def test_noise_is_sized_for_a_public_number_of_records(target, records):
     booked = model(target=target).entry(records)
     ratios = np.array(bounds_of(booked)) / bounds_of(usual)
     assert np.allclose(ratios, in_floats(1.0, records), rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.parametrize(
+    "asked", [dp.LogisticRegression, dp.LinearRegression, dp.PoissonRegression], ids=str
+)
+def test_intervals_know_the_noise_that_is_booked(asked):
+    """What is computed with is the deviation of what is released, however long the table is."""
+    formula = "ill ~ age + sex" if asked is dp.LogisticRegression else "visits ~ age + sex"
+    schema = tables.SCHEMA
+    one = asked(formula, schema=schema, budget=dp.ZCDP(0.5))
+    design = Design.of_formula(*parse(formula, schema), one.kind, schema.unit)
+    found = {}
+    for records in (10**6, 10**10):
+        recipe = one.recipe(design, records)
+        scales = recipe._scales()
+        assert scales.gradient == recipe.booked.of(ESTIMATE)[0].deviation
+        assert scales.crude == recipe.booked.of(CRUDE)[0].deviation
+        found[records] = scales.gradient
+    assert found[10**10] / found[10**6] == pytest.approx(in_floats(1.0, 10**10), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(), dp.Huber(0.5)], ids=str)
+@pytest.mark.parametrize("records", [2**30, 10**10, MOST_RECORDS])
+def test_a_minimum_of_many_records_is_not_lost_behind_its_mask(loss, records):
+    """Beyond the usual number the penalty grows with how far floats are off; up to it nothing
+    changes.
+    """
+    plan = default_plan(dp.ZCDP(0.5))
+    size = loss.slope_bound / (loss.curvature_bound * np.sqrt(records))
+
+    def mask(penalty):
+        risk = Risk.penalised(loss, penalty, records, records=records)
+        return 2 * risk.minimum_error(11) / plan.coefficients(risk).mask
+
+    usual = default_penalty(plan, loss, records, 11)
+    chosen = default_penalty(plan, loss, records, 11, records=records)
+    assert mask(usual) > 1000 * size
+    assert usual < chosen <= 1e-3
+    assert mask(chosen) <= size / 8 * (1 + 1e-9) or chosen == 1e-3
+    assert mask(chosen) <= size
 
 
 def test_more_than_the_most_records_are_refused():

@@ -248,7 +248,6 @@ def test_a_wrong_limit_is_refused_before_booking(name, wrong, tmp_path, monkeypa
 MEASURE = """
 import resource, sys
 import dpinfer as dp
-import lengths
 schema = dp.Schema.parse("unit = 'one'\\n[columns.y]\\ntype = 'outcome'\\nlevels = ['no', 'yes']\\n" + "".join(
     f"[columns.x{j}]\\ntype = 'number'\\nlow = -1\\nhigh = 1\\n" for j in range(20)))
 formula = "y ~ " + " + ".join(f"x{j}" for j in range(20))

@@ -18,7 +18,9 @@ GOOD = {
     'unit = "one visit"\n' + WEIGHTS: Unit("one visit", weights="w", most_weight=6.0),
     'unit = "one visit"\n': Unit("one visit"),
     '[unit]\nname = "one visit"\n': Unit("one visit"),
-    '[unit]\nname = "one visit"\nlargest_table = 10_000_000_000\n': Unit("one visit", largest=10**10),
+    '[unit]\nname = "one visit"\nlargest_table = 10_000_000_000\n': Unit(
+        "one visit", largest=10**10
+    ),
     AVERAGE + "largest_table = 1_099_511_627_776\n": Unit("one person", "person", largest=2**40),
     "": Unit(),
 }

@@ -1,6 +1,7 @@
 """What a worker does with a partition, and what is told of an error, without an engine."""
 
 import traceback
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoding, Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from dpinfer.tables.cluster import Encode, Fault, Partitions, Task, added, answered, mute
+from dpinfer.tables.cluster import Encode, Fault, Kept, Partitions, Task, added, answered, mute
 from dpinfer.tables.memory import FormulaReader
 from dpinfer.tables.table import read
 
@@ -130,6 +131,26 @@ def test_more_rows_than_sums_are_proved_for_are_refused(monkeypatch, ids):
     assert shaped.shape == (2, 3)
     with pytest.raises(dp.InputError, match=r"more than 59 records.*largest_table"):
         source(59).total(lambda block: np.zeros(1))
+
+
+def test_a_partition_of_all_rows_does_not_double_the_memory():
+    """Beside the table and what is kept of it a few blocks are in memory, however many rows it has."""
+    encode = Encode(reader())
+    frame = tables.table(200_000)
+    list(encode([frame[:10]]))
+    tracemalloc.start()
+    try:
+        kept = Kept(encode([frame]))
+        size = kept.__sizeof__()
+        encoding = tracemalloc.get_traced_memory()[1] - size
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        Task(moment_and_score(Neighbours.REPLACE).of_block)(kept.blocks)
+        summing = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert size > 6_000_000
+    assert max(encoding, summing) < size / 4
 
 
 def test_guarantee_workers_tell_no_value():

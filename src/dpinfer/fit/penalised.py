@@ -305,7 +305,13 @@ class Penalised:
         if penalty is None:
             units = self.neighbours.units
             penalty = default_penalty(
-                self.plan, self.loss, n, len(self.design.names), self.target, units=units
+                self.plan,
+                self.loss,
+                n,
+                len(self.design.names),
+                self.target,
+                units=units,
+                records=records,
             )
         return Risk.penalised(self.loss, penalty, n, self.neighbours, records)
 
