@@ -129,6 +129,7 @@ KNOWN = {
     "dataclasses",
     "typing",
     "collections",
+    "itertools",
     "math",
     "functools",
 }

@@ -16,6 +16,7 @@ import pytest
 from pyarrow import feather
 
 import dpinfer as dp
+import lengths
 from dpinfer.maths.risk import Risk
 from dpinfer.maths.sums import moment_and_score, second_moment, sum_error
 from dpinfer.neighbours import Neighbours
@@ -591,7 +592,10 @@ def test_what_is_watched_does_not_tell_the_number_of_rows():
 
 
 def test_too_many_records_are_refused_for_units_too(monkeypatch):
-    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 100)
+    lengths.usual(monkeypatch, 100)
     for schema in (SCHEMA, PERSONS):
+        declared = lengths.at_most(schema, 100)
         with pytest.raises(dp.InputError, match="more than 100 records"):
-            source_of(TABLE[:200], schema)
+            read(TABLE[:200], *parse(FORMULA, schema), "margin", declared.unit, counted=False)[
+                1
+            ].read()

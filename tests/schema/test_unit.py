@@ -18,6 +18,10 @@ GOOD = {
     'unit = "one visit"\n' + WEIGHTS: Unit("one visit", weights="w", most_weight=6.0),
     'unit = "one visit"\n': Unit("one visit"),
     '[unit]\nname = "one visit"\n': Unit("one visit"),
+    '[unit]\nname = "one visit"\nlargest_table = 10_000_000_000\n': Unit(
+        "one visit", largest=10**10
+    ),
+    AVERAGE + "largest_table = 1_099_511_627_776\n": Unit("one person", "person", largest=2**40),
     "": Unit(),
 }
 
@@ -56,6 +60,9 @@ BAD = {
     "no ids": ('[unit]\nname = "n"\nrows = "average"\n', 3, "rows goes with ids: add column"),
     "no ids for a number": ('[unit]\nname = "n"\nunits = 3\n', 3, "units goes with ids: add column"),
     "units": (AVERAGE + "units = 0\n", 5, "a whole number, not 0"),
+    "a small table": (AVERAGE + "largest_table = 1000\n", 5, "from 268,435,456 to .*leave it out"),
+    "too large": (AVERAGE + "largest_table = 1_099_511_627_777\n", 5, "from 268,435,456 to 1,099,511"),
+    "half a row": (AVERAGE + "largest_table = 1e9\n", 5, "a whole number of rows"),
     "half a unit": (AVERAGE + "units = 2.0\n", 5, "a whole number, not 2.0"),
     "no name": ('[unit]\ncolumn = "person"\nrows = 1\n', 1, "name is missing: say what is protected"),
     "name": ('[unit]\nname = 3\n', 2, "name must be text in quotes"),

@@ -1,6 +1,7 @@
 """What a worker does with a partition, and what is told of an error, without an engine."""
 
 import traceback
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import claims
 import dpinfer as dp
+import lengths
 import people
 import tables
 from dpinfer.fit.recipe import fit
@@ -18,7 +20,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoding, Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from dpinfer.tables.cluster import Encode, Fault, Partitions, Task, added, answered, mute
+from dpinfer.tables.cluster import Encode, Fault, Kept, Partitions, Task, added, answered, mute
 from dpinfer.tables.memory import FormulaReader
 from dpinfer.tables.table import read
 
@@ -112,20 +114,43 @@ def test_more_rows_than_sums_are_proved_for_are_refused(monkeypatch, ids):
     """The number of units says nothing of that of their rows, so rows are counted as they are
     summed.
     """
-    frame = tables.table(60)
-    source = Here([frame[:30], frame[30:]], reader(), 60)
-    if ids:
-        frame = people.table(rows=60, persons=5)
-        parts = [frame[frame["person"] % 2 == j] for j in range(2)]
-        source = Here(parts, reader("y ~ a + b", people.schema()), 5)
-    shaped = source.total(lambda block: np.full((2, 3), float(len(block))))
+    lengths.usual(monkeypatch, 10)
+
+    def source(most):
+        if ids:
+            frame = people.table(rows=60, persons=5)
+            parts = [frame[frame["person"] % 2 == j] for j in range(2)]
+            declared = lengths.at_most(people.schema(), most)
+            return Here(parts, reader("y ~ a + b", declared), 5)
+        frame = tables.table(60)
+        declared = lengths.at_most(tables.SCHEMA, most)
+        return Here([frame[:30], frame[30:]], reader(schema=declared), 60)
+
+    shaped = source(60).total(lambda block: np.full((2, 3), float(len(block))))
     assert (shaped == 60).all()
     assert shaped.shape == (2, 3)
-    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 60)
-    source.total(lambda block: np.zeros(1))
-    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 59)
-    with pytest.raises(dp.InputError, match="more than 59 records"):
-        source.total(lambda block: np.zeros(1))
+    with pytest.raises(dp.InputError, match=r"more than 59 records.*largest_table"):
+        source(59).total(lambda block: np.zeros(1))
+
+
+def test_a_partition_of_all_rows_does_not_double_the_memory():
+    """Beside the table and what is kept of it a few blocks are in memory, however many rows it has."""
+    encode = Encode(reader())
+    frame = tables.table(200_000)
+    list(encode([frame[:10]]))
+    tracemalloc.start()
+    try:
+        kept = Kept(encode([frame]))
+        size = kept.__sizeof__()
+        encoding = tracemalloc.get_traced_memory()[1] - size
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        Task(moment_and_score(Neighbours.REPLACE).of_block)(kept.blocks)
+        summing = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    assert size > 6_000_000
+    assert max(encoding, summing) < size / 4
 
 
 def test_guarantee_workers_tell_no_value():
@@ -243,7 +268,7 @@ def test_too_many_records_are_refused_before_booking(monkeypatch):
     model = dp.LogisticRegression(
         "ill ~ age", schema=tables.SCHEMA, budget=dp.ZCDP(0.5), ledger=ledger
     )
-    monkeypatch.setattr("dpinfer.rows.source.MOST_RECORDS", 49)
+    monkeypatch.setattr("dpinfer.schema.unit.MOST_RECORDS", 49)
     with pytest.raises(dp.InputError, match="more than 49 records"):
         model.fit(pd.DataFrame(tables.table(50)))
     assert not ledger.entries()

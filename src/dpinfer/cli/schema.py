@@ -26,7 +26,7 @@ from dpinfer.schema.design import Design
 from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.schema import READ_NOTHING
 from dpinfer.schema.terms import Response
-from dpinfer.schema.unit import Unit
+from dpinfer.schema.unit import ROW, Unit
 from dpinfer.tables import data_check as peeks
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.memory import misfit
@@ -188,6 +188,7 @@ def _counts(unit: Unit) -> dict[str, Any]:
         "ids": unit.column or None,
         "rows": unit.rows if unit.many and not unit.weights else None,
         "units": unit.number,
+        "largest_table": unit.largest,
         "weights": unit.weights or None,
         "most_weight": unit.most_weight if unit.weights else None,
     }
@@ -235,6 +236,8 @@ def _rows_of(unit: Unit) -> dict[str, str]:
             )
     if unit.number is not None:
         facts["Units"] = f"{unit.number:,}, which is believed and public"
+    if unit.largest > ROW.largest:
+        facts["Largest table"] = f"{unit.largest:,} rows, for which noise is sized"
     if unit.weights:
         facts["Rows count"] = (
             f"by {unit.weights}, trimmed at {unit.most_weight:g} a {_protected(unit)}"

@@ -168,7 +168,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             penalty=self.penalty,
             neighbours=self.neighbours,
         )
-        return choose(design, options)
+        return choose(design, options, n)
 
     @property
     def _guessed_share(self) -> float | None:
@@ -265,6 +265,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         unit = self._unit(units is not None, weights is not None)
         if unit.columns:
             design = replace(design, unit=unit)
+        if not (self._number_is_private or unit.many):
+            design = design.holding(n)
         ids = None if units is None else identities("units", units, n)
         counts = None if weights is None else self._weights(weights, n)
         raw = Raw(values, labels, ids, counts, None if offset is None else offset[1])

@@ -9,7 +9,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from dpinfer.maths.histograms import (
     magnitude,
     zoomed,
 )
-from dpinfer.maths.sums import MOST_RECORDS
+from dpinfer.maths.sums import USUAL_RECORDS, in_floats
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, Share, require_promise
@@ -120,12 +120,15 @@ UNBOOKED = "not booked"
 
 @dataclass(frozen=True)
 class BoundsPlan:
-    """A budget, and the columns whose ``ranges`` and ``levels`` it is shared among, alike."""
+    """A budget, and the columns whose ``ranges`` and ``levels`` it is shared among, alike;
+    ``records`` is how many rows there are at most.
+    """
 
     budget: PureDP | ZCDP | ApproxDP
     ranges: tuple[str, ...]
     levels: tuple[str, ...]
     neighbours: Neighbours = Neighbours.REPLACE
+    records: int = USUAL_RECORDS
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, PureDP | ZCDP | ApproxDP):
@@ -173,8 +176,10 @@ class BoundsPlan:
 
     def _histogram(self, step: str, share: Share) -> Histogram:
         if isinstance(share, PureDP):
-            return NoisyCounts(step, share, histogram_added(self.neighbours))
-        return NoisySum(step, share, histogram_bound(self.neighbours))
+            return NoisyCounts(
+                step, share, in_floats(histogram_added(self.neighbours), self.records)
+            )
+        return NoisySum(step, share, in_floats(histogram_bound(self.neighbours), self.records))
 
 
 @dataclass(frozen=True)
@@ -240,7 +245,7 @@ class Learning:
     def require_enough(self) -> None:
         """Refuse a budget with which nothing can show, by the noise and the public number of rows."""
         least = self.least(self.plan.releases().all[0])
-        n = MOST_RECORDS if self.n is None else self.n
+        n = self.plan.records if self.n is None else self.n
         if not least < n:  # nor where it is no number
             raise BudgetError(
                 f"the budget is too small to show anything: clear of the noise would be what {least:.3g} units have in "
@@ -330,12 +335,15 @@ def learning(
     plan = BoundsPlan(budget, ranges, levels, notion)  # type: ignore[arg-type]  # it refuses other budgets
     check(source, wanted)
     source.require_local()
+    held = draft.unit
     n = None
     if notion.counted and not draft.unit.many:  # else the number of rows is not public
         n = source.count(wanted)
+        held = held.holding(n)
     if n == 0:
         raise InputError("the table has no rows: there is nothing to learn from")
-    what = Learning(table, Draft(draft.document, draft.unit, gaps), plan, notion, n, skipped)
+    plan = replace(plan, records=held.largest)
+    what = Learning(table, Draft(draft.document, held, gaps), plan, notion, n, skipped)
     what.require_enough()
     return what
 

@@ -26,14 +26,19 @@ TARGETS = tuple(dict.fromkeys(target for recipe in RECIPES for target in recipe.
 """What the intervals of some recipe may be about, by name."""
 
 
-def choose(design: Design, options: Options) -> Recipe:
+def choose(design: Design, options: Options, n: int | None = None) -> Recipe:
     """The recipe of a fit: the first one that takes these options.
+
+    ``n`` is how many records there are: where that is public, and larger than usual, noise is sized
+    for so many; where it is private, for as many as the design declares.
 
     Logistic regression with a zCDP or (ε, δ) budget and nothing else asked for is fitted in a
     private geometry, where there is an intercept; least squares always is; everything else has a
     penalty.
     """
     require_ids(design, options)
+    if n is not None and options.counted and not design.unit.many:
+        design = design.holding(n)
     if not isinstance(options.loss, NoLoss):
         check_loss(options.loss)
     for recipe in RECIPES:
@@ -120,5 +125,6 @@ def infer(  # noqa: PLR0913  (the public face)
     from dpinfer.tables.memory import rows_of  # noqa: PLC0415  (loads the readers of tables)
 
     source = rows_of(X, y, kind(loss))
-    recipe = choose(Design.of_rows(source.dim), Options(loss, budget, plan, target, penalty))
+    options = Options(loss, budget, plan, target, penalty)
+    recipe = choose(Design.of_rows(source.dim), options, source.n)
     return fit(recipe, source, ledger=ledger, insecure_seed=insecure_seed)

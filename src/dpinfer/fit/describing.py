@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -282,7 +282,7 @@ def describing(
         panel = Panel(grouped=True, groups=len(levels_of(grouping.column)))
         sheets.append(_sheet(shown, weights, panel, known=False, without=name))
     plan = DescriptionPlan(budget, tuple(sheets), notion, not unit.columns)  # type: ignore[arg-type]  # it refuses others
-    records = read_columns(
+    held, records = read_columns(
         table,
         [one.part for one in asked],
         None if grouping is None else grouping.part,
@@ -291,6 +291,7 @@ def describing(
     )
     if notion.counted and records.n < 1:
         raise InputError("the table has no rows: there is nothing to describe")
+    plan = replace(plan, records=held.largest)
     by_column = None if grouping is None else grouping.column
     derived = tuple(column.name for column in shown if column.name not in schema.columns)
     return Describing(records, plan, by_column, unit, level, schema.digest(), derived)

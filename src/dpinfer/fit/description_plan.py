@@ -16,6 +16,7 @@ import numpy as np
 from dpinfer.errors import BudgetError
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.column_sums import Levels, Numbers, Panel
+from dpinfer.maths.sums import USUAL_RECORDS, in_floats
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share
@@ -139,12 +140,15 @@ class Slot:
 
 @dataclass(frozen=True)
 class DescriptionPlan:
-    """A budget, and the sheets it is shared among; ``alike`` says that every record counts 1."""
+    """A budget, and the sheets it is shared among; ``alike`` says that every record counts 1, and
+    ``records`` how many rows there are at most.
+    """
 
     budget: Budget
     sheets: tuple[Sheet, ...]
     neighbours: Neighbours
     alike: bool
+    records: int = USUAL_RECORDS
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, PureDP | ZCDP | ApproxDP | NoPrivacy):
@@ -193,25 +197,29 @@ class DescriptionPlan:
         is spent to the last digit.
         """
         shares = tuple(sum(float(slot.shares.sum()) for slot in stage) for stage in self.slots())
-        return _planned(self.budget, shares)
+        return _planned(self.budget, shares, in_floats(1.0, self.records))
 
 
 @lru_cache(maxsize=256)
-def _planned(budget: Budget, shares: tuple[float, ...]) -> tuple[NoisySum | NoisyCounts, ...]:
+def _planned(
+    budget: Budget, shares: tuple[float, ...], bound: float
+) -> tuple[NoisySum | NoisyCounts, ...]:
     if not isinstance(budget, ApproxDP):
-        return _released(budget, shares)
+        return _released(budget, shares, bound)
     rho = budget.zcdp().rho * (1 - _ROUNDED)
-    factor = largest_factor(budget, lambda f: _released(ZCDP(f * rho), shares))
-    return _released(ZCDP(factor * rho), shares)
+    factor = largest_factor(budget, lambda f: _released(ZCDP(f * rho), shares, bound))
+    return _released(ZCDP(factor * rho), shares, bound)
 
 
-def _released(whole: Share, shares: tuple[float, ...]) -> tuple[NoisySum | NoisyCounts, ...]:
-    """One release per share of the whole; each moves by at most 1."""
+def _released(
+    whole: Share, shares: tuple[float, ...], bound: float
+) -> tuple[NoisySum | NoisyCounts, ...]:
+    """One release per share of the whole; each moves by at most ``bound``."""
     releases: list[NoisySum | NoisyCounts] = []
     parts: Sequence[Share] = whole.split(*shares)
     for step, share in zip(STEPS, parts, strict=False):
         if isinstance(share, PureDP):
-            releases.append(NoisyCounts(step, share, 1.0))
+            releases.append(NoisyCounts(step, share, bound))
         else:
-            releases.append(NoisySum(step, share, 1.0))
+            releases.append(NoisySum(step, share, bound))
     return tuple(releases)

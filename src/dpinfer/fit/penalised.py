@@ -298,15 +298,22 @@ class Penalised:
 
     def risk(self, n: int) -> Risk:
         """The risk that is minimised; without noise the unpenalised target needs no penalty."""
+        records = self.design.unit.largest
         if self.target == UNPENALISED and isinstance(self.plan.estimate, NoPrivacy):
-            return Risk.penalised(self.loss, 0.0, n, self.neighbours)
+            return Risk.penalised(self.loss, 0.0, n, self.neighbours, records)
         penalty = self.penalty
         if penalty is None:
             units = self.neighbours.units
             penalty = default_penalty(
-                self.plan, self.loss, n, len(self.design.names), self.target, units=units
+                self.plan,
+                self.loss,
+                n,
+                len(self.design.names),
+                self.target,
+                units=units,
+                records=records,
             )
-        return Risk.penalised(self.loss, penalty, n, self.neighbours)
+        return Risk.penalised(self.loss, penalty, n, self.neighbours, records)
 
     def releases(self, n: int) -> tuple[Release, ...]:
         """The coefficients, then the matrices at them."""

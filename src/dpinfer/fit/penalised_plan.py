@@ -1,15 +1,20 @@
 """How a budget is shared among the steps of a penalised fit.  Frozen and free of data."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
+from dpinfer.maths.arrays import boundary
 from dpinfer.maths.losses import Loss
 from dpinfer.maths.risk import Risk
+from dpinfer.maths.sums import USUAL_RECORDS
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share, compose
 from dpinfer.privacy.release import (
+    MASK,
     LaplaceMinimum,
     Minimum,
     NoisyMinimum,
@@ -22,6 +27,7 @@ from dpinfer.privacy.release import (
 SMALLEST_PENALTY = 1e-12
 """Below it the floor of Algorithm 2 is lost in rounding."""
 _PAPERS = 1e-3  # the penalty of the paper
+_HIDDEN = 1 / 8  # of L/(t sqrt n), about a quarter of a standard error: the mask of a minimum
 
 
 @dataclass(frozen=True)
@@ -218,14 +224,24 @@ def default_plan(budget: Budget) -> Plan:
 
 
 def default_penalty(
-    plan: Plan, loss: Loss, n: int, dim: int, target: str = "penalised", *, units: bool = False
+    plan: Plan,
+    loss: Loss,
+    n: int,
+    dim: int,
+    target: str = "penalised",
+    *,
+    units: bool = False,
+    records: int = USUAL_RECORDS,
 ) -> float:
-    """A penalty that is valid for the plan, from public facts; with ``units`` n is their number.
+    """A penalty that is valid for the plan, from public facts; with ``units`` n is their number, and
+    ``records`` how many rows there are at most.
 
     For the unpenalised target as small as the cost allows: k = t/(2nc) = 1/20, or less where that
     would be dear.  For the penalised one:  Gaussian objective perturbation: the smallest one that
     costs at most a 26th of its share (2 k² <= ρ/26 with k = t/(2nc)) and whose floor 2c is not
-    below the noise of the Hessian's eigenvalues, sqrt(2d) times that of one entry.  Otherwise the
+    below the noise of the Hessian's eigenvalues, sqrt(2d) times that of one entry; beyond the usual
+    number of records it grows up to the paper's .001 until the mask of the minimum is below the
+    sampling error: how far floats are off grows with n, and a penalty holds it down.  Otherwise the
     paper's .001, or more where that would cost Laplace objective perturbation over a tenth of its
     share: log(1 + t/(2nc)) <= ε/10, and for units t/(2nc) <= ε/10.
     """
@@ -238,8 +254,27 @@ def default_penalty(
             return float(max(t / (2 * n * min(k, 0.05)), SMALLEST_PENALTY))
         risk = Risk.penalised(loss, 1.0, n)
         entry = hessian_noise(plan.recipe, plan.matrices(risk)[0], risk, dim)
-        return float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
+        cheap = float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
+        if records <= USUAL_RECORDS or cheap >= _PAPERS:
+            return cheap
+        notion = Neighbours.of(Neighbours.REPLACE, units=units)
+        most = _HIDDEN * loss.slope_bound / (t * math.sqrt(n))
+
+        def hidden(penalty: float) -> bool:
+            risk = Risk.penalised(loss, penalty, n, notion, records)
+            return _mask(plan, risk, dim) <= most
+
+        if hidden(cheap):
+            return cheap
+        return boundary(hidden, _PAPERS, cheap, 0.01, by_ratio=True)[0]
     part = plan.estimate.pure().epsilon / 10
     ratio = part if units else np.expm1(min(part, 500.0))
     floor = SMALLEST_PENALTY if target == "unpenalised" else _PAPERS
     return float(max(floor, t / (2 * n * ratio)))
+
+
+def _mask(plan: Plan, risk: Risk, dim: int) -> float:
+    """The deviation of the mask of a minimum, but for what b is rounded by."""
+    share = plan.estimate
+    assert not isinstance(share, NoPrivacy)
+    return 2 * risk.minimum_error(dim) / math.sqrt(2 * MASK * share.zcdp().rho)

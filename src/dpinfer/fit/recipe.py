@@ -20,8 +20,13 @@ from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Privacy, Words
 from dpinfer.rows import workers
-from dpinfer.rows.source import Pending, Rows, Source
+from dpinfer.rows.source import Pending, Rows, Source, most_records
 from dpinfer.schema.design import Design
+
+_LARGEST_SUMS = 2**48
+"""Of records times columns: (d + 1)² numbers of a sum over N records are below 2¹³ N (d + 1) steps of
+the grid (docs/method.md, section 7), which leaves room in 2⁶².
+"""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,14 @@ class Options:
     target: str | None = None
     penalty: float | None = None
     neighbours: str | None = None
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of records or units is public."""
+        asked = (self.neighbours, getattr(self.plan, "neighbours", None))
+        return not any(
+            code in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT) for code in asked
+        )
 
 
 class Recipe(Protocol):
@@ -169,6 +182,7 @@ def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
     where it is private.
     """
     require_promise(recipe.budget)
+    _require_room(recipe.design, n)
     if n < 1 and recipe.neighbours.counted:
         raise InputError(
             "a fit needs at least one record, unless the neighbours add-remove keep their number private"
@@ -176,6 +190,18 @@ def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
     return Entry(
         subject.purpose, subject.unit, recipe.releases(n), recipe.neighbours, subject.schema
     )
+
+
+def _require_room(design: Design, n: int) -> None:
+    """Refuse more records, or more numbers of so many, than releases were sized for."""
+    largest = design.unit.largest
+    most_records(n, largest)
+    columns = len(design.names)
+    if largest * (columns + 1) > _LARGEST_SUMS:
+        raise InputError(
+            f"{columns:,} columns of up to {largest:,} records are too many: their sums do not fit whole "
+            "numbers of 64 bits on the grid of the noise; take fewer columns, or a part of the records"
+        )
 
 
 def fit(

@@ -56,10 +56,12 @@ from dpinfer.maths.moments import (
 from dpinfer.maths.places import moment_error
 from dpinfer.maths.stepping import Terrain, information
 from dpinfer.maths.sums import (
+    USUAL_RECORDS,
     Block,
     BoundedSum,
     Change,
     exposure_bound,
+    in_floats,
     moment_and_score_bound,
     second_moment,
     second_moment_bound,
@@ -234,10 +236,12 @@ class StepPlan:
             REST: rest_bound(notion),
         }
 
-    def releases(self, *, numbers: int = 1, exposed: bool = False) -> Releases:
+    def releases(
+        self, *, numbers: int = 1, exposed: bool = False, records: int = USUAL_RECORDS
+    ) -> Releases:
         """The releases, in order; where no column has its range released (``numbers`` is 0) there
         are no scales, where no record is ``exposed`` there is no exposure, and the other stages get
-        their share.
+        their share.  ``records`` is how many rows there are at most.
 
         Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters
         add up exactly: an (ε, δ) budget is spent to the last digit.
@@ -248,7 +252,9 @@ class StepPlan:
             del shares[SCALES]
         if not exposed:
             shares.pop(EXPOSURE, None)
-        stages = tuple((name, bounds[name], self.parts.get(name, 1)) for name in shares)
+        stages = tuple(
+            (name, in_floats(bounds[name], records), self.parts.get(name, 1)) for name in shares
+        )
         return _planned(self.budget, stages, tuple(shares.values()))
 
     @property
@@ -263,16 +269,23 @@ class StepPlan:
         """The cost, in the terms it was asked for."""
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
 
-    def scales(self, *, numbers: int = 1, stage: str = ESTIMATE, exposed: bool = False) -> Scales:
+    def scales(
+        self,
+        *,
+        numbers: int = 1,
+        stage: str = ESTIMATE,
+        exposed: bool = False,
+        records: int = USUAL_RECORDS,
+    ) -> Scales:
         """The noise of every release, from public facts; ``stage`` is which of the steps towards
         the estimate.
         """
-        return _scales(self, numbers, stage, exposed)
+        return _scales(self, numbers, stage, exposed, records)
 
 
 @lru_cache(maxsize=256)
-def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool) -> Scales:
-    booked = plan.releases(numbers=numbers, exposed=exposed)
+def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: int) -> Scales:
+    booked = plan.releases(numbers=numbers, exposed=exposed, records=records)
     score = booked.of(stage)[0].deviation
     return Scales(
         crude=booked.of(CRUDE)[0].deviation,
@@ -640,7 +653,9 @@ class Stepped(Generic[P]):
     @property
     def booked(self) -> Releases:
         """The releases by their stage; scales only where there is a number."""
-        return self.plan.releases(numbers=self._numbers, exposed=self._exposed)
+        return self.plan.releases(
+            numbers=self._numbers, exposed=self._exposed, records=self.design.unit.largest
+        )
 
     @property
     def _numbers(self) -> int:
@@ -650,7 +665,7 @@ class Stepped(Generic[P]):
     def _exposed(self) -> bool:
         return self.design.offset is not None
 
-    def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (their noise does not depend on n)
+    def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (the design knows how many)
         """Sums over records, all of them."""
         return self.booked.all
 
@@ -704,7 +719,12 @@ class Stepped(Generic[P]):
 
     def _scales(self, stage: str = ESTIMATE) -> Scales:
         """The noise of the releases; ``stage`` is which of the steps towards the estimate."""
-        return self.plan.scales(numbers=self._numbers, stage=stage, exposed=self._exposed)
+        return self.plan.scales(
+            numbers=self._numbers,
+            stage=stage,
+            exposed=self._exposed,
+            records=self.design.unit.largest,
+        )
 
     def run(self, gate: Gate, source: Source) -> FitResult:
         """All releases, then post-processing.

@@ -25,18 +25,24 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 
 UNIT = 2.0**-53
+USUAL_RECORDS = 2**28
+"""Records up to which the slack of every bound has room for what floats do to a sum."""
 PLACES = 2.0**-15
-"""What the places of all rows may do to a sum, over its bound."""
+"""What the places of so many rows may do to a sum, over its bound."""
 
 
 def carried(error: float, rows: float) -> bool:
     """Whether a sum may have this ``error`` for each of so many rows, and one row more.
 
+    Beyond the usual number of records the bound is raised with their number, so that the error of
+    one row alone decides.
+
     Guarantee [counted_products]: where it may, the float sum over rows that are mapped by products
-    is within 2⁻¹⁵ of the one over the real A x, wherever the rows stand; and so is that over rows
-    mapped one by one, so that the number of rows may decide, also where it is private.
+    is within 2⁻¹⁵ of the one over the real A x for each 2²⁸ rows begun, wherever the rows stand; and
+    so is that over rows mapped one by one, so that the number of rows may decide, also where it is
+    private.
     """
-    return error * (rows + 1) <= PLACES
+    return error * min(rows + 1, USUAL_RECORDS) <= PLACES
 
 
 @np.errstate(all="ignore")  # numbers too large for floats are refused where rows are mapped

@@ -37,12 +37,13 @@ from dpinfer.maths.privacy_cost import (
 )
 from dpinfer.maths.sums import (
     BLOCK,
-    MOST_RECORDS,
     SLACK,
     UNIT,
+    USUAL_RECORDS,
     Block,
     BoundedSum,
     OfBlock,
+    in_floats,
     square,
     weighted_sum,
 )
@@ -57,17 +58,23 @@ class Risk:
     """sum_i w_i f(z_i) + λ/2 ‖θ‖², z_i = y_i θ·x_i or y_i - θ·x_i as the loss says.
 
     Rows lie in the unit ball.  ``n`` is the number of records or units where it is public, else a
-    released one.
+    released one.  ``records`` is how many rows there are at most, a public number.
     """
 
     loss: Loss
     ridge: float
     n: float
     neighbours: Neighbours = Neighbours.REPLACE
+    records: int = USUAL_RECORDS
 
     @classmethod
     def penalised(
-        cls, loss: Loss, penalty: float, n: int, neighbours: Neighbours = Neighbours.REPLACE
+        cls,
+        loss: Loss,
+        penalty: float,
+        n: int,
+        neighbours: Neighbours = Neighbours.REPLACE,
+        records: int = USUAL_RECORDS,
     ) -> "Risk":
         """The risk of the paper: λ = 2 n c around 0, n the number of records or units."""
         check_loss(loss)
@@ -75,7 +82,7 @@ class Risk:
             raise InputError(f"penalty must be a finite number >= 0, not {penalty!r}")
         if n < 1:
             raise InputError("there are no records: n must be at least 1")
-        return cls(loss, 2 * n * penalty, n, neighbours)
+        return cls(loss, 2 * n * penalty, n, neighbours, records)
 
     @property
     def penalty(self) -> float:
@@ -127,7 +134,7 @@ class Risk:
     @property
     def curvature_sum_bound(self) -> float:
         """How far `curvature_sum` moves, at any coefficients."""
-        return float(2 * self.loss.curvature_bound)
+        return in_floats(float(2 * self.loss.curvature_bound), self.records)
 
     def score_sum(self, coef: Array) -> BoundedSum:
         """sum w² f'² x xᵀ, or over units sum s sᵀ, s the sum of w f' y x over the rows of one; the
@@ -142,7 +149,7 @@ class Risk:
         def of_block(block: Block) -> Array:
             return self._steep(block, self.loss.slope(self._z(coef, block)), largest)
 
-        return BoundedSum(of_block, 2 * largest**2)
+        return BoundedSum(of_block, in_floats(2 * largest**2, self.records))
 
     def _bent(self, block: Block, curvature: Array) -> Array:
         bounded = np.clip(curvature, 0.0, self.loss.curvature_bound)
@@ -184,7 +191,8 @@ class Risk:
             largest = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
         else:
             largest = apart * self.loss.slope_bound**2
-        return float(self.neighbours.pick(np.sqrt(2), 1.0) * largest)
+        bound = float(self.neighbours.pick(np.sqrt(2), 1.0) * largest)
+        return in_floats(bound, self.records)
 
     @property
     def stacked_sum_bound_anywhere(self) -> float:
@@ -317,7 +325,7 @@ class Risk:
         """
         L, t = self.loss.slope_bound, self.loss.curvature_bound
         size = self.reach
-        blocks = (3 if self.neighbours.units else 2) * UNIT * MOST_RECORDS * L
+        blocks = (3 if self.neighbours.units else 2) * UNIT * self.records * L
         records = self.n * ((BLOCK + 10) * UNIT * L + t * (dim + 4) * UNIT * size) + blocks
         gradient = self.tolerance + records + 4 * UNIT * self.ridge * size + b_error
         drawn_back = (dim + 4) * UNIT * size

@@ -12,18 +12,20 @@ Floats are not real numbers; how far they are off is bounded for all data, from 
 | ------ | ----------------------------------------------------------- | -------------- |
 | u      | 2⁻⁵³, the relative error of one operation                   | `UNIT`         |
 | B      | most records in a block                                     | `BLOCK`        |
-| N      | most records                                                |                |
+| N      | most records, a public number                               | `records`      |
 | err    | error of a sum whose terms have norm at most 1              | `sum_error`    |
 
 The products and sums of a block err by at most (B + 8) u times the sum of the norms of its terms;
 blocks are added with compensation, which errs by u of the total and a square (Ogita, Rump and
-Oishi, 2005).  The proofs are in docs/method.md, section 7.
+Oishi, 2005).  Up to 2²⁸ records the slack of a bound has room for that; beyond, the bound itself is
+raised.  The proofs are in docs/method.md, section 7.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain, islice
 
 import numpy as np
 
@@ -38,11 +40,15 @@ BLOCK = 2048
 """Most records of a block.  Other blocks than the changed record's give the same bits for
 neighbours (replace).
 """
-MOST_RECORDS = 2**28
-"""A public ceiling of the number of records, also where that number is private."""
+USUAL_RECORDS = places.USUAL_RECORDS
+"""The public ceiling of the number of records where nothing else is declared and it is private."""
+MOST_RECORDS = 2**40
+"""No table has more: sums are proved up to here."""
+STRETCH = 2**21
+"""Sums that are added one after the other: at least the blocks of the usual number of records."""
 SLACK = 2.0**-11
 """What the bound of a sum is raised by, relatively: half for the grid, half for the errors of two
-float sums.
+float sums over the usual number of records.
 """
 
 
@@ -53,7 +59,9 @@ def shrunk(dim: int) -> float:
     return 1 - (dim + 4) * 2.0**-52
 
 
-def sum_error(*, private_number: bool, units: bool = False) -> float:
+def sum_error(
+    *, private_number: bool, units: bool = False, records: float = USUAL_RECORDS
+) -> float:
     """err, over the largest norm of a term.  Where the number of records or of rows is private,
     every block may differ.
 
@@ -63,8 +71,24 @@ def sum_error(*, private_number: bool, units: bool = False) -> float:
     Guarantee [float_sums]: the float sum of a source is within err of the real one, up to what
     neighbours share.
     """
-    moved = MOST_RECORDS if private_number or units else BLOCK
-    return (BLOCK + (11 if units else 8)) * UNIT * moved + 2 * UNIT * MOST_RECORDS
+    moved = records if private_number or units else BLOCK
+    return (BLOCK + (11 if units else 8)) * UNIT * moved + 2 * UNIT * records
+
+
+def in_floats(bound: float, records: float) -> float:
+    """How far a float sum over at most ``records`` records moves where the real one moves by
+    ``bound``, but for what the slack has room for.
+
+    That is ``bound`` up to the usual number of records.  Beyond, it is ``bound`` and the errors of
+    two sums, with what the places of their rows do, wherever these are and whatever neighbours are.
+
+    Guarantee [any_length]: so raised, and by the slack, a bound holds for float sums over up to 2⁴⁰
+    records that are rounded to the grid.
+    """
+    if records <= USUAL_RECORDS:
+        return bound
+    error = sum_error(private_number=True, units=True, records=records)
+    return bound * (1 + 2 * (error + places.PLACES * records / USUAL_RECORDS))
 
 
 @dataclass(frozen=True, repr=False)
@@ -226,11 +250,24 @@ class Sum:
 
     @classmethod
     def of(cls, parts: Iterator[Array]) -> "Sum":
-        """All parts, one after the other."""
+        """All parts, as `all` adds them."""
         first = next(parts)
-        return reduce(
-            lambda sum_, part: sum_.plus(cls(part, 0.0)), parts, cls(first, np.zeros_like(first))
-        )
+        others = (cls(part, 0.0) for part in parts)
+        return cls.all(chain([cls(first, np.zeros_like(first))], others))
+
+    @classmethod
+    def all(cls, sums: Iterator["Sum"]) -> "Sum":
+        """All sums, one after the other; more than a stretch of them stretch by stretch.
+
+        What the additions lose is rounded, too, by as much more as there are additions one after
+        the other: so it stays small however many sums there are.
+        """
+        total: Sum | None = None
+        for first in sums:
+            stretch = reduce(cls.plus, islice(sums, STRETCH - 1), first)
+            total = stretch if total is None else total.plus(stretch)
+        assert total is not None
+        return total
 
     def plus(self, other: "Sum") -> "Sum":
         """Both; what the addition loses is known exactly."""

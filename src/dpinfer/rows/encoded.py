@@ -146,7 +146,7 @@ class Encoded(Blocks):
     memory_limit: float = np.inf
 
     def __post_init__(self) -> None:
-        most_records(self.records)
+        most_records(self.records, self.encoding.unit.largest)
 
     @property
     def n(self) -> int:
@@ -174,7 +174,7 @@ class Encoded(Blocks):
 def in_memory(raw: Raw, encoding: Encoder) -> Blocks:
     """Records that are in memory already."""
     n = len(raw.values)
-    most_records(n)
+    most_records(n, encoding.unit.largest)
     if encoding.unit.many:
         return Rows(encoding.block(raw), encoding.unit.number)
 

@@ -27,7 +27,15 @@ import numpy.typing as npt
 
 from dpinfer.errors import InputError
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.sums import BLOCK, MOST_RECORDS, Block, Change, OfBlock, Sum, clip_rows
+from dpinfer.maths.sums import (
+    BLOCK,
+    MOST_RECORDS,
+    Block,
+    Change,
+    OfBlock,
+    Sum,
+    clip_rows,
+)
 from dpinfer.rows import workers
 
 _ZEROS = bytes(2**20)
@@ -139,7 +147,8 @@ def _reserve(file: int, size: int) -> None:
 
 
 WHOLE_UNIT = 1 - 2.0**-20
-"""What a whole unit counts: a sum of 2²⁸ numbers errs by less than what is missing to 1."""
+"""What a whole unit counts: the float sum of its rows errs by less than what is missing to 1."""
+_RUN = 2**28  # rows of a unit whose weights are added one after the other
 _HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
 _LEAST = 2.0**-500  # of what a row counts: by less nothing can be divided safely
 
@@ -176,13 +185,22 @@ def counted(
         labels = labels[order]
         omega = omega[order]
         _, starts, sizes = np.unique(units[order], return_index=True, return_counts=True)
-        by_unit = np.add.reduceat(omega, starts) if len(order) else omega
+        by_unit = _added_by_unit(omega, starts) if len(order) else omega
         total = np.repeat(by_unit, sizes)
     shares = omega / np.maximum(1.0, total) * WHOLE_UNIT
     counts = shares > _LEAST
     rows = np.where(counts[:, None], rows, 0.0)
     shares = np.where(counts, shares, _LEAST)
     return Block(rows, labels, shares, shares, starts)
+
+
+def _added_by_unit(omega: Array, starts: Indices) -> Array:
+    """The sum over each unit; one with very many rows is added in runs, so that it stays exact."""
+    if len(omega) <= _RUN:
+        return np.asarray(np.add.reduceat(omega, starts))
+    runs = np.union1d(starts, np.arange(0, len(omega), _RUN))
+    by_run = np.add.reduceat(omega, runs)
+    return np.asarray(np.add.reduceat(by_run, np.searchsorted(runs, starts)))
 
 
 PIECE = 16
@@ -277,21 +295,30 @@ class Blocks(ABC):
 
         in_order = workers.map_ordered if self.parallel else map
         progress = workers.Progress()
-        total: Sum | None = None
-        for start, part in in_order(sum_of_piece, self.pieces()):
-            progress.update(start / max(size, 1))
-            total = part if total is None else total.plus(part)
+
+        def sums() -> Iterator[Sum]:
+            for start, part in in_order(sum_of_piece, self.pieces()):
+                progress.update(start / max(size, 1))
+                yield part
+
+        total = Sum.all(sums())
         progress.update(1.0)
-        assert total is not None
         return total.value
 
 
-def most_records(n: int) -> None:
-    """Refuse more records than sums are proved for."""
-    if n > MOST_RECORDS:
-        raise InputError(
-            f"there are more than {MOST_RECORDS:,} records, for which sums are not proved exact enough"
+def most_records(n: int, most: int) -> None:
+    """Refuse more records than noise is sized for."""
+    if n <= most:
+        return
+    remedy = ""
+    if most < MOST_RECORDS:
+        remedy = (
+            ", and their number is private: write largest_table, a public number that is at least "
+            "theirs, into the [unit] of the schema"
         )
+    raise InputError(
+        f"there are more than {most:,} records, for which sums are not proved exact enough{remedy}"
+    )
 
 
 def block_height(dim: int) -> int:
@@ -373,7 +400,7 @@ class Rows(Blocks):
             raise InputError("y must have one label a row of X, in one dimension")
         if rows.shape[1] == 0:
             raise InputError(f"X must have at least one column, not shape {rows.shape}")
-        most_records(len(rows))
+        most_records(len(rows), MOST_RECORDS)
         return cls(labelled(np.array(rows), labels, kind))
 
     @property

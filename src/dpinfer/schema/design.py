@@ -162,6 +162,11 @@ class Design:
     shared: tuple[int, ...] = ()
     splines: tuple[SplinePlaces, ...] = ()
 
+    def holding(self, n: int) -> "Design":
+        """The same for a table with a public number of rows."""
+        unit = self.unit.holding(n)
+        return self if unit == self.unit else replace(self, unit=unit)
+
     @classmethod
     def of_formula(cls, response: Response, terms: Terms, kind: str, unit: Unit = ROW) -> "Design":
         """The encoding of a formula; ``kind`` is what the loss is a function of, ``unit`` whose

@@ -2,23 +2,26 @@
 
 A schema declares it: ``unit = "one visit"`` where every row is protected on its own, a table
 ``[unit]`` with the column of the ids where a unit has several rows, and a table ``[weights]`` where
-rows count by sampling weights.
+rows count by sampling weights.  Where the number of rows is private and may be very large, the
+table ``[unit]`` says how large.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from reprlib import repr as short
 from typing import Any
 
 from dpinfer.errors import InputError
+from dpinfer.maths.sums import MOST_RECORDS, USUAL_RECORDS
 from dpinfer.schema.columns import TODO, Ids, Number, SchemaError, Wanted, did_you_mean
 
 AVERAGE = "average"
 _LARGEST = 1e100
 _POSITIVE = math.ulp(0.0)  # the smallest number above 0
-_UNIT_KEYS = ("name", "column", "rows", "units")
+_UNIT_KEYS = ("name", "column", "rows", "units", "largest_table")
 _WEIGHT_KEYS = ("column", "most")
+_LARGEST_TABLE = f"a whole number of rows from {USUAL_RECORDS:,} to {MOST_RECORDS:,}"
 _TWO_TARGETS = (
     'rows is missing, and there is no default, because it decides what is estimated: rows = "average" lets every unit '
     "count alike, whatever its number of rows (the average person); a number such as rows = 5 lets rows count alike up "
@@ -33,6 +36,10 @@ def _is_number(value: Any, low: float) -> bool:
     )
 
 
+def _is_whole(value: Any, low: int, high: float) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
 @dataclass(frozen=True)
 class Unit:
     """What is protected, in words, and what its rows count together: at most 1.
@@ -44,6 +51,9 @@ class Unit:
 
     With a column of sampling ``weights`` ω a row counts ω/max(most_weight, sum of ω over its unit):
     ``most_weight`` is a public bound of a unit's weight, below which nothing is trimmed.
+
+    ``largest`` is how many rows a table has at most.  Noise is sized for it, and a larger table is
+    refused.
     """
 
     name: str = "one record"
@@ -52,6 +62,7 @@ class Unit:
     number: int | None = None
     weights: str = ""
     most_weight: float = 1.0
+    largest: int = USUAL_RECORDS
 
     def __post_init__(self) -> None:
         if not _is_number(self.rows, 1.0):
@@ -62,13 +73,21 @@ class Unit:
             raise InputError(
                 f"most_weight must be a positive finite number, not {self.most_weight!r}"
             )
-        if self.number is None:
-            return
-        is_whole = isinstance(self.number, int) and not isinstance(self.number, bool)
-        if not is_whole or self.number < 1:
+        if not _is_whole(self.largest, USUAL_RECORDS, MOST_RECORDS):
+            raise InputError(f"the largest table has {_LARGEST_TABLE}, not {self.largest!r}")
+        if self.number is not None and not _is_whole(self.number, 1, _LARGEST):
             raise InputError(
                 f"the number of units must be a whole number of at least 1, not {self.number!r}"
             )
+
+    def holding(self, n: int) -> "Unit":
+        """The same of a table with a public number of rows, which says how large it is."""
+        if n > MOST_RECORDS:
+            raise InputError(
+                f"there are more than {MOST_RECORDS:,} records, for which sums are not proved: take a "
+                "part of them"
+            )
+        return replace(self, largest=max(n, USUAL_RECORDS))
 
     @property
     def many(self) -> bool:
@@ -148,7 +167,8 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
                     "unit",
                     key,
                 )
-        return Unit(name, weights=weight_column, most_weight=most_weight)
+        largest = _largest_table(table)
+        return Unit(name, weights=weight_column, most_weight=most_weight, largest=largest)
     column = _text("unit", "column", table, "name the column of the ids")
     if column == weight_column:
         raise SchemaError(
@@ -157,18 +177,23 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
             "column",
         )
     rows = _rows(table, weighted=bool(weight_column))
-    return Unit(name, column, rows, _number_of_units(table), weight_column, most_weight)
+    number = _number_of_units(table)
+    return Unit(name, column, rows, number, weight_column, most_weight, _largest_table(table))
 
 
 def entries_of(unit: Unit) -> dict[str, Any]:
     """The inverse of `unit_of`: a text for rows, tables for ids and weights."""
     entries: dict[str, Any] = {"unit": unit.name}
+    table: dict[str, Any] = {"name": unit.name}
     if unit.many:
-        table: dict[str, Any] = {"name": unit.name, "column": unit.column}
+        table["column"] = unit.column
         if not unit.weights:
             table["rows"] = AVERAGE if unit.rows == 1 else _plain(unit.rows)
         if unit.number is not None:
             table["units"] = unit.number
+    if unit.largest > USUAL_RECORDS:
+        table["largest_table"] = unit.largest
+    if len(table) > 1:
         entries["unit"] = table
     if unit.weights:
         entries["weights"] = {"column": unit.weights, "most": _plain(unit.most_weight)}
@@ -200,6 +225,17 @@ def _number_of_units(table: Mapping[str, Any]) -> int | None:
             "units",
         )
     return units
+
+
+def _largest_table(table: Mapping[str, Any]) -> int:
+    largest = table.get("largest_table", USUAL_RECORDS)
+    if not _is_whole(largest, USUAL_RECORDS, MOST_RECORDS):
+        raise SchemaError(
+            f"largest_table must be {_LARGEST_TABLE}, not {short(largest)}; with fewer rows leave it out",
+            "unit",
+            "largest_table",
+        )
+    return int(largest)
 
 
 def _check_keys(table: str, entry: Any, keys: tuple[str, ...], words: str) -> None:

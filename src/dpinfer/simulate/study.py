@@ -455,12 +455,12 @@ class Asked:
             )
         return Population.of_truth(X, self.truth)
 
-    def recipe(self, design: Design, n: int) -> Recipe:  # noqa: ARG002  (as a model's)
+    def recipe(self, design: Design, n: int) -> Recipe:
         """What `infer`, or a model with these options, would run."""
-        return choose(
-            design,
-            Options(self._loss, self.budget, self.plan, self.target, self.penalty, self.neighbours),
+        options = Options(
+            self._loss, self.budget, self.plan, self.target, self.penalty, self.neighbours
         )
+        return choose(design, options, n)
 
     def _check(self, units: Any, weights: Any, exposure: Any) -> None:
         if units is not None or weights is not None or exposure is not None:

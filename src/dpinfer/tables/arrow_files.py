@@ -214,7 +214,7 @@ class Files:
 
     def _units(self, reader: Reader, n: int, rows: int) -> Source:
         """All rows of each unit together: in memory or, where that is too small, in parts."""
-        most_records(rows)
+        most_records(rows, reader.encoder.unit.largest)
         parts = number_of_parts(rows, reader.encoder.width, workers.memory())
         if parts == 1:
             return InMemory(self.read(reader.columns)).source(reader)

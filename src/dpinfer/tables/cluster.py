@@ -218,7 +218,7 @@ class Partitions(ABC):
         parts = answered(lambda: self.sums(Task(counted, self._rows)))
         watched.update(1.0)
         found = added(parts, Sum.plus, nothing).value
-        most_records(int(found[-1]))
+        most_records(int(found[-1]), self.encode.reader.encoder.unit.largest)
         self._rows = float(found[-1])
         return np.asarray(found[:-1].reshape(np.shape(blank[0])))
 

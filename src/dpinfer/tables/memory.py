@@ -352,7 +352,7 @@ def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, whole: bool)
     What the rows of a unit count adds up to at most 1.
     """
     values = numbers_of(table, name)
-    most_records(len(values))
+    most_records(len(values), unit.largest)
     proper = np.isfinite(values)
     if whole:
         proper &= values % 1 == 0

@@ -110,7 +110,10 @@ def read(
     table = table_of(native)
     check(table, reader.columns)
     n = number_of(table, reader.columns, unit, counted)
-    most_records(n)
+    if counted and not unit.many:
+        design = design.holding(n)
+        reader = FormulaReader(response, terms, Encoding(design, kind))
+    most_records(n, design.unit.largest)
     return design, Pending(n, lambda: table.source(reader, n))
 
 
@@ -121,8 +124,9 @@ def read_columns(
     unit: Unit = ROW,
     *,
     counted: bool = True,
-) -> Pending:
-    """Columns of a table one by one, for a description, with the group of each record by ``by``.
+) -> tuple[Unit, Pending]:
+    """Columns of a table one by one, for a description, with the group of each record by ``by``;
+    and whose rows they are, with how many there are at most.
 
     As in `read`, values are looked at when the records are read.
     """
@@ -130,8 +134,11 @@ def read_columns(
     table = table_of(native)
     check(table, reader.columns)
     n = number_of(table, reader.columns, unit, counted)
-    most_records(n)
-    return Pending(n, lambda: table.source(reader, n))
+    if counted and not unit.many:
+        unit = unit.holding(n)
+        reader = ColumnReader(tuple(columns), by, unit)
+    most_records(n, unit.largest)
+    return unit, Pending(n, lambda: table.source(reader, n))
 
 
 def number_of(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
