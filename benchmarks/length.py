@@ -105,6 +105,7 @@ def main() -> None:
         read = partial(pieces, options.records, options.columns)
         return Encoded(options.records, Encoding(design, model.kind), read, memory_limit=0.0)
 
+    load = os.getloadavg()[0]
     watch = Watch()
     began, used = time.perf_counter(), time.process_time()
     result = model.fit_read(design, Pending(options.records, source)).result_
@@ -123,6 +124,8 @@ def main() -> None:
         "each pass": watch.passes,
         "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "cores": os.cpu_count(),
+        "threads": os.environ.get("DPINFER_THREADS", "as many as cores"),
+        "load before and after": [load, os.getloadavg()[0]],
         "estimate": np.round(result.estimate[: len(SLOPES) + 1], 6).tolist(),
         "std_error": np.round(result.std_error[: len(SLOPES) + 1], 6).tolist(),
     }

@@ -3,11 +3,14 @@
 import copy
 from dataclasses import replace
 
+from dpinfer.schema.unit import ROW
+
 HOMES = ("maths.places", "maths.sums", "schema.unit")
 
 
 def usual(monkeypatch, number):
     """Let slack have room for ``number`` records; a schema that was read before says what it said."""
+    monkeypatch.setitem(ROW.__dict__, "largest", number)  # arrays have no schema
     for home in HOMES:
         monkeypatch.setattr(f"dpinfer.{home}.USUAL_RECORDS", number)
 

@@ -32,6 +32,7 @@ from dpinfer.maths.sums import (
     in_floats,
     sum_error,
 )
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.noise import GRID_LARGEST
 from dpinfer.privacy.release import grid
 from dpinfer.rows.source import WHOLE_UNIT, Rows
@@ -230,6 +231,25 @@ def test_a_minimum_of_many_records_is_not_lost_behind_its_mask(loss, records):
     assert usual < chosen <= 1e-3
     assert mask(chosen) <= size / 8 * (1 + 1e-9) or chosen == 1e-3
     assert mask(chosen) <= size
+
+
+@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(), dp.Huber(0.5)], ids=str)
+@pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.REPLACE_UNIT])
+def test_every_sum_of_a_risk_is_raised_and_so_is_its_float_error(loss, notion):
+    """A million units, with as many rows as may be; blocks and long units err with the rows."""
+    coef = np.full(3, 0.2)
+
+    def found(records):
+        risk = Risk.penalised(loss, 1e-3, 10**6, notion, records)
+        sums = (risk.curvature_sum(coef), risk.score_sum(coef), risk.stacked_sum(coef))
+        return np.array([what.bound for what in sums]), risk.minimum_error(3) * risk.ridge
+
+    usual, error = found(USUAL_RECORDS)
+    bounds, larger = found(MOST_RECORDS)
+    assert np.allclose(bounds / usual, in_floats(1.0, MOST_RECORDS), rtol=1e-12)
+    roundings = 3 if notion.units else 2
+    more = roundings * UNIT * (MOST_RECORDS - USUAL_RECORDS) * loss.slope_bound
+    assert larger - error == pytest.approx(more, rel=1e-6)
 
 
 def test_more_than_the_most_records_are_refused():

@@ -591,11 +591,14 @@ def test_what_is_watched_does_not_tell_the_number_of_rows():
     assert told(30) == told(9_000) == told(N)
 
 
-def test_too_many_records_are_refused_for_units_too(monkeypatch):
+def test_too_many_records_are_refused_for_units_too(tmp_path, monkeypatch):
+    """Rows of units when they are read: in memory, and in files that are larger than it."""
     lengths.usual(monkeypatch, 100)
+    monkeypatch.setenv("DPINFER_MEMORY", "0.01")
+    path = tmp_path / "t.parquet"
+    TABLE[:200].to_parquet(path)
     for schema in (SCHEMA, PERSONS):
-        declared = lengths.at_most(schema, 100)
-        with pytest.raises(dp.InputError, match="more than 100 records"):
-            read(TABLE[:200], *parse(FORMULA, schema), "margin", declared.unit, counted=False)[
-                1
-            ].read()
+        unit = lengths.at_most(schema, 100).unit
+        for table in (TABLE[:200], path):
+            with pytest.raises(dp.InputError, match="more than 100 records"):
+                read(table, *parse(FORMULA, schema), "margin", unit, counted=False)[1].read()
