@@ -164,6 +164,7 @@ class Desk:
     ) -> "Desk":
         """The desk in a folder; one whose desk.db is older than its journal only with ``old_copy``."""
         desk = cls(Folder.open(Path(path)), who, clock)
+        desk.register.upgrade()
         lacking = desk.register.lacking()
         if lacking and not old_copy:
             raise LedgerError(_OLD_COPY.format(number=lacking, path=path))

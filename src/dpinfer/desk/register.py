@@ -1,4 +1,4 @@
-"""desk.db: people, tables, allowances and questions, and the event of each change beside it.
+"""desk.db: people, accounts, tables, allowances and questions, and the event of each change beside it.
 
 Every change is one transaction that also holds its event; the journal takes the events over
 afterwards, so that it neither lacks one nor has one that did not happen.
@@ -8,6 +8,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.store import transaction
 
 WHAT = "desk"
-_VERSION = 1
+_VERSION = 2
 _SHORTEST = 4  # letters of an id that name a question
 _SCHEMA = (
     "CREATE TABLE people (name TEXT PRIMARY KEY, words TEXT NOT NULL, added TEXT NOT NULL)",
@@ -37,8 +38,16 @@ _SCHEMA = (
     "slot REAL, booked TEXT NOT NULL DEFAULT '', release TEXT NOT NULL DEFAULT '')",
     "CREATE TABLE slots (tab TEXT NOT NULL, digest TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (tab, digest))",
     "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL)",
+)
+_ACCOUNTS = (
+    "CREATE TABLE accounts (person TEXT PRIMARY KEY REFERENCES people, role TEXT NOT NULL, opened TEXT NOT NULL, "
+    "salt BLOB, password BLOB, invitation TEXT UNIQUE, invited TEXT NOT NULL DEFAULT '')",
+    "CREATE TABLE sessions (mark TEXT PRIMARY KEY, person TEXT NOT NULL, opened TEXT NOT NULL, seen TEXT NOT NULL)",
+    "CREATE TABLE tokens (id TEXT PRIMARY KEY, mark TEXT NOT NULL UNIQUE, person TEXT NOT NULL, name TEXT NOT NULL, "
+    "scopes TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, seen TEXT NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
+"""What version 2 has more than version 1; secrets are there as hashes alone."""
 _TICKET = "id, tab, asker, key, question, cost, state, asked, decided, decider, reason, slot, booked, release"
 
 
@@ -66,7 +75,7 @@ class Change:
 class Register:
     """desk.db with its journal."""
 
-    def __init__(self, path: Path, journal: Journal, clock: Callable[[], Any]) -> None:
+    def __init__(self, path: Path, journal: Journal, clock: Callable[[], datetime]) -> None:
         self._path = path
         self._secret = path.with_name(SECRET)
         self._journal = journal
@@ -76,8 +85,24 @@ class Register:
         """A new file."""
         self._path.touch(exist_ok=False)
         with transaction(self._path, "BEGIN EXCLUSIVE", new=True, what=WHAT) as connection:
-            for statement in _SCHEMA:
+            for statement in (*_SCHEMA, *_ACCOUNTS):
                 connection.execute(statement)
+
+    def upgrade(self) -> None:
+        """Add what a file of an older version lacks; one of a newer version is refused."""
+        with self.read() as sql:
+            (version,) = sql("PRAGMA user_version").fetchone()
+        if version > _VERSION:
+            raise LedgerError("this desk was made by a newer version of dpinfer: install that one")
+        if version < _VERSION:
+            with transaction(self._path, "BEGIN EXCLUSIVE", what=WHAT) as connection:
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                for statement in _ACCOUNTS if version < _VERSION else ():
+                    connection.execute(statement)
+
+    def now(self) -> datetime:
+        """The time at this desk."""
+        return self._clock()
 
     def lacking(self) -> int:
         """How many events of the journal this file lacks: an old copy was put back if it does."""
@@ -92,6 +117,12 @@ class Register:
     def read(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         """Questions to the file, all at one moment."""
         with transaction(self._path, "BEGIN", what=WHAT) as connection:
+            yield lambda statement, *values: connection.execute(statement, values)
+
+    @contextmanager
+    def write(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """A change that is no event: whole or not at all, and not in the journal."""
+        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
             yield lambda statement, *values: connection.execute(statement, values)
 
     @contextmanager
@@ -126,7 +157,8 @@ class Register:
 
     def accept_old_copy(self, who: str) -> int:
         """Go on with a copy that lacks events: they are taken over from the journal as what happened
-        once, and what they changed is not done again.
+        once, and what they changed is not done again.  Sessions, tokens and invitations end, as those
+        that were revoked since would be good again.
         """
         number = self.lacking()
         known = {event.number: event.text() for event in self._journal.events()}
@@ -134,6 +166,9 @@ class Register:
         with self.change(who, old_copy=True) as change:
             for place in range(first, first + number):
                 change("INSERT INTO events VALUES (?, ?)", place, known[place])
+            change("DELETE FROM sessions")
+            change("DELETE FROM tokens")
+            change("UPDATE accounts SET invitation = NULL, invited = ''")
             change.event("an old copy of desk.db was accepted", lacks=number)
         return number
 
@@ -242,17 +277,17 @@ class Register:
         """Write down the outcome of a question that was booked; after its slot there is one alone,
         lost.  It is no event yet: the journal has it when it is shown.
         """
-        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
-            row = connection.execute(
-                f"SELECT {_TICKET} FROM questions WHERE id = ? AND state = ?", (name, BOOKED)
+        with self.write() as sql:
+            row = sql(
+                f"SELECT {_TICKET} FROM questions WHERE id = ? AND state = ?", name, BOOKED
             ).fetchone()
             if row is None:
                 return
             due = _ticket(row).due
             in_time = due is not None and self._clock() < due
-            connection.execute(
+            sql(
                 "UPDATE questions SET state = ? WHERE id = ?",
-                (outcome if in_time else FAILED, name),
+                *(outcome if in_time else FAILED, name),
             )
 
     def found_paid(self, name: str, entry: Entry, outcome: str, slot: float) -> None:
