@@ -57,18 +57,24 @@ _SEEN = timedelta(minutes=1)  # how exactly the last use is known
 _LONGEST_NAME = 100
 _SALT = 16
 _TOKEN = "dpinfer-"  # how a token begins, so that whoever finds one knows what it is
+_REVOKE = (
+    "WITH RECURSIVE gone (id) AS (SELECT id FROM tokens WHERE person = ? AND id = ? "
+    "UNION SELECT tokens.id FROM tokens JOIN gone ON tokens.maker = gone.id) "
+    "DELETE FROM tokens WHERE id IN gone"
+)
 _one_password = threading.Lock()  # each takes 128 MB for half a second
 
 
 @dataclass(frozen=True)
 class Signed:
     """Somebody who has shown who he is: ``scopes`` are all of them in a session, those of the token
-    else.
+    else, whose id is ``token``.
     """
 
     person: str
     role: str
     scopes: tuple[str, ...] = SCOPES
+    token: str = ""
 
 
 @dataclass(frozen=True)
@@ -293,9 +299,13 @@ class Accounts:
     # Tokens
 
     def make_token(
-        self, person: str, scopes: Sequence[str], days: int, name: str
+        self, person: str, scopes: Sequence[str], days: int, name: str, maker: str = ""
     ) -> tuple[str, str]:
-        """The id of a new token and its secret, which is shown once; ``name`` is the owner's."""
+        """The id of a new token and its secret, which is shown once; ``name`` is the owner's.
+
+        Guarantee [tokens_of_tokens]: a token that was made with another one, the ``maker``, may do
+        no more than that, lasts no longer, and is revoked with it.
+        """
         asked = tuple(scope for scope in SCOPES if scope in scopes)
         if not asked or set(scopes) - set(SCOPES):
             raise InputError(f"a token may {' and '.join(SCOPES)}: choose at least one of them")
@@ -308,13 +318,16 @@ class Accounts:
         ident = secrets.token_hex(6)
         secret = _TOKEN + secrets.token_urlsafe(32)
         now = self._now()
+        ends = (now + timedelta(days=days)).isoformat()
         with self._register.change(person) as change:
             if not change("SELECT 1 FROM accounts WHERE person = ?", person).fetchone():
                 raise _no_account(person)
+            if maker:
+                ends = min(ends, _maker_ends(change.connection, person, maker, asked))
             change(
-                "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, '')",
+                "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)",
                 *(ident, _mark(secret), person, name, " ".join(asked), now.isoformat()),
-                (now + timedelta(days=days)).isoformat(),
+                *(ends, maker),
             )
             change.event("a token was made", person=person, token=ident, scopes=asked, days=days)
         return ident, secret
@@ -324,15 +337,15 @@ class Accounts:
         now = self._now()
         with self._register.read() as sql:
             row = sql(
-                "SELECT person, role, scopes, seen FROM tokens JOIN accounts USING (person) "
+                "SELECT person, role, scopes, seen, id FROM tokens JOIN accounts USING (person) "
                 "WHERE mark = ? AND ends > ?",
                 *(_mark(secret), now.isoformat()),
             ).fetchone()
         if row is None:
             return None
-        person, role, scopes, seen = row
+        person, role, scopes, seen, ident = row
         self._saw("tokens", secret, seen, now)
-        return Signed(person, role, tuple(scopes.split()))
+        return Signed(person, role, tuple(scopes.split()), ident)
 
     def tokens(self, person: str) -> list[Token]:
         """The tokens of a person, newest first, without those that are too old."""
@@ -345,9 +358,11 @@ class Accounts:
         return [Token(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
 
     def revoke_token(self, person: str, ident: str) -> None:
-        """Take a token back, at once; `InputError` where the person has none of this id."""
+        """Take a token back, at once, with those that were made with it; `InputError` where the
+        person has none of this id.
+        """
         with self._register.change(person) as change:
-            gone = change("DELETE FROM tokens WHERE person = ? AND id = ?", person, ident).rowcount
+            gone = change(_REVOKE, person, ident).rowcount
             if not gone:
                 raise InputError("there is no such token: look at those that there are")
             change.event("a token was revoked", person=person, token=ident)
@@ -384,6 +399,18 @@ def _hashed(password: str, salt: bytes) -> bytes:
 def _mark(secret: str) -> str:
     """What is kept of a secret that is random: nobody tries out 2^256 of them."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _maker_ends(
+    connection: sqlite3.Connection, person: str, maker: str, asked: Sequence[str]
+) -> str:
+    """When the token ends that another one is made with, if it may do as much."""
+    row = connection.execute(
+        "SELECT ends, scopes FROM tokens WHERE person = ? AND id = ?", (person, maker)
+    ).fetchone()
+    if row is None or set(asked) - set(row[1].split()):
+        raise InputError("a token makes none that may do more than itself: ask for less")
+    return str(row[0])
 
 
 def _drop(connection: sqlite3.Connection, person: str) -> None:

@@ -171,13 +171,16 @@ def refuse(desk: Desk, ticket: Ticket, from_: tuple[str, ...], reason: str) -> N
 
 
 def limit(megabytes: int, slot: float) -> None:
-    """No more memory and time than is allowed, and no copy of the memory on the disk."""
-    seconds = math.ceil(slot * (os.cpu_count() or 1)) + _CPU
-    memory = megabytes * 10**6
+    """No more memory and time than a fit in a slot may take."""
+    bound(megabytes, math.ceil(slot * (os.cpu_count() or 1)) + _CPU)
+
+
+def bound(megabytes: int, seconds: int) -> None:
+    """No more memory and processor time than is allowed, and no copy of the memory on the disk."""
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_AS, megabytes * 10**6),
     ):
         hard = resource.getrlimit(kind)[1]
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -23,6 +23,7 @@ import hashlib
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -34,13 +35,14 @@ from dpinfer.desk import people, tables, tickets
 from dpinfer.desk.folder import LADDER, PREFIX, Folder, Settings
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import ACTIVE, Analyst, Person, allowance_of, person_named
-from dpinfer.desk.register import Register, insert_table
+from dpinfer.desk.register import OTHER_QUESTION, Register, insert_table
 from dpinfer.desk.tables import Fingerprint, Policy, Table, table_named
-from dpinfer.desk.tickets import LostError, Ticket
+from dpinfer.desk.tickets import ConflictError, LostError, RefusedError, Ticket
 from dpinfer.desk.verification import faults_of, whole_result
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Recipe
+from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.accountant import Total
@@ -172,6 +174,12 @@ class Desk:
             desk.register.accept_old_copy(desk.who)
         desk.register.catch_up()
         return desk
+
+    def acting(self, who: str) -> "Desk":
+        """The same desk, where somebody else acts."""
+        other = copy(self)
+        other.who = who
+        return other
 
     @property
     def settings(self) -> Settings:
@@ -312,6 +320,18 @@ class Desk:
             )
             change.event(f"table {state}", table=table.name, reason=reason, fingerprint=mark)
         return self.table(table.name)
+
+    def neighbours(self, name: str) -> Neighbours:
+        """What may differ between two data sets, by the ledger of a table."""
+        return self.table(name).ledger().neighbours
+
+    def measure(self, name: str) -> str:
+        """What allowances at a table are counted in."""
+        return accountant.counted_in(self.table(name).ledger().total)
+
+    def export_ledger(self, name: str) -> str:
+        """The ledger of a table as JSON lines with hashes, for an auditor."""
+        return self.table(name).ledger().lines()
 
     def account(self, name: str) -> Account:
         """What was spent of the total of a table, and what is left."""
@@ -496,7 +516,22 @@ class Desk:
         again: bool = False,
         anyway: bool = False,
     ) -> Ticket:
-        """Ask.  The same ``key`` by the same person at the same table is the same question, however
+        """Ask: see `take`, which also tells whether the question is new."""
+        return self.take(name, question, by, key, again=again, anyway=anyway)[0]
+
+    def take(
+        self,
+        name: str,
+        question: Question,
+        by: str,
+        key: str = "",
+        *,
+        again: bool = False,
+        anyway: bool = False,
+    ) -> tuple[Ticket, bool]:
+        """Ask; the question, and whether it is new.
+
+        The same ``key`` by the same person at the same table is the same question, however
         often it is sent; without a key the question itself is the key, and what was declined,
         withdrawn or refused is asked anew.  ``again`` asks, and pays, what was answered or lost
         before; ``anyway`` what could print next to nothing.
@@ -512,23 +547,25 @@ class Desk:
         there = self.register.tickets("id = ?", ident)
         same = bool(there) and there[0].question.digest() == question.digest()
         if same and (key or there[0].state not in tickets.FREE):
-            return self._seen(there[0])
+            return self._seen(there[0]), False
+        if there and not same:
+            raise ConflictError(OTHER_QUESTION)
         found = self.check(name, question, by)
         if not found.allowed:
-            raise LedgerError(found.reason)
+            raise RefusedError(found.reason)
         if found.answered and not again:
-            raise InputError(
+            raise ConflictError(
                 f"this was answered already, as {found.answered[0].id[:12]}, which is free to read; to ask and pay "
                 "again, say so (--again)"
             )
         if found.hopeless and not anyway:
-            raise InputError(
+            raise ConflictError(
                 f"{found.hopeless}; nothing was asked. Raise the budget, or ask for fewer columns; or ask all the "
                 "same (--anyway)"
             )
         settings = self.settings
         if self.folder.room() < settings.free:
-            raise InputError(
+            raise ConflictError(
                 f"less than {settings.free} MB are free on the disk of the desk: nothing is taken before there is room"
             )
         ticket = Ticket(
@@ -542,7 +579,8 @@ class Desk:
             asked=self._time(),
         )
         limits = (settings.open_per_person, settings.open_per_table)
-        return self._seen(self.register.add(ticket, self.who, limits))
+        asked, new = self.register.add(ticket, self.who, limits)
+        return self._seen(asked), new
 
     def tickets(self, name: str = "", by: str = "", states: Sequence[str] = ()) -> list[Ticket]:
         """Questions in the order in which they were asked: of a table, by a person, in some states."""
@@ -731,8 +769,8 @@ def _shut(table: Table, analyst: Analyst) -> str:
     return ""
 
 
-def _too_late(ticket: Ticket, what: str) -> InputError:
-    return InputError(f"the question {ticket.id[:12]} cannot be {what} any more: {told(ticket)}")
+def _too_late(ticket: Ticket, what: str) -> ConflictError:
+    return ConflictError(f"the question {ticket.id[:12]} cannot be {what} any more: {told(ticket)}")
 
 
 def _reason(text: str) -> str:

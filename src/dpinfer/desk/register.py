@@ -17,12 +17,13 @@ from dpinfer.desk.folder import SECRET
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import Person
 from dpinfer.desk.tables import Fingerprint, Policy, Table
-from dpinfer.desk.tickets import BOOKED, FAILED, FREE, OPEN, PAID, SETTLED, Ticket
+from dpinfer.desk.tickets import BOOKED, FAILED, FREE, OPEN, PAID, SETTLED, ConflictError, Ticket
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.store import transaction
 
 WHAT = "desk"
+OTHER_QUESTION = "this key was used for another question: give a question of its own a new key"
 _VERSION = 2
 _SHORTEST = 4  # letters of an id that name a question
 _SCHEMA = (
@@ -44,7 +45,7 @@ _ACCOUNTS = (
     "salt BLOB, password BLOB, invitation TEXT UNIQUE, invited TEXT NOT NULL DEFAULT '')",
     "CREATE TABLE sessions (mark TEXT PRIMARY KEY, person TEXT NOT NULL, opened TEXT NOT NULL, seen TEXT NOT NULL)",
     "CREATE TABLE tokens (id TEXT PRIMARY KEY, mark TEXT NOT NULL UNIQUE, person TEXT NOT NULL, name TEXT NOT NULL, "
-    "scopes TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, seen TEXT NOT NULL)",
+    "scopes TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, seen TEXT NOT NULL, maker TEXT NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
 """What version 2 has more than version 1; secrets are there as hashes alone."""
@@ -225,9 +226,10 @@ class Register:
             raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
         return found[0]
 
-    def add(self, ticket: Ticket, who: str, limits: tuple[int, int]) -> Ticket:
+    def add(self, ticket: Ticket, who: str, limits: tuple[int, int]) -> tuple[Ticket, bool]:
         """A new question, or the one that has its id already, asked anew where it has ended without
-        being paid; ``limits`` bound the open ones of a person and of a table.
+        being paid; and whether it was asked now.  ``limits`` bound the open ones of a person and of
+        a table.
         """
         with self.change(who) as change:
             row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", ticket.id).fetchone()
@@ -242,19 +244,17 @@ class Register:
                     state=ticket.state,
                     keys=ticket.question.keys(),
                 )
-                return ticket
+                return ticket, True
             if _ticket(row).state in FREE:
                 _require_room(change, ticket, limits)
                 change("DELETE FROM questions WHERE id = ?", ticket.id)
                 insert(change, ticket)
                 change.event("asked", question=ticket.id, table=ticket.table, state=ticket.state)
-                return ticket
+                return ticket, True
         there = _ticket(row)
         if there.question.digest() != ticket.question.digest():
-            raise InputError(
-                "this key was used for another question: give a question of its own a new key"
-            )
-        return there
+            raise ConflictError(OTHER_QUESTION)
+        return there, False
 
     def move(
         self, name: str, from_: tuple[str, ...], to: str, who: str, **fields: Any
@@ -395,11 +395,13 @@ def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> No
     (of_person,) = change(f"{count} AND asker = ?", ticket.table, *OPEN, ticket.by).fetchone()
     (of_table,) = change(count, ticket.table, *OPEN).fetchone()
     if of_person >= limits[0]:
-        raise InputError(
+        raise ConflictError(
             f"{ticket.by!r} has {of_person} open questions at {ticket.table}: wait for one, or withdraw one"
         )
     if of_table >= limits[1]:
-        raise InputError(f"{ticket.table} has {of_table} open questions: wait until some are done")
+        raise ConflictError(
+            f"{ticket.table} has {of_table} open questions: wait until some are done"
+        )
 
 
 def _table(row: tuple[Any, ...], secret: Path) -> Table:

@@ -16,7 +16,7 @@ from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Count, Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, require_promise
 from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
-from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
+from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken, lines
 
 Allowance = PureDP | ZCDP
 """What one asker may spend of a total: ε of a PureDP total, ρ of others."""
@@ -210,6 +210,11 @@ class Ledger:
         seen = self._seen
         entries = self._entries(self._store.rows(), seen)
         return entries, self._count(entries)
+
+    def lines(self) -> str:
+        """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
+        self.entries()
+        return lines(self._store.rows())
 
     def spent(self) -> float:
         """What is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε at δ of

@@ -8,6 +8,7 @@ SQLite's locks do not survive one.
 """
 
 import hashlib
+import json
 import os
 import sqlite3
 import threading
@@ -93,6 +94,12 @@ def broken(rows: list[Row]) -> str:
             return f"{name} was changed"
         previous = row
     return ""
+
+
+def lines(rows: list[Row]) -> str:
+    """A chain as JSON lines, with its hashes, the header first."""
+    found = [{"number": number, "body": body, "hash": mark} for number, body, mark in rows]
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
 
 
 class MemoryStore:

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-from dpinfer.asking.allowed import question_schema
 from dpinfer.desk import people, tables, tickets
 from dpinfer.desk.accounts import SCOPES, Token
 from dpinfer.desk.desk import Check, Desk
@@ -67,7 +66,12 @@ _ALLOWANCE = _object(
     state={"type": "string", "enum": list(people.STATES)},
 )
 SCHEMAS: dict[str, dict[str, Any]] = {
-    "Question": question_schema(),
+    "AskedQuestion": {
+        "type": "object",
+        "description": "the keys of a question, as they were sent",
+        "properties": {"formula": _TEXT},
+        "required": ["formula"],
+    },
     "Error": _object(error=_TEXT, remedy=_TEXT, code=_TEXT),
     "Budget": _BUDGET,
     "Allowance": _ALLOWANCE,
@@ -125,7 +129,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         table=_TEXT,
         by=_TEXT,
         key=_TEXT,
-        question=_named("Question"),
+        question=_named("AskedQuestion"),
         cost=_NUMBER,
         state={"type": "string", "enum": list(SHOWN_STATES)},
         told={"type": "string", "description": "the state in a sentence"},
@@ -139,7 +143,12 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
     "Questions": _object(questions=_list(_named("Asked"))),
     "AnswerLine": _object(
-        id=_TEXT, table=_TEXT, question=_named("Question"), cost=_NUMBER, shown=_TEXT, release=_TEXT
+        id=_TEXT,
+        table=_TEXT,
+        question=_named("AskedQuestion"),
+        cost=_NUMBER,
+        shown=_TEXT,
+        release=_TEXT,
     ),
     "Answers": _object(answers=_list(_named("AnswerLine"))),
     "ForecastState": _object(id=_TEXT, state={"type": "string", "enum": ["running", "done"]}),
@@ -162,7 +171,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "MadeToken": _object(id=_TEXT, token={"type": "string", "description": "shown this once"}),
     "OpenAPI": {"type": "object", "description": "this document"},
 }
-"""By name: what comes back, and what is sent where it is a question."""
+"""What comes back, by name."""
 
 
 def budget_form(total: Total) -> dict[str, float]:
