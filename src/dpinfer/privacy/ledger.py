@@ -16,7 +16,7 @@ from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Count, Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, require_promise
 from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
-from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
+from dpinfer.privacy.store import RESTORE, CopiedStore, FileStore, MemoryStore, Row, Store, broken
 
 Allowance = PureDP | ZCDP
 """What one asker may spend of a total: ε of a PureDP total, ρ of others."""
@@ -126,6 +126,17 @@ class Ledger:
         if not verification.ok:
             raise LedgerError(verification.fault)
         return ledger
+
+    @classmethod
+    def copied(cls, chain: Sequence[Row]) -> Self:
+        """A ledger to read, from the `chain` of another; nothing can be booked in it."""
+        return cls._in(CopiedStore(chain))
+
+    def chain(self) -> list[Row]:
+        """The header and all entries as they are stored, each with its number and its hash."""
+        rows = self._store.rows()
+        self._entries(rows, self._seen)
+        return rows
 
     @classmethod
     def _in(cls, store: Store) -> Self:
