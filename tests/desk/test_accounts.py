@@ -286,23 +286,6 @@ def test_only_people_of_the_desk_have_accounts(accounts):
             act("weber", PASSWORD)
 
 
-def test_a_desk_of_the_first_version_gets_accounts(tmp_path, quick):
-    desk = desk_in(tmp_path)
-    with closing(sqlite3.connect(desk.folder.database)) as connection:
-        for table in ("accounts", "sessions", "tokens"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("PRAGMA user_version = 1")
-    desk = Desk.open(desk.folder.path)
-    accounts = Accounts(desk.register)
-    accounts.open("meier", "analyst", "steward")
-    accounts.set_password("meier", PASSWORD)
-    assert Accounts(Desk.open(desk.folder.path).register).check("meier", PASSWORD, "10.0.0.1")
-    with closing(sqlite3.connect(desk.folder.database)) as connection:
-        connection.execute("PRAGMA user_version = 3")
-    with pytest.raises(dp.LedgerError, match="a newer version"):
-        Desk.open(desk.folder.path)
-
-
 def test_an_old_copy_brings_no_token_back(accounts, desk):
     """What was revoked stays revoked when an old desk.db is accepted."""
     ident, secret = accounts.make_token("meier", ("read",), 1, "")
@@ -314,7 +297,7 @@ def test_an_old_copy_brings_no_token_back(accounts, desk):
     accounts.revoke_token("meier", ident)
     accounts.close_session(session)
     for name in ("desk.db-wal", "desk.db-shm"):
-        (desk.folder.path / name).unlink(missing_ok=True)
+        (desk.folder.shared / name).unlink(missing_ok=True)
     desk.folder.database.write_bytes(old)
     again = Desk.open(desk.folder.path, clock=desk.clock, old_copy=True)
     found = Accounts(again.register)

@@ -52,6 +52,7 @@ class Booking:
         (booked,) = (one for one in self.ledger.entries() if one.release == release)
         _end_at(replace(self.ticket, booked=booked.time))
         mark_booked(self.desk, self.ticket.id, booked)
+        self.desk.publish(self.ticket.table)
         return release
 
     def _allowed(self) -> float:
@@ -171,16 +172,13 @@ def refuse(desk: Desk, ticket: Ticket, from_: tuple[str, ...], reason: str) -> N
 
 
 def limit(megabytes: int, slot: float) -> None:
-    """No more memory and time than a fit in a slot may take."""
-    bound(megabytes, math.ceil(slot * (os.cpu_count() or 1)) + _CPU)
-
-
-def bound(megabytes: int, seconds: int) -> None:
-    """No more memory and processor time than is allowed, and no copy of the memory on the disk."""
+    """No more memory and time than is allowed, and no copy of the memory on the disk."""
+    seconds = math.ceil(slot * (os.cpu_count() or 1)) + _CPU
+    memory = megabytes * 10**6
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_AS, megabytes * 10**6),
+        (resource.RLIMIT_AS, memory),
     ):
         hard = resource.getrlimit(kind)[1]
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -31,7 +31,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpinfer.asking.allowed import Question
-from dpinfer.desk import people, tables, tickets
+from dpinfer.desk import people, published, tables, tickets
 from dpinfer.desk.folder import LADDER, PREFIX, Folder, Settings
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import ACTIVE, Analyst, Person, allowance_of, person_named
@@ -42,7 +42,6 @@ from dpinfer.desk.verification import faults_of, whole_result
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Recipe
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.accountant import Total
@@ -126,17 +125,27 @@ class Desk:
     """See the module.  ``who`` acts, in the words of the journal: by default the user of the system.
 
     ``clock`` tells the time; tests have their own.
+
+    Guarantee [web_needs_no_data]: a desk that is ``public``, that of the process with the network,
+    opens neither data nor ledgers nor the secret, only what the worker publishes of them.
     """
 
     def __init__(
-        self, folder: Folder, who: str = "", clock: Callable[[], datetime] = tickets.now
+        self,
+        folder: Folder,
+        who: str = "",
+        clock: Callable[[], datetime] = tickets.now,
+        *,
+        public: bool = False,
     ) -> None:
         self.folder = folder
         self.who = who or getpass.getuser()
         self.clock = clock
+        self.public = public
         self._journal = Journal(folder.journal)
-        self.register = Register(folder.database, self._journal, clock)
+        self.register = Register(folder, self._journal, clock, public=public)
         self._forecasts: dict[tuple[object, ...], Forecast] = {}
+        self._accounts: dict[str, Account] = {}
 
     @classmethod
     def create(
@@ -163,10 +172,10 @@ class Desk:
         clock: Callable[[], datetime] = tickets.now,
         *,
         old_copy: bool = False,
+        public: bool = False,
     ) -> "Desk":
         """The desk in a folder; one whose desk.db is older than its journal only with ``old_copy``."""
-        desk = cls(Folder.open(Path(path)), who, clock)
-        desk.register.upgrade()
+        desk = cls(Folder.open(Path(path)), who, clock, public=public)
         lacking = desk.register.lacking()
         if lacking and not old_copy:
             raise LedgerError(_OLD_COPY.format(number=lacking, path=path))
@@ -205,6 +214,8 @@ class Desk:
         table with another ledger has, too, is refused, unless ``although`` says in words that go
         into the journal why that is no second total for the same units.
         """
+        if self.public:
+            raise InputError("a table is registered where the data are: `dpinfer serve table add`")
         table_named(name)
         if records is not None and records < 1:
             raise InputError(f"a guess of the number of records is at least 1, not {records}")
@@ -231,7 +242,7 @@ class Desk:
             fingerprint=Fingerprint.of(place, self.folder.secret),
             secret=self.folder.secret,
             added=self._time(),
-        )
+        ).sealed()
         if not although.strip():
             self._require_one_total(table)
         head = book.verify().head
@@ -248,6 +259,7 @@ class Desk:
                 policy=[policy.approval, policy.up_to, policy.shared],
                 although=_reason(although),
             )
+        self.publish(name)
         return table
 
     def _require_one_total(self, table: Table) -> None:
@@ -292,13 +304,21 @@ class Desk:
         table = self.table(name)
         if not reason.strip():
             raise InputError("say in words why the table may be asked again: they are kept")
+        if self.public and table.changed():
+            raise InputError(
+                f"{table.changed()}: who holds the data opens it again, with `dpinfer desk table resume`"
+            )
+        if self.public:
+            return self._set_table(table, tables.OPEN, _reason(reason))
         place = Path(table.place)
         fresh = replace(
             table,
             records=_counted(place, table.schema, table.ledger(), table.records),
             fingerprint=Fingerprint.of(place, table.secret),
         )
-        return self._set_table(fresh, tables.OPEN, _reason(reason))
+        self._set_table(fresh.sealed(), tables.OPEN, _reason(reason))
+        self.publish(name)
+        return self.table(name)
 
     def alarm(self, name: str, reason: str) -> None:
         """Pause a table that is open; one that is paused keeps its reason."""
@@ -315,15 +335,11 @@ class Desk:
                 *(table.name, mark),
             )
             change(
-                "UPDATE tables SET state = ?, reason = ?, fingerprint = ?, records = ? WHERE name = ?",
-                *(state, reason, mark, table.records, table.name),
+                "UPDATE tables SET state = ?, reason = ?, fingerprint = ?, records = ?, seal = ? WHERE name = ?",
+                *(state, reason, mark, table.records, table.seal, table.name),
             )
             change.event(f"table {state}", table=table.name, reason=reason, fingerprint=mark)
         return self.table(table.name)
-
-    def neighbours(self, name: str) -> Neighbours:
-        """What may differ between two data sets, by the ledger of a table."""
-        return self.table(name).ledger().neighbours
 
     def measure(self, name: str) -> str:
         """What allowances at a table are counted in."""
@@ -333,9 +349,27 @@ class Desk:
         """The ledger of a table as JSON lines with hashes, for an auditor."""
         return self.table(name).ledger().lines()
 
+    def publish(self, name: str) -> None:
+        """Tell those who may read neither data nor ledger of a table how both stand."""
+        table = self.table(name)
+        place = self.folder.account(name)
+        try:
+            published.write(place, table.ledger(), table.changed())
+        except LedgerError as fault:
+            published.write(place, None, "", table.public(str(fault)))
+
     def account(self, name: str) -> Account:
-        """What was spent of the total of a table, and what is left."""
-        return Account.of(self.table(name).ledger())
+        """What was spent of the total of a table, and what is left.  It is reckoned once for each
+        copy of a ledger that is published.
+        """
+        ledger = self.table(name).ledger()
+        if not self.public:
+            return Account.of(ledger)
+        known = self._accounts.get(name)
+        if known is None or known.ledger is not ledger:
+            known = Account.of(ledger)
+            self._accounts[name] = known
+        return known
 
     def burn_down(self, name: str) -> list[Spend]:
         """Every entry of the ledger of a table, with the sum so far in the terms of allowances."""

@@ -9,11 +9,10 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from dpinfer.asking.allowed import Question
-from dpinfer.desk.folder import SECRET
+from dpinfer.desk.folder import Folder
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import Person
 from dpinfer.desk.tables import Fingerprint, Policy, Table
@@ -24,13 +23,13 @@ from dpinfer.privacy.store import transaction
 
 WHAT = "desk"
 OTHER_QUESTION = "this key was used for another question: give a question of its own a new key"
-_VERSION = 2
+_VERSION = 1
 _SHORTEST = 4  # letters of an id that name a question
 _SCHEMA = (
     "CREATE TABLE people (name TEXT PRIMARY KEY, words TEXT NOT NULL, added TEXT NOT NULL)",
     "CREATE TABLE tables (name TEXT PRIMARY KEY, place TEXT NOT NULL, book TEXT NOT NULL, text TEXT NOT NULL, "
     "records INTEGER, approval TEXT NOT NULL, up_to REAL NOT NULL, shared INTEGER NOT NULL, "
-    "fingerprint TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, added TEXT NOT NULL)",
+    "fingerprint TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, added TEXT NOT NULL, seal TEXT NOT NULL)",
     "CREATE TABLE allowances (tab TEXT NOT NULL REFERENCES tables, person TEXT NOT NULL REFERENCES people, "
     "amount REAL NOT NULL, state TEXT NOT NULL, PRIMARY KEY (tab, person))",
     "CREATE TABLE questions (id TEXT PRIMARY KEY, tab TEXT NOT NULL, asker TEXT NOT NULL, key TEXT NOT NULL, "
@@ -39,8 +38,6 @@ _SCHEMA = (
     "slot REAL, booked TEXT NOT NULL DEFAULT '', release TEXT NOT NULL DEFAULT '')",
     "CREATE TABLE slots (tab TEXT NOT NULL, digest TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (tab, digest))",
     "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL)",
-)
-_ACCOUNTS = (
     "CREATE TABLE accounts (person TEXT PRIMARY KEY REFERENCES people, role TEXT NOT NULL, opened TEXT NOT NULL, "
     "salt BLOB, password BLOB, invitation TEXT UNIQUE, invited TEXT NOT NULL DEFAULT '')",
     "CREATE TABLE sessions (mark TEXT PRIMARY KEY, person TEXT NOT NULL, opened TEXT NOT NULL, seen TEXT NOT NULL)",
@@ -48,7 +45,6 @@ _ACCOUNTS = (
     "scopes TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, seen TEXT NOT NULL, maker TEXT NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
-"""What version 2 has more than version 1; secrets are there as hashes alone."""
 _TICKET = "id, tab, asker, key, question, cost, state, asked, decided, decider, reason, slot, booked, release"
 
 
@@ -74,32 +70,23 @@ class Change:
 
 
 class Register:
-    """desk.db with its journal."""
+    """desk.db with its journal; ``public`` where tables are known by what the worker publishes alone."""
 
-    def __init__(self, path: Path, journal: Journal, clock: Callable[[], datetime]) -> None:
-        self._path = path
-        self._secret = path.with_name(SECRET)
+    def __init__(
+        self, folder: Folder, journal: Journal, clock: Callable[[], datetime], *, public: bool
+    ) -> None:
+        self._path = folder.database
+        self._folder = folder
         self._journal = journal
         self._clock = clock
+        self._public = public
 
     def make(self) -> None:
         """A new file."""
         self._path.touch(exist_ok=False)
         with transaction(self._path, "BEGIN EXCLUSIVE", new=True, what=WHAT) as connection:
-            for statement in (*_SCHEMA, *_ACCOUNTS):
+            for statement in _SCHEMA:
                 connection.execute(statement)
-
-    def upgrade(self) -> None:
-        """Add what a file of an older version lacks; one of a newer version is refused."""
-        with self.read() as sql:
-            (version,) = sql("PRAGMA user_version").fetchone()
-        if version > _VERSION:
-            raise LedgerError("this desk was made by a newer version of dpinfer: install that one")
-        if version < _VERSION:
-            with transaction(self._path, "BEGIN EXCLUSIVE", what=WHAT) as connection:
-                (version,) = connection.execute("PRAGMA user_version").fetchone()
-                for statement in _ACCOUNTS if version < _VERSION else ():
-                    connection.execute(statement)
 
     def now(self) -> datetime:
         """The time at this desk."""
@@ -185,7 +172,7 @@ class Register:
         """All tables, by name."""
         with self.read() as sql:
             rows = sql("SELECT * FROM tables ORDER BY name").fetchall()
-        return [_table(row, self._secret) for row in rows]
+        return [self._table(row) for row in rows]
 
     def table(self, name: str) -> Table:
         """One table."""
@@ -193,7 +180,26 @@ class Register:
             row = sql("SELECT * FROM tables WHERE name = ?", name).fetchone()
         if row is None:
             raise InputError(f"there is no table {name!r} at this desk: see `dpinfer desk list`")
-        return _table(row, self._secret)
+        return self._table(row)
+
+    def _table(self, row: tuple[Any, ...]) -> Table:
+        name, place, book, text, records, approval, up_to, shared, mark, *rest = row
+        state, reason, added, seal = rest
+        return Table(
+            name=name,
+            place=place,
+            book=book,
+            text=text,
+            records=records,
+            policy=Policy(approval, up_to, bool(shared)),
+            fingerprint=Fingerprint.read(mark),
+            secret=self._folder.secret,
+            state=state,
+            reason=reason,
+            added=added,
+            seal=seal,
+            published=self._folder.account(name) if self._public else None,
+        )
 
     def allowances(self, table: str) -> dict[str, tuple[float, str]]:
         """Amount and state by person."""
@@ -359,6 +365,7 @@ def insert_table(change: Change, table: Table) -> None:
         "state": table.state,
         "reason": table.reason,
         "added": table.added,
+        "seal": table.seal,
     }
     _insert(change, "tables", values)
 
@@ -402,23 +409,6 @@ def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> No
         raise ConflictError(
             f"{ticket.table} has {of_table} open questions: wait until some are done"
         )
-
-
-def _table(row: tuple[Any, ...], secret: Path) -> Table:
-    name, place, book, text, records, approval, up_to, shared, mark, state, reason, added = row
-    return Table(
-        name=name,
-        place=place,
-        book=book,
-        text=text,
-        records=records,
-        policy=Policy(approval, up_to, bool(shared)),
-        fingerprint=Fingerprint.read(mark),
-        secret=secret,
-        state=state,
-        reason=reason,
-        added=added,
-    )
 
 
 def _ticket(row: tuple[Any, ...]) -> Ticket:

@@ -6,6 +6,7 @@ the document of the interface from the same declarations, and `api_door` lets ca
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dpinfer.asking.allowed import SECTIONS, Question, question_schema
@@ -14,11 +15,15 @@ from dpinfer.asking.spec import RULES
 from dpinfer.desk import people, tickets
 from dpinfer.desk.accounts import ASK, LONGEST, READ, SCOPES
 from dpinfer.desk.desk import told as state_in_words
-from dpinfer.desk.people import ANALYST, AUDITOR, REVOKED, ROLES, STEWARD
+from dpinfer.desk.forecasting import MOST_BUDGETS
+from dpinfer.desk.people import ANALYST, AUDITOR, ROLES, STEWARD
 from dpinfer.desk.register import OTHER_QUESTION
+from dpinfer.desk.sight import NowhereError
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import ConflictError, Ticket
 from dpinfer.errors import InputError
+from dpinfer.privacy.accountant import Total
+from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.serve.api_forms import (
     SHOWN_STATES,
     account_form,
@@ -37,13 +42,11 @@ from dpinfer.serve.calls import (
     LINES,
     Body,
     Call,
-    NowhereCallError,
     Operation,
     RefusedCallError,
     Reply,
     told,
 )
-from dpinfer.serve.forecasts import MOST_AMOUNTS, Job
 from dpinfer.views import report as documents
 
 OPERATIONS: list[Operation] = []
@@ -69,11 +72,11 @@ BODIES: dict[str, Body] = {
         {
             **_QUESTION,
             "amounts": Rule(
-                f"1 to {MOST_AMOUNTS} numbers above 0: budgets of the kind that the question has",
+                f"1 to {MOST_BUDGETS} numbers above 0: budgets of the kind that the question has",
                 {
                     "type": "array",
                     "minItems": 1,
-                    "maxItems": MOST_AMOUNTS,
+                    "maxItems": MOST_BUDGETS,
                     "items": dict(_NUMBER.schema),
                 },
             ),
@@ -149,8 +152,7 @@ def health(_: Call) -> Reply:
 @operation("GET", "/tables", {200: "Tables"})
 def list_tables(call: Call) -> Reply:
     """The tables that the caller may ask or look after."""
-    mine = [table for table in call.desk.tables() if _sees(call, table.name)]
-    return told({"tables": [line_form(table) for table in mine]})
+    return told({"tables": [line_form(table) for table in call.sight.tables()]})
 
 
 @operation("GET", "/tables/{table}", {200: "Table"})
@@ -159,7 +161,7 @@ def show_table(call: Call) -> Reply:
     table = _table(call)
     own = None
     if call.signed.role == ANALYST:
-        own = call.desk.analyst(table.name, call.signed.person)
+        own = call.sight.analyst(table.name)
     return told(table_form(call.desk, table, own))
 
 
@@ -207,7 +209,7 @@ def set_access(call: Call) -> Reply:
     table = _table(call)
     person = call.names["analyst"]
     if not any(one.name == person for one in call.desk.people()):
-        raise NowhereCallError
+        raise NowhereError
     if not {"amount", "state"} & set(call.body):
         raise InputError("nothing is to be changed: send amount, state or both")
     known = person in call.desk.register.allowances(table.name)
@@ -239,7 +241,7 @@ def check_question(call: Call) -> Reply:
     {202: "ForecastState"},
     roles=(ANALYST, STEWARD),
     body="Ahead",
-    refusals=(409, 429),
+    refusals=(429,),
 )
 def ask_forecast(call: Call) -> Reply:
     """How wide the intervals will be, for up to six budgets, or which budget gives a half-width; from
@@ -247,33 +249,24 @@ def ask_forecast(call: Call) -> Reply:
     """
     table = _table(call)
     given = dict(call.body)
-    amounts = tuple(float(amount) for amount in given.pop("amounts", ()))
+    amounts = given.pop("amounts", ())
     half_width = given.pop("half_width", None)
     coefficient = given.pop("coefficient", None)
     if amounts and half_width is not None:
         raise InputError("amounts and half_width are two questions: send one of them")
     if coefficient is not None and half_width is None:
         raise InputError("coefficient goes with half_width: send both, or none")
-    if table.records is None:
-        raise RefusedCallError(
-            409,
-            "conflict",
-            "the number of records is private, and no guess of it was registered: there is no forecast",
-        )
     question = Question.of(given)
-    job = Job(
+    ident = call.forecasts.ask(
         table.name,
-        table.text,
-        str(call.desk.neighbours(table.name)),
-        table.records,
-        {key: value for key, value in question.keys().items() if key != "title"},
-        amounts,
-        half_width,
-        coefficient,
+        replace(question, title=""),
+        call.signed.person,
+        [_of_amount(question.budget, float(amount)) for amount in amounts],
+        half_width=half_width,
+        coefficient=coefficient,
     )
-    call.forecasts.ask(job, call.signed.person)
-    place = f"/api/v1/forecasts/{job.id}"
-    return told({"id": job.id, "state": "running"}, 202, {"location": place, "retry-after": "1"})
+    place = f"/api/v1/forecasts/{ident}"
+    return told({"id": ident, "state": "running"}, 202, {"location": place, "retry-after": "1"})
 
 
 @operation(
@@ -285,14 +278,10 @@ def ask_forecast(call: Call) -> Reply:
 def show_forecast(call: Call) -> Reply:
     """A forecast; 202 while it is made."""
     ident = call.names["forecast"]
-    known = call.forecasts.known(ident)
-    if known is None or not _sees(call, known.table):
-        raise NowhereCallError
-    if known.fault:
-        raise InputError(known.fault)
-    if known.document is None:
+    found = call.forecasts.found(ident, call.signed.person)
+    if found is None:
         return told({"id": ident, "state": "running"}, 202, {"retry-after": "1"})
-    return Reply(200, known.document.encode(), JSON)
+    return Reply(200, found.to_json().encode(), JSON)
 
 
 @operation(
@@ -341,9 +330,8 @@ def ask_question(call: Call) -> Reply:
 )
 def list_questions(call: Call) -> Reply:
     """What was asked, newest first: an analyst's own, and everything for stewards and auditors."""
-    own = call.signed.person if call.signed.role == ANALYST else ""
     state = call.options.get("state")
-    found = call.desk.tickets(call.options.get("table", ""), own, (state,) if state else ())[::-1]
+    found = call.sight.tickets(call.options.get("table", ""), "", (state,) if state else ())[::-1]
     first = call.options.get("offset", 0)
     shown = found[first : first + call.options.get("limit", 100)]
     return told({"questions": [asked_form(ticket) for ticket in shown]})
@@ -410,8 +398,7 @@ def list_answers(call: Call) -> Reply:
     """Past answers, free to read: all of them where the table's policy shares them, else the caller's
     own; newest first.
     """
-    own = call.signed.person if call.signed.role == ANALYST else ""
-    found = call.desk.answers(_table(call).name, own)[::-1]
+    found = call.sight.answers(_table(call).name)[::-1]
     return told({"answers": [answer_form(ticket) for ticket in found]})
 
 
@@ -445,57 +432,31 @@ def revoke_token(call: Call) -> Reply:
     try:
         call.accounts.revoke_token(call.signed.person, call.names["token"])
     except InputError:
-        raise NowhereCallError from None
+        raise NowhereError from None
     return Reply(204)
 
 
 # What is whose
 
 
-def _sees(call: Call, name: str) -> bool:
-    """Whether the caller may know of a table: stewards and auditors of all, an analyst of those where
-    he has an allowance that was not revoked.
-    """
-    if call.signed.role in (STEWARD, AUDITOR):
-        return True
-    _, state = call.desk.register.allowances(name).get(call.signed.person, (0.0, REVOKED))
-    return bool(state != REVOKED)
-
-
 def _table(call: Call) -> Table:
-    """The table in the address, if there is one for the caller."""
-    name = call.names["table"]
-    seen = _sees(call, name)
-    found = [table for table in call.desk.tables() if table.name == name]
-    if not found or not seen:
-        raise NowhereCallError
-    return found[0]
+    """The table in the address."""
+    return call.sight.table(call.names["table"])
 
 
 def _ticket(call: Call) -> Ticket:
     """The question in the address, if it is the caller's, or all are his to look after."""
-    ticket = _any_ticket(call)
-    if call.signed.role == ANALYST and ticket.by != call.signed.person:
-        raise NowhereCallError
+    ticket = call.sight.ticket(call.names["question"])
+    if not call.sight.whole and ticket.by != call.signed.person:
+        raise NowhereError
     return ticket
-
-
-def _any_ticket(call: Call) -> Ticket:
-    found = call.desk.register.tickets("id = ?", call.names["question"])
-    if not found:
-        raise NowhereCallError
-    return found[0].seen(call.desk.clock())
 
 
 def _answered(call: Call) -> tuple[Ticket, Any]:
     """The question in the address and its answer, if the caller may read it: he asked, or looks after
     all, or the table's policy shares answers.
     """
-    ticket = _any_ticket(call)
-    if call.signed.role == ANALYST and ticket.by != call.signed.person:
-        shared = call.desk.table(ticket.table).policy.shared and _sees(call, ticket.table)
-        if not shared or ticket.state != tickets.ANSWERED:
-            raise NowhereCallError
+    ticket = call.sight.ticket(call.names["question"])
     if ticket.state in tickets.FREE:
         raise RefusedCallError(
             409, "conflict", f"there will be no answer, as {state_in_words(ticket)}"
@@ -523,3 +484,12 @@ def forbidden() -> RefusedCallError:
     return RefusedCallError(
         403, "forbidden", "this token may not do this: use one of another role or scope"
     )
+
+
+def _of_amount(like: Total, amount: float) -> Total:
+    """A budget of the same kind; δ stays."""
+    if isinstance(like, ZCDP):
+        return ZCDP(amount)
+    if isinstance(like, ApproxDP):
+        return ApproxDP(amount, like.delta)
+    return PureDP(amount)

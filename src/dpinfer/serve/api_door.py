@@ -19,6 +19,8 @@ from urllib.parse import parse_qsl
 
 from dpinfer.desk.accounts import Accounts, Signed
 from dpinfer.desk.desk import Desk
+from dpinfer.desk.forecasting import BusyError, Forecasts
+from dpinfer.desk.sight import NowhereError, Sight
 from dpinfer.desk.tickets import ConflictError, LostError, RefusedError
 from dpinfer.errors import DpinferError, InputError, LedgerError
 from dpinfer.serve.api import BODIES, OPERATIONS, forbidden
@@ -27,14 +29,12 @@ from dpinfer.serve.calls import (
     JSON,
     NAMES,
     Call,
-    NowhereCallError,
     Operation,
     RefusedCallError,
     Reply,
     refused,
     told,
 )
-from dpinfer.serve.forecasts import Forecasts
 from dpinfer.serve.guard import LARGEST, Message, Receive, Scope, Send
 from dpinfer.serve.openapi import PREFIX, document
 
@@ -52,6 +52,7 @@ _HEADERS = {
 }
 _STYLED = "default-src 'none'; style-src 'sha256-{digest}'; frame-ancestors 'none'"
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
+_NOWHERE = "there is nothing of yours at this address: check the address"
 _UNAVAILABLE = "the desk is busy, or cannot be read or written now: try again, or tell the steward"
 
 
@@ -76,6 +77,8 @@ class Door:
 
     Guarantee [token_alone]: without a token that is good now nothing is done and nothing is shown,
     whatever cookies say; and a token does what its role and its scopes allow, and no more.
+    Guarantee [equal_nowhere]: what is not there and what is somebody else's have one answer, byte
+    for byte.
     Guarantee [errors_without_values]: what an error says is a text of dpinfer that holds no value of
     the data; a fault of ours says its kind and place alone.
     """
@@ -83,7 +86,7 @@ class Door:
     def __init__(self, desk: Desk, accounts: Accounts, forecasts: Forecasts | None = None) -> None:
         self._desk = desk
         self._accounts = accounts
-        self._forecasts = forecasts or Forecasts()
+        self._forecasts = forecasts or Forecasts(desk)
 
     def wants_body(self, method: str, path: str) -> bool:
         """Whether what is sent with a request is read at all."""
@@ -98,6 +101,10 @@ class Door:
             reply = self._answered(request)
         except RefusedCallError as fault:
             reply = refused(fault)
+        except NowhereError:
+            reply = refused(RefusedCallError(404, "not_found", _NOWHERE))
+        except BusyError as fault:
+            reply = refused(RefusedCallError(429, "busy", str(fault), {"retry-after": "60"}))
         except LostError as fault:
             reply = refused(RefusedCallError(410, "lost", str(fault)))
         except RefusedError as fault:
@@ -121,16 +128,15 @@ class Door:
         signed = self._signed(operation, request)
         options = _options(operation, request.query)
         call = Call(
-            self._desk.acting(signed.person) if signed.person else self._desk,
             self._accounts,
             self._forecasts,
-            signed,
+            Sight(self._desk.acting(signed.person), signed),
             names,
             options,
             _sent(operation, request),
         )
         if any(not re.fullmatch(NAMES[name], value) for name, value in names.items()):
-            raise NowhereCallError
+            raise NowhereError
         return operation.handler(call)
 
     def _signed(self, operation: Operation, request: Request) -> Signed:
@@ -170,7 +176,7 @@ def _meant(request: Request) -> tuple[Operation, Mapping[str, str]]:
             "this address takes other methods: see the header allow",
             {"allow": ", ".join(methods)},
         )
-    raise NowhereCallError
+    raise NowhereError
 
 
 def _names(operation: Operation, path: str) -> dict[str, str] | None:

@@ -5,17 +5,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpinfer.asking.rules import Rule
 from dpinfer.asking.spec import check, check_name
-from dpinfer.desk.accounts import Signed
+from dpinfer.desk.accounts import Accounts, Signed
 from dpinfer.desk.desk import Desk
+from dpinfer.desk.forecasting import Forecasts
+from dpinfer.desk.sight import Sight
 from dpinfer.errors import InputError
-
-if TYPE_CHECKING:
-    from dpinfer.desk.accounts import Accounts
-    from dpinfer.serve.forecasts import Forecasts
 
 JSON = "application/json"
 LINES = "application/jsonl"
@@ -26,7 +24,7 @@ NAMES = {
     "table": r"[a-z0-9][a-z0-9._-]{0,59}",
     "key": r"[A-Za-z0-9_-]{8,100}",
     "question": r"[0-9a-f]{32}",
-    "forecast": r"[0-9a-f]{64}",
+    "forecast": r"[0-9a-f]{32}",
     "analyst": r"[^/]{1,100}",
     "token": r"[0-9a-f]{12}",
 }
@@ -45,19 +43,6 @@ class RefusedCallError(Exception):
         self.status = status
         self.code = code
         self.headers = dict(headers or {})
-
-
-class NowhereCallError(RefusedCallError):
-    """What is not there, or not the caller's: nobody learns which.
-
-    Guarantee [equal_nowhere]: what is not there and what is somebody else's have one answer, byte
-    for byte.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            404, "not_found", "there is nothing of yours at this address: check the address"
-        )
 
 
 @dataclass(frozen=True)
@@ -99,15 +84,26 @@ class Reply:
 
 @dataclass(frozen=True)
 class Call:
-    """One call: who calls, the names in the address, the options behind it, and what was sent."""
+    """One call: the desk as the caller sees it, the names in the address, the options behind it, and
+    what was sent.
+    """
 
-    desk: Desk
-    accounts: "Accounts"
-    forecasts: "Forecasts"
-    signed: Signed
+    accounts: Accounts
+    forecasts: Forecasts
+    sight: Sight
     names: Mapping[str, str]
     options: Mapping[str, Any]
     body: Mapping[str, Any]
+
+    @property
+    def desk(self) -> Desk:
+        """The desk, where the caller acts."""
+        return self.sight.desk
+
+    @property
+    def signed(self) -> Signed:
+        """Who calls."""
+        return self.sight.signed
 
 
 @dataclass(frozen=True)
