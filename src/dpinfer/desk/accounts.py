@@ -58,9 +58,9 @@ _LONGEST_NAME = 100
 _SALT = 16
 _TOKEN = "dpinfer-"  # how a token begins, so that whoever finds one knows what it is
 _REVOKE = (
-    "WITH RECURSIVE gone (id) AS (SELECT id FROM tokens WHERE person = ? AND id = ? "
-    "UNION SELECT tokens.id FROM tokens JOIN gone ON tokens.maker = gone.id) "
-    "DELETE FROM tokens WHERE id IN gone"
+    "DELETE FROM tokens WHERE id IN (WITH RECURSIVE gone (id) AS ("
+    "SELECT id FROM tokens WHERE person = ? AND id = ? "
+    "UNION SELECT tokens.id FROM tokens JOIN gone ON tokens.maker = gone.id) SELECT id FROM gone)"
 )
 _one_password = threading.Lock()  # each takes 128 MB for half a second
 

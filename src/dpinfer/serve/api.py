@@ -24,6 +24,7 @@ from dpinfer.desk.tickets import ConflictError, Ticket
 from dpinfer.errors import InputError
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
+from dpinfer.schema.formula import parse
 from dpinfer.serve.api_forms import (
     SHOWN_STATES,
     account_form,
@@ -257,6 +258,8 @@ def ask_forecast(call: Call) -> Reply:
     if coefficient is not None and half_width is None:
         raise InputError("coefficient goes with half_width: send both, or none")
     question = Question.of(given)
+    model = question.model(table.schema, table.ledger().neighbours)
+    parse(model.asked_formula or "", table.schema)  # what is wrong with it is told at once
     ident = call.forecasts.ask(
         table.name,
         replace(question, title=""),
