@@ -197,6 +197,8 @@ class _Line:
             text = found.read(_LARGEST + 1)
         finally:
             connection.close()
+        if not _whole(found, text):
+            raise http.client.IncompleteRead(text)
         if len(text) > _LARGEST:
             raise ServerError("the server answered with more than a desk does: check the address")
         names = {key.lower(): value for key, value in found.getheaders()}
@@ -208,6 +210,16 @@ class _Line:
                 self.host, self.port, timeout=self.timeout, context=self.context
             )
         return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
+
+
+def _whole(found: http.client.HTTPResponse, text: bytes) -> bool:
+    """Whether all of an answer is here: a line that broke off in the middle of it, or of its headers,
+    is no error to `http.client`.
+    """
+    declared = found.getheader("content-length", "")
+    if found.chunked or found.status == 204 or len(text) > _LARGEST:
+        return True
+    return declared == str(len(text))
 
 
 def _error(answer: _Answer) -> DpinferError:
