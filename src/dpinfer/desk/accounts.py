@@ -19,7 +19,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hmac import compare_digest
 from typing import Any
@@ -74,7 +74,7 @@ class Signed:
     person: str
     role: str
     scopes: tuple[str, ...] = SCOPES
-    token: str = ""
+    token: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
