@@ -31,7 +31,6 @@ from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.worker import Worker
 from dpinfer.errors import missing
-from dpinfer.serve.api_door import ApiApplication, Door
 from dpinfer.serve.openapi import PREFIX
 
 ANALYSTS = 200
@@ -44,8 +43,9 @@ def web(folder: str, port: int, counted: str) -> None:
     """The process with the network; it counts what it answers in a file, where one is named."""
     import uvicorn  # noqa: PLC0415
 
-    desk = Desk.open(folder, public=True)
-    application = ApiApplication(Door(desk, Accounts(desk.register)))
+    from dpinfer.serve.network import Place, app_of  # noqa: PLC0415
+
+    application = app_of(Desk.open(folder, public=True), Place(port=port))
     counts: Counter[str] = Counter()
 
     async def counting(scope: Any, receive: Any, send: Any) -> None:
@@ -219,7 +219,9 @@ class BrokenLine:
     def __enter__(self) -> str:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
         threading.Thread(target=self._listen, daemon=True).start()
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        port = self._listener.getsockname()[1]
+        self._names = [f"Host: 127.0.0.1:{one}".encode() for one in (port, self._port)]
+        return f"http://127.0.0.1:{port}"
 
     def __exit__(self, *_: object) -> None:
         self._listener.close()
@@ -250,7 +252,7 @@ class BrokenLine:
                     if heard is server and word == "middle":
                         connection.sendall(piece[: len(piece) // 2])
                         return
-                    other.sendall(piece)
+                    other.sendall(piece.replace(*self._names))
 
 
 def replays(keys: int, times: int, slot: float) -> dict[str, object]:

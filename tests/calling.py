@@ -4,7 +4,7 @@ import json
 
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
-from dpinfer.serve.api_door import Door, Request
+from dpinfer.serve.api_door import ApiDoor, Request
 from visits import made
 
 PEOPLE = {
@@ -33,7 +33,7 @@ class Site:
                 self.desk.add_person(person)
             self.accounts.open(person, role, "steward")
             self.tokens[person] = self.token(person)
-        self.door = Door(self.desk, self.accounts)
+        self.door = ApiDoor(self.desk, self.accounts)
 
     def token(self, person, scopes=("read", "ask"), days=1):
         return self.accounts.make_token(person, scopes, days, "test")[1]

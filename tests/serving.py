@@ -10,19 +10,19 @@ import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from dpinfer.desk.desk import Desk
 from dpinfer.errors import installed
 from dpinfer.serve.api_door import ApiApplication
-from dpinfer.serve.openapi import PREFIX
 
-KINDS = ["plain", "uvicorn"] if installed("uvicorn") else ["plain"]
-"""What serves: a server of the standard library and, where it is there, the one of `dpinfer serve`."""
+KINDS = ["plain", "whole"] if installed("starlette", "uvicorn") else ["plain"]
+"""What serves: a server of the standard library and, where it is there, all of `dpinfer serve`."""
 
 
 @contextmanager
-def served(door, kind="plain", certificate=None):
-    """The address of a server; ``certificate`` is a pair of files."""
-    serving = _by_uvicorn if kind == "uvicorn" else _plainly
-    with serving(door, certificate) as port:
+def served(site, kind="plain", certificate=None):
+    """The address of a server of a `calling.Site`; ``certificate`` is a pair of files."""
+    serving = _wholly if kind == "whole" else _plainly
+    with serving(site, certificate) as port:
         yield f"https://localhost:{port}" if certificate else f"http://127.0.0.1:{port}"
 
 
@@ -72,8 +72,8 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def _plainly(door, certificate):
-    handler = type("Handler", (_Handler,), {"application": staticmethod(ApiApplication(door))})
+def _plainly(site, certificate):
+    handler = type("Handler", (_Handler,), {"application": staticmethod(ApiApplication(site.door))})
     server = _Server(("127.0.0.1", 0), handler)
     if certificate:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -90,33 +90,38 @@ def _plainly(door, certificate):
 
 
 @contextmanager
-def _by_uvicorn(door, certificate):
+def _wholly(site, certificate):
+    """Pages and interface, of a desk that may read neither data nor ledgers."""
     import uvicorn  # noqa: PLC0415
 
-    application = ApiApplication(door)
+    from dpinfer.serve.network import Place, app_of  # noqa: PLC0415
 
-    async def whole(scope, receive, send):
-        assert scope["type"] == "lifespan" or scope["path"].startswith(PREFIX)
-        await application(scope, receive, send)
-
+    site.desk.publish("visits")
+    desk = Desk.open(site.desk.folder.path, clock=site.desk.clock, public=True)
     more = {}
     if certificate:
         more = {"ssl_certfile": certificate[0], "ssl_keyfile": certificate[1]}
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        whole, log_level="critical", access_log=False, http="h11", ws="none", lifespan="off", **more
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        listener.close()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        config = uvicorn.Config(
+            app_of(desk, Place(port=port)),
+            log_level="critical",
+            access_log=False,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            **more,
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield port
+        finally:
+            server.should_exit = True
+            thread.join(10)
 
 
 def certificate_in(folder):
@@ -149,7 +154,10 @@ class Breaking:
     def __enter__(self):
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=200)
         threading.Thread(target=self._listen, daemon=True).start()
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        port = self._listener.getsockname()[1]
+        host, _, known = self._server
+        self._names = (f"Host: {host}:{port}".encode(), f"Host: {host}:{known}".encode())
+        return f"http://127.0.0.1:{port}"
 
     def __exit__(self, *_):
         self._listener.close()
@@ -179,7 +187,7 @@ class Breaking:
                     piece = connection.recv(65536)
                     if not piece:
                         return
-                    server.sendall(piece)
+                    server.sendall(piece.replace(*self._names))
                 if server in ready:
                     piece = server.recv(65536)
                     if word == "after" or not piece:

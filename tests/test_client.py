@@ -34,7 +34,7 @@ def desk(tmp_path_factory):
 
 @pytest.fixture(params=KINDS, scope="module")
 def address(request, desk):
-    with served(desk.door, request.param) as found:
+    with served(desk, request.param) as found:
         yield found
 
 
@@ -72,7 +72,7 @@ def test_check_and_forecast(table, desk):
 def test_ask_and_wait(tmp_path):
     """The same result as at home, also by the id alone, from another machine."""
     desk = Site(tmp_path)
-    with served(desk.door) as address:
+    with served(desk) as address:
         site = dp.connect(address, desk.tokens["a.meier"])
         table = site.table("visits")
         asked = table.ask(FORMULA, BUDGET, title="Does age matter?", level=0.9)
@@ -209,7 +209,7 @@ def test_no_token(monkeypatch):
 def test_certificates_are_checked(desk, tmp_path):
     files = certificate_in(tmp_path)
     token = desk.tokens["a.meier"]
-    with served(desk.door, KINDS[-1], files) as address:
+    with served(desk, KINDS[-1], files) as address:
         assert dp.connect(address, token, cafile=files[0]).tables()
         with pytest.raises(dp.ServerError, match=r"not one to trust .*self.signed"):
             dp.connect(address, token).tables()

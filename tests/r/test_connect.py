@@ -40,7 +40,7 @@ def desk(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(desk):
-    with served(desk.door, KINDS[-1]) as found:
+    with served(desk, KINDS[-1]) as found:
         yield found
 
 
@@ -147,5 +147,5 @@ stopifnot(grepl("cannot be reached", said), grepl("certificate|SSL", said))
 sure <- desk_connect(Sys.getenv("DESK"), cafile = "certificate.pem")
 cat(desk_tables(sure)$name)
 """
-    with served(desk.door, KINDS[-1], files) as address:
+    with served(desk, KINDS[-1], files) as address:
         assert in_r(code, tmp_path, desk, address) == "visits"

@@ -712,9 +712,15 @@ class Desk:
         the bytes of the tables with those that were registered.
         """
         faults = faults_of(self.register, self._journal, self.folder, thorough=thorough)
+        events = self._journal.last()
+        return Verdict(tuple(faults), self.heads(), events, len(self.register.tickets()))
+
+    def heads(self) -> dict[str, str]:
+        """The hashes that the journal and each ledger end with: kept elsewhere, they tell whether an
+        old copy was put back.
+        """
         heads = {"journal": self._journal.head()}
-        heads |= {f"ledger of {table.name}": _head(table) for table in self.tables()}
-        return Verdict(tuple(faults), heads, self._journal.last(), len(self.register.tickets()))
+        return heads | {f"ledger of {table.name}": _head(table) for table in self.tables()}
 
     def _ident(self, name: str, by: str, key: str) -> str:
         """The id of a question: the same for the same key of the same person, whatever desk.db has."""

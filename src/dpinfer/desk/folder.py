@@ -147,6 +147,31 @@ class Folder:
         """The file of the result of a question."""
         return self.results / question / persistence.RESULT
 
+    def share(self, group: str = "") -> None:
+        """Let the process with the network in, as another user of a group: it writes in shared/, reads
+        settings, accounts and results, and nothing else.
+        """
+        rights = {
+            self.path: 0o750,
+            self.shared: 0o2770,
+            self.accounts: 0o2750,
+            self.results: 0o2750,
+            self.path / SETTINGS: 0o640,
+            self.database: 0o660,
+            self.journal: 0o660,
+            self.locks: 0o700,
+            self.logs: 0o700,
+        }
+        for path, mode in rights.items():
+            try:
+                if group:
+                    shutil.chown(path, group=group)
+                os.chmod(path, mode)
+            except (LookupError, OSError):
+                raise InputError(
+                    f"{path} cannot be given to the group {group!r}: make the group, and be one of it, or root"
+                ) from None
+
     def account(self, table: str) -> Path:
         """What the worker publishes of a table."""
         return self.accounts / f"{table}.json"

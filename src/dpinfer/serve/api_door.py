@@ -12,6 +12,7 @@ import json
 import re
 import traceback
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,13 +36,12 @@ from dpinfer.serve.calls import (
     refused,
     told,
 )
-from dpinfer.serve.guard import LARGEST, Message, Receive, Scope, Send
+from dpinfer.serve.messages import LARGEST, READING, Message, Receive, Scope, Send
 from dpinfer.serve.openapi import PREFIX, document
 
-READING = 10.0
-"""Seconds in which a body has to be here."""
 _DOCUMENT = "/openapi.json"
 _MOST_OPTIONS = 20
+_THREADS = 8  # so that pages have threads of their own
 _NOBODY = Signed("", "", ())
 _HEADERS = {
     "cache-control": "no-store",
@@ -72,7 +72,7 @@ class Request:
         return found[0] if len(found) == 1 else ""
 
 
-class Door:
+class ApiDoor:
     """Lets calls in.
 
     Guarantee [token_alone]: without a token that is good now nothing is done and nothing is shown,
@@ -276,8 +276,9 @@ def _headers(reply: Reply) -> dict[str, str]:
 class ApiApplication:
     """The door as an application: it reads bodies, counted and in time, and works in threads."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: ApiDoor) -> None:
         self._door = door
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="api")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request below `PREFIX`."""
@@ -319,7 +320,8 @@ class ApiApplication:
                 )
         query = scope["query_string"].decode("latin-1")
         request = Request(method, path, query, headers, body)
-        return await asyncio.to_thread(self._door.answer, request)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._door.answer, request)
 
 
 def _of(fault: RefusedCallError) -> Reply:
