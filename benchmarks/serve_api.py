@@ -295,7 +295,7 @@ def schemathesis(cases: int, program: str | None, seconds: int) -> dict[str, obj
     runs: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        desk, tokens = desk_of(folder, 1e6, 0.3, 1e3)
+        desk, tokens = desk_of(folder, 1e6, 5.0, 1e3)
         accounts = Accounts(desk.register)
         people = {"analyst": "analyst-0", "steward": "steward", "auditor": "auditor"}
         for role in ("steward", "auditor"):
