@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from dpinfer.desk.desk import Desk
+from dpinfer.desk.worker import Worker
 from dpinfer.errors import installed
 from dpinfer.serve.api_door import ApiApplication
 
@@ -24,6 +25,19 @@ def served(site, kind="plain", certificate=None):
     serving = _wholly if kind == "whole" else _plainly
     with serving(site, certificate) as port:
         yield f"https://localhost:{port}" if certificate else f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def worked(site):
+    """The desk of a `calling.Site`, worked at."""
+    stop = threading.Event()
+    thread = threading.Thread(target=lambda: Worker(site.desk, "fork").run(stop=stop))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,12 +1,14 @@
 """`dp.connect` against a running server: asking, waiting, lines that break off, certificates, errors."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +16,7 @@ import dpinfer as dp
 from calling import KEY, Site
 from dpinfer import client
 from dpinfer.desk.tickets import LOST, LostError
-from dpinfer.desk.worker import Worker
-from serving import KINDS, Breaking, certificate_in, served
+from serving import KINDS, Breaking, certificate_in, served, worked
 
 FORMULA = "visit ~ age + health"
 BUDGET = dp.ZCDP(0.1)
@@ -41,6 +42,23 @@ def address(request, desk):
 @pytest.fixture
 def table(desk, address):
     return dp.connect(address, desk.tokens["a.meier"]).table("visits")
+
+
+def test_the_page_for_analysts_runs(tmp_path, monkeypatch):
+    """All Python blocks of docs/howto/connect.md, in order, with a server in the place of its address."""
+    desk = Site(tmp_path)
+    page = (Path(__file__).parents[1] / "docs/howto/connect.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 5
+    monkeypatch.setenv("DPINFER_TOKEN", desk.tokens["a.meier"])
+    names = {}
+    with worked(desk), served(desk, KINDS[-1]) as address:
+        for block in blocks:
+            exec(
+                compile(block.replace("https://stats.example.org", address), "page", "exec"), names
+            )
+    assert isinstance(names["result"], dp.FitResult)
+    assert len(desk.desk.table("visits").ledger().entries()) == 1
 
 
 def test_what_is_public(desk, address, table, monkeypatch):
@@ -79,10 +97,8 @@ def test_ask_and_wait(tmp_path):
         assert asked.state == "queued"
         with pytest.raises(dp.ServerError, match="not there yet"):
             asked.wait(timeout=0.5)
-        worker = threading.Thread(target=lambda: Worker(desk.desk, "fork").run(until_idle=True))
-        worker.start()
-        result = asked.wait(timeout=60)
-        worker.join()
+        with worked(desk):
+            result = asked.wait(timeout=60)
         assert isinstance(result, dp.FitResult)
         assert result.to_json() == desk.desk.result(asked.id).to_json()
         assert asked.state == "answered"

@@ -1,18 +1,18 @@
 """The client for R against a running server: names and types of what comes back, and what goes wrong."""
 
 import json
+import re
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
 
 from calling import Site
-from dpinfer.desk.worker import Worker
 from in_r import R, has, run_r
-from serving import KINDS, Breaking, certificate_in, served
+from serving import KINDS, Breaking, certificate_in, served, worked
 
-CLIENT = Path(__file__).parents[2] / "clients/r/connect.R"
+ROOT = Path(__file__).parents[2]
+CLIENT = ROOT / "clients/r/connect.R"
 START = """
 source("dpinfer.R")
 source("connect.R")
@@ -77,14 +77,8 @@ stopifnot(!("reticulate" %in% loadedNamespaces()))
 
 
 def test_from_tables_to_a_data_frame(tmp_path, desk, address):
-    stop = threading.Event()
-    worker = threading.Thread(target=lambda: Worker(desk.desk, "fork").run(stop=stop))
-    worker.start()
-    try:
+    with worked(desk):
         shown = in_r(ASKED, tmp_path, desk, address)
-    finally:
-        stop.set()
-        worker.join()
     ident = (tmp_path / "asked.txt").read_text(encoding="utf-8").strip()
     frame = desk.desk.result(ident).tidy()
     rows = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
@@ -149,3 +143,15 @@ cat(desk_tables(sure)$name)
 """
     with served(desk, KINDS[-1], files) as address:
         assert in_r(code, tmp_path, desk, address) == "visits"
+
+
+def test_the_page_for_analysts_runs(tmp_path):
+    """All R blocks of docs/howto/connect.md, in order, with a server in the place of its address."""
+    desk = Site(tmp_path)
+    page = (ROOT / "docs/howto/connect.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```r\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 3
+    with worked(desk), served(desk, KINDS[-1]) as address:
+        code = "\n".join(blocks).replace("https://stats.example.org", address)
+        shown = in_r(f"{code}\nstopifnot(nrow(tidy(result)) == 3)\n", tmp_path, desk, address)
+    assert "visit ~ age + income" in shown

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+import api_page
 import dpinfer as dp
 from calling import KEY, PEOPLE, QUESTION, Site
 from dpinfer.asking.allowed import SECTIONS, question_schema
@@ -381,6 +382,8 @@ def test_guarantee_tokens_of_tokens(tmp_path):
     assert made["id"] in [one["id"] for one in listed["tokens"]]
     assert made["token"] not in json.dumps(listed)
     first = site.accounts.by_token(read).token
+    whole = site.accounts.by_token(site.tokens["a.meier"]).token
+    assert site.call("DELETE", f"/tokens/{whole}", token=read)[0] == 403
     assert site.reply("DELETE", f"/tokens/{first}", "b.okafor").status == 404
     assert site.reply("DELETE", f"/tokens/{first}", "a.meier").status == 204
     for secret in (read, made["token"], third["token"]):
@@ -532,6 +535,11 @@ def test_the_document(site):
         assert documented == {*operation.replies, *statuses(operation)}
         assert not 500 <= max(documented) <= 502
         assert described["description"].endswith(".")
+
+
+def test_the_page_of_the_interface_is_its_operations():
+    page = api_page.PAGE.read_text(encoding="utf-8")
+    assert api_page.renewed(page) == page, "run `python tests/api_page.py`"
 
 
 VALUES = [

@@ -431,11 +431,16 @@ def make_token(call: Call) -> Reply:
 
 @operation("DELETE", "/tokens/{token}", {204: ""})
 def revoke_token(call: Call) -> Reply:
-    """Take a token of the caller back, at once, with those that were made with it."""
-    try:
-        call.accounts.revoke_token(call.signed.person, call.names["token"])
-    except InputError:
-        raise NowhereError from None
+    """Take a token of the caller back, at once, with those that were made with it: itself, or one that
+    may do no more.
+    """
+    ident = call.names["token"]
+    found = [token for token in call.accounts.tokens(call.signed.person) if token.id == ident]
+    if not found:
+        raise NowhereError
+    if set(found[0].scopes) - set(call.signed.scopes):
+        raise forbidden()
+    call.accounts.revoke_token(call.signed.person, ident)
     return Reply(204)
 
 
