@@ -74,7 +74,9 @@ def test_guarantee_worker_has_no_network(site):
 
 
 def children(pid):
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pid=", "-o", "ppid="], capture_output=True, text=True, check=True
+    )
     pairs = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
     found = {pid}
     while True:
