@@ -60,7 +60,7 @@ class Served:
     def pids(self):
         """Of the processes that were started: web and worker, by what they were told to be."""
         listed = subprocess.run(
-            ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)],
+            ["ps", "-ww", "-o", "pid=", "-o", "args=", "--ppid", str(self.process.pid)],
             capture_output=True,
             text=True,
             check=True,
@@ -146,16 +146,17 @@ class Client:
 
     def post(self, path, fields=None, headers=None, form=None):
         """A form of the page, with the word that stands in it."""
-        word = {"form": self.word() if form is None else form}
-        if not self.cookie:
-            word = {}
+        if form is None:
+            form = self.word()
         ours = {"origin": self.site.origin, "content-type": FORM, **(headers or {})}
-        body = urlencode({**word, **(fields or {})}, doseq=True)
+        body = urlencode({"form": form, **(fields or {})}, doseq=True)
         return self.sent("POST", path, ours, body)
 
     def word(self):
-        """What stands in the forms of this session."""
-        found = re.search(r'name="form" value="([^"]+)"', self.go("/password").text)
+        """What stands in the forms of this session; nothing before there is one."""
+        if not self.cookie:
+            return ""
+        found = re.search(r'name="form" value="([^"]*)"', self.go("/sign-in").text)
         return found[1]
 
     def sign_in(self, name, password=PASSWORD):

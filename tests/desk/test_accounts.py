@@ -99,7 +99,8 @@ def test_tries_are_counted(accounts, clock):
         accounts.check("meier", PASSWORD, "10.0.0.1")
     assert accounts.check("meier", PASSWORD, "10.0.0.2")  # nobody is locked out by a stranger
     clock.on(seconds=61)
-    assert accounts.check("meier", PASSWORD, "10.0.0.1")
+    for _ in range(10):
+        assert accounts.check("meier", PASSWORD, "10.0.0.1")  # who knows it may come and go
 
 
 def test_ten_thousand_tries_from_everywhere_are_few(accounts, clock):

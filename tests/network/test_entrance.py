@@ -12,7 +12,10 @@ from urllib.parse import urlencode
 
 import pytest
 
+import dpinfer as dp
+from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
+from dpinfer.serve.network import Place
 from servers import FORM, PASSWORD, PROGRAM, Client, peopled, served
 from visits import made, question
 
@@ -59,10 +62,7 @@ def test_a_password_is_changed_by_who_knows_it(site):
     assert mine.post("/password", {**fields, "again": "no"}).status == 400
     assert mine.post("/password", fields).headers["location"] == "/sign-in?done=password"
     assert other.go("/").status == 303  # all sessions have ended
-    desk = Desk.open(site.folder)
-    from dpinfer.desk.accounts import Accounts  # noqa: PLC0415
-
-    Accounts(desk.register).set_password("stranger", PASSWORD)
+    Accounts(Desk.open(site.folder).register).set_password("stranger", PASSWORD)
 
 
 def test_the_cookie_and_the_headers(site):
@@ -251,31 +251,35 @@ def test_no_path_leads_to_a_file(site, visitors):
     assert tried > 1000
 
 
-def refused(folder, *options):
-    done = subprocess.run(
-        [*PROGRAM, "run", str(folder), *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode != 0
-    return done.stderr
+CLEAR = {
+    "in the clear": [{"host": "0.0.0.0"}, {"host": "::"}, {"host": "192.0.2.1", "names": ("a",)}],
+    "takes an address": [{"host": "stats.example.org"}],
+    "as people know it": [{"proxies": ("10.0.0.1",)}],
+    "the address of a proxy": [{"proxies": ("everybody",), "names": ("a",)}],
+    "go together": [{"certificate": Path("x.pem"), "names": ("a",)}, {"key": Path("x.key")}],
+    "cannot be used": [{"certificate": Path("x.pem"), "key": Path("x.key"), "names": ("a",)}],
+    "give one of them": [
+        {"certificate": Path("x"), "key": Path("y"), "names": ("a",), "proxies": ("127.0.0.1",)}
+    ],
+}
 
 
 def test_guarantee_no_password_in_the_clear(tmp_path):
     """Where passwords could be read on their way the server does not start."""
-    folder = made(tmp_path)
-    assert "in the clear" in refused(folder, "--host", "0.0.0.0")
-    assert "in the clear" in refused(folder, "--host", "::")
-    assert "in the clear" in refused(folder, "--host", "192.0.2.1", "--name", "stats.example.org")
-    assert "takes an address" in refused(folder, "--host", "stats.example.org")
-    assert "as people know it" in refused(folder, "--behind-proxy", "10.0.0.1")
-    assert "the address of a proxy" in refused(folder, "--behind-proxy", "everybody", "--name", "a")
-    assert "go together" in refused(folder, "--certificate", "x.pem", "--name", "a")
-    missing = ("--certificate", "x.pem", "--key", "x.key", "--name", "a")
-    assert "cannot be used" in refused(folder, *missing)
-    assert "give one of them" in refused(folder, *missing, "--behind-proxy", "127.0.0.1")
+    for words, places in CLEAR.items():
+        for place in places:
+            with pytest.raises(dp.InputError, match=words):
+                Place(**place).check()
+    for fine in (
+        {},
+        {"host": "::1"},
+        {"host": "0.0.0.0", "proxies": ("10.0.0.0/24",), "names": ("a",)},
+    ):
+        Place(**fine).check()
+    command = [*PROGRAM, "run", str(made(tmp_path)), "--host", "0.0.0.0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "in the clear" in done.stderr
 
 
 def test_behind_a_proxy(tmp_path):

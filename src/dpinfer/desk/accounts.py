@@ -233,7 +233,11 @@ class Accounts:
             ).fetchone()
         salt, digest, role = row if row is not None and row[1] is not None else self._nobody
         same = compare_digest(_hashed(password, salt), digest)
-        return Signed(person, role) if same and role else None
+        if not same or not role:
+            return None
+        with self._lock:
+            self._tries.pop((person, address), None)  # those who know it may come and go
+        return Signed(person, role)
 
     def _require_tries_left(self, person: str, address: str, now: datetime) -> None:
         """Count a try, of this person from this address, of this person, and from this address."""

@@ -128,6 +128,12 @@ class Forecasts:
                 self._thread.start()
         return ident
 
+    def warm(self) -> None:
+        """Have everything loaded that a forecast needs, so that the first one is as quick as others."""
+        process = self._context.Process(target=_nothing)
+        process.start()
+        process.join()
+
     def found(self, ident: str, by: str, patience: float = 0.0) -> Forecast | None:
         """A forecast of this person; None where it is still under way after some seconds.
         `InputError` says why there is none.
@@ -225,6 +231,10 @@ def main(ear: Any, task: _Task) -> None:
     except MemoryError:
         said = _SAYS_NO + _GIVEN_UP.encode()
     ear.send_bytes(said)
+
+
+def _nothing() -> None:
+    """What a process does that only has to be there."""
 
 
 def _limit() -> None:

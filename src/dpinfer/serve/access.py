@@ -45,9 +45,9 @@ class Access:
         """What is printed: it holds the token."""
         return f"http://{self.hosts[0]}{self.home}{_ENTER}?token={self.token}"
 
-    def methods(self, _: str) -> tuple[str, ...]:
-        """The methods of pages and forms."""
-        return ("GET", "HEAD", "POST")
+    def for_programs(self, _: str) -> bool:
+        """There is no interface for programs here."""
+        return False
 
     def cookie(self, session: str) -> str:
         """The cookie as it is set."""

@@ -16,7 +16,6 @@ from dpinfer.serve.guard import FOREIGN, Entered, Told, Visitor, welcome
 
 API = "/api/"
 """What is below it is for programs."""
-_PAGES = ("GET", "HEAD", "POST")
 _NO_PROXY = "This server is behind a proxy: use the address that you were given."
 _NO_TLS = "This server is for https alone: use the address that you were given."
 _OPEN = ("/style.css", "/desk.js", "/icon.svg", "/health")
@@ -44,9 +43,9 @@ class Entrance:
         """Of the cookie: browsers take one of this kind from this server alone, and by TLS."""
         return "__Host-desk" if self.secure else "desk"
 
-    def methods(self, path: str) -> tuple[str, ...]:
-        """Those of pages and forms; the interface for programs says itself which it has."""
-        return () if path.startswith(API) else _PAGES
+    def for_programs(self, path: str) -> bool:
+        """Whether a path is below `API`."""
+        return path.startswith(API)
 
     def cookie(self, session: str) -> str:
         """The cookie as it is set; an empty session takes it away."""
@@ -59,12 +58,12 @@ class Entrance:
         address = self._address(visitor)
         if isinstance(address, Told):
             return address
-        if visitor.path.startswith(API) or visitor.path in _OPEN:
+        if self.for_programs(visitor.path):
+            return Entered(None, address=address, program=True)
+        if visitor.path in _OPEN:
             return Entered(None, address=address)
         if visitor.from_elsewhere("https" if self.secure else "http"):
-            if visitor.method == "GET" and visitor.headers.get("sec-fetch-mode") == "navigate":
-                return welcome("", _place(visitor))
-            return Told(403, FOREIGN)
+            return _led_in(visitor)
         session = visitor.cookie(self.name)
         signed = self.accounts.by_session(session) if session else None
         if signed is None:
@@ -114,6 +113,13 @@ def _network(address: str) -> str:
     if known.version == 4:
         return str(known)
     return str(ipaddress.ip_network((known, 64), strict=False))
+
+
+def _led_in(visitor: Visitor) -> Told:
+    """What is said to a request from another site: a link may lead here, and that is all."""
+    if visitor.method == "GET" and visitor.headers.get("sec-fetch-mode") == "navigate":
+        return welcome("", _place(visitor))
+    return Told(403, FOREIGN)
 
 
 def _place(visitor: Visitor) -> str:

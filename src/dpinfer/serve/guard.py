@@ -34,6 +34,7 @@ _HEADERS = {
 _HSTS = {"strict-transport-security": "max-age=31536000"}
 ENTERED = "dpinfer.entered"
 """Under which the application finds in its scope who has come in."""
+_METHODS = ("GET", "HEAD", "POST")
 _OURS = ("same-origin", "none")  # what a browser says of a link of ours, and of a typed address
 _WELCOME = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -75,13 +76,15 @@ class Visitor:
 @dataclass(frozen=True)
 class Entered:
     """Who has come in: nobody before signing in.  ``form`` stands in each form, ``session`` is the
-    secret of the cookie, ``address`` is where the visitor is.
+    secret of the cookie, ``address`` is where the visitor is.  What a ``program`` sends is read by
+    who answers programs.
     """
 
     signed: Signed | None
     form: str = ""
     session: str = ""
     address: str = ""
+    program: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,8 @@ class Door(Protocol):
         """Whether requests come by TLS alone."""
         ...
 
-    def methods(self, path: str) -> tuple[str, ...]:
-        """The methods that there are at a path; none where the application says itself."""
+    def for_programs(self, path: str) -> bool:
+        """Whether a path is that of an interface, which has methods of its own."""
         ...
 
     def admit(self, visitor: Visitor) -> Entered | Told:
@@ -157,13 +160,16 @@ class Guard:
         if isinstance(found, Told):
             await _tell(answer, self._told(found))
             return
+        path = visitor.path.removeprefix(self._door.home)
+        inner = {**scope, "path": path, "root_path": "", ENTERED: found}
+        if found.program:
+            await self._app(inner, receive, answer)
+            return
         try:
             body = await _body(visitor, receive)
         except _UnreadError as fault:
             await _tell(answer, self._told(fault.told))
             return
-        path = visitor.path.removeprefix(self._door.home)
-        inner = {**scope, "path": path, "root_path": "", ENTERED: found}
         await self._app(inner, _again(body, receive), answer)
 
     def _refused(self, visitor: Visitor) -> Told | None:
@@ -172,9 +178,8 @@ class Guard:
             return Told(414, "This address is too long: send less with it.")
         if visitor.headers.get("host") not in self._door.hosts:
             return Told(421, _NO_HOST)
-        methods = self._door.methods(visitor.path)
-        if methods and visitor.method not in methods:
-            return Told(405, f"This address takes {', '.join(methods)} alone.")
+        if visitor.method not in _METHODS and not self._door.for_programs(visitor.path):
+            return Told(405, f"This address takes {', '.join(_METHODS)} alone.")
         return None
 
     def _with_headers(self, send: Send) -> Send:

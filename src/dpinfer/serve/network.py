@@ -8,6 +8,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,6 +136,7 @@ def app_of(desk: Desk, place: Place) -> Application:
     """The application of a desk on a network."""
     assert desk.public
     site = site_of(desk)
+    threading.Thread(target=site.forecasts.warm, daemon=True).start()
     entrance = Entrance(site.accounts, place.hosts, place.secure, networks_of(place.proxies))  # type: ignore[arg-type]
 
     def idle() -> str:

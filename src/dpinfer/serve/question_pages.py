@@ -65,6 +65,7 @@ def ask(visit: Visit) -> Answer:
         "fault": "",
         "ahead": None,
         "soon": False,
+        "again": {},
     }
     if visit.fields.text("go") != "forecast":
         return Page("ask.html.j2", parts)
@@ -74,7 +75,9 @@ def ask(visit: Visit) -> Answer:
         status = 429 if isinstance(fault, BusyError) else 400
         return Page("ask.html.j2", parts | {"fault": str(fault)}, status=status)
     if parts["ahead"] is None:
-        return Page("ask.html.j2", parts | {"soon": True}, refresh=_SOON)
+        # with its address: where that ends in #forecast a browser takes the same one for a place in the page
+        sent = {"soon": True, "again": visit.fields.texts}
+        return Page("ask.html.j2", parts | sent, refresh=_SOON)
     return Page("ask.html.j2", parts)
 
 
