@@ -53,7 +53,7 @@ else:
 
 
 @pytest.mark.skipif(not without_network(), reason="this system starts no process without a network")
-def test_guarantee_worker_has_no_network(site):
+def test_the_worker_has_no_network(site):
     """The worker is in a network of its own, where nothing is: not even this machine answers there."""
     pids = site.pids()
     names = {pid: os.readlink(f"/proc/{pid}/ns/net") for pid in (os.getpid(), *pids.values())}

@@ -107,7 +107,7 @@ def test_who_may_not_act_changes_nothing(site, visitors, asked):
     assert desk.ticket(asked["waiting"]).state == "waiting"
 
 
-def test_guarantee_equal_bytes_for_what_is_not_yours(visitors, asked):
+def test_equal_bytes_for_what_is_not_yours(visitors, asked):
     """Two analysts walk each other's ids: what is there and what is not look the same."""
     other = visitors["b.okafor"]
     nothing = without_time(other.go("/q/" + "f" * len(asked["waiting"])).text)

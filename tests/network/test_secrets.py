@@ -9,7 +9,7 @@ from visits import made
 TYPED = "a password with a typing mistake"
 
 
-def test_guarantee_no_secret_in_a_file_or_log(tmp_path):
+def test_no_secret_in_a_file_or_log(tmp_path):
     """After signing in, wrong passwords, tokens, invitations, faults and a kill: every file, and both
     streams of both processes.
     """
