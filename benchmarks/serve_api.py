@@ -86,6 +86,8 @@ def running(desk: Desk, counted: Path | str = "") -> Iterator[str]:
     try:
         while not _answers(port):
             time.sleep(0.1)
+            if not all(process.is_alive() for process in processes):
+                raise RuntimeError("the server or the worker has ended: its words are above")
         yield address
     finally:
         for process in processes:
