@@ -80,6 +80,38 @@ def test_each_page_is_for_its_roles(site, visitors, asked):
                 assert without_time(answer.text) == nothing, (name, path)
 
 
+NOT_FOR = {
+    "a.meier": [
+        *("/journal", "/journal.jsonl", "/verify", "/verify?go=verify", "/approvals", "/accounts"),
+        *("/t/visits/people", "/t/visits/ledger.jsonl"),
+    ],
+    "checker": ["/approvals", "/t/visits/ask", "/t/visits/confirm?formula=visit+~+age&rho=0.1"],
+    "stranger": ["/t/visits", "/t/visits/ask", "/t/visits/practice.csv", "/journal", "/accounts"],
+}
+"""Written down here and not taken from the table of addresses: whoever changes that has to change this."""
+
+
+def test_what_is_not_for_whom(visitors):
+    for name, paths in NOT_FOR.items():
+        for path in paths:
+            assert visitors[name].go(path).status == 404, (name, path)
+    acts = [
+        "/accounts",
+        "/accounts/invite",
+        "/accounts/close",
+        "/t/visits/policy",
+        "/t/visits/pause",
+    ]
+    acts += ["/t/visits/people", "/t/visits/allowance", "/t/visits/state", "/t/visits/resume"]
+    for name in ("a.meier", "checker"):
+        word = visitors[name].word()
+        for path in acts:
+            assert visitors[name].post(path, {"person": "x"}, form=word).status == 404, (name, path)
+    word = visitors["checker"].word()
+    fields = {"formula": "visit ~ age", "rho": "0.1", "key": "k", "by": "a.meier"}
+    assert visitors["checker"].post("/t/visits/questions", fields, form=word).status == 404
+
+
 def test_who_may_not_act_changes_nothing(site, visitors, asked):
     """Every form, sent by those who have no right to it: nothing there, and no event."""
     desk = Desk.open(site.folder, "steward")
