@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo map test test-cluster test-page test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe lock clean
+.PHONY: demo map test test-cluster test-page test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -26,6 +26,10 @@ test-cluster: $(CLUSTER)/.ready
 PAGE := .venv-page
 test-page: $(PAGE)/.ready
 	$(PAGE)/bin/python -m pytest -n 2 --dist=loadfile -rs tests/page
+
+# A desk on a network: two processes, roles, a browser; the same environment.
+test-serve: $(PAGE)/.ready
+	$(PAGE)/bin/python -m pytest -n 2 --dist=loadfile -rs tests/network
 
 # What docs/howto/from-r.md says, in R with reticulate; where R or one of the packages is missing this says so.
 test-r: $(READY)

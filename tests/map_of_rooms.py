@@ -32,6 +32,7 @@ ROOMS = {
     "asking/": "what is asked, in words: specs, and questions of those who must not see the data",
     "desk/": "questions from people who must never see the data: no network, no extra",
     "serve/": "the page of a desk on the loopback address; Starlette only here",
+    "client.py": None,
     "__init__.py": None,
     "cli/": "the command line, one module per command",
     "__main__.py": None,

@@ -177,7 +177,11 @@ def test_no_page(tmp_path):
             "error: dpinfer desk open needs starlette and uvicorn: pip install 'dpinfer[serve]'\n"
         )
         assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
-    assert "open" in succeeds(without(EXTRAS["serve"], COMMAND_LINE, "desk", "--help"))
+        done = without([absent], COMMAND_LINE, "serve", "run", tmp_path / "nothing")
+        message = message.replace("desk open", "serve run")
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+    for command in ("desk", "serve"):
+        assert "table" in succeeds(without(EXTRAS["serve"], COMMAND_LINE, command, "--help"))
 
 
 def test_figures_need_no_jinja2():

@@ -9,6 +9,7 @@ from dpinfer.errors import (
     InputError,
     LedgerError,
     PrivacyError,
+    ServerError,
 )
 from dpinfer.fit.choose import infer
 from dpinfer.fit.linear import LinearPlan
@@ -24,6 +25,7 @@ from dpinfer.result.result import FitResult
 
 if TYPE_CHECKING:
     from dpinfer import datasets, simulate
+    from dpinfer.client import connect
     from dpinfer.estimators.models import (
         HuberRegression,
         LinearRegression,
@@ -72,8 +74,10 @@ __all__ = [
     "PureDP",
     "QuantileRegression",
     "Schema",
+    "ServerError",
     "SmoothedQuantile",
     "compare",
+    "connect",
     "datasets",
     "describe",
     "infer",
@@ -93,6 +97,7 @@ _LATE = {
     "PoissonRegression": "dpinfer.estimators.models",
     "QuantileRegression": "dpinfer.estimators.models",
     "Schema": "dpinfer.schema.schema",
+    "connect": "dpinfer.client",
     "datasets": "dpinfer.datasets",
     "describe": "dpinfer.fit.describing",
     "learn_bounds": "dpinfer.fit.bounds",

@@ -5,7 +5,8 @@
     │   └── MissingError   it needs a package that is not installed; an ImportError as well
     ├── BudgetError    a budget, share or penalty cannot give the promise that was asked for
     ├── LedgerError    the book refuses the spend
-    └── PrivacyError   a step tried to release something that was not booked, or cannot be proved
+    ├── PrivacyError   a step tried to release something that was not booked, or cannot be proved
+    └── ServerError    a server of a desk cannot be reached, or cannot answer now; an OSError as well
 
 `HopelessFitWarning` is no error: the fit goes on, and spends its budget.
 No message ever contains a value of the data.  Each names the fault and the remedy.
@@ -36,6 +37,10 @@ class LedgerError(DpinferError, RuntimeError):
 
 class PrivacyError(DpinferError, RuntimeError):
     """A release was attempted that nobody booked, or whose privacy is not proved."""
+
+
+class ServerError(DpinferError, OSError):
+    """A server of a desk cannot be reached, or cannot answer now."""
 
 
 class HopelessFitWarning(UserWarning):

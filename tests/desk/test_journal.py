@@ -94,7 +94,7 @@ def test_guarantee_journal_is_a_chain(tmp_path):
         assert not desk.verify().ok
         with pytest.raises(dp.LedgerError, match=r"the journal .* is broken"):
             desk.journal()
-        for file in tmp_path.joinpath("desk").glob("journal.db*"):
+        for file in tmp_path.joinpath("desk/shared").glob("journal.db*"):
             file.unlink()
         path.write_bytes(whole)
         assert desk.verify().ok

@@ -166,14 +166,14 @@ def test_guarantee_asked_once(tmp_path):
     desk = desk_in(tmp_path, ladder=(600.0,))
     copy = tmp_path / "copy"
     copy.mkdir()
-    for path in files_of(desk.folder.path, "desk.db"):
+    for path in files_of(desk.folder.shared, "desk.db"):
         shutil.copy(path, copy)
     ticket = ask(desk, key="mine")
     lost = ask(desk, rho=0.2, key="other")
     work(hasten(desk))
     shutil.rmtree(desk.folder.results / lost.id)
     assert desk.register.ticket(ticket.id).state == "answered"
-    put_back(copy, desk.folder.path, "desk.db")
+    put_back(copy, desk.folder.shared, "desk.db")
     with pytest.raises(dp.LedgerError, match=r"desk\.db lacks \d+ events"):
         Desk.open(desk.folder.path)
     old = Desk.open(desk.folder.path, old_copy=True)
@@ -275,10 +275,10 @@ def test_a_paid_question_that_an_old_copy_has_in_the_queue(tmp_path):
     ticket = ask(desk)
     copy = tmp_path / "copy"
     copy.mkdir()
-    for path in files_of(desk.folder.path, "desk.db"):
+    for path in files_of(desk.folder.shared, "desk.db"):
         shutil.copy(path, copy)
     work(hasten(desk))
-    put_back(copy, desk.folder.path, "desk.db")
+    put_back(copy, desk.folder.shared, "desk.db")
     old = Desk.open(desk.folder.path, old_copy=True)
     assert old.ticket(ticket.id).state == "queued"
     recover(old)
@@ -338,11 +338,11 @@ def test_an_old_desk_in_a_ledger_of_two_tables(tmp_path):
     desk.add_table("first", *files, Policy("none"))
     copy = tmp_path / "copy"
     copy.mkdir()
-    for path in files_of(desk.folder.path, "desk.db"):
+    for path in files_of(desk.folder.shared, "desk.db"):
         shutil.copy(path, copy)
     ticket = ask(desk)
     booked(desk, ticket)
-    put_back(copy, desk.folder.path, "desk.db")
+    put_back(copy, desk.folder.shared, "desk.db")
     old = Desk.open(desk.folder.path, old_copy=True)
     recover(old)
     assert [(one.id, one.table) for one in old.tickets()] == [(ticket.id, "visits")]
@@ -354,11 +354,11 @@ def test_guarantee_no_old_desk(tmp_path):
     ticket = claimed(desk)
     copy = tmp_path / "copy"
     copy.mkdir()
-    for path in files_of(desk.folder.path, "desk.db"):
+    for path in files_of(desk.folder.shared, "desk.db"):
         shutil.copy(path, copy)
     desk.set_state("visits", "meier", "revoked")
     events = desk.journal()
-    put_back(copy, desk.folder.path, "desk.db")
+    put_back(copy, desk.folder.shared, "desk.db")
     with pytest.raises(dp.LedgerError, match="an old copy was put back"):
         desk.add_person("huber")
     booking = child.Booking(desk, ticket, desk.table("visits").ledger())

@@ -352,7 +352,7 @@ def test_slots_are_chosen_on_made_up_records(tmp_path, monkeypatch):
     assert slots.longest(table, question(epsilon=1.0)) > 0  # a pure budget, with a search
     # 50,000 records would need a larger penalty than the million that there are
     monkeypatch.setattr(slots, "_MADE", 400)
-    large = replace(table, records=20_000)
+    large = replace(table, records=20_000).sealed()
     sharp = question(epsilon=1.0, loss="svm", target="penalised", knee=0.01, penalty=5e-3)
     assert slots.longest(large, sharp) > 0
     with pytest.raises(dp.BudgetError):

@@ -127,6 +127,7 @@ def test_the_forecast_is_in_place_with_the_script(window, script):
     page.on("load", lambda _: loads.append(1))
     page.get_by_role("button", name="Forecast").click()
     page.get_by_role("heading", name="Forecast").wait_for()
+    page.wait_for_load_state()  # what is read may be there before the page is
     assert bool(loads) != script
     assert page.locator("#forecast table").count() == 2
     assert page.locator("#forecast svg.wide circle").count() >= 2

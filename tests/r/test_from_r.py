@@ -2,58 +2,24 @@
 
 import json
 import math
-import os
 import re
-import shutil
-import subprocess
-import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from in_r import has, run_r
 from open_results import opened
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/howto/from-r.md"
-CLIENT = ROOT / "clients/r/dpinfer.R"
-R = shutil.which("Rscript")
 PACKAGES = ("jsonlite", "reticulate", "ggplot2", "generics")
 MISSING = "R and its packages jsonlite, reticulate, ggplot2 and generics are not all here"
 
 
-@cache
-def ready():
-    """Whether R and the packages of the page are installed."""
-    if R is None:
-        return False
-    asked = " && ".join(f"requireNamespace('{name}', quietly = TRUE)" for name in PACKAGES)
-    call = [R, "--vanilla", "-e", f"quit(status = !({asked}))"]
-    return subprocess.run(call, capture_output=True, check=False, timeout=60).returncode == 0
-
-
 @pytest.fixture(autouse=True)
 def r_is_here():
-    if not ready():
+    if not has(*PACKAGES):
         pytest.skip(MISSING)
-
-
-def run_r(code, folder, python=sys.executable):
-    """A script in R, in a folder with the file for R; any warning is an error."""
-    shutil.copy(CLIENT, folder)
-    (folder / "script.R").write_text(f"options(warn = 2)\n{code}\n", encoding="utf-8")
-    environment = os.environ | {"RETICULATE_PYTHON": str(python), "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(
-        [R, "--vanilla", "script.R"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_the_page_runs(tmp_path):

@@ -49,7 +49,7 @@ SECTIONS = {
 
 _SHOWN = ("level", "title")  # change no release
 _LONGEST_FILE = 64 * 1024
-_LONGEST_TITLE = 200
+LONGEST_TITLE = 200
 
 
 class _Keys(Spec):
@@ -96,8 +96,8 @@ class Question:
             check(key, value, RULES[SECTIONS[key]][key])
         if "formula" not in given:
             raise InputError('a question needs a formula, for example formula = "visit ~ age"')
-        if len(given.get("title", "")) > _LONGEST_TITLE:
-            raise InputError(f"a title has at most {_LONGEST_TITLE} characters: shorten it")
+        if len(given.get("title", "")) > LONGEST_TITLE:
+            raise InputError(f"a title has at most {LONGEST_TITLE} characters: shorten it")
         question = cls(**{**given, "formula": given["formula"].strip()})
         _ = question.budget
         return question
@@ -145,6 +145,21 @@ class Question:
         for key, value in self.keys().items():
             sections[SECTIONS[key]][key] = value
         return _Keys(sections, options=frozenset())
+
+
+def question_schema() -> dict[str, Any]:
+    """What a question may be as JSON Schema, made of the rules that `Question.of` checks by."""
+    rules = {key: RULES[section][key] for key, section in SECTIONS.items()}
+    keys = {key: {**rule.schema, "description": rule.words} for key, rule in rules.items()}
+    keys["title"]["maxLength"] = LONGEST_TITLE
+    return {
+        "type": "object",
+        "properties": keys,
+        "required": ["formula"],
+        "oneOf": [{"required": ["epsilon"]}, {"required": ["rho"]}],
+        "dependentRequired": {"delta": ["epsilon"]},
+        "additionalProperties": False,
+    }
 
 
 def read_question(path: Path) -> tuple[str, Question]:

@@ -4,13 +4,14 @@ Every key is known, of the right kind, and named in errors as the user wrote it:
 ``--knee``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
 
+from dpinfer.asking.rules import Rule, one_of
 from dpinfer.errors import InputError
 from dpinfer.estimators.aliases import HERE, IN_OPTIONS, IN_SPECS, answer
 from dpinfer.fit.choose import TARGETS
@@ -21,75 +22,55 @@ from dpinfer.schema.toml import read_toml
 Options = Mapping[tuple[str, str], Any]
 """Values by section and key; None where an option was not given."""
 
-Rule = tuple[str, Callable[[Any], bool]]
-"""What a value must be, in words and as a test."""
+
+def _text(value: str) -> bool:
+    return bool(value.strip()) and value.isprintable()
 
 
-def _one_of(words: Iterable[str], also: Iterable[str] = ()) -> Rule:
-    """One of some words; those in ``also`` are taken, too, but not told of."""
-    offered = tuple(words)
-    taken = (*offered, *also)
-    return " or ".join(f'"{word}"' for word in offered), lambda value: value in taken
-
-
-def _number(value: Any) -> bool:
-    return type(value) in (int, float)
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
-
-
-def _positive(value: Any) -> bool:
-    return _number(value) and 1e-20 <= value <= 1e20
-
-
-def _three(value: Any) -> bool:
-    return type(value) is list and len(value) == 3 and all(map(_positive, value))
-
-
-_TEXT: Rule = "text in quotes", _text
-_FILE: Rule = "a path in quotes", _text
-_FORMULA: Rule = (
-    "text in quotes",
-    lambda value: isinstance(value, str) and bool(value.strip()),
+_WORD = {"type": "string", "minLength": 1}
+_ABOVE = {"type": "number", "minimum": 1e-20, "maximum": 1e20}
+_TEXT = Rule("text in quotes", _WORD, _text)
+_FILE = Rule("a path in quotes", _WORD, _text)
+_FORMULA = Rule(
+    "text in quotes", _WORD, lambda value: bool(value.strip())
 )  # may have several lines
-_FLAG: Rule = "true or false", lambda value: isinstance(value, bool)
-_TRUE: Rule = "true, or left out", lambda value: value is True
-_COUNT: Rule = (
-    "a whole number from 1 to 100 million",
-    lambda value: type(value) is int and 1 <= value <= 10**8,
+_FLAG = Rule("true or false", {"type": "boolean"})
+_TRUE = Rule("true, or left out", {"type": "boolean", "enum": [True]})
+_COUNT = Rule(
+    "a whole number from 1 to 100 million", {"type": "integer", "minimum": 1, "maximum": 10**8}
 )
-_SEED: Rule = "a whole number, 0 or more", lambda value: type(value) is int and value >= 0
-_POSITIVE: Rule = "a number above 0 (1e-20 to 1e20)", _positive
-_NOT_NEGATIVE: Rule = (
-    "0 or a number above (to 1e20)",
-    lambda value: _number(value) and 0 <= value <= 1e20,
+_SEED = Rule("a whole number, 0 or more", {"type": "integer", "minimum": 0})
+_POSITIVE = Rule("a number above 0 (1e-20 to 1e20)", _ABOVE)
+_NOT_NEGATIVE = Rule(
+    "0 or a number above (to 1e20)", {"type": "number", "minimum": 0, "maximum": 1e20}
 )
-_INSIDE: Rule = (
+_INSIDE = Rule(
     "a number strictly between 0 and 1",
-    lambda value: _number(value) and 0 < value < 1,
+    {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
 )
-_LEVEL: Rule = (
+_LEVEL = Rule(
     "a number between 0 and 1, at least 0.5",
-    lambda value: _number(value) and 0.5 <= value < 1,
+    {"type": "number", "minimum": 0.5, "exclusiveMaximum": 1},
 )
-_SHARES: Rule = "three positive numbers: [2, 1, 1]", _three
+_SHARES = Rule(
+    "three positive numbers: [2, 1, 1]",
+    {"type": "array", "minItems": 3, "maxItems": 3, "items": _ABOVE},
+)
 RULES: dict[str, dict[str, Rule]] = {
     "data": {
         "path": _FILE,
         "schema": _FILE,
         "formula": _FORMULA,
-        "dataset": _one_of(["rand_hie"]),
+        "dataset": one_of(["rand_hie"]),
     },
     "model": {
-        "loss": _one_of(HERE),
+        "loss": one_of(HERE),
         "knee": _POSITIVE,
         "quantile": _INSIDE,
         "bandwidth": _POSITIVE,
         "penalty": _NOT_NEGATIVE,
-        "target": _one_of(TARGETS, also=FORMER),  # the fit says what became of the former ones
-        "tail": _one_of(["balanced", "cautious", "all"]),
+        "target": one_of(TARGETS, former=FORMER),  # the fit says what became of the former ones
+        "tail": one_of(["balanced", "cautious", "all"]),
         "exposure": _TEXT,
     },
     "privacy": {
@@ -97,9 +78,9 @@ RULES: dict[str, dict[str, Rule]] = {
         "delta": _INSIDE,
         "rho": _POSITIVE,
         "none": _TRUE,
-        "mechanism": _one_of(["objective", "output"]),
+        "mechanism": one_of(["objective", "output"]),
         "shares": _SHARES,
-        "neighbours": _one_of(["replace", "add-remove", "replace-unit", "add-remove-unit"]),
+        "neighbours": one_of(["replace", "add-remove", "replace-unit", "add-remove-unit"]),
         "ledger": _FILE,
     },
     "output": {"folder": _FILE, "title": _TEXT, "level": _LEVEL},
@@ -224,15 +205,14 @@ def _overruled(spec: Spec, given: Options) -> Spec:
 
 def check(place: str, value: Any, rule: Rule) -> None:
     """Refuse a value that is not what a rule says; ``place`` is where the user wrote it."""
-    words, holds = rule
-    if holds(value):
+    if rule.holds(value):
         return
     if rule is RULES["model"]["loss"] and isinstance(value, str):
         instead = answer(value)
         if instead is not None:
             names = IN_OPTIONS if place.startswith("--") else IN_SPECS
             raise InputError(f"{place} has no {short(value)}: {instead.sentence(names)}")
-    raise InputError(f"{place} must be {words}, not {short(value)}")
+    raise InputError(f"{place} must be {rule.words}, not {short(value)}")
 
 
 def check_name(owner: str, kind: str, name: str, known: Iterable[str]) -> None:

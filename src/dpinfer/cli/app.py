@@ -7,7 +7,19 @@ from typing import Annotated, Any
 import typer
 
 import dpinfer as dp
-from dpinfer.cli import audit, budget, coverage, demo, describe, desk, fit, plan, report, schema
+from dpinfer.cli import (
+    audit,
+    budget,
+    coverage,
+    demo,
+    describe,
+    desk,
+    fit,
+    plan,
+    report,
+    schema,
+    serve,
+)
 from dpinfer.cli.errors import CODES, DONE, INTERRUPTED, NO_READER, complain, failed
 
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in CODES.items()) + "."
@@ -16,6 +28,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 app.add_typer(schema.app, name="schema")
 app.add_typer(budget.app, name="budget")
 app.add_typer(desk.app, name="desk")
+app.add_typer(serve.app, name="serve")
 app.command(help=demo.HELP)(demo.demo)
 app.command(help=plan.HELP)(plan.plan)
 app.command(help=describe.HELP)(describe.describe)

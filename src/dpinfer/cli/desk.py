@@ -39,8 +39,8 @@ _Table = Annotated[str, typer.Argument(help="The name of the table.", metavar="T
 _Person = Annotated[str, typer.Argument(help="The name of the person.", metavar="PERSON")]
 _Id = Annotated[str, typer.Argument(help="The id of a question, or its key.", metavar="QUESTION")]
 _Reason = Annotated[str, typer.Option("--reason", help="Why, in words that are kept.")]
-_Epsilon = Annotated[float | None, typer.Option(help="Of a pure or an (epsilon, delta) total.")]
-_Rho = Annotated[float | None, typer.Option(help="In zCDP, instead of --epsilon.")]
+Epsilon = Annotated[float | None, typer.Option(help="Of a pure or an (epsilon, delta) total.")]
+Rho = Annotated[float | None, typer.Option(help="In zCDP, instead of --epsilon.")]
 _Approval = Annotated[
     str, typer.Option(help="Which questions wait for the steward: each, above (a cost), none.")
 ]
@@ -65,7 +65,7 @@ def init(
     """Make a desk in a new folder."""
     from dpinfer.desk.desk import Desk  # noqa: PLC0415  (loads pandas and formulaic)
 
-    desk = Desk.create(folder, title, _numbers(ladder))
+    desk = Desk.create(folder, title, numbers(ladder))
     talk = Screen(quiet, as_json)
     talk.show(
         Text(f"A desk in {folder}. Next, a table and a person:"),
@@ -86,7 +86,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Tables and questions of a desk."""
-    desk = _open(folder)
+    desk = opened(folder)
     found = desk.tickets(table, by, (state,) if state else ())
     talk = Screen(quiet, as_json)
     rows = [
@@ -130,7 +130,7 @@ def run(
     """
     from dpinfer.desk.worker import Worker  # noqa: PLC0415  (loads what a fit needs)
 
-    desk = _open(folder)
+    desk = opened(folder)
     before = {ticket.id for ticket in desk.tickets() if ticket.ended}
     talk = Screen(quiet, as_json)
     with talk.work("at work"):
@@ -164,7 +164,7 @@ def open_(
 
     talk = Screen()
     serve(
-        _open(folder),
+        opened(folder),
         port,
         not no_browser,
         lambda address: talk.show(
@@ -194,7 +194,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check that journal, questions, ledgers and results fit together; offline, for an auditor."""
-    desk = _open(folder, old_copy=accept_old_copy)
+    desk = opened(folder, old_copy=accept_old_copy)
     verdict = desk.verify(thorough=thorough)
     talk = Screen(quiet, as_json)
     facts = {"Events": str(verdict.events), "Questions": str(verdict.questions)}
@@ -225,7 +225,7 @@ def journal(
     as_json: AsJson = False,
 ) -> None:
     """Who did what: shown, or written to a file for an auditor."""
-    desk = _open(folder)
+    desk = opened(folder)
     talk = Screen(quiet, as_json)
     if out is not None:
         persistence.vacant(out, False, "name another file")
@@ -269,7 +269,7 @@ def add_table(  # noqa: PLR0913  (the public face)
     """Register a table: where it is, what is public about it, the ledger that pays, who decides."""
     from dpinfer.desk.tables import Policy  # noqa: PLC0415
 
-    desk = _open(folder)
+    desk = opened(folder)
     policy = Policy(approval, up_to, not own_answers)
     made = _new_ledger(ledger, schema, {"epsilon": epsilon, "delta": delta, "rho": rho})
     try:
@@ -292,7 +292,7 @@ def show_table(
     folder: _Folder, table: _Table, quiet: Quiet = False, as_json: AsJson = False
 ) -> None:
     """What is public about a table: columns, total, spending, and who may ask."""
-    desk = _open(folder)
+    desk = opened(folder)
     found = desk.table(table)
     talk = Screen(quiet, as_json)
     account = desk.account(table)
@@ -350,19 +350,19 @@ def set_policy(
     """Which questions wait for the steward from now on, and who reads answers."""
     from dpinfer.desk.tables import Policy  # noqa: PLC0415
 
-    _open(folder).set_policy(table, Policy(approval, up_to, not own_answers))
+    opened(folder).set_policy(table, Policy(approval, up_to, not own_answers))
 
 
 @table_app.command("pause")
 def pause_table(folder: _Folder, table: _Table, *, reason: _Reason = "") -> None:
     """Take and book nothing at a table until it is resumed."""
-    _open(folder).pause(table, reason)
+    opened(folder).pause(table, reason)
 
 
 @table_app.command("resume")
 def resume_table(folder: _Folder, table: _Table, *, reason: _Reason = "") -> None:
     """Open a table again; --reason says why changed files are about the same units."""
-    _open(folder).resume(table, reason)
+    opened(folder).resume(table, reason)
 
 
 # People
@@ -375,16 +375,16 @@ def add_person(
     *,
     words: Annotated[str, typer.Option(help="Who that is, for the steward.")] = "",
     table: Annotated[str, typer.Option(help="Give an allowance at this table, too.")] = "",
-    epsilon: _Epsilon = None,
-    rho: _Rho = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Somebody who may ask, and what that one may spend."""
-    desk = _open(folder)
+    desk = opened(folder)
     amount = None
     if table:
-        amount = _amount(desk, table, epsilon, rho)
+        amount = amount_of(desk, table, epsilon, rho)
     added = desk.add_person(person, words)
     talk = Screen(quiet, as_json)
     if amount is None:
@@ -400,33 +400,33 @@ def allow(
     table: _Table,
     person: _Person,
     *,
-    epsilon: _Epsilon = None,
-    rho: _Rho = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Give a person an allowance at a table, or another one."""
-    desk = _open(folder)
-    analyst = desk.allow(table, person, _amount(desk, table, epsilon, rho))
+    desk = opened(folder)
+    analyst = desk.allow(table, person, amount_of(desk, table, epsilon, rho))
     _shown_analyst(analyst, desk, Screen(quiet, as_json))
 
 
 @app.command()
 def pause(folder: _Folder, table: _Table, person: _Person, *, reason: _Reason = "") -> None:
     """Let a person's questions at a table rest."""
-    _open(folder).set_state(table, person, "paused", reason)
+    opened(folder).set_state(table, person, "paused", reason)
 
 
 @app.command()
 def resume(folder: _Folder, table: _Table, person: _Person, *, reason: _Reason = "") -> None:
     """Take a person's questions at a table again."""
-    _open(folder).set_state(table, person, "active", reason)
+    opened(folder).set_state(table, person, "active", reason)
 
 
 @app.command()
 def revoke(folder: _Folder, table: _Table, person: _Person, *, reason: _Reason = "") -> None:
     """Take a person's access to a table away; open questions are declined."""
-    _open(folder).set_state(table, person, "revoked", reason)
+    opened(folder).set_state(table, person, "revoked", reason)
 
 
 # Questions
@@ -466,7 +466,7 @@ def ask(  # noqa: PLR0913  (the public face)
     table = table or named
     if not table:
         raise InputError('name the table: table = "visits" in the question, or --table')
-    desk = _open(folder)
+    desk = opened(folder)
     talk = Screen(quiet, as_json)
     if dry_run:
         _tried(desk, table, asked, by, talk)
@@ -478,7 +478,7 @@ def ask(  # noqa: PLR0913  (the public face)
 @app.command()
 def show(folder: _Folder, question: _Id, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Where a question stands, and when its answer is shown."""
-    _shown(_open(folder).ticket(question), Screen(quiet, as_json))
+    _shown(opened(folder).ticket(question), Screen(quiet, as_json))
 
 
 @app.command()
@@ -491,7 +491,7 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Approve a question that waits: by what it asks and costs, never by what the data hold."""
-    _shown(_open(folder).decide(question, True, reason), Screen(quiet, as_json))
+    _shown(opened(folder).decide(question, True, reason), Screen(quiet, as_json))
 
 
 @app.command()
@@ -504,13 +504,13 @@ def decline(
     as_json: AsJson = False,
 ) -> None:
     """Decline a question that is not booked yet, with a reason that the asker reads."""
-    _shown(_open(folder).decide(question, False, reason), Screen(quiet, as_json))
+    _shown(opened(folder).decide(question, False, reason), Screen(quiet, as_json))
 
 
 @app.command()
 def withdraw(folder: _Folder, question: _Id, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Take a question back before it is booked; that is free."""
-    _shown(_open(folder).withdraw(question), Screen(quiet, as_json))
+    _shown(opened(folder).withdraw(question), Screen(quiet, as_json))
 
 
 @app.command()
@@ -526,7 +526,7 @@ def answer(
     as_json: AsJson = False,
 ) -> None:
     """The answer, as a folder to send: result.json, coefficients.csv, report.html, forest.png."""
-    desk = _open(folder)
+    desk = opened(folder)
     ticket = desk.ticket(question)
     result = desk.result(ticket.id)
     talk = Screen(quiet, as_json)
@@ -561,11 +561,12 @@ def practice(
 ) -> None:
     """A table of made-up records with the columns of a table, to practise on, free of charge."""
     persistence.vacant(out, False, "name another file")
-    frame = _open(folder).practice(table, records, seed)
+    frame = opened(folder).practice(table, records, seed)
     persistence.write(out, frame.to_csv(index=False).encode())
 
 
-def _open(folder: Path, *, old_copy: bool = False) -> "Desk":
+def opened(folder: Path, *, old_copy: bool = False) -> "Desk":
+    """The desk in a folder."""
     from dpinfer.desk.desk import Desk  # noqa: PLC0415  (loads pandas and formulaic)
 
     return Desk.open(folder, old_copy=old_copy)
@@ -590,7 +591,7 @@ def _new_ledger(path: Path, schema: Path, total: dict[str, float | None]) -> boo
     return True
 
 
-def _amount(desk: "Desk", table: str, epsilon: float | None, rho: float | None) -> float:
+def amount_of(desk: "Desk", table: str, epsilon: float | None, rho: float | None) -> float:
     """An allowance in the terms of a table's total; of an (ε, δ) total ε is taken at its δ."""
     total = desk.table(table).ledger().total
     if (epsilon is None) == (rho is None):
@@ -717,7 +718,8 @@ def _told_facts(facts: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _numbers(listed: str) -> list[float]:
+def numbers(listed: str) -> list[float]:
+    """Numbers with commas between them."""
     try:
         return [float(number) for number in listed.replace(",", " ").split()]
     except ValueError:

@@ -52,6 +52,7 @@ class Booking:
         (booked,) = (one for one in self.ledger.entries() if one.release == release)
         _end_at(replace(self.ticket, booked=booked.time))
         mark_booked(self.desk, self.ticket.id, booked)
+        self.desk.publish(self.ticket.table)
         return release
 
     def _allowed(self) -> float:

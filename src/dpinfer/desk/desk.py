@@ -23,6 +23,7 @@ import hashlib
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -30,13 +31,13 @@ from pathlib import Path
 import pandas as pd
 
 from dpinfer.asking.allowed import Question
-from dpinfer.desk import people, tables, tickets
+from dpinfer.desk import people, published, tables, tickets
 from dpinfer.desk.folder import LADDER, PREFIX, Folder, Settings
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import ACTIVE, Analyst, Person, allowance_of, person_named
-from dpinfer.desk.register import Register, insert_table
+from dpinfer.desk.register import OTHER_QUESTION, Register, insert_table
 from dpinfer.desk.tables import Fingerprint, Policy, Table, table_named
-from dpinfer.desk.tickets import LostError, Ticket
+from dpinfer.desk.tickets import ConflictError, LostError, RefusedError, Ticket
 from dpinfer.desk.verification import faults_of, whole_result
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.fit.penalised import Penalised
@@ -124,17 +125,27 @@ class Desk:
     """See the module.  ``who`` acts, in the words of the journal: by default the user of the system.
 
     ``clock`` tells the time; tests have their own.
+
+    Guarantee [web_needs_no_data]: a desk that is ``public``, that of the process with the network,
+    opens neither data nor ledgers nor the secret, only what the worker publishes of them.
     """
 
     def __init__(
-        self, folder: Folder, who: str = "", clock: Callable[[], datetime] = tickets.now
+        self,
+        folder: Folder,
+        who: str = "",
+        clock: Callable[[], datetime] = tickets.now,
+        *,
+        public: bool = False,
     ) -> None:
         self.folder = folder
         self.who = who or getpass.getuser()
         self.clock = clock
+        self.public = public
         self._journal = Journal(folder.journal)
-        self.register = Register(folder.database, self._journal, clock)
+        self.register = Register(folder, self._journal, clock, public=public)
         self._forecasts: dict[tuple[object, ...], Forecast] = {}
+        self._accounts: dict[str, Account] = {}
 
     @classmethod
     def create(
@@ -161,9 +172,10 @@ class Desk:
         clock: Callable[[], datetime] = tickets.now,
         *,
         old_copy: bool = False,
+        public: bool = False,
     ) -> "Desk":
         """The desk in a folder; one whose desk.db is older than its journal only with ``old_copy``."""
-        desk = cls(Folder.open(Path(path)), who, clock)
+        desk = cls(Folder.open(Path(path)), who, clock, public=public)
         lacking = desk.register.lacking()
         if lacking and not old_copy:
             raise LedgerError(_OLD_COPY.format(number=lacking, path=path))
@@ -171,6 +183,12 @@ class Desk:
             desk.register.accept_old_copy(desk.who)
         desk.register.catch_up()
         return desk
+
+    def acting(self, who: str) -> "Desk":
+        """The same desk, where somebody else acts."""
+        other = copy(self)
+        other.who = who
+        return other
 
     @property
     def settings(self) -> Settings:
@@ -196,6 +214,8 @@ class Desk:
         table with another ledger has, too, is refused, unless ``although`` says in words that go
         into the journal why that is no second total for the same units.
         """
+        if self.public:
+            raise InputError("a table is registered where the data are: `dpinfer serve table add`")
         table_named(name)
         if records is not None and records < 1:
             raise InputError(f"a guess of the number of records is at least 1, not {records}")
@@ -222,7 +242,7 @@ class Desk:
             fingerprint=Fingerprint.of(place, self.folder.secret),
             secret=self.folder.secret,
             added=self._time(),
-        )
+        ).sealed()
         if not although.strip():
             self._require_one_total(table)
         head = book.verify().head
@@ -239,6 +259,7 @@ class Desk:
                 policy=[policy.approval, policy.up_to, policy.shared],
                 although=_reason(although),
             )
+        self.publish(name)
         return table
 
     def _require_one_total(self, table: Table) -> None:
@@ -283,13 +304,21 @@ class Desk:
         table = self.table(name)
         if not reason.strip():
             raise InputError("say in words why the table may be asked again: they are kept")
+        if self.public and table.changed():
+            raise InputError(
+                f"{table.changed()}: who holds the data opens it again, with `dpinfer desk table resume`"
+            )
+        if self.public:
+            return self._set_table(table, tables.OPEN, _reason(reason))
         place = Path(table.place)
         fresh = replace(
             table,
             records=_counted(place, table.schema, table.ledger(), table.records),
             fingerprint=Fingerprint.of(place, table.secret),
         )
-        return self._set_table(fresh, tables.OPEN, _reason(reason))
+        self._set_table(fresh.sealed(), tables.OPEN, _reason(reason))
+        self.publish(name)
+        return self.table(name)
 
     def alarm(self, name: str, reason: str) -> None:
         """Pause a table that is open; one that is paused keeps its reason."""
@@ -306,15 +335,41 @@ class Desk:
                 *(table.name, mark),
             )
             change(
-                "UPDATE tables SET state = ?, reason = ?, fingerprint = ?, records = ? WHERE name = ?",
-                *(state, reason, mark, table.records, table.name),
+                "UPDATE tables SET state = ?, reason = ?, fingerprint = ?, records = ?, seal = ? WHERE name = ?",
+                *(state, reason, mark, table.records, table.seal, table.name),
             )
             change.event(f"table {state}", table=table.name, reason=reason, fingerprint=mark)
         return self.table(table.name)
 
+    def measure(self, name: str) -> str:
+        """What allowances at a table are counted in."""
+        return accountant.counted_in(self.table(name).ledger().total)
+
+    def export_ledger(self, name: str) -> str:
+        """The ledger of a table as JSON lines with hashes, for an auditor."""
+        return self.table(name).ledger().lines()
+
+    def publish(self, name: str) -> None:
+        """Tell those who may read neither data nor ledger of a table how both stand."""
+        table = self.table(name)
+        place = self.folder.account(name)
+        try:
+            published.write(place, table.ledger(), table.changed())
+        except LedgerError as fault:
+            published.write(place, None, "", table.public(str(fault)))
+
     def account(self, name: str) -> Account:
-        """What was spent of the total of a table, and what is left."""
-        return Account.of(self.table(name).ledger())
+        """What was spent of the total of a table, and what is left.  It is reckoned once for each
+        copy of a ledger that is published.
+        """
+        ledger = self.table(name).ledger()
+        if not self.public:
+            return Account.of(ledger)
+        known = self._accounts.get(name)
+        if known is None or known.ledger is not ledger:
+            known = Account.of(ledger)
+            self._accounts[name] = known
+        return known
 
     def burn_down(self, name: str) -> list[Spend]:
         """Every entry of the ledger of a table, with the sum so far in the terms of allowances."""
@@ -495,7 +550,22 @@ class Desk:
         again: bool = False,
         anyway: bool = False,
     ) -> Ticket:
-        """Ask.  The same ``key`` by the same person at the same table is the same question, however
+        """Ask: see `take`, which also tells whether the question is new."""
+        return self.take(name, question, by, key, again=again, anyway=anyway)[0]
+
+    def take(
+        self,
+        name: str,
+        question: Question,
+        by: str,
+        key: str = "",
+        *,
+        again: bool = False,
+        anyway: bool = False,
+    ) -> tuple[Ticket, bool]:
+        """Ask; the question, and whether it is new.
+
+        The same ``key`` by the same person at the same table is the same question, however
         often it is sent; without a key the question itself is the key, and what was declined,
         withdrawn or refused is asked anew.  ``again`` asks, and pays, what was answered or lost
         before; ``anyway`` what could print next to nothing.
@@ -511,23 +581,25 @@ class Desk:
         there = self.register.tickets("id = ?", ident)
         same = bool(there) and there[0].question.digest() == question.digest()
         if same and (key or there[0].state not in tickets.FREE):
-            return self._seen(there[0])
+            return self._seen(there[0]), False
+        if there and not same:
+            raise ConflictError(OTHER_QUESTION)
         found = self.check(name, question, by)
         if not found.allowed:
-            raise LedgerError(found.reason)
+            raise RefusedError(found.reason)
         if found.answered and not again:
-            raise InputError(
+            raise ConflictError(
                 f"this was answered already, as {found.answered[0].id[:12]}, which is free to read; to ask and pay "
                 "again, say so (--again)"
             )
         if found.hopeless and not anyway:
-            raise InputError(
+            raise ConflictError(
                 f"{found.hopeless}; nothing was asked. Raise the budget, or ask for fewer columns; or ask all the "
                 "same (--anyway)"
             )
         settings = self.settings
         if self.folder.room() < settings.free:
-            raise InputError(
+            raise ConflictError(
                 f"less than {settings.free} MB are free on the disk of the desk: nothing is taken before there is room"
             )
         ticket = Ticket(
@@ -541,7 +613,8 @@ class Desk:
             asked=self._time(),
         )
         limits = (settings.open_per_person, settings.open_per_table)
-        return self._seen(self.register.add(ticket, self.who, limits))
+        asked, new = self.register.add(ticket, self.who, limits)
+        return self._seen(asked), new
 
     def tickets(self, name: str = "", by: str = "", states: Sequence[str] = ()) -> list[Ticket]:
         """Questions in the order in which they were asked: of a table, by a person, in some states."""
@@ -639,9 +712,15 @@ class Desk:
         the bytes of the tables with those that were registered.
         """
         faults = faults_of(self.register, self._journal, self.folder, thorough=thorough)
+        events = self._journal.last()
+        return Verdict(tuple(faults), self.heads(), events, len(self.register.tickets()))
+
+    def heads(self) -> dict[str, str]:
+        """The hashes that the journal and each ledger end with: kept elsewhere, they tell whether an
+        old copy was put back.
+        """
         heads = {"journal": self._journal.head()}
-        heads |= {f"ledger of {table.name}": _head(table) for table in self.tables()}
-        return Verdict(tuple(faults), heads, self._journal.last(), len(self.register.tickets()))
+        return heads | {f"ledger of {table.name}": _head(table) for table in self.tables()}
 
     def _ident(self, name: str, by: str, key: str) -> str:
         """The id of a question: the same for the same key of the same person, whatever desk.db has."""
@@ -730,8 +809,8 @@ def _shut(table: Table, analyst: Analyst) -> str:
     return ""
 
 
-def _too_late(ticket: Ticket, what: str) -> InputError:
-    return InputError(f"the question {ticket.id[:12]} cannot be {what} any more: {told(ticket)}")
+def _too_late(ticket: Ticket, what: str) -> ConflictError:
+    return ConflictError(f"the question {ticket.id[:12]} cannot be {what} any more: {told(ticket)}")
 
 
 def _reason(text: str) -> str:

@@ -1,14 +1,18 @@
 """The folder of a desk: where what is kept in it, and the settings that stand in `desk.toml`.
 
     desk.toml            settings
-    desk.db              people, tables, allowances, questions
-    secret               the key of the fingerprints of tables, for the worker alone
-    journal.db           who did what, as a chain
+    secret               the key of the fingerprints and seals of tables, for the worker alone
+    shared/desk.db       people, accounts, tables, allowances, questions
+    shared/journal.db    who did what, as a chain
+    accounts/TABLE.json  what the worker publishes of a table: its ledger, to read
     results/QUESTION/    result.json, once it is there
     locks/QUESTION       held by the process that fits
     logs/QUESTION.log    what went wrong, for the steward alone
 
 The data, their schema and their ledger are elsewhere; the desk copies no record.
+
+On a network (`dpinfer serve`) the process with the network is another user than the worker: it writes
+in shared/ alone, reads settings, accounts and results, and nothing else.
 """
 
 import os
@@ -80,7 +84,7 @@ class Folder:
         settings = Settings(uuid.uuid4().hex, title, ladder)
         persistence.prepare(path)
         folder = cls(path.resolve())
-        for part in (folder.results, folder.locks, folder.logs):
+        for part in (folder.shared, folder.accounts, folder.results, folder.locks, folder.logs):
             part.mkdir()
         os.chmod(folder.path, 0o700)
         folder.write(settings)
@@ -100,19 +104,29 @@ class Folder:
         return cls(path.resolve())
 
     @property
+    def shared(self) -> Path:
+        """What the worker and those who show pages both write."""
+        return self.path / "shared"
+
+    @property
     def database(self) -> Path:
-        """People, tables, allowances, questions."""
-        return self.path / "desk.db"
+        """People, accounts, tables, allowances, questions."""
+        return self.shared / "desk.db"
 
     @property
     def secret(self) -> Path:
-        """The key of the fingerprints of tables, for the worker alone."""
+        """The key of the fingerprints and seals of tables, for the worker alone."""
         return self.path / SECRET
 
     @property
     def journal(self) -> Path:
         """Who did what."""
-        return self.path / "journal.db"
+        return self.shared / "journal.db"
+
+    @property
+    def accounts(self) -> Path:
+        """What the worker publishes of each table."""
+        return self.path / "accounts"
 
     @property
     def results(self) -> Path:
@@ -132,6 +146,35 @@ class Folder:
     def result(self, question: str) -> Path:
         """The file of the result of a question."""
         return self.results / question / persistence.RESULT
+
+    def share(self, group: str = "") -> None:
+        """Let the process with the network in, as another user of a group: it writes in shared/, reads
+        settings, accounts and results, and nothing else.
+        """
+        rights = {
+            self.path: 0o750,
+            self.shared: 0o2770,
+            self.accounts: 0o2750,
+            self.results: 0o2750,
+            self.path / SETTINGS: 0o640,
+            self.database: 0o660,
+            self.journal: 0o660,
+            self.locks: 0o700,
+            self.logs: 0o700,
+        }
+        for path, mode in rights.items():
+            try:
+                if group:
+                    shutil.chown(path, group=group)
+                os.chmod(path, mode)
+            except (LookupError, OSError):
+                raise InputError(
+                    f"{path} cannot be given to the group {group!r}: make the group, and be one of it, or root"
+                ) from None
+
+    def account(self, table: str) -> Path:
+        """What the worker publishes of a table."""
+        return self.accounts / f"{table}.json"
 
     def write(self, settings: Settings) -> None:
         """Write the settings."""

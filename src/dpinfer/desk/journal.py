@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpinfer.errors import LedgerError
-from dpinfer.privacy.store import FileStore, Row, broken
+from dpinfer.privacy.store import FileStore, Row, broken, lines
 
 FORMAT = "dpinfer.Journal"
 WHAT = "journal"
@@ -97,11 +97,7 @@ class Journal:
 
     def lines(self) -> str:
         """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
-        rows = [
-            {"number": number, "body": body, "hash": link}
-            for number, body, link in self._store.rows()
-        ]
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return lines(self._store.rows())
 
 
 def _following(rows: list[Row], event: Event) -> str:

@@ -1,4 +1,4 @@
-"""People who ask, and what each may spend of a table."""
+"""People at a desk: which role each has, and what each may spend of a table."""
 
 from dataclasses import dataclass
 from reprlib import repr as short
@@ -13,6 +13,12 @@ PAUSED = "paused"
 REVOKED = "revoked"
 STATES = (ACTIVE, PAUSED, REVOKED)
 """Of an analyst at a table.  Who is not active asks nothing, and nothing of his is booked."""
+
+STEWARD = "steward"
+ANALYST = "analyst"
+AUDITOR = "auditor"
+ROLES = (STEWARD, ANALYST, AUDITOR)
+"""Of an account: who gives allowances and decides, who asks, who reads everything and does nothing."""
 
 _LONGEST = 100
 
@@ -51,6 +57,13 @@ def person_named(name: str) -> str:
     if len(name) > _LONGEST:
         raise InputError(f"the name of a person has at most {_LONGEST} characters: shorten it")
     return name.strip()
+
+
+def role_named(role: str) -> str:
+    """A role that there is."""
+    if role not in ROLES:
+        raise InputError(f"a role is {', '.join(ROLES)}, not {short(role)}")
+    return role
 
 
 def allowance_of(total: Total, amount: float) -> Allowance:

@@ -1,4 +1,4 @@
-"""desk.db: people, tables, allowances and questions, and the event of each change beside it.
+"""desk.db: people, accounts, tables, allowances and questions, and the event of each change beside it.
 
 Every change is one transaction that also holds its event; the journal takes the events over
 afterwards, so that it neither lacks one nor has one that did not happen.
@@ -8,27 +8,28 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from datetime import datetime
 from typing import Any
 
 from dpinfer.asking.allowed import Question
-from dpinfer.desk.folder import SECRET
+from dpinfer.desk.folder import Folder
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import Person
 from dpinfer.desk.tables import Fingerprint, Policy, Table
-from dpinfer.desk.tickets import BOOKED, FAILED, FREE, OPEN, PAID, SETTLED, Ticket
+from dpinfer.desk.tickets import BOOKED, FAILED, FREE, OPEN, PAID, SETTLED, ConflictError, Ticket
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.store import transaction
 
 WHAT = "desk"
+OTHER_QUESTION = "this key was used for another question: give a question of its own a new key"
 _VERSION = 1
 _SHORTEST = 4  # letters of an id that name a question
 _SCHEMA = (
     "CREATE TABLE people (name TEXT PRIMARY KEY, words TEXT NOT NULL, added TEXT NOT NULL)",
     "CREATE TABLE tables (name TEXT PRIMARY KEY, place TEXT NOT NULL, book TEXT NOT NULL, text TEXT NOT NULL, "
     "records INTEGER, approval TEXT NOT NULL, up_to REAL NOT NULL, shared INTEGER NOT NULL, "
-    "fingerprint TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, added TEXT NOT NULL)",
+    "fingerprint TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, added TEXT NOT NULL, seal TEXT NOT NULL)",
     "CREATE TABLE allowances (tab TEXT NOT NULL REFERENCES tables, person TEXT NOT NULL REFERENCES people, "
     "amount REAL NOT NULL, state TEXT NOT NULL, PRIMARY KEY (tab, person))",
     "CREATE TABLE questions (id TEXT PRIMARY KEY, tab TEXT NOT NULL, asker TEXT NOT NULL, key TEXT NOT NULL, "
@@ -37,6 +38,11 @@ _SCHEMA = (
     "slot REAL, booked TEXT NOT NULL DEFAULT '', release TEXT NOT NULL DEFAULT '')",
     "CREATE TABLE slots (tab TEXT NOT NULL, digest TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (tab, digest))",
     "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL)",
+    "CREATE TABLE accounts (person TEXT PRIMARY KEY REFERENCES people, role TEXT NOT NULL, opened TEXT NOT NULL, "
+    "salt BLOB, password BLOB, invitation TEXT UNIQUE, invited TEXT NOT NULL DEFAULT '')",
+    "CREATE TABLE sessions (mark TEXT PRIMARY KEY, person TEXT NOT NULL, opened TEXT NOT NULL, seen TEXT NOT NULL)",
+    "CREATE TABLE tokens (id TEXT PRIMARY KEY, mark TEXT NOT NULL UNIQUE, person TEXT NOT NULL, name TEXT NOT NULL, "
+    "scopes TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, seen TEXT NOT NULL, maker TEXT NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
 _TICKET = "id, tab, asker, key, question, cost, state, asked, decided, decider, reason, slot, booked, release"
@@ -64,13 +70,16 @@ class Change:
 
 
 class Register:
-    """desk.db with its journal."""
+    """desk.db with its journal; ``public`` where tables are known by what the worker publishes alone."""
 
-    def __init__(self, path: Path, journal: Journal, clock: Callable[[], Any]) -> None:
-        self._path = path
-        self._secret = path.with_name(SECRET)
+    def __init__(
+        self, folder: Folder, journal: Journal, clock: Callable[[], datetime], *, public: bool
+    ) -> None:
+        self._path = folder.database
+        self._folder = folder
         self._journal = journal
         self._clock = clock
+        self._public = public
 
     def make(self) -> None:
         """A new file."""
@@ -78,6 +87,10 @@ class Register:
         with transaction(self._path, "BEGIN EXCLUSIVE", new=True, what=WHAT) as connection:
             for statement in _SCHEMA:
                 connection.execute(statement)
+
+    def now(self) -> datetime:
+        """The time at this desk."""
+        return self._clock()
 
     def lacking(self) -> int:
         """How many events of the journal this file lacks: an old copy was put back if it does."""
@@ -92,6 +105,12 @@ class Register:
     def read(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         """Questions to the file, all at one moment."""
         with transaction(self._path, "BEGIN", what=WHAT) as connection:
+            yield lambda statement, *values: connection.execute(statement, values)
+
+    @contextmanager
+    def write(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """A change that is no event: whole or not at all, and not in the journal."""
+        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
             yield lambda statement, *values: connection.execute(statement, values)
 
     @contextmanager
@@ -126,7 +145,8 @@ class Register:
 
     def accept_old_copy(self, who: str) -> int:
         """Go on with a copy that lacks events: they are taken over from the journal as what happened
-        once, and what they changed is not done again.
+        once, and what they changed is not done again.  Sessions, tokens and invitations end, as those
+        that were revoked since would be good again.
         """
         number = self.lacking()
         known = {event.number: event.text() for event in self._journal.events()}
@@ -134,6 +154,9 @@ class Register:
         with self.change(who, old_copy=True) as change:
             for place in range(first, first + number):
                 change("INSERT INTO events VALUES (?, ?)", place, known[place])
+            change("DELETE FROM sessions")
+            change("DELETE FROM tokens")
+            change("UPDATE accounts SET invitation = NULL, invited = ''")
             change.event("an old copy of desk.db was accepted", lacks=number)
         return number
 
@@ -149,7 +172,7 @@ class Register:
         """All tables, by name."""
         with self.read() as sql:
             rows = sql("SELECT * FROM tables ORDER BY name").fetchall()
-        return [_table(row, self._secret) for row in rows]
+        return [self._table(row) for row in rows]
 
     def table(self, name: str) -> Table:
         """One table."""
@@ -157,7 +180,26 @@ class Register:
             row = sql("SELECT * FROM tables WHERE name = ?", name).fetchone()
         if row is None:
             raise InputError(f"there is no table {name!r} at this desk: see `dpinfer desk list`")
-        return _table(row, self._secret)
+        return self._table(row)
+
+    def _table(self, row: tuple[Any, ...]) -> Table:
+        name, place, book, text, records, approval, up_to, shared, mark, *rest = row
+        state, reason, added, seal = rest
+        return Table(
+            name=name,
+            place=place,
+            book=book,
+            text=text,
+            records=records,
+            policy=Policy(approval, up_to, bool(shared)),
+            fingerprint=Fingerprint.read(mark),
+            secret=self._folder.secret,
+            state=state,
+            reason=reason,
+            added=added,
+            seal=seal,
+            published=self._folder.account(name) if self._public else None,
+        )
 
     def allowances(self, table: str) -> dict[str, tuple[float, str]]:
         """Amount and state by person."""
@@ -190,9 +232,10 @@ class Register:
             raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
         return found[0]
 
-    def add(self, ticket: Ticket, who: str, limits: tuple[int, int]) -> Ticket:
+    def add(self, ticket: Ticket, who: str, limits: tuple[int, int]) -> tuple[Ticket, bool]:
         """A new question, or the one that has its id already, asked anew where it has ended without
-        being paid; ``limits`` bound the open ones of a person and of a table.
+        being paid; and whether it was asked now.  ``limits`` bound the open ones of a person and of
+        a table.
         """
         with self.change(who) as change:
             row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", ticket.id).fetchone()
@@ -207,19 +250,17 @@ class Register:
                     state=ticket.state,
                     keys=ticket.question.keys(),
                 )
-                return ticket
+                return ticket, True
             if _ticket(row).state in FREE:
                 _require_room(change, ticket, limits)
                 change("DELETE FROM questions WHERE id = ?", ticket.id)
                 insert(change, ticket)
                 change.event("asked", question=ticket.id, table=ticket.table, state=ticket.state)
-                return ticket
+                return ticket, True
         there = _ticket(row)
         if there.question.digest() != ticket.question.digest():
-            raise InputError(
-                "this key was used for another question: give a question of its own a new key"
-            )
-        return there
+            raise ConflictError(OTHER_QUESTION)
+        return there, False
 
     def move(
         self, name: str, from_: tuple[str, ...], to: str, who: str, **fields: Any
@@ -242,17 +283,17 @@ class Register:
         """Write down the outcome of a question that was booked; after its slot there is one alone,
         lost.  It is no event yet: the journal has it when it is shown.
         """
-        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
-            row = connection.execute(
-                f"SELECT {_TICKET} FROM questions WHERE id = ? AND state = ?", (name, BOOKED)
+        with self.write() as sql:
+            row = sql(
+                f"SELECT {_TICKET} FROM questions WHERE id = ? AND state = ?", name, BOOKED
             ).fetchone()
             if row is None:
                 return
             due = _ticket(row).due
             in_time = due is not None and self._clock() < due
-            connection.execute(
+            sql(
                 "UPDATE questions SET state = ? WHERE id = ?",
-                (outcome if in_time else FAILED, name),
+                *(outcome if in_time else FAILED, name),
             )
 
     def found_paid(self, name: str, entry: Entry, outcome: str, slot: float) -> None:
@@ -324,6 +365,7 @@ def insert_table(change: Change, table: Table) -> None:
         "state": table.state,
         "reason": table.reason,
         "added": table.added,
+        "seal": table.seal,
     }
     _insert(change, "tables", values)
 
@@ -360,28 +402,13 @@ def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> No
     (of_person,) = change(f"{count} AND asker = ?", ticket.table, *OPEN, ticket.by).fetchone()
     (of_table,) = change(count, ticket.table, *OPEN).fetchone()
     if of_person >= limits[0]:
-        raise InputError(
+        raise ConflictError(
             f"{ticket.by!r} has {of_person} open questions at {ticket.table}: wait for one, or withdraw one"
         )
     if of_table >= limits[1]:
-        raise InputError(f"{ticket.table} has {of_table} open questions: wait until some are done")
-
-
-def _table(row: tuple[Any, ...], secret: Path) -> Table:
-    name, place, book, text, records, approval, up_to, shared, mark, state, reason, added = row
-    return Table(
-        name=name,
-        place=place,
-        book=book,
-        text=text,
-        records=records,
-        policy=Policy(approval, up_to, bool(shared)),
-        fingerprint=Fingerprint.read(mark),
-        secret=secret,
-        state=state,
-        reason=reason,
-        added=added,
-    )
+        raise ConflictError(
+            f"{ticket.table} has {of_table} open questions: wait until some are done"
+        )
 
 
 def _ticket(row: tuple[Any, ...]) -> Ticket:

@@ -5,10 +5,11 @@ import hmac
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as short
 
+from dpinfer.desk import published
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.privacy.ledger import Ledger
 from dpinfer.schema.schema import Schema
@@ -23,6 +24,10 @@ APPROVALS = (EACH, ABOVE, NONE)
 OPEN = "open"
 PAUSED = "paused"
 
+UNSEALED = (
+    "what desk.db says of this table is not what was registered, so nothing is booked: put the newest desk.db in its "
+    "place, and find out who could write into it"
+)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
 
 
@@ -60,6 +65,8 @@ class Table:
     schema as it was registered.  ``records`` is the number of records or units where it is public,
     or a public guess for forecasts where it is private and somebody gave one.  ``secret`` is the
     file with the key of the fingerprint.  ``state`` is "open" or "paused", ``reason`` says why.
+    ``seal`` covers what was registered.  ``published`` is the file that stands in for data and ledger
+    where neither may be read; None where they are.
     """
 
     name: str
@@ -73,6 +80,8 @@ class Table:
     state: str = OPEN
     reason: str = ""
     added: str = ""
+    seal: str = ""
+    published: Path | None = None
 
     @property
     def schema(self) -> Schema:
@@ -84,10 +93,30 @@ class Table:
         """What the data are."""
         return self.schema.title or self.name
 
+    def sealed(self) -> "Table":
+        """The same with the seal of what is registered now."""
+        return replace(self, seal=self._seal())
+
+    def _seal(self) -> str:
+        registered = [self.name, self.place, self.book, self.text, self.records]
+        content = json.dumps([*registered, self.fingerprint.text()])
+        return _mark(_key(self.secret), content.encode())
+
     def ledger(self) -> Ledger:
-        """The only truth about what was spent."""
+        """The only truth about what was spent; a copy to read where ``published`` stands in for it.
+
+        Guarantee [sealed_tables]: the ledger and the data of a table are those that were registered
+        by somebody who has the secret of the desk: whoever can write into desk.db alone can put no
+        other ledger, file, schema or number in their place.
+        """
+        if self.published is not None:
+            return published.read(self.published, self.name).ledger
         try:
+            if not hmac.compare_digest(self.seal, self._seal()):
+                raise LedgerError(UNSEALED)
             return Ledger.open(self.book)
+        except InputError as fault:  # the secret is gone
+            raise LedgerError(str(fault)) from None
         except LedgerError as fault:
             raise LedgerError(self.public(str(fault))) from None
 
@@ -103,6 +132,8 @@ class Table:
         Guarantee [registered_table]: a fit at a desk reads the files that were registered; where one
         has another size, time or inode, nothing is booked and the table pauses.
         """
+        if self.published is not None:
+            return published.read(self.published, self.name).changed
         try:
             found = _looks(Path(self.place), _key(self.secret))
         except (InputError, OSError):
@@ -113,6 +144,8 @@ class Table:
 
     def altered(self) -> str:
         """The same, from the bytes of the files: it takes its time."""
+        if self.published is not None:
+            return "its bytes are compared where the data are, by `dpinfer desk verify --thorough`"
         try:
             found = Fingerprint.of(Path(self.place), self.secret)
         except (InputError, OSError):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from dpinfer.asking.allowed import Question
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, LedgerError
 
 WAITING = "waiting"
 QUEUED = "queued"
@@ -52,6 +52,16 @@ LOST = (
     "data. To know the answer, ask, and pay, again (--again)."
 )
 """All that is said where a question was booked and has no result."""
+
+
+class ConflictError(InputError):
+    """What is asked for is right as such, and cannot be done as things stand."""
+
+
+class RefusedError(LedgerError):
+    """Total or allowance do not pay for a question, or nothing is booked for its asker now; the text
+    is for analysts.
+    """
 
 
 class LostError(InputError):

@@ -5,6 +5,7 @@ One question of a table at a time.  The worker is busy with it for the whole slo
 does, so that the queue tells nothing of the data either.
 """
 
+import math
 import multiprocessing
 import os
 import signal
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dpinfer.desk import child, slots, tables, tickets
+from dpinfer.desk import child, published, slots, tables, tickets
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import held, holder
 from dpinfer.desk.people import ACTIVE
@@ -55,6 +56,7 @@ class Worker:
         self._running: dict[str, _Running] = {}
         self._tries: dict[str, int] = {}
         self._stop = threading.Event()
+        self._published = -math.inf
 
     def run(self, *, until_idle: bool = False, stop: threading.Event | None = None) -> None:
         """Work until ``stop`` is set or, with ``until_idle``, until nothing can be done.  What an
@@ -67,6 +69,7 @@ class Worker:
             recover(self._desk)
             self._take_over()
             while not self._stop.is_set():
+                self._publish()
                 self._look_after()
                 started = self._start_some()
                 if until_idle and not started and not self._running:
@@ -81,6 +84,15 @@ class Worker:
         for ticket in self._desk.register.tickets():
             if ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
                 self._running[ticket.id] = _Running(ticket.table, None, time.monotonic())
+
+    def _publish(self) -> None:
+        """Now and then, what those may know who read neither data nor ledgers."""
+        if time.monotonic() < self._published + published.EVERY:
+            return
+        for table in self._desk.tables():
+            self._desk.publish(table.name)
+        published.beat(self._desk.folder.accounts)
+        self._published = time.monotonic()
 
     # What is under way
 

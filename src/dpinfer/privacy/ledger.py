@@ -16,7 +16,16 @@ from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Count, Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, require_promise
 from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
-from dpinfer.privacy.store import RESTORE, FileStore, MemoryStore, Row, Store, broken
+from dpinfer.privacy.store import (
+    RESTORE,
+    CopiedStore,
+    FileStore,
+    MemoryStore,
+    Row,
+    Store,
+    broken,
+    lines,
+)
 
 Allowance = PureDP | ZCDP
 """What one asker may spend of a total: ε of a PureDP total, ρ of others."""
@@ -128,6 +137,17 @@ class Ledger:
         return ledger
 
     @classmethod
+    def copied(cls, chain: Sequence[Row]) -> Self:
+        """A ledger to read, from the `chain` of another; nothing can be booked in it."""
+        return cls._in(CopiedStore(chain))
+
+    def chain(self) -> list[Row]:
+        """The header and all entries as they are stored, each with its number and its hash."""
+        rows = self._store.rows()
+        self._entries(rows, self._seen)
+        return rows
+
+    @classmethod
     def _in(cls, store: Store) -> Self:
         ledger = cls.__new__(cls)
         ledger._store = store
@@ -210,6 +230,10 @@ class Ledger:
         seen = self._seen
         entries = self._entries(self._store.rows(), seen)
         return entries, self._count(entries)
+
+    def lines(self) -> str:
+        """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
+        return lines(self.chain())
 
     def spent(self) -> float:
         """What is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε at δ of

@@ -8,10 +8,11 @@ SQLite's locks do not survive one.
 """
 
 import hashlib
+import json
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -95,6 +96,12 @@ def broken(rows: list[Row]) -> str:
     return ""
 
 
+def lines(rows: list[Row]) -> str:
+    """A chain as JSON lines, with its hashes, the header first."""
+    found = [{"number": number, "body": body, "hash": mark} for number, body, mark in rows]
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
+
+
 class MemoryStore:
     """A chain in the memory of one process."""
 
@@ -117,6 +124,27 @@ class MemoryStore:
         with _operation:
             self._rows.append(link(self._rows[-1], write(self._rows)))
             return self._rows[-1]
+
+    def damage(self) -> str:
+        """Nothing: memory has no place of its own."""
+        return ""
+
+
+class CopiedStore:
+    """A chain as somebody handed it on: to read, and never to add to."""
+
+    path: None = None
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = [(int(number), str(body), str(link_)) for number, body, link_ in rows]
+
+    def rows(self) -> list[Row]:
+        """All rows, oldest first."""
+        return list(self._rows)
+
+    def append(self, write: Callable[[list[Row]], str]) -> Row:  # noqa: ARG002
+        """Nothing is booked in a copy: it would be a second budget."""
+        raise LedgerError("this is a copy of a ledger, to read: book in the ledger itself")
 
     def damage(self) -> str:
         """Nothing: memory has no place of its own."""

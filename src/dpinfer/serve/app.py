@@ -1,11 +1,11 @@
 """The page of a desk as an application: its addresses, its forms, its templates and its errors."""
 
-import asyncio
 import base64
 import hashlib
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from http import HTTPStatus
@@ -20,60 +20,108 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from dpinfer.desk import tickets
-from dpinfer.desk.desk import Desk
+from dpinfer.desk.accounts import LockedError
+from dpinfer.desk.forecasting import BusyError
+from dpinfer.desk.people import ANALYST, AUDITOR, STEWARD
+from dpinfer.desk.sight import NowhereError
 from dpinfer.desk.tickets import LostError
 from dpinfer.errors import DpinferError, LedgerError
-from dpinfer.serve import question_pages, steward_pages
-from dpinfer.serve.guard import LARGEST, POLICY, Access, Application, Guard
+from dpinfer.serve import account_pages, question_pages, steward_pages
+from dpinfer.serve.guard import ENTERED, POLICY, Door, Entered, Guard
+from dpinfer.serve.messages import Application
 from dpinfer.serve.visit import (
+    NOBODY,
     Answer,
     Document,
     Elsewhere,
     Fields,
     Handler,
-    NowhereError,
     Page,
+    Site,
     Visit,
     address,
 )
 
-_READING = 10.0  # seconds in which a form has to be here
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 3000  # two for each column of a wide table
+_STATUSES: dict[type[DpinferError], int] = {
+    NowhereError: 404,
+    LostError: 410,
+    BusyError: 429,
+    LockedError: 429,
+    LedgerError: 409,
+}
+_TO_SIGN_IN = Elsewhere(("sign-in",))
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
-_ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "/", steward_pages.home),
-    ("GET", "/t/{table}", steward_pages.table),
-    ("GET", "/t/{table}/schema.toml", steward_pages.schema),
-    ("GET", "/t/{table}/practice.csv", steward_pages.practice),
-    ("GET", "/t/{table}/people", steward_pages.people),
-    ("POST", "/t/{table}/people", steward_pages.add_person),
-    ("POST", "/t/{table}/allowance", steward_pages.allow),
-    ("POST", "/t/{table}/state", steward_pages.set_state),
-    ("POST", "/t/{table}/policy", steward_pages.set_policy),
-    ("POST", "/t/{table}/pause", steward_pages.pause),
-    ("POST", "/t/{table}/resume", steward_pages.resume),
-    ("GET", "/journal", steward_pages.journal),
-    ("GET", "/journal.jsonl", steward_pages.export),
-    ("GET", "/verify", steward_pages.verify),
-    ("GET", "/t/{table}/ask", question_pages.ask),
-    ("POST", "/t/{table}/file", question_pages.of_file),
-    ("GET", "/t/{table}/confirm", question_pages.confirm),
-    ("POST", "/t/{table}/questions", question_pages.send),
-    ("GET", "/q", question_pages.listed),
-    ("GET", "/approvals", question_pages.approvals),
-    ("GET", "/q/{question}", question_pages.question),
-    ("GET", "/q/{question}/report", question_pages.report),
-    ("GET", "/q/{question}/result.json", question_pages.result),
-    ("GET", "/q/{question}/coefficients.csv", question_pages.coefficients),
-    ("POST", "/q/{question}/approve", question_pages.approve),
-    ("POST", "/q/{question}/decline", question_pages.decline),
-    ("POST", "/q/{question}/withdraw", question_pages.withdraw),
+_ALL = (STEWARD, ANALYST, AUDITOR)
+_ASK = (STEWARD, ANALYST)
+_READ = (STEWARD, AUDITOR)
+_DECIDE = (STEWARD,)
+_ANYONE = ("",)
+"""Also who has not signed in."""
+
+_ROUTES: tuple[tuple[str, str, Handler, tuple[str, ...]], ...] = (
+    ("GET", "/", steward_pages.home, _ALL),
+    ("GET", "/t/{table}", steward_pages.table, _ALL),
+    ("GET", "/t/{table}/schema.toml", steward_pages.schema, _ALL),
+    ("GET", "/t/{table}/practice.csv", steward_pages.practice, _ALL),
+    ("GET", "/t/{table}/ledger.jsonl", steward_pages.ledger, _READ),
+    ("GET", "/t/{table}/people", steward_pages.people, _READ),
+    ("POST", "/t/{table}/people", steward_pages.add_person, _DECIDE),
+    ("POST", "/t/{table}/allowance", steward_pages.allow, _DECIDE),
+    ("POST", "/t/{table}/state", steward_pages.set_state, _DECIDE),
+    ("POST", "/t/{table}/policy", steward_pages.set_policy, _DECIDE),
+    ("POST", "/t/{table}/pause", steward_pages.pause, _DECIDE),
+    ("POST", "/t/{table}/resume", steward_pages.resume, _DECIDE),
+    ("GET", "/journal", steward_pages.journal, _READ),
+    ("GET", "/journal.jsonl", steward_pages.export, _READ),
+    ("GET", "/verify", steward_pages.verify, _READ),
+    ("GET", "/t/{table}/ask", question_pages.ask, _ASK),
+    ("POST", "/t/{table}/file", question_pages.of_file, _ASK),
+    ("GET", "/t/{table}/confirm", question_pages.confirm, _ASK),
+    ("POST", "/t/{table}/questions", question_pages.send, _ASK),
+    ("GET", "/q", question_pages.listed, _ALL),
+    ("GET", "/approvals", question_pages.approvals, _DECIDE),
+    ("GET", "/q/{question}", question_pages.question, _ALL),
+    ("GET", "/q/{question}/report", question_pages.report, _ALL),
+    ("GET", "/q/{question}/result.json", question_pages.result, _ALL),
+    ("GET", "/q/{question}/coefficients.csv", question_pages.coefficients, _ALL),
+    ("POST", "/q/{question}/approve", question_pages.approve, _DECIDE),
+    ("POST", "/q/{question}/decline", question_pages.decline, _DECIDE),
+    ("POST", "/q/{question}/withdraw", question_pages.withdraw, _ASK),
 )
+_ACCOUNT_ROUTES: tuple[tuple[str, str, Handler, tuple[str, ...]], ...] = (
+    ("GET", "/sign-in", account_pages.sign_in, _ANYONE),
+    ("POST", "/sign-in", account_pages.signed_in, _ANYONE),
+    ("POST", "/sign-out", account_pages.sign_out, _ALL),
+    ("GET", "/join", account_pages.join, _ANYONE),
+    ("POST", "/join", account_pages.joined, _ANYONE),
+    ("GET", "/password", account_pages.password, _ALL),
+    ("POST", "/password", account_pages.set_password, _ALL),
+    ("GET", "/tokens", account_pages.tokens, _ALL),
+    ("POST", "/tokens", account_pages.make_token, _ALL),
+    ("POST", "/tokens/revoke", account_pages.revoke_token, _ALL),
+    ("GET", "/accounts", account_pages.accounts, _READ),
+    ("POST", "/accounts", account_pages.open_account, _DECIDE),
+    ("POST", "/accounts/invite", account_pages.invite, _DECIDE),
+    ("POST", "/accounts/close", account_pages.close, _DECIDE),
+)
+_LINKS = (
+    ("tables", ("",), "Tables", _ALL),
+    ("questions", ("q",), "Questions", _ALL),
+    ("approvals", ("approvals",), "Approvals", _DECIDE),
+    ("journal", ("journal",), "Journal", _READ),
+    ("verify", ("verify",), "Verify", _READ),
+)
+_ACCOUNT_LINKS = (
+    ("accounts", ("accounts",), "Accounts", _READ),
+    ("tokens", ("tokens",), "Tokens", _ALL),
+)
+"""What stands at the top of each page, and for whom."""
 _FILES = {
     "/style.css": ("text/css", ("views/style.css", "serve/pages/desk.css")),
     "/desk.js": ("text/javascript", ("serve/pages/desk.js",)),
@@ -81,25 +129,29 @@ _FILES = {
 }
 
 
-def application(desk: Desk, access: Access, at_work: Callable[[], str]) -> Application:
-    """The page of a desk for those who have ``access``; ``at_work`` says what is wrong with its
-    worker, nothing where it works.
+def application(
+    site: Site, door: Door, at_work: Callable[[], str], more: Sequence[BaseRoute] = ()
+) -> Application:
+    """The pages of a desk behind a door, and ``more`` that is there; ``at_work`` says what is wrong
+    with its worker, nothing where it works.
     """
-    site = _Site(desk, access, at_work)
-    routes = [
-        Route(path, site.endpoint(handler), methods=[method]) for method, path, handler in _ROUTES
+    house = _House(site, door, at_work)
+    table = _ROUTES if site.alone else (*_ROUTES, *_ACCOUNT_ROUTES)
+    routes: list[BaseRoute] = [
+        Route(path, house.endpoint(handler, roles), methods=[method])
+        for method, path, handler, roles in table
     ]
     routes += [Route(path, _file(*content)) for path, content in _FILES.items()]
-    handlers = {HTTPException: site.unknown}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), access)
+    handlers = {HTTPException: house.unknown}
+    return Guard(Starlette(routes=[*routes, *more], exception_handlers=handlers), door)
 
 
-class _Site:
+class _House:
     """What all pages share."""
 
-    def __init__(self, desk: Desk, access: Access, at_work: Callable[[], str]) -> None:
-        self._desk = desk
-        self._access = access
+    def __init__(self, site: Site, door: Door, at_work: Callable[[], str]) -> None:
+        self._site = site
+        self._door = door
         self._at_work = at_work
         self._templates = Environment(
             loader=PackageLoader("dpinfer", "serve/pages"),
@@ -112,85 +164,103 @@ class _Site:
         self._templates.filters["short"] = _short
         self._templates.filters["moment"] = _moment
 
-    def endpoint(self, handler: Handler) -> Callable[[Any], Any]:
-        """A handler as the framework calls it."""
+    def endpoint(self, handler: Handler, roles: tuple[str, ...]) -> Callable[[Any], Any]:
+        """A handler as the framework calls it, for those who have one of some roles."""
 
         async def answered(request: Any) -> Any:
+            entered: Entered = request.scope[ENTERED]
+            visit = self._visit(entered, request.path_params)
+            if entered.signed is None and roles != _ANYONE:
+                return self._response(_TO_SIGN_IN, visit)
+            if roles != _ANYONE and visit.signed.role not in roles:
+                return await run_in_threadpool(self._trouble, visit, str(NowhereError()), 404)
             try:
-                fields = await self._fields(request)
+                fields = await _fields(request, entered)
             except _BadFormError as fault:
-                return await run_in_threadpool(self._trouble, str(fault), fault.status)
-            visit = Visit(self._desk, request.path_params, fields)
-            return await run_in_threadpool(self._answer, handler, visit)
+                return await run_in_threadpool(self._trouble, visit, str(fault), fault.status)
+            return await run_in_threadpool(self._answer, handler, replace(visit, fields=fields))
 
         return answered
 
-    async def unknown(self, _: Any, fault: Any) -> Any:
-        """An address that is not there, or not for this method."""
-        words = "There is nothing at this address: go on from the tables."
-        return await run_in_threadpool(self._trouble, words, fault.status_code)
+    async def unknown(self, request: Any, _: Any) -> Any:
+        """An address that is not there, or not for this method: nobody who has not signed in is told
+        which of them are.
+        """
+        entered: Entered = request.scope[ENTERED]
+        visit = self._visit(entered, {})
+        if entered.signed is None:
+            return self._response(_TO_SIGN_IN, visit)
+        return await run_in_threadpool(self._trouble, visit, str(NowhereError()), 404)
 
-    async def _fields(self, request: Any) -> Fields:
-        """What was sent: in the address or, of a form that is ours, in the body."""
-        if request.method != "POST":
-            return _parsed(str(request.url.query))
-        if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM:
-            raise _BadFormError("This is no form of the page: send it from there.", 415)
-        try:
-            async with asyncio.timeout(_READING):
-                body = await _body(request)
-        except TimeoutError:
-            raise _BadFormError("The form did not arrive in time: send it again.", 408) from None
-        fields = _parsed(body.decode("latin-1"))
-        if not compare_digest(fields.text("form").encode(), self._access.form.encode()):
-            raise _BadFormError(
-                "This form is not of this run of the desk, so nothing was done: open the page again and send it from "
-                "there.",
-                403,
-            )
-        return fields
+    def _visit(self, entered: Entered, names: Mapping[str, str]) -> Visit:
+        return Visit(
+            self._site,
+            entered.signed or NOBODY,
+            names,
+            form=entered.form,
+            session=entered.session,
+            address=entered.address,
+        )
 
     def _answer(self, handler: Handler, visit: Visit) -> Any:
         try:
-            return self._response(handler(visit))
-        except NowhereError as fault:
-            return self._trouble(str(fault), 404)
-        except LostError as fault:
-            return self._trouble(str(fault), 410)
-        except LedgerError as fault:
-            return self._trouble(str(fault), 409)
+            return self._response(handler(visit), visit)
         except DpinferError as fault:
-            return self._trouble(str(fault), 400)
+            return self._trouble(visit, str(fault), _status(fault))
         except Exception as fault:
             # its message could hold data
             last = traceback.extract_tb(fault.__traceback__)[-1]
             place = f"{type(fault).__name__}, {Path(last.filename).name} line {last.lineno}"
             words = f"This is a fault of dpinfer itself ({place}): please report it with this line."
-            return self._trouble(words, 500)
+            return self._trouble(visit, words, 500)
 
-    def _trouble(self, words: str, status: int) -> Any:
+    def _trouble(self, visit: Visit, words: str, status: int) -> Any:
         parts = {"words": words, "status": status, "phrase": HTTPStatus(status).phrase}
-        return self._response(Page("trouble.html.j2", parts, status))
+        return self._response(Page("trouble.html.j2", parts, status), visit)
 
-    def _response(self, answer: Answer) -> Any:
+    def _response(self, answer: Answer, visit: Visit) -> Any:
         if isinstance(answer, Elsewhere):
-            place = address(self._access.home, answer.parts, answer.query)
-            return RedirectResponse(place, status_code=303)
+            place = address(self._door.home, answer.parts, answer.query)
+            response = RedirectResponse(place, status_code=303)
+            if answer.session is not None:
+                response.headers["set-cookie"] = self._door.cookie(answer.session)
+            return response
         if isinstance(answer, Document):
             return _document(answer)
-        common = {
-            "desk": self._desk.settings.title or self._desk.folder.path.name,
-            "waiting": len(self._desk.tickets(states=(tickets.WAITING,))),
-            "idle": self._at_work(),
-            "form": self._access.form,
-            "refresh": answer.refresh,
-            "now": self._desk.clock(),
-        }
-        page = self._templates.get_template(answer.template).render(common | dict(answer.parts))
+        page = self._templates.get_template(answer.template).render(
+            self._common(visit) | {"refresh": answer.refresh} | dict(answer.parts)
+        )
         return Response(page, status_code=answer.status, media_type="text/html")
 
+    def _common(self, visit: Visit) -> dict[str, Any]:
+        """What every page shows."""
+        desk = self._site.desk
+        links = _LINKS if self._site.alone else (*_LINKS, *_ACCOUNT_LINKS)
+        role = visit.signed.role
+        waiting = len(desk.tickets(states=(tickets.WAITING,))) if visit.steward else 0
+        return {
+            "desk": desk.settings.title or desk.folder.path.name,
+            "links": [link[:3] for link in links if role in link[3]],
+            "waiting": waiting,
+            "idle": self._at_work() if role else "",
+            "form": visit.form,
+            "now": desk.clock(),
+            "alone": self._site.alone,
+            "role": role,
+            "person": visit.signed.person,
+            "may_ask": role in _ASK,
+        }
+
     def _to(self, *parts: str, **query: Any) -> str:
-        return address(self._access.home, parts, query)
+        return address(self._door.home, parts, query)
+
+
+def _status(fault: DpinferError) -> int:
+    """The status of an error that is told."""
+    for kind, status in _STATUSES.items():
+        if isinstance(fault, kind):
+            return status
+    return 400
 
 
 class _BadFormError(Exception):
@@ -201,16 +271,19 @@ class _BadFormError(Exception):
         self.status = status
 
 
-async def _body(request: Any) -> bytes:
-    """The body, counted while it is read."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > LARGEST:
-            raise _BadFormError(
-                f"A form has at most {LARGEST // 1024} kB: shorten what was sent.", 413
-            )
-    return body
+async def _fields(request: Any, entered: Entered) -> Fields:
+    """What was sent: in the address or, of a form that is ours, in the body."""
+    if request.method != "POST":
+        return _parsed(str(request.url.query))
+    if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM:
+        raise _BadFormError("This is no form of the page: send it from there.", 415)
+    fields = _parsed((await request.body()).decode("latin-1"))
+    if not compare_digest(fields.text("form").encode(), entered.form.encode()):
+        raise _BadFormError(
+            "This form is not of this session, so nothing was done: open the page again and send it from there.",
+            403,
+        )
+    return fields
 
 
 def _parsed(text: str) -> Fields:

@@ -1,28 +1,22 @@
-"""What is refused before a page is made, and the headers of every answer.
+"""What is refused before a page is made, how much is read of a request, and the headers of every answer.
 
-The page stands on the loopback address, where every program and every user of the machine, and every
-site that a browser shows, can knock.  So a request is answered only
-
-- under the names of this server: another Host is a foreign name that was made to point here;
-- below a secret path: a cookie goes to all ports of an address, but only below its path, so that a
-  server of somebody else on another port is never sent it;
-- with the cookie, which is had for the token that `dpinfer desk open` prints;
-- not from another site: Sec-Fetch-Site says where a request was made, also one of another port,
-  and what changes something needs our own Origin; the token in each form is checked by the app.
+Whoever can reach the server can knock, and so can every site that a browser shows.  So a request is
+answered only under a name of this server (another Host is a foreign name that was made to point
+here), by a method that there is, and where the door lets it in: `access.Access` is that of the page
+of one steward, `entrance.Entrance` that of a desk on a network.  Of a body at most `LARGEST` bytes are
+read, in at most `READING` seconds.
 """
 
-import secrets
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
-from urllib.parse import parse_qs
+from typing import Protocol
 
-Scope = dict[str, Any]
-Message = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.concurrency import run_in_threadpool
+
+from dpinfer.desk.accounts import Signed
+from dpinfer.serve.messages import LARGEST, READING, Application, Message, Receive, Scope, Send
 
 POLICY = (
     "default-src 'none'; style-src {style}; script-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -37,59 +31,120 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-LARGEST = 64 * 1024
-"""Bytes of a form or of an address that are read at most."""
+_HSTS = {"strict-transport-security": "max-age=31536000"}
+ENTERED = "dpinfer.entered"
+"""Under which the application finds in its scope who has come in."""
 _METHODS = ("GET", "HEAD", "POST")
 _OURS = ("same-origin", "none")  # what a browser says of a link of ours, and of a typed address
-_ENTER = "/enter"
 _WELCOME = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="refresh" content="0; url={home}/"><link rel="icon" href="{home}/icon.svg">
+<meta http-equiv="refresh" content="0; url={place}"><link rel="icon" href="{home}/icon.svg">
 <title>The desk</title></head>
-<body><main><h1>The desk</h1><p><a href="{home}/">Go on to the tables</a></p></main></body></html>
+<body><main><h1>The desk</h1><p><a href="{place}">Go on to the desk</a></p></main></body></html>
 """
-_NO_TOKEN = "This page is for the one who opened the desk: use the address that `dpinfer desk open` printed."
-_NO_HOST = "This server goes by other names: use the address that `dpinfer desk open` printed."
-_FOREIGN = (
-    "This request came from another site, so nothing was done: open the page and do it there."
-)
+FOREIGN = "This request came from another site, so nothing was done: open the page and do it there."
+_NO_HOST = "This server goes by other names: use the address that you were given."
+_TOO_LARGE = f"A request has at most {LARGEST // 1024} kB: shorten what was sent."
 
 
 @dataclass(frozen=True)
-class Access:
-    """Who may in: the names of the server, and the secrets of this run.
+class Visitor:
+    """A request as a door sees it; ``address`` is where it came from, by the connection."""
 
-    ``home`` is the path that everything is below, ``token`` is printed once, ``session`` is in the
-    cookie, ``form`` in each form.
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    address: str
+
+    def cookie(self, name: str) -> str:
+        """The value of a cookie; empty where there is none."""
+        for part in self.headers.get("cookie", "").split(";"):
+            key, _, value = part.strip().partition("=")
+            if key == name:
+                return value
+        return ""
+
+    def from_elsewhere(self, scheme: str) -> bool:
+        """Whether another site made the request; one that changes something has to say who did."""
+        if self.headers.get("sec-fetch-site", "none") not in _OURS:
+            return True
+        ours = f"{scheme}://{self.headers.get('host')}"
+        return self.method not in ("GET", "HEAD") and self.headers.get("origin") != ours
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Who has come in: nobody before signing in.  ``form`` stands in each form, ``session`` is the
+    secret of the cookie, ``address`` is where the visitor is.  What a ``program`` sends is read by
+    who answers programs.
     """
 
-    hosts: tuple[str, ...]
-    home: str = field(default_factory=lambda: f"/desk-{secrets.token_hex(8)}")
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    form: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    signed: Signed | None
+    form: str = ""
+    session: str = ""
+    address: str = ""
+    program: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """An answer of the door itself."""
+
+    status: int
+    words: str
+    kind: str = "text/plain"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Door(Protocol):
+    """Who may in: ``home`` is the path that everything is below, ``secure`` whether by TLS alone."""
 
     @property
-    def address(self) -> str:
-        """What is printed: it holds the token."""
-        return f"http://{self.hosts[0]}{self.home}{_ENTER}?token={self.token}"
+    def hosts(self) -> tuple[str, ...]:
+        """The names of the server."""
+        ...
 
     @property
-    def cookie(self) -> str:
-        """The cookie as it is set."""
-        return f"desk={self.session}; Path={self.home}; HttpOnly; SameSite=Strict"
+    def home(self) -> str:
+        """The path that everything is below."""
+        ...
+
+    @property
+    def secure(self) -> bool:
+        """Whether requests come by TLS alone."""
+        ...
+
+    def for_programs(self, path: str) -> bool:
+        """Whether a path is that of an interface, which has methods of its own."""
+        ...
+
+    def admit(self, visitor: Visitor) -> Entered | Told:
+        """Who this is, or what is said to him."""
+        ...
+
+    def cookie(self, session: str) -> str:
+        """A cookie as it is set; an empty session takes it away."""
+        ...
+
+
+def welcome(home: str, place: str, headers: Mapping[str, str] | None = None) -> Told:
+    """A page of ours that leads on: what follows is then no longer a request from elsewhere, to which
+    a browser would not add the cookie.
+    """
+    page = _WELCOME.format(home=escape(home), place=escape(place))
+    return Told(200, page, "text/html", headers or {})
 
 
 class Guard:
-    """An application behind the rules of the module.
+    """An application behind a door; ``told`` gives what the guard says itself another form."""
 
-    Guarantee [page_is_the_stewards]: without the token or the cookie, under another name of the
-    server or from another site nothing is shown and nothing is changed.
-    """
-
-    def __init__(self, app: Application, access: Access) -> None:
+    def __init__(
+        self, app: Application, door: Door, told: Callable[[Told], Told] = lambda found: found
+    ) -> None:
         self._app = app
-        self._access = access
+        self._door = door
+        self._told = told
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -98,109 +153,120 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # a socket that nobody accepts is closed
-        if len(scope["query_string"]) > LARGEST:
-            await _told(send, 414, "This address is too long: send less with it.")
+        answer = self._with_headers(send)
+        visitor = _visitor(scope)
+        refused = self._refused(visitor)
+        found = refused or await run_in_threadpool(self._door.admit, visitor)
+        if isinstance(found, Told):
+            await _tell(answer, self._told(found))
             return
-        headers = {
-            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
-        }
-        home = self._access.home
-        path = str(scope["path"])
-        refusal = self._refusal(scope["method"], path, headers)
-        if refusal is not None:
-            await _told(send, *refusal)
-        elif path == home + _ENTER:
-            await self._enter(scope, send)
-        else:
-            inner = {**scope, "path": path.removeprefix(home), "root_path": ""}
-            await self._app(inner, receive, _with_headers(send))
+        path = visitor.path.removeprefix(self._door.home)
+        inner = {**scope, "path": path, "root_path": "", ENTERED: found}
+        if found.program:
+            await self._app(inner, receive, answer)
+            return
+        try:
+            body = await _body(visitor, receive)
+        except _UnreadError as fault:
+            await _tell(answer, self._told(fault.told))
+            return
+        await self._app(inner, _again(body, receive), answer)
 
-    def _refusal(
-        self, method: str, path: str, headers: Mapping[str, str]
-    ) -> tuple[int, str] | None:
-        """The status and the words of a request that is not let in; None where it is."""
-        if headers.get("host") not in self._access.hosts:
-            return 421, _NO_HOST
-        if method not in _METHODS:
-            return 405, "This page takes GET and POST alone."
-        if path == self._access.home + _ENTER and method == "GET":
-            return None  # the token is judged there; a link to it may stand in a mail
-        if _from_elsewhere(method, headers):
-            return 403, _FOREIGN
-        if not self._known(path, headers):
-            return 403, _NO_TOKEN
+    def _refused(self, visitor: Visitor) -> Told | None:
+        """What is said to a request that nobody looks at further."""
+        if len(visitor.query) > LARGEST:
+            return Told(414, "This address is too long: send less with it.")
+        if visitor.headers.get("host") not in self._door.hosts:
+            return Told(421, _NO_HOST)
+        if visitor.method not in _METHODS and not self._door.for_programs(visitor.path):
+            return Told(405, f"This address takes {', '.join(_METHODS)} alone.")
         return None
 
-    def _known(self, path: str, headers: Mapping[str, str]) -> bool:
-        """Whether the path and the cookie are those of this run."""
-        cookie = _cookie(headers.get("cookie", ""))
-        here = path.startswith(f"{self._access.home}/")
-        return here and secrets.compare_digest(cookie.encode(), self._access.session.encode())
+    def _with_headers(self, send: Send) -> Send:
+        """Add the headers of every answer; one that the answer has itself stays."""
+        common = _HEADERS | (_HSTS if self._door.secure else {})
 
-    async def _enter(self, scope: Scope, send: Send) -> None:
-        """The token becomes a cookie.  A page of ours leads on: what follows is then no longer a
-        request from elsewhere, to which a browser would not add the cookie.
-        """
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-        if not secrets.compare_digest(given.encode(), self._access.token.encode()):
-            await _told(send, 403, _NO_TOKEN)
-            return
-        page = _WELCOME.format(home=escape(self._access.home))
-        await _told(send, 200, page, "text/html", {"set-cookie": self._access.cookie})
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = list(message.get("headers", ()))
+                names = {key.lower() for key, _ in own}
+                more = [
+                    (key.encode(), value.encode())
+                    for key, value in common.items()
+                    if key.encode() not in names
+                ]
+                message = {**message, "headers": [*own, *more]}
+            await send(message)
 
-
-def _from_elsewhere(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether another site made the request; one that changes something has to say who did."""
-    if headers.get("sec-fetch-site", "none") not in _OURS:
-        return True
-    return method == "POST" and headers.get("origin") != f"http://{headers['host']}"
+        return sent
 
 
-def _cookie(header: str) -> str:
-    """The value of ours among the cookies of a request."""
-    for part in header.split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == "desk":
-            return value
-    return ""
+def _visitor(scope: Scope) -> Visitor:
+    headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+    client = scope.get("client") or ("", 0)
+    query = scope["query_string"].decode("latin-1")
+    return Visitor(scope["method"], str(scope["path"]), query, headers, str(client[0]))
 
 
-def _with_headers(send: Send) -> Send:
-    """Add the headers of every answer; one that the answer has itself stays."""
+class _UnreadError(Exception):
+    """A body that is not read any further; the connection ends with the answer."""
 
-    async def sent(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            own = list(message.get("headers", ()))
-            names = {key.lower() for key, _ in own}
-            more = [
-                (key.encode(), value.encode())
-                for key, value in _HEADERS.items()
-                if key.encode() not in names
-            ]
-            message = {**message, "headers": [*own, *more]}
-        await send(message)
-
-    return sent
+    def __init__(self, status: int, words: str) -> None:
+        self.told = Told(status, words, headers={"connection": "close"})
 
 
-async def _told(
-    send: Send,
-    status: int,
-    words: str,
-    kind: str = "text/plain",
-    more: Mapping[str, str] | None = None,
-) -> None:
-    body = words.encode() + (b"\n" if kind == "text/plain" else b"")
+async def _body(visitor: Visitor, receive: Receive) -> bytes:
+    """The body, counted while it is read."""
+    if visitor.method in ("GET", "HEAD"):
+        return b""
+    try:
+        async with asyncio.timeout(READING):
+            return await _counted(visitor, receive)
+    except TimeoutError:
+        raise _UnreadError(408, "The request did not arrive in time: send it again.") from None
+
+
+async def _counted(visitor: Visitor, receive: Receive) -> bytes:
+    declared = visitor.headers.get("content-length", "0")
+    if not declared.isdecimal() or len(declared) > 9 or int(declared) > LARGEST:
+        raise _UnreadError(413, _TOO_LARGE)
+    body = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _UnreadError(400, "The request has ended before it was here.")
+        body += bytes(message.get("body", b""))
+        if len(body) > LARGEST:
+            raise _UnreadError(413, _TOO_LARGE)
+        if not message.get("more_body"):
+            return body
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A body that was read, for the application."""
+    waiting = [body]
+
+    async def received() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return received
+
+
+async def _tell(send: Send, told: Told) -> None:
+    body = told.words.encode() + (b"\n" if told.kind == "text/plain" else b"")
     headers = {
-        "content-type": f"{kind}; charset=utf-8",
+        "content-type": told.kind
+        if told.kind == "application/json"
+        else f"{told.kind}; charset=utf-8",
         "content-length": str(len(body)),
-        **(more or {}),
+        **told.headers,
     }
     start = {
         "type": "http.response.start",
-        "status": status,
+        "status": told.status,
         "headers": [(key.encode(), value.encode()) for key, value in headers.items()],
     }
-    answer = _with_headers(send)
-    await answer(start)
-    await answer({"type": "http.response.body", "body": body})
+    await send(start)
+    await send({"type": "http.response.body", "body": body})

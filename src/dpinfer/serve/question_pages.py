@@ -1,14 +1,14 @@
 """Pages of questions: ask, forecast, confirm, wait, the answer; approvals, and what was asked."""
 
 import math
-import threading
 from typing import Any
 from uuid import uuid4
 
 from dpinfer.asking.allowed import Question, question_of
 from dpinfer.desk import tickets
 from dpinfer.desk.desk import Check, Desk, told
-from dpinfer.desk.people import ACTIVE
+from dpinfer.desk.forecasting import BusyError
+from dpinfer.desk.people import ACTIVE, Analyst
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
 from dpinfer.errors import DpinferError, InputError
@@ -20,7 +20,7 @@ from dpinfer.serve.asked_form import PRODUCTS, AskedForm, fields_of
 from dpinfer.serve.drawings import NARROW, WIDE, widths
 from dpinfer.serve.steward_pages import SIGNS, Purse, delta_of, found, label
 from dpinfer.serve.ticks import SHAPES
-from dpinfer.serve.visit import Answer, Document, Elsewhere, NowhereError, Page, Visit
+from dpinfer.serve.visit import Answer, Document, Elsewhere, Page, Visit
 from dpinfer.simulate.forecast import Forecast
 from dpinfer.views import report as documents
 
@@ -43,14 +43,14 @@ MODELS = {
 _TIMES = (0.25, 0.5, 1.0, 2.0)
 """Of the budget that was asked for: those in the forecast."""
 _LOOK_AGAIN = 3  # seconds after which a page looks whether a question was booked
-_forecasting = threading.Lock()
+_SOON = 1  # seconds after which it looks whether a forecast is there
 
 
 def ask(visit: Visit) -> Answer:
     """The form and, where it is asked for, the forecast under it.  Nothing is spent here."""
     table = found(visit)
     form = AskedForm.of(table, visit.fields)
-    analysts = [one for one in visit.desk.analysts(table.name) if one.state == ACTIVE]
+    analysts = [one for one in _askers(visit, table) if one.state == ACTIVE]
     parts: dict[str, Any] = {
         "table": table,
         "asked": form,
@@ -64,19 +64,37 @@ def ask(visit: Visit) -> Answer:
         "zcdp": isinstance(table.ledger().total, ZCDP),
         "fault": "",
         "ahead": None,
+        "soon": False,
+        "again": {},
     }
-    if visit.fields.text("go") == "forecast":
-        try:
-            parts["ahead"] = _ahead(visit.desk, table, form)
-        except DpinferError as fault:
-            return Page("ask.html.j2", parts | {"fault": str(fault)}, status=400)
+    if visit.fields.text("go") != "forecast":
+        return Page("ask.html.j2", parts)
+    try:
+        parts["ahead"] = _ahead(visit, table, form)
+    except DpinferError as fault:
+        status = 429 if isinstance(fault, BusyError) else 400
+        return Page("ask.html.j2", parts | {"fault": str(fault)}, status=status)
+    if parts["ahead"] is None:
+        # with its address: where that ends in #forecast a browser takes the same one for a place in the page
+        sent = {"soon": True, "again": visit.fields.texts}
+        return Page("ask.html.j2", parts | sent, refresh=_SOON)
     return Page("ask.html.j2", parts)
 
 
-def _ahead(desk: Desk, table: Table, form: AskedForm) -> dict[str, Any]:
-    """The forecast: what each budget costs, and how wide the intervals will be."""
+def _askers(visit: Visit, table: Table) -> list[Analyst]:
+    """In whose name the visitor may ask: a steward in that of everybody who may, others in their own."""
+    if visit.steward:
+        return visit.desk.analysts(table.name)
+    return [visit.sight.analyst(table.name)]
+
+
+def _ahead(visit: Visit, table: Table, form: AskedForm) -> dict[str, Any] | None:
+    """The forecast: what each budget costs, and how wide the intervals will be; None while it is
+    under way.
+    """
+    desk = visit.desk
     question = form.question(table)
-    by = _asker(form.value("by"))
+    by = _asker(visit, form.value("by"))
     checked = desk.check(table.name, question, by)
     budgets = [_times(question.budget, factor) for factor in _TIMES]
     ahead: dict[str, Any] = {
@@ -95,8 +113,11 @@ def _ahead(desk: Desk, table: Table, form: AskedForm) -> dict[str, Any]:
             "The number of records is private, and no guess of it was registered: there is no forecast, only the cost."
         )
     else:
-        with _forecasting:  # one at a time: it takes all cores
-            forecast = desk.forecast(table.name, question, budgets)
+        forecasts = visit.site.forecasts
+        ident = forecasts.ask(table.name, question, visit.signed.person, budgets)
+        forecast = forecasts.found(ident, visit.signed.person, visit.site.patience)
+        if forecast is None:
+            return None
         ahead["forecast"] = forecast
         ahead["drawings"] = [widths(forecast, size) for size in (WIDE, NARROW)]
     for place, budget in enumerate(budgets):
@@ -133,7 +154,7 @@ def of_file(visit: Visit) -> Answer:
     named, question = question_of(visit.fields.text("file"))
     if named not in ("", table.name):
         raise InputError(f"this question is for the table {named!r}: open it there")
-    query = fields_of(question, visit.fields.text("by")) | {"go": "forecast"}
+    query = fields_of(question, _asker(visit, visit.fields.text("by"))) | {"go": "forecast"}
     return Elsewhere(("t", table.name, "ask"), query)
 
 
@@ -141,7 +162,7 @@ def confirm(visit: Visit) -> Answer:
     """The last page before a question is asked: what it costs and what is left."""
     table = found(visit)
     question = AskedForm.of(table, visit.fields).question(table)
-    by = _asker(visit.fields.text("by"))
+    by = _asker(visit, visit.fields.text("by"))
     checked = visit.desk.check(table.name, question, by)
     return Page(
         "confirm.html.j2",
@@ -171,7 +192,7 @@ def send(visit: Visit) -> Answer:
     ticket = visit.desk.ask(
         table.name,
         question,
-        _asker(visit.fields.text("by")),
+        _asker(visit, visit.fields.text("by")),
         key,
         again=visit.fields.text("again") == "yes",
         anyway=visit.fields.text("anyway") == "yes",
@@ -180,18 +201,19 @@ def send(visit: Visit) -> Answer:
 
 
 def listed(visit: Visit) -> Answer:
-    """What was asked, newest first; of a table, by a person or in a state."""
-    desk = visit.desk
+    """What was asked, newest first; of a table, by a person or in a state; an analyst's own alone."""
+    sight = visit.sight
     name = visit.fields.text("table")
     by = visit.fields.text("by")
     state = visit.fields.text("state")
-    asked = desk.tickets(name, by, (state,) if state else ())
+    asked = sight.tickets(name, by, (state,) if state else ())
     return Page(
         "questions.html.j2",
         {
             "tickets": asked[::-1],
-            "tables": [one.name for one in desk.tables()],
-            "people": [one.name for one in desk.people()],
+            "tables": [one.name for one in sight.tables()],
+            "people": [one.name for one in visit.desk.people()] if sight.whole else [],
+            "whole": sight.whole,
             "states": STATES,
             "chosen": {"table": name, "by": by, "state": state},
         },
@@ -219,6 +241,8 @@ def question(visit: Visit) -> Answer:
     no progress bar.
     """
     ticket = _ticket(visit)
+    decides = visit.steward and ticket.state == tickets.WAITING
+    own = visit.steward or ticket.by == visit.signed.person
     waits = ticket.state in (tickets.QUEUED, tickets.CLAIMED, tickets.BOOKED)
     refresh = None
     if waits:
@@ -236,8 +260,10 @@ def question(visit: Visit) -> Answer:
             "sign": _sign(visit.desk, ticket),
             "facts": asked_facts(ticket.question),
             "fields": fields_of(ticket.question, ticket.by),
-            "checked": _checked(visit.desk, ticket) if ticket.state == tickets.WAITING else None,
-            "open": ticket.state in (tickets.WAITING, tickets.QUEUED),
+            "checked": _checked(visit.desk, ticket) if decides else None,
+            "decides": decides,
+            "open": ticket.state in (tickets.WAITING, tickets.QUEUED) and own,
+            "sees_table": any(one.name == ticket.table for one in visit.sight.tables()),
         },
         refresh=refresh,
     )
@@ -280,7 +306,8 @@ def decline(visit: Visit) -> Answer:
 
 def withdraw(visit: Visit) -> Answer:
     """Take a question back before it is booked."""
-    return Elsewhere(("q", visit.desk.withdraw(_ticket(visit).id).id))
+    ticket = visit.sight.own(visit.names["question"])
+    return Elsewhere(("q", visit.desk.withdraw(ticket.id).id))
 
 
 def asked_facts(question: Question) -> dict[str, str]:
@@ -306,19 +333,14 @@ def asked_facts(question: Question) -> dict[str, str]:
 
 
 def _ticket(visit: Visit) -> Ticket:
-    """The question in the address, by its whole id."""
-    ident = visit.names["question"]
-    nowhere = NowhereError("there is no such question at this desk: go on from the questions")
-    try:
-        ticket = visit.desk.ticket(ident)
-    except InputError:
-        raise nowhere from None
-    if ticket.id != ident:
-        raise nowhere
-    return ticket
+    """The question in the address, by its whole id, if the visitor may see it."""
+    return visit.sight.ticket(visit.names["question"])
 
 
-def _asker(name: str) -> str:
+def _asker(visit: Visit, name: str) -> str:
+    """Who asks: a steward may enter the question of somebody else, everybody else asks himself."""
+    if not visit.steward:
+        return visit.signed.person
     if not name:
         raise InputError("nobody asks yet: choose the analyst, or give one an allowance first")
     return name

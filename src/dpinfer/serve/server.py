@@ -13,10 +13,13 @@ from pathlib import Path
 import uvicorn
 
 from dpinfer.desk.desk import Desk
+from dpinfer.desk.forecasting import Forecasts
 from dpinfer.desk.worker import Worker
 from dpinfer.errors import DpinferError, InputError
+from dpinfer.serve.access import Access
 from dpinfer.serve.app import application
-from dpinfer.serve.guard import LARGEST, Access
+from dpinfer.serve.messages import LARGEST
+from dpinfer.serve.visit import Site
 
 HOST = "127.0.0.1"
 PORT = 8765
@@ -32,9 +35,10 @@ def serve(desk: Desk, port: int | None, browser: bool, announce: Callable[[str],
     """Serve the page until it is interrupted.  ``announce`` is told the address, with its token."""
     with _listening(port) as listener:
         number = listener.getsockname()[1]
-        access = Access((f"{HOST}:{number}", f"localhost:{number}"))
+        access = Access((f"{HOST}:{number}", f"localhost:{number}"), desk.who)
         with _Working(desk) as working, _leaf(access.address) as leaf:
-            app = application(desk, access, working.trouble)
+            site = Site(desk, Forecasts(desk, rate=None))
+            app = application(site, access, working.trouble)
             config = uvicorn.Config(
                 app,
                 log_level="warning",

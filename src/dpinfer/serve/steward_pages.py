@@ -1,5 +1,6 @@
-"""Pages of the steward: tables with what is public and what was spent, people, journal, verification."""
+"""Pages of tables, with what is public and what was spent; and of the steward: people, journal, verification."""
 
+import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.privacy.ledger import rounded_down
 from dpinfer.serve.drawings import NARROW, WIDE, burn_down
-from dpinfer.serve.visit import Answer, Document, Elsewhere, NowhereError, Page, Visit
+from dpinfer.serve.visit import Answer, Document, Elsewhere, Page, Visit
 
 SIGNS = {"rho": "ρ", "epsilon": "ε"}
 """What allowances are counted in, as a letter."""
@@ -93,11 +94,8 @@ def delta_of(budget: Total) -> str:
 
 
 def found(visit: Visit) -> Table:
-    """The table in the address."""
-    for table in visit.desk.tables():
-        if table.name == visit.names["table"]:
-            return table
-    raise NowhereError("there is no such table at this desk: go on from the tables")
+    """The table in the address, if the visitor may see it."""
+    return visit.sight.table(visit.names["table"])
 
 
 def as_epsilon(amount: float, total: Total) -> str:
@@ -108,26 +106,26 @@ def as_epsilon(amount: float, total: Total) -> str:
 
 
 def home(visit: Visit) -> Answer:
-    """All tables, and the command that adds one."""
-    desk = visit.desk
+    """The tables that the visitor may see and, for a steward, the command that adds one."""
+    sight = visit.sight
     rows = []
-    for one in desk.tables():
-        open_ = desk.tickets(one.name, states=(*tickets.OPEN, tickets.BOOKED))
-        answered = len(desk.tickets(one.name, states=(tickets.ANSWERED,)))
+    for one in sight.tables():
+        open_ = sight.tickets(one.name, states=(*tickets.OPEN, tickets.BOOKED))
         rows.append(
             {
                 "table": one,
-                "purse": Purse.of(desk, one.name),
+                "purse": Purse.of(visit.desk, one.name),
                 "open": len(open_),
-                "answered": answered,
+                "answered": len(sight.answers(one.name)),
             }
         )
-    return Page("home.html.j2", {"rows": rows, "folder": str(desk.folder.path)})
+    return Page("home.html.j2", {"rows": rows, "folder": str(visit.desk.folder.path)})
 
 
 def table(visit: Visit) -> Answer:
-    """What is public about a table, its burn-down and its answers."""
+    """What is public about a table and its answers; an analyst's allowance, or the burn-down of all."""
     desk = visit.desk
+    sight = visit.sight
     one = found(visit)
     purse = Purse.of(desk, one.name)
     parts: dict[str, Any] = {
@@ -135,23 +133,29 @@ def table(visit: Visit) -> Answer:
         "purse": purse,
         "columns": _columns(one),
         "facts": _facts(one, purse),
-        "answers": desk.answers(one.name)[: -_ANSWERS - 1 : -1],
+        "answers": sight.answers(one.name)[: -_ANSWERS - 1 : -1],
         "done": DONE.get(visit.fields.text("done"), ""),
         "drawings": [],
         "months": [],
         "sign": "",
-        "changed": one.changed(),
+        "changed": "",
         "approvals": APPROVALS,
+        "own": None,
     }
-    if purse.account is not None:
-        total = purse.account.ledger.total
+    if purse.account is None:
+        return Page("table.html.j2", parts)
+    total = purse.account.ledger.total
+    parts["sign"] = SIGNS[accountant.counted_in(total)]
+    if sight.whole:
+        parts["changed"] = one.changed()
         spends = desk.burn_down(one.name)
         start = datetime.fromisoformat(one.added)
         parts["drawings"] = [
             burn_down(spends, _whole(total), (start, desk.clock()), size) for size in (WIDE, NARROW)
         ]
         parts["months"] = _months(spends)
-        parts["sign"] = SIGNS[accountant.counted_in(total)]
+    else:
+        parts["own"] = _analyst(sight.analyst(one.name), "", total)
     return Page("table.html.j2", parts)
 
 
@@ -165,6 +169,17 @@ def practice(visit: Visit) -> Answer:
     one = found(visit)
     frame = visit.desk.practice(one.name, _PRACTICE)
     return Document(frame.to_csv(index=False), "text/csv", f"{one.name}-practice.csv")
+
+
+def ledger(visit: Visit) -> Answer:
+    """The ledger for an auditor: its header and entries with their hashes, as JSON lines."""
+    one = found(visit)
+    rows = [
+        {"number": number, "body": body, "hash": link}
+        for number, body, link in one.ledger().chain()
+    ]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return Document(text, "application/jsonl", f"{one.name}-ledger.jsonl")
 
 
 def people(visit: Visit) -> Answer:

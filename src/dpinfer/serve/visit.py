@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from dpinfer.desk.accounts import Accounts, Signed
 from dpinfer.desk.desk import Desk
+from dpinfer.desk.forecasting import Forecasts
+from dpinfer.desk.people import STEWARD
+from dpinfer.desk.sight import Sight
 from dpinfer.errors import InputError
 
-
-class NowhereError(InputError):
-    """There is nothing at this address."""
+NOBODY = Signed("", "", ())
+"""Who has not signed in."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,10 @@ class Fields:
     def text(self, key: str) -> str:
         """The last text under a key, without white space around it; empty where there is none."""
         return self.all(key)[-1].strip() if self.all(key) else ""
+
+    def exact(self, key: str) -> str:
+        """The last text under a key as it was typed: white space belongs to a password."""
+        return self.all(key)[-1] if self.all(key) else ""
 
     def all(self, key: str) -> Sequence[str]:
         """All texts under a key."""
@@ -50,12 +57,57 @@ class Fields:
 
 
 @dataclass(frozen=True)
-class Visit:
-    """One request: the desk, ``names`` from the address, and the fields that were sent."""
+class Site:
+    """What all visits share.  Without ``accounts`` the desk is open on this machine, for one steward.
+    A page waits ``patience`` seconds for a forecast before it says that it is under way.
+    """
 
     desk: Desk
+    forecasts: Forecasts
+    accounts: Accounts | None = None
+    patience: float = 60.0
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one steward and nobody else."""
+        return self.accounts is None
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One request: who it is of, ``names`` from the address, and the fields that were sent.
+    ``form`` stands in each form, ``session`` is the secret of the cookie, ``address`` is where the
+    visitor is.
+    """
+
+    site: Site
+    signed: Signed = NOBODY
     names: Mapping[str, str] = field(default_factory=dict)
     fields: Fields = field(default_factory=Fields)
+    form: str = ""
+    session: str = ""
+    address: str = ""
+
+    @property
+    def desk(self) -> Desk:
+        """The desk, where the visitor acts."""
+        return self.site.desk.acting(self.signed.person)
+
+    @property
+    def sight(self) -> Sight:
+        """What the visitor sees of it."""
+        return Sight(self.desk, self.signed)
+
+    @property
+    def steward(self) -> bool:
+        """Whether a steward visits."""
+        return self.signed.role == STEWARD
+
+    @property
+    def accounts(self) -> Accounts:
+        """The accounts, where there are some."""
+        assert self.site.accounts is not None
+        return self.site.accounts
 
 
 @dataclass(frozen=True)
@@ -70,10 +122,13 @@ class Page:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Another address to go to: its parts, and fields in it."""
+    """Another address to go to: its parts, and fields in it.  A ``session`` goes into the cookie, an
+    empty one takes it away.
+    """
 
     parts: tuple[str, ...]
     query: Mapping[str, str] = field(default_factory=dict)
+    session: str | None = None
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,14 @@ document.addEventListener("submit", async (event) => {
   const working = document.getElementById("working");
   working.textContent = "Simulating on made-up records …";
   try {
-    const page = await fetched(query);
+    let page;
+    for (;;) {
+      page = await fetched(query);
+      const mine = newest;
+      if (!page || !page.querySelector("meta[http-equiv=refresh]")) break;
+      await new Promise((ready) => setTimeout(ready, 1000));  // the forecast is under way
+      if (mine !== newest) return;
+    }
     if (!page) return;
     for (const id of ["fault", ...halves, "forecast"]) put(page, id);
     history.replaceState(null, "", `?${query}`);

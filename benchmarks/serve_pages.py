@@ -1,0 +1,470 @@
+"""The pages of a desk on a network under load: `python -m benchmarks.serve_pages browse|signin|kills`.
+
+browse  200 analysts who look at a page every few seconds while fits run: how long pages take, and how much memory the
+        process with the network has.
+signin  how long wrong passwords take under names that are known and under names that are not: what the times tell.
+kills   web and worker are killed at random moments, one of them or both, while people ask and send again until they are
+        answered; then both are started once more.
+
+Results go to benchmarks/results/serve_*.json.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from benchmarks.desk import desk_in, small_files
+
+from dpinfer.asking.allowed import Question
+from dpinfer.desk.accounts import Accounts
+from dpinfer.desk.desk import Desk
+from dpinfer.desk.forecasting import Forecasts
+from dpinfer.desk.holding import holder
+from dpinfer.desk.verification import whole_result
+from dpinfer.desk.worker import Worker
+from dpinfer.privacy.budget import ZCDP
+from dpinfer.serve import network
+from dpinfer.serve.entrance import form_of
+
+RESULTS = Path(__file__).parent / "results"
+FORMULA = "visit ~ health"
+ASKED = {"formula": FORMULA, "rho": 0.5}
+FORM = "application/x-www-form-urlencoded"
+THINKS = 10.0  # seconds between two pages of one analyst, on average
+
+
+def port_of_nobody() -> int:
+    """A port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def site_in(folder: Path, analysts: int, slot: float) -> Desk:
+    """A desk with one table and some analysts with accounts."""
+    small_files(folder)
+    desk = desk_in(folder, ZCDP(1e6), slot, {"visits": folder / "table.parquet"})
+    accounts = Accounts(desk.register)
+    for k in range(analysts):
+        desk.add_person(f"analyst {k}")
+        desk.allow("visits", f"analyst {k}", 1e4)
+        accounts.open(f"analyst {k}", "analyst", "steward")
+    desk.check(
+        "visits", Question.of(ASKED), "analyst 0"
+    )  # what it loads, forks need not load again
+    return desk
+
+
+def forked(work: Callable[[], object]) -> int:
+    """A process of its own group that does the work."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child:
+        return child
+    os.setsid()
+    try:
+        work()
+    finally:
+        os._exit(0)
+
+
+def web(folder: Path, place: network.Place) -> int:
+    """The process with the network."""
+    Forecasts.warm = lambda _: None  # type: ignore[method-assign]  # none is asked for
+    return forked(
+        lambda: network.serve(Desk.open(folder, "web", public=True), place, lambda _: None)
+    )
+
+
+def worker(folder: Path) -> int:
+    """The process with the data; its fits are forks of it."""
+    return forked(lambda: Worker(Desk.open(folder), "fork").run())
+
+
+def end(pid: int) -> None:
+    """Kill a process."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def await_port(port: int) -> None:
+    """Wait until somebody listens."""
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+
+
+def memory(pid: int, what: str) -> float:
+    """Megabytes of a process: VmRSS now, or VmHWM at most."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    found = re.search(rf"{what}:\s+(\d+)", text)
+    assert found is not None
+    return int(found[1]) / 1000
+
+
+# Browsing
+
+
+def browse(analysts: int, seconds: float) -> dict[str, Any]:
+    """Pages of many people while fits run."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        desk = site_in(folder, analysts, 2.0)
+        accounts = Accounts(desk.register)
+        sessions = [accounts.open_session(f"analyst {k}") for k in range(analysts)]
+        place = network.Place(port=port_of_nobody())
+        pids = [web(desk.folder.path, place), worker(desk.folder.path)]
+        try:
+            await_port(place.port)
+            idents = _questions(desk, int(seconds / 2) + 5)
+            _settled(desk, idents[:2])
+            times: dict[str, list[float]] = {}
+            faults: Counter[str] = Counter()
+            stop = threading.Event()
+            paths = ["/", "/t/visits", "/t/visits/ask", "/q", f"/q/{idents[0]}", "/tokens"]
+            paths += [f"/t/visits/confirm?{urlencode({'formula': FORMULA, 'rho': 0.5})}"]
+            threads = [
+                threading.Thread(
+                    target=_visits, args=(place.port, sessions[k::20], paths, times, faults, stop)
+                )
+                for k in range(20)
+            ]
+            for thread in threads:
+                thread.start()
+            seen = []
+            for _ in range(int(seconds)):
+                time.sleep(1)
+                seen.append(memory(pids[0], "VmRSS"))
+            stop.set()
+            for thread in threads:
+                thread.join()
+            most = memory(pids[0], "VmHWM")
+            ended = Counter(ticket.state for ticket in desk.tickets())
+        finally:
+            for pid in pids:
+                os.killpg(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+    everything = sorted(one for path in times.values() for one in path)
+    return {
+        "analysts": analysts,
+        "seconds": seconds,
+        "pages": len(everything),
+        "faults": dict(faults),
+        "fits": dict(ended),
+        "p50_ms": _milliseconds(everything, 50),
+        "p95_ms": _milliseconds(everything, 95),
+        "p99_ms": _milliseconds(everything, 99),
+        "p95_ms_by_page": {path[:40]: _milliseconds(ones, 95) for path, ones in times.items()},
+        "web_MB": round(max(seen)),
+        "web_MB_at_most": round(most),
+        "load": os.getloadavg()[0],
+    }
+
+
+def _milliseconds(values: list[float], percent: float) -> float:
+    return round(1000 * float(np.percentile(values, percent)), 1)
+
+
+def _questions(desk: Desk, number: int) -> list[str]:
+    question = Question.of(ASKED)
+    tickets = [
+        desk.ask("visits", question, f"analyst {k % 50}", f"key {k}", again=True, anyway=True)
+        for k in range(number)
+    ]
+    return [ticket.id for ticket in tickets]
+
+
+def _settled(desk: Desk, idents: list[str]) -> None:
+    while not all(desk.ticket(ident).ended for ident in idents):
+        time.sleep(0.2)
+
+
+def _visits(
+    port: int,
+    sessions: list[str],
+    paths: list[str],
+    times: dict[str, list[float]],
+    faults: "Counter[str]",
+    stop: threading.Event,
+) -> None:
+    """The pages of some analysts, each with a connection of his own."""
+    chance = random.Random(sessions[0])
+    links = [http.client.HTTPConnection("127.0.0.1", port, timeout=60) for _ in sessions]
+    due = [time.monotonic() + chance.expovariate(1 / THINKS) for _ in sessions]
+    while not stop.is_set():
+        k = min(range(len(due)), key=due.__getitem__)
+        if due[k] > time.monotonic():
+            stop.wait(min(0.2, due[k] - time.monotonic()))
+            continue
+        path = chance.choice(paths)
+        start = time.monotonic()
+        try:
+            links[k].request("GET", path, headers={"cookie": f"desk={sessions[k]}"})
+            answer = links[k].getresponse()
+            answer.read()
+            if answer.status != 200:
+                faults[f"{answer.status} {path[:20]}"] += 1
+        except (OSError, http.client.HTTPException) as fault:
+            if not isinstance(fault, http.client.RemoteDisconnected):  # it was idle for long
+                faults[type(fault).__name__] += 1
+            links[k].close()
+            continue
+        times.setdefault(path, []).append(time.monotonic() - start)
+        due[k] = time.monotonic() + chance.expovariate(1 / THINKS)
+    for link in links:
+        link.close()
+
+
+# Signing in
+
+
+def signin(number: int) -> dict[str, Any]:
+    """Wrong passwords under known and unknown names, by turns, as the browser sees them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        desk = site_in(folder, 20, 2.0)
+        accounts = Accounts(desk.register)
+        for k in range(20):
+            accounts.set_password(f"analyst {k}", "correct horse battery")
+        place = network.Place(
+            port=port_of_nobody(), names=("stats.example.org",), proxies=("127.0.0.1",)
+        )
+        pid = web(desk.folder.path, place)
+        try:
+            await_port(place.port)
+            times: dict[str, list[float]] = {"analyst": [], "unknown": []}
+            chance = random.Random(0)
+            for k in range(number + 5):
+                sides = list(times)
+                chance.shuffle(sides)
+                for side in sides:
+                    spent = _tried(place.port, f"{side} {k % 20}", f"10.{k // 250}.{k % 250}.1")
+                    if k >= 5:  # the first ones load things
+                        times[side].append(spent)
+        finally:
+            end(pid)
+    known = np.array(times["analyst"])
+    unknown = np.array(times["unknown"])
+    above = (known[:, None] > unknown).mean() + (known[:, None] == unknown).mean() / 2
+    return {
+        "number_a_side": number,
+        "auc": round(float(above), 4),
+        "auc_sd_of_chance": round(float(np.sqrt((2 * number + 1) / 12) / number), 4),
+        "median_ms": {side: _milliseconds(ones, 50) for side, ones in times.items()},
+        "load": os.getloadavg()[0],
+    }
+
+
+def _tried(port: int, name: str, address: str) -> float:
+    headers = {
+        "host": "stats.example.org",
+        "origin": "https://stats.example.org",
+        "x-forwarded-proto": "https",
+        "x-forwarded-for": address,
+        "content-type": FORM,
+    }
+    body = urlencode({"form": "", "person": name, "password": "not the password"})
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    link.connect()
+    start = time.monotonic()
+    link.request("POST", "/sign-in", body, headers)
+    answer = link.getresponse()
+    answer.read()
+    spent = time.monotonic() - start
+    link.close()
+    assert answer.status in (403, 429), answer.status
+    return (
+        spent
+        if answer.status == 403
+        else _tried(port, name, f"{address[:-1]}{time.time_ns() % 200}")
+    )
+
+
+# Kills
+
+
+def kills(number: int, people: int = 4) -> dict[str, Any]:
+    """Kills of web and worker while people ask, and what is left of it."""
+    chance = random.Random(0)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        desk = site_in(folder, people, 0.5)
+        accounts = Accounts(desk.register)
+        place = network.Place(port=port_of_nobody())
+        pids = {"web": web(desk.folder.path, place), "worker": worker(desk.folder.path)}
+        clients = forked_clients(
+            place.port, [accounts.open_session(f"analyst {k}") for k in range(people)], folder
+        )
+        done: Counter[str] = Counter()
+        for _ in range(number):
+            time.sleep(chance.uniform(0.05, 3.0))
+            what = chance.choice(["web", "worker", "both", "fit"])
+            done[what] += 1
+            if what == "fit":
+                _kill_fits(desk)
+                continue
+            for name in ("web", "worker") if what == "both" else (what,):
+                end(pids[name])
+                pids[name] = (
+                    web(desk.folder.path, place) if name == "web" else worker(desk.folder.path)
+                )
+        (folder / "stop").touch()
+        os.waitpid(clients, 0)
+        for name in ("worker", "web"):
+            end(pids[name])
+        Worker(Desk.open(desk.folder.path), "fork").run(until_idle=True)
+        asked, told = _heard(folder)
+        left = _left(Desk.open(desk.folder.path), asked)
+    return {"kills": number, "killed": dict(done), "clients": dict(told), **left}
+
+
+def forked_clients(port: int, sessions: list[str], folder: Path) -> int:
+    """People who ask and send again until they are answered, in a process of their own."""
+
+    def work() -> None:
+        threads = [
+            threading.Thread(target=_asks, args=(port, session, k, folder))
+            for k, session in enumerate(sessions)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return forked(work)
+
+
+def _asks(port: int, session: str, person: int, folder: Path) -> None:
+    """Ask, wait for the answer, and ask anew; every request is sent until it is answered."""
+    heard = {}
+    retries = 0
+    stop = folder / "stop"
+    number = 0
+    while not stop.exists():
+        number += 1
+        key = f"key {person} {number}"
+        fields = {"form": form_of(session), "formula": FORMULA, "rho": 0.5, "key": key}
+        fields |= {"again": "yes", "anyway": "yes"}
+        place = ""
+        while not place and not stop.exists():
+            answer = _sent(port, session, "POST", "/t/visits/questions", urlencode(fields))
+            place = answer[1] if answer[0] == 303 else ""
+            retries += not place
+        heard[key] = place.rpartition("/")[2]
+        while place and not stop.exists():
+            status, _, text = _sent(port, session, "GET", place)
+            retries += status != 200
+            if status == 200 and re.search("state-(answered|lost|refused)", text):
+                break
+            time.sleep(0.1)
+    content = json.dumps({"heard": heard, "retries": retries})
+    (folder / f"heard-{person}.json").write_text(content, encoding="utf-8")
+
+
+def _sent(port: int, session: str, method: str, path: str, body: str = "") -> tuple[int, str, str]:
+    headers = {
+        "cookie": f"desk={session}",
+        "origin": f"http://127.0.0.1:{port}",
+        "content-type": FORM,
+    }
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        link.request(method, path, body or None, headers)
+        answer = link.getresponse()
+        return answer.status, answer.headers.get("location") or "", answer.read().decode()
+    except (OSError, http.client.HTTPException):
+        time.sleep(0.05)
+        return 0, "", ""
+    finally:
+        link.close()
+
+
+def _kill_fits(desk: Desk) -> None:
+    for lock in desk.folder.locks.iterdir():
+        pid = holder(lock) if lock.name != "worker" else None
+        if pid:
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def _heard(folder: Path) -> tuple[dict[str, str], "Counter[str]"]:
+    asked: dict[str, str] = {}
+    told: Counter[str] = Counter()
+    for path in folder.glob("heard-*.json"):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        asked |= document["heard"]
+        told["keys"] += len(document["heard"])
+        told["sent_again"] += document["retries"]
+    return asked, told
+
+
+def _left(desk: Desk, asked: dict[str, str]) -> dict[str, Any]:
+    """What is left: every question, entry and result."""
+    table = desk.table("visits")
+    entries = Counter(entry.request for entry in table.ledger().entries())
+    states = Counter(ticket.state for ticket in desk.tickets())
+    results = [
+        path.name
+        for path in desk.folder.results.iterdir()
+        if desk.folder.result(path.name).exists()
+    ]
+    whole = sum(
+        whole_result(desk.folder, ticket.id, ticket.release) is not None
+        for ticket in desk.tickets(states=("answered",))
+    )
+    return {
+        "states": dict(states),
+        "entries": sum(entries.values()),
+        "booked_twice": sum(number > 1 for number in entries.values()),
+        "results_without_entry": sum(name not in entries for name in results),
+        "answered_with_whole_result": whole,
+        "not_ended": sum(not ticket.ended for ticket in desk.tickets()),
+        "keys_that_led_to_no_question": sum(
+            bool(ident) and not desk.register.tickets("id = ?", ident) for ident in asked.values()
+        ),
+        "faults_of_verify": list(desk.verify().faults),
+    }
+
+
+def main() -> None:
+    """Run one of them and keep what it found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("which", choices=["browse", "signin", "kills"])
+    parser.add_argument("--number", type=int, help="analysts, tries a side or kills")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of browsing")
+    given = parser.parse_args()
+    if given.which == "browse":
+        found = browse(given.number or 200, given.seconds)
+    elif given.which == "signin":
+        found = signin(given.number or 2000)
+    else:
+        found = kills(given.number or 500)
+    print(json.dumps(found, indent=1))
+    path = RESULTS / f"serve_{given.which}.json"
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

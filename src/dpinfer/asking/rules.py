@@ -1,0 +1,69 @@
+"""What a value must be, as one truth: in words for people, as JSON Schema for programs, and as a test."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "number": (int, float),  # True is none of them
+    "integer": (int,),
+    "boolean": (bool,),
+    "array": (list,),
+}
+
+
+def _anything(_: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be.
+
+    ``words`` say it to people, ``schema`` to programs, as JSON Schema; ``besides`` is what JSON
+    Schema has no word for.  Values in ``former`` are taken, too, but nobody is told of them.
+
+    Guarantee [one_truth]: a value that the command line takes is one that the document of the
+    interface allows, former names excepted; and a value that this document does not allow is
+    refused.
+    """
+
+    words: str
+    schema: Mapping[str, Any]
+    besides: Callable[[Any], bool] = _anything
+    former: tuple[str, ...] = ()
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is what it must be."""
+        if type(value) is str and value in self.former:
+            return True
+        return _meets(value, self.schema) and self.besides(value)
+
+
+def one_of(words: Iterable[str], former: Iterable[str] = ()) -> Rule:
+    """One of some words."""
+    offered = list(words)
+    told = " or ".join(f'"{word}"' for word in offered)
+    return Rule(told, {"type": "string", "enum": offered}, former=tuple(former))
+
+
+def _meets(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether a value is what a JSON Schema says, of the words that the rules use."""
+    if type(value) not in _TYPES[schema["type"]]:
+        return False
+    return all(_MEETS[word](value, bound) for word, bound in schema.items() if word != "type")
+
+
+_MEETS: dict[str, Callable[[Any, Any], bool]] = {
+    "enum": lambda value, offered: value in offered,
+    "minimum": lambda value, bound: value >= bound,
+    "maximum": lambda value, bound: value <= bound,
+    "exclusiveMinimum": lambda value, bound: value > bound,
+    "exclusiveMaximum": lambda value, bound: value < bound,
+    "minLength": lambda value, bound: len(value) >= bound,
+    "maxLength": lambda value, bound: len(value) <= bound,
+    "minItems": lambda value, bound: len(value) >= bound,
+    "maxItems": lambda value, bound: len(value) <= bound,
+    "items": lambda value, schema: all(_meets(one, schema) for one in value),
+}

@@ -1,0 +1,485 @@
+"""A desk on a network, from an analyst's own machine: `dp.connect`.  The standard library alone.
+
+    site = dp.connect("https://stats.example.org", token)        # or DPINFER_TOKEN
+    table = site.table("visits")                                 # table.schema is a dp.Schema
+    table.check("visit ~ age + health", dp.ApproxDP(1.0, 1e-6))  # cost and advice, for nothing
+    asked = table.ask("visit ~ age + health", dp.ApproxDP(1.0, 1e-6))
+    result = asked.wait()                                        # the same FitResult as at home
+
+Whatever breaks off is sent again with the same key, and what was asked is asked once.
+"""
+
+import http.client
+import ipaddress
+import json
+import math
+import os
+import random
+import ssl
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from dpinfer.asking.allowed import Question
+from dpinfer.desk.tickets import LostError
+from dpinfer.errors import DpinferError, InputError, LedgerError, ServerError
+from dpinfer.privacy.accountant import Total
+from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
+from dpinfer.result.result import FitResult
+from dpinfer.schema.schema import Schema
+from dpinfer.simulate.forecast import Forecast
+
+TOKEN = "DPINFER_TOKEN"
+"""The environment variable that has the token where none is given."""
+
+_TRIES = 6
+_FIRST_WAIT = 0.25  # seconds before it is tried again; then twice as long each time
+_LONGEST_WAIT = 60.0
+_LOOK_AGAIN = 2.0  # seconds between two looks at a question that is not booked yet
+_LARGEST = 64 * 2**20  # bytes of an answer
+_LATER = (429, 503)
+
+
+def connect(
+    url: str,
+    token: str | None = None,
+    *,
+    cafile: str | os.PathLike[str] | None = None,
+    timeout: float = 30.0,
+) -> "Site":
+    """A desk that somebody serves at ``url``, for the owner of a token.
+
+    Parameters
+    ----------
+    url : str
+        Where the desk is, ``https://…``; ``http://`` is taken for this machine alone.
+    token : str, optional
+        By default that in the environment variable ``DPINFER_TOKEN``.
+    cafile : path, optional
+        The certificates of an authority of your own, as PEM; by default those of this machine.
+    timeout : float
+        Seconds that one answer may take.
+    """
+    given = token if token is not None else os.environ.get(TOKEN, "")
+    if not given or not given.isascii() or not given.isprintable() or " " in given:
+        raise InputError(
+            f"a desk on a network needs a token: give the one that its page has made for you, or set {TOKEN}"
+        )
+    return Site(_Line(*_place(url), given, _context(cafile), float(timeout)))
+
+
+def _place(url: str) -> tuple[bool, str, int | None, str]:
+    """Whether an address is secured, its host, its port and its path."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts = urlsplit("")
+        port = None
+    host = parts.hostname or ""
+    if parts.scheme not in ("https", "http") or not host or parts.query or parts.fragment:
+        raise InputError(
+            "the address of a desk is such as https://stats.example.org: give it without anything behind it"
+        )
+    if parts.username is not None or parts.password is not None:
+        raise InputError("an address has no name and no password in it: give the token instead")
+    if parts.scheme == "http" and not _loopback(host):
+        raise InputError(
+            "over http:// everybody on the way could read the token: give an address that begins with https://"
+        )
+    return parts.scheme == "https", host, port, parts.path.rstrip("/")
+
+
+def _loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _context(cafile: str | os.PathLike[str] | None) -> ssl.SSLContext:
+    """Certificates are always checked, and names, too."""
+    try:
+        return ssl.create_default_context(cafile=cafile)
+    except (OSError, ssl.SSLError):
+        raise InputError(
+            "the certificates in cafile cannot be read: give a file in the form PEM"
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def document(self) -> Any:
+        try:
+            return json.loads(self.text)
+        except ValueError:
+            raise ServerError(
+                "the server did not answer as a desk does: check the address"
+            ) from None
+
+    @property
+    def later(self) -> float | None:
+        """After how many seconds to look again, where that is said."""
+        text = self.headers.get("retry-after", "")
+        return float(text) if text.isdecimal() else None
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Calls to one server.  Each has a connection of its own, and is tried again where that breaks
+    off: whatever is called twice does what it does once.
+    """
+
+    secured: bool
+    host: str
+    port: int | None
+    path: str
+    token: str = field(repr=False)
+    context: ssl.SSLContext = field(repr=False)
+    timeout: float = 30.0
+
+    def call(self, method: str, path: str, body: Any = None, **options: Any) -> _Answer:
+        """The answer to a call, an error of the server included."""
+        wait = _FIRST_WAIT
+        for left in reversed(range(_TRIES)):
+            try:
+                answer = self._once(method, path, body, options)
+            except ssl.SSLCertVerificationError as fault:
+                raise ServerError(
+                    f"the certificate of {self.host} is not one to trust ({fault.verify_message}): check the address, "
+                    "or give the certificates of your own authority (cafile=)"
+                ) from None
+            except (OSError, http.client.HTTPException) as fault:
+                if not left:
+                    raise ServerError(
+                        f"{self.host} cannot be reached ({type(fault).__name__}): check the address and the network; "
+                        "whatever was asked is asked once"
+                    ) from None
+                time.sleep(wait * random.uniform(0.5, 1.5))
+                wait *= 2
+                continue
+            pause = answer.later or wait
+            if answer.status not in _LATER or not left or pause > _LONGEST_WAIT:
+                return answer
+            time.sleep(pause)
+            wait *= 2
+        raise AssertionError("the last try returns or raises")
+
+    def good(self, method: str, path: str, body: Any = None, **options: Any) -> _Answer:
+        """The answer to a call; an error of the server is raised."""
+        answer = self.call(method, path, body, **options)
+        if answer.status >= 300:
+            raise _error(answer)
+        return answer
+
+    def _once(self, method: str, path: str, body: Any, options: Mapping[str, Any]) -> _Answer:
+        query = f"?{urlencode(options)}" if options else ""
+        headers = {"authorization": f"Bearer {self.token}", "accept": "application/json"}
+        content = None
+        if body is not None:
+            content = json.dumps(body, allow_nan=False).encode()
+            headers["content-type"] = "application/json"
+        connection = self._connection()
+        try:
+            connection.request(method, f"{self.path}/api/v1{path}{query}", content, headers)
+            found = connection.getresponse()
+            text = found.read(_LARGEST + 1)
+        finally:
+            connection.close()
+        if not _whole(found, text):
+            raise http.client.IncompleteRead(text)
+        if len(text) > _LARGEST:
+            raise ServerError("the server answered with more than a desk does: check the address")
+        names = {key.lower(): value for key, value in found.getheaders()}
+        return _Answer(found.status, names, text.decode("utf-8", "replace"))
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self.secured:
+            return http.client.HTTPSConnection(
+                self.host, self.port, timeout=self.timeout, context=self.context
+            )
+        return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
+
+
+def _whole(found: http.client.HTTPResponse, text: bytes) -> bool:
+    """Whether all of an answer is here: a line that broke off in the middle of it, or of its headers,
+    is no error to `http.client`.
+    """
+    declared = found.getheader("content-length", "")
+    if found.chunked or found.status == 204 or len(text) > _LARGEST:
+        return True
+    return declared == str(len(text))
+
+
+def _error(answer: _Answer) -> DpinferError:
+    """What the server says is wrong, as the error that it is at home."""
+    if 300 <= answer.status < 400:
+        return ServerError(
+            "the server leads elsewhere, and no token goes there: give the address itself"
+        )
+    try:
+        document = json.loads(answer.text)
+        words = ": ".join(filter(None, (document["error"], document["remedy"])))
+        code = document["code"]
+    except (ValueError, KeyError, TypeError):
+        return ServerError(
+            f"the server answered {answer.status}, and not as a desk does: check the address"
+        )
+    if code == "lost":
+        return LostError()
+    if code == "refused":
+        return LedgerError(words)
+    if answer.status >= 500 or answer.status == 429:
+        return ServerError(words)
+    return InputError(words)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What asking would mean; nothing is booked.
+
+    ``names`` are the coefficients; ``cost`` is in ``measure``, that of allowances; ``allowed``
+    whether total and allowance would pay for it now, ``reason`` why not.  ``left`` is what is left
+    of the allowance, and for a next fit of the total.  ``waits`` says whether the steward has to
+    approve it, ``warning`` what to expect of it, ``hopeless`` why it could print next to nothing.
+    ``answered`` are the ids of answers to the same question, which are free to read.
+    """
+
+    names: tuple[str, ...]
+    cost: float
+    measure: str
+    allowed: bool
+    reason: str
+    left: Mapping[str, float | None]
+    waits: bool
+    warning: str
+    hopeless: str
+    answered: tuple[str, ...]
+
+
+class Site:
+    """A desk on a network: `connect` makes one."""
+
+    def __init__(self, line: _Line) -> None:
+        self._line = line
+
+    def __repr__(self) -> str:
+        return f"<desk at {self._line.host}>"
+
+    def tables(self) -> dict[str, str]:
+        """The tables that may be asked: titles by name."""
+        found = self._line.good("GET", "/tables").document
+        return {line["name"]: line["title"] for line in found["tables"]}
+
+    def table(self, name: str) -> "RemoteTable":
+        """One table."""
+        return RemoteTable(
+            self._line, self._line.good("GET", f"/tables/{quote(name, safe='')}").document
+        )
+
+    def questions(self, table: str = "", state: str = "") -> list["Asked"]:
+        """What was asked, newest first: of a table, in a state, or all of it."""
+        chosen = {key: value for key, value in (("table", table), ("state", state)) if value}
+        found = self._line.good("GET", "/questions", **chosen).document
+        return [Asked(self._line, one) for one in found["questions"]]
+
+    def question(self, ident: str) -> "Asked":
+        """One question, by its id."""
+        found = self._line.good("GET", f"/questions/{quote(ident, safe='')}").document
+        return Asked(self._line, found)
+
+
+class RemoteTable:
+    """A table at a desk: what is public about it, and asking.
+
+    ``name``, ``title``, ``schema``, ``records`` (their number where it is public, or a guess, or
+    None), ``counted`` (whether it is public), ``unit``, ``neighbours``, ``state``, ``policy``,
+    ``slots`` (seconds from booking to answer that there are), ``measure`` (what allowances are
+    counted in), ``account`` and ``allowance`` are as they were when the table was fetched.
+    """
+
+    def __init__(self, line: _Line, found: Mapping[str, Any]) -> None:
+        self._line = line
+        self.name: str = found["name"]
+        self.title: str = found["title"]
+        self.schema = Schema.parse(found["schema"])
+        self.records: int | None = found["records"]
+        self.counted: bool = found["counted"]
+        self.unit: str = found["unit"]
+        self.neighbours: str = found["neighbours"]
+        self.state: str = found["state"]
+        self.policy: dict[str, Any] = found["policy"]
+        self.slots: list[float] = found["slots"]
+        self.measure: str = found["measure"]
+        self.account: dict[str, Any] = found["account"]
+        self.allowance: dict[str, Any] | None = found["allowance"]
+
+    def __repr__(self) -> str:
+        return f"<table {self.name!r} at {self._line.host}>"
+
+    def check(self, formula: str, budget: Total, **keys: Any) -> Check:
+        """What asking would cost, and whether it would be paid.  ``keys`` are those of a question:
+        loss, target, level, title and so on.  Nothing is booked.
+        """
+        found = self._line.good(
+            "POST", f"{self._path}/check", _question(formula, budget, keys)
+        ).document
+        names = tuple(found.pop("names"))
+        return Check(names=names, answered=tuple(found.pop("answered")), **found)
+
+    def forecast(
+        self,
+        formula: str,
+        budget: Total,
+        *,
+        amounts: Sequence[float] | None = None,
+        half_width: float | None = None,
+        coefficient: str | None = None,
+        timeout: float = 120.0,
+        **keys: Any,
+    ) -> Forecast:
+        """How wide the intervals will be, made on the server from the schema alone.  ``amounts`` are
+        up to six budgets of the kind of ``budget``; ``half_width`` asks which one gives it, for a
+        ``coefficient`` or as the median over all.
+        """
+        body = _question(formula, budget, keys)
+        wanted = {"half_width": half_width, "coefficient": coefficient}
+        body |= {key: value for key, value in wanted.items() if value is not None}
+        if amounts is not None:
+            body["amounts"] = [float(amount) for amount in amounts]
+        until = time.monotonic() + timeout
+        while time.monotonic() < until:
+            ident = self._line.good("POST", f"{self._path}/forecasts", body).document["id"]
+            answer = self._line.call("GET", f"/forecasts/{ident}")
+            while answer.status == 202 and time.monotonic() < until:
+                time.sleep(answer.later or _LOOK_AGAIN)
+                answer = self._line.call("GET", f"/forecasts/{ident}")
+            if answer.status == 404:  # the server was started anew
+                continue
+            if answer.status == 200:
+                return Forecast.from_json(answer.text)
+            if answer.status != 202:
+                raise _error(answer)
+        raise ServerError("the forecast is not there yet: call again, it goes on")
+
+    def ask(
+        self,
+        formula: str,
+        budget: Total,
+        *,
+        key: str | None = None,
+        again: bool = False,
+        anyway: bool = False,
+        **keys: Any,
+    ) -> "Asked":
+        """Ask.  ``key`` names the question from the asker's side, so that what is sent twice is asked
+        once; by default a new one.  ``again`` asks, and pays, what was answered or lost before;
+        ``anyway`` what could print next to nothing.  ``keys`` are those of a question.
+        """
+        body = _question(formula, budget, keys)
+        chosen = {name: "true" for name, on in (("again", again), ("anyway", anyway)) if on}
+        path = f"{self._path}/questions/{quote(key or str(uuid.uuid4()), safe='')}"
+        return Asked(self._line, self._line.good("PUT", path, body, **chosen).document)
+
+    def answers(self) -> list["Answer"]:
+        """Past answers that are free to read, newest first."""
+        found = self._line.good("GET", f"{self._path}/answers").document
+        return [Answer(self._line, one) for one in found["answers"]]
+
+    @property
+    def _path(self) -> str:
+        return f"/tables/{quote(self.name, safe='')}"
+
+
+def _question(formula: str, budget: Total, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a question, checked here as the server will check them."""
+    if not isinstance(budget, ZCDP | ApproxDP | PureDP):
+        raise InputError(
+            "a question needs a budget: give dp.ApproxDP(1.0, 1e-6), dp.ZCDP(0.1) or dp.PureDP(1.0)"
+        )
+    return Question.of({"formula": formula, **keys, **vars(budget)}).keys()
+
+
+class Answer:
+    """A question that was answered, as everybody at the table may read it."""
+
+    def __init__(self, line: _Line, found: Mapping[str, Any]) -> None:
+        self._line = line
+        self.id: str = found["id"]
+        self.table: str = found["table"]
+        self.question = dict(found["question"])
+        self.cost: float = found["cost"]
+        self.release: str = found["release"]
+
+    def __repr__(self) -> str:
+        return f"<answer {self.id[:12]}: {self.question['formula']}>"
+
+    def result(self) -> FitResult:
+        """The same `dp.FitResult` as at home."""
+        return FitResult.from_json(self._line.good("GET", f"/questions/{self.id}/result.json").text)
+
+
+class Asked(Answer):
+    """A question of one's own.  ``state`` and ``told``, the state in a sentence, are those of the last
+    look; ``due`` is when the answer is shown, once it is booked.
+    """
+
+    def __init__(self, line: _Line, found: Mapping[str, Any]) -> None:
+        super().__init__(line, found)
+        self.key: str = found["key"]
+        self._seen(found)
+
+    def __repr__(self) -> str:
+        return f"<question {self.id[:12]}: {self.question['formula']}, {self.state}>"
+
+    def _seen(self, found: Mapping[str, Any]) -> None:
+        self.state: str = found["state"]
+        self.told: str = found["told"]
+        self.reason: str = found["reason"]
+        self.due: str = found["due"]
+        self.release = found["release"]
+
+    def refresh(self) -> "Asked":
+        """Look again."""
+        self._seen(self._line.good("GET", f"/questions/{self.id}").document)
+        return self
+
+    def wait(self, timeout: float | None = None) -> FitResult:
+        """The result, when its time has come; that does not depend on the data.  It may be called
+        again, also from another machine, by `Site.question`.
+
+        `LostError` where the answer is lost, `InputError` where there will be none, and
+        `ServerError` where it is not there within ``timeout`` seconds.
+        """
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            answer = self._line.call("GET", f"/questions/{self.id}/result.json")
+            if answer.status != 425:
+                break
+            pause = answer.later or _LOOK_AGAIN
+            if time.monotonic() + pause > until:
+                raise ServerError("the answer is not there yet: wait again, it is asked once")
+            time.sleep(pause)
+        if answer.status != 200:
+            raise _error(answer)
+        self.refresh()
+        return FitResult.from_json(answer.text)
+
+    def withdraw(self) -> "Asked":
+        """Take the question back before it is booked; that is free."""
+        answer = self._line.call("DELETE", f"/questions/{self.id}")
+        self.refresh()
+        if answer.status >= 300 and self.state != "withdrawn":  # a first try may have done it
+            raise _error(answer)
+        return self

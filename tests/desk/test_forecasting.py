@@ -1,0 +1,128 @@
+"""Forecasts in processes of their own: what they may take, how many, and none twice."""
+
+import time
+from datetime import timedelta
+
+import pytest
+
+import dpinfer as dp
+import forecast_bombs as bombs
+from desks import desk_in, question
+from dpinfer.desk import forecasting
+from dpinfer.desk.forecasting import BusyError, Forecasts
+from dpinfer.desk.sight import NowhereError
+from dpinfer.simulate.forecast import Forecast, forecast
+
+LONG = 120.0
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return desk_in(tmp_path)
+
+
+def test_a_forecast_is_that_of_the_library(desk):
+    """The same numbers, in a process of its own, for each budget or for a half-width."""
+    forecasts = Forecasts(desk)
+    forecasts.warm()
+    asked = question(rho=0.5)
+    ident = forecasts.ask("visits", asked, "meier", [dp.ZCDP(0.5), dp.ZCDP(1.0)])
+    found = forecasts.found(ident, "meier", LONG)
+    table = desk.table("visits")
+    model = asked.model(table.schema, table.ledger().neighbours)
+    expected = forecast(model, records=table.records, budgets=[dp.ZCDP(0.5), dp.ZCDP(1.0)])
+    assert found.to_json() == expected.to_json()
+    narrow = question("y ~ a", rho=0.5)
+    wide = forecasts.ask("visits", narrow, "meier", half_width=2.0, coefficient="a")
+    assert isinstance(forecasts.found(wide, "meier", LONG), Forecast)
+    assert forecasts.ask("visits", asked, "meier", [dp.ZCDP(0.5), dp.ZCDP(1.0)]) == ident
+    for other in ("weber", ""):
+        with pytest.raises(NowhereError):
+            forecasts.found(ident, other)
+    with pytest.raises(NowhereError):
+        forecasts.found("0" * 32, "meier")
+
+
+def test_what_is_wrong_is_told(desk):
+    forecasts = Forecasts(desk)
+    ident = forecasts.ask("visits", question("y ~ nothing", rho=0.5), "meier")
+    with pytest.raises(dp.InputError, match="nothing"):
+        forecasts.found(ident, "meier", LONG)
+    with pytest.raises(dp.InputError, match="at most 6 budgets"):
+        forecasts.ask("visits", question(rho=0.5), "meier", [dp.ZCDP(0.5)] * 7)
+
+
+def test_no_guess_no_forecast(tmp_path):
+    """Where the number of records is private and nobody has guessed it."""
+    desk = desk_in(tmp_path)
+    with desk.register.write() as sql:
+        sql("UPDATE tables SET records = NULL")
+    with pytest.raises(dp.InputError, match="no guess of it"):
+        Forecasts(desk).ask("visits", question(), "meier")
+
+
+class _Still(Forecasts):
+    """Forecasts that are taken and do not run: how many there may be is judged before."""
+
+    def _work(self):
+        return
+
+
+def test_a_person_has_thirty_in_an_hour(desk):
+    now = [desk.clock()]
+    desk.clock = lambda: now[0]
+    forecasts = _Still(desk)
+    forecasts._queue.maxsize = 0
+    for k in range(30):
+        forecasts.ask("visits", question(rho=0.1 + k / 100), "meier")
+    with pytest.raises(BusyError, match="30 forecasts in an hour"):
+        forecasts.ask("visits", question(rho=0.9), "meier")
+    forecasts.ask("visits", question(rho=0.1), "meier")  # one that is there
+    forecasts.ask("visits", question(rho=0.9), "weber")  # somebody else
+    now[0] += timedelta(hours=1, seconds=1)
+    forecasts.ask("visits", question(rho=0.9), "meier")
+
+
+def test_a_flood_is_turned_away(desk):
+    forecasts = _Still(desk, rate=None)
+    for k in range(20):
+        forecasts.ask("visits", question(rho=0.1 + k / 100), f"person {k}")
+    with pytest.raises(BusyError, match="under way"):
+        forecasts.ask("visits", question(rho=0.9), "meier")
+
+
+def test_old_forecasts_are_forgotten(desk, monkeypatch):
+    monkeypatch.setattr(forecasting, "_KEPT", 3)
+    forecasts = _Still(desk)
+    idents = [forecasts.ask("visits", question(rho=0.1 + k / 100), "meier") for k in range(5)]
+    with pytest.raises(NowhereError):
+        forecasts.found(idents[0], "meier")
+    assert forecasts.found(idents[-1], "meier") is None
+    assert len(forecasts._known) == 3
+
+
+def said_by(forecasts, work, rho):
+    """What becomes of a forecast in whose process something else is done."""
+    real = forecasts._context
+    process = lambda target, args: real.Process(target=work, args=args)  # noqa: E731
+    forecasts._context = type("Bombs", (), {"Pipe": real.Pipe, "Process": staticmethod(process)})()
+    ident = forecasts.ask("visits", question(rho=rho), "meier")
+    with pytest.raises(dp.InputError) as told:
+        forecasts.found(ident, "meier", LONG)
+    forecasts._context = real
+    return str(told.value)
+
+
+def test_a_bomb_ends_by_itself(desk, monkeypatch):
+    """A forecast that never ends, takes all memory or dies is stopped; the next one is answered."""
+    forecasts = Forecasts(desk)
+    assert said_by(forecasts, bombs.limited, 0.1) == "[(20, 20), (0, 0), (0, 0)]"
+    assert 5 <= int(said_by(forecasts, bombs.grows, 0.2)) <= 10  # times 100 MB
+    assert said_by(forecasts, bombs.dies, 0.3) == forecasting._GIVEN_UP
+    monkeypatch.setattr(forecasting, "_WALL", 2.0)
+    start = time.monotonic()
+    assert said_by(forecasts, bombs.loops, 0.4) == forecasting._GIVEN_UP
+    assert time.monotonic() - start >= 2
+    monkeypatch.setattr(forecasting, "_WALL", 90.0)
+    again = forecasts.ask("visits", question(rho=0.6), "meier")
+    assert forecasts.found(again, "meier", LONG).names

@@ -1,0 +1,40 @@
+"""A desk on a network, run by the real command.  Where the extra is not installed the tests are not
+collected.
+"""
+
+import pytest
+
+from dpinfer.errors import installed
+from servers import Client, peopled, served
+from visits import made
+from windows import BROWSER
+
+if not installed("starlette", "uvicorn"):
+    collect_ignore_glob = ["test_*.py"]
+elif not installed("playwright") or BROWSER is None:
+    collect_ignore_glob = ["test_stories.py"]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """A desk that many tests visit."""
+    with served(peopled(made(tmp_path_factory.mktemp("network")))) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def visitors(site):
+    """One visitor of each kind, signed in."""
+    return {
+        name: Client(site, name) for name in ("boss", "a.meier", "b.okafor", "stranger", "checker")
+    }
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()

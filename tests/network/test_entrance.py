@@ -1,0 +1,369 @@
+"""Signing in and out, other sites, sizes, slow clients, proxies and TLS."""
+
+import http.client
+import os
+import re
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+import dpinfer as dp
+from dpinfer.desk.accounts import Accounts
+from dpinfer.desk.desk import Desk
+from dpinfer.serve.network import Place
+from servers import FORM, PASSWORD, PROGRAM, Client, peopled, served
+from visits import made, question
+
+
+def test_signing_in_and_out(site):
+    mine = Client(site)
+    assert mine.sign_in("a.meier", "wrong password").status == 403
+    assert mine.cookie == ""
+    assert mine.sign_in("a.meier").status == 303
+    first = mine.cookie
+    assert mine.go("/").status == 200
+    kept = mine.post("/sign-out").headers["set-cookie"]
+    assert "Max-Age=0" in kept
+    mine.cookie = first
+    assert mine.go("/").status == 303  # the session itself has ended
+
+
+def test_a_wrong_name_and_a_wrong_password_are_told_alike(site):
+    visitor = Client(site)
+    told = {
+        re.sub(r"Seen [^.]*\.", "", visitor.sign_in(name, "not the password").text)
+        for name in ("checker", "who is that")
+    }
+    assert len(told) == 1
+    assert "Name or password is wrong." in told.pop()
+
+
+def test_guessing_is_slowed_down(site):
+    """Five in a minute for one person from one address; the sixth is not even looked at."""
+    visitor = Client(site)
+    statuses = [visitor.sign_in("guessed", "guess").status for _ in range(6)]
+    assert statuses == [403] * 5 + [429]
+
+
+def test_a_password_is_changed_by_who_knows_it(site):
+    mine = Client(site, "stranger")
+    other = Client(site, "stranger")
+    fields = {
+        "present": PASSWORD,
+        "password": "other words altogether",
+        "again": "other words altogether",
+    }
+    assert mine.post("/password", {**fields, "present": "wrong"}).status == 400
+    assert mine.post("/password", {**fields, "again": "no"}).status == 400
+    assert mine.post("/password", fields).headers["location"] == "/sign-in?done=password"
+    assert other.go("/").status == 303  # all sessions have ended
+    Accounts(Desk.open(site.folder).register).set_password("stranger", PASSWORD)
+
+
+def test_the_cookie_and_the_headers(site):
+    mine = Client(site)
+    kept = mine.sign_in("a.meier").headers["set-cookie"]
+    assert "HttpOnly" in kept
+    assert "SameSite=Strict" in kept
+    assert "Path=/" in kept
+    for path in ("/", "/sign-in", "/style.css", "/nothing", "/health"):
+        headers = mine.go(path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'self';")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+        assert "server" not in headers
+        assert "access-control-allow-origin" not in headers
+
+
+def test_guarantee_no_other_site(site, visitors):
+    """Forms from elsewhere, with every header and word that another site could send."""
+    desk = Desk.open(site.folder, "steward")
+    ticket = desk.ask("visits", question("visit ~ age + health", 0.24), "a.meier")
+    boss = visitors["boss"]
+    word = boss.word()
+    place = f"/q/{ticket.id}/decline"
+    body = urlencode({"form": word, "reason": "forged"})
+    ours = {"origin": site.origin, "content-type": FORM}
+    forged = {
+        "no origin": {"content-type": FORM},
+        "origin null": {**ours, "origin": "null"},
+        "another origin": {**ours, "origin": "http://evil.example"},
+        "another port": {**ours, "origin": "http://127.0.0.1:1"},
+        "https": {**ours, "origin": site.origin.replace("http", "https")},
+        "another site": {**ours, "sec-fetch-site": "cross-site"},
+        "another port of this machine": {**ours, "sec-fetch-site": "same-site"},
+    }
+    for what, headers in forged.items():
+        assert boss.sent("POST", place, headers, body).status == 403, what
+    foreign = visitors["a.meier"].word()
+    for wrong in ("", "AAAA", foreign):
+        sent = urlencode({"form": wrong, "reason": "forged"})
+        assert boss.sent("POST", place, ours, sent).status == 403
+    stranger = Client(site)
+    assert stranger.sent("POST", place, ours, body).status == 303  # to the form of the password
+    for what, host in {"foreign": "evil.example", "no port": "127.0.0.1"}.items():
+        assert boss.sent("POST", place, {**ours, "host": host}, body).status == 421, what
+    assert desk.ticket(ticket.id).state == "waiting"
+    assert boss.sent("POST", place, ours, body).status == 303  # the test has power
+    assert desk.ticket(ticket.id).state == "declined"
+
+
+def test_a_link_from_elsewhere_leads_in(site, visitors):
+    """A browser sends no cookie with it: a page of ours leads on, and nowhere else."""
+    headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    for path in ("/t/visits", "//evil.example/x", "/\\evil.example", '/"><script>'):
+        answer = visitors["a.meier"].sent("GET", path, headers)
+        assert answer.status == 200
+        (place,) = set(re.findall(r'url=([^"]*)"', answer.text))
+        assert re.match(r"/[^/\\]", place)
+        assert "visits" not in answer.text.replace(place, "")
+        assert "<script>" not in answer.text
+    image = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    assert visitors["a.meier"].sent("GET", "/t/visits", image).status == 403
+
+
+def test_sizes_and_kinds(site, visitors):
+    mine = visitors["a.meier"]
+    where = "/t/visits/file"
+    assert mine.post(where, {"file": "x" * 64 * 1024}).status == 413
+    ours = {"origin": site.origin, "content-type": FORM}
+    pieces = (b"x" * 1024 for _ in range(200))  # of unknown length
+    assert mine.sent("POST", where, ours, pieces).status == 413
+    multipart = {**ours, "content-type": "multipart/form-data; boundary=b"}
+    assert mine.sent("POST", where, multipart, "--b--").status == 415
+    assert mine.sent("POST", where, ours, "&".join("a=1" for _ in range(4000))).status == 400
+    assert mine.sent("GET", "/q?by=" + "x" * 100_000).status == 414
+    assert mine.sent("DELETE", "/q").status == 405
+    assert mine.sent("TRACE", "/q").status == 405
+
+
+def raw(site, text, wait=20):
+    """What comes back to bytes, until the server closes or nothing comes."""
+    with socket.create_connection(("127.0.0.1", site.port), wait) as link:
+        link.sendall(text)
+        found = b""
+        while True:
+            try:
+                piece = link.recv(65536)
+            except TimeoutError:
+                return found + b"(open)"
+            if not piece:
+                return found
+            found += piece
+
+
+def test_slow_clients_are_given_up(site):
+    """Headers that never end, a body that never comes, and a second request that is slow: each is
+    closed in time, all of them at once.
+    """
+    host = f"Host: 127.0.0.1:{site.port}\r\n".encode()
+    ours = f"Origin: {site.origin}\r\nContent-Type: {FORM}\r\nContent-Length: 100\r\n".encode()
+    whole = b"GET /health HTTP/1.1\r\n" + host + b"\r\n"
+    cases = [
+        (b"", b""),
+        (b"GET / HTTP/1.1\r\n" + host + b"X-Slow: ", b""),
+        (b"POST /sign-in HTTP/1.1\r\n" + host + ours + b"\r\nperson=", b" 408 "),
+        (whole + b"GET / HTTP/1.1\r\nX-", b" 200 "),
+    ]
+    start = time.monotonic()
+    with ThreadPoolExecutor(len(cases)) as pool:
+        found = list(pool.map(lambda case: raw(site, case[0], 30), cases))
+    assert 9 < time.monotonic() - start < 29
+    for (_, expected), answer in zip(cases, found, strict=True):
+        assert expected in answer
+        assert not answer.endswith(b"(open)")
+
+
+def rss(pid):
+    """Kilobytes of memory that a process has."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(re.search(r"VmRSS:\s+(\d+)", text)[1])
+
+
+def test_a_body_without_end_is_not_read(site):
+    """Chunks for ever: 413 after 64 kB, the connection ends, and the memory stays as it was."""
+    web = site.pids()["web"]
+    before = rss(web)
+    head = (
+        f"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nOrigin: {site.origin}\r\n"
+        f"Content-Type: {FORM}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    ).encode()
+    chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", site.port), 20) as link:
+        link.sendall(head)
+        sent = 0
+        try:
+            for _ in range(2000):
+                link.sendall(chunk)
+                sent += len(chunk)
+        except (ConnectionError, TimeoutError):
+            pass
+        try:
+            answer = link.recv(1000)
+        except ConnectionError:
+            answer = b""
+    assert sent < 20 * 2**20
+    assert not answer or b" 413 " in answer
+    assert rss(web) - before < 20_000
+
+
+PATHS = [
+    "/t/..%2f..%2fetc%2fpasswd",
+    "/t/visits/../../etc/passwd",
+    "/style.css/../../x",
+    "/../../../../etc/passwd",
+    "/t/%2e%2e/%2e%2e/secret",
+    "/q/..%2f..%2fsecret/result.json",
+    "/q/%00",
+    "/q/%F0%9F%98%80",
+    "/t/visits/schema.toml%00.html",
+    "/accounts/visits.json",
+    "/shared/desk.db",
+    "/secret",
+    "/t/visits%0d%0aset-cookie:x=1",
+]
+
+
+def test_no_path_leads_to_a_file(site, visitors):
+    """A list of 1,000: each is nothing, whoever asks."""
+    tried = 0
+    mine = visitors["checker"]
+    for path in PATHS:
+        for depth in range(77):
+            place = path if depth == 0 else f"/{'../' * depth}{path.lstrip('/')}"
+            tried += 1
+            if depth > 3 and depth % 25:
+                continue  # the same but longer: some of them are enough to ask the server for
+            answer = mine.go(place)
+            assert answer.status in (400, 404), place
+            assert "root:" not in answer.text
+            assert "Traceback" not in answer.text
+            assert "x" not in (answer.headers.get("set-cookie") or "")
+    assert tried > 1000
+
+
+CLEAR = {
+    "in the clear": [{"host": "0.0.0.0"}, {"host": "::"}, {"host": "192.0.2.1", "names": ("a",)}],
+    "takes an address": [{"host": "stats.example.org"}],
+    "as people know it": [{"proxies": ("10.0.0.1",)}],
+    "the address of a proxy": [{"proxies": ("everybody",), "names": ("a",)}],
+    "go together": [{"certificate": Path("x.pem"), "names": ("a",)}, {"key": Path("x.key")}],
+    "cannot be used": [{"certificate": Path("x.pem"), "key": Path("x.key"), "names": ("a",)}],
+    "give one of them": [
+        {"certificate": Path("x"), "key": Path("y"), "names": ("a",), "proxies": ("127.0.0.1",)}
+    ],
+}
+
+
+def test_guarantee_no_password_in_the_clear(tmp_path):
+    """Where passwords could be read on their way the server does not start."""
+    for words, places in CLEAR.items():
+        for place in places:
+            with pytest.raises(dp.InputError, match=words):
+                Place(**place).check()
+    for fine in (
+        {},
+        {"host": "::1"},
+        {"host": "0.0.0.0", "proxies": ("10.0.0.0/24",), "names": ("a",)},
+    ):
+        Place(**fine).check()
+    command = [*PROGRAM, "run", str(made(tmp_path)), "--host", "0.0.0.0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "in the clear" in done.stderr
+
+
+def test_behind_a_proxy(tmp_path):
+    """Only the proxy is answered, only what came to it by TLS, and tries are counted by what it says
+    of where they came from.
+    """
+    folder = peopled(made(tmp_path))
+    web = [*PROGRAM, "run", str(folder), "--port", "0", "--web-only", "--name", "stats.example.org"]
+    with served(folder, run=[*web, "--behind-proxy", "127.0.0.1"]) as site:
+        port = listening(site.process.pid)
+        site.origin = f"http://127.0.0.1:{port}"
+        visitor = Client(site)
+        proxied = {"host": "stats.example.org", "x-forwarded-proto": "https"}
+        assert visitor.sent("GET", "/sign-in").status == 421
+        assert visitor.sent("GET", "/sign-in", {"host": "stats.example.org"}).status == 403
+        plain = {**proxied, "x-forwarded-proto": "http"}
+        assert visitor.sent("GET", "/sign-in", plain).status == 403
+        answer = visitor.sent("GET", "/sign-in", proxied)
+        assert answer.status == 200
+        assert answer.headers["strict-transport-security"] == "max-age=31536000"
+        ours = {**proxied, "origin": "https://stats.example.org", "content-type": FORM}
+        body = urlencode({"person": "a.meier", "password": PASSWORD})
+        wrong = urlencode({"person": "a.meier", "password": "wrong"})
+        for _ in range(5):
+            at = {**ours, "x-forwarded-for": "198.51.100.7, 203.0.113.1"}
+            assert visitor.sent("POST", "/sign-in", at, wrong).status == 403
+        forged = {**ours, "x-forwarded-for": "192.0.2.99, 203.0.113.1"}  # what a client wrote first
+        assert visitor.sent("POST", "/sign-in", forged, body).status == 429
+        elsewhere = {**ours, "x-forwarded-for": "203.0.113.2"}
+        kept = visitor.sent("POST", "/sign-in", elsewhere, body).headers["set-cookie"]
+        assert kept.startswith("__Host-desk=")
+        assert "; Secure" in kept
+        assert visitor.sent("GET", "/", proxied).status == 200
+    with served(folder, run=[*web, "--behind-proxy", "192.0.2.1"]) as site:
+        site.origin = f"http://127.0.0.1:{listening(site.process.pid)}"
+        assert Client(site).sent("GET", "/sign-in", proxied).status == 403
+
+
+def listening(pid):
+    """The port on which a process listens."""
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(link))
+        except OSError:
+            continue
+        if found:
+            inodes.add(found[1])
+    for line in Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and fields[9] in inodes:
+            return int(fields[1].rpartition(":")[2], 16)
+    raise AssertionError("it does not listen")
+
+
+def test_with_a_certificate_of_its_own(tmp_path):
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    files = [str(tmp_path / name) for name in ("key.pem", "cert.pem")]
+    made_ = subprocess.run(
+        [*command, "-keyout", files[0], "-out", files[1]], capture_output=True, check=False
+    )
+    if made_.returncode:
+        pytest.skip("openssl is not here")
+    folder = peopled(made(tmp_path))
+    files = ["--certificate", str(tmp_path / "cert.pem"), "--key", str(tmp_path / "key.pem")]
+    web = [*PROGRAM, "run", str(folder), "--port", "0", "--web-only", "--name", "localhost"]
+    with served(folder, run=[*web, *files]) as site:
+        assert site.origin.startswith("https://localhost:")
+        mine = Client(site, "a.meier")
+        assert mine.cookie.startswith("__Host-desk=")
+        answer = mine.go("/t/visits")
+        assert answer.status == 200
+        assert "strict-transport-security" in answer.headers
+        site.origin = site.origin.replace("https", "http")
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            Client(site).go("/sign-in")

@@ -1,0 +1,79 @@
+"""The files of deploy/: units with their scores, the container's two services, and proxies."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+SCORES = {"dpinfer-worker": 1.0, "dpinfer-web": 2.5}
+
+
+def settings(name):
+    """The lines of a unit, as keys with their values."""
+    lines = (DEPLOY / f"{name}.service").read_text(encoding="utf-8").splitlines()
+    found = {}
+    for line in lines:
+        if "=" in line and not line.startswith("#"):
+            key, _, value = line.partition("=")
+            found.setdefault(key, []).append(value)
+    return found
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
+@pytest.mark.parametrize("name", SCORES)
+def test_the_units_are_closed(name):
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", str(DEPLOY / f"{name}.service")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"SYSTEMD_COLORS": "0", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+    )
+    score = float(re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)[1])
+    assert score <= SCORES[name]
+
+
+def test_the_worker_has_no_network_and_the_pages_no_data():
+    worker = settings("dpinfer-worker")
+    web = settings("dpinfer-web")
+    assert worker["PrivateNetwork"] == ["yes"]
+    assert worker["RestrictAddressFamilies"] == ["AF_UNIX"]
+    assert "--worker-only" in worker["ExecStart"][0]
+    assert web["ReadWritePaths"] == ["/var/lib/dpinfer/desk/shared"]
+    assert "--web-only --behind-proxy 127.0.0.1" in web["ExecStart"][0]
+    assert worker["User"] != web["User"]
+    assert worker["Group"] == web["Group"]
+    for unit in (worker, web):
+        assert unit["NoNewPrivileges"] == ["yes"]
+        assert unit["CapabilityBoundingSet"] == [""]
+        assert unit["UMask"] == ["0027"]
+
+
+def test_the_container_has_two_services():
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    worker, web = re.split(r"\n  web:\n", text.partition("  worker:\n")[2])
+    web = web.partition("\nnetworks:")[0]
+    assert "network_mode: none" in worker
+    assert ":/data:ro" in worker
+    assert "data" not in web.replace("dpinfer", "")
+    assert "ledgers" not in web
+    assert '"127.0.0.1:8766:8766"' in web
+    for service in (worker, web):
+        for line in ("read_only: true", "cap_drop: [ALL]", "no-new-privileges:true"):
+            assert line in service
+    users = re.findall(r'user: "(\d+):(\d+)"', text)
+    assert users[0][0] != users[1][0]
+    assert users[0][1] == users[1][1]
+
+
+def test_the_proxies_say_what_the_connection_is():
+    """What a client says of where it comes from is replaced, and never added to."""
+    nginx = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+    assert "proxy_set_header X-Forwarded-For $remote_addr;" in nginx
+    assert "proxy_set_header X-Forwarded-Proto $scheme;" in nginx
+    assert "proxy_add_x_forwarded_for" not in nginx
+    assert "access_log off" in nginx
+    assert "reverse_proxy 127.0.0.1:8766" in (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
