@@ -2,6 +2,7 @@
 without noise, both held against the figures of the population.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,11 +31,20 @@ class Cell:
         return f"{self.design}{'-by' if self.grouped else ''}-{self.budget}"
 
 
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """The population of a cell, its figures, and the quartiles among them that many share."""
+
+    people: Population
+    truth: Mapping[Key, float]
+    shared: Collection[Key]
+
+
 @lru_cache(maxsize=2)
-def setting(cell: Cell, folder: Path) -> tuple[Population, dict[Key, float]]:
-    """The population of a cell and its figures, made once for all replicates."""
+def setting(cell: Cell, folder: Path) -> Setting:
+    """Made once for all replicates."""
     people = population(cell.design, folder, grouped=cell.grouped)
-    return people, people.truth()
+    return Setting(people, people.truth(), people.shared(people.asked.z))
 
 
 def keys(found: Description) -> list[Key]:
@@ -47,20 +57,25 @@ def replicate(cell: Cell, folder: Path, index: int) -> Found:
     without noise; NaN where a figure is open.
     """
     with threadpool_limits(1, "blas"):
-        people, truth = setting(cell, folder)
+        where = setting(cell, folder)
+        people = where.people
         seed = noise_seed(0, index)
         private = people.sample(index, budget(cell.budget)).run(insecure_seed=seed)
         plain = people.sample(index, NoPrivacy()).run(insecure_seed=seed)
+        ranked = people.ordinary(index, people.asked.z)
         found: Found = {}
         for word, one in (("private", private), ("plain", plain)):
             covered = []
             length = []
             for key, figure in zip(keys(one), one.figures, strict=True):
-                value = truth[key]
-                slack = 1e-9 * max(1.0, abs(value))
-                inside = figure.low - slack <= value <= figure.high + slack
+                ends = (figure.low, figure.high)
+                if word == "plain":
+                    ends = ranked.get(key, ends)
+                value = where.truth[key]
+                slack = 1e-6 * max(1.0, abs(value))
+                inside = ends[0] - slack <= value <= ends[1] + slack
                 there = figure.status == REPORTED
                 covered.append(float(inside) if there else float("nan"))
-                length.append(figure.high - figure.low if there else float("nan"))
+                length.append(ends[1] - ends[0] if there else float("nan"))
             found[word] = {"covered": covered, "length": length}
         return found

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
 import dpinfer as dp
 from dpinfer.fit.describing import Describing, describing
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.column_sums import QUARTILES
 from dpinfer.maths.sums import Block
-from dpinfer.privacy.budget import ApproxDP, Budget
+from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy
 from dpinfer.result import description
 from dpinfer.rows.source import Pending, Rows
 from dpinfer.schema.columns import Category, Column, Number, levels_of
@@ -28,6 +29,8 @@ RECORDS = 20_000
 PERSONS = 1000
 """With several rows, in another."""
 _SEED = 11
+_CLOSE = 1e-12
+_SELDOM = 0.03
 _QUARTILES = (description.Q25, description.MEDIAN, description.Q75)
 _RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "adult": {
@@ -150,6 +153,9 @@ def _known() -> Data:
             "heaped": np.round(rng.normal(40.0, 8.0, n) / 5) * 5.0,
             "zeros": np.where(rng.random(n) < 0.7, 0.0, rng.lognormal(0.0, 1.0, n)),
             "count": rng.poisson(2.0, n),
+            "long": rng.lognormal(3.0, 1.0, n),
+            "one": np.full(n, 7.0),
+            "sparse": np.where(rng.random(n) < 0.7, np.nan, rng.normal(50.0, 10.0, n)),
             "g": rng.choice(["a", "b", "c"], n, p=[0.6, 0.35, 0.05]),
             "rare": rng.choice(["x", "y", "z"], n, p=[0.95, 0.049, 0.001]),
         }
@@ -165,6 +171,9 @@ def _known() -> Data:
         "heaped": (0.0, 100.0),
         "zeros": (0.0, 100.0),
         "count": (0.0, 30.0),
+        "long": (0.0, 1000.0),
+        "one": (0.0, 10.0),
+        "sparse": (0.0, 100.0),
     }
     return Data(table, _schema(table, ranges), "g")
 
@@ -219,16 +228,81 @@ class Population:
         shares = 1.0 if isinstance(block.shares, float) else block.shares[places]
         return Block(block.rows[places], block.labels[places], shares, shares, starts)
 
+    def ordinary(self, seed: int, z: float) -> dict[Key, tuple[float, float]]:
+        """The quartiles of the same sample with the intervals that there are without privacy: between
+        two of its values, by their ranks; of units and with weights by Woodruff's method.
+        """
+        drawn = self.sample(seed, NoPrivacy()).records.rows().block
+        weights = _counted(drawn)
+        found = self._ranked(drawn, weights, None, z)
+        for g, group in enumerate(self._groups):
+            found |= self._ranked(drawn, np.where(drawn.labels == g, weights, 0.0), group, z)
+        return found
+
+    def _ranked(
+        self, block: Block, weights: Array, group: object, z: float
+    ) -> dict[Key, tuple[float, float]]:
+        found: dict[Key, tuple[float, float]] = {}
+        for j, column in enumerate(self.asked.columns):
+            if levels_of(column):
+                continue
+            values = block.rows[:, 1 + j]
+            here = np.where(np.isnan(values), 0.0, weights)
+            order = np.argsort(values)
+            below = np.cumsum(here[order])
+            for figure, p in zip(_QUARTILES, QUARTILES, strict=True):
+                place = p * below[-1]
+                middle = values[order][np.searchsorted(below, place - _CLOSE)]
+                moved = here * ((values <= middle) - p)
+                if block.starts is not None:
+                    moved = np.add.reduceat(moved, block.starts)
+                far = z * float(np.sqrt(moved @ moved))
+                ends = np.searchsorted(below, [place - far, place + far + _CLOSE])
+                low, high = values[order][np.clip(ends, 0, np.count_nonzero(~np.isnan(values)) - 1)]
+                found[column.name, None, group, figure] = (float(low), float(high))
+        return found
+
     def truth(self) -> dict[Key, float]:
         """Every figure on the population; counts as they are expected in a sample."""
-        weights = np.broadcast_to(self.block.shares, len(self.block)).astype(float)
-        weights = np.where(self.block.rows[:, 0] != 0, weights, 0.0)
+        weights = _counted(self.block)
         found = self._figures(weights, None)
-        if self.asked.by is not None:
-            groups = levels_of(self.asked.by)
-            for g, group in enumerate(groups):
-                found |= self._figures(np.where(self.block.labels == g, weights, 0.0), group)
-            found |= _differences(found, groups)
+        for g, group in enumerate(self._groups):
+            found |= self._figures(np.where(self.block.labels == g, weights, 0.0), group)
+        return found | _differences(found, self._groups)
+
+    @property
+    def _groups(self) -> tuple[object, ...]:
+        return () if self.asked.by is None else levels_of(self.asked.by)
+
+    def shared(self, z: float) -> set[Key]:
+        """The quartiles that so many share that no interval can hold them as seldom as it should: the
+        chance of an interval without noise is above 97 in 100, by arithmetic.
+        """
+        weights = _counted(self.block)
+        found = self._shared(weights, None, z)
+        for g, group in enumerate(self._groups):
+            found |= self._shared(np.where(self.block.labels == g, weights, 0.0), group, z)
+        return found
+
+    def _shared(self, weights: Array, group: object, z: float) -> set[Key]:
+        found: set[Key] = set()
+        truth = self._figures(weights, group)
+        for j, column in enumerate(self.asked.columns):
+            if levels_of(column):
+                continue
+            values = self.block.rows[:, 1 + j]
+            here = np.where(np.isnan(values), 0.0, weights)
+            for figure, p in zip(_QUARTILES, QUARTILES, strict=True):
+                key = (column.name, None, group, figure)
+                moved = here * ((values <= truth[key]) - p)
+                above = float(moved.sum())
+                below = float(here @ ((values < truth[key]) - p))
+                if self.block.starts is not None:
+                    moved = np.add.reduceat(moved, self.block.starts)
+                deviation = float(np.sqrt(moved @ moved))
+                missed = ndtr(-z - above / deviation) + ndtr(-z + below / deviation)
+                if missed < _SELDOM:
+                    found.add(key)
         return found
 
     def _figures(self, weights: Array, group: object) -> dict[Key, float]:
@@ -255,9 +329,15 @@ class Population:
             order = np.argsort(filled)
             below = np.cumsum(here[order]) / here.sum()
             for figure, p in zip(_QUARTILES, QUARTILES, strict=True):
-                place = int(np.searchsorted(below, p - 1e-12))
+                place = int(np.searchsorted(below, p - _CLOSE))
                 found[name, None, group, figure] = float(filled[order][place])
         return found
+
+
+def _counted(block: Block) -> Array:
+    """What each row counts: nothing where it is no record."""
+    weights = np.broadcast_to(block.shares, len(block)).astype(float)
+    return np.where(block.rows[:, 0] != 0, weights, 0.0)
 
 
 def _differences(found: Mapping[Key, float], groups: tuple[object, ...]) -> dict[Key, float]:

@@ -237,7 +237,7 @@ def test_booked_before_a_value_is_read(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"by": "age"}, "by='age' needs a column with 2 to 50 levels"),
+        ({"by": "age"}, "by='age' is a number"),
         ({"by": "sex", "columns": ["sex"]}, "is the only column"),
         ({"by": "sexx"}, "did you mean 'sex'"),
         ({"columns": ["agee"]}, "did you mean 'age'"),

@@ -48,6 +48,9 @@ def test_what_may_be_nobody_does_not_look_certain():
     certain = Figure("health", "poor", "count", 4.0, 1.0, 35.1)
     assert table_one.cell(certain).words == "4 (1 to 36)"
     assert table_one.cell(replace(certain, low=0.0)).words == "≤ 36"
+    # a lower end that is no record is printed as 0, and says no more than that
+    assert table_one.cell(replace(certain, low=0.4)).words == "≤ 36"
+    assert table_one.cell(replace(certain, low=1.0)).words != "≤ 36"
     assert "anybody" not in only(certain).summary()
 
 

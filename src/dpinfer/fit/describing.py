@@ -53,8 +53,6 @@ from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.table import read_columns
 
-_FIRST_BINS = 48
-_CLOSER_BINS = 16
 _MOST_GROUPS = 50
 
 
@@ -229,8 +227,8 @@ class Describing:
         if slot.kind != BINS:
             return None
         if stage == 0:
-            return first_cuts(seen.sheet.numbers, seen.sheet.panel.groups, _FIRST_BINS)
-        return closer_cuts(seen.brackets(), seen.sheet.numbers, _CLOSER_BINS)
+            return first_cuts(seen.sheet.numbers, seen.sheet.panel.groups)
+        return closer_cuts(seen.brackets(), seen.sheet.numbers)
 
     def _part(self, slot: Slot, seen: Seen, cuts: Cuts | None) -> Part:
         """The sum of a slot, by what was released before."""
@@ -319,7 +317,13 @@ def _grouping(schema: Schema, by: str | None) -> Described | None:
     if not isinstance(by, str):
         raise InputError("by= takes the name of a column, or an expression such as 'age >= 65'")
     found = described(schema, by)
-    if not 2 <= len(levels_of(found.column)) <= _MOST_GROUPS:
+    levels = len(levels_of(found.column))
+    if not levels:
+        raise InputError(
+            f"by={by!r} is a number: groups are those of levels or of true and false, as in "
+            f"by='cut({by}, ...)' with breaks from small to large, or by='{by} >= ...'"
+        )
+    if not 2 <= levels <= _MOST_GROUPS:
         raise InputError(
             f"by={by!r} needs a column with 2 to {_MOST_GROUPS} levels in the schema, or of true and false"
         )
@@ -334,7 +338,7 @@ def _weights(columns: Sequence[Column], shares: Mapping[str, float] | None) -> l
     for name, share in (shares or {}).items():
         if name not in names:
             raise InputError(
-                f"shares= names {name!r}, which is not described: {did_you_mean(name, names)}"
+                f"shares= names {name!r}, no column of this description: {did_you_mean(name, names)}"
             )
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1e6:
             raise InputError(f"the share of {name!r} must be a positive number: others have 1")

@@ -24,10 +24,13 @@ from dpinfer.maths.figures import (
     Interval,
     Moments,
     Quadratic,
+    Told,
     binomial,
     brackets_of,
-    part_of,
+    cautious,
+    limited,
     ratio,
+    well_told,
 )
 from dpinfer.neighbours import Neighbours
 from dpinfer.result import description
@@ -111,7 +114,7 @@ class Seen:
         return np.array(
             [
                 [
-                    [sum(one.ends(*bracket)) / 2 for bracket in several]
+                    [sum(one.ends(bracket.first, bracket.last)) / 2 for bracket in several]
                     for one, several in zip(columns, brackets, strict=True)
                 ]
                 for columns, brackets in zip(self.histograms, self.brackets(), strict=True)
@@ -215,11 +218,11 @@ class Products:
     ww: Array
     noise: float
 
-    def part(self, place: int, g: int, usable: float, share: float) -> float:
-        """The part that the sampling variance of a share has of that of so many records."""
+    def sampling(self, place: int, g: int, share: float, beside: float) -> Told:
+        """The sampling variance of the count of a level less its share of all."""
         found = self.pq[place, g, g] - 2 * share * self.pw[place, g, g] + share**2 * self.ww[g, g]
         noise = self.noise * math.sqrt(1 + 4 * share**2 + share**4)
-        return part_of(usable * share * (1 - share), float(found), noise)
+        return Told(float(found), noise, beside)
 
     def covariance(self, place: int, g: int, mine: float, first: float) -> float:
         """Of two groups' counts less their shares of all, as people may be in both; one deviation of
@@ -280,11 +283,11 @@ class _OfColumn:
         sampling = binomial(units)  # no unit counts more than 1, so that it is not more
         if squares is not None:
             found, of_found = squares
-            most = sampling.at(count)
-            sampling = sampling.times(part_of(most, found - count**2 / units, of_found))
-        result = ratio(count, 1.0, sampling.plus(Quadratic(noise)), facts.z)
+            told = Told(found - count**2 / units, of_found, noise)
+            sampling = sampling.times(told.part_of(sampling.at(count), facts.z))
         most = math.inf if self.seen.total is None else self.seen.total
-        return result.within(0.0, most).scaled(facts.factor)
+        errors = sampling.plus(Quadratic(noise))
+        return limited(count, 1.0, errors, facts.z, (0.0, most)).scaled(facts.factor)
 
     def figure(
         self,
@@ -395,18 +398,25 @@ class _OfLevels(_OfColumn):
             self.figure(description.SHARE, share, g, level, (0.0, 1.0)),
         ]
 
-    def _share(self, place: int, g: int) -> Interval | None:
+    def _share(self, place: int, g: int, *, freely: bool = False) -> Interval | None:
+        """A share with its interval; ``freely`` as if it had no limits, for differences."""
         usable = float(self.usable[g])
         if not usable > max(_CLEAR * math.sqrt(self.noise_of_usable), 0.0):
             return None
         # judged by the usable records alone, as a mean is
-        if self.facts.z * math.sqrt(self.noise_of_cell + self.noise_of_usable) > usable / 2:
+        needed = 2 * self.facts.z * math.sqrt(self.noise_of_cell + self.noise_of_usable)
+        if needed > usable:
             return HIDDEN
-        sampling = Quadratic(0.0, usable, -usable).times(self._part(place, g))
         noise = Quadratic(self.noise_of_cell, -2 * self.noise_shared, self.noise_of_usable)
-        return ratio(float(self.cells[g, place]), usable, sampling.plus(noise), self.facts.z)
+        sampling = Quadratic(0.0, usable, -usable).times(self._part(place, g, noise))
+        errors = sampling.plus(noise)
+        count = float(self.cells[g, place])
+        surely = well_told(usable, math.sqrt(self.noise_of_usable), needed)
+        if freely:
+            return ratio(count, usable, errors, cautious(self.facts.z, surely=surely))
+        return limited(count, usable, errors, self.facts.z, (0.0, 1.0), surely=surely)
 
-    def _part(self, place: int, g: int) -> float:
+    def _part(self, place: int, g: int, noise: Quadratic) -> float:
         """The part that the sampling variance of a share has of that of plain records; the same for
         two levels, of which one is what the other is not.
         """
@@ -415,14 +425,15 @@ class _OfLevels(_OfColumn):
         places = [0, 1] if len(self.levels) == 2 else [place]
         usable = float(self.usable[g])
         shares = [min(max(float(self.cells[g, j]) / usable, 0.0), 1.0) for j in places]
-        parts = [
-            self.products.part(j, g, usable, share) for j, share in zip(places, shares, strict=True)
-        ]
+        parts = []
+        for j, share in zip(places, shares, strict=True):
+            told = self.products.sampling(j, g, share, noise.at(share))
+            parts.append(told.part_of(usable * share * (1 - share), self.facts.z))
         return sum(parts) / len(parts)
 
     def _difference(self, place: int, g: int) -> Figure:
-        mine = self._share(place, g)
-        first = self._share(place, 0)
+        mine = self._share(place, g, freely=True)
+        first = self._share(place, 0, freely=True)
         covariance = 0.0
         if self.products is not None and mine is not None and first is not None:
             # of what noise hides it is not a number, and not looked at
@@ -497,11 +508,13 @@ class _OfNumber(_OfColumn):
             found = dict(zip(_OF_A_NUMBER, measured, strict=True))
         return [self.figure(name, found[name], g, None, ends[name]) for name in _OF_A_NUMBER]
 
-    def _mean(self, g: int) -> Interval:
+    def _mean(self, g: int, *, freely: bool = False) -> Interval:
+        """A mean with its interval; ``freely`` as if it had no bounds, for differences."""
         sums = self.sums[g]
         if not sums.mean_told(self.facts.z):
             return HIDDEN
-        return sums.mean(self.facts.z).scaled(self.half, self.middle)
+        found = sums.mean_freely(self.facts.z) if freely else sums.mean(self.facts.z)
+        return found.scaled(self.half, self.middle)
 
     def _deviation(self, g: int) -> Interval:
         sums = self.sums[g]
@@ -517,14 +530,17 @@ class _OfNumber(_OfColumn):
         noise = float(self.seen.parts[BINS].noise[self.place]) ** 2
         found = []
         for k, p in enumerate(QUARTILES):
+            of_noise = noise * histogram.noise(p)
             sampling = max(sums.usable, 0.0) * p * (1 - p)
             if sums.squares is not None:
                 yy, yw = self.seen.spreads(self.place, g)[1 + k].tolist()
                 of_sum = math.hypot(
                     sums.noise_of_spread * math.sqrt(1 + 4 * p**2), sums.noise_of_squares * p**2
                 )
-                sampling *= part_of(sampling, yy - 2 * p * yw + p**2 * sums.squares[0], of_sum)
-            variance = noise * histogram.noise(p) + sampling
+                beside = float(of_noise.mean()) if len(of_noise) else 0.0
+                told = Told(yy - 2 * p * yw + p**2 * sums.squares[0], of_sum, beside)
+                sampling *= told.part_of(sampling, z)
+            variance = of_noise + sampling
             if histogram.told(p, sums.usable, variance, z):
                 found.append(histogram.quantile(p, variance, z))
             else:
@@ -542,5 +558,6 @@ class _OfNumber(_OfColumn):
                 first = self.sums[0]
                 covariance = products.covariance(0, g, mine.middle, first.middle)
                 covariance *= self.half**2 / (mine.usable * first.usable)
-            found = self.difference(self._mean(g), self._mean(0), covariance)
+            mean = self._mean(g, freely=True)
+            found = self.difference(mean, self._mean(0, freely=True), covariance)
         return self.figure(description.DIFFERENCE, found, g, None, (-width, width))

@@ -17,15 +17,42 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import isotonic_regression
+from scipy.special import ndtr, ndtri
 
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.column_sums import QUARTILES, Cuts, Numbers
 
 _SURELY = 2.0  # deviations by which what is told exceeds what an interval needs
-_LIKELY = 2.5  # deviations within which a quartile is looked for more closely
+_UNEVEN = 0.4  # deviations by which the law within a bin may move an end: 95 % are 93 % at worst
+_NARROW = 0.5  # deviations of D that lie in a bin which is narrow enough
+_LEAST_BINS = 12
+_MOST_BINS = 48
+_HARDLY = 0.5  # deviations that an interval has more where a figure is hardly told
+_LIKELY = 2.0  # deviations within which a quartile is looked for more closely
 
-Brackets = list[list[list[tuple[int, int]]]]
-"""Of each group, column and quartile the cells that it lies between."""
+
+@dataclass(frozen=True)
+class Bracket:
+    """The cells that a quartile lies between, the first excluded, and into how many bins they are
+    divided to look more closely.
+    """
+
+    first: int
+    last: int
+    bins: int
+
+    def steps(self) -> Indices:
+        """The last cells of equal bins, with both ends of the bracket, and of one wide bin beside it
+        on each side: a quartile that lies there, though seldom, is not lost in all that is beyond.
+        """
+        beside = (self.last - self.first) / 2
+        inside = np.linspace(self.first, self.last, self.bins + 1)
+        steps = np.concatenate([[self.first - beside], inside, [self.last + beside]])
+        return np.round(steps).astype(np.intp)
+
+
+Brackets = list[list[list[Bracket]]]
+"""Of each group, column and quartile."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +139,90 @@ def ratio(x: float, u: float, variance: Quadratic, z: float) -> Interval:
     return Interval(x / u, (b - root) / a, (b + root) / a)
 
 
-def part_of(most: float, found: float, noise: float) -> float:
-    """The part, from 0 to 1, that a sampling variance has of ``most``: what it would be if all that a
-    unit adds were alike, which is the most that it can be.
+def limited(
+    x: float,
+    u: float,
+    variance: Quadratic,
+    z: float,
+    ends: tuple[float, float],
+    *,
+    surely: bool = True,
+) -> Interval:
+    """`ratio` of what lies between two ``ends``, with an interval that holds it as often there.
 
-    ``found`` is what released sums say of it, and one deviation of its ``noise`` more is taken: noise
-    that took it down would make intervals too short.
+    However far beyond an end noise took it, an interval reaches as far from the end as if it had
+    been found there: what is left of it alone would look certain.  So what lies within this reach is
+    never missed on that side, and the other side alone may err: it is that of a one-sided interval.
+    A figure that is not told ``surely`` (`well_told`) keeps both sides, and some more.
     """
-    if not most > 0:
-        return 1.0
-    return min(max((found + noise) / most, 0.0), 1.0)
+    low, high = ends
+    z = cautious(z, surely=surely)
+    found = ratio(x, u, variance, z)
+    estimate = min(max(found.estimate, low), high)
+    if not math.isfinite(found.low + found.high):
+        return Interval(estimate, low, high)
+    from_low = ratio(low * u, u, variance, z).high
+    from_high = ratio(high * u, u, variance, z).low if math.isfinite(high) else math.inf
+    first = min(found.low, from_high)
+    last = max(found.high, from_low)
+    if surely and from_low <= from_high:  # else nothing is missed on either side
+        alone = ratio(x, u, variance, one_sided(z))
+        first = max(first, min(alone.low, from_low))
+        last = min(last, max(alone.high, from_high))
+    return Interval(estimate, min(max(first, low), high), min(max(last, low), high))
+
+
+def well_told(usable: float, noise: float, needed: float) -> bool:
+    """Whether there are clearly more usable records than it takes to tell a figure.
+
+    Where there are hardly enough, it may be told because noise has raised their number, and errs
+    more often on one side.
+    """
+    return usable - _SURELY * noise > needed
+
+
+def cautious(z: float, *, surely: bool) -> float:
+    """The quantile of the level; more where a figure is not told ``surely``."""
+    return z if surely else z + _HARDLY
+
+
+def one_sided(z: float) -> float:
+    """The normal quantile of an interval that may err on one side only, and there twice as often."""
+    return -float(ndtri(2 * ndtr(-z)))
+
+
+@dataclass(frozen=True)
+class Told:
+    """A sampling variance as released sums tell it, with the deviation of its noise; ``beside`` is the
+    variance of what else is added to the figure, the privacy noise.
+    """
+
+    variance: float
+    noise: float
+    beside: float
+
+    def safe(self, z: float) -> float:
+        """So much that an interval of z deviations holds as often as with the variance itself.
+
+        The level of an interval is a concave function of its variance v = variance + beside, with the
+        second derivative -(z² + 1)/2 times the first over v: so its mean over the noise is kept by
+        (z² + 1)/4 noise²/v more.  Where noise hides v that would be too much: it is one deviation at
+        most.
+        """
+        least = max(self.variance, 0.0)
+        whole = least + self.beside
+        added = self.noise
+        if whole > 0:
+            added = min(added, (z**2 + 1) / 4 * self.noise**2 / whole)
+        return least + added
+
+    def part_of(self, most: float, z: float) -> float:
+        """The part, from 0 to 1, that it has of ``most``: what it would be if all that a unit adds
+        were alike, which is the most that it can be.
+        """
+        if not most > 0:
+            return 1.0
+        return min(self.safe(z) / most, 1.0)
 
 
 def binomial(total: float) -> Quadratic:
@@ -158,37 +259,46 @@ class Moments:
         """Of the numbers; noise may take it below 0."""
         return self.square / self.usable - self.middle**2
 
-    def sampling(self) -> Quadratic:
+    def _errors(self, z: float) -> Quadratic:
         """The variance of the total less m times the usable records, by m."""
+        of_usable, of_total, _ = self.noise
+        noise = Quadratic(of_total**2, 0.0, of_usable**2)
         # noise must not make a variance below 0
         least = self.total**2 / self.usable
         alike = Quadratic(max(self.square, least), -2 * self.total, self.usable)
         if self.squares is None:
-            return alike
+            return alike.plus(noise)
         m = self.middle
         ww, wa, aa = self.squares
-        noise = self.noise_of_squares * math.sqrt(1 + 4 * m**2 + m**4)
-        return alike.times(part_of(alike.at(m), aa - 2 * m * wa + m**2 * ww, noise))
+        of_squares = self.noise_of_squares * math.sqrt(1 + 4 * m**2 + m**4)
+        told = Told(aa - 2 * m * wa + m**2 * ww, of_squares, noise.at(m))
+        return alike.times(told.part_of(alike.at(m), z)).plus(noise)
 
     def mean(self, z: float) -> Interval:
         """The mean with its interval."""
-        of_usable, of_total, _ = self.noise
-        noise = Quadratic(of_total**2, 0.0, of_usable**2)
-        return ratio(self.total, self.usable, self.sampling().plus(noise), z)
+        surely = self._mean_surely(z)
+        errors = self._errors(z)
+        return limited(self.total, self.usable, errors, z, (-1.0, 1.0), surely=surely)
+
+    def mean_freely(self, z: float) -> Interval:
+        """The same as if it had no bounds, for differences."""
+        wide = cautious(z, surely=self._mean_surely(z))
+        return ratio(self.total, self.usable, self._errors(z), wide)
 
     def deviation(self, z: float) -> Interval:
         """The standard deviation; the lower end is 0 where noise hides it."""
         variance = self.variance
         noise = self._noise_of_variance()
-        sampling = self._sampling_of_variance()
+        sampling = self._sampling_of_variance(noise).safe(z)
         # The sampling error of a variance is in proportion to it, as far as it is clear of the
         # noise.  The limit keeps the upper end finite.
         clear = 0.0
         if sampling > 0:
             clear = min(sampling / (variance**2 + noise), 0.5 / z**2)
         errors = Quadratic(noise + sampling - clear * variance**2, 0.0, clear)
-        found = ratio(variance, 1.0, errors, z)
-        return Interval(*(math.sqrt(max(x, 0.0)) for x in (variance, found.low, found.high)))
+        surely = well_told(self.usable, self.noise[0], self._needed_by_deviation(z))
+        found = limited(variance, 1.0, errors, z, (0.0, 1.0), surely=surely)
+        return Interval(*(math.sqrt(x) for x in (found.estimate, found.low, found.high)))
 
     def _noise_of_variance(self) -> float:
         of_usable, of_total, of_square = self.noise
@@ -196,7 +306,7 @@ class Moments:
         parts = zip(slopes, (of_usable, of_total, of_square), strict=True)
         return sum((slope * noise / self.usable) ** 2 for slope, noise in parts)
 
-    def _sampling_of_variance(self) -> float:
+    def _sampling_of_variance(self, beside: float) -> Told:
         """That of the sum of squared distances less their mean times the usable records."""
         assert self.spread is not None
         farthest = (1 + abs(self.centre)) ** 2
@@ -205,19 +315,29 @@ class Moments:
         ww = self.usable if self.squares is None else self.squares[0]
         found = yy - 2 * mean * yw + mean**2 * ww
         noise = self.noise_of_spread * math.sqrt(1 + 4 * mean**2)
-        return max(found + noise, 0.0) * (farthest / self.usable) ** 2
+        unit = (farthest / self.usable) ** 2
+        return Told(found * unit, noise * unit, beside)
 
     def mean_told(self, z: float) -> bool:
         """Whether the noise leaves more of the mean than its bounds.  It is judged by the usable
         records alone: judged by the interval, what is printed would be what noise has favoured.
         """
-        of_usable, of_total, _ = self.noise
-        return (z + _SURELY) * math.hypot(of_usable, of_total) < self.usable
+        return self.usable > self._needed_by_mean(z)
 
     def deviation_told(self, z: float) -> bool:
         """The same of the deviation: a variance lies between 0 and 1."""
+        return self.usable > self._needed_by_deviation(z)
+
+    def _mean_surely(self, z: float) -> bool:
+        return well_told(self.usable, self.noise[0], self._needed_by_mean(z))
+
+    def _needed_by_mean(self, z: float) -> float:
+        of_usable, of_total, _ = self.noise
+        return (z + _SURELY) * math.hypot(of_usable, of_total)
+
+    def _needed_by_deviation(self, z: float) -> float:
         of_usable, of_total, of_square = self.noise
-        return z * math.hypot(of_usable, 2 * of_total, of_square) < self.usable / 2
+        return 2 * z * math.hypot(of_usable, 2 * of_total, of_square)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,18 +393,26 @@ class Histogram:
         far = (z + _SURELY) * np.sqrt(variance)
         return bool(p * usable > far[0] and (1 - p) * usable > far[-1])
 
-    def bracket(self, p: float, variance: Array, z: float) -> tuple[int, int]:
-        """The cells that the quantile of p lies between, the first excluded: D is z deviations from
-        0 at both.  -1 is below all cells.
+    def bracket(self, p: float, variance: Array, z: float, least: int = _LEAST_BINS) -> Bracket:
+        """Where the quantile of p lies: D is z deviations from 0 at both ends.
+
+        Bins are as many as it takes to be narrow beside the error of D, and ``least`` at least: each
+        has noise of its own.
         """
         balance = self.balance(p)
-        far = z * np.sqrt(variance)
-        beyond = np.flatnonzero(balance > far)
+        deviation = np.sqrt(variance)
+        beyond = np.flatnonzero(balance > z * deviation)
         upper = int(beyond[0]) if len(beyond) else len(balance)
-        before = np.flatnonzero(balance[:upper] < -far[:upper])
-        first = int(self.steps[before[-1]]) if len(before) else -1
+        before = np.flatnonzero(balance[:upper] < -z * deviation[:upper])
+        lower = int(before[-1]) if len(before) else -1
+        first = int(self.steps[lower]) if lower >= 0 else -1
         last = int(self.steps[upper]) if upper < len(balance) else self.last
-        return first, last
+        inside = float(self.counts[lower + 1 : upper + 1].sum())
+        narrow = _NARROW * float(deviation.max(initial=0.0))
+        bins = _MOST_BINS
+        if inside < narrow * _MOST_BINS:
+            bins = max(math.ceil(inside / narrow), least)
+        return Bracket(first, last, bins)
 
     def ends(self, first: int, last: int) -> tuple[float, float]:
         """The values that lie in the cells after ``first`` up to ``last``."""
@@ -294,41 +422,94 @@ class Histogram:
         return min(low, self.high), min(self.low + last * self.width, self.high)
 
     def quantile(self, p: float, variance: Array, z: float) -> Interval:
-        """The quantile of p with its interval, which ends where bins do.
+        """The quantile of p with its interval: the x for which D(x) may be within z deviations of 0.
 
-        Where in its bin a quantile lies is not known: the estimate is in proportion.
+        Within a bin D is taken to go up in proportion, but where it may be more than ``_UNEVEN``
+        deviations from that: people may all be at one place of a bin.  There D is the most that it
+        may be, or the least, but for so many deviations.  So whatever the law within bins is, the
+        level is missed by no more than these can do, and by nothing where it is even.
         """
-        low, high = self.ends(*self.bracket(p, variance, z))
+        bins = self._bins(p, variance)
+        low = self._value(*bins.first(z))
+        high = self._value(*bins.last(z))
+        estimate = self._value(*bins.zero())
+        if self.whole:  # only a number that occurs is one
+            low = math.ceil(low)
+            high = math.floor(high)
+            estimate = round(estimate)
+        return Interval(float(min(max(estimate, low), high)), float(low), float(high))
+
+    def _bins(self, p: float, variance: Array) -> "_Bins":
+        total = float(self.counts.sum())
         balance = self.balance(p)
-        bin_ = int(np.flatnonzero(np.append(balance, np.inf) >= 0)[0])
-        first = int(self.steps[bin_ - 1]) if bin_ else -1
-        last = int(self.steps[bin_]) if bin_ < len(self.steps) else self.last
+        deviation = np.sqrt(variance)
+        ends = np.concatenate([[-p * total], balance, [(1 - p) * total]])
+        ends = np.maximum.accumulate(ends)
+        both = np.concatenate([deviation[:1], deviation, deviation[-1:]])
+        if not len(both):
+            both = np.zeros(2)
+        return _Bins(ends[:-1], ends[1:], np.maximum(both[:-1], both[1:]))
+
+    def _value(self, place: int, part: float) -> float:
+        """So far within a bin; a whole number has the room of 1 around it."""
+        first = int(self.steps[place - 1]) if place else -1
+        last = int(self.steps[place]) if place < len(self.steps) else self.last
         left, right = self.ends(first, last)
-        count = float(self.counts[bin_])
-        before = -float(balance[bin_ - 1]) if bin_ else p * float(self.counts.sum())
-        part = min(max(before / count, 0.0), 1.0) if count > 0 else 0.5
-        estimate = left + part * (right - left)
-        if self.whole:  # a quantile is a number that occurs
-            estimate = float(round(estimate))
-        return Interval(min(max(estimate, low), high), low, high)
+        if self.whole:
+            left -= 0.5
+            right += 0.5
+        return left + part * (right - left)
 
 
-def first_cuts(numbers: Numbers, groups: int, bins: int) -> Cuts:
+@dataclass(frozen=True, eq=False)
+class _Bins:
+    """D before and after each bin, and the deviation of its error there."""
+
+    before: Array
+    after: Array
+    deviation: Array
+
+    def first(self, z: float) -> tuple[int, float]:
+        """The bin, and how far within it, from where on D may be -z deviations."""
+        far = z * self.deviation
+        place = int(np.argmax(np.append(self.after >= -far, True)[:-1]))
+        room = float(self.after[place] + far[place])
+        return place, 1 - self._part(place, room)
+
+    def last(self, z: float) -> tuple[int, float]:
+        """The bin, and how far within it, up to where D may be z deviations."""
+        far = z * self.deviation
+        place = len(far) - 1 - int(np.argmax((self.before <= far)[::-1]))
+        room = float(far[place] - self.before[place])
+        return place, self._part(place, room)
+
+    def _part(self, place: int, room: float) -> float:
+        """The part of a bin that is reached with so much of D."""
+        count = float(self.after[place] - self.before[place])
+        if room >= min(_UNEVEN * float(self.deviation[place]), count):
+            return 1.0
+        return max(room, 0.0) / count
+
+    def zero(self) -> tuple[int, float]:
+        """Where D is 0."""
+        place = int(np.argmax(np.append(self.after >= 0, True)[:-1]))
+        count = float(self.after[place] - self.before[place])
+        return place, min(max(-float(self.before[place]) / count, 0.0), 1.0) if count > 0 else 0.5
+
+
+def first_cuts(numbers: Numbers, groups: int) -> Cuts:
     """Equal bins on the public ranges."""
-    whole_range = [[(-1, last)] for last in numbers.last.tolist()]
-    return closer_cuts([whole_range] * groups, numbers, bins)
+    whole_range = [[Bracket(-1, last, _MOST_BINS)] for last in numbers.last.tolist()]
+    return closer_cuts([whole_range] * groups, numbers)
 
 
-def closer_cuts(brackets: Brackets, numbers: Numbers, bins: int) -> Cuts:
-    """Bins between the ends of brackets, of each group, column and quartile, and what lies outside
-    of all.
-    """
+def closer_cuts(brackets: Brackets, numbers: Numbers) -> Cuts:
+    """The bins of brackets, of each group, column and quartile, and what lies outside of all."""
     steps = []
     for columns in brackets:
         of_group = []
         for several, last, piles in zip(columns, numbers.last, _piles(numbers), strict=True):
-            found = [_between(*bracket, bins) for bracket in several]
-            one = np.unique(np.concatenate([*found, piles]))
+            one = np.unique(np.concatenate([*(bracket.steps() for bracket in several), piles]))
             # the last bin of all needs no step
             of_group.append(one[(one >= 0) & (one < last)])
         steps.append(of_group)
@@ -344,11 +525,6 @@ def _piles(numbers: Numbers) -> list[Indices]:
     return [np.concatenate([mine - 1, mine]) for mine in cells]
 
 
-def _between(first: int, last: int, bins: int) -> Indices:
-    """The last cells of equal bins after ``first`` up to ``last``, both of which end a bin."""
-    return np.round(np.linspace(first, last, bins + 1)).astype(np.intp)
-
-
 def brackets_of(histograms: Sequence[Sequence[Histogram]], noise: Array) -> Brackets:
     """Where to look more closely: within a few deviations of each quartile, by the noise of a count
     per column and what plain sampling adds.
@@ -359,9 +535,10 @@ def brackets_of(histograms: Sequence[Sequence[Histogram]], noise: Array) -> Brac
         for one, deviation in zip(columns, noise.tolist(), strict=True):
             usable = max(float(one.counts.sum()), 0.0)
             variances = [deviation**2 * one.noise(p) + usable * p * (1 - p) for p in QUARTILES]
+            least = _LEAST_BINS if deviation > 0 else _MOST_BINS
             of_group.append(
                 [
-                    one.bracket(p, variance, _LIKELY)
+                    one.bracket(p, variance, _LIKELY, least)
                     for p, variance in zip(QUARTILES, variances, strict=True)
                 ]
             )

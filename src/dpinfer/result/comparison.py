@@ -226,6 +226,10 @@ class Comparison:
             "ratio_high": shown["high"],
         }
 
+    def summary(self) -> str:
+        """`to_text`, by the name that results and descriptions have for it."""
+        return self.to_text()
+
     def to_text(self, width: int = 80) -> str:
         """The table as text in lines of ``width`` letters, at least 60: intervals stand under their
         estimates, and models that do not fit beside the others under them.

@@ -224,8 +224,18 @@ def _outward(one: Figure, decimals: int) -> Cell:
 
 
 def may_be_nothing(one: Figure) -> bool:
-    """Whether it is not told from 0: that nobody is counted, or that all are alike."""
-    return one.reported and one.figure in _MAY_BE_NOTHING and one.low <= 0 < one.high
+    """Whether it is not told from 0: that nobody is counted, or that all are alike.  A lower end that
+    would be printed as 0 is none.
+    """
+    if not one.reported or one.figure not in _MAY_BE_NOTHING or not one.high > 0:
+        return False
+    if one.low <= 0:
+        return True
+    if one.figure in _NUMBERS:
+        return one.low < 1
+    factor = 100.0 if one.figure == SHARE else 1.0
+    digits = text.places(factor * (one.high - one.low) / _ERRORS)
+    return factor * one.low * 10.0**digits < 1
 
 
 def _count(one: Figure) -> Cell:
