@@ -42,6 +42,11 @@ OPEN_TOGETHER = (
     "open: in the model, but it cannot be told apart from other columns, {other} first, at this "
     "budget"
 )
+OPEN_SPREAD = (
+    "open: in the model, but outcomes clearly spread more at one end of it than at the other, for "
+    "their means, and what the band cuts off there cannot be told at this budget; fit these records "
+    "alone, or declare a tighter bound of the outcome where that is true"
+)
 OPEN_LEVEL = "open: the level rests on coefficients that are open"
 NO_EVENTS_AT_ALL = (
     "not identified: at this budget it is not sure that there is anything to count, or the first "
