@@ -332,6 +332,16 @@ def test_a_group_with_a_longer_tail_is_not_misreported():
     assert all(result.reported[1] for result in fits)
 
 
+def test_a_tail_that_may_be_longer_is_allowed_for_above():
+    """What the clip takes off a group makes its line too small: an interval is longer above it."""
+    fits = [groups(seed, (1.0, 1.4)) for seed in range(20)]
+    fits = [result for result in fits if result.reported[2]]
+    low, high = np.array([result.conf_int()[2] for result in fits]).T
+    estimate = np.array([result.estimate[2] for result in fits])
+    assert ((low <= 0) & (high >= 0)).mean() > 0.85
+    assert np.mean(high - estimate) > 1.3 * np.mean(estimate - low)
+
+
 def test_groups_with_other_means_and_one_law_are_not_told_to_spread():
     """A mean that is four times as large has a variance that is sixteen times: a good reason."""
     fits = [groups(seed, (1.2, 1.2), np.log(4)) for seed in range(20)]
