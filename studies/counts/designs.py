@@ -20,12 +20,21 @@ from dpinfer.simulate.population import Population
 from studies.geometry.designs import factor
 
 REAL = ("rand_visits", "gsoep_doctor", "gsoep_hospital", "gsoep_persons")
-SYNTHETIC = ("syn_pois", "syn_nb", "syn_rate", "syn_cost", "syn_strong", "syn_mis", "syn_rare")
+SYNTHETIC = (
+    "syn_pois",
+    "syn_nb",
+    "syn_rate",
+    "syn_cost",
+    "syn_strong",
+    "syn_mis",
+    "syn_rare",
+    "syn_tails",
+)
 DESIGNS = (*REAL, *SYNTHETIC)
 RECORDS = 20_000
 """Of a synthetic design."""
 _MOST_VISITS = 365.0
-_MOST = {"syn_cost": 1e6}
+_MOST = {"syn_cost": 1e6, "syn_tails": 1e5}
 _MOST_OF_OTHERS = 200.0
 _SEED = 5
 
@@ -124,7 +133,10 @@ def _synthetic(name: str, _: Path) -> Question:
     if name == "syn_rate":
         table["years"] = np.clip(rng.gamma(2, 0.2, RECORDS), 0.01, 1)
         line = line + np.log(table["years"].to_numpy())
-    table["outcome"] = _OUTCOMES[name](line, rng)
+    if name == "syn_tails":
+        table["outcome"] = _of_two_tails(line, table["b"].to_numpy(), rng)
+    else:
+        table["outcome"] = _OUTCOMES[name](line, rng)
     numbers = {f"z{j}": (-1.5, 1.5) for j in range(4)}
     return Question(table, _MOST.get(name, _MOST_OF_OTHERS), numbers, ("a", "b"))
 
@@ -138,6 +150,13 @@ def _costs(line: Array, rng: np.random.Generator) -> Array:
     """Nothing for three in ten, a log-normal amount for the others."""
     amounts = np.exp(line + 6 + 1.2 * rng.normal(size=len(line)) - 0.72) / 0.7
     return np.where(rng.random(len(line)) < 0.7, amounts, 0.0)
+
+
+def _of_two_tails(line: Array, group: Array, rng: np.random.Generator) -> Array:
+    """Log-normal amounts, whose logarithm has the deviation 1 in one group and 1.8 in the other."""
+    deviation = np.where(group == 1, 1.8, 1.0)
+    noise = deviation * rng.normal(size=len(line)) - deviation**2 / 2
+    return np.asarray(10 * np.exp(line + noise))
 
 
 _OUTCOMES: dict[str, Callable[[Array, np.random.Generator], Array]] = {

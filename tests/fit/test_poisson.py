@@ -14,7 +14,7 @@ from dpinfer.fit import recipe
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate
-from dpinfer.result.statements import ALIASED
+from dpinfer.result.statements import ALIASED, OPEN_SPREAD
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import COUNT, CountScale, Design
 from support import follows
@@ -301,6 +301,53 @@ def test_strong_effects_are_covered(effect):
         low, high = result.conf_int()[3]
         covered.append(low <= effect <= high)
     assert np.mean(covered) > 0.8
+
+
+def groups(seed, deviations, effect=0.0):
+    """Two groups of equal size with log-normal costs of these deviations of the logarithm."""
+    rng = np.random.default_rng(seed)
+    n = 20_000
+    group = rng.integers(0, 2, n)
+    number = rng.normal(size=n).clip(-3, 3)
+    deviation = np.asarray(deviations)[group]
+    noise = deviation * rng.normal(size=n) - deviation**2 / 2
+    cost = np.exp(2 + 0.1 * number + effect * group + noise)
+    options = {"bounds": ([-3, 0], [3, 1]), "yes_no": [1], "outcome": (0, 1e5)}
+    asked = dp.PoissonRegression(budget=dp.ZCDP(0.1), insecure_seed=seed, **options)
+    return asked.fit(np.column_stack([number, group]), cost).result_
+
+
+def test_a_group_with_a_longer_tail_is_not_misreported():
+    """Its line holds the truth, or is open with that reason.  One law of all costs over their means
+    would miss nearly every one; the other column is as it was.
+    """
+    fits = [groups(seed, (1.0, 1.8)) for seed in range(20)]
+    opened = [result.status[2] == OPEN_SPREAD for result in fits]
+    low, high = np.array([result.conf_int()[2] for result in fits]).T
+    printed = np.array([result.reported[2] for result in fits])
+    assert printed.tolist() == [not one for one in opened]
+    missed = printed & ~((low <= 0) & (high >= 0))
+    assert missed.mean() <= 0.1
+    assert np.mean(opened) > 0.3
+    assert all(result.reported[1] for result in fits)
+
+
+def test_a_tail_that_may_be_longer_is_allowed_for_above():
+    """What the clip takes off a group makes its line too small: an interval is longer above it."""
+    fits = [groups(seed, (1.0, 1.4)) for seed in range(20)]
+    fits = [result for result in fits if result.reported[2]]
+    low, high = np.array([result.conf_int()[2] for result in fits]).T
+    estimate = np.array([result.estimate[2] for result in fits])
+    assert ((low <= 0) & (high >= 0)).mean() > 0.85
+    assert np.mean(high - estimate) > 1.3 * np.mean(estimate - low)
+
+
+def test_groups_with_other_means_and_one_law_are_not_told_to_spread():
+    """A mean that is four times as large has a variance that is sixteen times: a good reason."""
+    fits = [groups(seed, (1.2, 1.2), np.log(4)) for seed in range(20)]
+    assert all(result.reported[2] for result in fits)
+    low, high = np.array([result.conf_int()[2] for result in fits]).T
+    assert ((low <= np.log(4)) & (high >= np.log(4))).mean() > 0.85
 
 
 def test_units_and_weights_are_fitted():

@@ -22,39 +22,42 @@ RESULTS = json.loads((ROOT / "studies/counts/results/counts.json").read_text(enc
 BY_NAME = {name_of(cell): cell for cell in RESULTS["cells"]}
 ONE = "1,1e-6"
 LOW: dict[str, set[str]] = {
-    "rand_visits-0.5,1e-6": {"physlm"},
     "rand_visits-1,1e-6": {"disea"},
     "rand_visits-0.1": {"disea"},
     "gsoep_hospital-1,1e-6": {"(Intercept)", "female[1]"},
     "gsoep_hospital-3,1e-6": {"female[1]"},
     "gsoep_hospital-0.1": {"female[1]"},
-    "gsoep_persons-0.1": {"married[0]"},
+    "syn_tails-0.5,1e-6": {"z3", "a[s]", "b[1]"},
+    "syn_tails-1,1e-6": {"z3", "a[s]", "b[1]"},
+    "syn_tails-3,1e-6": {"a[s]"},
+    "syn_tails-0.1": {"z3", "a[s]"},
 }
 """Cells with coefficients far below the ceiling, each with their names.
 
 Visits do not grow like the exponential of disea, a number of diseases, whose records far out count
-less: weights move it by one to two standard errors.  The band moves the others: persons with
-limitations (physlm) and those who are not married have more of the visits that are cut, men more of
-those to a hospital, of which 30 % are in .4 % of the records.
+less: weights move it by one to two standard errors.  The band moves the others: men have more of
+the visits to a hospital that are cut, of which 30 % are in .4 % of the records.
 (Intercept): at a small budget noise hides a part of the tail, which is missing in the level.
+syn_tails: a group with a far longer tail than the other, of which small budgets see a part; z3 and
+a[s] are moved by a few records of it that lie far out in this population.
 """
 AVERAGES: dict[str, float] = {
-    "rand_visits-0.5,1e-6": 0.90,
-    "gsoep_hospital-1,1e-6": 0.89,
-    "gsoep_hospital-3,1e-6": 0.91,
-    "gsoep_hospital-0.1": 0.90,
-    "gsoep_persons-0.1": 0.92,
+    "rand_visits-0.5,1e-6": 0.91,
+    "gsoep_hospital-1,1e-6": 0.90,
+    "gsoep_hospital-0.1": 0.91,
+    "syn_tails-0.5,1e-6": 0.86,
+    "syn_tails-1,1e-6": 0.87,
+    "syn_tails-3,1e-6": 0.90,
+    "syn_tails-0.1": 0.90,
 }
 """Cells whose mean coverage is below .93, each with the least it may have."""
-FLOOR = 0.81
+FLOOR = 0.85
 """Of every other slope that half of the fits print."""
 LONGEST: dict[str, float] = {
-    "rand_visits": 1.65, "gsoep_doctor": 1.80, "gsoep_hospital": 1.35, "gsoep_persons": 2.20,
+    "rand_visits": 1.70, "gsoep_doctor": 1.80, "gsoep_hospital": 1.35, "gsoep_persons": 2.30,
     "syn_pois": 1.55, "syn_nb": 1.80, "syn_rate": 1.70, "syn_cost": 1.85, "syn_strong": 1.75, "syn_mis": 1.80,
 }  # fmt: skip
 """The median length of slopes at (1, 1e-6); of rare events too few lines are printed."""
-SHORT = {"gsoep_hospital-3,1e-6"}
-"""Shorter than without noise: the records that the band cuts make most of that one's length."""
 
 
 def test_every_cell_is_there():
@@ -83,7 +86,7 @@ def test_the_committed_cells(designs):
             "covers what was asked": laws.covers_what_was_asked(cell, AVERAGES.get(name, 0.93)),
             "near the ceiling": laws.near_the_ceiling(cell, LOW.get(name, ())) == [],
             "lines instead cover": laws.lines_instead_cover(cell),
-            "is in order": name in SHORT or laws.is_in_order(cell),
+            "is in order": laws.is_in_order(cell),
             "above the floor": below_the_floor(name, cell) == [],
         }
         faults += [f"{name}: {law}" for law, holds in kept.items() if not holds]
@@ -112,8 +115,7 @@ def test_rivals_answer_another_question():
 
 def test_exceptions_are_of_cells_that_there_are():
     """And each is needed."""
-    assert {*AVERAGES, *LOW, *SHORT} <= set(BY_NAME)
-    assert not any(laws.is_in_order(BY_NAME[name]) for name in SHORT)
+    assert {*AVERAGES, *LOW} <= set(BY_NAME)
     for name, least in AVERAGES.items():
         assert least <= BY_NAME[name]["asked"] < 0.93
     for name, columns in LOW.items():
@@ -181,7 +183,8 @@ def test_synthetic_designs(name):
     labels = data.population.labels
     assert (data.n, len(data.design.names)) == (20_000, 9)
     assert data.population.rows.shape[1] == 9 + (name == "syn_rate")
-    assert labels.min() == 0
+    assert labels.min() >= 0
+    assert (labels.min() == 0) == (name != "syn_tails")  # amounts that everybody has
     assert (labels == 1).mean() < 0.001
     assert np.linalg.norm(data.population.rows, axis=1).max() <= 1 + 1e-12
 

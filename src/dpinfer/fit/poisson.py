@@ -8,6 +8,7 @@ their public bound, and an exposure over its own; the result returns to the unit
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -56,6 +57,7 @@ from dpinfer.maths.moments import (
     raised,
     reaches,
 )
+from dpinfer.maths.spreads import DOUBTFUL, Known, Spreads, beyond_doubt, unexplained
 from dpinfer.maths.stepping import Terrain, count_line, information
 from dpinfer.maths.sums import Block, exposure_total, moment_and_score
 from dpinfer.maths.tail_law import TailLaw
@@ -93,6 +95,9 @@ _PUT_BACK = 0.5
 # may have for other reasons
 _SLOPES = 0.25
 _TINY = 1e-300  # the least information of all records, in units of the outcome
+# of a mean: how the deviation of an outcome falls behind it, where variances are in proportion to
+# means, and where outcomes over their mean have one law
+_POWERS = (0.5, 0.0)
 _FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is taken to be
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -177,6 +182,64 @@ class FinishedCounts(Finished):
 
     sizes: CountSizes
     clip: Clip
+
+
+@dataclass(frozen=True)
+class _Record:
+    """A typical record: its mean, its squared length in the geometry, w‖u‖μ, and w‖u‖²μ."""
+
+    mean: float
+    length2: float
+    influence: float
+    leverage: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Typical:
+    """What records are like in a geometry, by their columns, at a line."""
+
+    matrix: Array
+    line: Array
+    centre: Array
+    kappa: float
+    mean: float
+
+    @property
+    def usual(self) -> float:
+        """w‖u‖μ of a usual record."""
+        return math.sqrt(self.mean / self.kappa)
+
+    @cached_property
+    def _others2(self) -> float:
+        """What columns that are at their centre add to a squared length."""
+        at_centre = self.matrix @ self.centre
+        return max(1 / (self.kappa * self.mean) - float(at_centre @ at_centre), 0.0)
+
+    def record(self, row: Array) -> _Record:
+        """One with these columns, as far as they are given, and usual others."""
+        u = self.matrix @ row
+        length2 = float(u @ u) + self._others2
+        further = float(np.clip((row - self.centre) @ self.line, -_FARTHEST, _FARTHEST))
+        mean = self.mean * math.exp(further)
+        weight = 1 / max(1.0, mean * length2)
+        return _Record(mean, length2, weight * mean * math.sqrt(length2), weight * mean * length2)
+
+
+def _ends(fit: Fitted, j: int) -> tuple[Array, Array]:
+    """The rows that a column is judged by: a level and its reference, a number one deviation below
+    its centre and one above; the first is the lower one.
+    """
+    low = fit.centre.copy()
+    high = fit.centre.copy()
+    if fit.columns.dummy[j]:
+        together = fit.columns.group == fit.columns.group[j]
+        low[together] = 0.0
+        high[together] = 0.0
+        high[j] = 1.0
+    else:
+        low[j] -= fit.spread[j]
+        high[j] += fit.spread[j]
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -376,58 +439,99 @@ class PoissonSteps(Stepped[PoissonPlan]):
         """What the clip cuts off, by columns: put back as far as one law of outcomes over their mean
         tells it, and allowed for.
         """
-        lost = self._lost(fit, place, clip, sizes)
+        typical = self._typical(fit, place, sizes)
+        lost = self._lost(fit, typical, clip)
         last = fit.last
         score = last.score + last.hessian @ (fit.back @ (_PUT_BACK * lost))
         part = np.where(fit.columns.dummy, _SLOPES, _SLOPES / fit.spread)
         allowed = lost[0] * part + (1 - _PUT_BACK) * np.abs(lost)
-        allowed[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
+        allowed[0] = math.sqrt(typical.kappa / sizes.mean) * clip.excess
+        gaps = self._gaps(fit, typical, clip)
+        doubtful = np.array([beyond_doubt(gap, DOUBTFUL) for gap in gaps])
+        sure = np.array([beyond_doubt(gap) for gap in gaps])
         return replace(
             fit,
             last=replace(last, score=score),
             tail=reach.tail,
             allowed=allowed,
+            longer=allowed[0] * doubtful,
+            surely_longer=allowed[0] * sure,
         )
 
-    def _lost(self, fit: Fitted, place: Place, clip: Clip, sizes: CountSizes) -> Array:
+    def _typical(self, fit: Fitted, place: Place, sizes: CountSizes) -> "_Typical":
+        """What records are like after the step."""
+        matrix = place.terrain.matrix
+        line = place.terrain.line + matrix.T @ fit.last.step
+        return _Typical(matrix, line, fit.centre, self._kappa(fit.moments.n), sizes.mean)
+
+    @staticmethod
+    def _lost(fit: Fitted, typical: "_Typical", clip: Clip) -> Array:
         """By how much coefficients are too small because of the clip, if outcomes over their mean
         have one law.
 
         Then an outcome with the influence f times its residual over its mean loses of that mean
-        what the tail has beyond b f̄/f, f̄ that of a usual record.  A level is compared with its
-        reference, a number one deviation above its centre with one below.
+        what the tail has beyond b f̄/f, f̄ that of a usual record.
         """
-        matrix = place.terrain.matrix
-        line = place.terrain.line + matrix.T @ fit.last.step
-        kappa = self._kappa(fit.moments.n)
-        mean = sizes.mean
-        usual = math.sqrt(mean / kappa)
-        at_centre = matrix @ fit.centre
-        others2 = max(1 / (kappa * mean) - float(at_centre @ at_centre), 0.0)
+        usual = typical.usual
 
         def part(row: Array) -> float:
-            u = matrix @ row
-            length2 = float(u @ u) + others2
-            further = float(np.clip((row - fit.centre) @ line, -_FARTHEST, _FARTHEST))
-            here = mean * math.exp(further)
-            influence = here * math.sqrt(length2) / max(1.0, here * length2)
-            return clip.law.excess(clip.size * usual / influence) / usual
+            record = typical.record(row)
+            return clip.law.excess(clip.size * usual / record.influence) / usual
 
         lost = np.empty(len(fit.centre))
         lost[0] = part(fit.centre)
         for j in range(1, len(lost)):
-            low = fit.centre.copy()
-            high = fit.centre.copy()
-            if fit.columns.dummy[j]:
-                together = fit.columns.group == fit.columns.group[j]
-                low[together] = 0.0
-                high[together] = 0.0
-                high[j] = 1.0
-            else:
-                low[j] -= fit.spread[j]
-                high[j] += fit.spread[j]
+            low, high = _ends(fit, j)
             lost[j] = (part(high) - part(low)) / (high[j] - low[j])
         return lost
+
+    @staticmethod
+    def _gaps(fit: Fitted, typical: "_Typical", clip: Clip) -> list[Known]:
+        """By how much more outcomes spread at one end of each column than at the other, beside what
+        their means explain, for a unit of the column.
+
+        Good reasons are two: outcomes over their mean have one law, or variances are in proportion
+        to means; and in either the clip, which leaves less of a record with more influence.
+        """
+        last = fit.last
+        uncentred = fit.back.copy()
+        uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])
+        everybody = fit.back[:, 0]
+        seen = Spreads(
+            last.hessian,
+            last.score_cov,
+            last.scales.hessian,
+            last.scales.score_cov,
+            everybody,
+            clip.size,
+        )
+        of_all = clip.law.seen.mean_square(clip.size)
+
+        def explained(record: "_Record", power: float) -> float:
+            behind = math.pow(typical.mean / record.mean, power)
+            scale = record.influence / typical.usual * behind
+            left = scale**2 * clip.law.seen.mean_square(clip.size / scale) / of_all
+            return left / (record.leverage * typical.kappa)
+
+        gaps = [Known(0.0, 0.0)]
+        for j in range(1, len(fit.centre)):
+            low, high = _ends(fit, j)
+            upper = typical.record(high)
+            lower = typical.record(low)
+            reasons = [explained(upper, power) - explained(lower, power) for power in _POWERS]
+            if fit.columns.dummy[j]:
+                together = fit.columns.dummy & (fit.columns.group == fit.columns.group[j])
+                of_level = seen.of_some(uncentred[:, j], upper.length2)
+                reference = everybody - uncentred[:, together].sum(axis=1)
+                of_reference = seen.of_some(reference, lower.length2)
+                difference = of_level.less(of_reference)
+                both = max(of_level.value + of_reference.value, 2.0)
+            else:
+                difference = seen.along(typical.matrix @ (high - low))
+                both = 2.0
+            gap = unexplained(difference, (reasons[0], reasons[1]))
+            gaps.append(gap.times(both / float(high[j] - low[j])))
+        return gaps
 
     def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
         assert isinstance(done, FinishedCounts)

@@ -38,7 +38,7 @@ from dpinfer.maths.arrays import Array, solved, unsvec
 from dpinfer.maths.families import Family, Line, Stack, rest_bound, rest_sum, step_sums
 from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram_bound
 from dpinfer.maths.inference import Conclusion, Fitted, Step
-from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
+from dpinfer.maths.joint import FEW, REFERENCE, SPREAD, TAIL, TOGETHER
 from dpinfer.maths.moments import (
     LEAST_EVENTS,
     SURE,
@@ -81,6 +81,7 @@ from dpinfer.result.statements import (
     OPEN_LEVEL,
     OPEN_RARE_REFERENCE,
     OPEN_REFERENCE,
+    OPEN_SPREAD,
     OPEN_TAIL,
     OPEN_TOGETHER,
     OTHER_REFERENCE,
@@ -503,7 +504,7 @@ def _status(j: int, said: Conclusion, at: Setting) -> str:
         return OPEN_REFERENCE + _other_reference(j, said, at)
     if why == TOGETHER:
         return _status_together(j, said, at)
-    return OPEN_FEW if why == FEW else OPEN
+    return {FEW: OPEN_FEW, SPREAD: OPEN_SPREAD}.get(why, OPEN)
 
 
 def _status_together(j: int, said: Conclusion, at: Setting) -> str:

@@ -101,7 +101,8 @@ class Fitted:
 
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
     they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
-    the coefficients of the formula (`Joint`).
+    the coefficients of the formula, and ``longer`` and ``surely_longer`` say by how much longer
+    tails may have moved one (`Joint`).
     """
 
     last: Step
@@ -115,6 +116,8 @@ class Fitted:
     allowed: Array
     lines: Array
     shift: float = 0.0
+    longer: Array | float = 0.0
+    surely_longer: Array | float = 0.0
 
     @classmethod
     def of(
@@ -384,6 +387,8 @@ def posterior(fit: Fitted) -> Joint:
         centre=fit.centre,
         lines=fit.lines,
         shift=fit.shift,
+        longer=fit.longer,
+        surely_longer=fit.surely_longer,
     )
 
 

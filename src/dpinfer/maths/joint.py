@@ -36,6 +36,7 @@ TOGETHER = "together"
 FEW = "few"
 REFERENCE = "reference"
 TAIL = "tail"
+SPREAD = "spread"
 _LEFT = 1e-12  # of its information: what is left at least without a combination's own size
 
 
@@ -69,7 +70,9 @@ class Joint:
     level, the relative noise of its number of events and the side to which it would move its
     coefficient; ``reference_few`` and ``reference_toward`` those of the reference of its factor.
     ``group`` is its factor, -1 for what is no level.  ``tail`` says that the records far out in a
-    column count less, or not as they are.
+    column count less, or not as they are.  ``longer`` is by how much a coefficient may be too small,
+    or too large where it is negative, as a clip takes more off a group whose outcomes spread more
+    than others; ``surely_longer`` is the part of it that noise cannot explain.
 
     All these are about columns as the fit measures them, ``centre`` where the intercept is the
     predictor.  ``lines`` has, for every coefficient of the formula in its own units, the
@@ -97,6 +100,8 @@ class Joint:
     centre: Array
     lines: Array
     shift: float = 0.0
+    longer: Array | float = 0.0
+    surely_longer: Array | float = 0.0
 
     def __len__(self) -> int:
         return len(self.estimate)
@@ -171,6 +176,7 @@ class Joint:
         used = vectors != 0
         tail = (used & (self.tail > 0)).any(axis=1)
         few = (used & (self.few > 1 / SURE)).any(axis=1)
+        spread = np.abs(vectors * self.surely_longer).sum(axis=1) > np.sqrt(alone)
         reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE)
         size = np.sqrt(vectors**2 @ self.sizes**2)
         known = (
@@ -178,29 +184,21 @@ class Joint:
             & (self._bent(vectors) <= OPEN * size)
             & (signal >= SIGNAL)
         )
+        found = {
+            TAIL: tail,
+            FEW: few,
+            REFERENCE: reference.any(axis=1),
+            SPREAD: known & spread,
+            KNOWN: known,
+        }
         return tuple(
-            self._reason(
-                vectors[i],
-                bool(tail[i]),
-                bool(few[i]),
-                bool(reference[i].any()),
-                bool(known[i]),
-                signal[i],
-            )
+            next((word for word, of in found.items() if of[i]), None)
+            or self._unknown(vectors[i], signal[i])
             for i in range(len(vectors))
         )
 
-    def _reason(
-        self, vector: Array, tail: bool, few: bool, reference: bool, known: bool, signal: float
-    ) -> str:
-        if tail:
-            return TAIL
-        if few:
-            return FEW
-        if reference:
-            return REFERENCE
-        if known:
-            return KNOWN
+    def _unknown(self, vector: Array, signal: float) -> str:
+        """Whether a combination is too weak by itself, or cannot be told apart from others."""
         alone = _by_itself(vector)
         by_itself = self.basis @ alone
         noise = np.sqrt(
@@ -236,13 +234,14 @@ class Joint:
         return np.asarray(np.minimum(np.abs(vectors @ step) * largest, np.abs(vectors) @ self.bent))
 
     def _allowed(self, vectors: Array) -> tuple[Array, Array]:
-        """What is allowed for below and above: bends at both ends, few events on the side to which
-        they would move.
+        """What is allowed for below and above: bends at both ends, few events and longer tails on the
+        side to which they would move.
         """
         both = self._bent(vectors) + np.abs(vectors) @ self.allowed
         below = both.copy()
         above = both.copy()
         parts = (
+            (vectors, np.broadcast_to(self.longer, len(self)), 1.0),
             (vectors, allowed_for(self.few), self.toward),
             (self._of_references(vectors), allowed_for(self.reference_few), self.reference_toward),
         )

@@ -42,6 +42,11 @@ OPEN_TOGETHER = (
     "open: in the model, but it cannot be told apart from other columns, {other} first, at this "
     "budget"
 )
+OPEN_SPREAD = (
+    "open: in the model, but outcomes clearly spread more at one end of it than at the other, for "
+    "their means, and what the band cuts off there cannot be told at this budget; fit these records "
+    "alone, or declare a tighter bound of the outcome where that is true"
+)
 OPEN_LEVEL = "open: the level rests on coefficients that are open"
 NO_EVENTS_AT_ALL = (
     "not identified: at this budget it is not sure that there is anything to count, or the first "
@@ -383,9 +388,11 @@ class Band:
             f"What lies beyond is cut off: {self.excess:.2g} on average, by a cautious tail that "
             "the budget can see, for which the interval of the intercept allows. Of what a column "
             "loses by that, if outcomes over their mean have one law, half is put back, and its "
-            "interval allows for the other half and a little more. Where one group has a longer tail "
-            "than another, more is cut off of it than that, and its line is too low, p-value "
-            f"included. The noise in the counts may hide more: up to {self.limit:.2g} on average, in "
+            "interval allows for the other half and a little more. Outcomes of one group that spread "
+            "more than those of another, beside what their means explain, lose more: the interval allows "
+            "for that on the side to which it moves a line, as far as this budget shows it, and where it "
+            "is sure the line is open. A longer tail that the noise hides moves a line unseen. "
+            f"The noise in the counts may hide more: up to {self.limit:.2g} on average, in "
             "about 39 of 40 fits, as records at the declared bound of the outcome would leave; then "
             "the intercept is the level of outcomes in the band, and slopes may miss as well.",
         ]

@@ -1,0 +1,128 @@
+"""Whether some outcomes spread more than others: by exact sums, under noise, and beside good reasons."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpinfer.maths.arrays import svec, unsvec
+from dpinfer.maths.spreads import Known, Spreads, beyond_doubt, unexplained
+
+_N = 4000
+_D = 3
+_LEVEL = np.array([0.0, 0.0, 1.0])  # picks the records of the level, as rows are (1, number, level)
+_EVERYBODY = np.array([1.0, 0.0, 0.0])
+
+
+def _rows(seed=0):
+    rng = np.random.default_rng(seed)
+    level = (rng.random(_N) < 0.3).astype(float)
+    return np.column_stack([np.ones(_N), rng.normal(size=_N) / 3, level])
+
+
+def _spreads(rows, squares, means=1.0, noise=0.0):
+    """The sums of these rows, with a clip that no record comes near."""
+    return Spreads(
+        information=(rows * (means * np.ones(len(rows)))[:, None]).T @ rows,
+        squares=(rows * squares[:, None]).T @ rows,
+        information_noise=noise,
+        squares_noise=noise,
+        everybody=_EVERYBODY,
+        clip=1e-6,
+    )
+
+
+def test_the_spread_of_some_records_is_theirs():
+    rows = _rows()
+    level = rows[:, 2] > 0
+    means = np.where(level, 2.0, 0.5)
+    squares = means * np.where(level, 3.0, 1.0)
+    seen = _spreads(rows, squares, means)
+    of_all = np.trace(seen.squares) / np.trace(seen.information)
+    assert seen.of_some(_LEVEL, 1.0).value * of_all == pytest.approx(3.0)
+    assert seen.of_some(_EVERYBODY - _LEVEL, 1.0).value * of_all == pytest.approx(1.0)
+    assert seen.of_some(_LEVEL, 1.0).variance < 1e-9
+
+
+def test_a_spread_that_is_a_straight_line_is_found():
+    rows = _rows()
+    coef = np.array([2.0, 0.7, 1.1])
+    seen = _spreads(rows, rows @ coef)
+    of_all = np.trace(seen.squares) / np.trace(seen.information)
+    for toward in (np.array([0.0, 1.0, 0.0]), np.array([0.0, -0.5, 1.0])):
+        assert seen.along(toward).value * of_all == pytest.approx(toward @ coef)
+
+
+def _noisy(seen, noise, seed):
+    """The sums as they are released."""
+    rng = np.random.default_rng(seed)
+
+    def released(matrix):
+        exact = svec(matrix)
+        return unsvec(exact + noise * rng.normal(size=len(exact)), _D)
+
+    return replace(seen, information=released(seen.information), squares=released(seen.squares))
+
+
+@pytest.mark.parametrize("way", ["some", "along"])
+def test_the_variance_is_that_of_the_noise(way):
+    """Also of the noise of the information, which multiplies a spread; not of a wrong scale."""
+    rows = _rows()
+    noise = 12.0
+    plain = _spreads(rows, 1 + 2 * rows[:, 2], noise=noise)
+    fits = [_noisy(plain, noise, seed) for seed in range(2000)]
+    if way == "some":
+        found = [seen.of_some(_LEVEL, 1.0) for seen in fits]
+    else:
+        found = [seen.along(np.array([0.0, 0.6, 0.0])) for seen in fits]
+    seen = np.std([known.value for known in found])
+    said = np.sqrt(np.mean([known.variance for known in found]))
+    # that of some has a part of its noise in common with that of all, which is not counted
+    assert 0.95 * seen < said < 1.3 * seen
+
+
+def test_the_variance_has_that_of_sampling():
+    """Clipped sizes of other samples: a bound, and not a loose one where many are at the clip."""
+    rows = _rows()
+    level = rows[:, 2] > 0
+    clip = 1.0
+    values = []
+    said = []
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        sizes = np.where(rng.random(_N) < 0.02, clip, 0.1 * rng.random(_N))
+        # a record whose row has the length l may have w ψ up to clip/l
+        length2 = (rows**2).sum(axis=1)
+        seen = replace(_spreads(rows, sizes**2 / length2), clip=clip)
+        known = seen.of_some(_LEVEL, float(length2[level].mean()))
+        unit = np.trace(seen.squares) / np.trace(seen.information)
+        values.append(known.value * unit)
+        said.append(known.variance * unit**2)
+    assert np.std(values) < 1.1 * np.sqrt(np.mean(said)) < 1.6 * np.std(values)
+
+
+def test_good_reasons_are_taken_off():
+    assert unexplained(Known(0.5, 0.1), (0.2, 0.7)) == Known(0.0, 0.1)
+    assert unexplained(Known(0.5, 0.1), (0.7, 0.2)) == Known(0.0, 0.1)
+    assert unexplained(Known(0.9, 0.1), (0.7, 0.2)).value == pytest.approx(0.2)
+    assert unexplained(Known(-0.1, 0.1), (0.7, 0.2)).value == pytest.approx(-0.3)
+
+
+def test_noise_is_taken_off_on_either_side():
+    assert beyond_doubt(Known(1.0, 0.04), 2.0) == pytest.approx(0.6)
+    assert beyond_doubt(Known(-1.0, 0.04), 2.0) == pytest.approx(-0.6)
+    assert beyond_doubt(Known(1.0, 0.04)) == pytest.approx(0.4)
+    assert beyond_doubt(Known(0.3, 0.04), 2.0) == 0.0
+
+
+def test_sums_and_units():
+    assert Known(3.0, 0.2).less(Known(1.0, 0.3)) == Known(2.0, 0.5)
+    assert Known(3.0, 0.2).times(-2.0) == Known(-6.0, 0.8)
+
+
+def test_noise_alone_is_no_spread():
+    """A matrix that is all noise: nothing is divided by next to nothing, and nothing is found."""
+    nothing = Spreads(-np.eye(_D), -np.eye(_D), 5.0, 5.0, _EVERYBODY, 1.0)
+    for known in (nothing.of_some(_LEVEL, 1.0), nothing.along(np.ones(_D))):
+        assert np.isfinite(known.value)
+        assert beyond_doubt(known, 1.0) == 0.0
