@@ -57,6 +57,7 @@ _SEEN = timedelta(minutes=1)  # how exactly the last use is known
 _LONGEST_NAME = 100
 _SALT = 16
 _TOKEN = "dpinfer-"  # how a token begins, so that whoever finds one knows what it is
+_WAITING = 8  # passwords that wait for the one that is hashed
 _one_password = threading.Lock()  # each takes 128 MB for half a second
 
 
@@ -109,6 +110,7 @@ class Accounts:
         self._register = register
         self._tries: dict[tuple[str, str], deque[datetime]] = {}
         self._lock = threading.Lock()
+        self._room = threading.BoundedSemaphore(_WAITING)
         self._nobody = (bytes(_SALT), secrets.token_bytes(64), "")  # no password has this hash
 
     # Accounts
@@ -226,7 +228,12 @@ class Accounts:
                 "SELECT salt, password, role FROM accounts WHERE person = ?", person
             ).fetchone()
         salt, digest, role = row if row is not None and row[1] is not None else self._nobody
-        same = compare_digest(_hashed(password, salt), digest)
+        if not self._room.acquire(blocking=False):
+            raise LockedError  # or those who guess would keep everybody else waiting
+        try:
+            same = compare_digest(_hashed(password, salt), digest)
+        finally:
+            self._room.release()
         if not same or not role:
             return None
         with self._lock:
