@@ -30,7 +30,6 @@ from dpinfer.client import Site
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.worker import Worker
-from dpinfer.errors import missing
 from dpinfer.serve.openapi import PREFIX
 
 ANALYSTS = 200
@@ -293,7 +292,10 @@ def schemathesis(cases: int, program: str | None, seconds: int) -> dict[str, obj
     """
     command = program or shutil.which("schemathesis")
     if command is None:
-        raise missing("this benchmark", "serve-test", "schemathesis", otherwise="name its program")
+        raise dp.InputError(
+            "this benchmark needs schemathesis: install it in an environment of its own, and name its program with "
+            "--program"
+        )
     runs: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+import pytest
+
 PROGRAM = "from dpinfer.cli import main; main()"
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -71,9 +73,9 @@ addEventListener("securitypolicyviolation", heard =>
 """
 
 
-class Window:
-    """A window that has entered, and what went wrong in it: scripts that ran, reports of the policy,
-    requests to elsewhere.
+class Looking:
+    """A window of a browser that looks at a site, and what went wrong in it: scripts that ran, reports
+    of the policy, requests to elsewhere.
     """
 
     def __init__(self, chromium, site, script=True, width=1280):
@@ -89,8 +91,6 @@ class Window:
         self.page = self.context.new_page()
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda fault: self.faults.append(f"script: {fault}"))
-        self.page.goto(site.address)
-        self.page.wait_for_url(site.at())
 
     def _asked(self, request):
         if not request.url.startswith((self.site.origin, "blob:", "about:")):
@@ -105,3 +105,23 @@ class Window:
 
     def words(self):
         return self.page.inner_text("body")
+
+
+class Window(Looking):
+    """A window that has entered by the token of a desk that is open."""
+
+    def __init__(self, chromium, site, script=True, width=1280):
+        super().__init__(chromium, site, script, width)
+        self.page.goto(site.address)
+        self.page.wait_for_url(site.at())
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The browser; each window of it has cookies of its own."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()

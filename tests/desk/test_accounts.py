@@ -2,6 +2,8 @@
 
 import hashlib
 import sqlite3
+import threading
+import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
@@ -126,6 +128,30 @@ def test_ten_thousand_tries_from_everywhere_are_few(accounts, clock):
     clock.on(hours=2)
     accounts.check("meier", WRONG, "10.0.0.1")
     assert len(accounts._tries) == 3  # what counts for nothing is forgotten
+
+
+def test_few_passwords_wait_at_once(accounts):
+    """A flood of them keeps nobody else waiting: what is more than a few is turned away at once."""
+    found = []
+
+    def guess(k):
+        try:
+            found.append(accounts.check(f"name {k}", WRONG, f"10.0.0.{k}"))
+        except LockedError:
+            found.append("turned away")
+
+    with module._one_password:  # somebody's password is being hashed
+        threads = [threading.Thread(target=guess, args=(k,)) for k in range(30)]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 30
+        while len(found) < 22 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert found == ["turned away"] * 22
+    for thread in threads:
+        thread.join()
+    assert found.count(None) == 8
+    assert accounts.check("meier", PASSWORD, "10.0.0.1")
 
 
 @pytest.mark.parametrize(

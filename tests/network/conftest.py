@@ -7,7 +7,7 @@ import pytest
 from dpinfer.errors import installed
 from servers import Client, peopled, served
 from visits import made
-from windows import BROWSER
+from windows import BROWSER, chromium  # noqa: F401  (a fixture)
 
 if not installed("starlette", "uvicorn"):
     collect_ignore_glob = ["test_*.py"]
@@ -28,13 +28,3 @@ def visitors(site):
     return {
         name: Client(site, name) for name in ("boss", "a.meier", "b.okafor", "stranger", "checker")
     }
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser
-        browser.close()

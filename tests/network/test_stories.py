@@ -9,9 +9,10 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.desk.desk import Desk
+from hostile import HOSTILE
 from servers import PASSWORD, peopled, served
 from visits import made, question
-from windows import LISTEN
+from windows import Looking
 
 BOTH = pytest.mark.parametrize("script", [True, False], ids=["script", "plain"])
 AXE = (Path(__file__).parents[1] / "vendor/axe.min.js").read_text(encoding="utf-8")
@@ -25,35 +26,8 @@ def here(tmp_path_factory):
         yield found
 
 
-class Person:
-    """Somebody with a browser; what went wrong in it is kept."""
-
-    def __init__(self, chromium, site, script=True, width=1280):
-        self.site = site
-        self.faults = []
-        self.context = chromium.new_context(
-            java_script_enabled=script, viewport={"width": width, "height": 900}
-        )
-        self.context.set_default_timeout(30_000)
-        self.context.add_init_script(LISTEN)
-        self.context.on("request", self._asked)
-        self.page = self.context.new_page()
-        self.page.on("console", self._said)
-        self.page.on("pageerror", lambda fault: self.faults.append(f"script: {fault}"))
-
-    def _asked(self, request):
-        if not request.url.startswith((self.site.origin, "blob:", "about:")):
-            self.faults.append(f"request: {request.url}")
-
-    def _said(self, message):
-        if "CSP" in message.text or "Content Security Policy" in message.text:
-            self.faults.append(message.text)
-
-    def go(self, path="/"):
-        return self.page.goto(self.site.at(path))
-
-    def words(self):
-        return self.page.inner_text("body")
+class Person(Looking):
+    """Somebody with a browser."""
 
     def sign_in(self, name, password=PASSWORD):
         self.go("/")
@@ -207,6 +181,32 @@ def test_by_keyboard_alone(person):
             break
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Ask a question").wait_for()
+
+
+def test_texts_of_people_stay_texts(person):
+    """Names, words and tokens that would be scripts are shown as they were written."""
+    boss = person("boss")
+    boss.context.add_init_script("window.pwned = () => console.error('CSP: pwned')")
+    page = boss.page
+    shown = HOSTILE[:: len(HOSTILE) // 8]
+    for place, text in enumerate(shown):
+        one_line = " ".join(text.split())[:60]
+        page.get_by_role("link", name="Tokens").click()
+        page.get_by_label("What it is for").fill(one_line)
+        page.get_by_role("button", name="Make it").click()
+        page.get_by_role("link", name="Accounts").click()
+        page.get_by_label("Name, as it stands in the ledger").fill(f"{place} {one_line}")
+        page.get_by_label("Who that is").fill(one_line)
+        page.get_by_role("button", name="Open the account").click()
+        assert alike(one_line) in alike(boss.words())
+        boss.go("/tokens")
+        assert alike(one_line) in alike(boss.words())
+    boss.go("/journal")
+
+
+def alike(text):
+    """A text but for white space, which a browser shows as it likes."""
+    return "".join(text.split())
 
 
 def pages(role, idents):

@@ -6,20 +6,10 @@ import pytest
 
 from dpinfer.errors import installed
 from visits import made
-from windows import BROWSER, Window, opened
+from windows import BROWSER, Window, chromium, opened  # noqa: F401  (a fixture)
 
 if not installed("starlette", "uvicorn", "playwright") or BROWSER is None:
     collect_ignore_glob = ["test_*.py"]
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +20,7 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
-def window(chromium, site):
+def window(chromium, site):  # noqa: F811
     made_ = []
 
     def make(script=True, width=1280, at=site):

@@ -34,6 +34,10 @@ person_app = typer.Typer(help="People who may ask.")
 app.add_typer(table_app, name="table")
 app.add_typer(person_app, name="person")
 
+Title = Annotated[str, typer.Option(help="What the desk is called.")]
+Ladder = Annotated[
+    str, typer.Option(help="Seconds from booking to answer that there are.", metavar="LIST")
+]
 _Folder = Annotated[Path, typer.Argument(help="The folder of the desk.", metavar="DIR")]
 _Table = Annotated[str, typer.Argument(help="The name of the table.", metavar="TABLE")]
 _Person = Annotated[str, typer.Argument(help="The name of the person.", metavar="PERSON")]
@@ -55,10 +59,8 @@ _Own = Annotated[bool, typer.Option("--own-answers", help="Analysts read their o
 def init(
     folder: _Folder,
     *,
-    title: Annotated[str, typer.Option(help="What the desk is called.")] = "",
-    ladder: Annotated[
-        str, typer.Option(help="Seconds from booking to answer that there are.", metavar="LIST")
-    ] = "5,15,60,300,900,3600",
+    title: Title = "",
+    ladder: Ladder = "5,15,60,300,900,3600",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:

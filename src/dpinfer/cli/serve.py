@@ -52,10 +52,8 @@ _SUPERVISED = "DPINFER_SUPERVISED"
 def init(
     folder: _Folder,
     *,
-    title: Annotated[str, typer.Option(help="What the desk is called.")] = "",
-    ladder: Annotated[
-        str, typer.Option(help="Seconds from booking to answer that there are.", metavar="LIST")
-    ] = "5,15,60,300,900,3600",
+    title: desk_commands.Title = "",
+    ladder: desk_commands.Ladder = "5,15,60,300,900,3600",
     group: Annotated[
         str, typer.Option(help="Of the user who shows pages, where that is another one.")
     ] = "",

@@ -62,6 +62,7 @@ _REVOKE = (
     "SELECT id FROM tokens WHERE person = ? AND id = ? "
     "UNION SELECT tokens.id FROM tokens JOIN gone ON tokens.maker = gone.id) SELECT id FROM gone)"
 )
+_WAITING = 8  # passwords that wait for the one that is hashed
 _one_password = threading.Lock()  # each takes 128 MB for half a second
 
 
@@ -115,6 +116,7 @@ class Accounts:
         self._register = register
         self._tries: dict[tuple[str, str], deque[datetime]] = {}
         self._lock = threading.Lock()
+        self._room = threading.BoundedSemaphore(_WAITING)
         self._nobody = (bytes(_SALT), secrets.token_bytes(64), "")  # no password has this hash
 
     # Accounts
@@ -232,7 +234,12 @@ class Accounts:
                 "SELECT salt, password, role FROM accounts WHERE person = ?", person
             ).fetchone()
         salt, digest, role = row if row is not None and row[1] is not None else self._nobody
-        same = compare_digest(_hashed(password, salt), digest)
+        if not self._room.acquire(blocking=False):
+            raise LockedError  # or those who guess would keep everybody else waiting
+        try:
+            same = compare_digest(_hashed(password, salt), digest)
+        finally:
+            self._room.release()
         if not same or not role:
             return None
         with self._lock:
