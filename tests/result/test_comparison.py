@@ -104,6 +104,7 @@ def test_text_keeps_to_its_width(width):
 
 def test_models_that_do_not_fit_stand_below():
     shown = dp.compare([PLAIN] * 8).to_text(80)
+    assert dp.compare([PLAIN] * 8).summary() == shown
     assert shown.count("(Intercept)") > 1
     assert re.findall(r"Model \d", shown.partition("The same")[0]) == [
         f"Model {k}" for k in range(1, 9)
