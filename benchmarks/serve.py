@@ -26,14 +26,16 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=3600, help="seconds, of schemathesis")
     parser.add_argument("--program", help="the program schemathesis")
     given = parser.parse_args()
+    path = RESULTS / f"serve_{given.which}.json"
     if given.which == "overspend":
         found = serve_api.overspend(given.number or 1000, given.slot)
     elif given.which == "replays":
         found = serve_api.replays(given.number or 1000, 10, given.slot)
     else:
-        found = serve_api.schemathesis(given.number or 20_000, given.program, given.limit)
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        number = given.number or 20_000
+        found = serve_api.schemathesis(number, given.program, given.limit, before)
     print(json.dumps(found, indent=1))
-    path = RESULTS / f"serve_{given.which}.json"
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

@@ -286,9 +286,11 @@ def replays(keys: int, times: int, slot: float) -> dict[str, object]:
     }
 
 
-def schemathesis(cases: int, program: str | None, seconds: int) -> dict[str, object]:
+def schemathesis(
+    cases: int, program: str | None, seconds: int, before: dict[str, Any]
+) -> dict[str, object]:
     """Made-up requests from the document of the interface, right and wrong, by every role, until there
-    were so many; the server counts what it answers.
+    were so many; the server counts what it answers.  It goes on where it stopped ``before``.
     """
     command = program or shutil.which("schemathesis")
     if command is None:
@@ -312,8 +314,9 @@ def schemathesis(cases: int, program: str | None, seconds: int) -> dict[str, obj
             asked.wait(600)
             known = {"table": "a", "question": asked.id, "key": asked.key, "analyst": "analyst-1"}
             until = time.monotonic() + seconds
-            seed = 0
-            while sum(_counts(counted).values()) < cases and time.monotonic() < until:
+            seed = before.get("next seed", 0)
+            wanted = cases - before.get("requests", 0)
+            while sum(_counts(counted).values()) < wanted and time.monotonic() < until:
                 for role, person in people.items():
                     token = accounts.make_token(person, ("read", "ask"), 1, "benchmark")[1]
                     names = known if seed % 2 else {}
@@ -321,15 +324,17 @@ def schemathesis(cases: int, program: str | None, seconds: int) -> dict[str, obj
                     runs[-1]["role"] = role
                     print(runs[-1], sum(_counts(counted).values()), flush=True)
                 seed += 1
-        answers = _counts(counted)
+        answers = Counter(_counts(counted)) + Counter(before.get("answers", {}))
     version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     return {
         "program": version.stdout.strip(),
         "requests": sum(answers.values()),
-        "answers": answers,
+        "answers": dict(sorted(answers.items())),
         "answers of 500 and above": sum(n for code, n in answers.items() if code >= "500"),
-        "runs": len(runs),
-        "runs with a failure": [run for run in runs if run["failed"]],
+        "runs": before.get("runs", 0) + len(runs),
+        "runs with a failure": before.get("runs with a failure", [])
+        + [run for run in runs if run["failed"]],
+        "next seed": seed,
         "checks": CHECKS,
     }
 

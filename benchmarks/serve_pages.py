@@ -1,8 +1,9 @@
-"""The pages of a desk on a network under load: `python -m benchmarks.serve_pages browse|signin|kills`.
+"""The pages of a desk on a network under load: `python -m benchmarks.serve_pages browse|signin|bare|kills`.
 
 browse  200 analysts who look at a page every few seconds while fits run: how long pages take, and how much memory the
         process with the network has.
 signin  how long wrong passwords take under names that are known and under names that are not: what the times tell.
+bare    the same without the network, and with a hash that costs next to nothing, so that all the rest is heard.
 kills   web and worker are killed at random moments, one of them or both, while people ask and send again until they are
         answered; then both are started once more.
 
@@ -23,6 +24,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -31,6 +33,7 @@ import numpy as np
 from benchmarks.desk import desk_in, small_files
 
 from dpinfer.asking.allowed import Question
+from dpinfer.desk import accounts as accounts_module
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.forecasting import Forecasts
@@ -263,14 +266,42 @@ def signin(number: int) -> dict[str, Any]:
                         times[side].append(spent)
         finally:
             end(pid)
-    known = np.array(times["analyst"])
-    unknown = np.array(times["unknown"])
+    return _told(times)
+
+
+def bare(number: int) -> dict[str, Any]:
+    """The same where a password is judged, with a hash that hides nothing."""
+    accounts_module._N = 2**4
+    with tempfile.TemporaryDirectory() as scratch:
+        desk = site_in(Path(scratch), 1, 2.0)
+        accounts = Accounts(desk.register)
+        accounts.set_password("analyst 0", "correct horse battery")
+        times: dict[str, list[float]] = {"analyst 0": [], "unknown 0": []}
+        chance = random.Random(0)
+        now = desk.clock()
+        for k in range(number):
+            sides = list(times)
+            chance.shuffle(sides)
+            for side in sides:
+                later = now + timedelta(minutes=10 * k)  # nobody is locked out
+                start = time.monotonic()
+                accounts.check(side, "not the password", "10.0.0.1", later)
+                times[side].append(time.monotonic() - start)
+    return _told(times)
+
+
+def _told(times: dict[str, list[float]]) -> dict[str, Any]:
+    """What the times of two sides tell: AUC .5 is nothing."""
+    known, unknown = map(np.array, times.values())
+    number = len(known)
     above = (known[:, None] > unknown).mean() + (known[:, None] == unknown).mean() / 2
     return {
         "number_a_side": number,
         "auc": round(float(above), 4),
         "auc_sd_of_chance": round(float(np.sqrt((2 * number + 1) / 12) / number), 4),
-        "median_ms": {side: _milliseconds(ones, 50) for side, ones in times.items()},
+        "median_ms": {
+            side: round(1000 * float(np.median(ones)), 3) for side, ones in times.items()
+        },
         "load": os.getloadavg()[0],
     }
 
@@ -451,7 +482,7 @@ def _left(desk: Desk, asked: dict[str, str]) -> dict[str, Any]:
 def main() -> None:
     """Run one of them and keep what it found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("which", choices=["browse", "signin", "kills"])
+    parser.add_argument("which", choices=["browse", "signin", "bare", "kills"])
     parser.add_argument("--number", type=int, help="analysts, tries a side or kills")
     parser.add_argument("--seconds", type=float, default=120.0, help="of browsing")
     given = parser.parse_args()
@@ -459,6 +490,8 @@ def main() -> None:
         found = browse(given.number or 200, given.seconds)
     elif given.which == "signin":
         found = signin(given.number or 2000)
+    elif given.which == "bare":
+        found = bare(given.number or 2000)
     else:
         found = kills(given.number or 500)
     print(json.dumps(found, indent=1))

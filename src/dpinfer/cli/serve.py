@@ -358,5 +358,7 @@ def backup(
 
     heads = back_up(desk_commands.opened(folder), out)
     talk = Screen(quiet, as_json)
-    talk.show(Text(f"A copy in {out}. Heads, to be kept elsewhere:"), screen.facts(heads))
+    talk.show(Text(f"A copy in {out}. Heads, to be kept elsewhere:"))
+    for name, head in heads.items():
+        talk.show(Text(name), Text(f"  {head}"))  # whole lines, to be copied
     talk.give({"backup": str(out), "heads": heads})

@@ -228,9 +228,9 @@ def _object(body: bytes) -> dict[str, Any]:
     """A JSON object in which no key is there twice and everything can be written down again."""
     bad = InputError("what was sent is not a JSON object in UTF-8, with each key once: correct it")
     try:
-        found = json.loads(body.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_number)
+        found = json.loads(body.decode("utf-8"), object_pairs_hook=_once)
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    except (ValueError, RecursionError):  # half a surrogate, too
+    except (ValueError, RecursionError):  # half a surrogate and NaN, too
         raise bad from None
     if not isinstance(found, dict):
         raise bad
@@ -242,10 +242,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError
     return found
-
-
-def _no_number(_: str) -> Any:
-    raise ValueError
 
 
 def _too_large() -> RefusedCallError:
