@@ -446,7 +446,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
         part = np.where(fit.columns.dummy, _SLOPES, _SLOPES / fit.spread)
         allowed = lost[0] * part + (1 - _PUT_BACK) * np.abs(lost)
         allowed[0] = math.sqrt(typical.kappa / sizes.mean) * clip.excess
-        gaps = self._gaps(fit, typical, clip)
+        gaps = [Known(0.0, 0.0)] * len(fit.centre)
+        if self._alike:
+            gaps = self._gaps(fit, typical, clip)
         doubtful = np.array([beyond_doubt(gap, DOUBTFUL) for gap in gaps])
         sure = np.array([beyond_doubt(gap) for gap in gaps])
         return replace(
@@ -457,6 +459,13 @@ class PoissonSteps(Stepped[PoissonPlan]):
             longer=allowed[0] * doubtful,
             surely_longer=allowed[0] * sure,
         )
+
+    @property
+    def _alike(self) -> bool:
+        """Whether all records count alike and as long: where they do not, the released squares of two
+        groups differ by that too, and no sum tells it from a longer tail.
+        """
+        return not self.design.unit.columns and self.design.offset is None
 
     def _typical(self, fit: Fitted, place: Place, sizes: CountSizes) -> "_Typical":
         """What records are like after the step."""

@@ -472,7 +472,7 @@ class _Bins:
     def first(self, z: float) -> tuple[int, float]:
         """The bin, and how far within it, from where on D may be -z deviations."""
         far = z * self.deviation
-        place = int(np.argmax(np.append(self.after >= -far, True)[:-1]))
+        place = int(np.argmax(self.after >= -far))
         room = float(self.after[place] + far[place])
         return place, 1 - self._part(place, room)
 
@@ -492,7 +492,7 @@ class _Bins:
 
     def zero(self) -> tuple[int, float]:
         """Where D is 0."""
-        place = int(np.argmax(np.append(self.after >= 0, True)[:-1]))
+        place = int(np.argmax(self.after >= 0))
         count = float(self.after[place] - self.before[place])
         return place, min(max(-float(self.before[place]) / count, 0.0), 1.0) if count > 0 else 0.5
 

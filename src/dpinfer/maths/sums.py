@@ -164,7 +164,8 @@ class Block:
         if not self.stack:
             yield found
             return
-        assert found.shape[:1] == self.stack, "a sum over a stack has one part per block"
+        if found.shape[:1] != self.stack:
+            raise PrivacyError("a sum over a stack of blocks has one part for each of them")
         yield from found
 
     def __getitem__(self, some: slice) -> "Block":

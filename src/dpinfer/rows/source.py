@@ -313,8 +313,8 @@ def most_records(n: int, most: int) -> None:
     remedy = ""
     if most < MOST_RECORDS:
         remedy = (
-            ", and their number is private: write largest_table, a public number that is at least "
-            "theirs, into the [unit] of the schema"
+            ": where their number is private, write largest_table, a round number that the table will "
+            "never reach, into the [unit] of the schema"
         )
     raise InputError(
         f"there are more than {most:,} records, for which sums are not proved exact enough{remedy}"
