@@ -738,3 +738,25 @@ def test_errors_and_words_of_a_plan():
     assert result.model.n is None
     assert result.model.counts
     assert result.model.target == "asked"
+
+
+@pytest.mark.parametrize("counted_by", ["weights", "exposure"])
+def test_groups_that_count_for_more_are_not_told_to_spread(counted_by):
+    """Of one law, one group oversampled or watched for longer: its squares are larger by that alone."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        n = 20_000
+        group = rng.integers(0, 2, n)
+        more = np.where(group == 1, 1.0, 0.3)
+        x = np.column_stack([rng.normal(size=n).clip(-3, 3), group])
+        cost = np.exp(2 + 0.1 * x[:, 0] + rng.normal(size=n) - 0.5)
+        public = {"bounds": ([-3, 0], [3, 1]), "yes_no": [1], "outcome": (0, 1e5)}
+        if counted_by == "weights":
+            public["most_weight"] = 1.0
+            asked = dp.PoissonRegression(budget=dp.ZCDP(1.0), insecure_seed=seed, **public)
+            result = asked.fit(x, cost, weights=more).result_
+        else:
+            public["exposure"] = (0, 1)
+            asked = dp.PoissonRegression(budget=dp.ZCDP(1.0), insecure_seed=seed, **public)
+            result = asked.fit(x, cost * more, exposure=more).result_
+        assert result.reported[2]
