@@ -9,11 +9,10 @@ read, in at most `READING` seconds.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from html import escape
 from typing import Protocol
-
-from starlette.concurrency import run_in_threadpool
 
 from dpinfer.desk.accounts import Signed
 from dpinfer.serve.messages import LARGEST, READING, Application, Message, Receive, Scope, Send
@@ -35,6 +34,7 @@ _HSTS = {"strict-transport-security": "max-age=31536000"}
 ENTERED = "dpinfer.entered"
 """Under which the application finds in its scope who has come in."""
 _METHODS = ("GET", "HEAD", "POST")
+_THREADS = 4  # of the door alone: whatever pages wait for, who has come in is known at once
 _OURS = ("same-origin", "none")  # what a browser says of a link of ours, and of a typed address
 _WELCOME = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -145,6 +145,7 @@ class Guard:
         self._app = app
         self._door = door
         self._told = told
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="door")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -156,7 +157,7 @@ class Guard:
         answer = self._with_headers(send)
         visitor = _visitor(scope)
         refused = self._refused(visitor)
-        found = refused or await run_in_threadpool(self._door.admit, visitor)
+        found = refused or await self._admitted(visitor)
         if isinstance(found, Told):
             await _tell(answer, self._told(found))
             return
@@ -171,6 +172,10 @@ class Guard:
             await _tell(answer, self._told(fault.told))
             return
         await self._app(inner, _again(body, receive), answer)
+
+    async def _admitted(self, visitor: Visitor) -> Entered | Told:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._door.admit, visitor)
 
     def _refused(self, visitor: Visitor) -> Told | None:
         """What is said to a request that nobody looks at further."""
