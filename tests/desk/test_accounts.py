@@ -257,6 +257,21 @@ def test_a_token_has_scopes_an_end_and_a_last_use(accounts, desk, clock):
         accounts.make_token("weber", ("read",), 1, "")
 
 
+def test_a_person_has_twenty_tokens(accounts, clock):
+    """And another one after one was revoked, or when they are too old, which are then kept no more."""
+    idents = [accounts.make_token("meier", ("read",), 1, "")[0] for _ in range(20)]
+    with pytest.raises(dp.InputError, match="at most 20 tokens: revoke one"):
+        accounts.make_token("meier", ("read",), 1, "")
+    accounts.revoke_token("meier", idents[0])
+    accounts.make_token("meier", ("read",), 1, "")
+    with pytest.raises(dp.InputError, match="at most 20 tokens"):
+        accounts.make_token("meier", ("read",), 1, "")
+    clock.on(days=1)
+    accounts.make_token("meier", ("read",), 1, "")
+    with accounts._register.read() as sql:
+        assert sql("SELECT count(*) FROM tokens").fetchone() == (1,)
+
+
 def test_a_token_of_somebody_else_is_not_revoked(accounts, desk):
     desk.add_person("weber")
     accounts.open("weber", "analyst", "steward")

@@ -15,6 +15,8 @@ import pytest
 import dpinfer as dp
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
+from dpinfer.serve.entrance import Entrance, networks_of
+from dpinfer.serve.guard import Visitor
 from dpinfer.serve.network import Place
 from servers import FORM, PASSWORD, PROGRAM, Client, peopled, served
 from visits import made, question
@@ -120,11 +122,13 @@ def test_guarantee_no_other_site(site, visitors):
 def test_a_link_from_elsewhere_leads_in(site, visitors):
     """A browser sends no cookie with it: a page of ours leads on, and nowhere else."""
     headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-    for path in ("/t/visits", "//evil.example/x", "/\\evil.example", '/"><script>'):
+    dropped = [f"/{code}{more}/evil" for code in ("%09", "%0a", "%0d", "%5c") for more in ("", "/")]
+    for path in ("/t/visits", "//evil.example/x", "/\\evil.example", '/"><script>', *dropped):
         answer = visitors["a.meier"].sent("GET", path, headers)
         assert answer.status == 200
         (place,) = set(re.findall(r'url=([^"]*)"', answer.text))
-        assert re.match(r"/[^/\\]", place)
+        assert re.match(r"/[^/\\\s]", place)
+        assert not re.search(r"[\x00-\x20\x7f\\]", place)
         assert "visits" not in answer.text.replace(place, "")
         assert "<script>" not in answer.text
     image = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
@@ -317,6 +321,23 @@ def test_behind_a_proxy(tmp_path):
     with served(folder, run=[*web, "--behind-proxy", "192.0.2.1"]) as site:
         site.origin = f"http://127.0.0.1:{listening(site.process.pid)}"
         assert Client(site).sent("GET", "/sign-in", proxied).status == 403
+
+
+def test_addresses_of_both_kinds():
+    """A server that listens on IPv6 sees those of IPv4 as they are: each alone, and proxies by name."""
+
+    def told(address, proxies=()):
+        headers = {"x-forwarded-proto": "https", "x-forwarded-for": address}
+        entrance = Entrance(None, ("a",), True, networks_of(proxies))
+        return entrance.admit(Visitor("GET", "/health", "", headers, address))
+
+    assert told("::ffff:192.0.2.1").address == "192.0.2.1"
+    assert told("192.0.2.1").address == "192.0.2.1"
+    assert told("2001:db8::1").address == "2001:db8::/64"
+    assert told("nonsense").address == ""
+    assert told("::ffff:10.0.0.7", ("10.0.0.0/24",)).address == "10.0.0.7"
+    assert told("::ffff:10.0.1.7", ("10.0.0.0/24",)).status == 403
+    assert told("nonsense", ("10.0.0.0/24",)).status == 403
 
 
 def listening(pid):

@@ -35,6 +35,8 @@ SCOPES = (READ, ASK)
 
 LONGEST = 90
 """Days at most that a token lasts."""
+MOST_TOKENS = 20
+"""Tokens that a person may have at a time."""
 INVITATION = timedelta(days=7)
 """How long an invitation waits."""
 SESSION = timedelta(hours=12)
@@ -325,6 +327,12 @@ class Accounts:
         with self._register.change(person) as change:
             if not change("SELECT 1 FROM accounts WHERE person = ?", person).fetchone():
                 raise _no_account(person)
+            change("DELETE FROM tokens WHERE person = ? AND ends <= ?", person, now.isoformat())
+            (held,) = change("SELECT count(*) FROM tokens WHERE person = ?", person).fetchone()
+            if held >= MOST_TOKENS:
+                raise InputError(
+                    f"a person has at most {MOST_TOKENS} tokens: revoke one that is not needed any more"
+                )
             if maker:
                 ends = min(ends, _maker_ends(change.connection, person, maker, asked))
             change(
