@@ -199,7 +199,7 @@ def test_guarantee_revoked_at_once(accounts, desk):
     """
     first = accounts.open_session("meier")
     second = accounts.open_session("meier")
-    ident, token = accounts.make_token("meier", ("read",), 30, "laptop")
+    _, token = accounts.make_token("meier", ("read",), 30, "laptop")
     accounts.close_session(first)
     assert accounts.by_session(first) is None
     assert accounts.by_session(second)
@@ -208,6 +208,8 @@ def test_guarantee_revoked_at_once(accounts, desk):
     assert accounts.by_token(token) == Signed("meier", "auditor", ("read",))
     accounts.set_password("meier", WRONG)
     assert accounts.by_session(second) is None
+    assert accounts.by_token(token) is None
+    ident, token = accounts.make_token("meier", ("read",), 30, "laptop")
     assert accounts.by_token(token)
     accounts.revoke_token("meier", ident)
     assert accounts.by_token(token) is None

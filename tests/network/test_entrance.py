@@ -67,6 +67,15 @@ def test_a_password_is_changed_by_who_knows_it(site):
     Accounts(Desk.open(site.folder).register).set_password("stranger", PASSWORD)
 
 
+def test_no_address_fills_in_an_invitation(site):
+    """A link of somebody else would have his invitation accepted."""
+    assert "planted" not in Client(site).go("/join?invitation=planted").text
+    fields = {"invitation": "typed", "password": PASSWORD, "again": PASSWORD}
+    answer = Client(site).post("/join", fields)
+    assert answer.status == 400
+    assert 'value="typed"' in answer.text
+
+
 def test_the_cookie_and_the_headers(site):
     mine = Client(site)
     kept = mine.sign_in("a.meier").headers["set-cookie"]

@@ -165,7 +165,7 @@ class Accounts:
     # Passwords
 
     def set_password(self, person: str, password: str, who: str = "") -> None:
-        """Set a password; sessions that are open end, and an invitation with them."""
+        """Set a password; sessions and tokens that there are end, and an invitation with them."""
         if not self._set(person, password, who or person):
             raise _no_account(person)
 
@@ -181,7 +181,7 @@ class Accounts:
                 *(salt, digest, person, invitation),
             ).rowcount
             if changed:
-                change("DELETE FROM sessions WHERE person = ?", person)
+                _drop(change.connection, person)
                 change.event("a password was set", person=person)
         return bool(changed)
 
