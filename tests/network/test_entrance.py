@@ -5,19 +5,22 @@ import os
 import re
 import socket
 import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
+import uvicorn
 
 import dpinfer as dp
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
 from dpinfer.serve.entrance import Entrance, networks_of
 from dpinfer.serve.guard import Visitor
-from dpinfer.serve.network import Place
+from dpinfer.serve.network import Impatient, Place
 from servers import FORM, PASSWORD, PROGRAM, Client, peopled, served
 from visits import made, question
 
@@ -229,6 +232,53 @@ def test_a_body_without_end_is_not_read(site):
     assert rss(web) - before < 20_000
 
 
+BODILESS = ("GET /health", "GET /sign-in", "DELETE /q", "GET /api/v1/health", "GET /api/v1/tables")
+
+
+@pytest.mark.parametrize("asked", BODILESS)
+def test_what_nobody_reads_ends_the_connection(site, asked):
+    """A gigabyte that belongs to an answer which needs none of it: the answer comes at once, says that
+    it is the last one, and what follows is not taken.
+    """
+    head = (
+        f"{asked} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nContent-Length: {2**30}\r\n\r\n"
+    ).encode()
+    with socket.create_connection(("127.0.0.1", site.port), 20) as link:
+        link.sendall(head)
+        answer = b""
+        while piece := link.recv(65536):
+            answer += piece
+        assert b"connection: close\r\n" in answer
+        with pytest.raises(ConnectionError):
+            link.sendall(b"x" * 2**26)
+
+
+def test_the_server_itself_ends_such_a_connection():
+    """Also where the application does not say that its answer is the last one."""
+
+    async def app(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": LENGTH})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    config = uvicorn.Config(
+        app, http=Impatient, ws="none", loop="asyncio", lifespan="off", log_level="warning"
+    )
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            for length, ends in ((0, b"(open)"), (5, b"ok")):
+                head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+                found = raw(SimpleNamespace(port=listener.getsockname()[1]), head.encode(), 2)
+                assert b" 200 " in found
+                assert found.endswith(ends)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+LENGTH = [(b"content-length", b"2")]
 PATHS = [
     "/t/..%2f..%2fetc%2fpasswd",
     "/t/visits/../../etc/passwd",
