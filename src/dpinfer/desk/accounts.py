@@ -108,8 +108,8 @@ class Accounts:
 
     Guarantee [no_secret_kept]: passwords, invitations, sessions and tokens are kept as hashes alone,
     so that whoever reads the files of a desk can sign in as nobody.
-    Guarantee [revoked_at_once]: a token or session that was revoked, or whose account was closed,
-    opens nothing from then on.
+    Guarantee [revoked_at_once]: a token or session that was revoked, whose account was closed or whose
+    owner has a new password opens nothing from then on.
     """
 
     def __init__(self, register: Register) -> None:
