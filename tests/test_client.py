@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -286,6 +287,25 @@ def test_servers_that_are_no_desk():
     many = said(429, fault, "retry-after: 3000\r\n")
     with Scripted(many) as address, pytest.raises(dp.ServerError, match="busy"):
         dp.connect(address, "token").tables()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_forecast_that_is_always_gone(desk, monkeypatch):
+    """A server that takes it and knows nothing of it is asked now and then, and no more."""
+    slept = []
+    clock = SimpleNamespace(sleep=slept.append, monotonic=lambda: sum(slept))
+    monkeypatch.setattr(client, "time", clock)
+    with served(desk, KINDS[0]) as address:
+        table = dp.connect(address, desk.tokens["a.meier"]).table("visits")
+    fault = b'{"error": "nothing here", "remedy": "look elsewhere", "code": "not_found"}'
+    gone = [said(202, b'{"id": "0"}'), said(404, fault)]
+    server = Scripted(*gone * 10)
+    with server as address:
+        table._line = dp.connect(address, "token", timeout=2.0)._line
+        with pytest.raises(dp.ServerError, match="not there yet"):
+            table.forecast("visit ~ age", dp.ZCDP(0.1), timeout=10.0)
+    assert len(server.asked) == 10
+    assert slept == [client._LOOK_AGAIN] * 5
 
 
 @pytest.mark.usefixtures("quick")

@@ -366,6 +366,7 @@ class RemoteTable:
                 time.sleep(answer.later or _LOOK_AGAIN)
                 answer = self._line.call("GET", f"/forecasts/{ident}")
             if answer.status == 404:  # the server was started anew
+                time.sleep(_LOOK_AGAIN)
                 continue
             if answer.status == 200:
                 return Forecast.from_json(answer.text)

@@ -67,6 +67,11 @@ class _Still(Forecasts):
     def _work(self):
         return
 
+    def end(self):
+        """All of them are there."""
+        for job in self._jobs.values():
+            job.done.set()
+
 
 def test_a_person_has_thirty_in_an_hour(desk):
     now = [desk.clock()]
@@ -75,12 +80,39 @@ def test_a_person_has_thirty_in_an_hour(desk):
     forecasts._queue.maxsize = 0
     for k in range(30):
         forecasts.ask("visits", question(rho=0.1 + k / 100), "meier")
+        forecasts.end()
     with pytest.raises(BusyError, match="30 forecasts in an hour"):
         forecasts.ask("visits", question(rho=0.9), "meier")
     forecasts.ask("visits", question(rho=0.1), "meier")  # one that is there
     forecasts.ask("visits", question(rho=0.9), "weber")  # somebody else
     now[0] += timedelta(hours=1, seconds=1)
     forecasts.ask("visits", question(rho=0.9), "meier")
+
+
+def test_three_of_a_person_are_under_way(desk):
+    forecasts = _Still(desk)
+    for k in range(3):
+        forecasts.ask("visits", question(rho=0.1 + k / 100), "meier")
+    with pytest.raises(BusyError, match="3 forecasts of yours are under way"):
+        forecasts.ask("visits", question(rho=0.9), "meier")
+    forecasts.ask("visits", question(rho=0.1), "meier")  # one that is there
+    forecasts.ask("visits", question(rho=0.9), "weber")  # somebody else
+    forecasts.end()
+    forecasts.ask("visits", question(rho=0.9), "meier")
+
+
+def test_what_is_refused_does_not_count(desk):
+    """Thirty that found no place in the queue, and then thirty that did."""
+    forecasts = _Still(desk)
+    for k in range(20):
+        forecasts.ask("visits", question(rho=0.1), f"person {k}")
+    for _ in range(30):
+        with pytest.raises(BusyError, match="many forecasts are under way"):
+            forecasts.ask("visits", question(rho=0.9), "meier")
+    forecasts._queue.maxsize = 0
+    for k in range(30):
+        forecasts.ask("visits", question(rho=0.1 + k / 100), "meier")
+        forecasts.end()
 
 
 def test_a_flood_is_turned_away(desk):
@@ -94,7 +126,10 @@ def test_a_flood_is_turned_away(desk):
 def test_old_forecasts_are_forgotten(desk, monkeypatch):
     monkeypatch.setattr(forecasting, "_KEPT", 3)
     forecasts = _Still(desk)
-    idents = [forecasts.ask("visits", question(rho=0.1 + k / 100), "meier") for k in range(5)]
+    idents = []
+    for k in range(5):
+        forecasts.end()
+        idents.append(forecasts.ask("visits", question(rho=0.1 + k / 100), "meier"))
     with pytest.raises(NowhereError):
         forecasts.found(idents[0], "meier")
     assert forecasts.found(idents[-1], "meier") is None

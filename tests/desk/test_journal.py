@@ -1,5 +1,6 @@
 import json
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -8,6 +9,7 @@ from desks import ask, desk_in
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.tables import Policy
+from dpinfer.privacy.store import FileStore
 
 
 def busy_desk(folder):
@@ -141,3 +143,20 @@ def test_a_change_whose_event_the_journal_could_not_take(tmp_path, monkeypatch):
     assert len(desk.journal()) == number
     desk.add_person("lang")
     assert [event.facts["person"] for event in desk.journal()[number:]] == ["huber", "lang"]
+
+
+def test_the_last_event_is_read_alone(tmp_path, monkeypatch):
+    """However long the journal is: a change of the desk looks at its end."""
+    desk = desk_in(tmp_path)
+    journal = Journal(desk.folder.journal)
+    rows = FileStore(desk.folder.journal).rows()
+    monkeypatch.setattr(FileStore, "rows", lambda _: pytest.fail("all of it was read"))
+    assert journal.last() == rows[-1][0] > 0
+    assert journal.last_event() == rows[-1][:2]
+    assert journal.head() == rows[-1][2]
+    empty = tmp_path / "empty.db"
+    FileStore.create(empty, "header")
+    with closing(sqlite3.connect(empty)) as connection:
+        connection.executescript("DROP TRIGGER rows_stay; DELETE FROM chain")
+    with pytest.raises(dp.LedgerError, match="has no header"):
+        FileStore(empty).last()

@@ -5,17 +5,22 @@ import os
 import re
 import socket
 import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
+import uvicorn
 
 import dpinfer as dp
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
-from dpinfer.serve.network import Place
+from dpinfer.serve.entrance import Entrance, networks_of
+from dpinfer.serve.guard import Visitor
+from dpinfer.serve.network import Impatient, Place
 from servers import FORM, PASSWORD, PROGRAM, Client, peopled, served
 from visits import made, question
 
@@ -63,6 +68,15 @@ def test_a_password_is_changed_by_who_knows_it(site):
     assert mine.post("/password", fields).headers["location"] == "/sign-in?done=password"
     assert other.go("/").status == 303  # all sessions have ended
     Accounts(Desk.open(site.folder).register).set_password("stranger", PASSWORD)
+
+
+def test_no_address_fills_in_an_invitation(site):
+    """A link of somebody else would have his invitation accepted."""
+    assert "planted" not in Client(site).go("/join?invitation=planted").text
+    fields = {"invitation": "typed", "password": PASSWORD, "again": PASSWORD}
+    answer = Client(site).post("/join", fields)
+    assert answer.status == 400
+    assert 'value="typed"' in answer.text
 
 
 def test_the_cookie_and_the_headers(site):
@@ -120,11 +134,13 @@ def test_guarantee_no_other_site(site, visitors):
 def test_a_link_from_elsewhere_leads_in(site, visitors):
     """A browser sends no cookie with it: a page of ours leads on, and nowhere else."""
     headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-    for path in ("/t/visits", "//evil.example/x", "/\\evil.example", '/"><script>'):
+    dropped = [f"/{code}{more}/evil" for code in ("%09", "%0a", "%0d", "%5c") for more in ("", "/")]
+    for path in ("/t/visits", "//evil.example/x", "/\\evil.example", '/"><script>', *dropped):
         answer = visitors["a.meier"].sent("GET", path, headers)
         assert answer.status == 200
         (place,) = set(re.findall(r'url=([^"]*)"', answer.text))
-        assert re.match(r"/[^/\\]", place)
+        assert re.match(r"/[^/\\\s]", place)
+        assert not re.search(r"[\x00-\x20\x7f\\]", place)
         assert "visits" not in answer.text.replace(place, "")
         assert "<script>" not in answer.text
     image = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
@@ -216,6 +232,53 @@ def test_a_body_without_end_is_not_read(site):
     assert rss(web) - before < 20_000
 
 
+BODILESS = ("GET /health", "GET /sign-in", "DELETE /q", "GET /api/v1/health", "GET /api/v1/tables")
+
+
+@pytest.mark.parametrize("asked", BODILESS)
+def test_what_nobody_reads_ends_the_connection(site, asked):
+    """A gigabyte that belongs to an answer which needs none of it: the answer comes at once, says that
+    it is the last one, and what follows is not taken.
+    """
+    head = (
+        f"{asked} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nContent-Length: {2**30}\r\n\r\n"
+    ).encode()
+    with socket.create_connection(("127.0.0.1", site.port), 20) as link:
+        link.sendall(head)
+        answer = b""
+        while piece := link.recv(65536):
+            answer += piece
+        assert b"connection: close\r\n" in answer
+        with pytest.raises(ConnectionError):
+            link.sendall(b"x" * 2**26)
+
+
+def test_the_server_itself_ends_such_a_connection():
+    """Also where the application does not say that its answer is the last one."""
+
+    async def app(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": LENGTH})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    config = uvicorn.Config(
+        app, http=Impatient, ws="none", loop="asyncio", lifespan="off", log_level="warning"
+    )
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            for length, ends in ((0, b"(open)"), (5, b"ok")):
+                head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+                found = raw(SimpleNamespace(port=listener.getsockname()[1]), head.encode(), 2)
+                assert b" 200 " in found
+                assert found.endswith(ends)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+LENGTH = [(b"content-length", b"2")]
 PATHS = [
     "/t/..%2f..%2fetc%2fpasswd",
     "/t/visits/../../etc/passwd",
@@ -317,6 +380,23 @@ def test_behind_a_proxy(tmp_path):
     with served(folder, run=[*web, "--behind-proxy", "192.0.2.1"]) as site:
         site.origin = f"http://127.0.0.1:{listening(site.process.pid)}"
         assert Client(site).sent("GET", "/sign-in", proxied).status == 403
+
+
+def test_addresses_of_both_kinds():
+    """A server that listens on IPv6 sees those of IPv4 as they are: each alone, and proxies by name."""
+
+    def told(address, proxies=()):
+        headers = {"x-forwarded-proto": "https", "x-forwarded-for": address}
+        entrance = Entrance(None, ("a",), True, networks_of(proxies))
+        return entrance.admit(Visitor("GET", "/health", "", headers, address))
+
+    assert told("::ffff:192.0.2.1").address == "192.0.2.1"
+    assert told("192.0.2.1").address == "192.0.2.1"
+    assert told("2001:db8::1").address == "2001:db8::/64"
+    assert told("nonsense").address == ""
+    assert told("::ffff:10.0.0.7", ("10.0.0.0/24",)).address == "10.0.0.7"
+    assert told("::ffff:10.0.1.7", ("10.0.0.0/24",)).status == 403
+    assert told("nonsense", ("10.0.0.0/24",)).status == 403
 
 
 def listening(pid):

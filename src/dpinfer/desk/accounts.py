@@ -35,6 +35,8 @@ SCOPES = (READ, ASK)
 
 LONGEST = 90
 """Days at most that a token lasts."""
+MOST_TOKENS = 20
+"""Tokens that a person may have at a time."""
 INVITATION = timedelta(days=7)
 """How long an invitation waits."""
 SESSION = timedelta(hours=12)
@@ -62,8 +64,6 @@ _REVOKE = (
     "SELECT id FROM tokens WHERE person = ? AND id = ? "
     "UNION SELECT tokens.id FROM tokens JOIN gone ON tokens.maker = gone.id) SELECT id FROM gone)"
 )
-_WAITING = 8  # passwords that wait for the one that is hashed
-_one_password = threading.Lock()  # each takes 128 MB for half a second
 
 
 @dataclass(frozen=True)
@@ -108,15 +108,14 @@ class Accounts:
 
     Guarantee [no_secret_kept]: passwords, invitations, sessions and tokens are kept as hashes alone,
     so that whoever reads the files of a desk can sign in as nobody.
-    Guarantee [revoked_at_once]: a token or session that was revoked, or whose account was closed,
-    opens nothing from then on.
+    Guarantee [revoked_at_once]: a token or session that was revoked, whose account was closed or whose
+    owner has a new password opens nothing from then on.
     """
 
     def __init__(self, register: Register) -> None:
         self._register = register
-        self._tries: dict[tuple[str, str], deque[datetime]] = {}
+        self._tries: dict[tuple[str, ...], deque[datetime]] = {}
         self._lock = threading.Lock()
-        self._room = threading.BoundedSemaphore(_WAITING)
         self._nobody = (bytes(_SALT), secrets.token_bytes(64), "")  # no password has this hash
 
     # Accounts
@@ -166,7 +165,7 @@ class Accounts:
     # Passwords
 
     def set_password(self, person: str, password: str, who: str = "") -> None:
-        """Set a password; sessions that are open end, and an invitation with them."""
+        """Set a password; sessions and tokens that there are end, and an invitation with them."""
         if not self._set(person, password, who or person):
             raise _no_account(person)
 
@@ -182,7 +181,7 @@ class Accounts:
                 *(salt, digest, person, invitation),
             ).rowcount
             if changed:
-                change("DELETE FROM sessions WHERE person = ?", person)
+                _drop(change.connection, person)
                 change.event("a password was set", person=person)
         return bool(changed)
 
@@ -227,31 +226,26 @@ class Accounts:
         same answer as a wrong password, also when too many were tried.
         """
         self._require_tries_left(person[:_LONGEST_NAME], address, now or self._now())
-        if len(password) > LONGEST_PASSWORD:
+        if not person or len(password) > LONGEST_PASSWORD:
             return None
         with self._register.read() as sql:
             row = sql(
                 "SELECT salt, password, role FROM accounts WHERE person = ?", person
             ).fetchone()
         salt, digest, role = row if row is not None and row[1] is not None else self._nobody
-        if not self._room.acquire(blocking=False):
-            raise LockedError  # or those who guess would keep everybody else waiting
-        try:
-            same = compare_digest(_hashed(password, salt), digest)
-        finally:
-            self._room.release()
+        same = compare_digest(_hashed(password, salt), digest)
         if not same or not role:
             return None
         with self._lock:
-            self._tries.pop((person, address), None)  # those who know it may come and go
+            self._tries.pop(("both", person, address), None)  # those who know it may come and go
         return Signed(person, role)
 
     def _require_tries_left(self, person: str, address: str, now: datetime) -> None:
         """Count a try, of this person from this address, of this person, and from this address."""
         counted = (
-            ((person, address), TRIES, _MINUTE),
-            ((person, ""), _BY_PERSON, _HOUR),
-            (("", address), _BY_ADDRESS, _MINUTE),
+            (("both", person, address), TRIES, _MINUTE),
+            (("person", person), _BY_PERSON, _HOUR),
+            (("address", address), _BY_ADDRESS, _MINUTE),
         )
         with self._lock:
             self._forget(now)
@@ -333,6 +327,12 @@ class Accounts:
         with self._register.change(person) as change:
             if not change("SELECT 1 FROM accounts WHERE person = ?", person).fetchone():
                 raise _no_account(person)
+            change("DELETE FROM tokens WHERE person = ? AND ends <= ?", person, now.isoformat())
+            (held,) = change("SELECT count(*) FROM tokens WHERE person = ?", person).fetchone()
+            if held >= MOST_TOKENS:
+                raise InputError(
+                    f"a person has at most {MOST_TOKENS} tokens: revoke one that is not needed any more"
+                )
             if maker:
                 ends = min(ends, _maker_ends(change.connection, person, maker, asked))
             change(
@@ -400,11 +400,10 @@ class LockedError(InputError):
 
 
 def _hashed(password: str, salt: bytes) -> bytes:
-    """What is kept of a password."""
-    with _one_password:
-        return hashlib.scrypt(
-            password.encode("utf-8", "surrogatepass"), salt=salt, n=_N, r=_R, p=1, maxmem=_MEMORY
-        )
+    """What is kept of a password: 128 MB for half a second, so that a server hashes one at a time."""
+    return hashlib.scrypt(
+        password.encode("utf-8", "surrogatepass"), salt=salt, n=_N, r=_R, p=1, maxmem=_MEMORY
+    )
 
 
 def _mark(secret: str) -> str:

@@ -1,8 +1,8 @@
 """Forecasts for people who ask, each in a process of its own with limits, and none of them twice.
 
 A forecast runs fits on made-up records, so it can be made to last.  It gets 20 s of processor time
-and 1 GB; one runs at a time, on one core, and a person may have 30 in an hour.  The process reads no
-file of the desk, and its parent takes a text of it, never an object.
+and 1 GB; one runs at a time, on one core, and a person may have 30 in an hour, 3 of them under way.
+The process reads no file of the desk, and its parent takes a text of it, never an object.
 """
 
 import json
@@ -40,6 +40,7 @@ MOST_BUDGETS = 6
 _WALL = 90.0  # seconds by the clock, on a busy machine
 _KEPT = 500  # forecasts that are remembered
 _WAITING = 20  # forecasts that may wait for the one that runs
+_OF_ONE = 3  # of them that may be one person's, with the one that runs
 _HOUR = timedelta(hours=1)
 _LONGEST = 4 * 2**20  # bytes of the text of a forecast
 _REPLICATES = 20
@@ -113,12 +114,14 @@ class Forecasts:
             known = self._known.get(key)
             if known is not None:
                 return known
-            self._count(by)
+            now = self._desk.clock()
+            self._require_fewer(by, now)
             job = _Job(by, task)
             try:
                 self._queue.put_nowait(job)
             except queue.Full:
                 raise BusyError("many forecasts are under way: try again in a minute") from None
+            self._starts.setdefault(by, deque(maxlen=self._rate)).append(now)
             ident = secrets.token_hex(16)
             self._jobs[ident] = job
             self._known[key] = ident
@@ -171,18 +174,21 @@ class Forecasts:
             coefficient=coefficient,
         )
 
-    def _count(self, by: str) -> None:
-        """Count a forecast of a person that is about to run."""
+    def _require_fewer(self, by: str, now: datetime) -> None:
+        """Refuse a person who has had many forecasts, or for whom some are under way."""
         if self._rate is None:
             return
-        now = self._desk.clock()
-        past = self._starts.setdefault(by, deque(maxlen=self._rate))
+        under_way = sum(job.by == by and not job.done.is_set() for job in self._jobs.values())
+        if under_way >= _OF_ONE:
+            raise BusyError(
+                f"{_OF_ONE} forecasts of yours are under way: wait until one of them is there"
+            )
+        past = self._starts.get(by, ())
         if sum(time > now - _HOUR for time in past) >= self._rate:
             raise BusyError(
                 f"a person may have {self._rate} forecasts in an hour: those that are there can be read again; wait "
                 "for others"
             )
-        past.append(now)
 
     def _forget(self) -> None:
         while len(self._jobs) > _KEPT:

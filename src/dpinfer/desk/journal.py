@@ -77,16 +77,16 @@ class Journal:
 
     def last(self) -> int:
         """The number of the last event."""
-        return self._store.rows()[-1][0]
+        return self._store.last()[0]
 
     def last_event(self) -> tuple[int, str]:
         """The number and the text of the last event; number 0 where there is none."""
-        number, text, _ = self._store.rows()[-1]
+        number, text, _ = self._store.last()
         return number, text
 
     def head(self) -> str:
         """The hash of the last row: keep it elsewhere, it tells whether an old copy was put back."""
-        return self._store.rows()[-1][2]
+        return self._store.last()[2]
 
     def verify(self) -> str:
         """What is wrong with the chain; empty if it is whole."""

@@ -39,6 +39,7 @@ _TRIGGERS = {
     "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
 }
 _TABLE = "CREATE TABLE chain (number INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)"
+_SELECT = "SELECT number, body, hash FROM chain ORDER BY number"
 
 Row = tuple[int, str, str]
 """Number, text, hash."""
@@ -185,6 +186,15 @@ class FileStore:
         with transaction(self.path, "BEGIN", what=self._what) as connection:
             return _rows(connection)
 
+    def last(self) -> Row:
+        """The last row, without the others."""
+        with transaction(self.path, "BEGIN", what=self._what) as connection:
+            row = connection.execute(f"{_SELECT} DESC LIMIT 1").fetchone()
+        if row is None:
+            raise LedgerError(f"the {self._what} {self.path} has no header, and {RESTORE}")
+        number, body, mark = row
+        return number, body, mark
+
     def append(self, write: Callable[[list[Row]], str]) -> Row:
         """Add a text and wait until it is on the disk."""
         with transaction(self.path, "BEGIN IMMEDIATE", what=self._what) as connection:
@@ -211,7 +221,7 @@ class FileStore:
 
 
 def _rows(connection: sqlite3.Connection) -> list[Row]:
-    return connection.execute("SELECT number, body, hash FROM chain ORDER BY number").fetchall()
+    return connection.execute(_SELECT).fetchall()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dpinfer.serve.visit import Answer, Elsewhere, Page, Visit
 _WRONG = "Name or password is wrong."
 _DONE = {
     "joined": "The password is set: sign in with it.",
-    "password": "The password was changed, and all sessions have ended: sign in with it.",
+    "password": "The password was changed, and all sessions and tokens have ended: sign in with it.",
     "out": "You are signed out.",
     "revoked": "The token was revoked: it opens nothing any more.",
     "closed": "The account was closed, with its sessions and tokens.",
@@ -46,26 +46,23 @@ def sign_out(visit: Visit) -> Answer:
     return Elsewhere(("sign-in",), {"done": "out"}, session="")
 
 
-def join(visit: Visit) -> Answer:
-    """The form of an invitation and a first password."""
-    return _join(visit)
+def join(_: Visit) -> Answer:
+    """The form of an invitation and a first password; nothing in the address fills it in."""
+    return _join()
 
 
 def joined(visit: Visit) -> Answer:
     """Set the password of whom the invitation is for.  It is typed, and stands in no address."""
+    invitation = visit.fields.text("invitation")
     try:
-        visit.accounts.accept(visit.fields.text("invitation"), _new_password(visit))
+        visit.accounts.accept(invitation, _new_password(visit))
     except InputError as fault:
-        return _join(visit, str(fault))
+        return _join(invitation, str(fault))
     return Elsewhere(("sign-in",), {"done": "joined"})
 
 
-def _join(visit: Visit, fault: str = "") -> Page:
-    parts = {
-        "fault": fault,
-        "invitation": visit.fields.text("invitation"),
-        "least": SHORTEST_PASSWORD,
-    }
+def _join(invitation: str = "", fault: str = "") -> Page:
+    parts = {"fault": fault, "invitation": invitation, "least": SHORTEST_PASSWORD}
     return Page("join.html.j2", parts, status=400 if fault else 200)
 
 
@@ -75,7 +72,7 @@ def password(_: Visit) -> Answer:
 
 
 def set_password(visit: Visit) -> Answer:
-    """Another password, for who knows the present one; all sessions end."""
+    """Another password, for who knows the present one; all sessions and tokens end."""
     person = visit.signed.person
     if visit.accounts.check(person, visit.fields.exact("present"), visit.address) is None:
         return _password("The present password is wrong.")

@@ -1,10 +1,12 @@
 """The page of a desk as an application: its addresses, its forms, its templates and its errors."""
 
+import asyncio
 import base64
 import hashlib
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -54,6 +56,8 @@ _STATUSES: dict[type[DpinferError], int] = {
     LockedError: 429,
     LedgerError: 409,
 }
+_WAIT = {"retry-after": "60"}  # goes with the status 429
+_LINE = 8  # passwords that wait for the one that is hashed
 _TO_SIGN_IN = Elsewhere(("sign-in",))
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
@@ -110,6 +114,8 @@ _ACCOUNT_ROUTES: tuple[tuple[str, str, Handler, tuple[str, ...]], ...] = (
     ("POST", "/accounts/invite", account_pages.invite, _DECIDE),
     ("POST", "/accounts/close", account_pages.close, _DECIDE),
 )
+_HASHING = (account_pages.signed_in, account_pages.joined, account_pages.set_password)
+"""What hashes passwords."""
 _LINKS = (
     ("tables", ("",), "Tables", _ALL),
     ("questions", ("q",), "Questions", _ALL),
@@ -153,6 +159,8 @@ class _House:
         self._site = site
         self._door = door
         self._at_work = at_work
+        self._hasher = ThreadPoolExecutor(1, thread_name_prefix="hasher")
+        self._hashing = 0
         self._templates = Environment(
             loader=PackageLoader("dpinfer", "serve/pages"),
             autoescape=True,
@@ -178,9 +186,26 @@ class _House:
                 fields = await _fields(request, entered)
             except _BadFormError as fault:
                 return await run_in_threadpool(self._trouble, visit, str(fault), fault.status)
-            return await run_in_threadpool(self._answer, handler, replace(visit, fields=fields))
+            answer = self._hashed if handler in _HASHING else self._in_a_thread
+            return await answer(handler, replace(visit, fields=fields))
 
         return answered
+
+    async def _in_a_thread(self, handler: Handler, visit: Visit) -> Any:
+        return await run_in_threadpool(self._answer, handler, visit)
+
+    async def _hashed(self, handler: Handler, visit: Visit) -> Any:
+        """An answer for which passwords are hashed: one at a time, in a thread of its own, few in line.
+        Whoever guesses keeps no page waiting.
+        """
+        if self._hashing > _LINE:
+            return await run_in_threadpool(self._trouble, visit, str(LockedError()), 429)
+        self._hashing += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._hasher, self._answer, handler, visit)
+        finally:
+            self._hashing -= 1
 
     async def unknown(self, request: Any, _: Any) -> Any:
         """An address that is not there, or not for this method: nobody who has not signed in is told
@@ -216,7 +241,9 @@ class _House:
 
     def _trouble(self, visit: Visit, words: str, status: int) -> Any:
         parts = {"words": words, "status": status, "phrase": HTTPStatus(status).phrase}
-        return self._response(Page("trouble.html.j2", parts, status), visit)
+        response = self._response(Page("trouble.html.j2", parts, status), visit)
+        response.headers.update(_WAIT if status == 429 else {})
+        return response
 
     def _response(self, answer: Answer, visit: Visit) -> Any:
         if isinstance(answer, Elsewhere):

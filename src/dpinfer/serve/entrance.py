@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import ipaddress
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from dpinfer.desk.accounts import Accounts
 from dpinfer.errors import InputError
@@ -21,6 +22,7 @@ _NO_TLS = "This server is for https alone: use the address that you were given."
 _OPEN = ("/style.css", "/desk.js", "/icon.svg", "/health")
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_Known = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True)
@@ -97,22 +99,29 @@ def networks_of(texts: tuple[str, ...]) -> tuple[Network, ...]:
 
 
 def _among(address: str, networks: tuple[Network, ...]) -> bool:
-    try:
-        known = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return any(known in network for network in networks)
+    known = _known(address)
+    return known is not None and any(known in network for network in networks)
 
 
 def _network(address: str) -> str:
     """An address as tries are counted: whoever has one of IPv6 has 2^64 of them."""
-    try:
-        known = ipaddress.ip_address(address)
-    except ValueError:
+    known = _known(address)
+    if known is None:
         return ""
     if known.version == 4:
         return str(known)
     return str(ipaddress.ip_network((known, 64), strict=False))
+
+
+def _known(address: str) -> _Known | None:
+    """An address; one of IPv4 as such, also where the server listens on IPv6."""
+    try:
+        known = ipaddress.ip_address(address)
+    except ValueError:
+        return None
+    if isinstance(known, ipaddress.IPv6Address):
+        return known.ipv4_mapped or known
+    return known
 
 
 def _led_in(visitor: Visitor) -> Told:
@@ -123,6 +132,8 @@ def _led_in(visitor: Visitor) -> Told:
 
 
 def _place(visitor: Visitor) -> str:
-    """The address that was asked for, as a path of this server; two slashes would be another one."""
-    path = "/" + visitor.path.lstrip("/\\")
+    """The address that was asked for, as a path of this server; two slashes would be another one, also
+    with characters in between that browsers leave out.
+    """
+    path = quote("/" + visitor.path.lstrip("/\\"), safe="/")
     return f"{path}?{visitor.query}" if visitor.query else path

@@ -9,11 +9,10 @@ read, in at most `READING` seconds.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from html import escape
 from typing import Protocol
-
-from starlette.concurrency import run_in_threadpool
 
 from dpinfer.desk.accounts import Signed
 from dpinfer.serve.messages import LARGEST, READING, Application, Message, Receive, Scope, Send
@@ -32,9 +31,11 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _HSTS = {"strict-transport-security": "max-age=31536000"}
+_LAST = {"connection": "close"}
 ENTERED = "dpinfer.entered"
 """Under which the application finds in its scope who has come in."""
 _METHODS = ("GET", "HEAD", "POST")
+_THREADS = 4  # of the door alone: whatever pages wait for, who has come in is known at once
 _OURS = ("same-origin", "none")  # what a browser says of a link of ours, and of a typed address
 _WELCOME = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -145,6 +146,7 @@ class Guard:
         self._app = app
         self._door = door
         self._told = told
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="door")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -153,24 +155,29 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # a socket that nobody accepts is closed
-        answer = self._with_headers(send)
         visitor = _visitor(scope)
+        reading = _Reading(visitor, receive)
+        answer = self._with_headers(send, reading)
         refused = self._refused(visitor)
-        found = refused or await run_in_threadpool(self._door.admit, visitor)
+        found = refused or await self._admitted(visitor)
         if isinstance(found, Told):
             await _tell(answer, self._told(found))
             return
         path = visitor.path.removeprefix(self._door.home)
         inner = {**scope, "path": path, "root_path": "", ENTERED: found}
         if found.program:
-            await self._app(inner, receive, answer)
+            await self._app(inner, reading, answer)
             return
         try:
-            body = await _body(visitor, receive)
+            body = await _body(visitor, reading)
         except _UnreadError as fault:
             await _tell(answer, self._told(fault.told))
             return
-        await self._app(inner, _again(body, receive), answer)
+        await self._app(inner, _again(body, reading), answer)
+
+    async def _admitted(self, visitor: Visitor) -> Entered | Told:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._door.admit, visitor)
 
     def _refused(self, visitor: Visitor) -> Told | None:
         """What is said to a request that nobody looks at further."""
@@ -182,12 +189,15 @@ class Guard:
             return Told(405, f"This address takes {', '.join(_METHODS)} alone.")
         return None
 
-    def _with_headers(self, send: Send) -> Send:
-        """Add the headers of every answer; one that the answer has itself stays."""
-        common = _HEADERS | (_HSTS if self._door.secure else {})
+    def _with_headers(self, send: Send, reading: "_Reading") -> Send:
+        """Add the headers of every answer; one that the answer has itself stays.  Where some of the
+        request is not read the connection ends with the answer: nobody takes what would follow.
+        """
+        always = _HEADERS | (_HSTS if self._door.secure else {})
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
+                common = always | ({} if reading.whole else _LAST)
                 own = list(message.get("headers", ()))
                 names = {key.lower() for key, _ in own}
                 more = [
@@ -208,11 +218,27 @@ def _visitor(scope: Scope) -> Visitor:
     return Visitor(scope["method"], str(scope["path"]), query, headers, str(client[0]))
 
 
+class _Reading:
+    """What is received of a request; ``whole`` says whether that is all of it."""
+
+    def __init__(self, visitor: Visitor, receive: Receive) -> None:
+        chunked = "transfer-encoding" in visitor.headers
+        self.whole = not chunked and visitor.headers.get("content-length", "0") == "0"
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        """The next message."""
+        message = await self._receive()
+        if message["type"] == "http.request" and not message.get("more_body"):
+            self.whole = True
+        return message
+
+
 class _UnreadError(Exception):
-    """A body that is not read any further; the connection ends with the answer."""
+    """A body that is not read any further."""
 
     def __init__(self, status: int, words: str) -> None:
-        self.told = Told(status, words, headers={"connection": "close"})
+        self.told = Told(status, words, headers=_LAST)
 
 
 async def _body(visitor: Visitor, receive: Receive) -> bytes:

@@ -204,7 +204,9 @@ def _listening(place: Place) -> socket.socket:
 
 
 class Impatient(H11Protocol):  # type: ignore[misc]
-    """Connections whose headers have to be here in time: the framework itself waits for ever."""
+    """Connections whose headers have to be here in time, and that end with an answer that did not wait
+    for all of the request: the framework itself waits, and reads, for ever.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start the clock of the first request."""
@@ -222,6 +224,12 @@ class Impatient(H11Protocol):  # type: ignore[misc]
         if self.cycle is not before:
             self._begun = True
             self._late.cancel()
+
+    def on_response_complete(self) -> None:
+        """Close where more of the request would come."""
+        if self.cycle.more_body:
+            self.transport.close()
+        super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the clock."""
