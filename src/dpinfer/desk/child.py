@@ -189,7 +189,9 @@ def _log(path: Path) -> None:
     """From here on everything that is printed goes to the steward's log."""
     sys.stdout.flush()
     sys.stderr.flush()
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    if os.fstat(handle).st_nlink > 1:
+        raise LedgerError(f"{path} has a second name: take it away, and find out who made it")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(handle, 1)

@@ -350,8 +350,12 @@ class Desk:
         return self.table(name).ledger().lines()
 
     def publish(self, name: str) -> None:
-        """Tell those who may read neither data nor ledger of a table how both stand."""
+        """Tell those who may read neither data nor ledger of a table how both stand; of a table that
+        is not the one registered nothing is written, as its name may not be its own either.
+        """
         table = self.table(name)
+        if not table.is_sealed():
+            return
         place = self.folder.account(name)
         try:
             published.write(place, table.ledger(), table.changed())

@@ -15,8 +15,18 @@ from dpinfer.asking.allowed import Question
 from dpinfer.desk.folder import Folder
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import Person
-from dpinfer.desk.tables import Fingerprint, Policy, Table
-from dpinfer.desk.tickets import BOOKED, FAILED, FREE, OPEN, PAID, SETTLED, ConflictError, Ticket
+from dpinfer.desk.tables import Fingerprint, Policy, Table, table_named
+from dpinfer.desk.tickets import (
+    BOOKED,
+    FAILED,
+    FREE,
+    OPEN,
+    PAID,
+    SETTLED,
+    ConflictError,
+    Ticket,
+    ticket_named,
+)
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.store import transaction
@@ -70,7 +80,11 @@ class Change:
 
 
 class Register:
-    """desk.db with its journal; ``public`` where tables are known by what the worker publishes alone."""
+    """desk.db with its journal; ``public`` where tables are known by what the worker publishes alone.
+
+    Guarantee [no_path_from_desk_db]: an id or a name of a table that is no plain word, whoever wrote
+    it into desk.db, is refused before a path is made of it.
+    """
 
     def __init__(
         self, folder: Folder, journal: Journal, clock: Callable[[], datetime], *, public: bool
@@ -185,6 +199,7 @@ class Register:
     def _table(self, row: tuple[Any, ...]) -> Table:
         name, place, book, text, records, approval, up_to, shared, mark, *rest = row
         state, reason, added, seal = rest
+        _require_names(table_named, name)
         return Table(
             name=name,
             place=place,
@@ -412,7 +427,10 @@ def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> No
 
 
 def _ticket(row: tuple[Any, ...]) -> Ticket:
+    """A question from its row; its id and its table become paths, and desk.db is written by others."""
     name, table, by, key, question, *rest = row
+    _require_names(ticket_named, name)
+    _require_names(table_named, table)
     try:
         asked = Question(**json.loads(question))
     except (ValueError, TypeError):
@@ -420,3 +438,13 @@ def _ticket(row: tuple[Any, ...]) -> Ticket:
             f"the question {name} cannot be read by this version of dpinfer"
         ) from None
     return Ticket(name, table, by, key, asked, *rest)
+
+
+def _require_names(named: Callable[[str], str], name: str) -> None:
+    try:
+        named(name)
+    except InputError as fault:
+        raise LedgerError(
+            f"desk.db has a row that no desk wrote, {fault}: put the newest desk.db in its place, and find out who "
+            "could write into it"
+        ) from None
