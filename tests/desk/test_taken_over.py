@@ -3,7 +3,9 @@ worker does with it.
 """
 
 import os
+import shutil
 import sqlite3
+import struct
 from contextlib import closing
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import dpinfer as dp
 from desks import ask, desk_in, work
 from dpinfer.desk import child
+from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import held, holder
 from forking import forked
 
@@ -107,3 +110,92 @@ def test_a_lock_names_one_process_or_none(tmp_path, text):
     os.write(finish, b".")
     os.waitpid(holding, 0)
     assert found == 0
+
+
+def forged_journal(database, named):
+    """A rollback journal of a database in the form of SQLite that says: undo nothing, then delete
+    ``named``.
+    """
+    pages = database.stat().st_size // 4096
+    start = bytes.fromhex("d9d505f920a163d7")
+    header = (start + struct.pack(">IIIII", 0, 1, pages, 512, 4096)).ljust(512, b"\0")
+    name = os.fsencode(named)
+    total = sum(byte - 256 if byte > 127 else byte for byte in name)
+    end = struct.pack(">I", 0x40000000 // 4096 + 1) + name
+    return header + end + struct.pack(">II", len(name), total) + start
+
+
+def test_guarantee_no_forged_database(desk, tmp_path):
+    """A rollback journal that names the ledger deletes it where SQLite believes it, and here not."""
+    ledger = tmp_path / "ledger.db"
+    for database in (desk.folder.database, desk.folder.journal):
+        beside = database.with_name(f"{database.name}-journal")
+        beside.write_bytes(forged_journal(database, ledger))
+        with pytest.raises(dp.LedgerError, match="nothing that a desk makes"):
+            Desk.open(desk.folder.path)
+        with pytest.raises(dp.LedgerError, match="nothing that a desk makes"):
+            ask(desk)
+        assert ledger.exists()
+        beside.unlink()
+    assert Desk.open(desk.folder.path).verify().ok
+
+
+def test_the_forged_journal_would_be_believed(desk, tmp_path):
+    """The test above has power: SQLite by itself deletes the file that is named."""
+    named = tmp_path / "ledger.db"
+    copy = tmp_path / "copy.db"
+    shutil.copy2(desk.folder.database, copy)
+    copy.with_name("copy.db-journal").write_bytes(forged_journal(copy, named))
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("SELECT count(*) FROM people").fetchall()
+    assert not named.exists()
+
+
+@pytest.mark.parametrize("name", ["desk.db", "journal.db", "desk.db-wal", "journal.db-shm"])
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_leads_to_no_ledger(desk, tmp_path, name, link):
+    ledger = tmp_path / "ledger.db"
+    before = dp.Ledger.open(ledger).verify().head
+    place = desk.folder.shared / name
+    place.unlink(missing_ok=True)
+    link(ledger, place)
+    with pytest.raises(dp.LedgerError, match="is a link, or no plain file"):
+        Desk.open(desk.folder.path)
+    assert dp.Ledger.open(ledger).verify().head == before
+
+
+def test_a_ledger_is_no_journal(desk, tmp_path):
+    """A copy of a ledger, a chain as well, in the place of the journal: nothing is added to it."""
+    shutil.copy2(tmp_path / "ledger.db", desk.folder.journal)
+    for action in (lambda: Desk.open(desk.folder.path), desk.register.catch_up):
+        with pytest.raises(dp.LedgerError, match="is no journal"):
+            action()
+
+
+def test_an_old_ledger_is_refused_whatever_desk_db_says(desk, tmp_path):
+    """Questions that were paid are taken out of desk.db, and the ledger from before is put back."""
+    ask(desk)
+    work(desk)
+    ledger = tmp_path / "ledger.db"
+    old = tmp_path / "old.db"
+    with closing(sqlite3.connect(ledger)) as one, closing(sqlite3.connect(old)) as two:
+        one.backup(two)
+    paid = ask(desk, rho=0.2)
+    work(desk)
+    forge(desk, "DELETE FROM questions WHERE id = ?", paid.id)
+    for ending in ("", "-wal", "-shm"):
+        ledger.with_name(ledger.name + ending).unlink(missing_ok=True)
+    shutil.copy2(old, ledger)
+    asked = ask(desk, rho=0.3)
+    work(desk)
+    assert desk.table("visits").state == "paused"
+    assert "an old copy was put back" in desk.table("visits").reason
+    forge(desk, "UPDATE tables SET state = 'open'")  # and again, by who has taken over the pages
+    work(desk)
+    assert desk.ticket(asked.id).state in ("queued", "refused")
+    assert len(dp.Ledger.open(ledger).entries()) == 1
+    shutil.rmtree(desk.folder.path / "seen")  # this alone had kept it
+    forge(desk, "UPDATE tables SET state = 'open'")
+    again = ask(desk, rho=0.4)
+    work(desk)
+    assert desk.ticket(again.id).state == "answered"

@@ -18,6 +18,7 @@ from dpinfer.desk import tables, tickets
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import held
 from dpinfer.desk.people import ACTIVE, allowance_of
+from dpinfer.desk.seen import OLD_LEDGER, still_has
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
 from dpinfer.desk.verification import whole_result
@@ -28,7 +29,6 @@ from dpinfer.privacy.ledger import Ledger
 FAULT = (
     "something went wrong before anything was booked: the steward finds it in the log of the desk"
 )
-OLD_LEDGER = "the ledger lacks an entry that was in it: an old copy was put back; put the newest one in its place"
 _NOT_CLAIMED = "the question was booked and is not claimed any more: no record is read"
 _CPU = 60  # seconds of processor time beyond what all cores may do in a slot
 
@@ -51,6 +51,7 @@ class Booking:
         release = self.ledger.book(named, within=allowance_of(self.ledger.total, amount))
         (booked,) = (one for one in self.ledger.entries() if one.release == release)
         _end_at(replace(self.ticket, booked=booked.time))
+        still_has(self.desk.folder.seen, str(self.ledger.path), self.ledger)
         mark_booked(self.desk, self.ticket.id, booked)
         self.desk.publish(self.ticket.table)
         return release
@@ -138,7 +139,8 @@ def _refusal(desk: Desk, ticket: Ticket, ledger: Ledger) -> str:
     """Why nothing is booked; empty where something is.
 
     Guarantee [no_old_ledger]: nothing is booked in a ledger that lacks an entry of a question that
-    was paid from it; the table pauses.
+    was paid from it, or the row that was its last one when the worker saw it last, whatever desk.db
+    says; the table pauses.
     """
     table = desk.table(ticket.table)
     state = desk.register.allowances(table.name).get(ticket.by, (0.0, "without an allowance"))[1]
@@ -153,7 +155,8 @@ def _refusal(desk: Desk, ticket: Ticket, ledger: Ledger) -> str:
         desk.pause(table.name, changed)
         return "the table is not the one that was registered, and is paused until the steward has looked at it"
     paid = desk.register.paid(table.book)  # first: another process may book in between
-    if not {entry.request for entry in ledger.entries()}.issuperset(paid):
+    kept = {entry.request for entry in ledger.entries()}.issuperset(paid)
+    if not kept or not still_has(desk.folder.seen, table.book, ledger):
         desk.alarm(table.name, OLD_LEDGER)
         return OLD_LEDGER
     return ""

@@ -36,6 +36,7 @@ from dpinfer.desk.folder import LADDER, PREFIX, Folder, Settings
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import ACTIVE, Analyst, Person, allowance_of, person_named
 from dpinfer.desk.register import OTHER_QUESTION, Register, insert_table
+from dpinfer.desk.seen import OLD_LEDGER, still_has
 from dpinfer.desk.tables import Fingerprint, Policy, Table, table_named
 from dpinfer.desk.tickets import ConflictError, LostError, RefusedError, Ticket
 from dpinfer.desk.verification import faults_of, whole_result
@@ -176,6 +177,7 @@ class Desk:
     ) -> "Desk":
         """The desk in a folder; one whose desk.db is older than its journal only with ``old_copy``."""
         desk = cls(Folder.open(Path(path)), who, clock, public=public)
+        desk._journal.require()
         lacking = desk.register.lacking()
         if lacking and not old_copy:
             raise LedgerError(_OLD_COPY.format(number=lacking, path=path))
@@ -245,6 +247,8 @@ class Desk:
         ).sealed()
         if not although.strip():
             self._require_one_total(table)
+        if not still_has(self.folder.seen, table.book, book):
+            raise LedgerError(OLD_LEDGER)
         head = book.verify().head
         with self.register.change(self.who) as change:
             if change("SELECT 1 FROM tables WHERE name = ?", name).fetchone():

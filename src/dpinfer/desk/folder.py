@@ -8,6 +8,7 @@
     results/QUESTION/    result.json, once it is there
     locks/QUESTION       held by the process that fits
     logs/QUESTION.log    what went wrong, for the steward alone
+    seen/LEDGER.json     how each ledger stood last, for the worker alone
 
 The data, their schema and their ledger are elsewhere; the desk copies no record.
 
@@ -142,6 +143,11 @@ class Folder:
     def logs(self) -> Path:
         """What went wrong, for the steward alone."""
         return self.path / "logs"
+
+    @property
+    def seen(self) -> Path:
+        """How each ledger stood when the worker saw it last; for the worker alone."""
+        return self.path / "seen"
 
     def result(self, question: str) -> Path:
         """The file of the result of a question."""

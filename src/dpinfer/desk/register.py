@@ -9,12 +9,14 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from dpinfer.asking.allowed import Question
 from dpinfer.desk.folder import Folder
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import Person
+from dpinfer.desk.plain import require_plain
 from dpinfer.desk.tables import Fingerprint, Policy, Table, table_named
 from dpinfer.desk.tickets import (
     BOOKED,
@@ -89,11 +91,15 @@ class Register:
     def __init__(
         self, folder: Folder, journal: Journal, clock: Callable[[], datetime], *, public: bool
     ) -> None:
-        self._path = folder.database
         self._folder = folder
         self._journal = journal
         self._clock = clock
         self._public = public
+
+    @property
+    def _path(self) -> Path:
+        """The file, looked at each time: others write in its folder."""
+        return require_plain(self._folder.database)
 
     def make(self) -> None:
         """A new file."""
