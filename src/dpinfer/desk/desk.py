@@ -575,8 +575,8 @@ class Desk:
 
         The same ``key`` by the same person at the same table is the same question, however
         often it is sent; without a key the question itself is the key, and what was declined,
-        withdrawn or refused is asked anew.  ``again`` asks, and pays, what was answered or lost
-        before; ``anyway`` what could print next to nothing.
+        withdrawn or refused is asked anew.  ``again`` asks, and pays, what is open or was
+        answered or lost before; ``anyway`` what could print next to nothing.
 
         Guarantee [asked_once]: a key leads to one question and to one entry of the ledger, also if
         desk.db was put back.
@@ -621,7 +621,7 @@ class Desk:
             asked=self._time(),
         )
         limits = (settings.open_per_person, settings.open_per_table)
-        asked, new = self.register.add(ticket, self.who, limits)
+        asked, new = self.register.add(ticket, self.who, limits, again=again)
         return self._seen(asked), new
 
     def tickets(self, name: str = "", by: str = "", states: Sequence[str] = ()) -> list[Ticket]:

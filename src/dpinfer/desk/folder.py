@@ -159,7 +159,7 @@ class Folder:
         """
         rights = {
             self.path: 0o750,
-            self.shared: 0o2770,
+            self.shared: 0o3770,  # sticky: nobody puts another file in the place of desk.db
             self.accounts: 0o2750,
             self.results: 0o2750,
             self.path / SETTINGS: 0o640,

@@ -19,6 +19,7 @@ from dpinfer.desk.people import Person
 from dpinfer.desk.plain import require_plain
 from dpinfer.desk.tables import Fingerprint, Policy, Table, table_named
 from dpinfer.desk.tickets import (
+    ASKED,
     BOOKED,
     FAILED,
     FREE,
@@ -253,14 +254,17 @@ class Register:
             raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
         return found[0]
 
-    def add(self, ticket: Ticket, who: str, limits: tuple[int, int]) -> tuple[Ticket, bool]:
+    def add(
+        self, ticket: Ticket, who: str, limits: tuple[int, int], *, again: bool = False
+    ) -> tuple[Ticket, bool]:
         """A new question, or the one that has its id already, asked anew where it has ended without
         being paid; and whether it was asked now.  ``limits`` bound the open ones of a person and of
-        a table.
+        a table.  What the person has open, booked or answered is asked once more with ``again`` alone.
         """
         with self.change(who) as change:
             row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", ticket.id).fetchone()
             if row is None:
+                self._require_new(change, ticket, again)
                 _require_room(change, ticket, limits)
                 insert(change, ticket)
                 change.event(
@@ -273,6 +277,7 @@ class Register:
                 )
                 return ticket, True
             if _ticket(row).state in FREE:
+                self._require_new(change, ticket, again)
                 _require_room(change, ticket, limits)
                 change("DELETE FROM questions WHERE id = ?", ticket.id)
                 insert(change, ticket)
@@ -282,6 +287,23 @@ class Register:
         if there.question.digest() != ticket.question.digest():
             raise ConflictError(OTHER_QUESTION)
         return there, False
+
+    def _require_new(self, change: Change, ticket: Ticket, again: bool) -> None:
+        """That the asker has not the same question open, booked or answered under another key."""
+        if again:
+            return
+        rows = change(
+            f"SELECT {_TICKET} FROM questions WHERE tab = ? AND asker = ? AND id != ?",
+            *(ticket.table, ticket.by, ticket.id),
+        ).fetchall()
+        digest = ticket.question.digest()
+        for row in rows:
+            there = _ticket(row).seen(self._clock())  # what is shown of it decides, and no more
+            if there.state in ASKED and there.question.digest() == digest:
+                raise ConflictError(
+                    f"the same question is {there.state} already, as {there.id[:12]}, and would be paid twice; to ask "
+                    "and pay again, say so (--again)"
+                )
 
     def move(
         self, name: str, from_: tuple[str, ...], to: str, who: str, **fields: Any

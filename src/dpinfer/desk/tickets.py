@@ -43,6 +43,8 @@ _LARGEST_MARGIN = 1.0  # seconds
 _ID = re.compile(r"[0-9a-f]{32}")
 PAID = (BOOKED, *SETTLED, *SETTLED.values())
 """The ledger has the entry."""
+ASKED = (*OPEN, BOOKED, ANSWERED)
+"""As it is shown: it is paid for, or will be."""
 FREE = (DECLINED, WITHDRAWN, REFUSED)
 """It has ended and nothing was spent."""
 ENDED = (ANSWERED, LOST_STATE, *FREE)
