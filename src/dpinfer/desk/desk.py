@@ -66,6 +66,11 @@ _OLD_COPY = (
     "desk.db lacks {number} events that are in journal.db, so an old copy was put back: put the newest one in its "
     "place, or go on with it by `dpinfer desk verify {path} --accept-old-copy`, and look at allowances and decisions"
 )
+_BACKUP = (
+    "this desk.db is a backup: what was changed after it was made is not in it. Go on with it by `dpinfer desk verify "
+    "{path} --accept-old-copy`, and look at accounts that were closed since, at roles, at allowances that were lowered "
+    "or revoked, and at policies and tables that were paused; everybody signs in anew"
+)
 
 
 @dataclass(frozen=True)
@@ -175,13 +180,18 @@ class Desk:
         old_copy: bool = False,
         public: bool = False,
     ) -> "Desk":
-        """The desk in a folder; one whose desk.db is older than its journal only with ``old_copy``."""
+        """The desk in a folder; one whose desk.db is older than its journal, or a backup, only with
+        ``old_copy``.
+        """
         desk = cls(Folder.open(Path(path)), who, clock, public=public)
         desk._journal.require()
         lacking = desk.register.lacking()
+        copied = desk.register.is_copy()
         if lacking and not old_copy:
             raise LedgerError(_OLD_COPY.format(number=lacking, path=path))
-        if lacking:
+        if copied and not old_copy:
+            raise LedgerError(_BACKUP.format(path=path))
+        if lacking or copied:
             desk.register.accept_old_copy(desk.who)
         desk.register.catch_up()
         return desk

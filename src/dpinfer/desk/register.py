@@ -58,6 +58,12 @@ _SCHEMA = (
     "scopes TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, seen TEXT NOT NULL, maker TEXT NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
+_COPY = 0x636F7079  # "copy", in the header of a desk.db that was made by a backup
+_END_ACCESS = (
+    "DELETE FROM sessions",
+    "DELETE FROM tokens",
+    "UPDATE accounts SET invitation = NULL, invited = ''",
+)
 _TICKET = "id, tab, asker, key, question, cost, state, asked, decided, decider, reason, slot, booked, release"
 
 
@@ -117,6 +123,12 @@ class Register:
         """How many events of the journal this file lacks: an old copy was put back if it does."""
         return max(0, self._journal.last() - self._last())
 
+    def is_copy(self) -> bool:
+        """Whether this file was made by a backup, and nobody has accepted it since."""
+        with self.read() as sql:
+            (mark,) = sql("PRAGMA application_id").fetchone()
+            return bool(mark == _COPY)
+
     def _last(self) -> int:
         with self.read() as sql:
             (number,) = sql("SELECT coalesce(max(number), 0) FROM events").fetchone()
@@ -175,9 +187,8 @@ class Register:
         with self.change(who, old_copy=True) as change:
             for place in range(first, first + number):
                 change("INSERT INTO events VALUES (?, ?)", place, known[place])
-            change("DELETE FROM sessions")
-            change("DELETE FROM tokens")
-            change("UPDATE accounts SET invitation = NULL, invited = ''")
+            for statement in (*_END_ACCESS, "PRAGMA application_id = 0"):
+                change(statement)
             change.event("an old copy of desk.db was accepted", lacks=number)
         return number
 
@@ -391,6 +402,13 @@ def _require_event(connection: sqlite3.Connection, last: tuple[int, str]) -> Non
             "desk.db lacks events that are in journal.db: an old copy was put back; put the newest one in its place, "
             "or see `dpinfer desk verify`"
         )
+
+
+def mark_as_copy(path: Path) -> None:
+    """Make a copy of desk.db say that it is one, and end sessions, tokens and invitations in it."""
+    with transaction(path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+        for statement in (*_END_ACCESS, f"PRAGMA application_id = {_COPY}"):
+            connection.execute(statement)
 
 
 def insert_table(change: Change, table: Table) -> None:
