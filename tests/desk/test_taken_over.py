@@ -6,7 +6,9 @@ import os
 import shutil
 import sqlite3
 import struct
+import tempfile
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -199,3 +201,50 @@ def test_an_old_ledger_is_refused_whatever_desk_db_says(desk, tmp_path):
     again = ask(desk, rho=0.4)
     work(desk)
     assert desk.ticket(again.id).state == "answered"
+
+
+@pytest.mark.parametrize("slot", [1e-3, 0.5, 1e9, -1.0, None])
+def test_a_slot_is_a_rung_of_the_ladder(desk, slot):
+    """One that is not is refused before anything is booked."""
+    asked = ask(desk)
+    desk.register.move(asked.id, ("queued",), "claimed", "worker", slot=slot)
+    os.waitpid(forked(lambda: child.main(str(desk.folder.path), asked.id)), 0)
+    found = desk.ticket(asked.id)
+    assert (found.state, found.reason) == ("refused", child.NO_RUNG)
+    assert desk.table("visits").ledger().entries() == ()
+
+
+def test_a_table_without_its_seal_is_changed(desk):
+    """Also where its files are those that were registered."""
+    assert desk.table("visits").changed() == ""
+    forge(desk, "UPDATE tables SET records = 7")
+    assert "is not what was registered" in desk.table("visits").changed()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="acts as two users")
+def test_nobody_else_takes_the_databases_away():
+    """Another user of the group changes the desk, and can put nothing in the place of its files."""
+    with tempfile.TemporaryDirectory() as place:  # not that of pytest, which is for its user alone
+        os.chmod(place, 0o755)
+        desk = desk_in(Path(place))
+        folder = desk.folder
+        folder.share()
+        for path in (folder.path, folder.shared, *folder.shared.iterdir()):
+            os.chown(path, 1001, 2001)
+
+        def other():
+            os.setgroups([2001])
+            os.setgid(2001)
+            os.setuid(1002)
+            with closing(sqlite3.connect(folder.database)) as connection:
+                connection.execute("UPDATE people SET words = 'changed'")
+                connection.commit()
+            for path in (folder.database, folder.journal):
+                with pytest.raises(PermissionError):
+                    path.unlink()
+                with pytest.raises(PermissionError):
+                    path.rename(folder.shared / "away")
+
+        _, status = os.waitpid(forked(other), 0)
+        assert status == 0
+        assert desk.people()[0].words == "changed"

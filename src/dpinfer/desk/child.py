@@ -29,6 +29,7 @@ from dpinfer.privacy.ledger import Ledger
 FAULT = (
     "something went wrong before anything was booked: the steward finds it in the log of the desk"
 )
+NO_RUNG = "the slot of the question is none of this desk: nothing was booked, ask again"
 _NOT_CLAIMED = "the question was booked and is not claimed any more: no record is read"
 _CPU = 60  # seconds of processor time beyond what all cores may do in a slot
 
@@ -98,7 +99,9 @@ def main(folder: str, ident: str) -> None:
         ticket = desk.register.ticket(ident)
         if ticket.state != tickets.CLAIMED:  # somebody was quicker
             return
-        assert ticket.slot is not None
+        if ticket.slot is None or ticket.slot not in desk.settings.ladder:
+            refuse(desk, ticket, (tickets.CLAIMED,), NO_RUNG)
+            return
         limit(desk.settings.memory, ticket.slot)
         _log(desk.folder.logs / f"{ident}.log")
         warnings.simplefilter("ignore", HopelessFitWarning)

@@ -143,7 +143,10 @@ class Table:
         if self.published is not None:
             return published.read(self.published, self.name).changed
         try:
-            found = _looks(Path(self.place), _key(self.secret))
+            key = _key(self.secret)
+            if not self.is_sealed():
+                return UNSEALED
+            found = _looks(Path(self.place), key)
         except (InputError, OSError):
             return "the files of the table cannot be found"
         if found != self.fingerprint.looks:
