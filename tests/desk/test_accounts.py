@@ -1,6 +1,7 @@
 """Who signs in at a desk: passwords, invitations, sessions, tokens."""
 
 import hashlib
+import os
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -8,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import dpinfer as dp
-from desks import desk_in
+from desks import ask, desk_in
 from dpinfer.desk import accounts as module
+from dpinfer.desk import child
 from dpinfer.desk.accounts import Accounts, LockedError, Signed
 from dpinfer.desk.desk import Desk
+from forking import forked
 
 PASSWORD = "correct horse battery"
 WRONG = "incorrect horse battery"
@@ -302,12 +305,13 @@ def test_what_was_done_to_accounts_is_in_the_journal(accounts, desk):
     accounts.revoke_token("meier", ident)
     accounts.close("meier", "steward")
     did = [(event.who, event.what) for event in desk.journal()]
-    assert did[-5:] == [
+    assert did[-6:] == [
         ("steward", "an account was opened"),
         ("meier", "a password was set"),
         ("meier", "a token was made"),
         ("meier", "a token was revoked"),
         ("steward", "an account was closed"),
+        ("steward", "analyst revoked"),
     ]
     assert desk.verify().ok
 
@@ -341,3 +345,53 @@ def test_an_old_copy_brings_no_token_back(accounts, desk):
     assert found.by_session(session) is None
     assert found.invited(invitation) == ""
     assert found.check("meier", PASSWORD, "10.0.0.1")
+
+
+@pytest.mark.parametrize("role", ["", "auditor", "steward"])
+def test_who_is_no_analyst_any_more_asks_nothing(accounts, desk, role):
+    """Closed, or given another role: what is open ends, allowances too; what is booked stays."""
+    booked = ask(desk)
+    facts = {"slot": 60.0, "booked": desk.clock().isoformat(), "release": "r"}
+    desk.register.move(booked.id, ("queued",), "booked", "worker", **facts)
+    waiting = ask(desk, rho=0.2)
+    desk.register.move(waiting.id, ("queued",), "waiting", "test")
+    queued = ask(desk, rho=0.3)
+    events = len(desk.journal())
+    if role:
+        accounts.open("meier", role, "steward")
+    else:
+        accounts.close("meier", "steward")
+    assert [desk.ticket(one.id).state for one in (booked, waiting, queued)] == [
+        "booked",
+        "declined",
+        "declined",
+    ]
+    assert desk.register.allowances("visits")["meier"] == (100.0, "revoked")
+    assert [event.what for event in desk.journal()[events:]] == [
+        "an account was closed" if not role else "an account was opened",
+        "declined",
+        "declined",
+        "analyst revoked",
+    ]
+    with pytest.raises(dp.LedgerError, match="access of 'meier' to visits is revoked"):
+        ask(desk, rho=0.4)
+
+
+def test_a_claimed_question_of_a_closed_account_is_refused(tmp_path, quick):
+    desk = desk_in(tmp_path)
+    accounts = Accounts(desk.register)
+    accounts.open("meier", "analyst", "steward")
+    asked = ask(desk)
+    desk.register.move(asked.id, ("queued",), "claimed", "worker", slot=0.6)
+    accounts.close("meier", "steward")
+    _, status = os.waitpid(forked(lambda: child.main(str(desk.folder.path), asked.id)), 0)
+    assert status == 0
+    assert desk.ticket(asked.id).state == "refused"
+    assert desk.table("visits").ledger().entries() == ()
+
+
+def test_an_analyst_who_stays_one_keeps_everything(accounts, desk):
+    asked = ask(desk)
+    accounts.open("meier", "analyst", "steward")
+    assert desk.ticket(asked.id).state == "queued"
+    assert desk.register.allowances("visits")["meier"] == (100.0, "active")

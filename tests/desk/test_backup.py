@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -26,7 +28,9 @@ def restored(out, folder, ledger):
     shutil.copytree(out, folder)
     shutil.copy2(folder / "ledgers" / "visits.db", ledger)
     shutil.rmtree(folder / "ledgers")
-    return Desk.open(folder)
+    with pytest.raises(dp.LedgerError, match=r"is a backup.*accounts that were closed.*allowances"):
+        Desk.open(folder)
+    return Desk.open(folder, old_copy=True)
 
 
 def test_a_backup_is_the_desk(desk, tmp_path):
@@ -37,10 +41,14 @@ def test_a_backup_is_the_desk(desk, tmp_path):
     assert heads == desk.heads()
     assert last_backup(desk) is not None
     before = desk.result(asked.id).to_json()
+    desk_events = desk.journal()
     for name in ("ledger.db-wal", "ledger.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     again = restored(tmp_path / "copies" / "first", desk.folder.path, tmp_path / "ledger.db")
-    assert again.heads() == heads
+    assert again.heads()["ledger of visits"] == heads["ledger of visits"]
+    assert again.journal()[:-1] == desk_events
+    assert again.journal()[-1].what == "an old copy of desk.db was accepted"
+    assert Desk.open(desk.folder.path).verify().ok  # said once
     assert again.result(asked.id).to_json() == before
     assert again.verify().ok
     more = ask(again, rho=0.2)
@@ -58,6 +66,30 @@ def test_a_backup_holds_no_record_and_is_for_its_owner(desk, tmp_path):
         assert path.is_dir() or path.read_bytes() != table
     with pytest.raises(dp.InputError, match="name a new folder"):
         back_up(desk, tmp_path / "copy")
+
+
+def test_a_backup_brings_no_access_back(desk, tmp_path, monkeypatch):
+    """Sessions, tokens and invitations of the time of the backup open nothing."""
+    monkeypatch.setattr("dpinfer.desk.accounts._N", 16)
+    accounts = Accounts(desk.register)
+    accounts.open("meier", "analyst", "steward")
+    accounts.set_password("meier", "correct horse battery")
+    session = accounts.open_session("meier")
+    _, token = accounts.make_token("meier", ("read",), 30, "laptop")
+    invitation = accounts.invite("meier", "steward")
+    back_up(desk, tmp_path / "copy")
+    assert accounts.by_token(token)  # and here nothing has changed
+    assert accounts.by_session(session)
+    assert accounts.invited(invitation)
+    for name in ("sessions", "tokens", "accounts WHERE invitation IS NOT NULL"):
+        place = tmp_path / "copy" / "shared" / "desk.db"
+        with closing(sqlite3.connect(place)) as connection:
+            assert connection.execute(f"SELECT count(*) FROM {name}").fetchone() == (0,)
+    again = Accounts(restored(tmp_path / "copy", desk.folder.path, tmp_path / "ledger.db").register)
+    assert again.by_token(token) is None
+    assert again.by_session(session) is None
+    assert again.invited(invitation) == ""
+    assert again.role("meier") == "analyst"
 
 
 def test_a_ledger_that_is_gone_is_no_backup(desk, tmp_path):

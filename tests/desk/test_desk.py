@@ -31,7 +31,7 @@ def test_a_question_is_asked_once(tmp_path):
     first = ask(desk)
     assert first.state == "queued"
     assert ask(desk) == first  # sent twice
-    assert ask(desk, key="mine") != first
+    assert ask(desk, key="mine", again=True) != first
     assert ask(desk, key="mine") == desk.ticket(ask(desk, key="mine").id)
     with pytest.raises(dp.InputError, match="used for another question"):
         ask(desk, rho=0.2, key="mine")
@@ -44,6 +44,36 @@ def test_a_question_is_asked_once(tmp_path):
     for key in ("a\nb", "x" * 101):
         with pytest.raises(dp.InputError, match="a key is a text"):
             ask(desk, key=key)
+
+
+def test_the_same_question_is_not_paid_twice_by_another_key(tmp_path):
+    """While it is open, booked or answered; what is free or lost may be asked under any key."""
+    desk = desk_in(tmp_path)
+    first = ask(desk)
+
+    def twice():
+        with pytest.raises(tickets.ConflictError, match=f"{first.id[:12]}.*--again"):
+            ask(desk, key="another")
+
+    for state in ("waiting", "queued", "claimed"):
+        desk.register.move(first.id, tickets.OPEN, state, "test")
+        twice()
+    now = desk.clock()
+    facts = {"slot": 60.0, "booked": now.isoformat(), "release": "r"}
+    desk.register.move(first.id, tickets.OPEN, "booked", "test", **facts)
+    for state in ("booked", "kept", "failed"):  # which of them it is, nobody may know yet
+        desk.register.move(first.id, tickets.PAID, state, "test")
+        twice()
+    desk.register.move(first.id, tickets.PAID, "answered", "test", slot=0.0)
+    twice()
+    assert len(desk.tickets()) == 1
+    assert ask(desk, key="another", again=True).state == "queued"
+    desk.withdraw("another")
+    desk.register.move(first.id, tickets.PAID, "lost", "test")
+    assert ask(desk, key="third").state == "queued"
+    desk.add_person("huber")
+    desk.allow("visits", "huber", 1.0)
+    assert ask(desk, by="huber").state == "queued"
 
 
 def test_threads_that_send_the_same(tmp_path):
@@ -65,7 +95,7 @@ def test_threads_that_send_the_same(tmp_path):
                 by, key = next(waiting, ("", ""))
             if not key:
                 return
-            ask(desk, by=by, key=key)
+            ask(desk, by=by, key=key, again=True)
 
     desk.check = lambda *_: found  # its numbers are the same for all; it takes most of the time
     limits = type(settings)(**{**vars(settings), "open_per_table": 500, "open_per_person": 9})

@@ -23,7 +23,7 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.ledger import Ledger
 from forking import forked
 
-PLACES = 22  # at which a desk or its fit is killed
+PLACES = 24  # at which a desk or its fit is killed
 WATCHED = [
     (Register, "move"),
     (Register, "settle"),

@@ -24,8 +24,9 @@ from datetime import datetime, timedelta
 from hmac import compare_digest
 from typing import Any
 
-from dpinfer.desk.people import role_named
-from dpinfer.desk.register import Register
+from dpinfer.desk import tickets
+from dpinfer.desk.people import ANALYST, REVOKED, role_named
+from dpinfer.desk.register import Change, Register
 from dpinfer.errors import InputError
 
 READ = "read"
@@ -58,6 +59,7 @@ _MEMORY = 2**28  # bytes that the hash of a password may take; it takes half
 _SEEN = timedelta(minutes=1)  # how exactly the last use is known
 _LONGEST_NAME = 100
 _SALT = 16
+_NO_ANALYST = "the account of the asker was closed, or is no analyst's any more"
 _TOKEN = "dpinfer-"  # how a token begins, so that whoever finds one knows what it is
 _REVOKE = (
     "DELETE FROM tokens WHERE id IN (WITH RECURSIVE gone (id) AS ("
@@ -121,7 +123,9 @@ class Accounts:
     # Accounts
 
     def open(self, person: str, role: str, who: str) -> None:
-        """Give a person an account, or another role; he signs in after `set_password` or `accept`."""
+        """Give a person an account, or another role; he signs in after `set_password` or `accept`.
+        Who is no analyst asks nothing: what he has asked and allowances end as with `close`.
+        """
         role_named(role)
         with self._register.change(who) as change:
             if not change("SELECT 1 FROM people WHERE name = ?", person).fetchone():
@@ -132,15 +136,42 @@ class Accounts:
                 *(person, role, self._time()),
             )
             change.event("an account was opened", person=person, role=role)
+            if role != ANALYST:
+                self._end_asking(change, person, who)
 
     def close(self, person: str, who: str) -> None:
-        """Take an account away, with all its sessions and tokens, at once."""
+        """Take an account away, with all its sessions and tokens, at once; what it has asked and not
+        paid is declined, its allowances are revoked, and a question that is booked stays.
+        """
         with self._register.change(who) as change:
             gone = change("DELETE FROM accounts WHERE person = ?", person).rowcount
             if not gone:
                 raise _no_account(person)
             _drop(change.connection, person)
             change.event("an account was closed", person=person)
+            self._end_asking(change, person, who)
+
+    def _end_asking(self, change: Change, person: str, who: str) -> None:
+        """Decline what a person has asked and not paid, and revoke the allowances; one that is claimed
+        is refused when it comes to be booked.
+        """
+        before = (tickets.WAITING, tickets.QUEUED)
+        rows = change(
+            "SELECT id FROM questions WHERE asker = ? AND state IN (?, ?)", person, *before
+        )
+        for (ident,) in rows.fetchall():
+            change(
+                "UPDATE questions SET state = ?, decided = ?, decider = ?, reason = ? WHERE id = ?",
+                *(tickets.DECLINED, self._time(), who, _NO_ANALYST, ident),
+            )
+            change.event(tickets.DECLINED, question=ident, reason=_NO_ANALYST)
+        rows = change("SELECT tab FROM allowances WHERE person = ? AND state != ?", person, REVOKED)
+        for (table,) in rows.fetchall():
+            change(
+                "UPDATE allowances SET state = ? WHERE tab = ? AND person = ?",
+                *(REVOKED, table, person),
+            )
+            change.event(f"analyst {REVOKED}", table=table, person=person, reason=_NO_ANALYST)
 
     def all(self) -> list[AccountOf]:
         """All accounts, by person."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from dpinfer import persistence
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.folder import SECRET, SETTINGS
+from dpinfer.desk.register import mark_as_copy
 from dpinfer.errors import InputError, LedgerError
 
 _LAST = "last-backup.json"  # in the folder of the desk
@@ -20,7 +21,9 @@ def back_up(desk: Desk, out: Path) -> dict[str, str]:
     """Copy settings, secret, people, questions, journal, results and ledgers into a new folder; the
     heads, by name, to be kept elsewhere.
 
-    The journal is copied before desk.db, so that desk.db lacks no event of it.  No record is copied.
+    The journal is copied before desk.db, so that desk.db lacks no event of it.  No record is copied,
+    and no session, token or invitation: one that is revoked later would be good again.  The copy says
+    that it is one, and is opened as an old copy alone.
     """
     if out.exists():
         raise InputError(f"{str(out)!r} is there already: name a new folder for each backup")
@@ -30,6 +33,7 @@ def back_up(desk: Desk, out: Path) -> dict[str, str]:
     shared.mkdir()
     for source in (desk.folder.journal, desk.folder.database):
         _copied(source, shared / source.name)
+    mark_as_copy(shared / desk.folder.database.name)
     for name in (SETTINGS, SECRET):
         shutil.copy2(desk.folder.path / name, out / name)
     shutil.copytree(desk.folder.results, out / desk.folder.results.name)

@@ -18,6 +18,7 @@ from dpinfer.desk import tables, tickets
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import held
 from dpinfer.desk.people import ACTIVE, allowance_of
+from dpinfer.desk.seen import OLD_LEDGER, still_has
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
 from dpinfer.desk.verification import whole_result
@@ -28,7 +29,7 @@ from dpinfer.privacy.ledger import Ledger
 FAULT = (
     "something went wrong before anything was booked: the steward finds it in the log of the desk"
 )
-OLD_LEDGER = "the ledger lacks an entry that was in it: an old copy was put back; put the newest one in its place"
+NO_RUNG = "the slot of the question is none of this desk: nothing was booked, ask again"
 _NOT_CLAIMED = "the question was booked and is not claimed any more: no record is read"
 _CPU = 60  # seconds of processor time beyond what all cores may do in a slot
 
@@ -51,6 +52,7 @@ class Booking:
         release = self.ledger.book(named, within=allowance_of(self.ledger.total, amount))
         (booked,) = (one for one in self.ledger.entries() if one.release == release)
         _end_at(replace(self.ticket, booked=booked.time))
+        still_has(self.desk.folder.seen, str(self.ledger.path), self.ledger)
         mark_booked(self.desk, self.ticket.id, booked)
         self.desk.publish(self.ticket.table)
         return release
@@ -97,7 +99,9 @@ def main(folder: str, ident: str) -> None:
         ticket = desk.register.ticket(ident)
         if ticket.state != tickets.CLAIMED:  # somebody was quicker
             return
-        assert ticket.slot is not None
+        if ticket.slot is None or ticket.slot not in desk.settings.ladder:
+            refuse(desk, ticket, (tickets.CLAIMED,), NO_RUNG)
+            return
         limit(desk.settings.memory, ticket.slot)
         _log(desk.folder.logs / f"{ident}.log")
         warnings.simplefilter("ignore", HopelessFitWarning)
@@ -138,7 +142,8 @@ def _refusal(desk: Desk, ticket: Ticket, ledger: Ledger) -> str:
     """Why nothing is booked; empty where something is.
 
     Guarantee [no_old_ledger]: nothing is booked in a ledger that lacks an entry of a question that
-    was paid from it; the table pauses.
+    was paid from it, or the row that was its last one when the worker saw it last, whatever desk.db
+    says; the table pauses.
     """
     table = desk.table(ticket.table)
     state = desk.register.allowances(table.name).get(ticket.by, (0.0, "without an allowance"))[1]
@@ -153,7 +158,8 @@ def _refusal(desk: Desk, ticket: Ticket, ledger: Ledger) -> str:
         desk.pause(table.name, changed)
         return "the table is not the one that was registered, and is paused until the steward has looked at it"
     paid = desk.register.paid(table.book)  # first: another process may book in between
-    if not {entry.request for entry in ledger.entries()}.issuperset(paid):
+    kept = {entry.request for entry in ledger.entries()}.issuperset(paid)
+    if not kept or not still_has(desk.folder.seen, table.book, ledger):
         desk.alarm(table.name, OLD_LEDGER)
         return OLD_LEDGER
     return ""
@@ -189,7 +195,9 @@ def _log(path: Path) -> None:
     """From here on everything that is printed goes to the steward's log."""
     sys.stdout.flush()
     sys.stderr.flush()
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    if os.fstat(handle).st_nlink > 1:
+        raise LedgerError(f"{path} has a second name: take it away, and find out who made it")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(handle, 1)

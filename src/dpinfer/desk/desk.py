@@ -36,6 +36,7 @@ from dpinfer.desk.folder import LADDER, PREFIX, Folder, Settings
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import ACTIVE, Analyst, Person, allowance_of, person_named
 from dpinfer.desk.register import OTHER_QUESTION, Register, insert_table
+from dpinfer.desk.seen import OLD_LEDGER, still_has
 from dpinfer.desk.tables import Fingerprint, Policy, Table, table_named
 from dpinfer.desk.tickets import ConflictError, LostError, RefusedError, Ticket
 from dpinfer.desk.verification import faults_of, whole_result
@@ -64,6 +65,11 @@ _LONGEST_KEY = 100
 _OLD_COPY = (
     "desk.db lacks {number} events that are in journal.db, so an old copy was put back: put the newest one in its "
     "place, or go on with it by `dpinfer desk verify {path} --accept-old-copy`, and look at allowances and decisions"
+)
+_BACKUP = (
+    "this desk.db is a backup: what was changed after it was made is not in it. Go on with it by `dpinfer desk verify "
+    "{path} --accept-old-copy`, and look at accounts that were closed since, at roles, at allowances that were lowered "
+    "or revoked, and at policies and tables that were paused; everybody signs in anew"
 )
 
 
@@ -174,12 +180,18 @@ class Desk:
         old_copy: bool = False,
         public: bool = False,
     ) -> "Desk":
-        """The desk in a folder; one whose desk.db is older than its journal only with ``old_copy``."""
+        """The desk in a folder; one whose desk.db is older than its journal, or a backup, only with
+        ``old_copy``.
+        """
         desk = cls(Folder.open(Path(path)), who, clock, public=public)
+        desk._journal.require()
         lacking = desk.register.lacking()
+        copied = desk.register.is_copy()
         if lacking and not old_copy:
             raise LedgerError(_OLD_COPY.format(number=lacking, path=path))
-        if lacking:
+        if copied and not old_copy:
+            raise LedgerError(_BACKUP.format(path=path))
+        if lacking or copied:
             desk.register.accept_old_copy(desk.who)
         desk.register.catch_up()
         return desk
@@ -245,6 +257,8 @@ class Desk:
         ).sealed()
         if not although.strip():
             self._require_one_total(table)
+        if not still_has(self.folder.seen, table.book, book):
+            raise LedgerError(OLD_LEDGER)
         head = book.verify().head
         with self.register.change(self.who) as change:
             if change("SELECT 1 FROM tables WHERE name = ?", name).fetchone():
@@ -350,8 +364,12 @@ class Desk:
         return self.table(name).ledger().lines()
 
     def publish(self, name: str) -> None:
-        """Tell those who may read neither data nor ledger of a table how both stand."""
+        """Tell those who may read neither data nor ledger of a table how both stand; of a table that
+        is not the one registered nothing is written, as its name may not be its own either.
+        """
         table = self.table(name)
+        if not table.is_sealed():
+            return
         place = self.folder.account(name)
         try:
             published.write(place, table.ledger(), table.changed())
@@ -567,8 +585,8 @@ class Desk:
 
         The same ``key`` by the same person at the same table is the same question, however
         often it is sent; without a key the question itself is the key, and what was declined,
-        withdrawn or refused is asked anew.  ``again`` asks, and pays, what was answered or lost
-        before; ``anyway`` what could print next to nothing.
+        withdrawn or refused is asked anew.  ``again`` asks, and pays, what is open or was
+        answered or lost before; ``anyway`` what could print next to nothing.
 
         Guarantee [asked_once]: a key leads to one question and to one entry of the ledger, also if
         desk.db was put back.
@@ -613,7 +631,7 @@ class Desk:
             asked=self._time(),
         )
         limits = (settings.open_per_person, settings.open_per_table)
-        asked, new = self.register.add(ticket, self.who, limits)
+        asked, new = self.register.add(ticket, self.who, limits, again=again)
         return self._seen(asked), new
 
     def tickets(self, name: str = "", by: str = "", states: Sequence[str] = ()) -> list[Ticket]:

@@ -8,6 +8,7 @@
     results/QUESTION/    result.json, once it is there
     locks/QUESTION       held by the process that fits
     logs/QUESTION.log    what went wrong, for the steward alone
+    seen/LEDGER.json     how each ledger stood last, for the worker alone
 
 The data, their schema and their ledger are elsewhere; the desk copies no record.
 
@@ -143,6 +144,11 @@ class Folder:
         """What went wrong, for the steward alone."""
         return self.path / "logs"
 
+    @property
+    def seen(self) -> Path:
+        """How each ledger stood when the worker saw it last; for the worker alone."""
+        return self.path / "seen"
+
     def result(self, question: str) -> Path:
         """The file of the result of a question."""
         return self.results / question / persistence.RESULT
@@ -153,7 +159,7 @@ class Folder:
         """
         rights = {
             self.path: 0o750,
-            self.shared: 0o2770,
+            self.shared: 0o3770,  # sticky: nobody puts another file in the place of desk.db
             self.accounts: 0o2750,
             self.results: 0o2750,
             self.path / SETTINGS: 0o640,

@@ -22,7 +22,7 @@ def held(path: Path) -> Iterator[bool]:
     if path in _own:
         yield False
         return
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         if not _locked(handle):
             yield False
@@ -49,18 +49,21 @@ def _locked(handle: int) -> bool:
 
 
 def holder(path: Path) -> int | None:
-    """The id of the process that holds a file; None if nobody does."""
+    """The id of the process that holds a file; None if nobody does, 0 if the file names no process
+    that could be ended: it is not written yet, or names all of them.
+    """
     if path in _own:
         return os.getpid()
     if not path.exists():
         return None
-    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         with suppress(ValueError):
-            return int(path.read_text())
-        return 0  # it has not written its id yet
+            number = int(path.read_text())
+            return number if number > 1 else 0
+        return 0
     finally:
         os.close(handle)
     return None

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpinfer.desk.plain import require_plain
 from dpinfer.errors import LedgerError
-from dpinfer.privacy.store import FileStore, Row, broken, lines
+from dpinfer.privacy.store import FileStore, Row, broken, lines, transaction
 
 FORMAT = "dpinfer.Journal"
 WHAT = "journal"
@@ -50,7 +51,25 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        self._store = FileStore(path, WHAT)
+        self._path = path
+
+    @property
+    def _store(self) -> FileStore:
+        """The file, looked at each time: others write in its folder."""
+        return FileStore(require_plain(self._path), WHAT)
+
+    def require(self) -> None:
+        """`LedgerError` where the file is another chain than a journal: nothing is added to that."""
+        with transaction(require_plain(self._path), "BEGIN", what=WHAT) as connection:
+            row = connection.execute("SELECT body FROM chain WHERE number = 0").fetchone()
+        try:
+            kind = json.loads(row[0])["format"]
+        except (TypeError, ValueError, KeyError):
+            kind = ""
+        if kind != FORMAT:
+            raise LedgerError(
+                f"{self._path} is no journal: put the newest journal.db in its place, and find out who put it there"
+            )
 
     @classmethod
     def create(cls, path: Path, desk: str) -> "Journal":
@@ -61,6 +80,7 @@ class Journal:
 
     def take(self, events: Iterable[Event]) -> None:
         """Add the events that follow the last one; those that are there already are passed over."""
+        self.require()
         for event in events:
             try:
                 self._store.append(lambda rows, event=event: _following(rows, event))  # type: ignore[misc]

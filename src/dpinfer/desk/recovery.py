@@ -13,10 +13,10 @@ no                         yes                            refused: impossible, t
 
 from dpinfer.asking.allowed import Question
 from dpinfer.desk import tickets
-from dpinfer.desk.child import OLD_LEDGER
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import holder
 from dpinfer.desk.register import insert
+from dpinfer.desk.seen import OLD_LEDGER, still_has
 from dpinfer.desk.tables import Table
 from dpinfer.desk.tickets import Ticket
 from dpinfer.desk.verification import whole_result
@@ -42,6 +42,8 @@ def recover(desk: Desk) -> None:
             desk.alarm(table.name, str(fault))
             continue
         booked = {entry.request: entry for entry in ledger.entries() if entry.request}
+        if not still_has(desk.folder.seen, table.book, ledger):
+            desk.alarm(table.name, OLD_LEDGER)
         for ticket in desk.register.tickets("tab = ?", table.name):
             under_way = ticket.state in tickets.RUNNING
             forgotten = ticket.state not in tickets.PAID and ticket.id in booked

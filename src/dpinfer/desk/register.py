@@ -9,14 +9,27 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from dpinfer.asking.allowed import Question
 from dpinfer.desk.folder import Folder
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.people import Person
-from dpinfer.desk.tables import Fingerprint, Policy, Table
-from dpinfer.desk.tickets import BOOKED, FAILED, FREE, OPEN, PAID, SETTLED, ConflictError, Ticket
+from dpinfer.desk.plain import require_plain
+from dpinfer.desk.tables import Fingerprint, Policy, Table, table_named
+from dpinfer.desk.tickets import (
+    ASKED,
+    BOOKED,
+    FAILED,
+    FREE,
+    OPEN,
+    PAID,
+    SETTLED,
+    ConflictError,
+    Ticket,
+    ticket_named,
+)
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.store import transaction
@@ -45,6 +58,12 @@ _SCHEMA = (
     "scopes TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, seen TEXT NOT NULL, maker TEXT NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
+_COPY = 0x636F7079  # "copy", in the header of a desk.db that was made by a backup
+_END_ACCESS = (
+    "DELETE FROM sessions",
+    "DELETE FROM tokens",
+    "UPDATE accounts SET invitation = NULL, invited = ''",
+)
 _TICKET = "id, tab, asker, key, question, cost, state, asked, decided, decider, reason, slot, booked, release"
 
 
@@ -70,16 +89,24 @@ class Change:
 
 
 class Register:
-    """desk.db with its journal; ``public`` where tables are known by what the worker publishes alone."""
+    """desk.db with its journal; ``public`` where tables are known by what the worker publishes alone.
+
+    Guarantee [no_path_from_desk_db]: an id or a name of a table that is no plain word, whoever wrote
+    it into desk.db, is refused before a path is made of it.
+    """
 
     def __init__(
         self, folder: Folder, journal: Journal, clock: Callable[[], datetime], *, public: bool
     ) -> None:
-        self._path = folder.database
         self._folder = folder
         self._journal = journal
         self._clock = clock
         self._public = public
+
+    @property
+    def _path(self) -> Path:
+        """The file, looked at each time: others write in its folder."""
+        return require_plain(self._folder.database)
 
     def make(self) -> None:
         """A new file."""
@@ -95,6 +122,12 @@ class Register:
     def lacking(self) -> int:
         """How many events of the journal this file lacks: an old copy was put back if it does."""
         return max(0, self._journal.last() - self._last())
+
+    def is_copy(self) -> bool:
+        """Whether this file was made by a backup, and nobody has accepted it since."""
+        with self.read() as sql:
+            (mark,) = sql("PRAGMA application_id").fetchone()
+            return bool(mark == _COPY)
 
     def _last(self) -> int:
         with self.read() as sql:
@@ -154,9 +187,8 @@ class Register:
         with self.change(who, old_copy=True) as change:
             for place in range(first, first + number):
                 change("INSERT INTO events VALUES (?, ?)", place, known[place])
-            change("DELETE FROM sessions")
-            change("DELETE FROM tokens")
-            change("UPDATE accounts SET invitation = NULL, invited = ''")
+            for statement in (*_END_ACCESS, "PRAGMA application_id = 0"):
+                change(statement)
             change.event("an old copy of desk.db was accepted", lacks=number)
         return number
 
@@ -185,6 +217,7 @@ class Register:
     def _table(self, row: tuple[Any, ...]) -> Table:
         name, place, book, text, records, approval, up_to, shared, mark, *rest = row
         state, reason, added, seal = rest
+        _require_names(table_named, name)
         return Table(
             name=name,
             place=place,
@@ -232,14 +265,17 @@ class Register:
             raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
         return found[0]
 
-    def add(self, ticket: Ticket, who: str, limits: tuple[int, int]) -> tuple[Ticket, bool]:
+    def add(
+        self, ticket: Ticket, who: str, limits: tuple[int, int], *, again: bool = False
+    ) -> tuple[Ticket, bool]:
         """A new question, or the one that has its id already, asked anew where it has ended without
         being paid; and whether it was asked now.  ``limits`` bound the open ones of a person and of
-        a table.
+        a table.  What the person has open, booked or answered is asked once more with ``again`` alone.
         """
         with self.change(who) as change:
             row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", ticket.id).fetchone()
             if row is None:
+                self._require_new(change, ticket, again)
                 _require_room(change, ticket, limits)
                 insert(change, ticket)
                 change.event(
@@ -252,6 +288,7 @@ class Register:
                 )
                 return ticket, True
             if _ticket(row).state in FREE:
+                self._require_new(change, ticket, again)
                 _require_room(change, ticket, limits)
                 change("DELETE FROM questions WHERE id = ?", ticket.id)
                 insert(change, ticket)
@@ -261,6 +298,23 @@ class Register:
         if there.question.digest() != ticket.question.digest():
             raise ConflictError(OTHER_QUESTION)
         return there, False
+
+    def _require_new(self, change: Change, ticket: Ticket, again: bool) -> None:
+        """That the asker has not the same question open, booked or answered under another key."""
+        if again:
+            return
+        rows = change(
+            f"SELECT {_TICKET} FROM questions WHERE tab = ? AND asker = ? AND id != ?",
+            *(ticket.table, ticket.by, ticket.id),
+        ).fetchall()
+        digest = ticket.question.digest()
+        for row in rows:
+            there = _ticket(row).seen(self._clock())  # what is shown of it decides, and no more
+            if there.state in ASKED and there.question.digest() == digest:
+                raise ConflictError(
+                    f"the same question is {there.state} already, as {there.id[:12]}, and would be paid twice; to ask "
+                    "and pay again, say so (--again)"
+                )
 
     def move(
         self, name: str, from_: tuple[str, ...], to: str, who: str, **fields: Any
@@ -350,6 +404,13 @@ def _require_event(connection: sqlite3.Connection, last: tuple[int, str]) -> Non
         )
 
 
+def mark_as_copy(path: Path) -> None:
+    """Make a copy of desk.db say that it is one, and end sessions, tokens and invitations in it."""
+    with transaction(path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+        for statement in (*_END_ACCESS, f"PRAGMA application_id = {_COPY}"):
+            connection.execute(statement)
+
+
 def insert_table(change: Change, table: Table) -> None:
     """Write a table down."""
     values = {
@@ -412,7 +473,10 @@ def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> No
 
 
 def _ticket(row: tuple[Any, ...]) -> Ticket:
+    """A question from its row; its id and its table become paths, and desk.db is written by others."""
     name, table, by, key, question, *rest = row
+    _require_names(ticket_named, name)
+    _require_names(table_named, table)
     try:
         asked = Question(**json.loads(question))
     except (ValueError, TypeError):
@@ -420,3 +484,13 @@ def _ticket(row: tuple[Any, ...]) -> Ticket:
             f"the question {name} cannot be read by this version of dpinfer"
         ) from None
     return Ticket(name, table, by, key, asked, *rest)
+
+
+def _require_names(named: Callable[[str], str], name: str) -> None:
+    try:
+        named(name)
+    except InputError as fault:
+        raise LedgerError(
+            f"desk.db has a row that no desk wrote, {fault}: put the newest desk.db in its place, and find out who "
+            "could write into it"
+        ) from None

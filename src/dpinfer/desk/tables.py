@@ -102,6 +102,13 @@ class Table:
         content = json.dumps([*registered, self.fingerprint.text()])
         return _mark(_key(self.secret), content.encode())
 
+    def is_sealed(self) -> bool:
+        """Whether this is what was registered by somebody who has the secret of the desk."""
+        try:
+            return hmac.compare_digest(str(self.seal).encode(), self._seal().encode())
+        except (InputError, TypeError):  # no secret, or a row of other types
+            return False
+
     def ledger(self) -> Ledger:
         """The only truth about what was spent; a copy to read where ``published`` stands in for it.
 
@@ -112,7 +119,8 @@ class Table:
         if self.published is not None:
             return published.read(self.published, self.name).ledger
         try:
-            if not hmac.compare_digest(self.seal, self._seal()):
+            _key(self.secret)
+            if not self.is_sealed():
                 raise LedgerError(UNSEALED)
             return Ledger.open(self.book)
         except InputError as fault:  # the secret is gone
@@ -135,7 +143,10 @@ class Table:
         if self.published is not None:
             return published.read(self.published, self.name).changed
         try:
-            found = _looks(Path(self.place), _key(self.secret))
+            key = _key(self.secret)
+            if not self.is_sealed():
+                return UNSEALED
+            found = _looks(Path(self.place), key)
         except (InputError, OSError):
             return "the files of the table cannot be found"
         if found != self.fingerprint.looks:

@@ -9,6 +9,7 @@ After booking there are two outcomes, at a public time: the result, or `LOST`.  
 are written down and shown to nobody: until the slot ends the question is "booked".
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -39,8 +40,11 @@ SHOWN = {BOOKED: LOST_STATE, **SETTLED}
 MARGIN = 0.1
 """The part of a slot at its end in which no fit runs any more: the outcome is there when it ends."""
 _LARGEST_MARGIN = 1.0  # seconds
+_ID = re.compile(r"[0-9a-f]{32}")
 PAID = (BOOKED, *SETTLED, *SETTLED.values())
 """The ledger has the entry."""
+ASKED = (*OPEN, BOOKED, ANSWERED)
+"""As it is shown: it is paid for, or will be."""
 FREE = (DECLINED, WITHDRAWN, REFUSED)
 """It has ended and nothing was spent."""
 ENDED = (ANSWERED, LOST_STATE, *FREE)
@@ -128,6 +132,13 @@ class Ticket:
     def ended(self) -> bool:
         """Whether nothing happens to it any more."""
         return self.state in ENDED
+
+
+def ticket_named(ident: str) -> str:
+    """An id that may be the name of a file."""
+    if not isinstance(ident, str) or not _ID.fullmatch(ident):
+        raise InputError("the id of a question is 32 digits and letters from a to f")
+    return ident
 
 
 def stored_as(shown: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,250 @@
+"""What somebody who has taken over the process with the network writes into shared/, and what the
+worker does with it.
+"""
+
+import os
+import shutil
+import sqlite3
+import struct
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import dpinfer as dp
+from desks import ask, desk_in, work
+from dpinfer.desk import child
+from dpinfer.desk.desk import Desk
+from dpinfer.desk.holding import held, holder
+from forking import forked
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return desk_in(tmp_path)
+
+
+def forge(desk, statement, *values):
+    """Change desk.db as somebody who can write it, whatever the desk thinks of that."""
+    with closing(sqlite3.connect(desk.folder.database)) as connection:
+        cursor = connection.execute(statement, values)
+        connection.commit()
+        return cursor.fetchall()
+
+
+@pytest.mark.parametrize("ident", ["../shared/x", "x", "0" * 31, "0" * 33, "A" * 32, "", 7, b"0"])
+def test_guarantee_no_path_from_desk_db(desk, ident):
+    """No file is made, here or elsewhere, for an id that is none."""
+    ask(desk)
+    forge(desk, "UPDATE questions SET id = ?", ident)
+    before = {str(path) for path in desk.folder.path.rglob("*") if path.suffix != ".db-shm"}
+    with pytest.raises(dp.LedgerError, match="no desk wrote, the id of a question is"):
+        work(desk)
+    after = {str(path) for path in desk.folder.path.rglob("*") if path.suffix != ".db-shm"}
+    made = {path for path in after - before if not path.endswith(("locks/worker", "-wal"))}
+    assert {path for path in made if "accounts" not in path} == set()
+    assert desk.table("visits").ledger().entries() == ()
+
+
+def test_a_question_of_a_table_that_is_a_path(desk):
+    ask(desk)
+    forge(desk, "UPDATE questions SET tab = '../shared/x'")
+    with pytest.raises(dp.LedgerError, match="no desk wrote, the name of a table"):
+        desk.tickets()
+
+
+def test_the_name_of_a_table_overwrites_no_result(desk):
+    """A name that is a path is refused; one that is none is published by nobody without its seal."""
+    asked = ask(desk)
+    work(desk)
+    paid = desk.folder.result(asked.id).read_bytes()
+    forge(desk, "UPDATE tables SET name = ?", f"../results/{asked.id}/result")
+    with pytest.raises(dp.LedgerError, match="no desk wrote, the name of a table"):
+        desk.tables()
+    assert desk.folder.result(asked.id).read_bytes() == paid
+    forge(desk, "UPDATE tables SET name = 'other'")
+    desk.publish("other")
+    assert not desk.folder.account("other").exists()
+
+
+def test_a_table_without_its_seal_is_not_published(desk):
+    before = desk.folder.account("visits").read_bytes()
+    forge(desk, "UPDATE tables SET records = 7")
+    desk.publish("visits")
+    assert desk.folder.account("visits").read_bytes() == before
+
+
+def test_a_log_is_a_plain_file(tmp_path):
+    """What is printed goes through no link, neither by name nor by a second name."""
+    target = tmp_path / "target"
+    target.write_text("as it was")
+    (tmp_path / "one.log").symlink_to(target)
+    os.link(target, tmp_path / "two.log")
+    for name in ("one.log", "two.log"):
+
+        def log(name=name):
+            child._log(tmp_path / name)
+            print("into the log", flush=True)
+
+        _, status = os.waitpid(forked(log), 0)
+        assert status != 0
+    assert target.read_text() == "as it was"
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "1", "-5", "x", ""])
+def test_a_lock_names_one_process_or_none(tmp_path, text):
+    """-1 would be every process of the user, 0 the own group."""
+    path = tmp_path / "lock"
+    ready, told = os.pipe()
+    done, finish = os.pipe()
+
+    def hold():
+        with held(path) as mine:
+            os.write(told, b"." if mine else b"x")
+            os.read(done, 1)
+
+    holding = forked(hold)
+    assert os.read(ready, 1) == b"."
+    assert holder(path) == holding
+    path.write_text(text)
+    found = holder(path)
+    os.write(finish, b".")
+    os.waitpid(holding, 0)
+    assert found == 0
+
+
+def forged_journal(database, named):
+    """A rollback journal of a database in the form of SQLite that says: undo nothing, then delete
+    ``named``.
+    """
+    pages = database.stat().st_size // 4096
+    start = bytes.fromhex("d9d505f920a163d7")
+    header = (start + struct.pack(">IIIII", 0, 1, pages, 512, 4096)).ljust(512, b"\0")
+    name = os.fsencode(named)
+    total = sum(byte - 256 if byte > 127 else byte for byte in name)
+    end = struct.pack(">I", 0x40000000 // 4096 + 1) + name
+    return header + end + struct.pack(">II", len(name), total) + start
+
+
+def test_guarantee_no_forged_database(desk, tmp_path):
+    """A rollback journal that names the ledger deletes it where SQLite believes it, and here not."""
+    ledger = tmp_path / "ledger.db"
+    for database in (desk.folder.database, desk.folder.journal):
+        beside = database.with_name(f"{database.name}-journal")
+        beside.write_bytes(forged_journal(database, ledger))
+        with pytest.raises(dp.LedgerError, match="nothing that a desk makes"):
+            Desk.open(desk.folder.path)
+        with pytest.raises(dp.LedgerError, match="nothing that a desk makes"):
+            ask(desk)
+        assert ledger.exists()
+        beside.unlink()
+    assert Desk.open(desk.folder.path).verify().ok
+
+
+def test_the_forged_journal_would_be_believed(desk, tmp_path):
+    """The test above has power: SQLite by itself deletes the file that is named."""
+    named = tmp_path / "ledger.db"
+    copy = tmp_path / "copy.db"
+    shutil.copy2(desk.folder.database, copy)
+    copy.with_name("copy.db-journal").write_bytes(forged_journal(copy, named))
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("SELECT count(*) FROM people").fetchall()
+    assert not named.exists()
+
+
+@pytest.mark.parametrize("name", ["desk.db", "journal.db", "desk.db-wal", "journal.db-shm"])
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_leads_to_no_ledger(desk, tmp_path, name, link):
+    ledger = tmp_path / "ledger.db"
+    before = dp.Ledger.open(ledger).verify().head
+    place = desk.folder.shared / name
+    place.unlink(missing_ok=True)
+    link(ledger, place)
+    with pytest.raises(dp.LedgerError, match="is a link, or no plain file"):
+        Desk.open(desk.folder.path)
+    assert dp.Ledger.open(ledger).verify().head == before
+
+
+def test_a_ledger_is_no_journal(desk, tmp_path):
+    """A copy of a ledger, a chain as well, in the place of the journal: nothing is added to it."""
+    shutil.copy2(tmp_path / "ledger.db", desk.folder.journal)
+    for action in (lambda: Desk.open(desk.folder.path), desk.register.catch_up):
+        with pytest.raises(dp.LedgerError, match="is no journal"):
+            action()
+
+
+def test_an_old_ledger_is_refused_whatever_desk_db_says(desk, tmp_path):
+    """Questions that were paid are taken out of desk.db, and the ledger from before is put back."""
+    ask(desk)
+    work(desk)
+    ledger = tmp_path / "ledger.db"
+    old = tmp_path / "old.db"
+    with closing(sqlite3.connect(ledger)) as one, closing(sqlite3.connect(old)) as two:
+        one.backup(two)
+    paid = ask(desk, rho=0.2)
+    work(desk)
+    forge(desk, "DELETE FROM questions WHERE id = ?", paid.id)
+    for ending in ("", "-wal", "-shm"):
+        ledger.with_name(ledger.name + ending).unlink(missing_ok=True)
+    shutil.copy2(old, ledger)
+    asked = ask(desk, rho=0.3)
+    work(desk)
+    assert desk.table("visits").state == "paused"
+    assert "an old copy was put back" in desk.table("visits").reason
+    forge(desk, "UPDATE tables SET state = 'open'")  # and again, by who has taken over the pages
+    work(desk)
+    assert desk.ticket(asked.id).state in ("queued", "refused")
+    assert len(dp.Ledger.open(ledger).entries()) == 1
+    shutil.rmtree(desk.folder.path / "seen")  # this alone had kept it
+    forge(desk, "UPDATE tables SET state = 'open'")
+    again = ask(desk, rho=0.4)
+    work(desk)
+    assert desk.ticket(again.id).state == "answered"
+
+
+@pytest.mark.parametrize("slot", [1e-3, 0.5, 1e9, -1.0, None])
+def test_a_slot_is_a_rung_of_the_ladder(desk, slot):
+    """One that is not is refused before anything is booked."""
+    asked = ask(desk)
+    desk.register.move(asked.id, ("queued",), "claimed", "worker", slot=slot)
+    os.waitpid(forked(lambda: child.main(str(desk.folder.path), asked.id)), 0)
+    found = desk.ticket(asked.id)
+    assert (found.state, found.reason) == ("refused", child.NO_RUNG)
+    assert desk.table("visits").ledger().entries() == ()
+
+
+def test_a_table_without_its_seal_is_changed(desk):
+    """Also where its files are those that were registered."""
+    assert desk.table("visits").changed() == ""
+    forge(desk, "UPDATE tables SET records = 7")
+    assert "is not what was registered" in desk.table("visits").changed()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="acts as two users")
+def test_nobody_else_takes_the_databases_away():
+    """Another user of the group changes the desk, and can put nothing in the place of its files."""
+    with tempfile.TemporaryDirectory() as place:  # not that of pytest, which is for its user alone
+        os.chmod(place, 0o755)
+        desk = desk_in(Path(place))
+        folder = desk.folder
+        folder.share()
+        for path in (folder.path, folder.shared, *folder.shared.iterdir()):
+            os.chown(path, 1001, 2001)
+
+        def other():
+            os.setgroups([2001])
+            os.setgid(2001)
+            os.setuid(1002)
+            with closing(sqlite3.connect(folder.database)) as connection:
+                connection.execute("UPDATE people SET words = 'changed'")
+                connection.commit()
+            for path in (folder.database, folder.journal):
+                with pytest.raises(PermissionError):
+                    path.unlink()
+                with pytest.raises(PermissionError):
+                    path.rename(folder.shared / "away")
+
+        _, status = os.waitpid(forked(other), 0)
+        assert status == 0
+        assert desk.people()[0].words == "changed"
