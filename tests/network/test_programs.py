@@ -13,7 +13,9 @@ from servers import Client
 @pytest.fixture(scope="module")
 def token(site):
     accounts = Accounts(Desk.open(site.folder).register)
-    return accounts.make_token("a.meier", ("read", "ask"), 1, "test")[1]
+    ident, secret = accounts.make_token("a.meier", ("read", "ask"), 1, "test")
+    yield secret
+    accounts.revoke_token("a.meier", ident)
 
 
 def test_from_the_table_to_the_result(site, token):
