@@ -288,7 +288,7 @@ def test_a_paid_question_that_an_old_copy_has_in_the_queue(tmp_path):
 
 def test_a_fit_that_nobody_looks_after_ends_before_its_slot(tmp_path, monkeypatch):
     """The worker is gone and the fit overruns: the kernel ends it, and at the slot's end it is lost."""
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, ladder=(0.5, 600.0))
     ticket = claimed(desk, slot=0.5)
     monkeypatch.setattr(Gate, "release", lambda *_: time.sleep(60))
     assert os.WTERMSIG(fitted(desk, ticket)) == signal.SIGALRM
@@ -315,7 +315,7 @@ def test_nothing_is_kept_after_its_slot(tmp_path):
 
 
 def test_access_that_is_revoked_while_rows_are_counted(tmp_path, monkeypatch):
-    desk = desk_in(tmp_path)
+    desk = desk_in(tmp_path, ladder=(600.0,))
     ticket = claimed(desk)
     read = LinearModel.read
 

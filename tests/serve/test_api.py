@@ -206,7 +206,7 @@ def test_what_the_ledger_or_the_desk_refuses(site):
     assert "the allowance of 'a.meier' has rho = 0.8 left" in fault["error"]
     assert fault["remedy"].startswith("lower its budget")
     for k in range(3):
-        assert site.ask(f"0000000{k}")[0] == 201
+        assert site.ask(f"0000000{k}", question={**QUESTION, "rho": 0.01 + k / 100})[0] == 201
     status, fault = site.ask("00000004")
     assert (status, fault["code"]) == (409, "conflict")
     site.desk.pause("visits", "the files are looked at")
