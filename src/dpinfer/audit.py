@@ -27,6 +27,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP
 from dpinfer.privacy.release import NoisySum, grid
 from dpinfer.rows.source import Rows
+from dpinfer.schema.design import Design
 
 _CELLS = 2.0**52  # of the uniform numbers that float noise is made of
 _RARE = 1e-6  # how often a sound installation fails a check
@@ -164,6 +165,7 @@ class _Single:
     booked: NoisySum
     what: BoundedSum
     budget: Budget
+    design: Design
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
 
     def releases(self, n: int) -> tuple[NoisySum, ...]:  # noqa: ARG002
@@ -175,7 +177,8 @@ class _Single:
 
 def released(share: PureDP | ZCDP, what: BoundedSum, source: Rows) -> Any:
     """One noisy sum, through the gate, and the law of its noise."""
-    recipe: Any = _Single(NoisySum("audit", share, what.bound), what, share)
+    booked = NoisySum("audit", share, what.bound)
+    recipe: Any = _Single(booked, what, share, Design.of_rows(source.dim))
     return fit(recipe, source)
 
 
