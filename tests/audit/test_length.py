@@ -4,6 +4,7 @@ A number of records at which double precision errs by as much as one record move
 summed in a test.  Single precision has it at some ten thousand: the same code, with u = 2⁻²⁴.
 """
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -212,28 +213,51 @@ def test_intervals_know_the_noise_that_is_booked(asked):
     assert found[10**10] / found[10**6] == pytest.approx(in_floats(1.0, 10**10), rel=1e-12)
 
 
-@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(), dp.Huber(0.5)], ids=str)
-@pytest.mark.parametrize("records", [2**30, 10**10, MOST_RECORDS])
-def test_a_minimum_of_many_records_is_not_lost_behind_its_mask(loss, records):
-    """Beyond the usual number the penalty grows with how far floats are off; up to it nothing
-    changes.
-    """
+LOSSES = [dp.Logistic(), dp.HuberHinge(), dp.Huber(0.5)]
+
+
+def cheapest_penalty(monkeypatch, *asked, **options):
+    """The default penalty of a fit whose minimum floats find however small a penalty is."""
+    with monkeypatch.context() as patch:
+        patch.setattr("dpinfer.fit.penalised_plan._HIDDEN", math.inf)
+        return default_penalty(*asked, **options)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("n", [10**7, 10**8, USUAL_RECORDS, 2**30, 10**10, MOST_RECORDS])
+@pytest.mark.parametrize("units", [False, True])
+def test_a_minimum_of_many_records_is_not_lost_behind_its_mask(monkeypatch, loss, n, units):
+    """From some million records on the penalty grows with how far floats are off."""
     plan = default_plan(dp.ZCDP(0.5))
-    size = loss.slope_bound / (loss.curvature_bound * np.sqrt(records))
+    notion = Neighbours.of(Neighbours.REPLACE, units=units)
+    size = loss.slope_bound / (loss.curvature_bound * np.sqrt(n))
+    asked = {"units": units, "records": max(n, USUAL_RECORDS)}
 
     def mask(penalty):
-        risk = Risk.penalised(loss, penalty, records, records=records)
+        risk = Risk.penalised(loss, penalty, n, notion, asked["records"])
         return 2 * risk.minimum_error(11) / plan.coefficients(risk).mask
 
-    usual = default_penalty(plan, loss, records, 11)
-    chosen = default_penalty(plan, loss, records, 11, records=records)
-    assert mask(usual) > 1000 * size
-    assert usual < chosen <= 1e-3
+    cheapest = cheapest_penalty(monkeypatch, plan, loss, n, 11, **asked)
+    chosen = default_penalty(plan, loss, n, 11, **asked)
+    assert mask(cheapest) > size / 2
+    assert cheapest < chosen <= 1e-3
     assert mask(chosen) <= size / 8 * (1 + 1e-9) or chosen == 1e-3
     assert mask(chosen) <= size
 
 
-@pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(), dp.Huber(0.5)], ids=str)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("rho", [0.01, 0.5, 10.0])
+@pytest.mark.parametrize("units", [False, True])
+def test_the_penalty_of_up_to_a_million_records_is_the_cheapest(monkeypatch, loss, rho, units):
+    """Their minimum is found closely enough."""
+    plan = default_plan(dp.ZCDP(rho))
+    for n in (1, 100, 10**4, 10**6):
+        asked = (plan, loss, n, 11)
+        cheapest = cheapest_penalty(monkeypatch, *asked, units=units)
+        assert default_penalty(*asked, units=units) == cheapest
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.REPLACE_UNIT])
 def test_every_sum_of_a_risk_is_raised_and_so_is_its_float_error(loss, notion):
     """A million units, with as many rows as may be; blocks and long units err with the rows."""

@@ -239,10 +239,10 @@ def default_penalty(
     For the unpenalised target as small as the cost allows: k = t/(2nc) = 1/20, or less where that
     would be dear.  For the penalised one:  Gaussian objective perturbation: the smallest one that
     costs at most a 26th of its share (2 k² <= ρ/26 with k = t/(2nc)) and whose floor 2c is not
-    below the noise of the Hessian's eigenvalues, sqrt(2d) times that of one entry; beyond the usual
-    number of records it grows up to the paper's .001 until the mask of the minimum is below the
-    sampling error: how far floats are off grows with n, and a penalty holds it down.  Otherwise the
-    paper's .001, or more where that would cost Laplace objective perturbation over a tenth of its
+    below the noise of the Hessian's eigenvalues, sqrt(2d) times that of one entry; from some million
+    records on it grows up to the paper's .001 until the mask of the minimum is below the sampling
+    error: how far floats are off grows with n, and a penalty holds it down.  Otherwise the paper's
+    .001, or more where that would cost Laplace objective perturbation over a tenth of its
     share: log(1 + t/(2nc)) <= ε/10, and for units t/(2nc) <= ε/10.
     """
     if isinstance(plan.estimate, NoPrivacy):
@@ -255,8 +255,6 @@ def default_penalty(
         risk = Risk.penalised(loss, 1.0, n)
         entry = hessian_noise(plan.recipe, plan.matrices(risk)[0], risk, dim)
         cheap = float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
-        if records <= USUAL_RECORDS or cheap >= _PAPERS:
-            return cheap
         notion = Neighbours.of(Neighbours.REPLACE, units=units)
         most = _HIDDEN * loss.slope_bound / (t * math.sqrt(n))
 
@@ -264,7 +262,7 @@ def default_penalty(
             risk = Risk.penalised(loss, penalty, n, notion, records)
             return _mask(plan, risk, dim) <= most
 
-        if hidden(cheap):
+        if cheap >= _PAPERS or hidden(cheap):
             return cheap
         return boundary(hidden, _PAPERS, cheap, 0.01, by_ratio=True)[0]
     part = plan.estimate.pure().epsilon / 10
