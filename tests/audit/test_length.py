@@ -16,6 +16,7 @@ import dpinfer as dp
 import lengths
 import people
 import tables
+from dpinfer.fit.bounds import learning
 from dpinfer.fit.describing import describing
 from dpinfer.fit.penalised_plan import default_penalty, default_plan
 from dpinfer.fit.recipe import Subject, entry
@@ -34,6 +35,7 @@ from dpinfer.maths.sums import (
     sum_error,
 )
 from dpinfer.neighbours import Neighbours
+from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.noise import GRID_LARGEST
 from dpinfer.privacy.release import grid
 from dpinfer.rows.source import WHOLE_UNIT, Rows
@@ -382,3 +384,76 @@ def test_the_integers_of_the_grid_have_room():
     asked = replace(model().recipe(design, 50), design=wide)
     with pytest.raises(dp.InputError, match="256 columns of up to 1,099,511,627,776 records"):
         entry(asked, 50, Subject())
+
+
+def wide_schema(levels, rows=MOST_RECORDS):
+    """Columns of many levels, in tables of up to so many rows."""
+    names = ", ".join(f'"{j}"' for j in range(levels))
+    text = f'[unit]\nname = "one visit"\nlargest_table = {rows}\n'
+    for column in ("a", "b"):
+        text += f'[columns.{column}]\ntype = "category"\nlevels = [{names}]\n'
+    return dp.Schema.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("budget", "room"),
+    [(dp.ZCDP(0.5), 2**16), (dp.ApproxDP(1, 1e-6), 2**16), (dp.PureDP(1.0), 2**8)],
+)
+def test_a_description_that_has_no_room_is_refused_before_booking(budget, room):
+    """Two columns of levels have 2(s + 1) counts."""
+    frame = pd.DataFrame({"a": ["0", "1"], "b": ["1", "0"]})
+    largest = room // 2 - 1
+
+    def asked(levels, rows=MOST_RECORDS):
+        return describing(frame, wide_schema(levels, rows), budget, neighbours="add-remove")
+
+    plan = asked(largest).plan
+    assert plan.length() == room
+    # Laplace noise in each count makes steps as fine as the square of so many numbers
+    numbers = room**2 if plan.pure else room
+    assert Fraction(MOST_RECORDS) / Fraction(grid(1.0, numbers)) <= GRID_LARGEST / 2
+    with pytest.raises(
+        dp.InputError, match="numbers of up to 1,099,511,627,776 records are too many"
+    ):
+        asked(largest + 1)
+    assert asked(largest + 1, USUAL_RECORDS).plan.records == USUAL_RECORDS
+
+
+@pytest.mark.parametrize(
+    "head", ['unit = "one visit"\n', people.AVERAGE, people.UNIT + people.WEIGHTS]
+)
+@pytest.mark.parametrize("by", [None, "b"])
+@pytest.mark.parametrize("budget", [dp.ZCDP(0.5), dp.PureDP(1e6)], ids=str)
+def test_no_release_of_a_description_is_longer_than_it_says(monkeypatch, head, by, budget):
+    """A budget without end looks at quartiles as closely as can be."""
+    found = []
+    real = Gate._added
+
+    def recorded(self, exact, noise, bound):
+        found.append(exact.size)
+        return real(self, exact, noise, bound)
+
+    monkeypatch.setattr(Gate, "_added", recorded)
+    asked = describing(people.table(rows=600, persons=200), people.schema(head), budget, by=by)
+    asked.run(insecure_seed=1)
+    assert 0 < max(found) <= asked.plan.length()
+
+
+def test_learned_bounds_that_have_no_room_are_refused(monkeypatch):
+    """Pure noise in each of 1,603 counts has a grid that is finer."""
+    frame = pd.DataFrame(tables.table(500))
+
+    def asked(budget, rows):
+        plan = learning(frame, None, budget, {"age": "number"}).plan
+        replace(plan, records=rows).require_room()
+
+    asked(dp.ZCDP(0.5), MOST_RECORDS)
+    asked(dp.PureDP(1.0), 2**37)
+    with pytest.raises(dp.InputError, match="do not fit whole numbers of 64 bits"):
+        asked(dp.PureDP(1.0), MOST_RECORDS)
+    lengths.usual(monkeypatch, 10)
+    monkeypatch.setattr("dpinfer.privacy.release._ROOM", 1603 * 499)
+    ledger = dp.Ledger(dp.PureDP(4.0), unit="one record")
+    with pytest.raises(dp.InputError, match="do not fit whole numbers of 64 bits"):
+        dp.learn_bounds(frame, columns={"age": "number"}, budget=dp.PureDP(1.0), ledger=ledger)
+    assert not ledger.entries()

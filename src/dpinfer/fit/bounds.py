@@ -34,7 +34,7 @@ from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, Share, require_promise
 from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.release import NoisyCounts, NoisySum, ShownLevels
+from dpinfer.privacy.release import NoisyCounts, NoisySum, ShownLevels, has_room
 from dpinfer.rows.source import Source
 from dpinfer.schema.columns import Outcome, tidy
 from dpinfer.schema.schema import Draft, Gap, Schema, known_levels, named
@@ -138,6 +138,15 @@ class BoundsPlan:
         if self.levels and not isinstance(self.budget, ApproxDP):
             raise BudgetError(
                 f"the levels of {self.levels[0]!r} take a delta: give (epsilon, delta), or state them in the schema"
+            )
+
+    def require_room(self) -> None:
+        """Refuse more records than whole numbers have room for."""
+        pure = isinstance(self.budget, PureDP)
+        if self.ranges and not has_room(self.records, len(MAGNITUDES) + 1, counts=pure):
+            raise InputError(
+                f"counts of up to {self.records:,} records do not fit whole numbers of 64 bits on the grid of "
+                "the noise: spend a budget with rho or delta, or take a part of the records"
             )
 
     def releases(self) -> "Releases":
@@ -343,6 +352,7 @@ def learning(
     if n == 0:
         raise InputError("the table has no rows: there is nothing to learn from")
     plan = replace(plan, records=held.largest)
+    plan.require_room()
     what = Learning(table, Draft(draft.document, held, gaps), plan, notion, n, skipped)
     what.require_enough()
     return what

@@ -290,6 +290,7 @@ def describing(
     if notion.counted and records.n < 1:
         raise InputError("the table has no rows: there is nothing to describe")
     plan = replace(plan, records=held.largest)
+    plan.require_room()
     by_column = None if grouping is None else grouping.column
     derived = tuple(column.name for column in shown if column.name not in schema.columns)
     return Describing(records, plan, by_column, unit, level, schema.digest(), derived)

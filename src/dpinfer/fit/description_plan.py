@@ -13,14 +13,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpinfer.errors import BudgetError
+from dpinfer.errors import BudgetError, InputError
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.column_sums import Levels, Numbers, Panel
+from dpinfer.maths.column_sums import QUARTILES, Levels, Numbers, Panel
+from dpinfer.maths.figures import LONGEST_HISTOGRAM
 from dpinfer.maths.sums import USUAL_RECORDS, in_floats
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share
-from dpinfer.privacy.release import NoisyCounts, NoisySum
+from dpinfer.privacy.release import NoisyCounts, NoisySum, has_room
 from dpinfer.schema.columns import Column, Number, Outcome, levels_of
 
 STEPS = ("counts and moments", "quartiles, 1 of 2", "quartiles, 2 of 2")
@@ -108,6 +109,19 @@ class Sheet:
             np.array([number_of(column).kind in _WHOLE for column in columns], dtype=bool),
         )
 
+    def length(self, *, alike: bool) -> int:
+        """Numbers in one release, at most."""
+        groups = self.panel.groups
+        sizes = self.counted.sizes
+        counts = groups * (sizes + 1)
+        of_number = groups * (3 + LONGEST_HISTOGRAM + 2 * (1 + len(QUARTILES)))
+        length = int(counts.sum()) + len(self.number_columns) * of_number
+        if alike:
+            return length
+        level_squares = groups**2 * (2 * sizes + 1)
+        moment_squares = 4 * groups**2
+        return length + int(level_squares.sum()) + len(self.number_columns) * moment_squares
+
     def level_weights(self) -> Array:
         """What is spent on each column with levels."""
         return np.array([self.weights[j] for j in self._chosen(levels=True)])
@@ -189,6 +203,20 @@ class DescriptionPlan:
         if len(counts):
             slots.append(Slot(COUNTS, place, counts))
         return slots
+
+    def length(self) -> int:
+        """Numbers in one release, at most."""
+        return sum(sheet.length(alike=self.alike) for sheet in self.sheets)
+
+    def require_room(self) -> None:
+        """Refuse more figures of so many records than whole numbers have room for."""
+        length = self.length()
+        if not has_room(self.records, length, counts=self.pure):
+            raise InputError(
+                f"up to {length:,} numbers of up to {self.records:,} records are too many for one release: their "
+                "sums do not fit whole numbers of 64 bits on the grid of the noise; describe fewer "
+                "columns at once, or a part of the records"
+            )
 
     def releases(self) -> tuple[NoisySum | NoisyCounts, ...]:
         """The releases, in order.

@@ -14,7 +14,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget, NoPrivacy, require_promise
 from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.release import Release
+from dpinfer.privacy.release import Release, has_room
 from dpinfer.result import text
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
@@ -22,11 +22,6 @@ from dpinfer.result.statements import Privacy, Words
 from dpinfer.rows import workers
 from dpinfer.rows.source import Pending, Rows, Source, most_records
 from dpinfer.schema.design import Design
-
-_LARGEST_SUMS = 2**48
-"""Of records times columns: (d + 1)² numbers of a sum over N records are below 2¹³ N (d + 1) steps of
-the grid (docs/method.md, section 7), which leaves room in 2⁶².
-"""
 
 
 @dataclass(frozen=True)
@@ -197,7 +192,7 @@ def _require_room(design: Design, n: int) -> None:
     largest = design.unit.largest
     most_records(n, largest)
     columns = len(design.names)
-    if largest * (columns + 1) > _LARGEST_SUMS:
+    if not has_room(largest, (columns + 1) ** 2):
         raise InputError(
             f"{columns:,} columns of up to {largest:,} records are too many: their sums do not fit whole "
             "numbers of 64 bits on the grid of the noise; take fewer columns, or a part of the records"

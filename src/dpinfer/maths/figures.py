@@ -27,6 +27,8 @@ _UNEVEN = 0.4  # deviations by which the law within a bin may move an end: 95 % 
 _NARROW = 0.5  # deviations of D that lie in a bin which is narrow enough
 _LEAST_BINS = 12
 _MOST_BINS = 48
+LONGEST_HISTOGRAM = len(QUARTILES) * (_MOST_BINS + 3) + 7
+"""Bins, at most: the steps of a bracket for each quartile and around three piles, and the last bin."""
 _HARDLY = 0.5  # deviations that an interval has more where a figure is hardly told
 _LIKELY = 2.0  # deviations within which a quartile is looked for more closely
 

@@ -397,3 +397,17 @@ def grid(bound: float, m: int) -> float:
             f"the bound {bound!r} is too small for a grid of doubles: measure in smaller units"
         )
     return math.ldexp(1.0, exponent // 2)
+
+
+_ROOM = 2**48
+
+
+def has_room(records: int, numbers: int, *, counts: bool = False) -> bool:
+    """Whether whole numbers of 64 bits have room for a release of m ``numbers``, each a sum over so
+    many records; ``counts`` are those with Laplace noise in each.
+
+    A sum is at most ``records`` times its bound, and a step of the grid is above 2⁻¹³ of the bound
+    over sqrt(m), or over m where counts have noise each: so all are below 2⁶¹ steps.
+    """
+    root = math.isqrt(numbers - 1) + 1
+    return records * (numbers if counts else root) <= _ROOM
