@@ -292,24 +292,57 @@ def test_a_private_number_is_that_of_the_largest_table():
     raised = bounds_of(private.entry(0))
     assert raised == bounds_of(private.entry(10**6))
     assert np.allclose(np.array(raised) / usual, in_floats(1.0, 10**10), rtol=1e-12)
-    with pytest.raises(dp.InputError, match=r"more than 10,000,000,000 records.*largest_table"):
-        private.entry(10**10 + 1)
+    # nor does it matter beyond: whether there are more is asked after booking
+    assert raised == bounds_of(private.entry(10**10 + 1))
     # where the number is public, it and nothing else decides
     public = model()
     public.schema = private.schema
     assert bounds_of(public.entry(10**6)) == bounds_of(model().entry(10**6))
 
 
-def test_a_table_with_a_private_number_of_rows_is_refused_before_booking(monkeypatch):
-    """A declared number helps; what is booked for it is what a fit then spends."""
+PRIVATE = "add-remove"
+
+
+def places(frame, folder):
+    """A table in memory and in a file."""
+    frame.to_parquet(folder / "table.parquet")
+    return frame, folder / "table.parquet"
+
+
+def fitted(native, schema, ledger):
+    model(neighbours=PRIVATE, ledger=ledger).set_params(schema=schema).fit(native)
+
+
+def described(native, schema, ledger):
+    budget = dp.ApproxDP(1.0, 1e-6)
+    dp.describe(native, schema, budget, columns=["age"], neighbours=PRIVATE, ledger=ledger)
+
+
+@pytest.mark.parametrize("ask", [fitted, described])
+def test_whether_a_private_number_is_larger_is_told_after_booking_alone(monkeypatch, tmp_path, ask):
+    """Whoever may write largest_table could else search for the number of rows, free of charge."""
     lengths.usual(monkeypatch, 100)
-    ledger = dp.Ledger(dp.ApproxDP(4.0, 1e-5), unit="one person", neighbours="add-remove")
-    private = model(neighbours="add-remove", ledger=ledger)
+    for native in places(pd.DataFrame(tables.table(200)), tmp_path):
+        told = {}
+        for most in (199, 200):
+            schema = lengths.at_most(tables.SCHEMA, most)
+            poor = dp.Ledger(dp.ApproxDP(1e-3, 1e-9), unit="one person", neighbours=PRIVATE)
+            with pytest.raises(dp.DpinferError) as refused:
+                ask(native, schema, poor)
+            told[most] = (type(refused.value), str(refused.value))
+            assert not poor.entries()
+        assert told[199] == told[200]
+        ledger = dp.Ledger(dp.ApproxDP(4.0, 1e-5), unit="one person", neighbours=PRIVATE)
+        with pytest.raises(dp.InputError, match=r"more than 199 records.*largest_table"):
+            ask(native, lengths.at_most(tables.SCHEMA, 199), ledger)
+        assert len(ledger.entries()) == 1
+
+
+def test_a_private_number_of_rows_that_was_declared(monkeypatch):
+    """What is booked for it is what a fit then spends."""
+    lengths.usual(monkeypatch, 100)
+    private = model(neighbours=PRIVATE)
     frame = pd.DataFrame(tables.table(200))
-    private.schema = lengths.at_most(tables.SCHEMA, 199)
-    with pytest.raises(dp.InputError, match=r"more than 199 records.*largest_table"):
-        private.fit(frame)
-    assert not ledger.entries()
     private.schema = lengths.at_most(tables.SCHEMA, 200)
     result = private.fit(frame).result_
     assert bounds_of(result.privacy) == bounds_of(private.entry(0))

@@ -177,7 +177,7 @@ def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
     where it is private.
     """
     require_promise(recipe.budget)
-    _require_room(recipe.design, n)
+    _require_room(recipe, n)
     if n < 1 and recipe.neighbours.counted:
         raise InputError(
             "a fit needs at least one record, unless the neighbours add-remove keep their number private"
@@ -187,10 +187,14 @@ def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
     )
 
 
-def _require_room(design: Design, n: int) -> None:
-    """Refuse more records, or more numbers of so many, than releases were sized for."""
+def _require_room(recipe: Recipe, n: int) -> None:
+    """Refuse more records, or more numbers of so many, than releases were sized for; a private
+    number of records is not looked at.
+    """
+    design = recipe.design
     largest = design.unit.largest
-    most_records(n, largest)
+    if recipe.neighbours.counted:
+        most_records(n, largest)
     columns = len(design.names)
     if not has_room(largest, (columns + 1) ** 2):
         raise InputError(

@@ -113,7 +113,7 @@ def read(
     if counted and not unit.many:
         design = design.holding(n)
         reader = FormulaReader(response, terms, Encoding(design, kind))
-    most_records(n, design.unit.largest)
+    _require_proved(n, design.unit, counted)
     return design, Pending(n, lambda: table.source(reader, n))
 
 
@@ -137,8 +137,16 @@ def read_columns(
     if counted and not unit.many:
         unit = unit.holding(n)
         reader = ColumnReader(tuple(columns), by, unit)
-    most_records(n, unit.largest)
+    _require_proved(n, unit, counted)
     return unit, Pending(n, lambda: table.source(reader, n))
+
+
+def _require_proved(n: int, unit: Unit, counted: bool) -> None:
+    """Refuse more records than noise is sized for, where their number is public.  Whether a private
+    one is larger is told without noise, so it is asked when the records are read, after booking.
+    """
+    if counted or unit.many:
+        most_records(n, unit.largest)
 
 
 def number_of(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
