@@ -150,7 +150,12 @@ class OnSpark:
 
 
 @pytest.fixture(scope="session", params=["dask", "spark"])
-def engine(request, tmp_path_factory):
+def engine(request):
     if request.param == "dask":
         return OnDask(request.getfixturevalue("client"))
-    return OnSpark(request.getfixturevalue("spark"), tmp_path_factory.mktemp("spread"))
+    return request.getfixturevalue("on_spark")
+
+
+@pytest.fixture(scope="session")
+def on_spark(spark, tmp_path_factory):
+    return OnSpark(spark, tmp_path_factory.mktemp("spread"))

@@ -209,6 +209,7 @@ def test_two_thousand_partitions(engine, monkeypatch):
     else:
         native = engine.spread(frame, parts=1).repartition(2000)
         monkeypatch.setattr("dpinfer.tables.on_spark._GROUP", 10)
+        monkeypatch.setattr("dpinfer.tables.on_spark._FEW", 1)
     here = records(frame).read().total(WHAT)
     with records(native).opened() as source:
         back = []

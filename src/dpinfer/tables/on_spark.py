@@ -1,9 +1,12 @@
 """Tables of Spark: executors encode rows in Python, keep the blocks, and add up their sums."""
 
+import gc
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial, reduce
 from itertools import chain
 from typing import Any
 
@@ -14,6 +17,8 @@ from dpinfer.errors import InputError, missing
 from dpinfer.maths.sums import Block, Sum
 from dpinfer.rows import workers
 from dpinfer.schema.columns import Wanted
+from dpinfer.tables import block_files
+from dpinfer.tables.block_files import BlockFile, GoneError
 from dpinfer.tables.cluster import (
     ClusterTable,
     Encode,
@@ -23,6 +28,7 @@ from dpinfer.tables.cluster import (
     added,
     answered,
     mute,
+    refusal,
 )
 from dpinfer.tables.memory import InMemory, Reader
 
@@ -32,13 +38,17 @@ try:
 except ImportError:
     raise missing("a Spark DataFrame", "spark", "pyspark") from None
 
-_ANSWER = "partition long, fault string, found binary"
+_ANSWER = "partition long, fault string, found binary, number long, gone binary"
+_FILES = "partition long, fault string, path string, layout binary"
 _KEPT = "fault string, rows binary, labels binary, weights binary, shares binary, starts binary"
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _AT_ONCE = 32  # blocks or sums that Spark hands to Python in one batch
 _GROUP = 256  # sums that one task adds up
+_FEW = 64  # sums that the driver adds up itself: a task of Python takes longer
 _TASKS = 4  # of a pass, for each core: a task takes long to begin, however few rows it has
 _FEWEST = 64  # tasks of a pass, where there are as many partitions
+_ROUNDS = 8  # in which the files of a pass are looked for
+_ENCRYPTED = "spark.io.encryption.enabled"
 
 
 class Spark(ClusterTable):
@@ -65,7 +75,7 @@ class Spark(ClusterTable):
         def ask() -> list[Sum | Fault]:
             number = _shuffled(self.native.sparkSession)
             frame = _together(self.native.select(_quoted(ids)), ids, number)
-            return _summed_up(frame, number, partial(_counted, ids))
+            return _whole(_summed_up(frame, number, partial(_counted, ids)))
 
         nothing = Sum(np.zeros(1), 0.0)
         return int(added(answered(ask), Sum.plus, nothing).value[0])
@@ -78,8 +88,12 @@ class Spark(ClusterTable):
 class SparkPartitions(Partitions):
     """The partitions of a Spark DataFrame.
 
-    What is kept is a persisted table with one row per block: Spark holds it in memory and on disk,
-    and makes what was on an executor that dies again.
+    Executors write the blocks of a partition to a file beside Spark's own, and what is kept is a
+    persisted table with one row per file: so no block goes through Java in a pass.  Where a task
+    runs elsewhere than the file is, the partition is asked for again.  Where that does not help,
+    where there is no room for files, or where they would have to be encrypted, a table with one row
+    per block is persisted instead.  Spark makes what was on an executor that dies again: the rows
+    that name its files, and so the files.
     """
 
     def __init__(self, table: Spark, reader: Reader, n: int) -> None:
@@ -89,48 +103,134 @@ class SparkPartitions(Partitions):
         self._held: Any = None
         self._kept = False
         self._number = 0  # of partitions, at most
+        self._fit = ""  # the name of the files, where there are any
+        self._files = 0  # their number
 
     def sums(self, task: Task) -> list[Sum | Fault]:
-        """One, of all partitions; none where there is no row."""
+        """Of all partitions, few of them; none where there is no row."""
         if self._held is None:
             self._open()
+        if self._fit:
+            found = self._of_files(task)
+            if found is not None:
+                return found
+            self._leave_files()
         if self._kept:
             with _small_batches(self._frame.sparkSession):
-                return _summed_up(self._held, self._number, partial(_summed, task))
+                return _whole(_summed_up(self._held, self._number, partial(_summed, task)))
         anew = partial(_summed_anew, task, self.encode, self._units)
-        return _summed_up(self._held, self._number, anew)
+        return _whole(_summed_up(self._held, self._number, anew))
 
     def release(self) -> None:
         """What is kept leaves the memory and the disks of the executors."""
-        if self._held is not None and (self._kept or self._units):
-            self._held.unpersist()
+        try:
+            if self._fit:
+                self._remove_files()
+        finally:
+            if self._held is not None and (self._kept or self._units):
+                self._held.unpersist()
 
     def _open(self) -> None:
         """Encode the rows and keep them or, if there are too many for that, see to it that they can
         be read anew in every pass.
         """
-        frame = self._frame
-        session = frame.sparkSession
-        ids = self.encode.reader.encoder.unit.column
-        if ids:
-            self._number = _shuffled(session)
-            frame = _together(frame, ids, self._number)
-        else:
-            self._number = max(_FEWEST, _TASKS * _cores(session))
-            frame = frame.coalesce(self._number)
+        session = self._frame.sparkSession
+        frame = self._parted()
         self._kept = self.fits(self._size, partial(_executors, session), workers.kept())
+        if self._kept and not _encrypted(session) and self._written(frame):
+            return
         if self._kept:
             frame = frame.mapInArrow(partial(_encoded, self.encode, self._units), _KEPT)
-        if self._kept or ids:
+        if self._kept or self._units:
             self._held = frame.persist()
         else:
             self._held = frame
         if self._kept:
             self._held.count()  # now, while Spark hands out tables in batches of the usual size
 
+    def _parted(self) -> Any:
+        """The rows in as many partitions as a pass has tasks, with ids by these."""
+        session = self._frame.sparkSession
+        ids = self.encode.reader.encoder.unit.column
+        if ids:
+            self._number = _shuffled(session)
+            return _together(self._frame, ids, self._number)
+        self._number = max(_FEWEST, _TASKS * _cores(session))
+        return self._frame.coalesce(self._number)
+
+    def _written(self, frame: Any) -> bool:
+        """Encode the rows into files; whether all of them could be written."""
+        self._fit = block_files.new_fit()
+        act = partial(_to_files, self.encode, self._units, self._fit)
+        self._held = frame.mapInArrow(act, _FILES).persist()
+        rows = self._held.select("fault", "path").collect()
+        self._files = len(rows)
+        if all(row.fault or row.path for row in rows):
+            return True
+        self._remove_files()
+        self._held.unpersist()
+        return False
+
+    def _of_files(self, task: Task) -> list[Sum | Fault] | None:
+        """The sum over all files, each once; None where some are not where their tasks run, however
+        often these are asked.
+
+        What was not read is known by the numbers of its partitions: a file that is written again,
+        as its executor died, has another name.
+
+        Guarantee [each_file_once]: a sum is over every partition, and over none twice, or there is
+        none.
+        """
+        sums: list[Sum | Fault] = []
+        left = self._files
+        frame = self._held
+        for _ in range(_ROUNDS):
+            found = self._asked(frame, task)
+            gone = [partition for one in found for partition in one.gone]
+            if sum(one.number for one in found) + len(gone) != left:
+                raise refusal(Fault("Partitions"))
+            sums += _whole(found)
+            if not gone:
+                return sums
+            left = len(gone)
+            frame = self._held.where(self._held["partition"].isin(gone))
+        return None
+
+    def _asked(self, frame: Any, task: Task) -> list["Found"]:
+        """What the task finds in the files that some rows name."""
+        return _added_in_groups(frame.mapInArrow(partial(_of_file, task), _ANSWER), self._files)
+
+    def _leave_files(self) -> None:
+        """Keep blocks in Spark's own store instead."""
+        self._remove_files()
+        self._held.unpersist()
+        frame = self._parted().mapInArrow(partial(_encoded, self.encode, self._units), _KEPT)
+        self._held = frame.persist()
+        self._held.count()
+
+    def _remove_files(self) -> None:
+        """From the disks of all executors.  What cannot be reached now is removed by Spark, as its
+        own files are.
+        """
+        fit = self._fit
+        self._fit = ""
+        session = self._frame.sparkSession
+        tasks = max(_executors(session), min(_cores(session), _FEWEST))
+        with suppress(Exception):
+            everywhere = session.range(0, tasks, 1, tasks)
+            everywhere.mapInArrow(partial(_without_files, fit), "id long").collect()
+
     def _size(self) -> int:
         """Private where units have many: for the use of memory only."""
         return int(self._frame.count()) if self.encode.reader.encoder.unit.many else self.n
+
+
+def _encrypted(session: Any) -> bool:
+    """Whether Spark encrypts what it writes to disks; what it does not tell counts as so."""
+    try:
+        return str(session.conf.get(_ENCRYPTED, "false")).lower() != "false"
+    except Exception:
+        return True
 
 
 def _executors(session: Any) -> int:
@@ -186,73 +286,110 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+@dataclass(frozen=True)
+class Found:
+    """What some partitions have: their sum, if there is one, or a fault; how many they are; and the
+    numbers of those whose file is not where its task ran.
+    """
+
+    partition: int
+    total: Sum | Fault | None
+    number: int = 1
+    gone: tuple[int, ...] = ()
+
+    def plus(self, other: "Found") -> "Found":
+        """Both, in their order; a fault stays one."""
+        total = self.total
+        if total is None or isinstance(other.total, Fault):
+            total = other.total
+        elif isinstance(total, Sum) and isinstance(other.total, Sum):
+            total = total.plus(other.total)
+        return Found(self.partition, total, self.number + other.number, self.gone + other.gone)
+
+    def row(self) -> pa.RecordBatch:
+        """As it travels."""
+        fault = None
+        written = None
+        if isinstance(self.total, Fault):
+            fault = self.total.name
+        elif self.total is not None:
+            lost = np.broadcast_to(self.total.lost, self.total.total.shape)
+            written = np.stack([self.total.total, lost]).tobytes()
+        return pa.record_batch(
+            [
+                pa.array([self.partition], pa.int64()),
+                pa.array([fault], pa.string()),
+                pa.array([written], pa.binary()),
+                pa.array([self.number], pa.int64()),
+                pa.array([np.array(self.gone, np.int64).tobytes()], pa.binary()),
+            ],
+            ["partition", "fault", "found", "number", "gone"],
+        )
+
+    @classmethod
+    def of(cls, row: Any) -> "Found":
+        """The inverse of `row`."""
+        total: Sum | Fault | None = None
+        if row["fault"]:
+            total = Fault(row["fault"])
+        elif row["found"] is not None:
+            total = Sum(*np.frombuffer(row["found"]).reshape(2, -1))
+        gone = tuple(np.frombuffer(row["gone"], np.int64).tolist())
+        return cls(row["partition"], total, row["number"], gone)
+
+
+def _whole(found: Iterable[Found]) -> list[Sum | Fault]:
+    return [one.total for one in found if one.total is not None]
+
+
 def _summed_up(
     frame: Any, number: int, act: Callable[[Iterator[pa.RecordBatch]], Sum | Fault]
-) -> list[Sum | Fault]:
-    """The sum of what ``act`` finds in at most ``number`` partitions, or a fault; none where all are
-    empty.
+) -> list[Found]:
+    """What ``act`` finds in at most ``number`` partitions, added up; none where all are empty."""
+    return _added_in_groups(frame.mapInArrow(partial(_answer, act), _ANSWER), number)
 
-    Executors add the sums of partitions in groups, then those of groups, always in the order of
-    partitions: one sum comes back, whatever their number is.
+
+def _added_in_groups(found: Any, number: int) -> list[Found]:
+    """What was found in at most ``number`` partitions, added up; none where nothing was.
+
+    Where there are many, executors add their sums in groups, then those of groups, until few come
+    back; always in the order of partitions.
     """
-    found = frame.mapInArrow(partial(_answer, act), _ANSWER)
-    while number > 1:
+    while number > _FEW:
         number = math.ceil(number / _GROUP)
         found = found.repartition(number, "partition").sortWithinPartitions("partition")
         found = found.mapInArrow(_added_up, _ANSWER)
-    return [_found(row.fault, row.found) for row in found.collect()]
+    rows = sorted(map(Found.of, found.collect()), key=lambda one: one.partition)
+    return [reduce(Found.plus, rows)] if rows else []
 
 
 def _answer(
     act: Callable[[Iterator[pa.RecordBatch]], Sum | Fault], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """One row per partition, none where it is empty."""
+    _settle()
     first = next(iter(batches), None)
     if first is not None:
-        yield _row(TaskContext.get().partitionId(), act(chain([first], batches)))
+        yield Found(TaskContext.get().partitionId(), act(chain([first], batches))).row()
+
+
+@lru_cache(maxsize=1)
+def _settle() -> None:
+    """Once in each process of Python on an executor: what is loaded stays loaded.
+
+    After each task such a process looks through all that it has loaded for what might be freed,
+    which takes longer than a pass over 100,000 rows.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The sum of sums, one row; none where there is none."""
-    partition = None
-    total: Sum | Fault | None = None
-    for batch in batches:
-        for row in batch.to_pylist():
-            part = _found(row["fault"], row["found"])
-            if total is None:
-                partition = row["partition"]
-                total = part
-            elif isinstance(part, Fault):
-                total = part
-            elif isinstance(total, Sum):
-                total = total.plus(part)
-    if total is not None:
-        yield _row(partition, total)
-
-
-def _row(partition: int | None, result: Sum | Fault) -> pa.RecordBatch:
-    fault = None
-    written = None
-    if isinstance(result, Fault):
-        fault = result.name
-    else:
-        lost = np.broadcast_to(result.lost, result.total.shape)
-        written = np.stack([result.total, lost]).tobytes()
-    return pa.record_batch(
-        [
-            pa.array([partition], pa.int64()),
-            pa.array([fault], pa.string()),
-            pa.array([written], pa.binary()),
-        ],
-        ["partition", "fault", "found"],
-    )
-
-
-def _found(fault: str | None, written: bytes) -> Sum | Fault:
-    if fault:
-        return Fault(fault)
-    total, lost = np.frombuffer(written).reshape(2, -1)
-    return Sum(total, lost)
+    all_found = (Found.of(row) for batch in batches for row in batch.to_pylist())
+    first = next(all_found, None)
+    if first is not None:
+        yield reduce(Found.plus, all_found, first).row()
 
 
 def _encoded(
@@ -267,6 +404,78 @@ def _encoded(
         yield _packed(block)
         if isinstance(block, Fault):
             return
+
+
+def _folders() -> list[str]:
+    """Where Spark keeps blocks on the disks of this executor: it removes these folders with it."""
+    return [folder for folder in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if folder]
+
+
+def _to_files(
+    encode: Encode, units: bool, fit: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """One row that names the file of a partition's blocks, or has a fault, or neither, where no file
+    could be written; none where the partition is empty.
+    """
+    _settle()
+    blocks = filter(len, encode(_tables(batches, units)))
+    first = mute(lambda: next(blocks, None))
+    if first is None:
+        return
+    partition = TaskContext.get().partitionId()
+    fault = None
+    file = None
+    folders = _folders()
+    if isinstance(first, Fault):
+        fault = first.name
+    elif folders:
+        folder = folders[partition % len(folders)]
+        written = mute(lambda: block_files.write(folder, fit, chain([first], blocks)))
+        if isinstance(written, Fault):
+            fault = written.name
+        else:
+            file = written
+    yield pa.record_batch(
+        [
+            pa.array([partition], pa.int64()),
+            pa.array([fault], pa.string()),
+            pa.array([file and file.path], pa.string()),
+            pa.array([file and file.layout], pa.binary()),
+        ],
+        ["partition", "fault", "path", "layout"],
+    )
+
+
+def _without_files(fit: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """No row; nor, on this executor, files of a fit."""
+    block_files.remove(_folders(), fit)
+    for batch in batches:
+        yield batch.slice(0, 0)
+
+
+def _of_file(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What is found in each file; or that it is not here."""
+    _settle()
+    for batch in batches:
+        for row in batch.to_pylist():
+            missing: list[GoneError] = []
+            if row["fault"]:
+                total: Sum | Fault = Fault(row["fault"])
+            else:
+                total = task(_present(BlockFile(row["path"], row["layout"]), missing))
+            partition = row["partition"]
+            if missing:
+                yield Found(partition, None, 0, (partition,)).row()
+            else:
+                yield Found(partition, total).row()
+
+
+def _present(file: BlockFile, missing: list[GoneError]) -> Iterator[Block]:
+    """The blocks of a file, as far as it is here."""
+    try:
+        yield from file.read()
+    except GoneError as gone:
+        missing.append(gone)
 
 
 def _packed(block: Block | Fault) -> pa.RecordBatch:

@@ -1,0 +1,108 @@
+"""Files of blocks: whole or not there, and what comes back is what was written."""
+
+import os
+
+import numpy as np
+import pytest
+
+from dpinfer.maths.sums import Block
+from dpinfer.tables.block_files import GoneError, new_fit, remove, write
+
+
+def blocks():
+    """With and without weights and units; of any length."""
+    rng = np.random.default_rng(0)
+    plain = Block(rng.random((5, 3)), rng.random(5), fixed=False)
+    shares = rng.random(4)
+    units = Block(
+        np.asfortranarray(rng.random((4, 3))),
+        rng.random(4),
+        shares,
+        shares,
+        np.array([0, 2]),
+        False,
+    )
+    return [plain, units, plain[:1], Block(rng.random((2, 3)), rng.random(2), rng.random(2))]
+
+
+def test_there_and_back(tmp_path):
+    file = write(str(tmp_path), new_fit(), iter(blocks()))
+    (path,) = tmp_path.iterdir()
+    assert (str(path), path.stat().st_size) == (file.path, file.size)
+    assert path.stat().st_mode & 0o777 == 0o600
+    found = list(file.read())
+    assert len(found) == 4
+    for one, other in zip(found, blocks(), strict=True):
+        assert not one.fixed
+        for name in ("rows", "labels", "weights", "shares", "starts"):
+            was = getattr(other, name)
+            now = getattr(one, name)
+            assert type(now) is type(was)
+            assert np.array_equal(now, was)
+
+
+@pytest.mark.parametrize("size", [-8, -1, 1, 8])
+def test_a_file_of_another_length_is_not_read(tmp_path, size):
+    file = write(str(tmp_path), new_fit(), blocks())
+    os.truncate(file.path, file.size + size)
+    with pytest.raises(GoneError):
+        next(file.read())
+
+
+def test_guarantee_a_file_is_whole(tmp_path):
+    """Also where it becomes shorter while it is read."""
+    file = write(str(tmp_path), new_fit(), blocks())
+    reading = file.read()
+    next(reading)
+    os.truncate(file.path, file.size - 1)
+    with pytest.raises(GoneError):
+        list(reading)
+
+
+def test_a_file_that_is_gone(tmp_path):
+    file = write(str(tmp_path), new_fit(), blocks())
+    os.unlink(file.path)
+    with pytest.raises(GoneError):
+        next(file.read())
+
+
+def test_no_room(tmp_path):
+    assert write(str(tmp_path / "nowhere"), new_fit(), blocks()) is None
+
+
+def test_what_fails_leaves_nothing(tmp_path):
+    def broken():
+        yield blocks()[0]
+        assert len(list(tmp_path.glob("*.part"))) == 1
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write(str(tmp_path), new_fit(), broken())
+    assert not list(tmp_path.iterdir())
+
+
+def test_whoever_writes_on_after_the_end_of_a_fit_leaves_nothing(tmp_path):
+    """Its file has no name any more: it gets none."""
+    fit = new_fit()
+
+    def late():
+        yield blocks()[0]
+        remove([str(tmp_path)], fit)
+        yield blocks()[1]
+
+    assert write(str(tmp_path), fit, late()) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_of_one_fit_are_removed(tmp_path):
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    mine, other = new_fit(), new_fit()
+    for folder in folders:
+        for fit in (mine, mine, other):
+            write(str(folder), fit, blocks())
+    remove(map(str, folders), mine)
+    for folder in folders:
+        assert [other in path.name for path in folder.iterdir()] == [True]
+    remove([str(tmp_path / "nowhere")], mine)
