@@ -1,0 +1,154 @@
+"""Records of which one pass has kept all that a description asks for."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer.errors import PrivacyError
+from dpinfer.maths.arrays import Array
+from dpinfer.maths.column_sums import (
+    CELLS,
+    POWERS,
+    Cells,
+    ColumnSums,
+    Kept,
+    Levels,
+    Numbers,
+    columns_of,
+    places_of,
+    scaled,
+    turned,
+)
+from dpinfer.maths.sums import Block, OfBlock
+from dpinfer.rows import workers
+from dpinfer.rows.source import Blocks
+
+MOST_HISTOGRAMS = 2**8
+"""Columns of numbers times groups that are kept at once: half a megabyte each."""
+_HELD = 2**22  # numbers whose cells are counted at once: 16 MB
+
+
+class Digest:
+    """What is kept of a pass, while it runs: `of_block` is given every block once, by any thread.
+
+    Counts are whole numbers, so that they are exact in any order.
+    """
+
+    def __init__(self, numbers: Numbers, levels: Levels, groups: int) -> None:
+        self._numbers = numbers
+        self._levels = levels
+        self._groups = groups
+        columns = len(numbers.places)
+        self._cells = np.zeros((columns, (groups + 1) * (CELLS + 2)), dtype=np.int64)
+        self._sizes = (groups + 1) * (levels.sizes + 1)
+        self._counts = np.zeros(int(self._sizes.sum()), dtype=np.int64)
+        self._held: list[Cells] = []
+        self._lock = threading.Lock()
+
+    def of_block(self, block: Block) -> Array:
+        """The sums of powers in a block, or in each block of a stack; what else is kept is counted."""
+        block = turned(block)
+        groups = np.zeros(block.labels.shape, dtype=np.int32)
+        if self._groups:
+            groups = places_of(block.labels, self._groups).astype(np.int32)
+        self._count_levels(block, groups)
+        if not len(self._numbers.places):
+            return np.zeros((*block.stack, 0))
+        self._count_cells(block, groups)
+        return self._powers(block, groups).reshape(*block.stack, -1)
+
+    def _count_levels(self, block: Block, groups: npt.NDArray[np.int32]) -> None:
+        levels = self._levels
+        codes = places_of(columns_of(block, levels.places), levels.sizes)
+        codes += np.cumsum(self._sizes) - self._sizes
+        codes += groups[..., None] * (levels.sizes + 1)
+        counts = np.bincount(codes.ravel(order="K"), minlength=len(self._counts))
+        with self._lock:
+            self._counts += counts
+
+    def _count_cells(self, block: Block, groups: npt.NDArray[np.int32]) -> None:
+        cells = self._numbers.cells(columns_of(block, self._numbers.places))
+        if self._groups:
+            cells += (groups * np.int32(CELLS + 2))[..., None]
+        with self._lock:
+            self._held.append(cells)
+            if sum(one.size for one in self._held) < _HELD:
+                return
+            held = self._held
+            self._held = []
+        self._count(held)
+
+    def _count(self, held: Sequence[Cells]) -> None:
+        """Count cells that were held back: in a few rows alone most of a column's cells would be empty,
+        and to go through them would take longer than to count.
+        """
+        columns, cells = self._cells.shape
+        for j in range(columns):
+            mine = np.concatenate([one[..., j].ravel() for one in held])
+            counts = np.bincount(mine, minlength=cells)
+            with self._lock:
+                self._cells[j] += counts
+
+    def _powers(self, block: Block, groups: npt.NDArray[np.int32]) -> Array:
+        t, missing = scaled(self._numbers, block)
+        members = np.ones((*block.stack, 1 + self._groups, block.labels.shape[-1]))
+        for group in range(self._groups):
+            members[..., 1 + group, :] = groups == group
+        found = np.empty((*block.stack, POWERS, 1 + self._groups, t.shape[-1]))
+        if missing is None:
+            found[..., 0, :, :] = members.sum(axis=-1)[..., None]
+        else:
+            found[..., 0, :, :] = members @ (~missing).astype(np.float64)
+        power = t
+        for k in range(1, POWERS):
+            found[..., k, :, :] = members @ power
+            power = power * t if k < POWERS - 1 else power
+        return found
+
+    def kept(self, sums: Array) -> Kept:
+        """Everything, given the total of `of_block`."""
+        if self._held:
+            self._count(self._held)
+            self._held = []
+        groups = self._groups
+        columns = len(self._numbers.places)
+        levels = {}
+        first = 0
+        for place, size in zip(self._levels.places.tolist(), self._sizes.tolist(), strict=True):
+            levels[place] = self._counts[first : first + size].reshape(groups + 1, -1)
+            first += size
+        return Kept(
+            self._cells.reshape(columns, groups + 1, CELLS + 2),
+            sums.reshape(POWERS, 1 + groups, columns),
+            levels,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Digested:
+    """A source whose records were read once; it has the total of sums that describe columns, and of
+    no others.
+    """
+
+    n: int
+    dim: int
+    kept: Kept
+
+    def total(self, of_block: OfBlock, /) -> Array:
+        """The sum over all records, from what was kept of them."""
+        if not isinstance(of_block, ColumnSums):
+            raise PrivacyError("what was kept of the records does not tell this sum")
+        return of_block.of_kept(self.kept)
+
+
+def digested(source: Blocks, numbers: Numbers, levels: Levels, groups: int) -> Digested:
+    """Read all records, each of which counts 1, and keep what describes these columns by so many
+    groups.
+    """
+    digest = Digest(numbers, levels, groups)
+    with workers.step("reading"):
+        sums = source.total(digest.of_block)
+    return Digested(source.n, source.dim, digest.kept(sums))
