@@ -4,6 +4,7 @@ what is refused.
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -206,6 +207,19 @@ def test_numbers_alone_and_levels_alone():
         both = told(described(table))
         mine = {key: value for key, value in both.items() if key[0] in columns}
         assert found == pytest.approx(mine, rel=1e-9)
+
+
+def test_the_page_shows_what_is_printed():
+    """The example of docs/describe.md, with the seed that it names."""
+    page = Path("docs/describe.md").read_text(encoding="utf-8")
+    shown = page.partition("```text\n")[2].partition("...\n")[0]
+    demo = dp.datasets.rand_hie()
+    columns = ["visit", "disea", "health"]
+    found = dp.describe(
+        demo.table, demo.schema, dp.ApproxDP(0.5, 1e-6), "idp", columns, insecure_seed=1
+    )
+    assert len(shown) > 1000
+    assert found.summary().startswith(shown)
 
 
 def test_persons_and_weights_take_several_passes():
