@@ -28,7 +28,7 @@ from dpinfer.rows.source import Blocks
 
 MOST_HISTOGRAMS = 2**8
 """Columns of numbers times groups that are kept at once: half a megabyte each."""
-_HELD = 2**22  # numbers whose cells are counted at once: 16 MB
+_HELD = 2**21  # numbers whose cells are counted at once: 8 MB
 
 
 class Digest:
