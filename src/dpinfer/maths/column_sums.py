@@ -82,16 +82,17 @@ class Numbers:
         """The cell of the upper bound."""
         return np.ceil((self.high - self.low) / self.width).astype(np.intp)
 
-    def cells(self, values: Array) -> Cells:
+    def cells(self, values: Array, *, whole: bool = False) -> Cells:
         """The cell of each value: 0 is the lower bound alone, and cell c has what lies in the c-th
-        width above it, its upper end included.  A value that is missing is beyond all cells.
+        width above it, its upper end included.  A value that is missing is beyond all cells;
+        ``whole`` says that none is.
 
         It is an element-wise function, so that a record's cells depend on the record alone.
         """
         found = values - self.low
         found /= self.width
         np.ceil(found, out=found)
-        if np.isnan(found.sum()):  # the other operation takes longer than this
+        if not whole and np.isnan(found.sum()):  # the other operation takes longer than this
             np.fmin(found, CELLS + 1.0, out=found)
         np.clip(found, 0.0, CELLS + 1.0, out=found)
         return found.astype(np.int32)  # faster by far than to eight bytes
@@ -128,8 +129,15 @@ def turned(block: Block) -> Block:
     What is done to columns, each with bounds of its own, is so done to many numbers at once: numpy
     keeps the layout of what it is given.
     """
-    columns = np.ascontiguousarray(block.rows.swapaxes(-1, -2))
-    return replace(block, rows=columns.swapaxes(-1, -2))
+    columns = columns_first(block.rows)
+    if columns.strides[-1] == columns.itemsize:  # they lie so already
+        return block
+    return replace(block, rows=columns_first(np.ascontiguousarray(columns)))
+
+
+def columns_first(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An axis for columns, then one for rows."""
+    return rows.swapaxes(-1, -2)
 
 
 def columns_of(block: Block, places: Indices) -> Array:

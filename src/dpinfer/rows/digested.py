@@ -17,6 +17,7 @@ from dpinfer.maths.column_sums import (
     Kept,
     Levels,
     Numbers,
+    columns_first,
     columns_of,
     places_of,
     scaled,
@@ -57,8 +58,11 @@ class Digest:
         self._count_levels(block, groups)
         if not len(self._numbers.places):
             return np.zeros((*block.stack, 0))
-        self._count_cells(block, groups)
-        return self._powers(block, groups).reshape(*block.stack, -1)
+        t, missing = scaled(self._numbers, block)
+        values = columns_of(block, self._numbers.places)
+        self._count_cells(self._numbers.cells(values, whole=missing is None), groups)
+        sums = self._powers(columns_first(t), groups, missing)
+        return sums.reshape(*block.stack, -1)
 
     def _count_levels(self, block: Block, groups: npt.NDArray[np.int32]) -> None:
         levels = self._levels
@@ -69,12 +73,11 @@ class Digest:
         with self._lock:
             self._counts += counts
 
-    def _count_cells(self, block: Block, groups: npt.NDArray[np.int32]) -> None:
-        cells = self._numbers.cells(columns_of(block, self._numbers.places))
+    def _count_cells(self, cells: Cells, groups: npt.NDArray[np.int32]) -> None:
         if self._groups:
             cells += (groups * np.int32(CELLS + 2))[..., None]
         with self._lock:
-            self._held.append(cells)
+            self._held.append(columns_first(cells))
             if sum(one.size for one in self._held) < _HELD:
                 return
             held = self._held
@@ -82,30 +85,35 @@ class Digest:
         self._count(held)
 
     def _count(self, held: Sequence[Cells]) -> None:
-        """Count cells that were held back: in a few rows alone most of a column's cells would be empty,
-        and to go through them would take longer than to count.
+        """Count cells that were held back, column by column: the counts of one stay in the cache of
+        the processor, and in a few rows alone most of them would be 0.
         """
         columns, cells = self._cells.shape
         for j in range(columns):
-            mine = np.concatenate([one[..., j].ravel() for one in held])
+            mine = np.concatenate([one[..., j, :] for one in held], axis=None, dtype=np.intp)
             counts = np.bincount(mine, minlength=cells)
             with self._lock:
                 self._cells[j] += counts
 
-    def _powers(self, block: Block, groups: npt.NDArray[np.int32]) -> Array:
-        t, missing = scaled(self._numbers, block)
-        members = np.ones((*block.stack, 1 + self._groups, block.labels.shape[-1]))
+    def _powers(
+        self,
+        t: Array,
+        groups: npt.NDArray[np.int32],
+        missing: npt.NDArray[np.bool_] | None,
+    ) -> Array:
+        """Sums of t⁰ to t⁴, for all records and for each group: numbers of a column lie side by side."""
+        present = np.ones((1, t.shape[-1]))
+        if missing is not None:
+            present = (~columns_first(missing)).astype(np.float64)
+        square = t * t
+        powers = [(present, present), (present, t), (t, t), (square, t), (square, square)]
+        found = np.empty((*t.shape[:-2], POWERS, 1 + self._groups, t.shape[-2]))
+        for k, (one, other) in enumerate(powers):
+            found[..., k, 0, :] = np.vecdot(one, other)
         for group in range(self._groups):
-            members[..., 1 + group, :] = groups == group
-        found = np.empty((*block.stack, POWERS, 1 + self._groups, t.shape[-1]))
-        if missing is None:
-            found[..., 0, :, :] = members.sum(axis=-1)[..., None]
-        else:
-            found[..., 0, :, :] = members @ (~missing).astype(np.float64)
-        power = t
-        for k in range(1, POWERS):
-            found[..., k, :, :] = members @ power
-            power = power * t if k < POWERS - 1 else power
+            members = (groups == group)[..., None, :]
+            for k, (one, other) in enumerate(powers):
+                found[..., k, 1 + group, :] = np.vecdot(one * members, other)
         return found
 
     def kept(self, sums: Array) -> Kept:
