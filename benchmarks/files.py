@@ -89,6 +89,7 @@ def measured(work: str, path: Path, n: int, d: int) -> dict[str, Any]:
         "n": n,
         "d": d,
         **found,
+        "time of all over decoding": found["seconds"] / found["decoding"],
         "time of a pass over decoding": ratio,
         "processor time of a pass over decoding": of_work / found["processor seconds of decoding"],
     }

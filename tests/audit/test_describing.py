@@ -31,6 +31,7 @@ from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import affordable, limit, spent
 from dpinfer.privacy.gate import Gate
+from dpinfer.rows.digested import Digested
 from dpinfer.rows.encoded import ColumnEncoding, Raw
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.schema import Schema
@@ -362,10 +363,11 @@ def test_the_density_of_all_releases_moves_by_no_more_than_the_budget(
     monkeypatch.setattr(module, "Gate", Recorder)
     schema = schema_of(column)
     dp.describe(table, schema, budget, "sex", neighbours=neighbours)
-    sources = [
-        describing(one, schema, budget, "sex", neighbours=neighbours).records.read()
-        for one in (table, changed)
+    asked = [
+        describing(one, schema, budget, "sex", neighbours=neighbours) for one in (table, changed)
     ]
+    sources = [one._read(one.records.read()) for one in asked]  # as the description reads them
+    assert all(isinstance(one, Digested) for one in sources) == (not column)
     loss = 0.0
     for booked, what, released in Recorder.kept:
         change = sources[0].total(what.of_block) - sources[1].total(what.of_block)

@@ -28,6 +28,7 @@ from dpinfer.maths.sums import BLOCK, Block, exposure_total, moment_and_score, s
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import source as source_module
 from dpinfer.rows import workers
+from dpinfer.rows.digested import Digest
 from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import PIECE, Rows, block_height
 from dpinfer.schema.design import Design
@@ -105,7 +106,8 @@ def sums_of_columns(notion, groups):
         "spreads": spreads(numbers, np.zeros((groups, p)), None, panel, notion),
         "spreads and points": spreads(numbers, np.zeros((groups, p)), points, panel, notion),
     }
-    return {name: part.of_block for name, part in parts.items()}
+    found = {name: part.of_block for name, part in parts.items()}
+    return found | {"what is kept": Digest(numbers, levels, groups if groups > 1 else 0).of_block}
 
 
 def records(blocks, *, weighted):

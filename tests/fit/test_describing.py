@@ -4,6 +4,7 @@ what is refused.
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,11 @@ import pyarrow as pa
 import pytest
 
 import dpinfer as dp
+from dpinfer.fit import describing as module
 from dpinfer.fit.describing import describing
 from dpinfer.result.statements import REPORTED
+from dpinfer.rows.digested import Digested
+from dpinfer.rows.source import Blocks
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import ROW, Unit
@@ -173,6 +177,57 @@ def test_every_kind_of_table_says_the_same(tmp_path, unit):
     for other in tables:
         again = dp.describe(other, schema, APPROX, "sex", insecure_seed=3)
         assert repr(again.figures) == repr(first.figures)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("by", [None, "sex", "sick"])
+@pytest.mark.parametrize("budget", [dp.PureDP(2.0), APPROX], ids=str)
+def test_one_pass_releases_what_several_do(neighbours, by, budget, monkeypatch):
+    """Where every record counts 1, the table is read once; where that would keep too much, more
+    often, and the same numbers are released.
+    """
+    passes = []
+    total = Blocks.total
+    monkeypatch.setattr(Blocks, "total", lambda *given: passes.append(1) or total(*given))
+    found = []
+    for most, expected in ((2**8, 1), (0, 3)):
+        monkeypatch.setattr(module, "MOST_HISTOGRAMS", most)
+        schema = Schema(COLUMNS, ROW)
+        found += [dp.describe(people(), schema, budget, by, neighbours=neighbours, insecure_seed=5)]
+        assert len(passes) == expected
+        passes.clear()
+    assert repr(found[0].figures) == repr(found[1].figures)
+
+
+def test_numbers_alone_and_levels_alone():
+    """A pass that keeps nothing of the other kind."""
+    table = people(400)
+    for columns in (["age", "income"], ["sex", "died"]):
+        found = told(described(table, columns=columns))
+        both = told(described(table))
+        mine = {key: value for key, value in both.items() if key[0] in columns}
+        assert found == pytest.approx(mine, rel=1e-9)
+
+
+def test_the_page_shows_what_is_printed():
+    """The example of docs/describe.md, with the seed that it names."""
+    page = Path("docs/describe.md").read_text(encoding="utf-8")
+    shown = page.partition("```text\n")[2].partition("...\n")[0]
+    demo = dp.datasets.rand_hie()
+    columns = ["visit", "disea", "health"]
+    found = dp.describe(
+        demo.table, demo.schema, dp.ApproxDP(0.5, 1e-6), "idp", columns, insecure_seed=1
+    )
+    assert len(shown) > 1000
+    assert found.summary().startswith(shown)
+
+
+def test_persons_and_weights_take_several_passes():
+    """What a row counts is no whole number there: it cannot be kept as counts."""
+    units = {ROW: True, Unit("one person", "id"): False, Unit(weights="w", most_weight=3.0): False}
+    for unit, once in units.items():
+        asked = describing(people(300), Schema(COLUMNS, unit), APPROX)
+        assert isinstance(asked._read(asked.records.read()), Digested) == once
 
 
 @pytest.mark.parametrize("budget", [dp.PureDP(2.0), dp.ZCDP(0.05), APPROX], ids=str)

@@ -135,7 +135,7 @@ BROKEN = {
     "head.csv": (b"\xff\xfe,age\n", "has no column 'ill'"),
     "headless.csv": (
         f"1,{SECRET},f\n".encode(),
-        "names none of the columns of the formula: does it have a header?",
+        "names none of the columns that are asked for: does it have a header?",
     ),
     "narrow.csv": (b"ill,age,sexx,k,smoker,visits\n", "has no column 'sex': did you mean 'sexx'?"),
     "twice.csv": (b"ill,age,sex,k,smoker,visits,sex\n", "more than one column 'sex': rename"),

@@ -7,6 +7,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, InputError
@@ -25,6 +26,7 @@ from dpinfer.fit.recipe import privacy
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.column_sums import (
     Cuts,
+    Levels,
     MomentWeights,
     Panel,
     Part,
@@ -45,8 +47,9 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.result import description
 from dpinfer.result.description import Description
 from dpinfer.rows import workers
+from dpinfer.rows.digested import MOST_HISTOGRAMS, digested
 from dpinfer.rows.encoded import cached
-from dpinfer.rows.source import WHOLE_UNIT, Pending, Source
+from dpinfer.rows.source import WHOLE_UNIT, Blocks, Pending, Source
 from dpinfer.schema.columns import Column, Level, did_you_mean, levels_of
 from dpinfer.schema.described import Described, described
 from dpinfer.schema.schema import Schema
@@ -182,7 +185,7 @@ class Describing:
         workers.check()
         gate = Gate(self.entry, ledger, insecure_seed)
         with workers.worker_pool(), self.records.opened() as source:
-            sheets = self._released(gate, cached(source))
+            sheets = self._released(gate, self._read(source))
         figures = []
         for seen in sheets:
             figures += figures_of(seen, self.groups if seen.sheet.panel.grouped else (None,))
@@ -199,6 +202,20 @@ class Describing:
             privacy=privacy(gate, self.budget),
             derived=self.derived,
         )
+
+    def _read(self, source: Source) -> Source:
+        """What the releases are made of: all that one pass keeps, where every record counts 1 and
+        it is not too much; else the records, kept for several passes.
+        """
+        sheet = self.plan.sheets[0]
+        groups = len(self.groups)
+        kept = len(sheet.number_columns) * (groups + 1)
+        if not self.plan.alike or not isinstance(source, Blocks) or kept > MOST_HISTOGRAMS:
+            return cached(source)
+        levels = sheet.counted
+        if not sheet.counts_all and any(one.counts_all for one in self.plan.sheets):
+            levels = Levels(np.append(levels.places, 0), np.append(levels.sizes, 0))
+        return digested(source, sheet.numbers, levels, groups)
 
     def _released(self, gate: Gate, source: Source) -> list[Seen]:
         """What was released, sheet by sheet."""

@@ -15,7 +15,7 @@ scales columns and parts, so that a share of the budget is spent on each, and mo
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -23,17 +23,21 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.errors import PrivacyError
 from dpinfer.maths.arrays import Array, Indices
 from dpinfer.maths.histograms import Counts, counts_of
 from dpinfer.maths.sums import Block, OfBlock, weighted_sum
 from dpinfer.neighbours import Neighbours
 
 Cells = npt.NDArray[np.int32]
+Tally = npt.NDArray[np.int64]
 _ROUNDED = 1 - 2.0**-40  # of a stack's scales, which are quotients of rounded roots
 CELLS = 2**16
 """Into which the range of a number is divided; what is in one of them is not told apart."""
 _TABLES = 2**10  # histograms whose bins are looked up: their tables are 64 MB
 QUARTILES = (0.25, 0.5, 0.75)
+POWERS = 5
+"""Of t whose sums are kept by one pass, from the zeroth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +82,17 @@ class Numbers:
         """The cell of the upper bound."""
         return np.ceil((self.high - self.low) / self.width).astype(np.intp)
 
-    def cells(self, values: Array) -> Cells:
+    def cells(self, values: Array, *, whole: bool = False) -> Cells:
         """The cell of each value: 0 is the lower bound alone, and cell c has what lies in the c-th
-        width above it, its upper end included.  A value that is missing is beyond all cells.
+        width above it, its upper end included.  A value that is missing is beyond all cells;
+        ``whole`` says that none is.
 
         It is an element-wise function, so that a record's cells depend on the record alone.
         """
         found = values - self.low
         found /= self.width
         np.ceil(found, out=found)
-        if np.isnan(found.sum()):  # the other operation takes longer than this
+        if not whole and np.isnan(found.sum()):  # the other operation takes longer than this
             np.fmin(found, CELLS + 1.0, out=found)
         np.clip(found, 0.0, CELLS + 1.0, out=found)
         return found.astype(np.int32)  # faster by far than to eight bytes
@@ -108,27 +113,34 @@ class Panel:
         counts = _present(block)
         if not self.grouped:
             return np.zeros(counts.shape, dtype=np.intp), counts
-        groups = _places(block.labels, self.groups)
+        groups = places_of(block.labels, self.groups)
         inside = groups < self.groups
         return np.where(inside, groups, 0), np.where(inside, counts, 0.0)
 
 
-def _places(codes: Array, last: Indices | int) -> Indices:
+def places_of(codes: Array, last: Indices | int) -> Indices:
     """Codes as places from 0 to ``last``, which stands for what is missing, whatever they are."""
     return np.fmax(np.fmin(codes, last), 0.0).astype(np.intp)
 
 
-def _turned(block: Block) -> Block:
+def turned(block: Block) -> Block:
     """The same rows, with the numbers of a column side by side in memory.
 
     What is done to columns, each with bounds of its own, is so done to many numbers at once: numpy
     keeps the layout of what it is given.
     """
-    columns = np.ascontiguousarray(block.rows.swapaxes(-1, -2))
-    return replace(block, rows=columns.swapaxes(-1, -2))
+    columns = columns_first(block.rows)
+    if columns.strides[-1] == columns.itemsize:  # they lie so already
+        return block
+    return replace(block, rows=columns_first(np.ascontiguousarray(columns)))
 
 
-def _columns(block: Block, places: Indices) -> Array:
+def columns_first(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An axis for columns, then one for rows."""
+    return rows.swapaxes(-1, -2)
+
+
+def columns_of(block: Block, places: Indices) -> Array:
     """Some columns of the rows: as they lie where they follow each other, else copied."""
     if len(places) and places[-1] - places[0] == len(places) - 1:
         return block.rows[..., places[0] : places[-1] + 1]
@@ -155,18 +167,57 @@ def _present(block: Block) -> Array:
     return np.where(block.rows[..., 0] != 0, block.shares, 0.0)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Kept:
+    """What one pass over records that count 1 each has kept: every sum of a description follows from
+    it, whatever cuts and centres are asked about later.
+
+    ``cells`` counts numbers: an axis for columns, one for groups, whose last is for records without
+    any, and one for cells.  ``sums`` has those of t⁰ to t⁴: an axis for powers, one for all records
+    and then the groups, and one for columns.  ``levels`` counts records by the place of a column in
+    a row, for groups as in ``cells``.
+    """
+
+    cells: Tally
+    sums: Array
+    levels: Mapping[int, Tally]
+
+    def in_cells(self, panel: Panel) -> Tally:
+        """The numbers of each column and group of a panel in each cell."""
+        return np.asarray(_in_groups(self.cells.swapaxes(0, 1), panel).swapaxes(0, 1))
+
+    def with_level(self, place: int, panel: Panel) -> Tally:
+        """The records of each group of a panel with each level of a column, and without any."""
+        return _in_groups(self.levels[place], panel)
+
+    def powers(self, panel: Panel) -> Array:
+        """The sums of t⁰ to t⁴ for each group of a panel, and column."""
+        return self.sums[:, 1:] if panel.grouped else self.sums[:, :1]
+
+
+def _in_groups(counts: Tally, panel: Panel) -> Tally:
+    """Counts by group, those without one left out; or all of them together."""
+    return counts[:-1] if panel.grouped else np.asarray(counts.sum(axis=0, keepdims=True))
+
+
+OfKept = Callable[[Kept], Array]
+"""From what was kept of all records to a sum over them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """A sum that is a vector, each entry about one column, its ``owner``.
 
     One record moves the entries of a column by at most ``moved``, as a vector, and by at most
-    ``added`` if the sizes of their changes are added up.
+    ``added`` if the sizes of their changes are added up.  Where records count 1 each, ``of_kept``
+    has the same sum over all of them from what one pass has kept.
     """
 
     of_block: OfBlock
     owner: Indices
     moved: float
     added: float
+    of_kept: OfKept | None = None
 
 
 def level_counts(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
@@ -180,7 +231,7 @@ def level_counts(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
     first = np.cumsum(cells) - cells
 
     def of_block(block: Block) -> Array:
-        codes = _places(_columns(block, levels.places), levels.sizes)
+        codes = places_of(columns_of(block, levels.places), levels.sizes)
         codes += first
         counts = None
         if panel.grouped or not isinstance(block.shares, float):
@@ -188,11 +239,16 @@ def level_counts(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
             codes += groups[..., None] * (levels.sizes + 1)
         return _tally(codes, int(cells.sum()), counts)
 
+    def of_kept(kept: Kept) -> Array:
+        counts = [kept.with_level(place, panel).ravel() for place in levels.places.tolist()]
+        return np.concatenate(counts).astype(np.float64)
+
     return Part(
         of_block,
         np.repeat(np.arange(len(cells)), cells),
         neighbours.pick(math.sqrt(2), 1.0),
         neighbours.pick(2.0, 1.0),
+        of_kept,
     )
 
 
@@ -239,7 +295,7 @@ def moments(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Part:
     p = len(numbers.places)
 
     def of_block(block: Block) -> Array:
-        t, missing = _scaled(numbers, block)
+        t, missing = scaled(numbers, block)
         found = np.empty((*block.stack, p, panel.groups, 3))
         for group, counts in enumerate(_by_group(panel, block)):
             present = _counted(counts, t, missing).sum(axis=-2)
@@ -248,6 +304,10 @@ def moments(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Part:
             found[..., group, 2] = weights.square * weighted_sum(counts, np.square(t))
         return found.reshape(*block.stack, -1)
 
+    def of_kept(kept: Kept) -> Array:
+        sums = kept.powers(panel)[:3].T  # columns, groups, powers
+        return np.asarray(sums * [weights.u, weights.t, weights.square]).ravel()
+
     moved = weights.norm
     added = weights.added
     if neighbours.counted and panel.grouped:
@@ -255,12 +315,12 @@ def moments(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Part:
         added = 2 * weights.added
     elif neighbours.counted:
         moved = 2.0
-    return Part(of_block, np.repeat(np.arange(p), panel.groups * 3), moved, added)
+    return Part(of_block, np.repeat(np.arange(p), panel.groups * 3), moved, added, of_kept)
 
 
-def _scaled(numbers: Numbers, block: Block) -> tuple[Array, npt.NDArray[np.bool_] | None]:
+def scaled(numbers: Numbers, block: Block) -> tuple[Array, npt.NDArray[np.bool_] | None]:
     """t of every column, and where u is 0: none where no number is missing."""
-    t = _columns(block, numbers.places) - numbers.middle
+    t = columns_of(block, numbers.places) - numbers.middle
     t /= numbers.half
     np.clip(t, -1.0, 1.0, out=t)
     if not np.isnan(t.sum()):  # none is missing; this takes less time than to look for them
@@ -305,7 +365,7 @@ def moment_squares(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Pa
     size = 2 * panel.groups
 
     def of_block(block: Block) -> Array:
-        t, missing = _scaled(numbers, block)
+        t, missing = scaled(numbers, block)
         z = np.empty((*block.stack, p, _units(block), size))
         for group, counts in enumerate(_by_group(panel, block)):
             of_unit = _by_unit(block, _counted(counts, t, missing))
@@ -441,7 +501,7 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
     bins = cuts.bins + 1  # the last has what is missing
 
     def of_block(block: Block) -> Array:
-        cells = numbers.cells(_columns(block, numbers.places))
+        cells = numbers.cells(columns_of(block, numbers.places))
         histogram = panel.groups * np.arange(p)
         counts = None
         if panel.grouped or not isinstance(block.shares, float):
@@ -452,11 +512,21 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
         by_bin = found.reshape(*block.stack, -1, bins)[..., :-1]
         return by_bin.reshape(*block.stack, -1)
 
+    def of_kept(kept: Kept) -> Array:
+        cells = kept.in_cells(panel)[..., :-1]  # the last has what is missing
+        found = np.zeros((p, panel.groups, cuts.bins))
+        for group, columns in enumerate(cuts.steps):
+            for j, steps in enumerate(columns):
+                first = np.concatenate([[0], steps + 1])
+                found[j, group, : len(first)] = np.add.reduceat(cells[j, group], first)
+        return found.ravel()
+
     return Part(
         of_block,
         np.repeat(np.arange(p), panel.groups * cuts.bins),
         neighbours.pick(math.sqrt(2), 1.0),
         neighbours.pick(2.0, 1.0),
+        of_kept,
     )
 
 
@@ -477,7 +547,7 @@ def spreads(
     k = 1 if points is None else 1 + points.shape[2]
 
     def of_block(block: Block) -> Array:
-        t, missing = _scaled(numbers, block)
+        t, missing = scaled(numbers, block)
         found = np.empty((*block.stack, p, panel.groups, k, 2))
         for group, counts in enumerate(_by_group(panel, block)):
             counted = _counted(counts, t, missing)
@@ -487,7 +557,7 @@ def spreads(
             np.square(distance, out=distance)
             functions = [np.clip(distance, 0.0, 1.0, out=distance)]
             if points is not None:
-                values = _columns(block, numbers.places)
+                values = columns_of(block, numbers.places)
                 functions += [(values <= points[group, :, j]) * 1.0 for j in range(k - 1)]
             for j, function in enumerate(functions):
                 y = _by_unit(block, np.multiply(function, counted, out=function))
@@ -495,12 +565,63 @@ def spreads(
                 found[..., group, j, 1] = np.einsum("...uj,...uj->...j", y, w)
         return found.reshape(*block.stack, -1)
 
+    def of_kept(kept: Kept) -> Array:
+        assert points is None
+        size = 1 + np.abs(centre)
+        fourth = _power_of_distance(kept.powers(panel), 1 / size, -centre / size)
+        second = _power_of_distance(kept.powers(panel)[:3], 1 / size, -centre / size)
+        return np.stack([fourth.T, second.T], axis=-1).ravel()
+
     return Part(
         of_block,
         np.repeat(np.arange(p), panel.groups * k * 2),
         neighbours.pick(math.sqrt(4 * k), math.sqrt(2 * k)),
         neighbours.pick(4.0 * k, 2.0 * k),
+        of_kept if points is None else None,
     )
+
+
+def _power_of_distance(sums: Array, a: Array, b: Array) -> Array:
+    """sum (a t + b)ᵏ from the sums of powers of t up to k, an even number; a + |b| is at most 1.
+
+    The sizes of the coefficients then add up to at most 1, so that it errs by what the sums err by,
+    and by a few roundings of the number of records (docs/method.md, section 10).
+    """
+    k = len(sums) - 1
+    terms = [math.comb(k, j) * a**j * b ** (k - j) * sums[j] for j in range(k + 1)]
+    return np.asarray(np.maximum(sum(terms), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSums:
+    """Parts under each other, each entry by its scale: of a block, or of all records from what was
+    kept of them.
+    """
+
+    parts: Sequence[Part]
+    scales: Sequence[Array]
+
+    def __call__(self, block: Block) -> Array:
+        """Of a block, or of each block of a stack."""
+        block = turned(block)
+        return self._scaled([part.of_block(block) for part in self.parts])
+
+    def of_kept(self, kept: Kept) -> Array:
+        """Of all records.
+
+        Guarantee [kept_sums]: it is the sum over their blocks; counts to the last bit before they
+        are scaled.
+        """
+        found = []
+        for part in self.parts:
+            if part.of_kept is None:
+                raise PrivacyError("what was kept of the records does not tell this sum")
+            found.append(part.of_kept(kept))
+        return self._scaled(found)
+
+    def _scaled(self, found: Sequence[Array]) -> Array:
+        scaled = [sums * scale for sums, scale in zip(found, self.scales, strict=True)]
+        return np.concatenate(scaled, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -528,15 +649,7 @@ class Stack:
     def sum(self) -> Counts:
         """What is released."""
         scales = [scale[part.owner] for part, scale in zip(self.parts, self.scales(), strict=True)]
-
-        def of_block(block: Block) -> Array:
-            block = _turned(block)
-            scaled = [
-                part.of_block(block) * scale for part, scale in zip(self.parts, scales, strict=True)
-            ]
-            return np.concatenate(scaled, axis=-1)
-
-        return Counts(of_block, 1.0, 1.0)
+        return Counts(ColumnSums(self.parts, scales), 1.0, 1.0)
 
     def apart(self, released: Array) -> list[Array]:
         """What was released, part by part, in the units of the parts."""

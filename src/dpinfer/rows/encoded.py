@@ -93,7 +93,7 @@ class ColumnEncoding:
         """Rows with what each counts, whatever its columns lack; one that counts nothing lacks all of
         them.
         """
-        rows = np.empty((len(raw.values), self.width))
+        rows = np.empty((self.width, len(raw.values))).T  # columns as they are read lie in memory
         rows[:, 0] = 1.0
         rows[:, 1:] = raw.values
         block = Block(rows, raw.labels)

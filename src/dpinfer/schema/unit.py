@@ -107,7 +107,7 @@ class Unit:
             return "number of records private"
         if self.many:
             return f"{n:,} units, {self.name} each"
-        return f"{n:,} records"
+        return "1 record" if n == 1 else f"{n:,} records"
 
     @property
     def columns(self) -> list[Wanted]:

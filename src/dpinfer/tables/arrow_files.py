@@ -177,7 +177,7 @@ class Files:
             if not any(column.name in names for column in columns):
                 # The first line may hold values: it is not quoted.
                 raise InputError(
-                    f"{owner} names none of the columns of the formula: does it have a header?"
+                    f"{owner} names none of the columns that are asked for: does it have a header?"
                 )
             for column in columns:
                 require(column.name, names, owner)

@@ -167,7 +167,10 @@ def _described(part: Part, numbers: ReadNumbers, places: ReadPlaces) -> Array:
     False and true are their own places.
     """
     if isinstance(part, Expression):
-        return np.clip(part.values(numbers, places), part.low, part.high)
+        values = part.values(numbers, places)
+        if part.column is not None:  # read within its bounds already
+            return values
+        return np.clip(values, part.low, part.high)
     codes = part.codes(numbers, places).astype(np.float64)
     return np.where(codes == len(part.levels), np.nan, codes)
 

@@ -1,0 +1,127 @@
+"""What one pass of a description keeps tells the same sums as several passes."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpinfer.errors import PrivacyError
+from dpinfer.maths.column_sums import (
+    CELLS,
+    Cuts,
+    Levels,
+    Numbers,
+    Panel,
+    Stack,
+    histograms,
+    level_counts,
+    level_squares,
+    moment_squares,
+    moments,
+    spreads,
+)
+from dpinfer.maths.sums import BLOCK, UNIT, Block, second_moment
+from dpinfer.neighbours import Neighbours
+from dpinfer.rows import digested as module
+from dpinfer.rows.digested import digested
+from dpinfer.rows.source import Rows
+from dpinfer.rows.workers import worker_pool
+
+GROUPS = 3
+PANELS = [Panel(), Panel(grouped=True, groups=GROUPS)]
+LEVELS = Levels(np.array([1, 2, 0]), np.array([3, 2, 0]))
+NUMBERS = Numbers(
+    np.array([3, 4, 5]),
+    np.array([-3.0, 0.0, 1900.0]),
+    np.array([7.0, 20.0, 1907.0]),
+    np.array([False, True, False]),
+)
+STEPS = [np.array([0, 10, 30_000, 30_001, CELLS - 1]), np.array([0, 1, 4, 19]), np.array([], int)]
+CUTS = Cuts([STEPS, [*STEPS[:2], np.array([0, 9])], STEPS])
+CENTRE = np.array([[0.3, -1.0, 0.5], [0.0, 1.0, -0.1], [-0.7, 0.2, 0.0]])
+EXACT = ("counts", "bins")
+
+
+def source_of(n):
+    """Numbers at their bounds, in between, beyond and missing; levels and groups that are none."""
+    rng = np.random.default_rng(n)
+    places = rng.choice([0.0, 0.5, 1.0, np.nan, 1e9, -1e9, np.inf, 0.1], (n, 3))
+    places = np.where(rng.random((n, 3)) < 0.5, rng.random((n, 3)), places)
+    values = NUMBERS.low + places * (NUMBERS.high - NUMBERS.low)
+    values[:, 1] = np.round(values[:, 1])
+    codes = rng.choice([0.0, 1.0, 2.0, 3.0, np.nan, 9.0, -1.0], (n, 2))
+    labels = rng.choice([0.0, 1.0, 2.0, np.nan, 7.0], n)
+    return Rows(Block(np.column_stack([np.ones(n), codes, values]), labels))
+
+
+def parts_of(panel, notion=Neighbours.REPLACE):
+    cuts = CUTS if panel.grouped else Cuts(CUTS.steps[:1])
+    return {
+        "counts": level_counts(LEVELS, panel, notion),
+        "moments": moments(NUMBERS, panel, notion),
+        "bins": histograms(NUMBERS, cuts, panel, notion),
+        "spreads": spreads(NUMBERS, CENTRE[: panel.groups], None, panel, notion),
+    }
+
+
+@pytest.mark.parametrize("n", [0, 1, 700, 20_000])
+@pytest.mark.parametrize("held", [3000, 2**21])
+def test_guarantee_kept_sums(n, held, monkeypatch):
+    """Counts to the last bit, and other sums within what floats are proved to be off."""
+    monkeypatch.setattr(module, "_HELD", held)
+    source = source_of(n)
+    with worker_pool(3):
+        kept = digested(source, NUMBERS, LEVELS, GROUPS).kept
+        for panel in PANELS:
+            for name, part in parts_of(panel).items():
+                whole = source.total(part.of_block)
+                found = part.of_kept(kept)
+                assert found.shape == whole.shape
+                if name in EXACT:
+                    assert np.array_equal(found, whole)
+                else:
+                    assert np.abs(found - whole).max() <= 2 * (BLOCK + 30) * UNIT * max(n, 1)
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=["all", "groups"])
+def test_a_stack_is_the_same_from_what_was_kept(panel):
+    source = source_of(5000)
+    parts = list(parts_of(panel).values())
+    what = Stack(parts, [np.full(1 + part.owner.max(), 0.05) for part in parts]).sum()
+    there = digested(source, NUMBERS, LEVELS, GROUPS).total(what.of_block)
+    assert np.allclose(there, source.total(what.of_block), rtol=0, atol=1e-9)
+    assert np.abs(there).max() > 1
+
+
+def test_distances_from_a_centre_that_all_records_have():
+    """Where terms cancel, the sum errs by no more than roundings of the number of records."""
+    n = 5000
+    value = 1.1
+    rows = np.column_stack([np.ones(n), np.full((n, 2), np.nan), np.full((n, 3), value)])
+    kept = digested(Rows(Block(rows, np.zeros(n))), NUMBERS, LEVELS, 0).kept
+    t = (value - NUMBERS.middle[0]) / NUMBERS.half[0]
+    for centre in (t, -t, 0.0, 1.0, -1.0, math.nextafter(t, 1)):
+        part = spreads(NUMBERS, np.full((1, 3), centre), None, Panel(), Neighbours.REPLACE)
+        distance = (Fraction(t) - Fraction(centre)) / (1 + abs(Fraction(centre)))
+        found = part.of_kept(kept).reshape(3, 2)[0]
+        for power, sum_ in zip((4, 2), found.tolist(), strict=True):
+            assert sum_ >= 0
+            assert abs(Fraction(sum_) - n * distance**power) <= 64 * UNIT * n
+
+
+def test_other_sums_are_refused():
+    """Those of people with several rows, and any that does not describe columns."""
+    there = digested(source_of(50), NUMBERS, LEVELS, 0)
+    notion = Neighbours.REPLACE
+    points = np.zeros((1, 3, 3))
+    for part in (
+        moment_squares(NUMBERS, Panel(), notion),
+        level_squares(Levels(LEVELS.places[:2], LEVELS.sizes[:2]), Panel(), notion),
+        spreads(NUMBERS, CENTRE[:1], points, Panel(), notion),
+    ):
+        what = Stack([part], [np.full(1 + part.owner.max(), 0.1)]).sum()
+        with pytest.raises(PrivacyError, match="does not tell"):
+            there.total(what.of_block)
+    with pytest.raises(PrivacyError, match="does not tell"):
+        there.total(second_moment(notion).of_block)
