@@ -2,5 +2,7 @@
 
 from hypothesis import settings
 
-settings.register_profile("repeatable", deadline=None, derandomize=True)
+from searches import TIMES
+
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30 * TIMES)
 settings.load_profile("repeatable")
