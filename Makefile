@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo map test test-cluster test-page test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe lock clean
+# Python keeps what it has compiled, whatever the environment says: the tests start many processes.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo map test search test-cluster test-page test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -15,6 +18,11 @@ MONITORED := $(shell $(PYTHON) -c "import sys; print(*['--cov=dpinfer', '--cov-r
 COVERAGE ?= $(MONITORED)
 test: lint
 	$(BIN)/python -m pytest $(COVERAGE)
+
+# The property tests of `make test` with ten times as many examples; another number: `make search SEARCH=100`.
+SEARCH ?= 10
+search: $(READY)
+	SEARCH=$(SEARCH) $(BIN)/python -m pytest -m hypothesis
 
 # The same fits on real clusters: two Dask workers and two Spark executors, each a process; one is killed in mid-pass.
 # Spark needs Java 17 or 21; where there is none this says so, and the rest runs.

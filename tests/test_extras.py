@@ -171,14 +171,11 @@ def test_no_cluster(package, module, message):
 
 def test_no_page(tmp_path):
     """It is said before the folder is looked at; the desk itself needs no extra."""
-    for absent in EXTRAS["serve"]:
-        done = without([absent], COMMAND_LINE, "desk", "open", tmp_path / "nothing")
+    for absent, command in (("starlette", "desk open"), ("uvicorn", "serve run")):
+        done = without([absent], COMMAND_LINE, *command.split(), tmp_path / "nothing")
         message = (
-            "error: dpinfer desk open needs starlette and uvicorn: pip install 'dpinfer[serve]'\n"
+            f"error: dpinfer {command} needs starlette and uvicorn: pip install 'dpinfer[serve]'\n"
         )
-        assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
-        done = without([absent], COMMAND_LINE, "serve", "run", tmp_path / "nothing")
-        message = message.replace("desk open", "serve run")
         assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
     for command in ("desk", "serve"):
         assert "table" in succeeds(without(EXTRAS["serve"], COMMAND_LINE, command, "--help"))

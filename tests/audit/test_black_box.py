@@ -76,9 +76,13 @@ def neighbour(source):
     return source.other
 
 
+class OverError(Exception):
+    """Everything that was booked is released."""
+
+
 class Suspicious(Gate):
     """A gate that adds up the log-likelihood ratio of what it lets out, as the promise describes
-    its noise.
+    its noise; it ends the fit with its last release, as nothing comes out later.
     """
 
     ratio = 0.0
@@ -87,11 +91,14 @@ class Suspicious(Gate):
         out = super().release(booked, source, what)
         if isinstance(what, Risk):
             self._compare(source, what, out)
-            return out
-        far = [
-            ((out.value - s.total(what.of_block)) ** 2).sum() for s in (source, neighbour(source))
-        ]
-        self.ratio += (far[1] - far[0]) / (2 * out.noise.scale**2)
+        else:
+            far = [
+                ((out.value - s.total(what.of_block)) ** 2).sum()
+                for s in (source, neighbour(source))
+            ]
+            self.ratio += (far[1] - far[0]) / (2 * out.noise.scale**2)
+        if not self._left:
+            raise OverError
         return out
 
     def _compare(self, source, risk, out):
@@ -104,25 +111,33 @@ class Suspicious(Gate):
         self.ratio += logs[0] - logs[1]
 
 
+def ratio(gate, run):
+    """Of the whole transcript: a fit that ends by itself has left something out."""
+    with pytest.raises(OverError):
+        run()
+    return gate.ratio
+
+
 def of_labels(source, plan, seed):
     releases = plan.releases().all
     gate = Suspicious(Entry("audit", "", releases), None, seed)
-    LogisticSteps(DESIGN, plan).run(gate, source)
-    return gate.ratio
+    return ratio(gate, lambda: LogisticSteps(DESIGN, plan).run(gate, source))
 
 
 def plainly(source, plan, seed):
     first, *others = releases = plan.releases(RISK)
     gate = Suspicious(Entry("audit", "", releases), None, seed)
-    private_matrices(gate, others, source, RISK, gate.release(first, source, RISK).value)
-    return gate.ratio
+
+    def run():
+        private_matrices(gate, others, source, RISK, gate.release(first, source, RISK).value)
+
+    return ratio(gate, run)
 
 
 def of_squares(source, plan, seed):
     releases = plan.releases().all
     gate = Suspicious(Entry("audit", "", releases), None, seed)
-    LinearSteps(DESIGN, plan).run(gate, source)
-    return gate.ratio
+    return ratio(gate, lambda: LinearSteps(DESIGN, plan).run(gate, source))
 
 
 def with_outcomes(side):
@@ -139,8 +154,7 @@ RATES = Design.of_bounds((-1.0, 1.0), ("a",), CountScale.of_most(50.0), offset=0
 def of_rates(source, plan, seed):
     releases = plan.releases(exposed=True).all
     gate = Suspicious(Entry("audit", "", releases), None, seed)
-    PoissonSteps(RATES, plan).run(gate, source)
-    return gate.ratio
+    return ratio(gate, lambda: PoissonSteps(RATES, plan).run(gate, source))
 
 
 def with_exposures(side):

@@ -25,7 +25,7 @@ def record(flat):
     return Block(flat[None, :DIM], np.tanh(flat[DIM:])).mapped(np.eye(DIM), Neighbours.REPLACE)
 
 
-def worst_change(bounded, neighbours, starts=400, polish=8):
+def worst_change(bounded, neighbours, starts=400, polish=3):
     """Largest change of a sum between neighbours, by random starts and local search of the best of
     them.
     """

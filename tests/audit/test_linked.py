@@ -70,12 +70,20 @@ def wild_lines(d, family, seed):
 
 
 def heaviest(linked):
-    """The largest w h'‖u‖² over the share of its row, in rational arithmetic."""
+    """The largest w h'‖u‖² over the share of its row, in rational arithmetic: of the rows whose
+    logarithms, which know no overflow, come near the largest.
+    """
     block = linked.block
-    shares = np.broadcast_to(block.shares, len(block))
-    sizes = [sum(x**2 for x in exact(row)) for row in block.rows]
-    counts = zip(exact(block.weights), exact(linked.slope), sizes, exact(shares), strict=True)
-    return max(w * slope * size / s for w, slope, size, s in counts)
+    factors = np.stack([block.weights, linked.slope, np.broadcast_to(block.shares, len(block))])
+    with np.errstate(divide="ignore"):
+        w, slope, share = np.log2(factors)
+        sizes = np.logaddexp2.reduce(2 * np.log2(np.abs(block.rows)), axis=1)
+    logs = w + slope + sizes - share
+    found = []
+    for k in np.flatnonzero(logs >= logs.max() - 0.01):
+        w, slope, share = exact(factors[:, k])
+        found.append(w * slope * sum(x**2 for x in exact(block.rows[k])) / share)
+    return max(found)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
@@ -229,10 +237,11 @@ def worst(added, notion, width, starts=150, polish=6):
     rng = np.random.default_rng(0)
 
     def change(pair):
-        first, second = np.split(pair, 2)
-        return float(np.linalg.norm(added(first) - (added(second) if notion.counted else 0.0)))
+        others = added(pair[width:]) if notion.counted else 0.0
+        return float(np.linalg.norm(added(pair[:width]) - others))
 
-    pairs = rng.standard_normal((starts, 2 * width)) * 10 ** rng.uniform(-1, 0.7, (starts, 1))
+    numbers = notion.pick(2, 1) * width
+    pairs = rng.standard_normal((starts, numbers)) * 10 ** rng.uniform(-1, 0.7, (starts, 1))
     pairs = sorted(pairs, key=change)
     found = [change(pairs[-1])]
     for pair in pairs[-polish:]:
@@ -252,15 +261,13 @@ def test_the_stack_of_a_step_keeps_its_bound(family, curvature, score, notion, s
     stack = Stack(curvature, score, notion)
     assert stack.bound**2 == pytest.approx(squared, abs=1e-12)
     found = []
-    for size in (0.3, 2.0, 30.0):
-        for most in (0.2, 1.0, 5.0):
+    for i, size in enumerate((0.3, 2.0, 30.0)):
+        for j, most in enumerate((0.2, 1.0, 5.0)):
             line = line_of(size * SQUARE, COEF, most, family)
-            for covariance in (True, False):
-                what = step_sums(
-                    line, min(line.most, 0.5 * most), stack, 2.0, covariance=covariance
-                )
-                assert what.bound == stack.bound
-                found.append(worst(lambda flat, what=what: of_record(what, flat), notion, 2, 40, 1))
+            clip = min(line.most, 0.5 * most)
+            what = step_sums(line, clip, stack, 2.0, covariance=(i + j) % 2 == 0)
+            assert what.bound == stack.bound
+            found.append(worst(lambda flat, what=what: of_record(what, flat), notion, 2, 40, 1))
     assert max(found) <= stack.bound * (1 + 1e-9)
     assert max(found) > 0.9 * stack.bound
 
@@ -304,14 +311,14 @@ def test_guarantee_rest_sensitivity(notion, family):
     """
     bound = 2.0 if notion.counted else 1.0
     found = []
-    for size in (0.5, 4.0) if family is LOGIT else (4.0,):
-        for step in STEPS:
-            for clip in (1e-4, 0.05, 2.0) if family is LOGIT else (1e-4, 2.0):
-                what = rest_of(line_of(size * SQUARE, COEF, 1.2, family), step, clip, notion)
-                assert what.bound == bound
-                width = 9 if notion.units else 3
-                added = lambda flat, what=what: unit_rest(what, flat, notion)  # noqa: E731
-                found.append(worst(added, notion, width, 30, 1))
+    for i, step in enumerate(STEPS):
+        for j, clip in enumerate((1e-4, 0.05, 2.0) if family is LOGIT else (1e-4, 2.0)):
+            size = 0.5 if family is LOGIT and (i + j) % 2 else 4.0
+            what = rest_of(line_of(size * SQUARE, COEF, 1.2, family), step, clip, notion)
+            assert what.bound == bound
+            width = 9 if notion.units else 3
+            added = lambda flat, what=what: unit_rest(what, flat, notion)  # noqa: E731
+            found.append(worst(added, notion, width, 30, 1))
     assert max(found) <= bound * (1 + 1e-12)
     assert max(found) > 0.8 * bound
 

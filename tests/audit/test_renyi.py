@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -19,6 +19,7 @@ from dpinfer.maths.privacy_cost import (
     perturbed_objective_scale,
 )
 from exact import Pair, turned
+from searches import examples
 from support import Tripled
 
 KINDS = ["logistic", "one-sided", "two-sided"]
@@ -107,7 +108,7 @@ def test_mutation_without_the_cost_of_curvature_is_caught():
     assert found <= claim(loss, ridge, scale)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(15)
 @given(st.floats(1e-3, 10), st.floats(1e-5, 0.3), st.sampled_from(KINDS))
 def test_scale_and_cost_are_inverse(rho, k, kind):
     scale = perturbed_objective_scale(rho, k, kind)
@@ -136,7 +137,7 @@ def theorem(scale, k, beyond):
     return max(-f.fun for f in found)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(15)
 @given(
     st.floats(0.5, 50),
     st.floats(1e-3, 1),
@@ -152,7 +153,7 @@ def test_the_coupled_bound_is_the_theorem_or_a_little_more(scale, k, part):
         assert bound == pytest.approx(2 / scale**2, rel=1e-3)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(15)
 @given(st.floats(0.5, 50), st.floats(1e-4, 2), st.sampled_from(KINDS))
 def test_one_bound_grows_and_the_other_falls(scale, k, kind):
     """The certificate: so the cost is at least the smaller of the two bounds at every order."""

@@ -39,16 +39,16 @@ def noise_and_bend(loss, records, ridge, theta):
     )
 
 
-def renyi(loss, pair, ridge, scale, alpha):
-    """D_α between the outputs on two data sets, by the trapezoid rule."""
-    reach = (12 * scale + (2 * alpha + len(pair[0])) * loss.slope_bound) / ridge
+def renyi(loss, pair, ridge, scale, orders):
+    """D_α between the outputs on two data sets for some orders α, by the trapezoid rule."""
+    reach = (12 * scale + (2 * max(orders) + len(pair[0])) * loss.slope_bound) / ridge
     theta = np.linspace(-reach, reach, 20_001)
     logs = []
     for records in pair:
         b, bend = noise_and_bend(loss, records, ridge, theta)
         logs.append(np.log(bend) - (b / scale) ** 2 / 2)
     p, q = (g - logsumexp(g) for g in logs)
-    return logsumexp(alpha * p + (1 - alpha) * q) / (alpha - 1)
+    return [logsumexp(alpha * p + (1 - alpha) * q) / (alpha - 1) for alpha in orders]
 
 
 CROWD = [(1.0, 0.0), (-1.0, 0.3)]
@@ -61,6 +61,7 @@ PAIRS = [
     ([(1.0, 0.1)], [(1.0, -1.0)]),
     ([(1.0, 0.0)], [(0.0, 0.0)]),
 ]
+ORDERS = (1.01, 2.0, 8.0)
 GRID = [(ridge, scale) for ridge in (0.5, 2.0, 20.0, 200.0) for scale in (0.7, 2.0, 6.0, 20.0)]
 
 
@@ -72,9 +73,8 @@ def worst(loss, scale_factor=1.0):
     for ridge, scale in GRID:
         rho = PerturbedObjective(scale, loss.curvature_bound / ridge, slope_kind(loss)).cost()
         for pair in PAIRS:
-            for alpha in (1.01, 2.0, 8.0):
-                found = renyi(loss, pair, ridge, scale * loss.slope_bound * scale_factor, alpha)
-                ratios.append(found / (rho * alpha))
+            found = renyi(loss, pair, ridge, scale * loss.slope_bound * scale_factor, ORDERS)
+            ratios += [one / (rho * alpha) for one, alpha in zip(found, ORDERS, strict=True)]
     return max(ratios)
 
 
@@ -91,9 +91,10 @@ def test_mutation_less_noise_is_caught():
 def test_mutation_without_the_cost_of_curvature_is_caught():
     loss, ridge, scale = dp.Huber(0.1), 2.0, 60.0
     found = max(
-        renyi(loss, pair, ridge, scale * 0.1, alpha) / alpha
+        one / alpha
         for pair in PAIRS
         for alpha in (1.5, 3.0)
+        for one in renyi(loss, pair, ridge, scale * 0.1, (alpha,))
     )
     assert found > 5 * 2 / scale**2
     assert found <= PerturbedObjective(scale, loss.curvature_bound / ridge, slope_kind(loss)).cost()
@@ -164,7 +165,7 @@ def worst_change(bounded, coef, seed=0):
         return float(np.linalg.norm(parts[0] - parts[1]))
 
     starts = rng.standard_normal((400, 2 * (d + 1)))
-    best = sorted(starts, key=change)[-8:]
+    best = sorted(starts, key=change)[-3:]
     found = [
         optimize.minimize(lambda f: -change(f), s, method="Nelder-Mead", options={"maxiter": 600})
         for s in best

@@ -4,14 +4,15 @@ import json
 import string
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.asking.spec import RULES
+from searches import examples
 from terminal import SCHEMA, SECRET, files_in, run_here
 
-fuzz = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+shared = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}
 plain = st.text(string.printable, max_size=12)
 values = st.one_of(
     st.sampled_from(["table.csv", "schema.toml", "ledger.db", "out", "y ~ a", "y ~ a:b", "logistic", "svm", "output"]),
@@ -55,7 +56,7 @@ GOOD = {
 KEYS = [(section, key) for section, rules in RULES.items() for key in rules]
 
 
-@fuzz
+@examples(20, **shared)
 @given(st.dictionaries(st.sampled_from(KEYS), values, min_size=1, max_size=3))
 def test_odd_values_in_a_spec(folder, odd):
     sections = {section: dict(entries) for section, entries in GOOD.items()}
@@ -68,7 +69,7 @@ def test_odd_values_in_a_spec(folder, odd):
     harmless(run_here("fit", "fit.toml", "--dry-run", cwd=folder))
 
 
-@fuzz
+@examples(20, **shared)
 @given(st.binary(max_size=60) | plain.map(str.encode))
 def test_odd_bytes_in_a_spec_and_a_schema(folder, odd):
     for name in ("fit.toml", "schema.toml"):
@@ -84,7 +85,7 @@ cells = st.sampled_from(
 )
 
 
-@settings(parent=fuzz, max_examples=10)
+@examples(6, **shared)
 @given(
     st.lists(st.lists(cells, min_size=3, max_size=3), min_size=1, max_size=5),
     st.binary(max_size=4) | st.just(b""),

@@ -4,12 +4,13 @@ there.
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpinfer.maths.histograms import BINS, MAGNITUDES, Range, clear_of, friendly, magnitude, zoomed
 from dpinfer.maths.laws import Gaussian, Laplace
 from dpinfer.schema.columns import in_reach
+from searches import examples
 
 LAWS = [Gaussian(40.0), Laplace(1 / 40)]
 
@@ -96,7 +97,7 @@ def test_plausible_magnitudes_show_first(law):
 numbers = st.floats(-1e9, 1e9)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(67)
 @given(
     st.lists(numbers, min_size=1, max_size=12),
     st.lists(numbers, min_size=BINS + 2, max_size=BINS + 2),

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from formulaic.transforms import basis_spline
 from formulaic.transforms.cubic_spline import natural_cubic_spline
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpinfer.maths.splines import b_splines, distinct, evened, natural_splines, powers
+from searches import examples
 
 KNOTS = (17.0, 30.0, 50.0, 71.5, 90.0)
 X = np.concatenate([np.random.default_rng(0).uniform(17, 90, 2000), KNOTS])
@@ -82,7 +83,7 @@ knots = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=8, unique=True).map(
 
 
 @given(knots, st.integers(0, 3), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(20)
 def test_guarantee_ranges_of_curves(at, kind, data):
     """Every float between two numbers has its value in the range; a range that is a thousandth
     narrower on either side would leave one out.
@@ -105,7 +106,7 @@ def test_guarantee_ranges_of_curves(at, kind, data):
 
 
 @given(st.floats(-100, 100), st.integers(1, 9), st.floats(-100, 0), st.floats(0, 100))
-@settings(max_examples=60, deadline=None)
+@examples(20)
 def test_ranges_of_powers_hold_every_value(centre, degree, low, high):
     column = powers(centre, degree)[-1]
     found = column.values(np.linspace(low, high, 2001))

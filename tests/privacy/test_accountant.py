@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr
@@ -20,6 +20,7 @@ from dpinfer.maths.privacy_cost import ORDERS, PerturbedObjective
 from dpinfer.privacy import accountant, entries
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
+from searches import examples
 
 DELTA = 1e-6
 TOTAL = dp.ApproxDP(1.0, DELTA)
@@ -265,7 +266,7 @@ events = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(st.lists(events, min_size=1, max_size=4), st.sampled_from([1e-3, 1e-9, 1e-14]))
 def test_guarantee_derived_totals(releases, delta):
     """Sums in ε and ρ; in (ε, δ) never more than zCDP says, never less than any of the releases,

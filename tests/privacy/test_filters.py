@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
@@ -25,6 +25,7 @@ from dpinfer.privacy.release import (
     NoisySum,
     PerturbedMinimum,
 )
+from searches import examples
 from support import labelled
 
 TOTAL = dp.ApproxDP(1.0, 1e-6)
@@ -193,7 +194,7 @@ def response_divergence(epsilon, order):
     return whole / (order - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(many)
 def test_guarantee_adaptive_totals(entries):
     """Never admitted is what composition of fixed sizes refuses: a sum over a grid of orders, or
@@ -227,7 +228,7 @@ def test_guarantee_adaptive_totals(entries):
     assert exact <= found.spent() * (1 + 1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(15)
 @given(st.lists(st.floats(1e-4, 0.02), min_size=2, max_size=5))
 def test_the_gaussian_filter_against_another_accountant(rhos):
     other = PLDAccountant()

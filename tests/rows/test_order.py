@@ -7,7 +7,7 @@ a count nor a sum may depend on the order, beyond the rounding of floats.
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
@@ -17,6 +17,7 @@ from dpinfer.maths.sums import second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.tables.memory import InMemory, column_rows, column_tally
 from people import AVERAGE, UNIT, WEIGHTS, schema, table
+from searches import examples
 
 HEADS = {
     "average": AVERAGE,
@@ -48,7 +49,7 @@ def counts(tally):
 
 
 @pytest.mark.parametrize("notion", NOTIONS)
-@settings(max_examples=80, deadline=None)
+@examples(27)
 @given(frames=reordered())
 def test_levels_and_ranges_are_those_of_any_order(notion, frames):
     one, other = (InMemory(frame).table for frame in frames)

@@ -116,6 +116,7 @@ def test_the_file_has_no_name_and_goes_with_its_arrays(tmp_path, monkeypatch):
         return [link for link in links if link.startswith(str(tmp_path))]
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("DPINFER_DISK", "1")  # the folder may be in memory
     disk = Disk(80_000)
     assert not list(tmp_path.iterdir())
     assert os.fstat(disk._file).st_mode & 0o077 == 0

@@ -3,13 +3,14 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
 from derived import SCHEMA
 from dpinfer.schema.comparisons import replaced
 from dpinfer.schema.formula import names_of, parse
+from searches import examples
 
 
 def told(read, formula):
@@ -167,7 +168,7 @@ WORDS = (
 pieces = st.sampled_from([*WORDS, *"<>&!()[\"',+-*/:~`{}"])
 
 
-@settings(max_examples=400)
+@examples(133)
 @given(st.lists(pieces, max_size=14).map(" ".join), st.booleans())
 def test_no_formula_ends_in_another_error(right, left):
     formula = f"{right} ~ income" if left else f"claims ~ {right}"

@@ -4,7 +4,7 @@ import hypothesis.extra.numpy as hnp
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
@@ -13,6 +13,7 @@ from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import table_of
+from searches import examples
 from tables import SCHEMA
 
 TERMS = [Number("a", -5.0, 20.0), Category("f", ("p", "q", "r"), "p"), Number("b", 0.0, 1e-3)]
@@ -62,7 +63,7 @@ records = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(st.sampled_from(FORMULAS), st.lists(records, min_size=1, max_size=6))
 def test_guarantee_public_scaling(formula, cells):
     table = pd.DataFrame(cells).astype({"sex": "string", "h": "string"})
@@ -127,7 +128,7 @@ def test_every_formula_maps_back(formula):
 
 @pytest.mark.parametrize("formula", FORMULAS)
 @given(records=st.lists(records, min_size=1, max_size=6))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_values_beyond_their_bounds_are_clipped_once(formula, records):
     """Rows are the same, to the bit, whether columns are clipped as they are read or as they are
     encoded.

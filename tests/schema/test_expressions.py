@@ -6,7 +6,7 @@ import formulaic
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
@@ -16,6 +16,7 @@ from dpinfer.schema.formula import parse
 from dpinfer.schema.terms import Expression
 from dpinfer.tables.memory import read_labels, read_terms
 from dpinfer.tables.table import table_of
+from searches import examples
 
 FRAME = table()
 REGIONS = ["north", "south", "east", "West Side"]
@@ -256,7 +257,7 @@ FORMULAS = [
 
 
 @pytest.mark.parametrize("right", FORMULAS)
-@settings(max_examples=60)
+@examples(20)
 @given(records=st.lists(cells, min_size=1, max_size=6))
 def test_ranges_hold_every_value_and_no_cell_raises(right, records):
     _, terms = parse("claims ~ " + right, SCHEMA)

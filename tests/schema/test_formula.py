@@ -8,12 +8,13 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from formulaic.parser import DefaultFormulaParser
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import _parser, parse
+from searches import examples
 from tables import SCHEMA, TEXT, table
 
 TABLE = table()
@@ -397,7 +398,7 @@ tokens = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@examples(100)
 @given(st.lists(tokens, max_size=12).map("".join), st.booleans())
 def test_no_formula_raises_anything_else(text, prefixed):
     with warnings.catch_warnings():

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import derived
@@ -18,6 +18,7 @@ from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Draft, named
 from dpinfer.tables.memory import read_labels
 from dpinfer.tables.table import read, table_of
+from searches import examples
 from tables import SCHEMA, TEXT, table
 
 GOOD = """
@@ -162,7 +163,7 @@ columns = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(
     st.lists(columns, min_size=1, max_size=4, unique_by=lambda column: column.name), words, words
 )
@@ -280,7 +281,7 @@ SYMBOLS = [
 pieces = st.sampled_from([*SYMBOLS, "true", "1979-05-27", "[columns.a]", "\n"])
 
 
-@settings(max_examples=150)
+@examples(50)
 @given(st.lists(pieces, max_size=25).map("".join))
 def test_any_text_gives_a_schema_or_an_input_error(text):
     with warnings.catch_warnings(), contextlib.suppress(dp.InputError):
@@ -288,7 +289,7 @@ def test_any_text_gives_a_schema_or_an_input_error(text):
         dp.Schema.parse(text)
 
 
-@settings(max_examples=150)
+@examples(50)
 @given(st.integers(0, len(TEXT)), st.integers(0, 12), st.lists(pieces, max_size=4).map("".join))
 def test_a_damaged_schema_gives_a_schema_or_an_input_error(start, length, patch):
     with warnings.catch_warnings(), contextlib.suppress(dp.InputError):

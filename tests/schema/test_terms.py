@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
@@ -16,6 +16,7 @@ from dpinfer.schema.formula import parse
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.memory import read_labels
 from dpinfer.tables.table import read, table_of
+from searches import examples
 from tables import SCHEMA, TEXT, table
 
 TABLE = table(500)
@@ -288,7 +289,7 @@ LEFTS = [
 PARSED = [parse(f"{left} ~ {right}", SCHEMA) for left in LEFTS for right in ("w", "w - 1")]
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(
     st.lists(
         st.fixed_dictionaries(dict.fromkeys(("visits", "cost", "age"), odd)), min_size=1, max_size=5
@@ -315,7 +316,7 @@ tokens = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@examples(100)
 @given(st.lists(tokens, max_size=10).map("".join))
 def test_no_left_side_raises_anything_else(text):
     with warnings.catch_warnings(), contextlib.suppress(dp.InputError):

@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.schema.formula import parse
 from dpinfer.tables.arrow_files import Files
+from searches import examples
 from tables import SCHEMA, table
 
 TABLE = table(600)
@@ -207,7 +208,7 @@ cells = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
+@examples(50)
 @given(st.booleans(), st.lists(cells, max_size=30).map(b"".join))
 def test_any_bytes_give_a_table_or_an_input_error(tmp_path_factory, header, content):
     path = tmp_path_factory.getbasetemp() / "fuzz.csv"

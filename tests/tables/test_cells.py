@@ -10,12 +10,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
 from cells import ANY, CELL, COLUMNS, GOOD, LABEL, MODELS, ending, fit, objects, same
 from dpinfer.tables.cells import numbers, places
+from searches import examples
 
 
 def expected(cell, booleans=True):
@@ -31,7 +32,7 @@ def expected(cell, booleans=True):
 
 
 @pytest.mark.parametrize("kind", ANY)
-@settings(max_examples=80, deadline=None)
+@examples(27)
 @given(st.lists(CELL, min_size=1, max_size=6), st.booleans())
 def test_cells_of_a_list_or_of_objects_are_read_one_by_one(kind, cells, booleans):
     made, found = ANY[kind](cells), []
@@ -42,7 +43,7 @@ def test_cells_of_a_list_or_of_objects_are_read_one_by_one(kind, cells, booleans
         assert same(found[0], [expected(cell, booleans) for cell in cells])
 
 
-@settings(max_examples=80, deadline=None)
+@examples(27)
 @given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=5))
 def test_rows_are_read_one_by_one(rows):
     record = namedtuple("record", "a b")
@@ -66,7 +67,7 @@ def test_rows_are_read_one_by_one(rows):
 
 @pytest.mark.parametrize("classes", [(0, 1), ("a", "b"), (False, True)])
 @pytest.mark.parametrize("kind", ANY)
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(st.lists(LABEL, min_size=1, max_size=6))
 def test_labels_of_a_list_or_of_objects_are_read_one_by_one(kind, classes, cells):
     made, found = ANY[kind](cells), []
@@ -95,7 +96,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("y", ANY)
 @pytest.mark.parametrize("x", ARRAYS)
-@settings(max_examples=5, deadline=None)
+@examples(5)
 @given(st.lists(st.tuples(CELL, LABEL), min_size=4, max_size=4))
 def test_every_fit_of_arrays_succeeds(x, y, records):
     rows, labels = ARRAYS[x]([cell for cell, _ in records]), ANY[y]([label for _, label in records])
@@ -105,7 +106,7 @@ def test_every_fit_of_arrays_succeeds(x, y, records):
     assert ending(lambda: dp.infer(rows, labels, **told)) == "done"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(
     st.lists(
         st.tuples(*[st.one_of(CELL, st.just(GOOD[name])) for name in COLUMNS]),

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
@@ -17,6 +17,7 @@ from dpinfer.tables.cells import column_of, objects, to_days
 from dpinfer.tables.data_check import peek, typed
 from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import table_of
+from searches import examples
 
 SCHEMA = dp.Schema.parse("""
 [columns.y]
@@ -95,14 +96,14 @@ def test_other_types_are_refused_by_their_type(column):
             dp.LinearRegression("y ~ d", schema=SCHEMA, budget=dp.ZCDP(1.0)).fit(frame)
 
 
-@settings(max_examples=100)
+@examples(33)
 @given(st.lists(st.one_of(ODD, st.dates(), st.datetimes(), st.text()), max_size=8))
 def test_no_object_raises(cells):
     days = to_days(column_of(pd.Series(objects(cells), dtype=object)))
     assert days.shape == (len(cells),)
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(
     st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5),
     st.sampled_from(["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "as", "7s", "9Y"]),
@@ -111,7 +112,7 @@ def test_no_time_of_numpy_raises(cells, unit):
     assert to_days(np.array(cells, np.int64).view(f"M8[{unit}]")).shape == (len(cells),)
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(
     st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), max_size=5),
     st.sampled_from(["s", "ms", "us", "ns"]),

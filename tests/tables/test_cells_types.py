@@ -8,12 +8,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
 from cells import COLUMNS, GOOD, MODELS, ending, fit, same
 from dpinfer.tables.cells import identities, numbers, places
+from searches import examples
 
 floats = st.one_of(st.none(), st.floats(width=32))
 wholes = st.one_of(st.none(), st.integers(0, 127))
@@ -105,7 +106,7 @@ def table_of(name, column):
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@settings(max_examples=3, deadline=None)
+@examples(3)
 @given(st.data())
 def test_typed_columns_are_read_or_refused_by_their_type(kind, data):
     make, cells = TYPES[kind]

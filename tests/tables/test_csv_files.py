@@ -9,12 +9,13 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.tables import csv_files
 from dpinfer.tables.arrow_files import Files
+from searches import examples
 
 SCHEMA = dp.Schema.parse("""
 [columns.y]
@@ -171,7 +172,7 @@ soup = st.lists(
 any_bytes = st.binary(max_size=30).map(lambda record: record.replace(b"\n", b""))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(st.one_of(soup, any_bytes), st.integers(0, 9), st.booleans())
 def test_any_bytes_in_one_record_change_nothing_else(tmp_path_factory, record, i, crlf):
     path = tmp_path_factory.getbasetemp() / "soup.csv"
@@ -183,7 +184,7 @@ def test_any_bytes_in_one_record_change_nothing_else(tmp_path_factory, record, i
     assert csv_files.row(record, 4) is not None or found[i] == GONE
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(st.lists(st.one_of(soup, any_bytes), min_size=1, max_size=20), st.sampled_from([1, 2**14]))
 def test_many_lines_are_judged_as_each_one(tmp_path_factory, records, few):
     """The rule for one line, written plainly, and what is read of a file, however it is cut."""
@@ -205,7 +206,7 @@ def test_no_pair_of_quotes_reaches_over_a_line_end(write):
     assert rows(write(HEADER + b'1,"a\nb",p,1\n')) == [GONE, GONE]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(67)
 @given(st.lists(soup, max_size=8).map(b"\n".join), st.integers(1, 40))
 def test_where_a_block_ends_changes_nothing(tmp_path_factory, content, size):
     path = tmp_path_factory.getbasetemp() / "blocks.csv"
@@ -240,7 +241,7 @@ marked = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(67)
 @given(
     st.lists(st.lists(marked, min_size=3, max_size=3), min_size=1),
     st.sampled_from([0, 1]),
@@ -261,7 +262,7 @@ def test_well_formed_files_are_read_as_by_python(tmp_path_factory, table, quotin
     assert ours == [{"v": v, "t": t} for t, _, v in theirs]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(17)
 @given(st.lists(marked, min_size=1, max_size=4))
 def test_numbers_do_not_depend_on_their_neighbours(tmp_path_factory, column):
     """The reader takes numbers at once where all cells of a block fit, and one by one where one

@@ -169,14 +169,11 @@ def _length(spread: float, share: float) -> tuple[float, float]:
         k = min(k, LARGEST_SPREAD / spread)
         for _ in range(8):
             p = expit(a + k * spread * nodes)
-            a = min(
-                max(
-                    a
-                    - float(weights @ p - 0.5 - share) / max(float(weights @ (p * (1 - p))), 0.01),
-                    -8.0,
-                ),
-                8.0,
-            )
+            down = float(weights @ p - 0.5 - share) / max(float(weights @ (p * (1 - p))), 0.01)
+            next_a = min(max(a - down, -8.0), 8.0)
+            if next_a == a:  # and so for ever
+                break
+            a = next_a
         p = expit(a + k * spread * nodes)
         before = k
         k = k / 2 + min(1 / float(weights @ (p * (1 - p))), LARGEST_SPREAD / spread) / 2
