@@ -63,7 +63,7 @@ def test_a_study_is_many_real_fits(plan, loss):
     """Bootstrap samples fitted by `infer` itself: the same mean and spread of the lengths, the same
     coverage.  Plans take the losses in turn, so that every mechanism meets both.
     """
-    fits = 150 if plan in NOISY else 80
+    fits = 300 if plan in NOISY else 120
     rng = np.random.default_rng(0)
     target = dp.infer(X, Y, loss=loss, penalty=C, budget=dp.NoPrivacy()).estimate
     lengths, covered = [], []
@@ -97,7 +97,7 @@ def test_a_study_of_residuals_is_many_real_fits(plan, loss):
     common = {"loss": loss, "penalty": 0.05, "plan": plan}
     target = dp.infer(rows, y, loss=loss, penalty=0.05, budget=dp.NoPrivacy()).estimate
     rng, lengths, covered = np.random.default_rng(0), [], []
-    fits = 60
+    fits = 90
     for seed in range(fits):
         some = rng.integers(0, 800, 800)
         low, high = dp.infer(rows[some], y[some], insecure_seed=seed, **common).conf_int().T
