@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -49,7 +50,9 @@ def files(source):
 
 def beside(paths):
     """All files of fits that lie where these do."""
-    return [path for folder in {path.parent for path in paths} for path in folder.glob("dpinfer-*")]
+    return [
+        path for folder in {path.parent for path in paths} for path in folder.glob("dpinfer-*-*")
+    ]
 
 
 def same(found, table, opened):
@@ -176,13 +179,52 @@ def test_executors_that_die_while_a_file_is_looked_for(on_spark, kind):
         assert same(source.total(WHAT), frame, opened)
 
 
-@pytest.mark.parametrize("more", [-1, 1])
-def test_a_partition_too_few_or_too_many_is_an_error(on_spark, more):
+def too_many(partitions):
+    return {**partitions, max(partitions) + 1: ""}
+
+
+def too_few(partitions):
+    return dict(list(partitions.items())[1:])
+
+
+def another(partitions):
+    """As many, of which one is not there."""
+    return too_few(too_many(partitions))
+
+
+@pytest.mark.parametrize("expected", [too_many, too_few, another])
+def test_other_partitions_than_were_written_are_an_error(on_spark, expected):
     with records(on_spark.spread(tables.table(900))).opened() as source:
         source.total(WHAT)
-        source._files += more
+        source._paths = expected(source._paths)
         with pytest.raises(dp.InputError, match="could not read or sum its rows"):
             source.total(WHAT)
+
+
+def test_files_may_be_forbidden(on_spark, monkeypatch):
+    """`DPINFER_DISK=0`: then Spark keeps the blocks itself."""
+    monkeypatch.setenv("DPINFER_DISK", "0")
+    frame = tables.table(900)
+    with records(on_spark.spread(frame)).opened() as source:
+        assert same(source.total(WHAT), frame, records)
+        assert not source._fit
+        assert on_spark.held()
+
+
+def test_a_file_that_could_not_be_written_again(on_spark):
+    """Its row names none: it is not here, and the blocks go to Spark's own store."""
+    from pyspark.sql import functions  # noqa: PLC0415
+
+    frame = tables.table(900)
+    with records(on_spark.spread(frame)).opened() as source:
+        source.total(WHAT)
+        first = min(source._paths)
+        held = source._held
+        path = functions.when(held["partition"] != first, held["path"])
+        source._held = held.withColumn("path", path).persist()
+        assert same(source.total(WHAT), frame, records)
+        assert not source._fit
+        held.unpersist()
 
 
 PROGRAM = """
@@ -201,7 +243,7 @@ PROGRAM = """
     frame = tables.table(600)
     native = session.createDataFrame(pa.Table.from_pandas(frame, preserve_index=False))
     def there():
-        return len(list(folder.glob("**/dpinfer-*")))
+        return len(list(folder.glob("**/dpinfer-*-*")))
     found = []
     fit = dp.LogisticRegression("ill ~ age + sex", schema=tables.SCHEMA, budget=dp.ZCDP(0.5), insecure_seed=1)
     here = fit.fit(frame).result_.estimate.tolist()
@@ -211,15 +253,22 @@ PROGRAM = """
 """
 
 
+@pytest.fixture
+def on_disk():
+    """A folder that is no memory."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_nothing_is_written_where_it_would_have_to_be_encrypted(encrypted, tmp_path):
+def test_nothing_is_written_where_it_would_have_to_be_encrypted(encrypted, on_disk):
     """In a session of its own, where the driver is the executor, too."""
     program = [
         sys.executable,
         "-c",
         textwrap.dedent(PROGRAM),
-        str(tmp_path),
+        str(on_disk),
         str(encrypted).lower(),
     ]
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])

@@ -72,11 +72,11 @@ def test_guarantee_kept_sums(n, held, monkeypatch):
     monkeypatch.setattr(module, "_HELD", held)
     source = source_of(n)
     with worker_pool(3):
-        kept = digested(source, NUMBERS, LEVELS, GROUPS).kept
+        statistics = digested(source, NUMBERS, LEVELS, GROUPS).statistics
         for panel in PANELS:
             for name, part in parts_of(panel).items():
                 whole = source.total(part.of_block)
-                found = part.of_kept(kept)
+                found = part.of_statistics(statistics)
                 assert found.shape == whole.shape
                 if name in EXACT:
                     assert np.array_equal(found, whole)
@@ -99,12 +99,12 @@ def test_distances_from_a_centre_that_all_records_have():
     n = 5000
     value = 1.1
     rows = np.column_stack([np.ones(n), np.full((n, 2), np.nan), np.full((n, 3), value)])
-    kept = digested(Rows(Block(rows, np.zeros(n))), NUMBERS, LEVELS, 0).kept
+    statistics = digested(Rows(Block(rows, np.zeros(n))), NUMBERS, LEVELS, 0).statistics
     t = (value - NUMBERS.middle[0]) / NUMBERS.half[0]
     for centre in (t, -t, 0.0, 1.0, -1.0, math.nextafter(t, 1)):
         part = spreads(NUMBERS, np.full((1, 3), centre), None, Panel(), Neighbours.REPLACE)
         distance = (Fraction(t) - Fraction(centre)) / (1 + abs(Fraction(centre)))
-        found = part.of_kept(kept).reshape(3, 2)[0]
+        found = part.of_statistics(statistics).reshape(3, 2)[0]
         for power, sum_ in zip((4, 2), found.tolist(), strict=True):
             assert sum_ >= 0
             assert abs(Fraction(sum_) - n * distance**power) <= 64 * UNIT * n

@@ -75,18 +75,18 @@ def test_linear_algebra_has_one_thread_in_a_pool_and_its_own_number_after():
 def test_the_default_is_half_of_a_disk_and_nothing_of_memory(tmp_path, monkeypatch):
     free = shutil.disk_usage(tmp_path).free
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(workers, "_is_memory", lambda folder: False)
+    monkeypatch.setattr(workers, "is_memory", lambda folder: False)
     assert workers.disk() == pytest.approx(free / 2, rel=0.2)
-    monkeypatch.setattr(workers, "_is_memory", lambda folder: folder == str(tmp_path))
+    monkeypatch.setattr(workers, "is_memory", lambda folder: folder == str(tmp_path))
     assert workers.disk() == 0
     monkeypatch.setenv("DPINFER_DISK", "7")
     assert workers.disk() == 7e6
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no folder that is memory")
-def test_a_folder_that_is_memory_is_known():
-    assert workers._is_memory("/dev/shm")
-    assert not workers._is_memory("/proc")
+def test_a_folder_thatis_memory_is_known():
+    assert workers.is_memory("/dev/shm")
+    assert not workers.is_memory("/proc")
 
 
 def test_a_folder_that_is_none_is_not_taken(tmp_path, monkeypatch):

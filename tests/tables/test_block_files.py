@@ -1,6 +1,8 @@
 """Files of blocks: whole or not there, and what comes back is what was written."""
 
 import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,7 +93,49 @@ def test_whoever_writes_on_after_the_end_of_a_fit_leaves_nothing(tmp_path):
         yield blocks()[1]
 
     assert write(str(tmp_path), fit, late()) is None
-    assert not list(tmp_path.iterdir())
+    assert rows_in(tmp_path) == []
+
+
+def rows_in(folder):
+    """All but the empty files that say that a fit has ended."""
+    return [path for path in folder.iterdir() if path.suffix != ".ended" or path.stat().st_size]
+
+
+def test_whoever_begins_after_the_end_of_a_fit_writes_nothing(tmp_path):
+    """A task that Spark has cancelled may go on for a while: not a row of it is written."""
+    fit = new_fit()
+    remove([str(tmp_path)], fit)
+
+    def asked_for():
+        raise AssertionError
+        yield
+
+    assert write(str(tmp_path), fit, asked_for()) is None
+    assert rows_in(tmp_path) == []
+
+
+def test_a_fit_that_ends_while_a_file_gets_its_name(tmp_path, monkeypatch):
+    """Whoever removes files may have read the folder before: the writer looks once more."""
+    fit = new_fit()
+    real = os.rename
+
+    def renamed(old, new):
+        Path(f"{tmp_path}/dpinfer-{fit}.ended").touch()
+        real(old, new)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    assert write(str(tmp_path), fit, blocks()) is None
+    assert rows_in(tmp_path) == []
+
+
+def test_as_much_room_is_left_as_is_taken(tmp_path, monkeypatch):
+    size = write(str(tmp_path), new_fit(), blocks()).size
+    for free, written in ((2 * size, True), (2 * size - 2, False)):
+        usage = shutil.disk_usage(tmp_path)._replace(free=free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, usage=usage: usage)
+        before = rows_in(tmp_path)
+        assert (write(str(tmp_path), new_fit(), blocks()) is not None) is written
+        assert (len(rows_in(tmp_path)) > len(before)) is written
 
 
 def test_files_of_one_fit_are_removed(tmp_path):
@@ -102,7 +146,7 @@ def test_files_of_one_fit_are_removed(tmp_path):
     for folder in folders:
         for fit in (mine, mine, other):
             write(str(folder), fit, blocks())
-    remove(map(str, folders), mine)
+    assert len(remove(map(str, folders), mine)) == 4
     for folder in folders:
-        assert [other in path.name for path in folder.iterdir()] == [True]
-    remove([str(tmp_path / "nowhere")], mine)
+        assert [other in path.name for path in rows_in(folder)] == [True]
+    assert remove([str(tmp_path / "nowhere")], mine) == []

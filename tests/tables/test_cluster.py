@@ -64,6 +64,19 @@ def test_rows_without_a_place_have_none_after_a_change():
     assert not any(seen)
 
 
+@pytest.mark.parametrize("rows", [49, 51])
+def test_a_table_with_other_rows_in_a_later_pass_is_refused(rows):
+    """As one that an engine makes anew may have: a record could have been counted twice."""
+    frame = tables.table(51)
+    source = Here([frame[:50]], reader(), 50)
+    what = moment_and_score(Neighbours.REPLACE).of_block
+    source.total(what)
+    source.total(what)
+    source.parts = [frame[:rows]]
+    with pytest.raises(dp.InputError, match="could not read or sum its rows"):
+        source.total(what)
+
+
 def test_partitions_add_up():
     """Of any size, the empty one included, and none at all."""
     frame, what = tables.table(5000), moment_and_score(Neighbours.REPLACE).of_block
@@ -75,8 +88,9 @@ def test_partitions_add_up():
         private_number=True
     )
     assert np.abs(Here(parts[:3], reader(), 4000).total(what) - whole.total(what)).max() > 1
-    source.parts = []
-    assert not source.total(what).any()
+    nothing = Here([frame[:0]], reader(), 0)
+    nothing.parts = []
+    assert not nothing.total(what).any()
 
 
 def test_whole_units_add_up():

@@ -82,17 +82,17 @@ class Numbers:
         """The cell of the upper bound."""
         return np.ceil((self.high - self.low) / self.width).astype(np.intp)
 
-    def cells(self, values: Array, *, whole: bool = False) -> Cells:
+    def cells(self, values: Array, *, none_missing: bool = False) -> Cells:
         """The cell of each value: 0 is the lower bound alone, and cell c has what lies in the c-th
         width above it, its upper end included.  A value that is missing is beyond all cells;
-        ``whole`` says that none is.
+        ``none_missing`` says that none is.
 
         It is an element-wise function, so that a record's cells depend on the record alone.
         """
         found = values - self.low
         found /= self.width
         np.ceil(found, out=found)
-        if not whole and np.isnan(found.sum()):  # the other operation takes longer than this
+        if not none_missing and np.isnan(found.sum()):  # the other operation takes longer than this
             np.fmin(found, CELLS + 1.0, out=found)
         np.clip(found, 0.0, CELLS + 1.0, out=found)
         return found.astype(np.int32)  # faster by far than to eight bytes
@@ -168,7 +168,7 @@ def _present(block: Block) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Kept:
+class Statistics:
     """What one pass over records that count 1 each has kept: every sum of a description follows from
     it, whatever cuts and centres are asked about later.
 
@@ -200,7 +200,7 @@ def _in_groups(counts: Tally, panel: Panel) -> Tally:
     return counts[:-1] if panel.grouped else np.asarray(counts.sum(axis=0, keepdims=True))
 
 
-OfKept = Callable[[Kept], Array]
+OfStatistics = Callable[[Statistics], Array]
 """From what was kept of all records to a sum over them."""
 
 
@@ -209,7 +209,7 @@ class Part:
     """A sum that is a vector, each entry about one column, its ``owner``.
 
     One record moves the entries of a column by at most ``moved``, as a vector, and by at most
-    ``added`` if the sizes of their changes are added up.  Where records count 1 each, ``of_kept``
+    ``added`` if the sizes of their changes are added up.  Where records count 1 each, ``of_statistics``
     has the same sum over all of them from what one pass has kept.
     """
 
@@ -217,7 +217,7 @@ class Part:
     owner: Indices
     moved: float
     added: float
-    of_kept: OfKept | None = None
+    of_statistics: OfStatistics | None = None
 
 
 def level_counts(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
@@ -239,8 +239,8 @@ def level_counts(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
             codes += groups[..., None] * (levels.sizes + 1)
         return _tally(codes, int(cells.sum()), counts)
 
-    def of_kept(kept: Kept) -> Array:
-        counts = [kept.with_level(place, panel).ravel() for place in levels.places.tolist()]
+    def of_statistics(statistics: Statistics) -> Array:
+        counts = [statistics.with_level(place, panel).ravel() for place in levels.places.tolist()]
         return np.concatenate(counts).astype(np.float64)
 
     return Part(
@@ -248,7 +248,7 @@ def level_counts(levels: Levels, panel: Panel, neighbours: Neighbours) -> Part:
         np.repeat(np.arange(len(cells)), cells),
         neighbours.pick(math.sqrt(2), 1.0),
         neighbours.pick(2.0, 1.0),
-        of_kept,
+        of_statistics,
     )
 
 
@@ -304,8 +304,8 @@ def moments(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Part:
             found[..., group, 2] = weights.square * weighted_sum(counts, np.square(t))
         return found.reshape(*block.stack, -1)
 
-    def of_kept(kept: Kept) -> Array:
-        sums = kept.powers(panel)[:3].T  # columns, groups, powers
+    def of_statistics(statistics: Statistics) -> Array:
+        sums = statistics.powers(panel)[:3].T  # columns, groups, powers
         return np.asarray(sums * [weights.u, weights.t, weights.square]).ravel()
 
     moved = weights.norm
@@ -315,7 +315,7 @@ def moments(numbers: Numbers, panel: Panel, neighbours: Neighbours) -> Part:
         added = 2 * weights.added
     elif neighbours.counted:
         moved = 2.0
-    return Part(of_block, np.repeat(np.arange(p), panel.groups * 3), moved, added, of_kept)
+    return Part(of_block, np.repeat(np.arange(p), panel.groups * 3), moved, added, of_statistics)
 
 
 def scaled(numbers: Numbers, block: Block) -> tuple[Array, npt.NDArray[np.bool_] | None]:
@@ -512,12 +512,14 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
         by_bin = found.reshape(*block.stack, -1, bins)[..., :-1]
         return by_bin.reshape(*block.stack, -1)
 
-    def of_kept(kept: Kept) -> Array:
-        cells = kept.in_cells(panel)[..., :-1]  # the last has what is missing
+    def of_statistics(statistics: Statistics) -> Array:
+        cells = statistics.in_cells(panel)[..., :-1]  # the last has what is missing
         found = np.zeros((p, panel.groups, cuts.bins))
         for group, columns in enumerate(cuts.steps):
             for j, steps in enumerate(columns):
                 first = np.concatenate([[0], steps + 1])
+                if not (np.diff(first) > 0).all():  # a record would be in two bins
+                    raise PrivacyError("the bins of a histogram must not overlap")
                 found[j, group, : len(first)] = np.add.reduceat(cells[j, group], first)
         return found.ravel()
 
@@ -526,7 +528,7 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
         np.repeat(np.arange(p), panel.groups * cuts.bins),
         neighbours.pick(math.sqrt(2), 1.0),
         neighbours.pick(2.0, 1.0),
-        of_kept,
+        of_statistics,
     )
 
 
@@ -565,11 +567,11 @@ def spreads(
                 found[..., group, j, 1] = np.einsum("...uj,...uj->...j", y, w)
         return found.reshape(*block.stack, -1)
 
-    def of_kept(kept: Kept) -> Array:
-        assert points is None
+    def of_statistics(statistics: Statistics) -> Array:
         size = 1 + np.abs(centre)
-        fourth = _power_of_distance(kept.powers(panel), 1 / size, -centre / size)
-        second = _power_of_distance(kept.powers(panel)[:3], 1 / size, -centre / size)
+        powers = statistics.powers(panel)
+        fourth = _power_of_distance(powers, 1 / size, -centre / size)
+        second = _power_of_distance(powers[:3], 1 / size, -centre / size)
         return np.stack([fourth.T, second.T], axis=-1).ravel()
 
     return Part(
@@ -577,7 +579,7 @@ def spreads(
         np.repeat(np.arange(p), panel.groups * k * 2),
         neighbours.pick(math.sqrt(4 * k), math.sqrt(2 * k)),
         neighbours.pick(4.0 * k, 2.0 * k),
-        of_kept if points is None else None,
+        of_statistics if points is None else None,
     )
 
 
@@ -606,17 +608,17 @@ class ColumnSums:
         block = turned(block)
         return self._scaled([part.of_block(block) for part in self.parts])
 
-    def of_kept(self, kept: Kept) -> Array:
+    def of_statistics(self, statistics: Statistics) -> Array:
         """Of all records.
 
-        Guarantee [kept_sums]: it is the sum over their blocks; counts to the last bit before they
-        are scaled.
+        Guarantee [kept_sums]: it is the sum over their blocks, within rounding (docs/method.md,
+        section 10); counts to the last bit before they are scaled.
         """
         found = []
         for part in self.parts:
-            if part.of_kept is None:
+            if part.of_statistics is None:
                 raise PrivacyError("what was kept of the records does not tell this sum")
-            found.append(part.of_kept(kept))
+            found.append(part.of_statistics(statistics))
         return self._scaled(found)
 
     def _scaled(self, found: Sequence[Array]) -> Array:

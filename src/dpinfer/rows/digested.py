@@ -14,9 +14,9 @@ from dpinfer.maths.column_sums import (
     POWERS,
     Cells,
     ColumnSums,
-    Kept,
     Levels,
     Numbers,
+    Statistics,
     columns_first,
     columns_of,
     places_of,
@@ -51,6 +51,8 @@ class Digest:
 
     def of_block(self, block: Block) -> Array:
         """The sums of powers in a block, or in each block of a stack; what else is kept is counted."""
+        if not (isinstance(block.shares, float) and block.shares == 1.0):
+            raise PrivacyError("what is kept of records counts each of them once")
         block = turned(block)
         groups = np.zeros(block.labels.shape, dtype=np.int32)
         if self._groups:
@@ -60,7 +62,7 @@ class Digest:
             return np.zeros((*block.stack, 0))
         t, missing = scaled(self._numbers, block)
         values = columns_of(block, self._numbers.places)
-        self._count_cells(self._numbers.cells(values, whole=missing is None), groups)
+        self._count_cells(self._numbers.cells(values, none_missing=missing is None), groups)
         sums = self._powers(columns_first(t), groups, missing)
         return sums.reshape(*block.stack, -1)
 
@@ -116,7 +118,7 @@ class Digest:
                 found[..., k, 1 + group, :] = np.vecdot(one * members, other)
         return found
 
-    def kept(self, sums: Array) -> Kept:
+    def statistics(self, sums: Array) -> Statistics:
         """Everything, given the total of `of_block`."""
         if self._held:
             self._count(self._held)
@@ -128,7 +130,7 @@ class Digest:
         for place, size in zip(self._levels.places.tolist(), self._sizes.tolist(), strict=True):
             levels[place] = self._counts[first : first + size].reshape(groups + 1, -1)
             first += size
-        return Kept(
+        return Statistics(
             self._cells.reshape(columns, groups + 1, CELLS + 2),
             sums.reshape(POWERS, 1 + groups, columns),
             levels,
@@ -143,13 +145,13 @@ class Digested:
 
     n: int
     dim: int
-    kept: Kept
+    statistics: Statistics
 
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over all records, from what was kept of them."""
         if not isinstance(of_block, ColumnSums):
             raise PrivacyError("what was kept of the records does not tell this sum")
-        return of_block.of_kept(self.kept)
+        return of_block.of_statistics(self.statistics)
 
 
 def digested(source: Blocks, numbers: Numbers, levels: Levels, groups: int) -> Digested:
@@ -159,4 +161,4 @@ def digested(source: Blocks, numbers: Numbers, levels: Levels, groups: int) -> D
     digest = Digest(numbers, levels, groups)
     with workers.step("reading"):
         sums = source.total(digest.of_block)
-    return Digested(source.n, source.dim, digest.kept(sums))
+    return Digested(source.n, source.dim, digest.statistics(sums))

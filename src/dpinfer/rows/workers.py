@@ -84,11 +84,16 @@ def disk() -> float:
         return asked * 1e6
     try:
         folder = scratch()
-        if _is_memory(folder):
+        if is_memory(folder):
             return 0.0
         return shutil.disk_usage(folder).free / 2
     except OSError:
         return 0.0
+
+
+def disk_is_allowed() -> bool:
+    """Whether a fit may write rows to a disk at all: ``DPINFER_DISK=0`` forbids it."""
+    return _whole("DPINFER_DISK", "a whole number of megabytes") != 0
 
 
 def kept() -> float:
@@ -109,7 +114,7 @@ def scratch() -> str:
     return gettempdir()
 
 
-def _is_memory(folder: str) -> bool:
+def is_memory(folder: str) -> bool:
     """Whether what is written to a folder stays in memory; False where the system does not tell."""
     device = os.stat(folder).st_dev
     try:

@@ -2,11 +2,15 @@
 
 A file belongs to one fit, whose name its own begins with, and to one attempt to write one
 partition: the rest of its name is drawn.  So no file is ever written twice, and whoever knows its
-name knows what is in it.  It is this user's alone.
+name knows what is in it.  Only the user of the process may read it.
+
+Where a fit has ended an empty file says so: a task that Spark has cancelled may go on for a while,
+and must not leave a file behind.
 """
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +25,7 @@ from dpinfer.maths.sums import Block
 
 _PREFIX = "dpinfer-"
 _UNFINISHED = ".part"
+_ENDED = ".ended"
 _NUMBERS = 5  # of a block in the layout: rows, columns, and the lengths of three arrays that may be missing
 
 
@@ -49,8 +54,8 @@ class BlockFile:
     def read(self) -> Iterator[Block]:
         """The blocks, one after the other; `GoneError` where the file is not here, or not all of it.
 
-        Guarantee [a_file_is_whole]: what was read is what was written, to the last byte, or the
-        error comes.
+        Guarantee [a_file_is_whole]: blocks come from a file that was written to its end and is as
+        long as it was then, or the error comes.
         """
         try:
             with open(self.path, "rb", buffering=0) as file:
@@ -86,29 +91,50 @@ def new_fit() -> str:
 
 
 def write(folder: str, fit: str, blocks: Iterable[Block]) -> BlockFile | None:
-    """The blocks in a file, which has its name when it is whole; None where the disk has no room, or
-    the folder cannot be written to.
+    """The blocks in a file, which has its name when it is whole; None where the fit has ended, where
+    the folder cannot be written to, or where the disk has no room: as much must be left as is taken.
     """
     path = os.path.join(folder, f"{_PREFIX}{fit}-{secrets.token_hex(16)}")
     unfinished = path + _UNFINISHED
-    layout: list[tuple[int, ...]] = []
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "wb") as file:
-            for block in blocks:
-                arrays = _arrays(block)
-                for array in arrays:
-                    file.write(np.ascontiguousarray(array).data)
-                others = (array.size for array in arrays[2:])
-                layout.append((*block.rows.shape, *others))
+            layout = None
+            if not _ended(folder, fit):  # before any row is written
+                layout = _written(file, blocks, shutil.disk_usage(folder).free // 2)
+        if layout is None:
+            _unlink(unfinished)
+            return None
         os.rename(unfinished, path)
+        if _ended(folder, fit):  # meanwhile: whoever removes files may have missed this one
+            _unlink(path)
+            return None
     except OSError:
         _unlink(unfinished)
         return None
     except BaseException:
         _unlink(unfinished)
         raise
-    return BlockFile(path, np.array(layout, np.int64).tobytes())
+    return BlockFile(path, layout)
+
+
+def _written(file: Any, blocks: Iterable[Block], room: int) -> bytes | None:
+    """The layout of blocks that were written; None where they take more room than there is."""
+    layout: list[tuple[int, ...]] = []
+    for block in blocks:
+        arrays = _arrays(block)
+        room -= sum(array.nbytes for array in arrays)
+        if room < 0:
+            return None
+        for array in arrays:
+            file.write(np.ascontiguousarray(array).data)
+        others = (array.size for array in arrays[2:])
+        layout.append((*block.rows.shape, *others))
+    return np.array(layout, np.int64).tobytes()
+
+
+def _ended(folder: str, fit: str) -> bool:
+    return os.path.exists(os.path.join(folder, f"{_PREFIX}{fit}{_ENDED}"))
 
 
 def _arrays(block: Block) -> list[npt.NDArray[Any]]:
@@ -125,13 +151,18 @@ def _counts(numbers: Array | float) -> Array:
     return numbers
 
 
-def remove(folders: Iterable[str], fit: str) -> None:
-    """All files of a fit in some folders, whole or not: whoever still writes one finds that it has
-    no name any more.
+def remove(folders: Iterable[str], fit: str) -> list[str]:
+    """All files of a fit in some folders, whole or not, and their names.  No other will come: whoever
+    writes one finds that the fit has ended, or that the file has no name any more.
     """
+    removed = []
     for folder in folders:
+        with suppress(OSError):
+            Path(folder, f"{_PREFIX}{fit}{_ENDED}").touch(mode=0o600)
         for path in Path(folder).glob(f"{_PREFIX}{fit}-*"):
             _unlink(path)
+            removed.append(str(path))
+    return removed
 
 
 def _unlink(path: str | Path) -> None:

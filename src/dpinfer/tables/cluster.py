@@ -193,6 +193,7 @@ class Partitions(ABC):
         self.encode = Encode(reader)
         self._n = n
         self._rows = np.inf if reader.encoder.unit.many else float(n)
+        self._counted: int | None = None  # by the first pass
         self._blank = blank
 
     @property
@@ -207,7 +208,8 @@ class Partitions(ABC):
 
     def total(self, of_block: OfBlock, /) -> Array:
         """The sum over partitions, in their order, with compensation; refused where there are more
-        rows than sums are proved for.
+        rows than sums are proved for, or others than in the first pass: an engine makes anew what a
+        worker had that died, and a table may have changed meanwhile.
         """
         # What public facts make fail fails here, on no rows.
         blank = [of_block(block) for block in self.encode([self._blank])]
@@ -218,8 +220,12 @@ class Partitions(ABC):
         parts = answered(lambda: self.sums(Task(counted, self._rows)))
         watched.update(1.0)
         found = added(parts, Sum.plus, nothing).value
-        most_records(int(found[-1]), self.encode.reader.encoder.unit.largest)
-        self._rows = float(found[-1])
+        rows = int(found[-1])
+        most_records(rows, self.encode.reader.encoder.unit.largest)
+        if self._counted not in (None, rows):
+            raise refusal(Fault("Rows"))
+        self._counted = rows
+        self._rows = float(rows)
         return np.asarray(found[:-1].reshape(np.shape(blank[0])))
 
     def fits(self, rows: Callable[[], int], machines: Callable[[], int], limit: float) -> bool:

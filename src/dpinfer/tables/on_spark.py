@@ -3,6 +3,7 @@
 import gc
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ try:
 except ImportError:
     raise missing("a Spark DataFrame", "spark", "pyspark") from None
 
-_ANSWER = "partition long, fault string, found binary, number long, gone binary"
+_ANSWER = "partition long, fault string, found binary, summed binary, gone binary"
 _FILES = "partition long, fault string, path string, layout binary"
 _KEPT = "fault string, rows binary, labels binary, weights binary, shares binary, starts binary"
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -47,7 +48,8 @@ _GROUP = 256  # sums that one task adds up
 _FEW = 64  # sums that the driver adds up itself: a task of Python takes longer
 _TASKS = 4  # of a pass, for each core: a task takes long to begin, however few rows it has
 _FEWEST = 64  # tasks of a pass, where there are as many partitions
-_ROUNDS = 8  # in which the files of a pass are looked for
+_ROUNDS = 4  # one after the other, in which no file of a pass is found where it is looked for
+_SWEEPS = 3  # over all executors, in which files of a fit are removed
 _ENCRYPTED = "spark.io.encryption.enabled"
 
 
@@ -103,8 +105,8 @@ class SparkPartitions(Partitions):
         self._held: Any = None
         self._kept = False
         self._number = 0  # of partitions, at most
-        self._fit = ""  # the name of the files, where there are any
-        self._files = 0  # their number
+        self._fit = ""  # the name that files of this fit begin with, where there are any
+        self._paths: dict[int, str] = {}  # the first file of each partition that has rows
 
     def sums(self, task: Task) -> list[Sum | Fault]:
         """Of all partitions, few of them; none where there is no row."""
@@ -115,6 +117,7 @@ class SparkPartitions(Partitions):
             if found is not None:
                 return found
             self._leave_files()
+            self._keep_in_spark(self._parted())
         if self._kept:
             with _small_batches(self._frame.sparkSession):
                 return _whole(_summed_up(self._held, self._number, partial(_summed, task)))
@@ -137,16 +140,19 @@ class SparkPartitions(Partitions):
         session = self._frame.sparkSession
         frame = self._parted()
         self._kept = self.fits(self._size, partial(_executors, session), workers.kept())
-        if self._kept and not _encrypted(session) and self._written(frame):
-            return
-        if self._kept:
-            frame = frame.mapInArrow(partial(_encoded, self.encode, self._units), _KEPT)
-        if self._kept or self._units:
-            self._held = frame.persist()
-        else:
-            self._held = frame
-        if self._kept:
-            self._held.count()  # now, while Spark hands out tables in batches of the usual size
+        if not self._kept:
+            self._held = frame.persist() if self._units else frame
+        elif not self._may_write() or not self._written(frame):
+            self._keep_in_spark(frame)
+
+    def _may_write(self) -> bool:
+        """Whether there may be files that are not encrypted."""
+        return workers.disk_is_allowed() and not _encrypted(self._frame.sparkSession)
+
+    def _keep_in_spark(self, frame: Any) -> None:
+        """Encode the rows into a table of blocks in Spark's own store."""
+        self._held = frame.mapInArrow(partial(_encoded, self.encode, self._units), _KEPT).persist()
+        self._held.count()  # now, while Spark hands out tables in batches of the usual size
 
     def _parted(self) -> Any:
         """The rows in as many partitions as a pass has tasks, with ids by these."""
@@ -163,12 +169,11 @@ class SparkPartitions(Partitions):
         self._fit = block_files.new_fit()
         act = partial(_to_files, self.encode, self._units, self._fit)
         self._held = frame.mapInArrow(act, _FILES).persist()
-        rows = self._held.select("fault", "path").collect()
-        self._files = len(rows)
+        rows = self._held.select("partition", "fault", "path").collect()
+        self._paths = {row.partition: row.path for row in rows}
         if all(row.fault or row.path for row in rows):
             return True
-        self._remove_files()
-        self._held.unpersist()
+        self._leave_files()
         return False
 
     def _of_files(self, task: Task) -> list[Sum | Fault] | None:
@@ -182,43 +187,54 @@ class SparkPartitions(Partitions):
         none.
         """
         sums: list[Sum | Fault] = []
-        left = self._files
+        left = sorted(self._paths)
         frame = self._held
-        for _ in range(_ROUNDS):
+        in_vain = 0
+        while in_vain < _ROUNDS:
             found = self._asked(frame, task)
             gone = [partition for one in found for partition in one.gone]
-            if sum(one.number for one in found) + len(gone) != left:
+            summed = [partition for one in found for partition in one.summed]
+            if sorted(summed + gone) != left:
                 raise refusal(Fault("Partitions"))
             sums += _whole(found)
             if not gone:
                 return sums
-            left = len(gone)
+            in_vain = 0 if summed else in_vain + 1
+            left = sorted(gone)
             frame = self._held.where(self._held["partition"].isin(gone))
         return None
 
     def _asked(self, frame: Any, task: Task) -> list["Found"]:
         """What the task finds in the files that some rows name."""
-        return _added_in_groups(frame.mapInArrow(partial(_of_file, task), _ANSWER), self._files)
+        found = frame.mapInArrow(partial(_of_file, task), _ANSWER)
+        return _added_in_groups(found, len(self._paths))
 
     def _leave_files(self) -> None:
-        """Keep blocks in Spark's own store instead."""
+        """Do without files from here on."""
         self._remove_files()
         self._held.unpersist()
-        frame = self._parted().mapInArrow(partial(_encoded, self.encode, self._units), _KEPT)
-        self._held = frame.persist()
-        self._held.count()
 
     def _remove_files(self) -> None:
-        """From the disks of all executors.  What cannot be reached now is removed by Spark, as its
-        own files are.
+        """From the disks of all executors.  Spark chooses which of them a task reaches, so that it may
+        take a few sweeps; what is left is told, and removed by Spark with its own files.
         """
         fit = self._fit
         self._fit = ""
         session = self._frame.sparkSession
         tasks = max(_executors(session), min(_cores(session), _FEWEST))
-        with suppress(Exception):
-            everywhere = session.range(0, tasks, 1, tasks)
-            everywhere.mapInArrow(partial(_without_files, fit), "id long").collect()
+        left = {path for path in self._paths.values() if path}
+        for _ in range(_SWEEPS):
+            with suppress(Exception):
+                everywhere = session.range(0, tasks, 1, tasks)
+                removed = everywhere.mapInArrow(partial(_without_files, fit), "path string")
+                left -= {row.path for row in removed.collect()}
+            if not left:
+                return
+        warnings.warn(
+            f"{len(left)} files of encoded rows may still lie on the disks of Spark's executors, in its "
+            "local folders: they are removed when the application ends",
+            stacklevel=2,
+        )
 
     def _size(self) -> int:
         """Private where units have many: for the use of memory only."""
@@ -288,13 +304,13 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """What some partitions have: their sum, if there is one, or a fault; how many they are; and the
-    numbers of those whose file is not where its task ran.
+    """What some partitions have: their sum, if there is one, or a fault; the numbers of those that it
+    is of, and of those whose file is not where its task ran.
     """
 
     partition: int
     total: Sum | Fault | None
-    number: int = 1
+    summed: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
 
     def plus(self, other: "Found") -> "Found":
@@ -304,7 +320,7 @@ class Found:
             total = other.total
         elif isinstance(total, Sum) and isinstance(other.total, Sum):
             total = total.plus(other.total)
-        return Found(self.partition, total, self.number + other.number, self.gone + other.gone)
+        return Found(self.partition, total, self.summed + other.summed, self.gone + other.gone)
 
     def row(self) -> pa.RecordBatch:
         """As it travels."""
@@ -320,10 +336,10 @@ class Found:
                 pa.array([self.partition], pa.int64()),
                 pa.array([fault], pa.string()),
                 pa.array([written], pa.binary()),
-                pa.array([self.number], pa.int64()),
+                pa.array([np.array(self.summed, np.int64).tobytes()], pa.binary()),
                 pa.array([np.array(self.gone, np.int64).tobytes()], pa.binary()),
             ],
-            ["partition", "fault", "found", "number", "gone"],
+            ["partition", "fault", "found", "summed", "gone"],
         )
 
     @classmethod
@@ -334,8 +350,8 @@ class Found:
             total = Fault(row["fault"])
         elif row["found"] is not None:
             total = Sum(*np.frombuffer(row["found"]).reshape(2, -1))
-        gone = tuple(np.frombuffer(row["gone"], np.int64).tolist())
-        return cls(row["partition"], total, row["number"], gone)
+        summed, gone = (np.frombuffer(row[name], np.int64).tolist() for name in ("summed", "gone"))
+        return cls(row["partition"], total, tuple(summed), tuple(gone))
 
 
 def _whole(found: Iterable[Found]) -> list[Sum | Fault]:
@@ -370,7 +386,8 @@ def _answer(
     _settle()
     first = next(iter(batches), None)
     if first is not None:
-        yield Found(TaskContext.get().partitionId(), act(chain([first], batches))).row()
+        partition = TaskContext.get().partitionId()
+        yield Found(partition, act(chain([first], batches)), (partition,)).row()
 
 
 @lru_cache(maxsize=1)
@@ -407,8 +424,11 @@ def _encoded(
 
 
 def _folders() -> list[str]:
-    """Where Spark keeps blocks on the disks of this executor: it removes these folders with it."""
-    return [folder for folder in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if folder]
+    """Where Spark keeps blocks on the disks of this executor, but for what is memory: it removes these
+    folders with it.
+    """
+    folders = filter(os.path.isdir, os.environ.get("SPARK_LOCAL_DIRS", "").split(","))
+    return [folder for folder in folders if not workers.is_memory(folder)]
 
 
 def _to_files(
@@ -447,10 +467,10 @@ def _to_files(
 
 
 def _without_files(fit: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """No row; nor, on this executor, files of a fit."""
-    block_files.remove(_folders(), fit)
-    for batch in batches:
-        yield batch.slice(0, 0)
+    """The names of the files of a fit that were on this executor."""
+    removed = block_files.remove(_folders(), fit)
+    for _ in batches:
+        yield pa.record_batch([pa.array(removed, pa.string())], ["path"])
 
 
 def _of_file(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -458,16 +478,25 @@ def _of_file(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
     _settle()
     for batch in batches:
         for row in batch.to_pylist():
-            missing: list[GoneError] = []
-            if row["fault"]:
-                total: Sum | Fault = Fault(row["fault"])
-            else:
-                total = task(_present(BlockFile(row["path"], row["layout"]), missing))
             partition = row["partition"]
-            if missing:
-                yield Found(partition, None, 0, (partition,)).row()
+            total = _total_of_file(task, row)
+            if total is None:
+                yield Found(partition, None, gone=(partition,)).row()
             else:
-                yield Found(partition, total).row()
+                yield Found(partition, total, (partition,)).row()
+
+
+def _total_of_file(task: Task, row: dict[str, Any]) -> Sum | Fault | None:
+    """The sum over the file that a row names; None where it is not here, or could not be written
+    again after its executor had died.
+    """
+    if row["fault"]:
+        return Fault(row["fault"])
+    if not row["path"]:
+        return None
+    missing: list[GoneError] = []
+    total = task(_present(BlockFile(row["path"], row["layout"]), missing))
+    return None if missing else total
 
 
 def _present(file: BlockFile, missing: list[GoneError]) -> Iterator[Block]:
