@@ -76,4 +76,6 @@ def test_the_proxies_say_what_the_connection_is():
     assert "proxy_set_header X-Forwarded-Proto $scheme;" in nginx
     assert "proxy_add_x_forwarded_for" not in nginx
     assert "access_log off" in nginx
-    assert "reverse_proxy 127.0.0.1:8766" in (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    assert "reverse_proxy {$UPSTREAM:127.0.0.1:8766}" in (DEPLOY / "Caddyfile").read_text(
+        encoding="utf-8"
+    )

@@ -73,13 +73,13 @@ def test_an_analyst_asks_and_reads_in_eight_clicks(person, script):
     page.get_by_label("Or write it").fill("visit ~ age + health")
     page.get_by_label("ρ").fill(rho)
     click(page.get_by_role("button", name="Forecast"))
-    page.get_by_role("heading", name="Forecast").wait_for(timeout=60_000)
+    page.get_by_role("heading", name="Forecast").wait_for(timeout=300_000)
     click(page.get_by_role("link", name=f"Ask for ρ = {rho}", exact=True))
     assert "Never refunded." in mine.words()
     click(page.get_by_role("button", name="Ask: costs"))
     page.get_by_role("heading", name=re.compile("queued|claimed|booked|answered")).wait_for()
     assert len(clicks) <= 8
-    page.get_by_role("link", name="Read the report").click(timeout=90_000)
+    page.get_by_role("link", name="Read the report").click(timeout=300_000)
     page.get_by_role("heading", name="Visits to a doctor, 2024").wait_for()
     page.go_back()
     with page.expect_download() as download:
