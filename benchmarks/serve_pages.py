@@ -169,6 +169,8 @@ def browse(analysts: int, seconds: float, *, asking: bool = False) -> dict[str, 
             for thread in threads:
                 thread.join()
             most = memory(pids[0], "VmHWM")
+            _signs_in(place)
+            hashing = memory(pids[0], "VmHWM")
             ended = Counter(ticket.state for ticket in desk.tickets())
         finally:
             for pid in pids:
@@ -198,8 +200,18 @@ def browse(analysts: int, seconds: float, *, asking: bool = False) -> dict[str, 
         "p95_ms_by_page": {path[:40]: _milliseconds(ones, 95) for path, ones in times.items()},
         "web_MB": round(max(seen)),
         "web_MB_at_most": round(most),
+        "web_MB_at_most_while_a_password_is_hashed": round(hashing),
         "load": os.getloadavg()[0],
     }
+
+
+def _signs_in(place: network.Place) -> None:
+    """One password is hashed."""
+    link = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
+    headers = {"origin": place.address.rstrip("/"), "content-type": FORM}
+    link.request("POST", "/sign-in", urlencode({"person": "nobody", "password": "x"}), headers)
+    assert link.getresponse().status == 403
+    link.close()
 
 
 def _forecasts(

@@ -156,8 +156,10 @@ class Folder:
 
     def share(self, group: str = "") -> None:
         """Let the process with the network in, as another user of a group: it writes into the databases of
-        shared/, reads settings, accounts and results, and nothing else.  It makes no file there, and
-        takes none away: SQLite would follow what it puts beside a database.
+        shared/, reads settings, accounts and results, and nothing else.
+
+        Guarantee [nothing_beside_the_databases]: that user makes no file in shared/ and takes none
+        away, as SQLite would follow what he puts beside a database.
         """
         rights = {
             self.path: 0o750,
