@@ -20,8 +20,9 @@ from dpinfer.errors import InputError
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/howto/serve.md"
 PASSWORD = "correct horse battery"
-FORMULA = "visit ~ age + health"
+FORMULA = "visit ~ health"
 WITH_PASSWORD = "--password"
+PATIENCE = 120_000  # milliseconds
 
 
 def commands() -> list[str]:
@@ -84,7 +85,7 @@ def _wheel(folder: Path) -> Path:
 def _answered(
     line: str, folder: Path, environment: dict[str, str], invitation: str, browser: str
 ) -> dict[str, Any]:
-    """What an analyst does in a browser, from an invitation to the answer; the steward has no part in it."""
+    """What an analyst does in a browser, from an invitation to the answer, and the steward in between."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     process = subprocess.Popen(
@@ -101,7 +102,7 @@ def _answered(
         with sync_playwright() as playwright:
             window = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
             page = window.new_page()
-            page.set_default_timeout(300_000)
+            page.set_default_timeout(PATIENCE)
             page.goto(address[0])
             page.get_by_role("link", name="I have an invitation").click()
             page.get_by_label("Invitation").fill(invitation)
@@ -109,6 +110,7 @@ def _answered(
                 page.get_by_label(label).fill(PASSWORD)
             page.get_by_role("button", name="Set the password").click()
             clicks = _asked(page)
+            _approved(window.new_context().new_page(), address[0])
             page.get_by_role("link", name="Read the report").click()
             page.get_by_role("heading", level=1).wait_for()
             window.close()
@@ -136,5 +138,17 @@ def _asked(page: Any) -> int:
     page.get_by_role("heading", name="Forecast").wait_for()
     click(page.get_by_role("link", name=re.compile("^Ask for ")).first)
     click(page.get_by_role("button", name="Ask: costs"))
-    page.get_by_role("heading", name=re.compile("queued|claimed|booked|answered")).wait_for()
+    page.get_by_text("It waits for the steward").wait_for()
     return len(clicks)
+
+
+def _approved(page: Any, address: str) -> None:
+    """What the steward does."""
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    page.get_by_label("Name").fill("you")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name="Approvals").click()
+    page.get_by_role("button", name="Approve").click()
+    page.get_by_role("heading", name=re.compile("queued|claimed|booked|answered")).wait_for()
