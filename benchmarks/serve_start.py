@@ -111,7 +111,8 @@ def _answered(
             page.get_by_role("button", name="Set the password").click()
             clicks = _asked(page)
             _approved(window.new_context().new_page(), address[0])
-            page.get_by_role("link", name="Read the report").click()
+            page.reload()  # what waits for the steward does not look again by itself
+            page.get_by_role("link", name="Read the report").click(timeout=3 * PATIENCE)
             page.get_by_role("heading", level=1).wait_for()
             window.close()
     finally:
