@@ -1,16 +1,5 @@
-"""The pages of a desk on a network under load: `python -m benchmarks.serve_pages browse|signin|bare|kills`.
+"""The pages of a desk on a network under load and under kills: see `python -m benchmarks.serve`."""
 
-browse  200 analysts who look at a page every few seconds while fits run: how long pages take, and how much memory the
-        process with the network has.
-signin  how long wrong passwords take under names that are known and under names that are not: what the times tell.
-bare    the same without the network, and with a hash that costs next to nothing, so that all the rest is heard.
-kills   web and worker are killed at random moments, one of them or both, while people ask and send again until they are
-        answered; then both are started once more.
-
-Results go to benchmarks/results/serve_*.json.
-"""
-
-import argparse
 import http.client
 import json
 import os
@@ -32,6 +21,7 @@ from urllib.parse import urlencode
 import numpy as np
 from benchmarks.desk import desk_in, small_files
 
+import dpinfer as dp
 from dpinfer.asking.allowed import Question
 from dpinfer.desk import accounts as accounts_module
 from dpinfer.desk.accounts import Accounts
@@ -44,10 +34,12 @@ from dpinfer.privacy.budget import ZCDP
 from dpinfer.serve import network
 from dpinfer.serve.entrance import form_of
 
-RESULTS = Path(__file__).parent / "results"
 FORMULA = "visit ~ health"
 ASKED = {"formula": FORMULA, "rho": 0.5}
 FORM = "application/x-www-form-urlencoded"
+PASSWORD = "correct horse battery"
+FORECASTING = 10
+BETWEEN_FORECASTS = 60.0  # seconds between two forecasts of one person, on average
 THINKS = 10.0  # seconds between two pages of one analyst, on average
 
 
@@ -87,12 +79,15 @@ def forked(work: Callable[[], object]) -> int:
         os._exit(0)
 
 
-def web(folder: Path, place: network.Place) -> int:
-    """The process with the network."""
-    Forecasts.warm = lambda _: None  # type: ignore[method-assign]  # none is asked for
-    return forked(
-        lambda: network.serve(Desk.open(folder, "web", public=True), place, lambda _: None)
-    )
+def web(folder: Path, place: network.Place, *, warm: bool = False) -> int:
+    """The process with the network; ``warm`` where forecasts are asked for."""
+
+    def serve() -> None:
+        if not warm:
+            Forecasts.warm = lambda _: None  # type: ignore[method-assign]
+        network.serve(Desk.open(folder, "web", public=True), place, lambda _: None)
+
+    return forked(serve)
 
 
 def worker(folder: Path) -> int:
@@ -128,15 +123,19 @@ def memory(pid: int, what: str) -> float:
 # Browsing
 
 
-def browse(analysts: int, seconds: float) -> dict[str, Any]:
-    """Pages of many people while fits run."""
+def browse(analysts: int, seconds: float, *, asking: bool = False) -> dict[str, Any]:
+    """Pages of many people while fits run; where ``asking``, some of them ask for forecasts."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         desk = site_in(folder, analysts, 2.0)
         accounts = Accounts(desk.register)
         sessions = [accounts.open_session(f"analyst {k}") for k in range(analysts)]
         place = network.Place(port=port_of_nobody())
-        pids = [web(desk.folder.path, place), worker(desk.folder.path)]
+        tokens = [
+            accounts.make_token(f"analyst {k}", ("read", "ask"), 1, "benchmark")[1]
+            for k in range(FORECASTING)
+        ]
+        pids = [web(desk.folder.path, place, warm=asking), worker(desk.folder.path)]
         try:
             await_port(place.port)
             idents = _questions(desk, int(seconds / 2) + 5)
@@ -152,6 +151,14 @@ def browse(analysts: int, seconds: float) -> dict[str, Any]:
                 )
                 for k in range(20)
             ]
+            ahead: dict[str, list[float]] = {"new": [], "there": []}
+            if asking:
+                threads += [
+                    threading.Thread(
+                        target=_forecasts, args=(place.port, k, tokens[k], ahead, stop)
+                    )
+                    for k in range(FORECASTING)
+                ]
             for thread in threads:
                 thread.start()
             seen = []
@@ -162,13 +169,26 @@ def browse(analysts: int, seconds: float) -> dict[str, Any]:
             for thread in threads:
                 thread.join()
             most = memory(pids[0], "VmHWM")
+            _signs_in(place)
+            hashing = memory(pids[0], "VmHWM")
             ended = Counter(ticket.state for ticket in desk.tickets())
         finally:
             for pid in pids:
                 os.killpg(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
     everything = sorted(one for path in times.values() for one in path)
+    forecasts = {
+        kind: {
+            "number": len(ones),
+            "p50_ms": _milliseconds(ones, 50),
+            "p95_ms": _milliseconds(ones, 95),
+            "most_ms": _milliseconds(ones, 100),
+        }
+        for kind, ones in ahead.items()
+        if ones
+    }
     return {
+        "forecasts": forecasts,
         "analysts": analysts,
         "seconds": seconds,
         "pages": len(everything),
@@ -180,8 +200,35 @@ def browse(analysts: int, seconds: float) -> dict[str, Any]:
         "p95_ms_by_page": {path[:40]: _milliseconds(ones, 95) for path, ones in times.items()},
         "web_MB": round(max(seen)),
         "web_MB_at_most": round(most),
+        "web_MB_at_most_while_a_password_is_hashed": round(hashing),
         "load": os.getloadavg()[0],
     }
+
+
+def _signs_in(place: network.Place) -> None:
+    """One password is hashed."""
+    link = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
+    headers = {"origin": place.address.rstrip("/"), "content-type": FORM}
+    link.request("POST", "/sign-in", urlencode({"person": "nobody", "password": "x"}), headers)
+    assert link.getresponse().status == 403
+    link.close()
+
+
+def _forecasts(
+    port: int, person: int, token: str, times: dict[str, list[float]], stop: threading.Event
+) -> None:
+    """New forecasts of one person, and each once more."""
+    table = dp.connect(f"http://127.0.0.1:{port}", token, timeout=60).table("visits")
+    chance = random.Random(person)
+    formulas = ["visit ~ lncoins + idp + lpi + fmde + physlm + disea + health", FORMULA]
+    stop.wait(5 + chance.uniform(0, BETWEEN_FORECASTS))
+    while not stop.is_set():
+        question = (chance.choice(formulas), ZCDP(round(chance.uniform(0.1, 1.0), 6)))
+        for ones in times.values():
+            start = time.monotonic()
+            table.forecast(*question)
+            ones.append(time.monotonic() - start)
+        stop.wait(chance.expovariate(1 / BETWEEN_FORECASTS))
 
 
 def _milliseconds(values: list[float], percent: float) -> float:
@@ -241,41 +288,13 @@ def _visits(
 # Signing in
 
 
-def signin(number: int) -> dict[str, Any]:
-    """Wrong passwords under known and unknown names, by turns, as the browser sees them."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        desk = site_in(folder, 20, 2.0)
-        accounts = Accounts(desk.register)
-        for k in range(20):
-            accounts.set_password(f"analyst {k}", "correct horse battery")
-        place = network.Place(
-            port=port_of_nobody(), names=("stats.example.org",), proxies=("127.0.0.1",)
-        )
-        pid = web(desk.folder.path, place)
-        try:
-            await_port(place.port)
-            times: dict[str, list[float]] = {"analyst": [], "unknown": []}
-            chance = random.Random(0)
-            for k in range(number + 5):
-                sides = list(times)
-                chance.shuffle(sides)
-                for side in sides:
-                    spent = _tried(place.port, f"{side} {k % 20}", f"10.{k // 250}.{k % 250}.1")
-                    if k >= 5:  # the first ones load things
-                        times[side].append(spent)
-        finally:
-            end(pid)
-    return _told(times)
-
-
 def bare(number: int) -> dict[str, Any]:
     """The same where a password is judged, with a hash that hides nothing."""
     accounts_module._N = 2**4
     with tempfile.TemporaryDirectory() as scratch:
         desk = site_in(Path(scratch), 1, 2.0)
         accounts = Accounts(desk.register)
-        accounts.set_password("analyst 0", "correct horse battery")
+        accounts.set_password("analyst 0", PASSWORD)
         times: dict[str, list[float]] = {"analyst 0": [], "unknown 0": []}
         chance = random.Random(0)
         now = desk.clock()
@@ -306,7 +325,8 @@ def _told(times: dict[str, list[float]]) -> dict[str, Any]:
     }
 
 
-def _tried(port: int, name: str, address: str) -> float:
+def tried(port: int, name: str, address: str) -> float:
+    """Seconds that a wrong password takes, sent by a proxy for an address."""
     headers = {
         "host": "stats.example.org",
         "origin": "https://stats.example.org",
@@ -327,7 +347,7 @@ def _tried(port: int, name: str, address: str) -> float:
     return (
         spent
         if answer.status == 403
-        else _tried(port, name, f"{address[:-1]}{time.time_ns() % 200}")
+        else tried(port, name, f"{address[:-1]}{time.time_ns() % 200}")
     )
 
 
@@ -477,27 +497,3 @@ def _left(desk: Desk, asked: dict[str, str]) -> dict[str, Any]:
         ),
         "faults_of_verify": list(desk.verify().faults),
     }
-
-
-def main() -> None:
-    """Run one of them and keep what it found."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("which", choices=["browse", "signin", "bare", "kills"])
-    parser.add_argument("--number", type=int, help="analysts, tries a side or kills")
-    parser.add_argument("--seconds", type=float, default=120.0, help="of browsing")
-    given = parser.parse_args()
-    if given.which == "browse":
-        found = browse(given.number or 200, given.seconds)
-    elif given.which == "signin":
-        found = signin(given.number or 2000)
-    elif given.which == "bare":
-        found = bare(given.number or 2000)
-    else:
-        found = kills(given.number or 500)
-    print(json.dumps(found, indent=1))
-    path = RESULTS / f"serve_{given.which}.json"
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -18,7 +18,7 @@ def has(*packages):
         return False
     asked = " && ".join(f"requireNamespace('{name}', quietly = TRUE)" for name in packages)
     call = [R, "--vanilla", "-e", f"quit(status = !({asked}))"]
-    return subprocess.run(call, capture_output=True, check=False, timeout=60).returncode == 0
+    return subprocess.run(call, capture_output=True, check=False, timeout=300).returncode == 0
 
 
 def run_r(code, folder, python=sys.executable, more=None):

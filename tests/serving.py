@@ -149,7 +149,7 @@ def certificate_in(folder):
         ],
         check=True,
         capture_output=True,
-        timeout=60,
+        timeout=300,
     )
     return files
 
@@ -189,12 +189,12 @@ class Breaking:
 
     def _carry(self, connection, word):
         host, _, port = self._server
-        with connection, socket.create_connection((host, int(port)), 30) as server:
+        with connection, socket.create_connection((host, int(port)), 300) as server:
             if word == "before":
                 return
             heard = 0
             while True:
-                ready, _, _ = select.select([connection, server], [], [], 30)
+                ready, _, _ = select.select([connection, server], [], [], 300)
                 if not ready:
                     return
                 if connection in ready:

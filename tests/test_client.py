@@ -18,6 +18,7 @@ from calling import KEY, Site
 from dpinfer import client
 from dpinfer.desk.tickets import LOST, LostError
 from serving import KINDS, Breaking, certificate_in, served, worked
+from visits import SLOT
 
 FORMULA = "visit ~ age + health"
 BUDGET = dp.ZCDP(0.1)
@@ -69,7 +70,7 @@ def test_what_is_public(desk, address, table, monkeypatch):
     assert isinstance(table.schema, dp.Schema)
     assert table.schema == desk.desk.table("visits").schema
     assert (table.records, table.counted, table.unit) == (4000, True, "one person")
-    assert (table.neighbours, table.measure, table.slots) == ("replace", "rho", [3.0])
+    assert (table.neighbours, table.measure, table.slots) == ("replace", "rho", [SLOT])
     assert table.allowance["amount"] == 0.8
     assert desk.tokens["a.meier"] not in repr(site) + repr(table) + repr(vars(site))
     home = dp.simulate.forecast(
@@ -99,7 +100,7 @@ def test_ask_and_wait(tmp_path):
         with pytest.raises(dp.ServerError, match="not there yet"):
             asked.wait(timeout=0.5)
         with worked(desk):
-            result = asked.wait(timeout=60)
+            result = asked.wait(timeout=300)
         assert isinstance(result, dp.FitResult)
         assert result.to_json() == desk.desk.result(asked.id).to_json()
         assert asked.state == "answered"
@@ -314,7 +315,7 @@ def test_a_server_that_says_nothing():
         start = time.monotonic()
         with pytest.raises(dp.ServerError, match="cannot be reached"):
             dp.connect(address, "token", timeout=0.2).tables()
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 60
 
 
 def test_the_client_needs_no_extra():

@@ -36,6 +36,29 @@ def test_the_units_are_closed(name):
     assert score <= SCORES[name]
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
+def test_systemd_knows_every_line_of_the_units(tmp_path):
+    """Whatever it does not know it only complains about: nothing may be said."""
+    units = []
+    for name in SCORES:
+        text = (DEPLOY / f"{name}.service").read_text(encoding="utf-8")
+        assert text.count("/opt/dpinfer/bin/dpinfer") == 1
+        units.append(tmp_path / f"{name}.service")
+        units[-1].write_text(
+            text.replace("/opt/dpinfer/bin/dpinfer", "/bin/true"), encoding="utf-8"
+        )
+    for wrong in ("", "ProtectNothing=yes\n"):
+        units[0].write_text(f"{units[0].read_text()}\n[Service]\n{wrong}", encoding="utf-8")
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", *map(str, units)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, "ProtectNothing" in done.stderr) == (0, bool(wrong))
+        assert done.stderr == "" or wrong
+
+
 def test_the_worker_has_no_network_and_the_pages_no_data():
     worker = settings("dpinfer-worker")
     web = settings("dpinfer-web")
@@ -52,15 +75,20 @@ def test_the_worker_has_no_network_and_the_pages_no_data():
         assert unit["UMask"] == ["0027"]
 
 
-def test_the_container_has_two_services():
+def test_the_containers_are_three_services():
     text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
-    worker, web = re.split(r"\n  web:\n", text.partition("  worker:\n")[2])
-    web = web.partition("\nnetworks:")[0]
+    services, _, networks = text.partition("\nnetworks:\n")
+    worker, web, proxy = re.split(r"\n  (?:web|proxy):\n", services.partition("  worker:\n")[2])
     assert "network_mode: none" in worker
     assert ":/data:ro" in worker
     assert "data" not in web.replace("dpinfer", "")
     assert "ledgers" not in web
-    assert '"127.0.0.1:8766:8766"' in web
+    assert "ports" not in web
+    assert "networks: [pages]" in web
+    assert "  pages:\n    internal: true\n" in networks  # from there nothing can be called
+    address = re.search(r"ipv4_address: (\S+)", proxy)[1]
+    assert f'"--behind-proxy", "{address}"' in web
+    assert "UPSTREAM: web:8766" in proxy
     for service in (worker, web):
         for line in ("read_only: true", "cap_drop: [ALL]", "no-new-privileges:true"):
             assert line in service
@@ -76,4 +104,6 @@ def test_the_proxies_say_what_the_connection_is():
     assert "proxy_set_header X-Forwarded-Proto $scheme;" in nginx
     assert "proxy_add_x_forwarded_for" not in nginx
     assert "access_log off" in nginx
-    assert "reverse_proxy 127.0.0.1:8766" in (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    assert "reverse_proxy {$UPSTREAM:127.0.0.1:8766}" in (DEPLOY / "Caddyfile").read_text(
+        encoding="utf-8"
+    )

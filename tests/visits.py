@@ -31,8 +31,8 @@ type = "category"
 levels = ["good", "fair", "poor"]
 """
 RECORDS = 4000
-SLOT = 3.0
-"""Seconds from booking to answer."""
+SLOT = 8.0
+"""Seconds from booking to answer: twenty times what a fit takes, as machines are busy."""
 
 
 def visits(seed=0):

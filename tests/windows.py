@@ -60,7 +60,7 @@ def started(arguments, folder, browser):
         finally:
             process.send_signal(signal.SIGINT)
             try:
-                _, complaints = process.communicate(timeout=30)
+                _, complaints = process.communicate(timeout=300)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
@@ -83,7 +83,7 @@ class Looking:
         self.context = chromium.new_context(
             java_script_enabled=script, viewport={"width": width, "height": 900}
         )
-        self.context.set_default_timeout(30_000)
+        self.context.set_default_timeout(120_000)
         self.faults = []
         self.context.add_init_script(LISTEN)
         self.context.on("dialog", lambda dialog: (self.faults.append("dialog"), dialog.dismiss()))

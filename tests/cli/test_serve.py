@@ -41,11 +41,12 @@ def mode(path):
 
 
 def test_what_the_pages_may_and_what_they_may_not(folder):
-    """They write in shared/ alone, and the secret, logs and locks are not theirs."""
+    """They write into the files of shared/ alone, make none there, and the secret, logs and locks are not theirs."""
     assert mode(folder) == 0o750
-    assert mode(folder / "shared") == 0o3770
-    assert mode(folder / "shared" / "desk.db") == 0o660
-    assert mode(folder / "shared" / "journal.db") == 0o660
+    assert mode(folder / "shared") == 0o2750
+    for name in ("desk.db", "journal.db"):
+        for ending in ("", "-wal", "-shm"):
+            assert mode(folder / "shared" / f"{name}{ending}") == 0o660
     assert mode(folder / "desk.toml") == 0o640
     for name in ("accounts", "results"):
         assert mode(folder / name) & 0o027 == 0

@@ -132,14 +132,18 @@ def test_ten_thousand_tries_from_everywhere_are_few(accounts, clock):
 
 
 def test_no_name_takes_no_place_from_the_address(accounts, monkeypatch):
-    """Sixty tries a minute from one address, also where the first ones name nobody; no name costs no
-    hash.
+    """Sixty tries a minute from one address, also where the first ones name nobody; what cannot be
+    right costs no hash, and no memory.
     """
     hashed = []
     monkeypatch.setattr(module, "_hashed", lambda *_: hashed.append(1) or b"")
-    assert accounts.check("", WRONG, "10.0.0.1") is None
+    long = "x" * 10_000
+    for number in range(200):
+        for person, password in (("", WRONG), (long, WRONG), (f"name {number}", long)):
+            assert accounts.check(person, password, "10.0.0.1") is None
     assert not hashed
-    tried = 1
+    assert not accounts._tries
+    tried = 0
     for k in range(100):
         try:
             accounts.check(f"name {k}", WRONG, "10.0.0.1")

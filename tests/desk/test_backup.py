@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 import dpinfer as dp
-from desks import ask, desk_in, work
+from desks import ask, desk_in, hasten, later, work
 from dpinfer.desk import checkup
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.backup import back_up, last_backup
@@ -19,7 +19,7 @@ from dpinfer.desk.desk import Desk
 
 @pytest.fixture
 def desk(tmp_path):
-    return desk_in(tmp_path)
+    return hasten(desk_in(tmp_path, ladder=(600.0,)))
 
 
 def restored(out, folder, ledger):
@@ -40,7 +40,7 @@ def test_a_backup_is_the_desk(desk, tmp_path):
     heads = back_up(desk, tmp_path / "copies" / "first")
     assert heads == desk.heads()
     assert last_backup(desk) is not None
-    before = desk.result(asked.id).to_json()
+    before = later(desk).result(asked.id).to_json()
     desk_events = desk.journal()
     for name in ("ledger.db-wal", "ledger.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
@@ -49,11 +49,11 @@ def test_a_backup_is_the_desk(desk, tmp_path):
     assert again.journal()[:-1] == desk_events
     assert again.journal()[-1].what == "an old copy of desk.db was accepted"
     assert Desk.open(desk.folder.path).verify().ok  # said once
-    assert again.result(asked.id).to_json() == before
+    assert later(again).result(asked.id).to_json() == before
     assert again.verify().ok
     more = ask(again, rho=0.2)
-    work(again)
-    assert again.ticket(more.id).state == "answered"
+    work(hasten(again))
+    assert later(again).ticket(more.id).state == "answered"
 
 
 def test_a_backup_holds_no_record_and_is_for_its_owner(desk, tmp_path):

@@ -136,6 +136,21 @@ def test_old_forecasts_are_forgotten(desk, monkeypatch):
     assert len(forecasts._known) == 3
 
 
+def test_large_forecasts_are_few(desk, monkeypatch):
+    """All that is remembered has at most so many bytes, and of what was asked nothing is kept."""
+    monkeypatch.setattr(forecasting, "_KEPT_BYTES", 5000)
+    forecasts = Forecasts(desk)
+    monkeypatch.setattr(forecasts, "_run", lambda _: (None, "x" * 2000, 2000))
+    idents = []
+    for k in range(5):
+        idents.append(forecasts.ask("visits", question(rho=0.1 + k / 100), "meier"))
+        assert forecasts._jobs[idents[-1]].done.wait(LONG)
+    assert list(forecasts._jobs) == idents[-3:]  # two, and the one that was asked for last
+    assert set(forecasts._known.values()) == set(idents[-3:])
+    assert all(job.task is None for job in forecasts._jobs.values())
+    assert max(map(len, forecasts._known)) == 64
+
+
 def said_by(forecasts, work, rho):
     """What becomes of a forecast in whose process something else is done."""
     real = forecasts._context

@@ -9,6 +9,7 @@ from desks import ask, desk_in
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.tables import Policy
+from dpinfer.privacy import store
 from dpinfer.privacy.store import FileStore
 
 
@@ -143,6 +144,35 @@ def test_a_change_whose_event_the_journal_could_not_take(tmp_path, monkeypatch):
     assert len(desk.journal()) == number
     desk.add_person("lang")
     assert [event.facts["person"] for event in desk.journal()[number:]] == ["huber", "lang"]
+
+
+def test_an_event_costs_the_same_however_long_the_journal_is(tmp_path):
+    """The work of SQLite for one event, in its own steps, after few events and after many."""
+    desk = desk_in(tmp_path)
+    journal = Journal(desk.folder.journal)
+    steps = []
+
+    def work(number):
+        counted = []
+        connect = sqlite3.connect
+
+        def counting(*args, **options):
+            connection = connect(*args, **options)
+            connection.set_progress_handler(lambda: counted.append(1), 1)
+            return connection
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store.sqlite3, "connect", counting)
+            journal.take([Event(number, "", "", "x", {})])
+        steps.append(len(counted))
+
+    start = journal.last() + 1
+    work(start)
+    journal.take([Event(number, "", "", "x", {}) for number in range(start + 1, start + 2000)])
+    work(start + 2000)
+    assert journal.last() == start + 2000
+    assert journal.verify() == ""
+    assert steps[1] <= steps[0] + 20
 
 
 def test_the_last_event_is_read_alone(tmp_path, monkeypatch):

@@ -222,30 +222,107 @@ def test_a_table_without_its_seal_is_changed(desk):
     assert "is not what was registered" in desk.table("visits").changed()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="acts as two users")
-def test_nobody_else_takes_the_databases_away():
-    """Another user of the group changes the desk, and can put nothing in the place of its files."""
+OWNER = 61_001
+OTHER = 61_002
+GROUP = 61_000
+TWO_USERS = pytest.mark.skipif(os.getuid() != 0, reason="acts as two users of the system")
+
+
+@pytest.fixture
+def shared_desk():
+    """A desk of one user that another one of the group is let in to."""
     with tempfile.TemporaryDirectory() as place:  # not that of pytest, which is for its user alone
         os.chmod(place, 0o755)
         desk = desk_in(Path(place))
         folder = desk.folder
-        folder.share()
-        for path in (folder.path, folder.shared, *folder.shared.iterdir()):
-            os.chown(path, 1001, 2001)
+        for path in (Path(place), *Path(place).rglob("*")):
+            if path.name != "desk":
+                os.chown(path, OWNER, GROUP)
+        os.chown(folder.path, OWNER, GROUP)
+        as_user(OWNER, folder.share)
+        yield desk
 
-        def other():
-            os.setgroups([2001])
-            os.setgid(2001)
-            os.setuid(1002)
-            with closing(sqlite3.connect(folder.database)) as connection:
-                connection.execute("UPDATE people SET words = 'changed'")
-                connection.commit()
-            for path in (folder.database, folder.journal):
-                with pytest.raises(PermissionError):
-                    path.unlink()
-                with pytest.raises(PermissionError):
-                    path.rename(folder.shared / "away")
 
-        _, status = os.waitpid(forked(other), 0)
-        assert status == 0
-        assert desk.people()[0].words == "changed"
+def as_user(user, act):
+    """Do something as a user of the group, under the mask of the units."""
+    child = forked(lambda: changed_to(user, act))
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+
+
+def changed_to(user, act):
+    os.setgroups([GROUP])
+    os.setgid(GROUP)
+    os.setuid(user)
+    os.umask(0o027)
+    act()
+
+
+@TWO_USERS
+def test_guarantee_nothing_beside_the_databases(shared_desk):
+    """Another user of the group changes the desk; he puts nothing in the place of its files, makes none
+    beside them, no rollback journal either, and takes none away.
+    """
+    folder = shared_desk.folder
+    files = sorted(folder.shared.iterdir())
+    endings = ("", "-wal", "-shm")
+    expected = [
+        folder.shared / f"{name}.db{end}" for name in ("desk", "journal") for end in endings
+    ]
+    assert files == sorted(expected)
+
+    def other():
+        with closing(sqlite3.connect(folder.database)) as connection:
+            connection.execute("UPDATE people SET words = 'changed'")
+            connection.commit()
+        for path in files:
+            with pytest.raises(PermissionError):
+                path.unlink()
+            with pytest.raises(PermissionError):
+                path.rename(folder.shared / "away")
+            with pytest.raises(PermissionError):
+                os.symlink(path, folder.shared / "link")
+            with pytest.raises(PermissionError):
+                (folder.shared / f"{path.name}-journal").touch()
+
+    as_user(OTHER, other)
+    assert sorted(folder.shared.iterdir()) == files
+    assert shared_desk.people()[0].words == "changed"
+    assert sorted(folder.shared.iterdir()) == files  # also after a connection of root
+
+
+@TWO_USERS
+def test_two_users_write_at_once(shared_desk):
+    """What SQLite makes beside a database, and gives its rights a moment later, stops neither of them."""
+    times = 150
+
+    def write(user):
+        def act():
+            desk = Desk.open(shared_desk.folder.path, who=str(user), public=user == OTHER)
+            for number in range(times):
+                with desk.register.change(str(user)) as change:
+                    change.event("written", number=number)
+
+        return lambda: changed_to(user, act)
+
+    before = len(shared_desk.journal())
+    children = [forked(write(user)) for user in (OWNER, OTHER, OWNER, OTHER)]
+    statuses = [os.waitpid(child, 0)[1] for child in children]
+    assert statuses == [0, 0, 0, 0]
+    shared_desk.register.catch_up()
+    assert len(shared_desk.journal()) == before + 4 * times
+    assert shared_desk.verify().faults == ()
+
+
+@TWO_USERS
+def test_nothing_is_left_beside_a_database_that_would_be_read_with_a_copy(shared_desk):
+    """Whoever could not take the log of SQLite away has emptied it."""
+
+    def act():
+        desk = Desk.open(shared_desk.folder.path, who="web", public=True)
+        with desk.register.change("web") as change:
+            change.event("written")
+
+    as_user(OTHER, act)
+    logs = sorted(shared_desk.folder.shared.glob("*-wal"))
+    assert [log.stat().st_size for log in logs] == [0, 0]

@@ -1,13 +1,13 @@
 """Signing in and out, other sites, sizes, slow clients, proxies and TLS."""
 
 import http.client
-import os
 import re
 import socket
 import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlencode
@@ -21,7 +21,7 @@ from dpinfer.desk.desk import Desk
 from dpinfer.serve.entrance import Entrance, networks_of
 from dpinfer.serve.guard import Visitor
 from dpinfer.serve.network import Impatient, Place
-from servers import FORM, PASSWORD, PROGRAM, Client, peopled, served
+from servers import FORM, PASSWORD, PROGRAM, Client, in_a_minute, listening, peopled, served
 from visits import made, question
 
 
@@ -51,8 +51,7 @@ def test_a_wrong_name_and_a_wrong_password_are_told_alike(site):
 def test_guessing_is_slowed_down(site):
     """Five in a minute for one person from one address; the sixth is not even looked at."""
     visitor = Client(site)
-    statuses = [visitor.sign_in("guessed", "guess").status for _ in range(6)]
-    assert statuses == [403] * 5 + [429]
+    assert in_a_minute(lambda: visitor.sign_in("guessed", "guess")) == [403] * 5 + [429]
 
 
 def test_a_password_is_changed_by_who_knows_it(site):
@@ -165,7 +164,7 @@ def test_sizes_and_kinds(site, visitors):
     assert mine.sent("TRACE", "/q").status == 405
 
 
-def raw(site, text, wait=20):
+def raw(site, text, wait=300):
     """What comes back to bytes, until the server closes or nothing comes."""
     with socket.create_connection(("127.0.0.1", site.port), wait) as link:
         link.sendall(text)
@@ -195,8 +194,8 @@ def test_slow_clients_are_given_up(site):
     ]
     start = time.monotonic()
     with ThreadPoolExecutor(len(cases)) as pool:
-        found = list(pool.map(lambda case: raw(site, case[0], 30), cases))
-    assert 9 < time.monotonic() - start < 29
+        found = list(pool.map(lambda case: raw(site, case[0]), cases))
+    assert 9 < time.monotonic() - start < 200
     for (_, expected), answer in zip(cases, found, strict=True):
         assert expected in answer
         assert not answer.endswith(b"(open)")
@@ -211,13 +210,22 @@ def rss(pid):
 def test_a_body_without_end_is_not_read(site):
     """Chunks for ever: 413 after 64 kB, the connection ends, and the memory stays as it was."""
     web = site.pids()["web"]
+    flood(site)  # what is loaded for the first request is there
     before = rss(web)
+    sent, answer = flood(site)
+    assert sent < 20 * 2**20
+    assert not answer or b" 413 " in answer
+    assert rss(web) - before < 20_000
+
+
+def flood(site):
+    """Chunks until nobody takes them: how many bytes were sent, and what came back."""
     head = (
         f"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nOrigin: {site.origin}\r\n"
         f"Content-Type: {FORM}\r\nTransfer-Encoding: chunked\r\n\r\n"
     ).encode()
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-    with socket.create_connection(("127.0.0.1", site.port), 20) as link:
+    with socket.create_connection(("127.0.0.1", site.port), 300) as link:
         link.sendall(head)
         sent = 0
         try:
@@ -230,9 +238,7 @@ def test_a_body_without_end_is_not_read(site):
             answer = link.recv(1000)
         except ConnectionError:
             answer = b""
-    assert sent < 20 * 2**20
-    assert not answer or b" 413 " in answer
-    assert rss(web) - before < 20_000
+    return sent, answer
 
 
 BODILESS = ("GET /health", "GET /sign-in", "DELETE /q", "GET /api/v1/health", "GET /api/v1/tables")
@@ -246,7 +252,7 @@ def test_what_nobody_reads_ends_the_connection(site, asked):
     head = (
         f"{asked} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nContent-Length: {2**30}\r\n\r\n"
     ).encode()
-    with socket.create_connection(("127.0.0.1", site.port), 20) as link:
+    with socket.create_connection(("127.0.0.1", site.port), 300) as link:
         link.sendall(head)
         answer = b""
         while piece := link.recv(65536):
@@ -264,18 +270,25 @@ def test_the_server_itself_ends_such_a_connection():
         await send({"type": "http.response.body", "body": b"ok"})
 
     config = uvicorn.Config(
-        app, http=Impatient, ws="none", loop="asyncio", lifespan="off", log_level="warning"
+        app,
+        http=Impatient,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_level="warning",
+        timeout_keep_alive=1,
     )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            for length, ends in ((0, b"(open)"), (5, b"ok")):
-                head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
-                found = raw(SimpleNamespace(port=listener.getsockname()[1]), head.encode(), 2)
-                assert b" 200 " in found
-                assert found.endswith(ends)
+            port = listener.getsockname()[1]
+            head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n"
+            for asked, answered in ((head.format(0) * 2, 2), (head.format(5), 1)):
+                found = raw(SimpleNamespace(port=port), asked.encode())
+                assert found.count(b" 200 ") == answered
+                assert found.endswith(b"ok")
         finally:
             server.should_exit = True
             thread.join()
@@ -301,7 +314,7 @@ PATHS = [
 
 def test_no_path_leads_to_a_file(site, visitors):
     """A thousand of them: each is nothing, also for who may read everything."""
-    link = http.client.HTTPConnection("127.0.0.1", site.port, timeout=60)
+    link = http.client.HTTPConnection("127.0.0.1", site.port, timeout=300)
     places = [f"/{'../' * depth}{path.lstrip('/')}" for path in PATHS for depth in range(77)]
     assert len(places) > 1000
     for place in places:
@@ -344,7 +357,7 @@ def test_guarantee_no_password_in_the_clear(tmp_path):
     ):
         Place(**fine).check()
     command = [*PROGRAM, "run", str(made(tmp_path)), "--host", "0.0.0.0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode != 0
     assert "in the clear" in done.stderr
 
@@ -370,11 +383,13 @@ def test_behind_a_proxy(tmp_path):
         ours = {**proxied, "origin": "https://stats.example.org", "content-type": FORM}
         body = urlencode({"person": "a.meier", "password": PASSWORD})
         wrong = urlencode({"person": "a.meier", "password": "wrong"})
-        for _ in range(5):
-            at = {**ours, "x-forwarded-for": "198.51.100.7, 203.0.113.1"}
-            assert visitor.sent("POST", "/sign-in", at, wrong).status == 403
-        forged = {**ours, "x-forwarded-for": "192.0.2.99, 203.0.113.1"}  # what a client wrote first
-        assert visitor.sent("POST", "/sign-in", forged, body).status == 429
+        said = (f"192.0.2.{number}" for number in count())  # by the client, before the proxy
+
+        def tries():
+            at = {**ours, "x-forwarded-for": f"{next(said)}, 203.0.113.1"}
+            return visitor.sent("POST", "/sign-in", at, wrong)
+
+        assert in_a_minute(tries) == [403] * 5 + [429]
         elsewhere = {**ours, "x-forwarded-for": "203.0.113.2"}
         kept = visitor.sent("POST", "/sign-in", elsewhere, body).headers["set-cookie"]
         assert kept.startswith("__Host-desk=")
@@ -400,23 +415,6 @@ def test_addresses_of_both_kinds():
     assert told("::ffff:10.0.0.7", ("10.0.0.0/24",)).address == "10.0.0.7"
     assert told("::ffff:10.0.1.7", ("10.0.0.0/24",)).status == 403
     assert told("nonsense", ("10.0.0.0/24",)).status == 403
-
-
-def listening(pid):
-    """The port on which a process listens."""
-    inodes = set()
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(link))
-        except OSError:
-            continue
-        if found:
-            inodes.add(found[1])
-    for line in Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A" and fields[9] in inodes:
-            return int(fields[1].rpartition(":")[2], 16)
-    raise AssertionError("it does not listen")
 
 
 def test_with_a_certificate_of_its_own(tmp_path):

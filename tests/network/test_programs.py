@@ -27,7 +27,7 @@ def test_from_the_table_to_the_result(site, token):
     ahead = table.forecast("visit ~ age + income", dp.ZCDP(0.05))
     assert ahead.names == found.names
     asked = table.ask("visit ~ age + income", dp.ZCDP(0.05))
-    result = asked.wait(timeout=120)
+    result = asked.wait(timeout=300)
     assert result.privacy.release == asked.release
     assert result.to_json() == Desk.open(site.folder).result(asked.id).to_json()
 

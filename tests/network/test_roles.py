@@ -25,7 +25,7 @@ def asked(site):
     desk = Desk.open(site.folder, "steward")
     done = desk.ask("visits", question(rho=0.05), "a.meier")
     waits = desk.ask("visits", question("visit ~ age + income", 0.3), "a.meier")
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while not desk.ticket(done.id).ended and time.monotonic() < deadline:
         time.sleep(0.2)
     assert desk.ticket(done.id).state == "answered"

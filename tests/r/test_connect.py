@@ -57,7 +57,7 @@ asked <- desk_ask(site, "visits", visit ~ age + health, rho = 0.1, title = "Does
 same <- desk_ask(site, "visits", "visit ~ age + health", rho = 0.1, title = "Does age matter?", key = asked$key)
 stopifnot(asked$id == same$id)
 writeLines(asked$id, "asked.txt")
-result <- desk_wait(asked, timeout = 120)
+result <- desk_wait(asked, timeout = 300)
 found <- tidy(result)
 broom <- c("term", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high")
 stopifnot(is.data.frame(found), identical(names(found)[1:7], broom))

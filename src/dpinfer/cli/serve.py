@@ -34,6 +34,9 @@ app.add_typer(person_app, name="person")
 
 _Folder = Annotated[Path, typer.Argument(help="The folder of the desk.", metavar="DIR")]
 _Person = Annotated[str, typer.Argument(help="The name of the person.", metavar="PERSON")]
+_Group = Annotated[
+    str, typer.Option(help="Of the user who shows pages, where that is another one.")
+]
 _Host = Annotated[str, typer.Option(help="The address to listen on.")]
 _Names = Annotated[
     list[str] | None, typer.Option("--name", help="As people know the server: stats.example.org.")
@@ -54,9 +57,7 @@ def init(
     *,
     title: desk_commands.Title = "",
     ladder: desk_commands.Ladder = "5,15,60,300,900,3600",
-    group: Annotated[
-        str, typer.Option(help="Of the user who shows pages, where that is another one.")
-    ] = "",
+    group: _Group = "",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -73,6 +74,14 @@ def init(
         f"$ dpinfer serve run {folder}",
     )
     talk.give({"desk": str(desk.folder.path), "id": desk.settings.id})
+
+
+@app.command()
+def share(folder: _Folder, *, group: _Group = "") -> None:
+    """Give the process with the network its rights, and no others, as `init` does: after a backup was
+    put back.
+    """
+    desk_commands.opened(folder).folder.share(group)
 
 
 # People

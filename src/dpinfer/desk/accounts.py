@@ -17,7 +17,6 @@ import hashlib
 import secrets
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -116,7 +115,7 @@ class Accounts:
 
     def __init__(self, register: Register) -> None:
         self._register = register
-        self._tries: dict[tuple[str, ...], deque[datetime]] = {}
+        self._tries: dict[tuple[str, ...], tuple[datetime, ...]] = {}
         self._lock = threading.Lock()
         self._nobody = (bytes(_SALT), secrets.token_bytes(64), "")  # no password has this hash
 
@@ -256,9 +255,9 @@ class Accounts:
         Guarantee [names_are_not_told]: a name that is not known takes the same time and gives the
         same answer as a wrong password, also when too many were tried.
         """
-        self._require_tries_left(person[:_LONGEST_NAME], address, now or self._now())
-        if not person or len(password) > LONGEST_PASSWORD:
-            return None
+        if not person or len(person) > _LONGEST_NAME or len(password) > LONGEST_PASSWORD:
+            return None  # nobody is called so: no hash, and nothing is remembered of it
+        self._require_tries_left(person, address, now or self._now())
         with self._register.read() as sql:
             row = sql(
                 "SELECT salt, password, role FROM accounts WHERE person = ?", person
@@ -281,11 +280,11 @@ class Accounts:
         with self._lock:
             self._forget(now)
             for key, most, span in counted:
-                past = self._tries.get(key, deque())
+                past = self._tries.get(key, ())
                 if sum(time > now - span for time in past) >= most:
                     raise LockedError
             for key, most, _ in counted:
-                self._tries.setdefault(key, deque(maxlen=most)).append(now)
+                self._tries[key] = (*self._tries.get(key, ()), now)[-most:]
 
     def _forget(self, now: datetime) -> None:
         """Drop what counts for nothing any more."""

@@ -11,8 +11,10 @@ from pathlib import Path
 from dpinfer import persistence
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.folder import SECRET, SETTINGS
+from dpinfer.desk.plain import require_plain
 from dpinfer.desk.register import mark_as_copy
 from dpinfer.errors import InputError, LedgerError
+from dpinfer.privacy.store import transaction
 
 _LAST = "last-backup.json"  # in the folder of the desk
 
@@ -61,12 +63,13 @@ def last_backup(desk: Desk) -> datetime | None:
 
 def _copied(source: Path, target: Path) -> None:
     """A copy of a SQLite file at one moment, whoever writes in it meanwhile."""
+    require_plain(source)
     try:
         with (
-            closing(sqlite3.connect(f"{source.as_uri()}?mode=rw", uri=True)) as old,
+            transaction(source, "BEGIN", what=source.name) as old,
             closing(sqlite3.connect(target)) as new,
         ):
             old.backup(new)
-    except sqlite3.Error:
+    except (sqlite3.Error, LedgerError):
         raise LedgerError(f"{source} could not be copied: see whether the disk has room") from None
     os.chmod(target, 0o600)

@@ -18,11 +18,13 @@ from dpinfer.desk.desk import Desk
 from dpinfer.desk.people import STEWARD
 from dpinfer.desk.tables import Table
 from dpinfer.errors import InputError
+from dpinfer.privacy.store import beside
 
 UNSHARE = ("unshare", "--user", "--map-current-user", "--net", "--")
 """What comes before a command that is to run without a network."""
 _OLDEST = timedelta(days=7)
 _FUTURE = timedelta(seconds=60)
+_SHARE = "`dpinfer serve share DIR --group GROUP`"
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,15 @@ def _of_web(desk: Desk, web: str) -> Iterator[Finding]:
         can = _may(path, user.pw_uid, groups, os.R_OK)
         words = f"{web} cannot read {path}"
         yield Finding(not can, words if not can else f"{web} can read {path}: take that right away")
-    for path in (desk.folder.database, desk.folder.shared):
-        can = _may(path, user.pw_uid, groups, os.W_OK)
+    for path in (desk.folder.database, desk.folder.journal):
+        can = all(_may(one, user.pw_uid, groups, os.W_OK) for one in (path, *beside(path)))
         words = f"{web} can write {path}"
-        remedy = f"{web} cannot write {path}, and has to: `dpinfer serve init --group`, or chgrp and chmod g+w"
-        yield Finding(can, words if can else remedy)
+        yield Finding(can, words if can else f"{web} cannot write {path}, and has to: {_SHARE}")
+    can = _may(desk.folder.shared, user.pw_uid, groups, os.W_OK)
+    words = f"{web} can make no file in {desk.folder.shared}"
+    yield Finding(
+        not can, words if not can else f"{web} can make files in {desk.folder.shared}: {_SHARE}"
+    )
 
 
 def _private(tables: list[Table]) -> Iterator[Path]:

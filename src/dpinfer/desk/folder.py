@@ -13,7 +13,7 @@
 The data, their schema and their ledger are elsewhere; the desk copies no record.
 
 On a network (`dpinfer serve`) the process with the network is another user than the worker: it writes
-in shared/ alone, reads settings, accounts and results, and nothing else.
+into the files of shared/ alone, makes none, reads settings, accounts and results, and nothing else.
 """
 
 import os
@@ -29,6 +29,7 @@ from typing import Any
 from dpinfer import persistence
 from dpinfer.asking.spec import check_name
 from dpinfer.errors import InputError
+from dpinfer.privacy.store import keep_beside
 from dpinfer.schema.toml import dump, read_toml
 
 LADDER = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
@@ -154,12 +155,15 @@ class Folder:
         return self.results / question / persistence.RESULT
 
     def share(self, group: str = "") -> None:
-        """Let the process with the network in, as another user of a group: it writes in shared/, reads
-        settings, accounts and results, and nothing else.
+        """Let the process with the network in, as another user of a group: it writes into the databases of
+        shared/, reads settings, accounts and results, and nothing else.
+
+        Guarantee [nothing_beside_the_databases]: that user makes no file in shared/ and takes none
+        away, as SQLite would follow what he puts beside a database.
         """
         rights = {
             self.path: 0o750,
-            self.shared: 0o3770,  # sticky: nobody puts another file in the place of desk.db
+            self.shared: 0o2750,
             self.accounts: 0o2750,
             self.results: 0o2750,
             self.path / SETTINGS: 0o640,
@@ -177,6 +181,8 @@ class Folder:
                 raise InputError(
                     f"{path} cannot be given to the group {group!r}: make the group, and be one of it, or root"
                 ) from None
+        for path in (self.database, self.journal):
+            keep_beside(path)
 
     def account(self, table: str) -> Path:
         """What the worker publishes of a table."""

@@ -5,6 +5,7 @@ and 1 GB; one runs at a time, on one core, and a person may have 30 in an hour, 
 The process reads no file of the desk, and its parent takes a text of it, never an object.
 """
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -39,6 +40,7 @@ MOST_BUDGETS = 6
 
 _WALL = 90.0  # seconds by the clock, on a busy machine
 _KEPT = 500  # forecasts that are remembered
+_KEPT_BYTES = 16 * 2**20  # of their texts, all together
 _WAITING = 20  # forecasts that may wait for the one that runs
 _OF_ONE = 3  # of them that may be one person's, with the one that runs
 _HOUR = timedelta(hours=1)
@@ -72,9 +74,10 @@ class _Job:
     """A forecast under way or done: it is there, or the fault is, once ``done`` is set."""
 
     by: str
-    task: _Task
+    task: _Task | None
     forecast: Forecast | None = None
     fault: str = ""
+    size: int = 0
     done: threading.Event = field(default_factory=threading.Event)
 
 
@@ -109,7 +112,8 @@ class Forecasts:
         if len(budgets) > MOST_BUDGETS:
             raise InputError(f"a forecast has at most {MOST_BUDGETS} budgets: leave some out")
         task = self._task(table, question, budgets, half_width, coefficient)
-        key = json.dumps([by, vars(task)], sort_keys=True)
+        asked = json.dumps([by, vars(task)], sort_keys=True)
+        key = hashlib.sha256(asked.encode()).hexdigest()  # a schema may be long
         with self._lock:
             known = self._known.get(key)
             if known is not None:
@@ -191,21 +195,35 @@ class Forecasts:
             )
 
     def _forget(self) -> None:
-        while len(self._jobs) > _KEPT:
-            old, _ = self._jobs.popitem(last=False)
-            self._known = {key: ident for key, ident in self._known.items() if ident != old}
+        """Forget the oldest ones that are done, where there are too many or they are too large."""
+        size = sum(job.size for job in self._jobs.values())
+        number = len(self._jobs)
+        old = set()
+        for ident, job in self._jobs.items():
+            if number <= _KEPT and size <= _KEPT_BYTES:
+                break
+            if not job.done.is_set():
+                continue
+            old.add(ident)
+            number -= 1
+            size -= job.size
+        for ident in old:
+            del self._jobs[ident]
+        self._known = {key: ident for key, ident in self._known.items() if ident not in old}
 
     def _work(self) -> None:
         while True:
             job = self._queue.get()
+            assert job.task is not None
             try:
-                job.forecast, job.fault = self._run(job.task)
+                job.forecast, job.fault, job.size = self._run(job.task)
             except Exception:  # a fault of ours must not end the others
                 job.fault = _GIVEN_UP
+            job.task = None
             job.done.set()
 
-    def _run(self, task: _Task) -> tuple[Forecast | None, str]:
-        """The forecast, or why there is none."""
+    def _run(self, task: _Task) -> tuple[Forecast | None, str, int]:
+        """The forecast, or why there is none, and how many bytes were told."""
         mouth, ear = self._context.Pipe(duplex=False)
         with mouth:
             process = self._context.Process(target=main, args=(ear, task))
@@ -220,10 +238,10 @@ class Forecasts:
                 process.kill()
                 process.join()
         if said.startswith(_SAYS_NO):
-            return None, said[1:].decode()
+            return None, said[1:].decode(), len(said)
         if not said:
-            return None, _GIVEN_UP
-        return Forecast.from_json(said.decode()), ""
+            return None, _GIVEN_UP, 0
+        return Forecast.from_json(said.decode()), "", len(said)
 
 
 def main(ear: Any, task: _Task) -> None:

@@ -12,7 +12,14 @@ from typing import Any
 
 from dpinfer.desk.plain import require_plain
 from dpinfer.errors import LedgerError
-from dpinfer.privacy.store import FileStore, Row, broken, lines, transaction
+from dpinfer.privacy.store import (
+    FileStore,
+    GapError,
+    OtherTextError,
+    broken,
+    lines,
+    transaction,
+)
 
 FORMAT = "dpinfer.Journal"
 WHAT = "journal"
@@ -37,10 +44,6 @@ class Event:
     def of(cls, text: str) -> "Event":
         """The inverse of `text`."""
         return cls(**json.loads(text))
-
-
-class _ThereError(Exception):
-    """The chain has the event already."""
 
 
 class Journal:
@@ -81,11 +84,17 @@ class Journal:
     def take(self, events: Iterable[Event]) -> None:
         """Add the events that follow the last one; those that are there already are passed over."""
         self.require()
-        for event in events:
-            try:
-                self._store.append(lambda rows, event=event: _following(rows, event))  # type: ignore[misc]
-            except _ThereError:
-                continue
+        try:
+            self._store.extend((event.number, event.text()) for event in events)
+        except OtherTextError:
+            raise LedgerError(
+                "the journal has another event in the place of one that the desk has: an old copy of desk.db was put "
+                "back; put the newest one in its place"
+            ) from None
+        except GapError:
+            raise LedgerError(
+                "the journal lacks events that the desk has: put the newest journal.db in its place"
+            ) from None
 
     def events(self) -> list[Event]:
         """Everything that happened, oldest first, from a chain that is whole."""
@@ -118,19 +127,3 @@ class Journal:
     def lines(self) -> str:
         """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
         return lines(self._store.rows())
-
-
-def _following(rows: list[Row], event: Event) -> str:
-    last = rows[-1][0]
-    if last >= event.number and rows[event.number][1] == event.text():
-        raise _ThereError
-    if last >= event.number:
-        raise LedgerError(
-            "the journal has another event in the place of one that the desk has: an old copy of desk.db was put back; "
-            "put the newest one in its place"
-        )
-    if last + 1 != event.number:
-        raise LedgerError(
-            "the journal lacks events that the desk has: put the newest journal.db in its place"
-        )
-    return event.text()

@@ -2,7 +2,8 @@
 
 SQLite trusts what lies beside a database.  A file NAME-journal is a transaction to be undone, and may
 name any other file as one to be deleted afterwards; a link in the place of the database leads
-anywhere.  A desk keeps its databases in WAL mode, where neither is ever there.
+anywhere.  A desk keeps its databases in WAL mode, where neither is ever there; and where another user
+writes them he can make nothing beside them (`Folder.share`).
 """
 
 import os
@@ -10,6 +11,7 @@ import stat
 from pathlib import Path
 
 from dpinfer.errors import LedgerError
+from dpinfer.privacy.store import beside
 
 _FIND_OUT = "take it away while nothing runs, and find out who made it"
 
@@ -20,10 +22,10 @@ def require_plain(path: Path) -> Path:
     Guarantee [no_forged_database]: a database in shared/ that is a link, or that has a rollback
     journal beside it, is not opened, so that it leads to no ledger.
     """
-    undone = _beside(path, "-journal")
+    undone = path.with_name(path.name + "-journal")
     if os.path.lexists(undone):
         raise LedgerError(f"{undone} is nothing that a desk makes, so nothing is read: {_FIND_OUT}")
-    for place in (path, _beside(path, "-wal"), _beside(path, "-shm")):
+    for place in (path, *beside(path)):
         try:
             facts = os.lstat(place)
         except FileNotFoundError:
@@ -33,7 +35,3 @@ def require_plain(path: Path) -> Path:
                 f"{place} is a link, or no plain file, so nothing is read: {_FIND_OUT}"
             )
     return path
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)

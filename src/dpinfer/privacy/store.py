@@ -5,15 +5,20 @@ Row 0 is the header; each row's hash covers the one before.
 A file is one SQLite database.  Each operation opens its own connection, so threads, forks and
 processes share nothing but the file; and no fork happens in the middle of an operation, because
 SQLite's locks do not survive one.
+
+A file that its group may write is shared with another user of the system.  Where that one may make no
+file beside it, what SQLite keeps there, and would take away with the last connection, stays.
 """
 
 import hashlib
 import json
 import os
 import sqlite3
+import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +30,11 @@ TIMEOUT = 30.0
 
 LEDGER = "ledger"
 """What a file is called in errors, unless it is something else."""
+
+_BESIDE = ("-wal", "-shm")
+
+_UNREADY = 5.0  # seconds in which another user gives what is beside a file its rights
+_NO_RIGHT = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
 
 RESTORE = "nothing can be booked in it: put the last good copy in its place"
 
@@ -51,6 +61,14 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=_operation.release,
         after_in_child=_operation.release,
     )
+
+
+class OtherTextError(Exception):
+    """A chain has another text in the place of one that is to be added."""
+
+
+class GapError(Exception):
+    """A chain lacks texts before one that is to be added."""
 
 
 class Store(Protocol):
@@ -189,7 +207,10 @@ class FileStore:
     def last(self) -> Row:
         """The last row, without the others."""
         with transaction(self.path, "BEGIN", what=self._what) as connection:
-            row = connection.execute(f"{_SELECT} DESC LIMIT 1").fetchone()
+            return self._last(connection)
+
+    def _last(self, connection: sqlite3.Connection) -> Row:
+        row = connection.execute(f"{_SELECT} DESC LIMIT 1").fetchone()
         if row is None:
             raise LedgerError(f"the {self._what} {self.path} has no header, and {RESTORE}")
         number, body, mark = row
@@ -203,6 +224,24 @@ class FileStore:
             row = link(rows[-1], body)
             connection.execute("INSERT INTO chain VALUES (?, ?, ?)", row)
         return row
+
+    def extend(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Add texts that have numbers, each after the one before it, whatever the length of the chain.
+        One that is there already is passed over; `OtherTextError` where another one has its number,
+        `GapError` where one before it is missing.
+        """
+        with transaction(self.path, "BEGIN IMMEDIATE", what=self._what) as connection:
+            last = self._last(connection)
+            for number, text in texts:
+                if number > last[0] + 1:
+                    raise GapError
+                if number == last[0] + 1:
+                    last = link(last, text)
+                    connection.execute("INSERT INTO chain VALUES (?, ?, ?)", last)
+                    continue
+                there = "SELECT body FROM chain WHERE number = ?"
+                if connection.execute(there, (number,)).fetchone() != (text,):
+                    raise OtherTextError
 
     def damage(self) -> str:
         """What SQLite finds wrong with the file, and whether the rules that keep it append-only are
@@ -236,26 +275,87 @@ def transaction(
             if not path.exists():
                 remedy = "make one with dp.Ledger.create" if what == LEDGER else "check the path"
                 raise LedgerError(f"there is no {what} at {path}: {remedy}")
-            address = f"{path.as_uri()}?mode=rw"
-            with closing(
-                sqlite3.connect(address, timeout=TIMEOUT, isolation_level=None, uri=True)
-            ) as connection:
-                if new:
-                    connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute(begin)
-                yield connection
-                connection.execute("COMMIT")
+            shared = bool(path.stat().st_mode & stat.S_IWGRP)
+            try:
+                with closing(_begun(path, begin, new, _UNREADY if shared else 0.0)) as connection:
+                    yield connection
+                    connection.execute("COMMIT")
+                    if shared:
+                        _empty_log(connection)
+            finally:
+                if shared:
+                    keep_beside(path)
         except (sqlite3.Error, UnicodeError, OSError) as fault:  # a damaged file has odd words, too
             raise LedgerError(_explained(path, what, fault)) from None
 
 
+def _begun(path: Path, begin: str, new: bool, patience: float) -> sqlite3.Connection:
+    """A connection inside a transaction.  Who has no right to what is beside the file looks again for
+    some time: another user may be about to make it.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        address = f"{path.as_uri()}?mode=rw"
+        connection = sqlite3.connect(address, timeout=TIMEOUT, isolation_level=None, uri=True)
+        try:
+            if new:
+                connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(begin)
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the rest
+        except sqlite3.Error as fault:
+            connection.close()
+            if not _name(fault).startswith(_NO_RIGHT) or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return connection
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    """Take all that was committed into the file itself, if nobody reads: whoever puts a copy in its
+    place finds nothing beside it that would be read with the copy.
+    """
+    with suppress(sqlite3.Error):  # it is committed, whatever becomes of this
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def beside(path: Path) -> tuple[Path, ...]:
+    """What SQLite keeps beside a file."""
+    return tuple(path.with_name(path.name + ending) for ending in _BESIDE)
+
+
+def keep_beside(path: Path) -> None:
+    """Make what SQLite needs beside a file whose group may write it and not its folder."""
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return
+    if path.parent.stat().st_mode & stat.S_IWGRP or not facts.st_mode & stat.S_IWGRP:
+        return
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    for place in beside(path):
+        with suppress(FileExistsError, PermissionError):
+            handle = os.open(place, flags, 0o600)
+            try:
+                if os.geteuid() == 0:
+                    os.fchown(handle, facts.st_uid, facts.st_gid)
+                os.fchmod(handle, stat.S_IMODE(facts.st_mode))
+            finally:
+                os.close(handle)
+
+
 def _explained(path: Path, what: str, fault: Exception) -> str:
-    name = getattr(fault, "sqlite_errorname", "") or ""
+    name = _name(fault)
     if name.startswith("SQLITE_BUSY"):
         return f"the {what} {path} is locked for more than {TIMEOUT:g} s: wait for the other process, or end it"
-    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+    if name.startswith(_NO_RIGHT):
         return f"the {what} {path} cannot be written: allow writing to the file and to its folder"
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return f"the disk did not take the entry for the {what} {path}: make room and try again"
     return f"{path} is not a {what}, or it is damaged, and {RESTORE}"
+
+
+def _name(fault: Exception) -> str:
+    return getattr(fault, "sqlite_errorname", "") or ""

@@ -46,8 +46,9 @@ _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _AT_ONCE = 32  # blocks or sums that Spark hands to Python in one batch
 _GROUP = 256  # sums that one task adds up
 _FEW = 64  # sums that the driver adds up itself: a task of Python takes longer
-_TASKS = 4  # of a pass, for each core: a task takes long to begin, however few rows it has
-_FEWEST = 64  # tasks of a pass, where there are as many partitions
+_TASKS = 4  # that encode, for each core: a task takes long to begin, however few rows it has
+_FEWEST = 64  # tasks that encode, where there are as many partitions
+_READERS = 2  # tasks of a pass over files, for each core: each reads several
 _ROUNDS = 4  # one after the other, in which no file of a pass is found where it is looked for
 _SWEEPS = 3  # over all executors, in which files of a fit are removed
 _ENCRYPTED = "spark.io.encryption.enabled"
@@ -205,8 +206,9 @@ class SparkPartitions(Partitions):
         return None
 
     def _asked(self, frame: Any, task: Task) -> list["Found"]:
-        """What the task finds in the files that some rows name."""
-        found = frame.mapInArrow(partial(_of_file, task), _ANSWER)
+        """What the task finds in the files that some rows name; Spark joins rows of one executor."""
+        readers = _READERS * _cores(frame.sparkSession)
+        found = frame.coalesce(readers).mapInArrow(partial(_of_file, task), _ANSWER)
         return _added_in_groups(found, len(self._paths))
 
     def _leave_files(self) -> None:
