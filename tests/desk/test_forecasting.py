@@ -1,5 +1,6 @@
 """Forecasts in processes of their own: what they may take, how many, and none twice."""
 
+import threading
 import time
 from datetime import timedelta
 
@@ -140,10 +141,18 @@ def test_large_forecasts_are_few(desk, monkeypatch):
     """All that is remembered has at most so many bytes, and of what was asked nothing is kept."""
     monkeypatch.setattr(forecasting, "_KEPT_BYTES", 5000)
     forecasts = Forecasts(desk)
-    monkeypatch.setattr(forecasts, "_run", lambda _: (None, "x" * 2000, 2000))
+    asked = threading.Event()
+
+    def run(_):
+        assert asked.wait(LONG)  # so that nothing is done while it is asked for
+        return None, "x" * 2000, 2000
+
+    monkeypatch.setattr(forecasts, "_run", run)
     idents = []
     for k in range(5):
+        asked.clear()
         idents.append(forecasts.ask("visits", question(rho=0.1 + k / 100), "meier"))
+        asked.set()
         assert forecasts._jobs[idents[-1]].done.wait(LONG)
     assert list(forecasts._jobs) == idents[-3:]  # two, and the one that was asked for last
     assert set(forecasts._known.values()) == set(idents[-3:])

@@ -24,7 +24,7 @@ from dpinfer.maths.column_sums import (
 from dpinfer.maths.sums import BLOCK, UNIT, Block, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import digested as module
-from dpinfer.rows.digested import digested
+from dpinfer.rows.digested import Digest, digested
 from dpinfer.rows.source import Rows
 from dpinfer.rows.workers import worker_pool
 
@@ -125,3 +125,10 @@ def test_other_sums_are_refused():
             there.total(what.of_block)
     with pytest.raises(PrivacyError, match="does not tell"):
         there.total(second_moment(notion).of_block)
+
+
+def test_records_that_count_unlike_are_not_digested():
+    """What is kept has no place for what a record counts: a sum would be of other records."""
+    block = Block(np.ones((2, 6)), np.zeros(2), np.array([0.5, 1.0]), np.array([0.5, 1.0]))
+    with pytest.raises(PrivacyError, match="counts each of them once"):
+        Digest(NUMBERS, LEVELS, 0).of_block(block)

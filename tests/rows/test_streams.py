@@ -594,7 +594,7 @@ def test_what_is_watched_does_not_tell_the_number_of_rows():
 def test_too_many_records_are_refused_for_units_too(tmp_path, monkeypatch):
     """Rows of units when they are read: in memory, and in files that are larger than it."""
     lengths.usual(monkeypatch, 100)
-    monkeypatch.setenv("DPINFER_MEMORY", "0.01")
+    monkeypatch.setenv("DPINFER_MEMORY", "0")
     path = tmp_path / "t.parquet"
     TABLE[:200].to_parquet(path)
     for schema in (SCHEMA, PERSONS):
