@@ -46,12 +46,12 @@ _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _AT_ONCE = 32  # blocks or sums that Spark hands to Python in one batch
 _GROUP = 256  # sums that one task adds up
 _FEW = 64  # sums that the driver adds up itself: a task of Python takes longer
-_TASKS = 4  # that encode, for each core: a task takes long to begin, however few rows it has
-_FEWEST = 64  # tasks that encode, where there are as many partitions
-_READERS = 2  # tasks of a pass over files, for each core: each reads several
+_TASKS = 2  # of a pass, for each core: a task takes long to begin, however few rows it has
+_FEWEST = 64  # tasks of a pass, where there are as many partitions and Spark may add executors
 _ROUNDS = 4  # one after the other, in which no file of a pass is found where it is looked for
 _SWEEPS = 3  # over all executors, in which files of a fit are removed
 _ENCRYPTED = "spark.io.encryption.enabled"
+_GROWING = "spark.dynamicAllocation.enabled"
 
 
 class Spark(ClusterTable):
@@ -162,7 +162,7 @@ class SparkPartitions(Partitions):
         if ids:
             self._number = _shuffled(session)
             return _together(self._frame, ids, self._number)
-        self._number = max(_FEWEST, _TASKS * _cores(session))
+        self._number = _tasks(session)
         return self._frame.coalesce(self._number)
 
     def _written(self, frame: Any) -> bool:
@@ -206,9 +206,12 @@ class SparkPartitions(Partitions):
         return None
 
     def _asked(self, frame: Any, task: Task) -> list["Found"]:
-        """What the task finds in the files that some rows name; Spark joins rows of one executor."""
-        readers = _READERS * _cores(frame.sparkSession)
-        found = frame.coalesce(readers).mapInArrow(partial(_of_file, task), _ANSWER)
+        """What the task finds in the files that some rows name.
+
+        Rows stay in their partitions: where Spark makes one again, in a task of this pass, that task
+        has the number of the partition.
+        """
+        found = frame.mapInArrow(partial(_of_file, task), _ANSWER)
         return _added_in_groups(found, len(self._paths))
 
     def _leave_files(self) -> None:
@@ -266,6 +269,16 @@ def _cores(session: Any) -> int:
         return int(session.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context
         return 1000
+
+
+def _tasks(session: Any) -> int:
+    """Of a pass, at most."""
+    tasks = _TASKS * _cores(session)
+    try:
+        fixed = str(session.conf.get(_GROWING, "false")).lower() == "false"
+    except Exception:  # it does not tell
+        fixed = False
+    return tasks if fixed else max(tasks, _FEWEST)
 
 
 def _shuffled(session: Any) -> int:
