@@ -4,7 +4,8 @@ Whoever can reach the server can knock, and so can every site that a browser sho
 answered only under a name of this server (another Host is a foreign name that was made to point
 here), by a method that there is, and where the door lets it in: `access.Access` is that of the page
 of one steward, `entrance.Entrance` that of a desk on a network.  Of a body at most `LARGEST` bytes are
-read, in at most `READING` seconds.
+kept, read in at most `READING` seconds.  Of one that is refused some more is taken and thrown away: a
+client that is still sending when the connection ends may lose the answer.
 """
 
 import asyncio
@@ -32,6 +33,8 @@ _HEADERS = {
 }
 _HSTS = {"strict-transport-security": "max-age=31536000"}
 _LAST = {"connection": "close"}
+_THROWN = 2**20  # bytes of a refused body that are taken and thrown away
+_THROWING = 2.0  # seconds for that
 ENTERED = "dpinfer.entered"
 """Under which the application finds in its scope who has come in."""
 _METHODS = ("GET", "HEAD", "POST")
@@ -191,12 +194,13 @@ class Guard:
 
     def _with_headers(self, send: Send, reading: "_Reading") -> Send:
         """Add the headers of every answer; one that the answer has itself stays.  Where some of the
-        request is not read the connection ends with the answer: nobody takes what would follow.
+        request is still not read the connection ends with the answer: nobody takes what would follow.
         """
         always = _HEADERS | (_HSTS if self._door.secure else {})
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
+                await reading.throw_away()
                 common = always | ({} if reading.whole else _LAST)
                 own = list(message.get("headers", ()))
                 names = {key.lower() for key, _ in own}
@@ -224,6 +228,7 @@ class _Reading:
     def __init__(self, visitor: Visitor, receive: Receive) -> None:
         chunked = "transfer-encoding" in visitor.headers
         self.whole = not chunked and visitor.headers.get("content-length", "0") == "0"
+        self._held_back = "expect" in visitor.headers  # the client sends when it is told to
         self._receive = receive
 
     async def __call__(self) -> Message:
@@ -232,6 +237,21 @@ class _Reading:
         if message["type"] == "http.request" and not message.get("more_body"):
             self.whole = True
         return message
+
+    async def throw_away(self) -> None:
+        """Take what is left, within bounds, so that the client hears the answer."""
+        if self._held_back:
+            return
+        left = _THROWN
+        try:
+            async with asyncio.timeout(_THROWING):
+                while not self.whole and left > 0:
+                    message = await self()
+                    if message["type"] != "http.request":
+                        return
+                    left -= len(message.get("body", b""))
+        except TimeoutError:
+            return
 
 
 class _UnreadError(Exception):
