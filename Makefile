@@ -37,7 +37,7 @@ test-page: $(PAGE)/.ready
 
 # A desk on a network: two processes, roles, a browser, clients in Python and in R; the same environment.
 test-serve: $(PAGE)/.ready
-	$(PAGE)/bin/python -m pytest -n 2 --dist=loadfile -rs tests/network tests/test_client.py tests/r/test_connect.py
+	$(PAGE)/bin/python -m pytest -n 2 --dist=loadfile -rs tests/network
 
 # What docs/howto/from-r.md says, in R with reticulate; where R or one of the packages is missing this says so.
 test-r: $(READY)

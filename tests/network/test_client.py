@@ -49,7 +49,7 @@ def table(desk, address):
 def test_the_page_for_analysts_runs(tmp_path, monkeypatch):
     """All Python blocks of docs/howto/connect.md, in order, with a server in the place of its address."""
     desk = Site(tmp_path)
-    page = (Path(__file__).parents[1] / "docs/howto/connect.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/howto/connect.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 5
     monkeypatch.setenv("DPINFER_TOKEN", desk.tokens["a.meier"])
