@@ -98,6 +98,7 @@ def _listening(port: int | None) -> Iterator[socket.socket]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((HOST, number))
+            listener.listen()  # a browser that is told the address may come before the server runs
         except OSError:
             listener.close()
             continue
