@@ -62,7 +62,8 @@ def unit_of(rng, notion, weighted):
     )
     ends = rng.choice([0.0, 0.5, 1.0, np.nan, rng.random(), -1e9, 1e9, np.inf], (size, 3))
     whole = np.round(20 * ends[:, 1])
-    values = np.column_stack([codes, -3 + 10 * ends[:, 0], whole, 1900 + 7 * ends[:, 2]])
+    numbers = [-3 + 10 * ends[:, 0], whole, 1900 + 7 * ends[:, 2]]
+    values = np.column_stack([np.ones(size), codes, *numbers])
     if rng.random() < 0.3:  # all rows alike: the corners of what a unit may add
         values = np.repeat(values[:1], size, axis=0)
     labels = rng.choice([0.0, 1.0, 2.0, 3.0], size)
@@ -322,7 +323,8 @@ def test_guarantee_description_from_releases(neighbours, column, weighted, monke
             values[:, 5] += 35
             values[:, 6] = np.floor(values[:, 6])
             values[::7] = np.nan
-            block = ColumnEncoding(7, ROW).block(Raw(values, np.resize([0.0, 1.0, np.nan], 300)))
+            rows = np.column_stack([np.ones(300), values])
+            block = ColumnEncoding(7, ROW).block(Raw(rows, np.resize([0.0, 1.0, np.nan], 300)))
             assert what.of_block(block).tolist() == other.of_block(block).tolist()
             source.total(what.of_block)  # whatever the records hold, nothing raises
             return released

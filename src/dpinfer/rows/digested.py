@@ -44,8 +44,9 @@ class Digest:
         self._groups = groups
         columns = len(numbers.places)
         self._cells = np.zeros((columns, (groups + 1) * (CELLS + 2)), dtype=np.int64)
-        self._sizes = (groups + 1) * (levels.sizes + 1)
-        self._counts = np.zeros(int(self._sizes.sum()), dtype=np.int64)
+        self._counts = [
+            np.zeros((groups + 1) * (size + 1), dtype=np.int64) for size in levels.sizes.tolist()
+        ]
         self._held: list[Cells] = []
         self._lock = threading.Lock()
 
@@ -67,13 +68,14 @@ class Digest:
         return sums.reshape(*block.stack, -1)
 
     def _count_levels(self, block: Block, groups: npt.NDArray[np.int32]) -> None:
-        levels = self._levels
-        codes = places_of(columns_of(block, levels.places), levels.sizes)
-        codes += np.cumsum(self._sizes) - self._sizes
-        codes += groups[..., None] * (levels.sizes + 1)
-        counts = np.bincount(codes.ravel(order="K"), minlength=len(self._counts))
-        with self._lock:
-            self._counts += counts
+        pairs = zip(self._levels.places.tolist(), self._levels.sizes.tolist(), strict=True)
+        for j, (place, size) in enumerate(pairs):
+            codes = places_of(block.rows[..., place], size)
+            if self._groups:
+                codes += groups * (size + 1)
+            counts = np.bincount(codes.ravel(), minlength=len(self._counts[j]))
+            with self._lock:
+                self._counts[j] += counts
 
     def _count_cells(self, cells: Cells, groups: npt.NDArray[np.int32]) -> None:
         if self._groups:
@@ -125,15 +127,11 @@ class Digest:
             self._held = []
         groups = self._groups
         columns = len(self._numbers.places)
-        levels = {}
-        first = 0
-        for place, size in zip(self._levels.places.tolist(), self._sizes.tolist(), strict=True):
-            levels[place] = self._counts[first : first + size].reshape(groups + 1, -1)
-            first += size
+        pairs = zip(self._levels.places.tolist(), self._counts, strict=True)
         return Statistics(
             self._cells.reshape(columns, groups + 1, CELLS + 2),
             sums.reshape(POWERS, 1 + groups, columns),
-            levels,
+            {place: counts.reshape(groups + 1, -1) for place, counts in pairs},
         )
 
 

@@ -77,8 +77,8 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class ColumnEncoding:
-    """Rows of a description: 1, and then the columns as they are, each on its own; the label is the
-    place of the group, NaN where there is none.
+    """Rows of a description, which are read as they are: 1, and then the columns, each on its own; the
+    label is the place of the group, NaN where there is none.
     """
 
     columns: int
@@ -93,10 +93,7 @@ class ColumnEncoding:
         """Rows with what each counts, whatever its columns lack; one that counts nothing lacks all of
         them.
         """
-        rows = np.empty((self.width, len(raw.values))).T  # columns as they are read lie in memory
-        rows[:, 0] = 1.0
-        rows[:, 1:] = raw.values
-        block = Block(rows, raw.labels)
+        block = Block(raw.values, raw.labels)
         if not self.unit.columns:
             return block
         block = counted(block, self.unit.most, raw.ids, raw.weights)

@@ -455,7 +455,10 @@ def _encoded(cells: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
 
 
 def _indices(encoded: pa.DictionaryArray) -> Codes:
-    indices = encoded.indices.cast(pa.int64()).fill_null(-1)
+    """-1 where one is missing."""
+    indices = encoded.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(-1)
     return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.intp)
 
 
@@ -574,11 +577,20 @@ def to_places(cells: Cells, levels: Sequence[Level], *, any_spelling: bool = Fal
             return _number_places(cells, levels)
         if type_of(cells) not in (nw.String, nw.Categorical, nw.Enum):
             return None
-    coded = codes(cells)
+    coded = _dictionary_codes(cells) or codes(cells)
     texts = None if coded is None else _texts(coded[1])
     if coded is None or texts is None:
         return None
     return np.append(match(texts, levels, any_spelling=any_spelling), len(levels))[coded[0]]
+
+
+def _dictionary_codes(column: nw.Series[Any]) -> tuple[Codes, Values] | None:
+    """The dictionary of Arrow as it is, in which a value may stand twice; None where there is none."""
+    native = column.to_native()
+    if not (isinstance(native, pa.ChunkedArray) and pa.types.is_dictionary(native.type)):
+        return None
+    dictionary = _one_dictionary(native)
+    return _indices(dictionary), dictionary.dictionary
 
 
 def _array_places(

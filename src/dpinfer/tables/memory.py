@@ -150,14 +150,19 @@ class ColumnReader(Reader):
         return [*columns.values(), *self.unit.columns]
 
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
-        """The columns, and the place of the group: NaN where there is none."""
+        """1 and the columns, and the place of the group: NaN where there is none."""
         readers = _readers(table)
-        values = _tall(len(self.described), len(table))
-        for j, part in enumerate(self.described):
-            values[j] = _described(part, *readers)
+        rows = _tall(1 + len(self.described), len(table))
+        rows[0] = 1.0
+        for part, row in zip(self.described, rows[1:], strict=True):
+            if isinstance(part, Expression) and part.column is not None:
+                # the shortest way, as most are so
+                _bounded(_proper(table, part.column), part.column, row)
+            else:
+                row[...] = _described(part, *readers)
         if self.by is None:
-            return values.T, np.zeros(len(table))
-        return values.T, _described(self.by, *readers)
+            return rows.T, np.zeros(len(table))
+        return rows.T, _described(self.by, *readers)
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
@@ -167,12 +172,9 @@ def _described(part: Part, numbers: ReadNumbers, places: ReadPlaces) -> Array:
     False and true are their own places.
     """
     if isinstance(part, Expression):
-        values = part.values(numbers, places)
-        if part.column is not None:  # read within its bounds already
-            return values
-        return np.clip(values, part.low, part.high)
-    codes = part.codes(numbers, places).astype(np.float64)
-    return np.where(codes == len(part.levels), np.nan, codes)
+        return np.clip(part.values(numbers, places), part.low, part.high)
+    of_codes = np.append(np.arange(len(part.levels), dtype=np.float64), np.nan)
+    return of_codes[part.codes(numbers, places)]
 
 
 class InMemory:
@@ -327,21 +329,23 @@ def _tall(width: int, rows: int) -> Array:
 def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
     """The values of a column, NaN where a value is not of its kind."""
     values = values_of(table, column)
-    if column.kind == "number" and np.isfinite(values.sum()):  # all are; this takes less time
+    finite = np.isfinite(values.sum())  # then all are; to look at each takes longer
+    if finite and column.kind in ("number", "date"):
         return values
     proper = np.isfinite(values)
     if column.kind == "integer":
         proper &= values == np.rint(values)
     if column.kind == "boolean":
         proper &= (values == 0) | (values == 1)
-    return np.where(proper, values, np.nan)
+    return values if proper.all() else np.where(proper, values, np.nan)
 
 
-def _bounded(values: Array, column: Number) -> Array:
-    clipped = np.clip(values, column.low, column.high)
-    if column.missing is None:
-        return clipped
-    return np.where(np.isnan(values), column.missing, clipped)
+def _bounded(values: Array, column: Number, out: Array | None = None) -> Array:
+    """Values within the bounds of a column, or what it says of those that are missing."""
+    found = np.clip(values, column.low, column.high, out=out)
+    if column.missing is not None:
+        found[np.isnan(found)] = column.missing
+    return found
 
 
 # What is learned of one column
@@ -409,8 +413,11 @@ def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
     native = table.to_native()
     if isinstance(native, pa.Table):  # the shortest way, as files have many of them
         place = native.schema.get_field_index(name)  # -1 unless there is one
-        if place >= 0 and native.column(place).type == pa.float64():
-            return np.asarray(native.column(place).to_numpy())  # a null is a NaN
+        column = None if place < 0 else native.column(place)
+        if column is not None and column.type == pa.float64():
+            return np.asarray(column.to_numpy())  # a null is a NaN
+        if column is not None and pa.types.is_integer(column.type) and not column.null_count:
+            return np.asarray(column.to_numpy(), dtype=np.float64)
     cells = cells_of(_column(table, name))
     kind = kind_of(cells)
     if kind in ("Int128", "UInt128"):
