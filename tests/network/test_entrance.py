@@ -179,6 +179,21 @@ def raw(site, text, wait=300):
             found += piece
 
 
+def test_an_answer_is_sent_at_once(site):
+    """Nagle's algorithm would hold the second part of each answer back until the client's receipt, which
+    is sent after 40 ms: the fastest of many answers on one line would take that long.
+    """
+    link = http.client.HTTPConnection("127.0.0.1", site.port, timeout=300)
+    times = []
+    for _ in range(40):
+        start = time.monotonic()
+        link.request("GET", "/health")
+        link.getresponse().read()
+        times.append(time.monotonic() - start)
+    link.close()
+    assert min(times[20:]) < 0.03
+
+
 def test_slow_clients_are_given_up(site):
     """Headers that never end, a body that never comes, and a second request that is slow: each is
     closed in time, all of them at once.

@@ -29,7 +29,15 @@ from dpinfer.serve.app import application
 from dpinfer.serve.calls import JSON, RefusedCallError, refused
 from dpinfer.serve.entrance import API, Entrance, networks_of
 from dpinfer.serve.guard import Guard, Told
-from dpinfer.serve.messages import LARGEST, READING, Application, Receive, Scope, Send
+from dpinfer.serve.messages import (
+    LARGEST,
+    READING,
+    Application,
+    Receive,
+    Scope,
+    Send,
+    tcp_socket,
+)
 from dpinfer.serve.visit import Site
 
 PORT = 8766
@@ -190,8 +198,7 @@ def serve(desk: Desk, place: Place, announce: Callable[[str], None]) -> None:
 def _listening(place: Place) -> socket.socket:
     """A socket that listens."""
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = tcp_socket(family)
     try:
         listener.bind((place.host, place.port))
         listener.listen(_CONNECTIONS)

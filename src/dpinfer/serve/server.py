@@ -18,7 +18,7 @@ from dpinfer.desk.worker import Worker
 from dpinfer.errors import DpinferError, InputError
 from dpinfer.serve.access import Access
 from dpinfer.serve.app import application
-from dpinfer.serve.messages import LARGEST
+from dpinfer.serve.messages import LARGEST, tcp_socket
 from dpinfer.serve.visit import Site
 
 HOST = "127.0.0.1"
@@ -94,8 +94,7 @@ def _listening(port: int | None) -> Iterator[socket.socket]:
     """A socket on the loopback address: on the port that is asked for, or on a free one."""
     ports = [port] if port is not None else [*range(PORT, PORT + _LATER), 0]
     for number in ports:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = tcp_socket(socket.AF_INET)
         try:
             listener.bind((HOST, number))
             listener.listen()  # a browser that is told the address may come before the server runs
