@@ -12,11 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.worker import Worker
-from dpinfer.errors import installed
 from dpinfer.serve.api_door import ApiApplication
 
-KINDS = ["plain", "whole"] if installed("starlette", "uvicorn") else ["plain"]
-"""What serves: a server of the standard library and, where it is there, all of `dpinfer serve`."""
+KINDS = ["plain", "whole"]
+"""What serves: a server of the standard library, and all of `dpinfer serve`."""
 
 
 @contextmanager
@@ -41,7 +40,7 @@ def worked(site):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Hands each request to the application: what `uvicorn` does, for tests without it."""
+    """Hands each request to the application: what `uvicorn` does, with nothing of ours in between."""
 
     protocol_version = "HTTP/1.1"
     application = None

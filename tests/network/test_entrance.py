@@ -179,6 +179,27 @@ def raw(site, text, wait=300):
             found += piece
 
 
+@pytest.mark.parametrize("expect", ["", "Expect: 100-continue\r\n"])
+def test_who_sends_too_much_hears_the_answer(site, expect):
+    """Half a megabyte in pieces, all of it sent before the answer is read: the connection does not end
+    in between.
+    """
+    head = (
+        f"POST /t/visits/file HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nOrigin: {site.origin}\r\n"
+        f"Content-Type: {FORM}\r\n{expect}Transfer-Encoding: chunked\r\n\r\n"
+    ).encode()
+    piece = b"1000\r\n" + b"x" * 0x1000 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", site.port), 300) as link:
+        link.sendall(head)
+        if expect:
+            assert b" 100 " in link.recv(1000)
+        for _ in range(128):
+            link.sendall(piece)
+            time.sleep(0.001)
+        link.sendall(b"0\r\n\r\n")
+        assert b" 413 " in link.recv(1000)
+
+
 def test_an_answer_is_sent_at_once(site):
     """Nagle's algorithm would hold the second part of each answer back until the client's receipt, which
     is sent after 40 ms: the fastest of many answers on one line would take that long.

@@ -35,7 +35,8 @@ from dpinfer.schema.unit import Unit
 
 @dataclass(frozen=True, repr=False)
 class Raw:
-    """Some records in original units, one number per column and NaN where a row cannot be encoded.
+    """Some records in original units, one number per column and NaN where a row cannot be encoded; of a
+    description a 1 comes before them.
 
     Labels are those of a source, not yet bounded; ids are numbers, below 0 where one is missing.
     ``offset`` is the last column of the values, where it is not among them.

@@ -233,6 +233,7 @@ class _Reading:
 
     async def __call__(self) -> Message:
         """The next message."""
+        self._held_back = False  # whoever asks for some tells the client to send
         message = await self._receive()
         if message["type"] == "http.request" and not message.get("more_body"):
             self.whole = True

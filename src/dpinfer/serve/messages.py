@@ -1,4 +1,4 @@
-"""What a server and an application tell each other, where, and how much of a request is read, for how long."""
+"""What a server and an application tell each other, the socket it comes by, and how much of a request is read."""
 
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +11,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LARGEST = 64 * 1024
-"""Bytes of a body or of an address that are read at most."""
+"""Bytes of a body or of an address that are kept at most."""
 READING = 10.0
 """Seconds in which a body has to be here."""
 

@@ -75,7 +75,7 @@ class Reader(ABC):
 
     @abstractmethod
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
-        """The columns of a record and its label, before they are encoded."""
+        """The columns of a record and its label, before they are encoded: what the encoder takes."""
 
     @property
     def names(self) -> list[str]:
@@ -155,9 +155,10 @@ class ColumnReader(Reader):
         rows = _tall(1 + len(self.described), len(table))
         rows[0] = 1.0
         for part, row in zip(self.described, rows[1:], strict=True):
-            if isinstance(part, Expression) and part.column is not None:
-                # the shortest way, as most are so
-                _bounded(_proper(table, part.column), part.column, row)
+            column = part.column if isinstance(part, Expression) else None
+            if column is not None and column.kind != "date":
+                # the shortest way: another part that needs the column reads it again, soon enough
+                _bounded(_proper(table, column), column, row)
             else:
                 row[...] = _described(part, *readers)
         if self.by is None:
@@ -330,13 +331,16 @@ def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
     """The values of a column, NaN where a value is not of its kind."""
     values = values_of(table, column)
     finite = np.isfinite(values.sum())  # then all are; to look at each takes longer
-    if finite and column.kind in ("number", "date"):
-        return values
-    proper = np.isfinite(values)
     if column.kind == "integer":
-        proper &= values == np.rint(values)
-    if column.kind == "boolean":
-        proper &= (values == 0) | (values == 1)
+        proper = values == np.rint(values)
+    elif column.kind == "boolean":
+        proper = (values == 0) | (values == 1)
+    elif finite:
+        return values
+    else:
+        proper = np.ones(len(values), dtype=bool)
+    if not finite:
+        proper &= np.isfinite(values)
     return values if proper.all() else np.where(proper, values, np.nan)
 
 
