@@ -140,7 +140,9 @@ def main() -> None:
         path = options.folder / f"{name}.parquet"
         d = draw(path, name, options.data)
         rows.append(measured("describe", path, DRAWN, d))
-        del rows[-1]["megabytes"]  # a new process begins with those of this one, which has drawn the table
+        del rows[-1][
+            "megabytes"
+        ]  # a new process begins with those of this one, which has drawn the table
         print(json.dumps(rows[-1]), flush=True)
     options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
