@@ -139,11 +139,11 @@ def main() -> None:
     for name in REAL if options.data else ():
         path = options.folder / f"{name}.parquet"
         d = draw(path, name, options.data)
-        rows.append(measured("describe", path, DRAWN, d))
-        del rows[-1][
-            "megabytes"
-        ]  # a new process begins with those of this one, which has drawn the table
-        print(json.dumps(rows[-1]), flush=True)
+        row = measured("describe", path, DRAWN, d)
+        # a new process begins with the memory of this one, which has drawn the table
+        del row["megabytes"]
+        rows.append(row)
+        print(json.dumps(row), flush=True)
     options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 

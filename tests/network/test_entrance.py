@@ -151,17 +151,21 @@ def test_sizes_and_kinds(site, visitors):
     where = "/t/visits/file"
     assert mine.post(where, {"file": "x" * 64 * 1024}).status == 413
     ours = {"origin": site.origin, "content-type": FORM}
-    head = (
-        f"POST {where} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nOrigin: {site.origin}\r\n"
-        f"Content-Type: {FORM}\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n"
-    ).encode()
-    assert b" 413 " in raw(site, head + b"x" * 0x10001)  # of unknown length
+    assert b" 413 " in raw(site, in_pieces(site, where) + b"10001\r\n" + b"x" * 0x10001)
     multipart = {**ours, "content-type": "multipart/form-data; boundary=b"}
     assert mine.sent("POST", where, multipart, "--b--").status == 415
     assert mine.sent("POST", where, ours, "&".join("a=1" for _ in range(4000))).status == 400
     assert mine.sent("GET", "/q?by=" + "x" * 100_000).status == 414
     assert mine.sent("DELETE", "/q").status == 405
     assert mine.sent("TRACE", "/q").status == 405
+
+
+def in_pieces(site, where, more=""):
+    """The head of a form that comes in pieces, so that nobody knows its length."""
+    return (
+        f"POST {where} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nOrigin: {site.origin}\r\n"
+        f"Content-Type: {FORM}\r\n{more}Transfer-Encoding: chunked\r\n\r\n"
+    ).encode()
 
 
 def raw(site, text, wait=300):
@@ -184,10 +188,7 @@ def test_who_sends_too_much_hears_the_answer(site, expect):
     """Half a megabyte in pieces, all of it sent before the answer is read: the connection does not end
     in between.
     """
-    head = (
-        f"POST /t/visits/file HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nOrigin: {site.origin}\r\n"
-        f"Content-Type: {FORM}\r\n{expect}Transfer-Encoding: chunked\r\n\r\n"
-    ).encode()
+    head = in_pieces(site, "/t/visits/file", expect)
     piece = b"1000\r\n" + b"x" * 0x1000 + b"\r\n"
     with socket.create_connection(("127.0.0.1", site.port), 300) as link:
         link.sendall(head)
@@ -256,10 +257,7 @@ def test_a_body_without_end_is_not_read(site):
 
 def flood(site):
     """Chunks until nobody takes them: how many bytes were sent, and what came back."""
-    head = (
-        f"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nOrigin: {site.origin}\r\n"
-        f"Content-Type: {FORM}\r\nTransfer-Encoding: chunked\r\n\r\n"
-    ).encode()
+    head = in_pieces(site, "/sign-in")
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     with socket.create_connection(("127.0.0.1", site.port), 300) as link:
         link.sendall(head)

@@ -149,6 +149,7 @@ class ColumnReader(Reader):
         columns = {column.name: column for part in parts for column in part.columns}
         return [*columns.values(), *self.unit.columns]
 
+    @np.errstate(all="ignore")  # a warning would tell of a value
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
         """1 and the columns, and the place of the group: NaN where there is none."""
         readers = _readers(table)
