@@ -28,7 +28,6 @@ from dpinfer.maths.sums import BLOCK, Block, exposure_total, moment_and_score, s
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import source as source_module
 from dpinfer.rows import workers
-from dpinfer.rows.digested import Digest
 from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import PIECE, Rows, block_height
 from dpinfer.schema.design import Design
@@ -106,10 +105,7 @@ def sums_of_columns(notion, groups, *, weighted):
         "spreads": spreads(numbers, np.zeros((groups, p)), None, panel, notion),
         "spreads and points": spreads(numbers, np.zeros((groups, p)), points, panel, notion),
     }
-    found = {name: part.of_block for name, part in parts.items()}
-    if weighted:
-        return found
-    return found | {"what is kept": Digest(numbers, levels, groups if groups > 1 else 0).of_block}
+    return {name: part.of_block for name, part in parts.items()}
 
 
 def records(blocks, *, weighted):

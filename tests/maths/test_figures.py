@@ -279,3 +279,15 @@ def test_a_range_of_more_numbers_than_cells_is_told_in_pairs():
     assert numbers.cells(np.array([[0.0], [1.0], [2.0], [3.0], [99_999.0]])).ravel().tolist() == [
         0, 1, 1, 2, 50_000,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "span", [65_537, 75 * 65_536, 123 * 65_536, 10**6 + 3, 2**30, 3**24, 2**38 + 7]
+)
+def test_the_last_number_of_a_wide_cell_is_in_it(span):
+    """By whole numbers: the first and the last of every cell, whatever a product is rounded to."""
+    numbers = Numbers(np.array([1]), np.array([-5.0]), np.array([span - 5.0]), np.array([True]))
+    width = int(numbers.width[0])
+    ends = np.arange(1, int(numbers.last[0])) * width
+    for above, cell in ((ends, ends // width), (ends + 1, ends // width + 1)):
+        assert np.array_equal(numbers.cells((above - 5.0)[:, None]).ravel(), cell)

@@ -1,12 +1,14 @@
 """What one pass of a description keeps tells the same sums as several passes."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dpinfer.errors import PrivacyError
+from dpinfer.maths import column_digests
 from dpinfer.maths.column_sums import (
     CELLS,
     Cuts,
@@ -23,10 +25,11 @@ from dpinfer.maths.column_sums import (
 )
 from dpinfer.maths.sums import BLOCK, UNIT, Block, second_moment
 from dpinfer.neighbours import Neighbours
-from dpinfer.rows import digested as module
-from dpinfer.rows.digested import Digest, digested
-from dpinfer.rows.source import Rows
+from dpinfer.rows.digested import Columns, InLanes, Lane, digested
+from dpinfer.rows.encoded import ColumnEncoding
+from dpinfer.rows.source import Rows, cuts
 from dpinfer.rows.workers import worker_pool
+from dpinfer.schema.unit import ROW, Unit
 
 GROUPS = 3
 PANELS = [Panel(), Panel(grouped=True, groups=GROUPS)]
@@ -46,13 +49,39 @@ EXACT = ("counts", "bins")
 def source_of(n):
     """Numbers at their bounds, in between, beyond and missing; levels and groups that are none."""
     rng = np.random.default_rng(n)
-    places = rng.choice([0.0, 0.5, 1.0, np.nan, 1e9, -1e9, np.inf, 0.1], (n, 3))
+    places = rng.choice([0.0, 0.5, 1.0, np.nan, 1e9, -1e9, 0.1], (n, 3))
     places = np.where(rng.random((n, 3)) < 0.5, rng.random((n, 3)), places)
     values = NUMBERS.low + places * (NUMBERS.high - NUMBERS.low)
     values[:, 1] = np.round(values[:, 1])
     codes = rng.choice([0.0, 1.0, 2.0, 3.0, np.nan, 9.0, -1.0], (n, 2))
     labels = rng.choice([0.0, 1.0, 2.0, np.nan, 7.0], n)
     return Rows(Block(np.column_stack([np.ones(n), codes, values]), labels))
+
+
+def in_lanes(rows, width=1, unit=ROW):
+    """The same records, whose columns are read in lanes of a width."""
+    block = rows.block
+    columns = block.rows.shape[1] - 1
+
+    def lane(first):
+        places = range(first, min(first + width, columns + 1))
+
+        def read(size):
+            for start, end in cuts(len(block), size):
+                some = block.rows[start:end]
+                values = [some[:, place] for place in places]
+                yield Columns(values, block.labels[start:end], end - start)
+
+        return Lane(list(places), read)
+
+    lanes = [lane(first) for first in range(1, columns + 1, width)]
+    return InLanes(len(block), ColumnEncoding(columns, unit), lambda _: iter(()), lanes=lanes)
+
+
+def short_portions(monkeypatch, blocks=2, at_once=3 * 2 * BLOCK):
+    """So few blocks in a portion, and so few records at once, that a test has many of them."""
+    monkeypatch.setattr(column_digests, "_MOST_BLOCKS", blocks)
+    monkeypatch.setattr(column_digests, "_RECORDS_AT_ONCE", at_once)
 
 
 def parts_of(panel, notion=Neighbours.REPLACE):
@@ -65,14 +94,14 @@ def parts_of(panel, notion=Neighbours.REPLACE):
     }
 
 
-@pytest.mark.parametrize("n", [0, 1, 700, 20_000])
-@pytest.mark.parametrize("held", [3000, 2**21])
-def test_guarantee_kept_sums(n, held, monkeypatch):
+@pytest.mark.parametrize("n", [0, 1, 700, 20_000, 4 * BLOCK])
+@pytest.mark.parametrize("blocks", [2, 64])
+def test_guarantee_kept_sums(n, blocks, monkeypatch):
     """Counts to the last bit, and other sums within what floats are proved to be off."""
-    monkeypatch.setattr(module, "_HELD", held)
+    short_portions(monkeypatch, blocks)
     source = source_of(n)
     with worker_pool(3):
-        statistics = digested(source, NUMBERS, LEVELS, GROUPS).statistics
+        statistics = digested(in_lanes(source), NUMBERS, LEVELS, GROUPS).statistics
         for panel in PANELS:
             for name, part in parts_of(panel).items():
                 whole = source.total(part.of_block)
@@ -84,12 +113,56 @@ def test_guarantee_kept_sums(n, held, monkeypatch):
                     assert np.abs(found - whole).max() <= 2 * (BLOCK + 30) * UNIT * max(n, 1)
 
 
+def bits_of(statistics):
+    """All that was kept."""
+    levels = [statistics.levels[place].tobytes() for place in sorted(statistics.levels)]
+    return [statistics.sums.tobytes(), *(one.tobytes() for one in statistics.cells), *levels]
+
+
+def test_guarantee_same_digests(monkeypatch):
+    """Sums of more portions than one, in lanes of any width, some of them read at once or all, with
+    any number of workers.
+    """
+    source = source_of(21_000)
+    found = []
+    for width, threads, portions in ((1, 1, 1), (2, 3, 2), (5, 2, 3), (3, 1, 100)):
+        short_portions(monkeypatch, at_once=portions * width * 2 * BLOCK)
+        with worker_pool(threads):
+            there = digested(in_lanes(source, width), NUMBERS, LEVELS, GROUPS)
+        found.append(bits_of(there.statistics))
+    assert all(one == found[0] for one in found)
+    there = in_lanes(source)
+    lanes = [Lane(lane.places, lambda _, lane=lane: lane.read(1000)) for lane in there.lanes]
+    other = digested(replace(there, lanes=lanes), NUMBERS, LEVELS, GROUPS)
+    assert bits_of(other.statistics) != found[0]  # so it does matter where blocks end
+
+
+def test_a_number_that_is_not_finite_is_missing():
+    rows = source_of(300)
+    rows.block.rows[::7, 3:] = np.nan
+    nothing = digested(in_lanes(rows), NUMBERS, LEVELS, GROUPS).statistics
+    for k, other in enumerate((np.inf, -np.inf)):
+        rows.block.rows[7 * k :: 14, 3:] = other
+    assert bits_of(digested(in_lanes(rows), NUMBERS, LEVELS, GROUPS).statistics) == bits_of(nothing)
+
+
+@pytest.mark.parametrize("half", [1e-200, 1e-61, 1e-59, 1.0, 1e59, 1e61, 1e200])
+def test_powers_of_numbers_of_any_size(half):
+    """Those whose fourth powers are no floats are scaled before, the others after they are summed."""
+    t = np.linspace(-1, 1, 4001)
+    numbers = Numbers(np.array([1]), np.array([-half]), np.array([half]), np.array([False]))
+    rows = Rows(Block(np.column_stack([np.ones(len(t)), half * t]), np.zeros(len(t))))
+    found = digested(in_lanes(rows), numbers, Levels(np.array([], int), np.array([], int)), 0)
+    expected = [np.sum(t**k) for k in range(5)]
+    assert np.allclose(found.statistics.sums.ravel(), expected, rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("panel", PANELS, ids=["all", "groups"])
 def test_a_stack_is_the_same_from_what_was_kept(panel):
     source = source_of(5000)
     parts = list(parts_of(panel).values())
     what = Stack(parts, [np.full(1 + part.owner.max(), 0.05) for part in parts]).sum()
-    there = digested(source, NUMBERS, LEVELS, GROUPS).total(what.of_block)
+    there = digested(in_lanes(source), NUMBERS, LEVELS, GROUPS).total(what.of_block)
     assert np.allclose(there, source.total(what.of_block), rtol=0, atol=1e-9)
     assert np.abs(there).max() > 1
 
@@ -99,7 +172,8 @@ def test_distances_from_a_centre_that_all_records_have():
     n = 5000
     value = 1.1
     rows = np.column_stack([np.ones(n), np.full((n, 2), np.nan), np.full((n, 3), value)])
-    statistics = digested(Rows(Block(rows, np.zeros(n))), NUMBERS, LEVELS, 0).statistics
+    source = in_lanes(Rows(Block(rows, np.zeros(n))))
+    statistics = digested(source, NUMBERS, LEVELS, 0).statistics
     t = (value - NUMBERS.middle[0]) / NUMBERS.half[0]
     for centre in (t, -t, 0.0, 1.0, -1.0, math.nextafter(t, 1)):
         part = spreads(NUMBERS, np.full((1, 3), centre), None, Panel(), Neighbours.REPLACE)
@@ -112,7 +186,7 @@ def test_distances_from_a_centre_that_all_records_have():
 
 def test_other_sums_are_refused():
     """Those of people with several rows, and any that does not describe columns."""
-    there = digested(source_of(50), NUMBERS, LEVELS, 0)
+    there = digested(in_lanes(source_of(50)), NUMBERS, LEVELS, 0)
     notion = Neighbours.REPLACE
     points = np.zeros((1, 3, 3))
     for part in (
@@ -129,6 +203,6 @@ def test_other_sums_are_refused():
 
 def test_records_that_count_unlike_are_not_digested():
     """What is kept has no place for what a record counts: a sum would be of other records."""
-    block = Block(np.ones((2, 6)), np.zeros(2), np.array([0.5, 1.0]), np.array([0.5, 1.0]))
+    source = in_lanes(source_of(50), unit=Unit(weights="w", most_weight=3.0))
     with pytest.raises(PrivacyError, match="counts each of them once"):
-        Digest(NUMBERS, LEVELS, 0).of_block(block)
+        digested(source, NUMBERS, LEVELS, 0)

@@ -47,9 +47,9 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.result import description
 from dpinfer.result.description import Description
 from dpinfer.rows import workers
-from dpinfer.rows.digested import MOST_HISTOGRAMS, digested
+from dpinfer.rows.digested import MOST_HISTOGRAMS, InLanes, digested
 from dpinfer.rows.encoded import cached
-from dpinfer.rows.source import WHOLE_UNIT, Blocks, Pending, Source
+from dpinfer.rows.source import WHOLE_UNIT, Pending, Source
 from dpinfer.schema.columns import Column, Level, did_you_mean, levels_of
 from dpinfer.schema.described import Described, described
 from dpinfer.schema.schema import Schema
@@ -210,7 +210,7 @@ class Describing:
         sheet = self.plan.sheets[0]
         groups = len(self.groups)
         kept = len(sheet.number_columns) * (groups + 1)
-        if not self.plan.alike or not isinstance(source, Blocks) or kept > MOST_HISTOGRAMS:
+        if not self.plan.alike or not isinstance(source, InLanes) or kept > MOST_HISTOGRAMS:
             return cached(source)
         levels = sheet.counted
         if not sheet.counts_all and any(one.counts_all for one in self.plan.sheets):

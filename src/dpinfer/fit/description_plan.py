@@ -9,7 +9,7 @@ Every column has its share of the budget, in every release, as if it were descri
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Sheet:
             return levels
         return Levels(np.append(levels.places, 0), np.append(levels.sizes, 0))
 
-    @property
+    @cached_property
     def numbers(self) -> Numbers:
         """The numbers, with their bounds."""
         chosen = self._chosen(levels=False)

@@ -78,23 +78,30 @@ class Numbers:
         return np.where(self.whole, whole, span / CELLS * (1 + 2.0**-40))
 
     @cached_property
+    def per_width(self) -> Array:
+        """Cells per unit; of whole numbers in wide cells so little less that the last number of a cell
+        stays in it, however the product is rounded.
+        """
+        wide = self.whole & (self.width > 1)
+        return np.where(wide, 1 - 2.0**-40, 1.0) / self.width
+
+    @cached_property
     def last(self) -> Indices:
         """The cell of the upper bound."""
         return np.ceil((self.high - self.low) / self.width).astype(np.intp)
 
-    def cells(self, values: Array, *, none_missing: bool = False) -> Cells:
+    def cells(self, values: Array) -> Cells:
         """The cell of each value: 0 is the lower bound alone, and cell c has what lies in the c-th
-        width above it, its upper end included.  A value that is missing is beyond all cells;
-        ``none_missing`` says that none is.
+        width above it, its upper end included.  A value that is missing is beyond all cells.
 
         It is an element-wise function, so that a record's cells depend on the record alone.
         """
         found = values - self.low
-        found /= self.width
+        found *= self.per_width
         np.ceil(found, out=found)
-        if not none_missing and np.isnan(found.sum()):  # the other operation takes longer than this
+        np.clip(found, 0.0, self.last, out=found)
+        if np.isnan(found.sum()):  # the other operation takes longer than this
             np.fmin(found, CELLS + 1.0, out=found)
-        np.clip(found, 0.0, CELLS + 1.0, out=found)
         return found.astype(np.int32)  # faster by far than to eight bytes
 
 
@@ -118,12 +125,12 @@ class Panel:
         return np.where(inside, groups, 0), np.where(inside, counts, 0.0)
 
 
-def places_of(codes: Array, last: Indices | int) -> Indices:
+def places_of(codes: npt.NDArray[Any], last: Indices | int) -> Indices:
     """Codes as places from 0 to ``last``, which stands for what is missing, whatever they are."""
-    found = np.clip(codes, 0.0, last)
-    if np.isnan(found.sum()):  # the other operation takes longer than this
+    found = np.clip(codes, 0, last)
+    if found.dtype.kind == "f" and np.isnan(found.sum()):  # the other operation takes longer
         found = np.fmin(found, last)
-    return found.astype(np.intp)
+    return np.asarray(found, dtype=np.intp)
 
 
 def turned(block: Block) -> Block:
@@ -175,19 +182,19 @@ class Statistics:
     """What one pass over records that count 1 each has kept: every sum of a description follows from
     it, whatever cuts and centres are asked about later.
 
-    ``cells`` counts numbers: an axis for columns, one for groups, whose last is for records without
+    ``cells`` counts the numbers of each column: an axis for groups, whose last is for records without
     any, and one for cells.  ``sums`` has those of t⁰ to t⁴: an axis for powers, one for all records
     and then the groups, and one for columns.  ``levels`` counts records by the place of a column in
     a row, for groups as in ``cells``.
     """
 
-    cells: Tally
+    cells: Sequence[Tally]
     sums: Array
     levels: Mapping[int, Tally]
 
-    def in_cells(self, panel: Panel) -> Tally:
-        """The numbers of each column and group of a panel in each cell."""
-        return np.asarray(_in_groups(self.cells.swapaxes(0, 1), panel).swapaxes(0, 1))
+    def in_cells(self, column: int, panel: Panel) -> Tally:
+        """The numbers of a column, by its place among them, in each group of a panel and cell."""
+        return _in_groups(self.cells[column], panel)
 
     def with_level(self, place: int, panel: Panel) -> Tally:
         """The records of each group of a panel with each level of a column, and without any."""
@@ -200,7 +207,11 @@ class Statistics:
 
 def _in_groups(counts: Tally, panel: Panel) -> Tally:
     """Counts by group, those without one left out; or all of them together."""
-    return counts[:-1] if panel.grouped else np.asarray(counts.sum(axis=0, keepdims=True))
+    if panel.grouped:
+        return counts[:-1]
+    if len(counts) == 1:  # then there are no groups
+        return counts
+    return np.asarray(counts.sum(axis=0, keepdims=True))
 
 
 OfStatistics = Callable[[Statistics], Array]
@@ -436,6 +447,7 @@ class Cuts:
         """Of the longest histogram."""
         return 1 + max(len(one) for columns in self.steps for one in columns)
 
+    @cached_property
     def finder(self) -> "_Finder":
         """What finds the bin of a cell."""
         by_column = [steps for columns in zip(*self.steps, strict=True) for steps in columns]
@@ -500,7 +512,6 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
     depends on the record alone.
     """
     p = len(numbers.places)
-    finder = cuts.finder()
     bins = cuts.bins + 1  # the last has what is missing
 
     def of_block(block: Block) -> Array:
@@ -510,20 +521,20 @@ def histograms(numbers: Numbers, cuts: Cuts, panel: Panel, neighbours: Neighbour
         if panel.grouped or not isinstance(block.shares, float):
             groups, counts = panel.members(block)
             histogram = histogram + groups[..., None]
-        places = finder.places(histogram, cells)
+        places = cuts.finder.places(histogram, cells)
         found = _tally(places, panel.groups * p * bins, counts)
         by_bin = found.reshape(*block.stack, -1, bins)[..., :-1]
         return by_bin.reshape(*block.stack, -1)
 
     def of_statistics(statistics: Statistics) -> Array:
-        cells = statistics.in_cells(panel)[..., :-1]  # the last has what is missing
         found = np.zeros((p, panel.groups, cuts.bins))
-        for group, columns in enumerate(cuts.steps):
-            for j, steps in enumerate(columns):
-                first = np.concatenate([[0], steps + 1])
+        for j in range(p):
+            cells = statistics.in_cells(j, panel)[:, :-1]  # the last has what is missing
+            for group, columns in enumerate(cuts.steps):
+                first = np.concatenate([[0], columns[j] + 1])
                 if not (np.diff(first) > 0).all():  # a record would be in two bins
                     raise PrivacyError("the bins of a histogram must not overlap")
-                found[j, group, : len(first)] = np.add.reduceat(cells[j, group], first)
+                found[j, group, : len(first)] = np.add.reduceat(cells[group], first)
         return found.ravel()
 
     return Part(

@@ -1,138 +1,66 @@
-"""Records of which one pass has kept all that a description asks for."""
+"""Records of which one pass has kept all that a description asks for: columns are read in lanes, side by side."""
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpinfer.errors import PrivacyError
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.column_digests import Groups, LevelDigest, NumberDigest, Portions, Scratch
 from dpinfer.maths.column_sums import (
-    CELLS,
     POWERS,
-    Cells,
     ColumnSums,
     Levels,
     Numbers,
     Statistics,
-    columns_first,
-    columns_of,
+    Tally,
     places_of,
-    scaled,
-    turned,
 )
-from dpinfer.maths.sums import Block, OfBlock
+from dpinfer.maths.sums import OfBlock
 from dpinfer.rows import workers
-from dpinfer.rows.source import Blocks
+from dpinfer.rows.encoded import Encoded
 
 MOST_HISTOGRAMS = 2**8
 """Columns of numbers times groups that are kept at once: half a megabyte each."""
-_HELD = 2**21  # numbers whose cells are counted at once: 8 MB
+
+Values = npt.NDArray[Any]
+"""Numbers, or places of levels."""
+_ALL = 0  # the place in a row of the 1 that stands before the columns: as a level it counts all records
 
 
-class Digest:
-    """What is kept of a pass, while it runs: `of_block` is given every block once, by any thread.
-
-    Counts are whole numbers, so that they are exact in any order.
+@dataclass(frozen=True, repr=False)
+class Columns:
+    """Some records of a lane: for each of its columns the numbers, or the places of levels, NaN or
+    the number of levels where a record has none; and the place of each record's group, if there are
+    groups.
     """
 
-    def __init__(self, numbers: Numbers, levels: Levels, groups: int) -> None:
-        self._numbers = numbers
-        self._levels = levels
-        self._groups = groups
-        columns = len(numbers.places)
-        self._cells = np.zeros((columns, (groups + 1) * (CELLS + 2)), dtype=np.int64)
-        self._counts = [
-            np.zeros((groups + 1) * (size + 1), dtype=np.int64) for size in levels.sizes.tolist()
-        ]
-        self._held: list[Cells] = []
-        self._lock = threading.Lock()
+    values: Sequence[Values]
+    groups: Values | None
+    records: int
 
-    def of_block(self, block: Block) -> Array:
-        """The sums of powers in a block, or in each block of a stack; what else is kept is counted."""
-        if not (isinstance(block.shares, float) and block.shares == 1.0):
-            raise PrivacyError("what is kept of records counts each of them once")
-        block = turned(block)
-        groups = np.zeros(block.labels.shape, dtype=np.int32)
-        if self._groups:
-            groups = places_of(block.labels, self._groups).astype(np.int32)
-        self._count_levels(block, groups)
-        if not len(self._numbers.places):
-            return np.zeros((*block.stack, 0))
-        t, missing = scaled(self._numbers, block)
-        values = columns_of(block, self._numbers.places)
-        self._count_cells(self._numbers.cells(values, none_missing=missing is None), groups)
-        sums = self._powers(columns_first(t), groups, missing)
-        return sums.reshape(*block.stack, -1)
 
-    def _count_levels(self, block: Block, groups: npt.NDArray[np.int32]) -> None:
-        pairs = zip(self._levels.places.tolist(), self._levels.sizes.tolist(), strict=True)
-        for j, (place, size) in enumerate(pairs):
-            codes = places_of(block.rows[..., place], size)
-            if self._groups:
-                codes += groups * (size + 1)
-            counts = np.bincount(codes.ravel(), minlength=len(self._counts[j]))
-            with self._lock:
-                self._counts[j] += counts
+@dataclass(frozen=True, repr=False)
+class Lane:
+    """Some columns of all records, which are read together and in order.
 
-    def _count_cells(self, cells: Cells, groups: npt.NDArray[np.int32]) -> None:
-        if self._groups:
-            cells += (groups * np.int32(CELLS + 2))[..., None]
-        with self._lock:
-            self._held.append(columns_first(cells))
-            if sum(one.size for one in self._held) < _HELD:
-                return
-            held = self._held
-            self._held = []
-        self._count(held)
+    ``places`` are those of the columns in a row.  ``read`` hands out so many records at a time as it
+    is asked for, the last excepted.
+    """
 
-    def _count(self, held: Sequence[Cells]) -> None:
-        """Count cells that were held back, column by column: the counts of one stay in the cache of
-        the processor, and in a few rows alone most of them would be 0.
-        """
-        columns, cells = self._cells.shape
-        for j in range(columns):
-            mine = np.concatenate([one[..., j, :] for one in held], axis=None, dtype=np.intp)
-            counts = np.bincount(mine, minlength=cells)
-            with self._lock:
-                self._cells[j] += counts
+    places: Sequence[int]
+    read: Callable[[int], Iterator[Columns]]
 
-    def _powers(
-        self,
-        t: Array,
-        groups: npt.NDArray[np.int32],
-        missing: npt.NDArray[np.bool_] | None,
-    ) -> Array:
-        """Sums of t⁰ to t⁴, for all records and for each group: numbers of a column lie side by side."""
-        present = np.ones((1, t.shape[-1]))
-        if missing is not None:
-            present = (~columns_first(missing)).astype(np.float64)
-        square = t * t
-        powers = [(present, present), (present, t), (t, t), (square, t), (square, square)]
-        found = np.empty((*t.shape[:-2], POWERS, 1 + self._groups, t.shape[-2]))
-        for k, (one, other) in enumerate(powers):
-            found[..., k, 0, :] = np.vecdot(one, other)
-        for group in range(self._groups):
-            members = (groups == group)[..., None, :]
-            for k, (one, other) in enumerate(powers):
-                found[..., k, 1 + group, :] = np.vecdot(one * members, other)
-        return found
 
-    def statistics(self, sums: Array) -> Statistics:
-        """Everything, given the total of `of_block`."""
-        if self._held:
-            self._count(self._held)
-            self._held = []
-        groups = self._groups
-        columns = len(self._numbers.places)
-        pairs = zip(self._levels.places.tolist(), self._counts, strict=True)
-        return Statistics(
-            self._cells.reshape(columns, groups + 1, CELLS + 2),
-            sums.reshape(POWERS, 1 + groups, columns),
-            {place: counts.reshape(groups + 1, -1) for place, counts in pairs},
-        )
+@dataclass(frozen=True, repr=False)
+class InLanes(Encoded):
+    """Records of which each is a unit and counts 1, whose columns can be read in lanes, too."""
+
+    lanes: Sequence[Lane] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,11 +80,118 @@ class Digested:
         return of_block.of_statistics(self.statistics)
 
 
-def digested(source: Blocks, numbers: Numbers, levels: Levels, groups: int) -> Digested:
+def digested(source: InLanes, numbers: Numbers, levels: Levels, groups: int) -> Digested:
     """Read all records, each of which counts 1, and keep what describes these columns by so many
     groups.
+
+    Guarantee [same_digests]: the same rows in the same order give the same bits, from memory or files
+    of any kind, in lanes of any width, on any number of cores.
     """
-    digest = Digest(numbers, levels, groups)
+    if source.encoding.unit.columns:
+        raise PrivacyError("what is kept of records counts each of them once")
+    together = max((len(lane.places) for lane in source.lanes), default=1)
+    portions = Portions.of(source.dim, together)
+    progress = _Progress(source.n * (source.dim - 1))
+    reading = _Reading(numbers, levels, groups, portions, progress)
+    kept = _Kept()
     with workers.step("reading"):
-        sums = source.total(digest.of_block)
-    return Digested(source.n, source.dim, digest.statistics(sums))
+        for of_lane in workers.map_ordered(reading.of_lane, source.lanes, light=False):
+            kept.counts.update(of_lane.counts)
+            kept.cells.update(of_lane.cells)
+            kept.sums.update(of_lane.sums)
+    return Digested(source.n, source.dim, kept.statistics(numbers, groups))
+
+
+@dataclass(frozen=True, repr=False)
+class _Kept:
+    """What was kept of some columns, by their places in a row."""
+
+    counts: dict[int, Tally] = field(default_factory=dict)
+    cells: dict[int, Tally] = field(default_factory=dict)
+    sums: dict[int, Array] = field(default_factory=dict)
+
+    def statistics(self, numbers: Numbers, groups: int) -> Statistics:
+        """Everything, once all lanes were read."""
+        places = numbers.places.tolist()
+        sums = np.zeros((POWERS, 1 + groups, len(places)))
+        for j, place in enumerate(places):
+            sums[..., j] = self.sums[place]
+        return Statistics([self.cells[place] for place in places], sums, self.counts)
+
+
+@dataclass(frozen=True, repr=False)
+class _Reading:
+    """One pass over the lanes of a source: what is asked of its columns, and how far it is."""
+
+    numbers: Numbers
+    levels: Levels
+    groups: int
+    portions: Portions
+    progress: "_Progress"
+    workers: threading.local = field(default_factory=threading.local)
+
+    @property
+    def _scratch(self) -> Scratch:
+        """That of the worker who asks."""
+        scratch = getattr(self.workers, "scratch", None)
+        if not isinstance(scratch, Scratch):
+            scratch = Scratch(self.portions)
+            self.workers.scratch = scratch
+        return scratch
+
+    def of_lane(self, lane: Lane) -> _Kept:
+        """All records of a lane, which one worker reads."""
+        of_levels = self._level_digests(lane)
+        of_numbers = self._number_digests(lane)
+        with np.errstate(all="ignore"):  # a warning would tell of a value
+            for some in lane.read(self.portions.at_once):
+                groups = self._groups_of(some)
+                if _ALL in of_levels:
+                    of_levels[_ALL].add(np.zeros(some.records), groups)
+                for place, values in zip(lane.places, some.values, strict=True):
+                    if place in of_levels:
+                        of_levels[place].add(values, groups)
+                    if place in of_numbers:
+                        of_numbers[place].add(values, groups)
+                self.progress.add(some.records * len(lane.places))
+        return _Kept(
+            {place: digest.counts for place, digest in of_levels.items()},
+            {place: digest.counts for place, digest in of_numbers.items()},
+            {place: digest.sums for place, digest in of_numbers.items()},
+        )
+
+    def _level_digests(self, lane: Lane) -> dict[int, LevelDigest]:
+        """Those of its columns; the first lane counts all records, where that is asked."""
+        mine = {*lane.places, _ALL} if 1 in lane.places else set(lane.places)
+        pairs = zip(self.levels.places.tolist(), self.levels.sizes.tolist(), strict=True)
+        return {place: LevelDigest(size, self.groups) for place, size in pairs if place in mine}
+
+    def _number_digests(self, lane: Lane) -> dict[int, NumberDigest]:
+        places = self.numbers.places.tolist()
+        return {
+            place: NumberDigest(self.numbers, j, self.groups, self._scratch)
+            for j, place in enumerate(places)
+            if place in lane.places
+        }
+
+    def _groups_of(self, some: Columns) -> Groups | None:
+        if not self.groups:
+            return None
+        assert some.groups is not None
+        return places_of(some.groups, self.groups)
+
+
+class _Progress:
+    """How many cells of all lanes were read, told by whichever worker has read them."""
+
+    def __init__(self, cells: int) -> None:
+        self._cells = cells
+        self._read = 0
+        self._told = workers.Progress()
+        self._lock = threading.Lock()
+
+    def add(self, cells: int) -> None:
+        """So many more."""
+        with self._lock:
+            self._read += cells
+            self._told.update(self._read / max(self._cells, 1))

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 
 from dpinfer.errors import InputError
 from dpinfer.rows import workers
-from dpinfer.rows.encoded import Encoded, Raw
 from dpinfer.rows.id_buckets import Parted, Parts, count_ids, number_of_parts
 from dpinfer.rows.source import Source, most_records
 from dpinfer.schema.columns import Category, Ids, Outcome, Wanted
@@ -77,6 +76,7 @@ _SIGNS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"  # what writers call a folder of missing values
 _CELLS = 2**20  # decoded at once
 _PIECES = 4  # of a pass, decoded at once
+_LONG = 2**18  # rows of a file that take longer to decode, in one column, than the file to open
 _BUFFER = 2**18  # bytes of a column that are read at once
 
 
@@ -128,7 +128,9 @@ class Files:
         rows = self.count(reader.columns)
         if reader.encoder.unit.many:
             return self._units(reader, n, rows)
-        return Encoded(rows, reader.encoder, partial(self._batches, reader, rows), workers.memory())
+        opened = self._opened(reader.columns)
+        lane = opened.lane(rows, len(reader.columns))
+        return reader.records(rows, partial(opened.pieces, rows), workers.memory(), lane)
 
     def read(self, columns: Sequence[Wanted]) -> pa.Table:
         """The given columns, with all rows."""
@@ -141,13 +143,7 @@ class Files:
         ``rows`` is how many are decoded at once, by default as many as make a table of a fixed
         size.
         """
-        members = self._members(columns)
-        schema = self.schema(columns)
-        told = _folder_columns(members)
-        for member in members:
-            parts = member.tables(columns, told, rows)
-            while (part := member.checked(partial(next, parts, None))) is not None:
-                yield member.checked(partial(_cast, part, schema))
+        return self._opened(columns).tables(columns, rows)
 
     def schema(self, columns: Sequence[Wanted]) -> pa.Schema:
         """The types of the given columns as they are read.
@@ -155,18 +151,22 @@ class Files:
         All files must agree; one that has nothing but missing values in a column fits all others.
         Texts that are levels, or dates, come as codes.
         """
+        return self._opened(columns).schema
+
+    def _opened(self, columns: Sequence[Wanted]) -> "Opened":
+        """The files with the types of the given columns."""
         members = self._members(columns)
         told = _folder_columns(members)
         schemas = [member.schema(columns, told) for member in members]
         coded = _text_levels(columns)
         fields = []
-        for name in dict.fromkeys(column.name for column in columns):
+        for name in _names(columns):
             kinds = [_plain(schema.field(name).type) for schema in schemas]
             kind = _agreed(name, kinds, members)
             if pa.types.is_large_string(kind) and name in coded:
                 kind = pa.dictionary(pa.int32(), pa.string())
             fields.append(pa.field(name, kind))
-        return pa.schema(fields)
+        return Opened(members, told, pa.schema(fields))
 
     def _members(self, columns: Sequence[Wanted]) -> list["Member"]:
         """Files that all have the columns."""
@@ -183,35 +183,6 @@ class Files:
                 require(column.name, names, owner)
         return members
 
-    def _batches(self, reader: Reader, rows: int, size: int) -> Iterator[Callable[[], Raw]]:
-        """The records in pieces of ``size`` rows, the last one excepted."""
-        left = rows
-        for part in self._pieces(reader.columns, size):
-            left -= len(part)
-            if left < 0:
-                break
-            yield partial(reader.raw, part)
-        if left:
-            raise InputError(
-                "the files were changed while they were read: fit again when nobody writes to them"
-            )
-        if not rows:
-            yield partial(reader.raw, self.blank(reader.columns))
-
-    def _pieces(self, columns: Sequence[Wanted], size: int) -> Iterator[pa.Table]:
-        left: list[pa.Table] = []
-        rows = 0
-        for table in self.tables(columns, _PIECES * size):
-            left.append(table)
-            rows += len(table)
-            while rows >= size:
-                joined = pa.concat_tables(left)
-                yield joined.slice(0, size)
-                left = [joined.slice(size)]
-                rows -= size
-        if rows:
-            yield pa.concat_tables(left)
-
     def _units(self, reader: Reader, n: int, rows: int) -> Source:
         """All rows of each unit together: in memory or, where that is too small, in parts."""
         most_records(rows, reader.encoder.unit.largest)
@@ -220,6 +191,71 @@ class Files:
             return InMemory(self.read(reader.columns)).source(reader)
         sorted_ = Parts(self.tables(reader.columns), reader.encoder.unit.column, parts)
         return Parted(n, reader.encoder, sorted_, reader.raw)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The files of a table whose columns were looked up: those that folders tell, and the types of
+    all that will be read.
+    """
+
+    members: Sequence["Member"]
+    told: dict[str, pa.Array]
+    schema: pa.Schema
+
+    def tables(
+        self, columns: Sequence[Wanted], rows: int = 0, *, alone: bool = False
+    ) -> Iterator[pa.Table]:
+        """Some of the columns, some rows after the other.  ``alone`` is for one of several workers
+        that read at the same time.
+        """
+        schema = pa.schema([self.schema.field(name) for name in _names(columns)])
+        for member in self.members:
+            parts = member.tables(columns, self.told, rows, alone=alone)
+            while (part := member.checked(partial(next, parts, None))) is not None:
+                yield member.checked(partial(_cast, part, schema))
+
+    def pieces(self, rows: int, columns: Sequence[Wanted], size: int) -> Iterator[pa.Table]:
+        """Some of the columns in pieces of ``size`` rows, the last one excepted; ``rows`` is how many
+        there are in all.
+        """
+        whole = len(_names(columns)) == len(self.schema)
+        decoded = _PIECES * size if whole else size
+        left: list[pa.Table] = []
+        seen = 0
+        for table in self.tables(columns, decoded, alone=not whole):
+            seen += len(table)
+            if seen > rows:
+                break
+            left.append(table)
+            while (waiting := sum(map(len, left))) >= size:
+                joined = left[0] if len(left) == 1 else pa.concat_tables(left)
+                yield joined.slice(0, size)
+                left = [joined.slice(size)] if waiting > size else []
+        if seen != rows:
+            raise InputError(
+                "the files were changed while they were read: fit again when nobody writes to them"
+            )
+        if left:
+            yield pa.concat_tables(left)
+        elif not rows:
+            yield self.schema.empty_table().select(_names(columns))
+
+    def lane(self, rows: int, columns: int) -> int:
+        """How many columns are best read together by one of several workers.
+
+        One alone stays in the cache of a processor, but every file is opened for it.  Lines of a CSV
+        file hold all columns.
+        """
+        if self.members[0].kind == "CSV":
+            return columns
+        if rows >= _LONG * len(self.members):
+            return 1
+        return -(-columns // workers.threads())
+
+
+def _names(columns: Sequence[Wanted]) -> list[str]:
+    return list(dict.fromkeys(column.name for column in columns))
 
 
 def _ids_of(table: pa.Table, name: str) -> Any:
@@ -267,7 +303,14 @@ def _has_text_levels(column: Wanted) -> bool:
     return csv_files.is_date(column)
 
 
+def _selected(table: pa.Table, names: list[str]) -> pa.Table:
+    """The columns in this order, as they mostly are."""
+    return table if table.column_names == names else table.select(names)
+
+
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    if table.schema.equals(schema):
+        return table
     return pa.table([_as(table[field.name], field.type) for field in schema], schema=schema)
 
 
@@ -319,13 +362,21 @@ class Member:
         return self.checked(self._count)
 
     def tables(
-        self, columns: Sequence[Wanted], told: dict[str, pa.Array], rows: int
+        self,
+        columns: Sequence[Wanted],
+        told: dict[str, pa.Array],
+        rows: int,
+        *,
+        alone: bool = False,
     ) -> Iterator[pa.Table]:
-        """The columns, ``rows`` rows at a time where the kind of file lets one choose."""
+        """The columns, ``rows`` rows at a time where the kind of file lets one choose; ``alone`` is
+        for one of several workers, which needs no help of others.
+        """
         own = [column for column in columns if column.name not in told]
         names = [column.name for column in columns]
-        for table in self._own_tables(own, rows or max(1024, _CELLS // max(len(own), 32))):
-            yield self._with_told(table, told).select(names)
+        rows = rows or max(1024, _CELLS // max(len(own), 32))
+        for table in self._own_tables(own, rows, alone=alone):
+            yield _selected(self._with_told(table, told), names)
 
     def checked(self, act: Callable[[], T]) -> T:
         """What ``act`` reads of the file; its errors name the file and quote nothing of it."""
@@ -369,7 +420,9 @@ class Member:
             return csv_files.count(self.path)
         return sum(batch.num_rows for batch in self._arrow_batches())
 
-    def _own_tables(self, columns: Sequence[Wanted], rows: int) -> Iterator[pa.Table]:
+    def _own_tables(
+        self, columns: Sequence[Wanted], rows: int, *, alone: bool
+    ) -> Iterator[pa.Table]:
         names = [column.name for column in columns]
         if self.kind == "CSV":
             yield from csv_files.tables(self.path, columns)
@@ -380,8 +433,8 @@ class Member:
                 buffer_size=_BUFFER,
                 pre_buffer=False,
             ) as file:
-                for batch in file.iter_batches(rows, columns=names):
-                    yield pa.table(batch).select(names) if names else pa.table(batch)
+                for batch in file.iter_batches(rows, columns=names, use_threads=not alone):
+                    yield _selected(pa.table(batch), names) if names else pa.table(batch)
         else:
             for batch in self._arrow_batches(names):
                 yield pa.table(batch).select(names)

@@ -20,6 +20,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import Tally
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows.digested import Columns, InLanes, Lane
 from dpinfer.rows.encoded import ColumnEncoding, Encoded, Encoder, Encoding, Raw, in_memory
 from dpinfer.rows.source import Blocks, Rows, cuts, most_records
 from dpinfer.schema.columns import (
@@ -60,6 +61,10 @@ _KINDS_OF_LEVELS = {str: "OUT", int: "Oiuf", bool: "Ob"}
 """The same of arrays, by numpy's letters."""
 
 
+Pieces = Callable[[Sequence[Wanted], int], Iterator[Any]]
+"""The given columns of a table, maybe among others, so many rows at a time, the last ones excepted."""
+
+
 class Reader(ABC):
     """From some rows of a table to records; public, so that it may travel."""
 
@@ -93,6 +98,23 @@ class Reader(ABC):
             identities_of(table, unit.column) if unit.many else None,
             numbers_of(table, unit.weights) if unit.weights else None,
         )
+
+    def records(
+        self,
+        rows: int,
+        pieces: Pieces,
+        memory_limit: float = np.inf,
+        lane: int = 1,  # noqa: ARG002
+    ) -> Encoded:
+        """The records of a table, each of which is a unit, in pieces that are read anew in every pass.
+
+        ``lane`` is how many columns are best read together, where they need not be.
+        """
+        return Encoded(rows, self.encoder, partial(self._raws, pieces), memory_limit)
+
+    def _raws(self, pieces: Pieces, size: int) -> Iterator[Callable[[], Raw]]:
+        for piece in pieces(self.columns, size):
+            yield partial(self.raw, piece)
 
     def blocks(self, native: Any) -> Iterator[Block]:
         """Some rows in memory, encoded: at least one block; with ids all rows of each unit."""
@@ -145,9 +167,13 @@ class ColumnReader(Reader):
     @property
     def columns(self) -> list[Wanted]:
         """What is read of a table."""
-        parts = self.described if self.by is None else (*self.described, self.by)
-        columns = {column.name: column for part in parts for column in part.columns}
-        return [*columns.values(), *self.unit.columns]
+        return [*self._read_for(self.described), *self.unit.columns]
+
+    def _read_for(self, parts: Sequence[Part]) -> list[Wanted]:
+        """What is read of a table for some parts and the group."""
+        if self.by is not None:
+            parts = (*parts, self.by)
+        return list({column.name: column for part in parts for column in part.columns}.values())
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
@@ -156,27 +182,77 @@ class ColumnReader(Reader):
         rows = _tall(1 + len(self.described), len(table))
         rows[0] = 1.0
         for part, row in zip(self.described, rows[1:], strict=True):
-            column = part.column if isinstance(part, Expression) else None
-            if column is not None and column.kind != "date":
-                # the shortest way: another part that needs the column reads it again, soon enough
-                _bounded(_proper(table, column), column, row)
-            else:
-                row[...] = _described(part, *readers)
+            row[...] = _as_numbers(part, _described(part, *readers))
         if self.by is None:
             return rows.T, np.zeros(len(table))
-        return rows.T, _described(self.by, *readers)
+        return rows.T, _as_numbers(self.by, _described(self.by, *readers))
+
+    def records(
+        self, rows: int, pieces: Pieces, memory_limit: float = np.inf, lane: int = 1
+    ) -> Encoded:
+        """The records; where each counts 1, their columns come in lanes, too."""
+        encoded = super().records(rows, pieces, memory_limit)
+        if self.unit.columns:
+            return encoded
+        firsts = range(0, len(self.described), lane)
+        lanes = [self._lane(range(first, first + lane), pieces) for first in firsts]
+        return InLanes(rows, self.encoder, encoded.read, memory_limit, lanes)
+
+    def _lane(self, chosen: range, pieces: Pieces) -> Lane:
+        parts = self.described[chosen.start : chosen.stop]
+
+        def read(size: int) -> Iterator[Columns]:
+            for piece in pieces(self._read_for(parts), size):
+                yield self._columns(parts, piece)
+
+        return Lane([1 + j for j in chosen[: len(parts)]], read)
+
+    def _columns(self, parts: Sequence[Part], native: Any) -> Columns:
+        @cache
+        def readers() -> tuple[ReadNumbers, ReadPlaces]:
+            return _readers(nw.from_native(native, eager_only=True))
+
+        def read(part: Part) -> Array | Codes:
+            plain = _plain_numbers(part, native)
+            return _described(part, *readers()) if plain is None else plain
+
+        values = [read(part) for part in parts]
+        return Columns(values, None if self.by is None else read(self.by), len(native))
+
+
+def _plain_numbers(part: Part, native: Any) -> Array | None:
+    """The numbers of a column of an Arrow table as they are, for who bounds them; None for all else,
+    and where numbers must be looked at, as those that may have fractions and must not.
+    """
+    column = part.column if isinstance(part, Expression) else None
+    if column is None or not isinstance(native, pa.Table):
+        return None
+    of_kind = column.kind == "number"
+    if column.kind == "integer":
+        of_kind = pa.types.is_integer(native.schema.field(column.name).type)
+    return _arrow_numbers(native, column.name) if of_kind else None
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def _described(part: Part, numbers: ReadNumbers, places: ReadPlaces) -> Array:
-    """Places among levels, or numbers within bounds; NaN for anything else.
+def _described(part: Part, numbers: ReadNumbers, places: ReadPlaces) -> Array | Codes:
+    """Places among levels, their number for anything else; or numbers within bounds, NaN for
+    anything else.
 
     False and true are their own places.
     """
+    if not isinstance(part, Expression):
+        return part.codes(numbers, places)
+    if part.column is not None:  # is within its bounds as it is read
+        return numbers(part.column)
+    return np.clip(part.values(numbers, places), part.low, part.high)
+
+
+def _as_numbers(part: Part, found: Array | Codes) -> Array:
+    """Places as numbers, NaN for anything else."""
     if isinstance(part, Expression):
-        return np.clip(part.values(numbers, places), part.low, part.high)
+        return np.asarray(found, dtype=np.float64)
     of_codes = np.append(np.arange(len(part.levels), dtype=np.float64), np.nan)
-    return of_codes[part.codes(numbers, places)]
+    return of_codes[found]
 
 
 class InMemory:
@@ -219,11 +295,11 @@ class InMemory:
         """The records; those of units are encoded once, others in every pass."""
         if reader.encoder.unit.many:
             return in_memory(reader.raw(self.table), reader.encoder)
-        return Encoded(len(self.table), reader.encoder, partial(self._slices, reader))
+        return reader.records(len(self.table), self._slices)
 
-    def _slices(self, reader: Reader, size: int) -> Iterator[Callable[[], Raw]]:
+    def _slices(self, columns: Sequence[Wanted], size: int) -> Iterator[Any]:  # noqa: ARG002
         for first, last in cuts(len(self.table), size):
-            yield partial(reader.raw, self.table[first:last])
+            yield self.table[first:last]
 
 
 def not_here(native: Any, remedy: str = "") -> InputError:
@@ -415,14 +491,9 @@ def require(name: str, names: Sequence[str], owner: str) -> None:
 
 def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
     """The numbers of a column, NaN where a cell is none; refused by its type."""
-    native = table.to_native()
-    if isinstance(native, pa.Table):  # the shortest way, as files have many of them
-        place = native.schema.get_field_index(name)  # -1 unless there is one
-        column = None if place < 0 else native.column(place)
-        if column is not None and column.type == pa.float64():
-            return np.asarray(column.to_numpy())  # a null is a NaN
-        if column is not None and pa.types.is_integer(column.type) and not column.null_count:
-            return np.asarray(column.to_numpy(), dtype=np.float64)
+    plain = _arrow_numbers(table.to_native(), name)
+    if plain is not None:
+        return plain
     cells = cells_of(_column(table, name))
     kind = kind_of(cells)
     if kind in ("Int128", "UInt128"):
@@ -434,6 +505,21 @@ def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
             "the schema"
         )
     return values
+
+
+def _arrow_numbers(native: Any, name: str) -> Array | None:
+    """The numbers of a column of an Arrow table, the shortest way, as files have many of them; None
+    where another way is needed.
+    """
+    if not isinstance(native, pa.Table):
+        return None
+    place = native.schema.get_field_index(name)  # -1 unless there is one
+    column = None if place < 0 else native.column(place)
+    if column is not None and column.type == pa.float64():
+        return np.asarray(column.to_numpy())  # a null is a NaN
+    if column is not None and pa.types.is_integer(column.type) and not column.null_count:
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    return None
 
 
 def values_of(table: nw.DataFrame[Any], column: Number | Outcome) -> Array:
