@@ -24,7 +24,10 @@ Missing = npt.NDArray[np.bool_]
 
 _MOST_BLOCKS = 64
 _CELLS_AT_ONCE = 2**23  # of all columns, in one portion: 64 MB where they are read together
-_RECORDS_AT_ONCE = 2**20  # of one column, which is read alone: other threads wait less for this one
+_RECORDS_AT_ONCE = (
+    2**20
+)  # of one column, which is read alone: threads meet less often than with fewer
+_LEVELS_AT_ONCE = 2**18  # the same where each is looked up, which takes room for several numbers
 _EACH = CELLS + 2  # cells of one group: the last is for what is missing
 
 
@@ -38,14 +41,16 @@ class Portions:
     portions: int
 
     @classmethod
-    def of(cls, columns: int, together: int) -> "Portions":
-        """Those of a table of so many columns, some of which are read together.
+    def of(cls, columns: int, together: int, *, levels: bool = False) -> "Portions":
+        """Those of a table of so many columns, some of which are read together; ``levels`` says that
+        these have levels alone.
 
         A portion depends on the table alone, so that sums have the same bits whichever columns are
         read together.
         """
         blocks = max(1, min(_MOST_BLOCKS, _CELLS_AT_ONCE // (BLOCK * max(columns, 1))))
-        portions = _RECORDS_AT_ONCE // (blocks * BLOCK * max(together, 1))
+        most = _LEVELS_AT_ONCE if levels else _RECORDS_AT_ONCE
+        portions = most // (blocks * BLOCK * max(together, 1))
         return cls(blocks, max(1, portions))
 
     @property

@@ -89,10 +89,12 @@ def digested(source: InLanes, numbers: Numbers, levels: Levels, groups: int) -> 
     """
     if source.encoding.unit.columns:
         raise PrivacyError("what is kept of records counts each of them once")
+    columns = source.dim - 1
     together = max((len(lane.places) for lane in source.lanes), default=1)
-    portions = Portions.of(source.dim, together)
-    progress = _Progress(source.n * (source.dim - 1))
-    reading = _Reading(numbers, levels, groups, portions, progress)
+    portions = Portions.of(columns, together)
+    of_levels = Portions.of(columns, together, levels=True)
+    progress = _Progress(source.n * columns)
+    reading = _Reading(numbers, levels, groups, portions, of_levels, progress)
     kept = _Kept()
     with workers.step("reading"):
         for of_lane in workers.map_ordered(reading.of_lane, source.lanes, light=False):
@@ -127,6 +129,7 @@ class _Reading:
     levels: Levels
     groups: int
     portions: Portions
+    of_levels: Portions
     progress: "_Progress"
     workers: threading.local = field(default_factory=threading.local)
 
@@ -143,8 +146,9 @@ class _Reading:
         """All records of a lane, which one worker reads."""
         of_levels = self._level_digests(lane)
         of_numbers = self._number_digests(lane)
+        portions = self.portions if of_numbers else self.of_levels
         with np.errstate(all="ignore"):  # a warning would tell of a value
-            for some in lane.read(self.portions.at_once):
+            for some in lane.read(portions.at_once):
                 groups = self._groups_of(some)
                 if _ALL in of_levels:
                     of_levels[_ALL].add(np.zeros(some.records), groups)
