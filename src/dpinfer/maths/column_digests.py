@@ -23,11 +23,12 @@ Groups = npt.NDArray[np.intp]
 Missing = npt.NDArray[np.bool_]
 
 _MOST_BLOCKS = 64
-_CELLS_AT_ONCE = 2**23  # of all columns, in one portion: 64 MB where they are read together
-_RECORDS_AT_ONCE = (
-    2**20
-)  # of one column, which is read alone: threads meet less often than with fewer
-_LEVELS_AT_ONCE = 2**18  # the same where each is looked up, which takes room for several numbers
+# Cells of all columns in one portion: 64 MB where they are read together.
+_CELLS_AT_ONCE = 2**23
+# Records of a column that is read alone: the more at once, the less often threads wait for each other.
+_RECORDS_AT_ONCE = 2**20
+# The same where each cell is looked up, which takes room for several numbers.
+_LEVELS_AT_ONCE = 2**18
 _EACH = CELLS + 2  # cells of one group: the last is for what is missing
 
 
