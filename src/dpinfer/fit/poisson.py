@@ -169,13 +169,14 @@ class PoissonPlan(StepPlan):
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """The clip of influences, the law of their sizes, a cautious mean of what the clip takes off and a limit of
-    that, and the variance of an outcome over its mean as the tail has it.
+    """The clip of influences, the law of their sizes, a cautious mean of what the clip takes off, the same of a
+    convex tail, a limit of that, and the variance of an outcome over its mean as the tail has it.
     """
 
     size: float
     law: TailLaw
     excess: float
+    convex: float
     limit: float
     dispersion: float
 
@@ -409,12 +410,13 @@ class PoissonSteps(Stepped[PoissonPlan]):
         end = 1.0 / math.sqrt(sizes.mean)
         tail = Tail(counts, n, booked.deviation, largest, end=end, width=COARSE)
         law = TailLaw(tail)
-        # the errors of d slopes per deviation, in units of the level's: noise, sampling, what falls
-        # beyond in one direction or another, and what the intervals allow for
+        # the noise of d slopes per deviation, and what their intervals allow for
         size = law.clip(math.sqrt(d) * self._scales().gradient / n, _SLOPES)
         dispersion = tail.mean_square(size) * self._kappa(n)
-        excess = max(tail.excess(size), law.excess(size))
-        return Clip(size, law, excess, max(tail.limit(size), excess), dispersion)
+        drawn = law.excess(size)
+        excess = max(tail.excess(size), drawn)
+        convex = max(tail.excess(size, convex=True), drawn)
+        return Clip(size, law, excess, convex, max(tail.limit(size), excess), dispersion)
 
     @staticmethod
     def _dispersed(place: Place, clip: Clip) -> Place:
@@ -451,7 +453,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
         score = last.score + last.hessian @ (fit.back @ (_PUT_BACK * lost))
         # two unknowns that have nothing to do with each other
         allowed = np.hypot(_SLOPES * lost[0] / fit.spread, (1 - _PUT_BACK) * lost)
-        allowed[0] = math.sqrt(typical.kappa / sizes.mean) * clip.excess
+        of_mean = math.sqrt(typical.kappa / sizes.mean)
+        allowed[0] = of_mean * clip.excess
         gaps = [Known(0.0, 0.0)] * len(fit.centre)
         if self._alike:
             gaps = self._gaps(fit, typical, clip)
@@ -462,8 +465,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
             last=replace(last, score=score),
             tail=reach.tail,
             allowed=allowed,
-            longer=allowed[0] * doubtful,
-            surely_longer=allowed[0] * sure,
+            longer=of_mean * clip.convex * doubtful,
+            surely_longer=of_mean * clip.convex * sure,
         )
 
     @property

@@ -228,15 +228,15 @@ class Tail:
         best = int(np.argmin((cost * sizes) ** 2 + excess**2))
         return float(sizes[best]), float(excess[best])
 
-    def excess(self, clip: float) -> float:
+    def excess(self, clip: float, *, convex: bool = False) -> float:
         """The mean of what a clip takes off: by the tail that is drawn or, where that is heavy, the
-        most it may be.
+        most it may be, or the most that a ``convex`` one may have.
 
         A heavy tail has no scale by which it could be drawn on where nothing is seen of it.
         """
         drawn = replace(self, caution=self.caution + _LIMIT)._drawn_excess(clip)
         if self._bend()[2] < _HEAVY or self._beyond_all:
-            return max(drawn, self._most_excess(clip))
+            return max(drawn, self._most_excess(clip, convex=convex))
         return drawn
 
     @property
@@ -250,9 +250,10 @@ class Tail:
         beyond = np.where(sizes > clip, tail, 0.0)
         return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
 
-    def _most_excess(self, clip: float) -> float:
+    def _most_excess(self, clip: float, *, convex: bool = False) -> float:
         """Beyond each edge there are at most as many records as are counted there and a deviation
-        of the noise.
+        of the noise; between two edges as many as beyond the lower one or, if the tail is
+        ``convex``, no more than on the chord.
         """
         above = np.maximum.accumulate(np.cumsum(self.counts)) + _LIMIT * self._deviation
         # at or above each lower edge
@@ -261,6 +262,8 @@ class Tail:
         if self._beyond_all:
             upper[0] = self.end
         width = np.maximum(upper - np.maximum(self.edges, clip), 0.0)
+        if convex:
+            share = (share + np.append(0.0, share[:-1])) / 2
         return float(share @ width)
 
     def limit(self, clip: float) -> float:

@@ -82,32 +82,17 @@ class TailLaw:
         return np.asarray(self.share * factor * grown**power)
 
     def clip(self, cost: float, part: float) -> float:
-        """b with the least expected square of an error: (cost b)² for noise, the mean square of what
-        b leaves and of what it takes off for n records, and (``part`` E)² for bias, E the mean of
+        """b that minimises (cost b)² and the expected (``part`` E)²: noise and bias, E the mean of
         what b takes off.
 
-        Squares are averaged over the laws: one that is unlikely but heavy counts by what it would
+        The square is averaged over the laws: one that is unlikely but heavy counts by what it would
         cost.
         """
         sizes, beyond = self._curves()
-        steps = np.diff(sizes)
-
-        def summed(values: Array) -> Array:
-            """The integral from the first size to each."""
-            pieces = (values[..., 1:] + values[..., :-1]) / 2 * steps
-            return np.insert(np.cumsum(pieces, axis=-1), 0, 0.0, axis=-1)
-
-        def left(values: Array) -> Array:
-            """The integral from each size to the last."""
-            whole = summed(values)
-            return np.asarray(whole[..., -1:] - whole)
-
-        excess = left(beyond)
-        kept = sizes[0] ** 2 * beyond[..., :1] + 2 * summed(sizes * beyond)
-        taken = 2 * left(excess)
-        loss = (kept + taken) / self.seen.n + (part * excess) ** 2
-        expected = np.einsum("ij,ijk->k", self._weights, loss)
-        return float(sizes[np.argmin((cost * sizes) ** 2 + expected)])
+        pieces = (beyond[..., 1:] + beyond[..., :-1]) / 2 * np.diff(sizes)
+        excess = np.cumsum(pieces[..., ::-1], axis=-1)[..., ::-1]
+        expected = np.append(np.einsum("ij,ijk->k", self._weights, excess**2), 0.0)
+        return float(sizes[np.argmin((cost * sizes) ** 2 + part**2 * expected)])
 
     def _curves(self) -> tuple[Array, Array]:
         """Sizes, and the share beyond each by each law; up to s₀ as counted."""
