@@ -134,12 +134,12 @@ def test_what_a_heavy_tail_may_hide_is_counted():
         counts[-1] += 20_000 - counts.sum()
         tail = Tail(counts, 20_000.0, 30.0, 2.0)
         clip, drawn = tail.clip(1e-3)
-        most = tail._most_excess(clip)
+        most = tail.most_excess(clip)
         assert most > drawn
         assert (tail.excess(clip) >= most) == heavy
     hidden = replace(tail, counts=np.zeros(26))
-    assert hidden._most_excess(2.0) == 0.0
-    assert hidden._most_excess(1.0) > 30 / 20_000 * 0.5
+    assert hidden.most_excess(2.0) == 0.0
+    assert hidden.most_excess(1.0) > 30 / 20_000 * 0.5
 
 
 def test_a_limit_holds_what_a_clip_takes_off_whatever_the_tail():
@@ -248,4 +248,4 @@ def test_a_convex_tail_hides_less_within_wide_bins():
     tail = replace(tail_of(SIZES, 30), counts=tail_of(SIZES, 30).counts.reshape(-1, 2).sum(axis=1))
     tail = replace(tail, width=COARSE)
     cut = np.maximum(SIZES - 0.1, 0).mean()
-    assert cut < tail._most_excess(0.1, convex=True) < tail._most_excess(0.1)
+    assert cut < tail.most_excess(0.1, convex=True) < tail.most_excess(0.1)

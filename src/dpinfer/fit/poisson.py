@@ -414,8 +414,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
         size = law.clip(math.sqrt(d) * self._scales().gradient / n, _SLOPES)
         dispersion = tail.mean_square(size) * self._kappa(n)
         drawn = law.excess(size)
-        excess = max(tail.excess(size), drawn)
         convex = max(tail.excess(size, convex=True), drawn)
+        # all of it moves the level, so that a tail which looks light is not believed to be
+        excess = max(tail.excess(size), tail.most_excess(size, convex=True), drawn)
         return Clip(size, law, excess, convex, max(tail.limit(size), excess), dispersion)
 
     @staticmethod

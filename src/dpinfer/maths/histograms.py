@@ -236,7 +236,7 @@ class Tail:
         """
         drawn = replace(self, caution=self.caution + _LIMIT)._drawn_excess(clip)
         if self._bend()[2] < _HEAVY or self._beyond_all:
-            return max(drawn, self._most_excess(clip, convex=convex))
+            return max(drawn, self.most_excess(clip, convex=convex))
         return drawn
 
     @property
@@ -250,7 +250,7 @@ class Tail:
         beyond = np.where(sizes > clip, tail, 0.0)
         return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
 
-    def _most_excess(self, clip: float, *, convex: bool = False) -> float:
+    def most_excess(self, clip: float, *, convex: bool = False) -> float:
         """Beyond each edge there are at most as many records as are counted there and a deviation
         of the noise; between two edges as many as beyond the lower one or, if the tail is
         ``convex``, no more than on the chord.
