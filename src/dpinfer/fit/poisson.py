@@ -467,7 +467,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
             tail=reach.tail,
             allowed=allowed,
             longer=of_mean * clip.convex * doubtful,
-            surely_longer=of_mean * clip.convex * sure,
+            # what is sure rests on no caution: the excess is the average of the laws
+            surely_longer=of_mean * clip.law.excess(clip.size) * sure,
         )
 
     @property
