@@ -8,11 +8,13 @@ from scipy import stats
 
 from dpinfer.maths.histograms import (
     BINS,
+    COARSE,
     COUNT_BINS,
     CountSizes,
     Tail,
     count_edges,
     histogram,
+    influence_histogram,
     inner_edges,
     narrowed,
 )
@@ -132,12 +134,12 @@ def test_what_a_heavy_tail_may_hide_is_counted():
         counts[-1] += 20_000 - counts.sum()
         tail = Tail(counts, 20_000.0, 30.0, 2.0)
         clip, drawn = tail.clip(1e-3)
-        most = tail._most_excess(clip)
+        most = tail.most_excess(clip)
         assert most > drawn
         assert (tail.excess(clip) >= most) == heavy
     hidden = replace(tail, counts=np.zeros(26))
-    assert hidden._most_excess(2.0) == 0.0
-    assert hidden._most_excess(1.0) > 30 / 20_000 * 0.5
+    assert hidden.most_excess(2.0) == 0.0
+    assert hidden.most_excess(1.0) > 30 / 20_000 * 0.5
 
 
 def test_a_limit_holds_what_a_clip_takes_off_whatever_the_tail():
@@ -180,14 +182,14 @@ def sizes_of(y, noise=0.0, seed=0):
     what = histogram(count_edges(), Neighbours.REPLACE)
     counts = what.of_block(Block(np.ones((len(y), 1)), y))[::-1]
     drawn = counts + noise * np.random.default_rng(seed).standard_normal(COUNT_BINS)
-    return CountSizes.of(Tail(drawn, float(len(y)), noise, 1.0))
+    return CountSizes.of(Tail(drawn, float(len(y)), noise, 1.0, width=COARSE))
 
 
 def test_the_bins_of_counts_are_six_decades_and_hold_everybody():
     edges = count_edges()
     assert len(edges) == COUNT_BINS - 1
-    assert edges[::-1] == pytest.approx(2.0 ** (-np.arange(1, COUNT_BINS) / 2))
-    y = np.array([0.0, 1e-300, 1e-7, 0.7, 0.70711, 1.0, 7.0])
+    assert edges[::-1] == pytest.approx(2.0 ** -np.arange(1.0, COUNT_BINS))
+    y = np.array([0.0, 1e-300, 1e-7, 0.49, 0.5, 1.0, 7.0])
     counts = histogram(edges, Neighbours.REPLACE).of_block(Block(np.ones((7, 1)), y))
     assert counts.sum() == 7
     assert counts[0] == 3
@@ -195,7 +197,7 @@ def test_the_bins_of_counts_are_six_decades_and_hold_everybody():
     # an outcome on an edge is above it, whatever the rounding of a logarithm would say
     for k in range(1, COUNT_BINS):
         place = histogram(edges, Neighbours.REPLACE).of_block(
-            Block(np.ones((1, 1)), np.array([2.0 ** (-k / 2)]))
+            Block(np.ones((1, 1)), np.array([2.0**-k]))
         )
         assert place[::-1].argmax() == k - 1
 
@@ -225,3 +227,25 @@ def test_sizes_are_always_sizes(y, noise):
         assert 0 < found.mean <= 1
         assert 0 < found.shows <= 1
         assert 0 < found.reach <= 1
+
+
+# --- wide bins
+
+
+def test_wide_bins_are_pairs_of_fine_ones():
+    rng = np.random.default_rng(6)
+    block = Block(np.ones((500, 1)), rng.exponential(0.1, 500))
+    fine = influence_histogram(2.0, Neighbours.REPLACE)
+    wide = influence_histogram(2.0, Neighbours.REPLACE, COARSE)
+    counts = wide.of_block(block)
+    assert counts.tolist() == fine.of_block(block).reshape(-1, 2).sum(axis=1).tolist()
+    assert wide.bound == fine.bound
+    tail = Tail(counts, 500.0, 1.0, 2.0, width=COARSE)
+    assert tail.edges == pytest.approx(Tail(np.zeros(26), 500.0, 1.0, 2.0).edges[1::2])
+
+
+def test_a_convex_tail_hides_less_within_wide_bins():
+    tail = replace(tail_of(SIZES, 30), counts=tail_of(SIZES, 30).counts.reshape(-1, 2).sum(axis=1))
+    tail = replace(tail, width=COARSE)
+    cut = np.maximum(SIZES - 0.1, 0).mean()
+    assert cut < tail.most_excess(0.1, convex=True) < tail.most_excess(0.1)

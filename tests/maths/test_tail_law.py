@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import expon, genpareto, lognorm
 
-from dpinfer.maths.histograms import Tail
+from dpinfer.maths.histograms import COARSE, Tail
 from dpinfer.maths.tail_law import TailLaw
 
 _BINS = 26
@@ -93,3 +93,65 @@ def test_whatever_is_released_there_are_numbers(seed):
         assert np.isfinite(values).all()
         assert (np.diff(values) <= 1e-9 * values[:-1]).all()
         assert values[-1] == 0.0
+
+
+def _coarse(sizes, noise, seed=0):
+    """The same in bins by factors of two."""
+    bins = _BINS // 2
+    edges = _LARGEST * 2.0 ** -np.arange(bins - 1.0, 0, -1)
+    counts = np.bincount(np.searchsorted(edges, sizes, side="right"), minlength=bins)[::-1]
+    drawn = counts + noise * np.random.default_rng(seed).normal(size=bins)
+    return Tail(drawn, float(len(sizes)), noise, _LARGEST, width=COARSE)
+
+
+@pytest.mark.parametrize("cost", [1e-3, 1e-2])
+def test_a_clip_is_the_best_of_the_sizes_where_they_are_seen(cost):
+    """(cost b)² + (E/4)², E the mean of what b takes off the sizes themselves."""
+    sizes = np.minimum(genpareto(0.2).rvs(400_000, random_state=5), _LARGEST)
+    clip = TailLaw(_coarse(sizes, noise=2.0)).clip(cost, 0.25)
+    tried = np.geomspace(0.1, _LARGEST, 200)
+    lost = [(cost * b) ** 2 + (0.25 * _taken_off(sizes, b)[0]) ** 2 for b in tried]
+    at_clip = (cost * clip) ** 2 + (0.25 * _taken_off(sizes, clip)[0]) ** 2
+    assert at_clip < 1.1 * min(lost)
+
+
+def test_a_clip_averages_squares_over_the_laws():
+    """So it is no smaller than that of the average law: a heavy one counts by what it would cost."""
+    law = TailLaw(_coarse(genpareto(0.4).rvs(20_000, random_state=6), noise=30.0))
+    sizes = np.geomspace(law.start, _LARGEST, 400)
+    of_mean = [(1e-3 * b) ** 2 + (0.25 * law.excess(b)) ** 2 for b in sizes]
+    assert law.clip(1e-3, 0.25) > sizes[np.argmin(of_mean)] > law.start
+
+
+def test_without_noise_a_clip_takes_nothing_off():
+    sizes = expon().rvs(6_000, random_state=7)
+    assert TailLaw(_coarse(sizes, noise=1e-3)).clip(1e-9, 0.25) > sizes.max()
+
+
+def test_a_dearer_noise_clips_more_and_bias_less():
+    law = TailLaw(_coarse(genpareto(0.3).rvs(20_000, random_state=8), noise=30.0))
+    clips = [law.clip(cost, 0.25) for cost in (1e-3, 1e-2, 0.1)]
+    assert clips == sorted(clips, reverse=True)
+    assert law.clip(1e-2, 0.5) > law.clip(1e-2, 0.25)
+
+
+def test_wide_bins_tell_more_of_what_lies_beyond():
+    """A count has the same noise however wide its bin is: the excess varies less from fit to fit."""
+    sizes = np.minimum(genpareto(0.3).rvs(20_000, random_state=9), _LARGEST)
+    clip = float(np.quantile(sizes, 0.98))
+
+    def spread(counted):
+        found = [TailLaw(counted(sizes, 30.0, seed)).excess(clip) for seed in range(60)]
+        return np.std(np.log(found))
+
+    assert spread(_coarse) < spread(_counted)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_clip_by_the_laws_is_always_a_size(seed):
+    rng = np.random.default_rng(seed)
+    counts = 50 * rng.normal(size=13)
+    counts[rng.integers(13)] += 1e4
+    law = TailLaw(Tail(counts, 1e4, 50.0, 2.0, end=1e6, width=COARSE))
+    for cost in (1e-9, 1e-3, 1e3):
+        assert law.seen.edges[-1] <= law.clip(cost, 0.25) <= 1e6

@@ -42,7 +42,14 @@ from dpinfer.fit.stepped import (
 )
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import LOG, Line, Stack
-from dpinfer.maths.histograms import CountSizes, Tail, count_edges, histogram, influence_histogram
+from dpinfer.maths.histograms import (
+    COARSE,
+    CountSizes,
+    Tail,
+    count_edges,
+    histogram,
+    influence_histogram,
+)
 from dpinfer.maths.inference import Fitted, Step, conclude
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.moments import (
@@ -74,25 +81,22 @@ from dpinfer.schema.terms import FARTHEST_OFFSET
 
 POISSON_TARGETS = (ASKED,)
 _SHARES = {
-    SCALES: 0.03,
-    CRUDE: 0.05,
+    SCALES: 0.02,
+    CRUDE: 0.03,
     EXPOSURE: 0.005,
     SIZES: 0.02,
-    MOMENTS: 0.08,
-    INFLUENCE: 0.05,
+    MOMENTS: 0.05,
+    INFLUENCE: 0.06,
     FIRST: 0.09,
-    ESTIMATE: 0.63,
-    REST: 0.05,
+    ESTIMATE: 0.69,
+    REST: 0.04,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
-# of what is cut off on average: what weighs as bias, as half of it is put back, and what all lose
-# alike moves the level alone
-_CUT = 0.4
 # of what one law of outcomes over their mean says that a column loses by the cut: the truth is
 # between none and all of it
 _PUT_BACK = 0.5
-# of what is cut off on average: how much more or less of it a level, or a deviation of a number,
-# may have for other reasons
+# of what is cut off on average: how much more or less of it a deviation of a column may have for
+# other reasons; a level is as many deviations as it is rare
 _SLOPES = 0.25
 _TINY = 1e-300  # the least information of all records, in units of the outcome
 # of a mean: how the deviation of an outcome falls behind it, where variances are in proportion to
@@ -165,13 +169,14 @@ class PoissonPlan(StepPlan):
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """The clip of influences, the law of their sizes, a cautious mean of what the clip takes off and a limit of
-    that, and the variance of an outcome over its mean as the tail has it.
+    """The clip of influences, the law of their sizes, a cautious mean of what the clip takes off, the same of a
+    convex tail, a limit of that, and the variance of an outcome over its mean as the tail has it.
     """
 
     size: float
     law: TailLaw
     excess: float
+    convex: float
     limit: float
     dispersion: float
 
@@ -351,11 +356,11 @@ class PoissonSteps(Stepped[PoissonPlan]):
         return math.log(min(max(released, booked.deviation) / n, 1.0))
 
     def _sizes(self, gate: Gate, source: Source, n: float) -> CountSizes:
-        """One histogram of the outcome, in bins by factors of sqrt 2 from its public bound down."""
+        """One histogram of the outcome, in bins by factors of two from its public bound down."""
         booked = self.booked.of(SIZES)[0]
         what = histogram(count_edges(), self.neighbours)
         counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
-        return CountSizes.of(Tail(counts, n, booked.deviation, 1.0))
+        return CountSizes.of(Tail(counts, n, booked.deviation, 1.0, width=COARSE))
 
     def _information(self, known: Moments, line: Array) -> Array:
         """sum μ x xᵀ at a line, in units of the mean of μ."""
@@ -400,15 +405,19 @@ class PoissonSteps(Stepped[PoissonPlan]):
         counts = gate.release(
             booked,
             AtLine(source, place.line, self.design.norm2, self.neighbours),
-            influence_histogram(largest, self.neighbours),
+            influence_histogram(largest, self.neighbours, COARSE),
         ).value
         end = 1.0 / math.sqrt(sizes.mean)
-        tail = Tail(counts, n, booked.deviation, largest, end=end)
-        size, _ = tail.clip(math.sqrt(d) * self._scales().gradient / n / _CUT)
-        dispersion = tail.mean_square(size) * self._kappa(n)
+        tail = Tail(counts, n, booked.deviation, largest, end=end, width=COARSE)
         law = TailLaw(tail)
-        excess = max(tail.excess(size), law.excess(size))
-        return Clip(size, law, excess, max(tail.limit(size), excess), dispersion)
+        # the noise of d slopes per deviation, and what their intervals allow for
+        size = law.clip(math.sqrt(d) * self._scales().gradient / n, _SLOPES)
+        dispersion = tail.mean_square(size) * self._kappa(n)
+        drawn = law.excess(size)
+        convex = max(tail.excess(size, convex=True), drawn)
+        # all of it moves the level, so that a tail which looks light is not believed to be
+        excess = max(tail.excess(size), tail.most_excess(size, convex=True), drawn)
+        return Clip(size, law, excess, convex, max(tail.limit(size), excess), dispersion)
 
     @staticmethod
     def _dispersed(place: Place, clip: Clip) -> Place:
@@ -443,9 +452,10 @@ class PoissonSteps(Stepped[PoissonPlan]):
         lost = self._lost(fit, typical, clip)
         last = fit.last
         score = last.score + last.hessian @ (fit.back @ (_PUT_BACK * lost))
-        part = np.where(fit.columns.dummy, _SLOPES, _SLOPES / fit.spread)
-        allowed = lost[0] * part + (1 - _PUT_BACK) * np.abs(lost)
-        allowed[0] = math.sqrt(typical.kappa / sizes.mean) * clip.excess
+        # two unknowns that have nothing to do with each other
+        allowed = np.hypot(_SLOPES * lost[0] / fit.spread, (1 - _PUT_BACK) * lost)
+        of_mean = math.sqrt(typical.kappa / sizes.mean)
+        allowed[0] = of_mean * clip.excess
         gaps = [Known(0.0, 0.0)] * len(fit.centre)
         if self._alike:
             gaps = self._gaps(fit, typical, clip)
@@ -456,8 +466,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
             last=replace(last, score=score),
             tail=reach.tail,
             allowed=allowed,
-            longer=allowed[0] * doubtful,
-            surely_longer=allowed[0] * sure,
+            longer=of_mean * clip.convex * doubtful,
+            # what is sure rests on no caution: the excess is the average of the laws
+            surely_longer=of_mean * clip.law.excess(clip.size) * sure,
         )
 
     @property

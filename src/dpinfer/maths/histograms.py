@@ -31,12 +31,18 @@ OUTCOME_ZOOMS = 3
 """Histograms of the outcome, each inside the last."""
 COLUMN_ZOOMS = 2
 """Histograms of a column after that of its magnitudes, each inside the last."""
+FINE = 0.5
+"""Powers of two in a bin of sizes: each bin is sqrt 2 times as wide as the next."""
+COARSE = 1.0
+"""... or twice as wide.  A record is in one bin however many there are, so that the noise of a count
+is the same; what lies beyond a size is the sum of half as many counts.
+"""
 OUTSIDE = 0.004
 """The share of records or units that may lie beyond either end of a range."""
 # deviations of the noise by which counts at an end are told from nothing, or raised to an upper
 # bound
 _SEEN = 2.0
-_SIZES = 26  # bins of influences, each sqrt 2 times as wide as the next
+_POWERS_OF_SIZES = 13  # powers of two that the bins of influences span
 # deviations of the noise by which a tail is seen: noise alone passes for one in a hundred fits
 _CLEAR = 3.0
 # deviations of the noise by which there may be more records in a tail than are counted
@@ -45,7 +51,7 @@ _LIMIT = 1.0
 _SURE = 2.0
 # the shape of a tail that is heavy: half way from an exponential one to the heaviest that is drawn
 _HEAVY = 0.7
-_APART = 3  # bins between the two points that a tail is drawn through
+_APART = 1.5  # powers of two between the two points that a tail is drawn through, at least
 _SHAPES = (0.4, 2.2)  # of a Weibull tail
 _GRID = 400  # sizes at which a tail is drawn
 _LARGEST = 400  # of the powers of two that are told apart; beyond, double precision cannot square
@@ -131,19 +137,21 @@ def _filled(counts: Array, n: float, noise: float) -> tuple[int, int]:
     return empty(counts), len(counts) - empty(counts[::-1])
 
 
-def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
-    """Counts of the sizes w‖u‖|r| in the bins largest 2^(-k/2), the largest first, the rest in the
-    last.
+def influence_histogram(largest: float, neighbours: Neighbours, width: float = FINE) -> BoundedSum:
+    """Counts of the sizes w‖u‖|r| in the bins largest 2^(-k width), the largest first, the rest in
+    the last.
 
-    It is about rows at a line, whose labels are residuals r.  The bound is that of `histogram`.
+    It is about rows at a line, whose labels are residuals r.  The bound is that of `histogram`,
+    however wide the bins are.
     """
-    edges = largest * 2.0 ** (-np.arange(_SIZES - 1, 0, -1) / 2)
+    bins = round(_POWERS_OF_SIZES / width)
+    edges = largest * 2.0 ** (-width * np.arange(bins - 1, 0, -1))
 
     def of_block(block: Block) -> Array:
         influence = block.weights / block.shares * np.sqrt(squared_norms(block.rows))
         counts = np.where(influence > 0, block.shares, 0.0)
         places = np.searchsorted(edges, influence * np.abs(block.labels), side="right")
-        return counts_of(places, _SIZES, counts)[..., ::-1]
+        return counts_of(places, bins, counts)[..., ::-1]
 
     return BoundedSum(of_block, histogram_bound(neighbours))
 
@@ -161,7 +169,7 @@ def counts_of(places: npt.NDArray[Any], bins: int, weights: Array | None = None)
 @dataclass(frozen=True, eq=False)
 class Tail:
     """P(size > s) by a released histogram of sizes, for s up to ``largest``; ``noise`` is that of a
-    count.
+    count, and a bin spans ``width`` powers of two.
 
     ``caution`` raises the counts by so many deviations of their noise.  What is larger than
     ``largest`` is in the first bin, and may go up to ``end`` where one is given.
@@ -173,6 +181,7 @@ class Tail:
     largest: float
     caution: float = 0.0
     end: float = 0.0
+    width: float = FINE
 
     @property
     def bins(self) -> int:
@@ -182,7 +191,12 @@ class Tail:
     @property
     def edges(self) -> Array:
         """The lower edge of each bin, the largest first."""
-        return np.asarray(self.largest * 2.0 ** (-np.arange(1, self.bins + 1) / 2))
+        return np.asarray(self.largest * 2.0 ** (-self.width * np.arange(1, self.bins + 1)))
+
+    @property
+    def _upper(self) -> Array:
+        """The upper edge of each bin."""
+        return np.append(self.largest, self.edges[:-1])
 
     @property
     def _deviation(self) -> Array:
@@ -214,15 +228,15 @@ class Tail:
         best = int(np.argmin((cost * sizes) ** 2 + excess**2))
         return float(sizes[best]), float(excess[best])
 
-    def excess(self, clip: float) -> float:
+    def excess(self, clip: float, *, convex: bool = False) -> float:
         """The mean of what a clip takes off: by the tail that is drawn or, where that is heavy, the
-        most it may be.
+        most it may be, or the most that a ``convex`` one may have.
 
         A heavy tail has no scale by which it could be drawn on where nothing is seen of it.
         """
         drawn = replace(self, caution=self.caution + _LIMIT)._drawn_excess(clip)
         if self._bend()[2] < _HEAVY or self._beyond_all:
-            return max(drawn, self._most_excess(clip))
+            return max(drawn, self.most_excess(clip, convex=convex))
         return drawn
 
     @property
@@ -236,17 +250,20 @@ class Tail:
         beyond = np.where(sizes > clip, tail, 0.0)
         return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
 
-    def _most_excess(self, clip: float) -> float:
+    def most_excess(self, clip: float, *, convex: bool = False) -> float:
         """Beyond each edge there are at most as many records as are counted there and a deviation
-        of the noise.
+        of the noise; between two edges as many as beyond the lower one or, if the tail is
+        ``convex``, no more than on the chord.
         """
         above = np.maximum.accumulate(np.cumsum(self.counts)) + _LIMIT * self._deviation
         # at or above each lower edge
         share = np.clip(np.maximum.accumulate(above) / self.n, 0.0, 1.0)
-        upper = self.largest * 2.0 ** (-np.arange(self.bins) / 2)
+        upper = self._upper
         if self._beyond_all:
             upper[0] = self.end
         width = np.maximum(upper - np.maximum(self.edges, clip), 0.0)
+        if convex:
+            share = (share + np.append(0.0, share[:-1])) / 2
         return float(share @ width)
 
     def limit(self, clip: float) -> float:
@@ -256,7 +273,7 @@ class Tail:
         No tail is drawn: a record counts at the upper edge of its bin.  So this is a sum over the
         released counts, whose noise has a known deviation, and it sees what no count shows alone.
         """
-        upper = self.largest * 2.0 ** (-np.arange(self.bins) / 2)
+        upper = self._upper
         upper[0] = max(self.largest, self.end)
         beyond = np.maximum(upper - clip, 0.0)
         seen = max(float(self.counts @ beyond), 0.0)
@@ -287,8 +304,9 @@ class Tail:
         """
         edges = self.edges
         beyond = self.beyond
-        far = min(self.farthest_clear, self.bins - 1 - _APART)
-        near = far + _APART
+        apart = math.ceil(_APART / self.width)
+        far = min(self.farthest_clear, self.bins - 1 - apart)
+        near = far + apart
         depth = max(-math.log(beyond[far]), 1e-3)
         inner = max(-math.log(min(beyond[near], 0.95)), 1e-3)
         shape = float(
@@ -310,13 +328,13 @@ class Tail:
         )
 
 
-COUNT_BINS = 44
-"""Of the sizes of a count, each sqrt 2 times as wide as the next: six decades below its bound."""
+COUNT_BINS = 22
+"""Of the sizes of a count, each twice as wide as the next: six decades below its bound."""
 
 
 def count_edges() -> Array:
     """The edges between these bins, for counts over their public bound."""
-    return np.asarray(2.0 ** (-np.arange(COUNT_BINS - 1, 0, -1) / 2))
+    return np.asarray(2.0 ** (-COARSE * np.arange(COUNT_BINS - 1, 0, -1)))
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ from dpinfer.maths.histograms import Tail
 _SHAPES = 0.5 * (np.arange(12) + 0.5)[:, None] / 12
 # mean excesses beyond s₀, over s₀: the heaviest power law that has a variance, ξ = 1/2, has 1
 _MEAN_EXCESSES = np.geomspace(0.05, 1.0, 20)
-# bins from the farthest edge that noise lets be seen to s₀: a factor of two
-_INSIDE = 2
+# powers of two from the farthest edge that noise lets be seen to s₀
+_INSIDE = 1
+_POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,8 @@ class TailLaw:
     @cached_property
     def _first(self) -> int:
         """The place of the edge s₀."""
-        return min(self.seen.farthest_clear + _INSIDE, self.seen.bins - 1)
+        inside = round(_INSIDE / self.seen.width)
+        return min(self.seen.farthest_clear + inside, self.seen.bins - 1)
 
     @property
     def start(self) -> float:
@@ -78,6 +80,29 @@ class TailLaw:
         factor = np.prod([scale / (1 - k * shape) for k in range(1, integrals + 1)], axis=0)
         grown = 1 + shape * (sizes - self.start) / scale
         return np.asarray(self.share * factor * grown**power)
+
+    def clip(self, cost: float, part: float) -> float:
+        """b that minimises (cost b)² and the expected (``part`` E)²: noise and bias, E the mean of
+        what b takes off.
+
+        The square is averaged over the laws: one that is unlikely but heavy counts by what it would
+        cost.
+        """
+        sizes, beyond = self._curves()
+        pieces = (beyond[..., 1:] + beyond[..., :-1]) / 2 * np.diff(sizes)
+        excess = np.cumsum(pieces[..., ::-1], axis=-1)[..., ::-1]
+        expected = np.append(np.einsum("ij,ijk->k", self._weights, excess**2), 0.0)
+        return float(sizes[np.argmin((cost * sizes) ** 2 + part**2 * expected)])
+
+    def _curves(self) -> tuple[Array, Array]:
+        """Sizes, and the share beyond each by each law; up to s₀ as counted."""
+        edges = self.seen.edges[::-1]
+        inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
+        outer = np.geomspace(self.start, max(self._end, 2 * self.start), _POINTS)
+        counted = np.interp(np.log(inner), np.log(edges), np.log(self.seen.beyond[::-1]))
+        by_law = self._beyond(outer)
+        inside = np.broadcast_to(np.exp(counted), (*by_law.shape[:-1], _POINTS))
+        return np.append(inner, outer), np.concatenate([inside, by_law], axis=-1)
 
     def excess(self, clip: float) -> float:
         """The mean of what a clip takes off."""
