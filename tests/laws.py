@@ -46,9 +46,9 @@ def keeps_its_level(cell, most=0.05):
     return many < MANY or cell["rejected"] <= most + 3 * error(0.05, many)
 
 
-def is_in_order(cell):
+def is_in_order(cell, shortest=0.97):
     """Nothing is shorter than without noise but by chance, and what is printed is answered."""
-    long_enough = cell["length"] is None or cell["length"] >= 0.97
+    long_enough = cell["length"] is None or cell["length"] >= shortest
     return (
         long_enough
         and cell["printed"] <= cell["answered"] <= 1

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -27,7 +28,7 @@ from dpinfer.rows.workers import worker_pool
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import ROW, Unit
-from dpinfer.tables import arrow_files
+from dpinfer.tables import arrow_files, memory
 from dpinfer.tables.memory import InMemory
 
 COLUMNS = {
@@ -209,7 +210,7 @@ def test_every_kind_of_table_is_kept_to_the_same_bits(tmp_path, by, threads, mon
     for part, first in enumerate(range(0, len(table), 4000)):
         table.iloc[first : first + 4000].to_parquet(tmp_path / "parts" / f"{part}.parquet")
     monkeypatch.setattr(
-        arrow_files, "_LONG", 5000
+        arrow_files, "LONG", 5000
     )  # so that one file is long, and the parts are not
     tables = [table, pl.from_pandas(table), *map(tmp_path.joinpath, os.listdir(tmp_path))]
     kept = []
@@ -221,6 +222,46 @@ def test_every_kind_of_table_is_kept_to_the_same_bits(tmp_path, by, threads, mon
         kept.append((statistics.sums.tolist(), [one.tobytes() for one in statistics.cells], counts))
     assert len(kept) == 6
     assert all(one == kept[0] for one in kept)
+
+
+def test_columns_that_folders_tell_and_derived_ones(tmp_path):
+    """CSV files are read once, whatever is derived of a column; and a folder may tell all of it."""
+    parts = people(300).groupby(np.arange(300) % 2)
+    for year, part in parts:
+        folder = tmp_path / f"year={2018 + year}"
+        folder.mkdir()
+        part[["income"]].to_csv(folder / "t.csv", index=False)
+    columns = {"income": COLUMNS["income"], "year": Number("year", 2000.0, 2030.0, kind="integer")}
+    schema = Schema(columns, ROW)
+    asked = ["income", "log(income + 1)", "income > 20", "income > 50", "year"]
+    table = pd.concat([part.assign(year=2018 + year) for year, part in parts])
+    for names in (asked, ["year"]):
+        expected = dp.describe(table, schema, APPROX, columns=names, insecure_seed=2)
+        found = dp.describe(tmp_path, schema, APPROX, columns=names, insecure_seed=2)
+        assert repr(found.figures) == repr(expected.figures)
+    lanes = describing(tmp_path, schema, APPROX, columns=asked).records.read().lanes
+    assert len(lanes) == 1
+
+
+def test_wide_tables_are_not_sliced_once_per_column(monkeypatch):
+    """A slice of pandas takes time for every column."""
+    names = [f"c{j}" for j in range(60)]
+    table = pd.DataFrame({name: ["f", "m"] * 10 for name in names})
+    schema = Schema({name: Category(name, ("f", "m"), "f") for name in names}, ROW)
+    sliced = []
+    act = nw.DataFrame.__getitem__
+    monkeypatch.setattr(
+        nw.DataFrame,
+        "__getitem__",
+        lambda self, some: sliced.append(len(self.columns)) or act(self, some),
+    )
+    monkeypatch.setenv("DPINFER_THREADS", "2")
+    for long in (2**18, 1):
+        monkeypatch.setattr(memory, "LONG", long)
+        sliced.clear()
+        asked = describing(table, schema, APPROX)
+        asked._read(asked.records.read())
+        assert 60 <= sum(sliced) <= 120
 
 
 def test_an_integer_with_a_fraction_is_missing_in_every_table(tmp_path):

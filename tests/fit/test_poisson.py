@@ -339,6 +339,7 @@ def test_a_group_with_a_longer_tail_is_not_misreported():
     missed = printed & ~((low <= 0) & (high >= 0))
     assert missed.mean() <= 0.1
     assert any(opened)
+    assert all(result.reported[1] for result in fits)
 
 
 def test_a_tail_that_may_be_longer_is_allowed_for_above():

@@ -9,6 +9,7 @@ import pytest
 
 from dpinfer.errors import PrivacyError
 from dpinfer.maths import column_digests
+from dpinfer.maths.column_digests import Portions
 from dpinfer.maths.column_sums import (
     CELLS,
     Cuts,
@@ -28,7 +29,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.rows.digested import Columns, InLanes, Lane, digested
 from dpinfer.rows.encoded import ColumnEncoding
 from dpinfer.rows.source import Rows, cuts
-from dpinfer.rows.workers import worker_pool
+from dpinfer.rows.workers import progress, worker_pool
 from dpinfer.schema.unit import ROW, Unit
 
 GROUPS = 3
@@ -43,6 +44,7 @@ NUMBERS = Numbers(
 STEPS = [np.array([0, 10, 30_000, 30_001, CELLS - 1]), np.array([0, 1, 4, 19]), np.array([], int)]
 CUTS = Cuts([STEPS, [*STEPS[:2], np.array([0, 9])], STEPS])
 CENTRE = np.array([[0.3, -1.0, 0.5], [0.0, 1.0, -0.1], [-0.7, 0.2, 0.0]])
+NO_LEVELS = Levels(np.array([], int), np.array([], int))
 EXACT = ("counts", "bins")
 
 
@@ -137,6 +139,64 @@ def test_guarantee_same_digests(monkeypatch):
     assert bits_of(other.statistics) != found[0]  # so it does matter where blocks end
 
 
+def test_a_portion_is_that_of_the_table_whichever_columns_are_read_together():
+    for columns in (1, 20, 64, 65, 100, 3000, 10**6):
+        portions = [Portions.of(columns, together) for together in range(1, columns + 1)[:200]]
+        assert {one.blocks for one in portions} == {portions[0].blocks}
+        assert all(one.at_once % one.portion == 0 for one in portions)
+        # what is held of all columns read together, and of one alone
+        assert Portions.of(columns, columns).at_once * columns <= max(2**23, BLOCK * columns)
+        assert BLOCK <= portions[0].at_once <= 2**20
+
+
+def test_no_record_adds_more_than_one():
+    """Whatever the bounds are, at both of them and beyond; scaled last or first, told by cells or not."""
+    rng = np.random.default_rng(3)
+    for trial in range(200):
+        low = rng.normal() * 10.0 ** rng.integers(-70, 70)
+        high = low + abs(low) * 10.0 ** rng.uniform(-6, 6)
+        whole = trial % 4 == 0 and high - low > 2
+        if whole:
+            low, high = np.floor(low), np.ceil(high)
+        numbers = Numbers(np.array([1]), np.array([low]), np.array([high]), np.array([whole]))
+        for value in (low, high, np.nextafter(low, high), 2 * high, -1e300, 1e300):
+            rows = Rows(Block(np.array([[1.0, value]]), np.zeros(1)))
+            found = digested(in_lanes(rows), numbers, NO_LEVELS, 0).statistics.sums
+            assert np.abs(found).max() <= 1.0
+
+
+def test_an_interrupted_pass_stops_its_lanes():
+    """A lane is as long as the table: whoever is interrupted does not wait for its end."""
+    read = []
+
+    def endless(size):
+        for number in range(10**6):
+            read.append(number)
+            yield Columns([np.zeros(4)], None, 4)
+
+    def failing(size):
+        yield Columns([np.zeros(4)], None, 4)
+        raise KeyboardInterrupt
+
+    there = in_lanes(source_of(8))
+    lanes = [Lane([4], failing), Lane([3], endless), Lane([5], endless)]
+    with pytest.raises(KeyboardInterrupt), worker_pool(2):
+        digested(replace(there, lanes=lanes), NUMBERS, NO_LEVELS, 0)
+    assert len(read) < 10**6
+
+
+def test_progress_has_its_step_and_its_end():
+    """Also where lanes are read by threads of their own, and where there is nothing to read."""
+    told = []
+    for n in (0, 20_000):
+        told.clear()
+        with progress(lambda *what: told.append(what)), worker_pool(3):
+            digested(in_lanes(source_of(n)), NUMBERS, LEVELS, GROUPS)
+        assert {step for step, _ in told} == {"reading"}
+        assert told[-1][1] == 1.0
+        assert [part for _, part in told] == sorted(part for _, part in told)
+
+
 def test_a_number_that_is_not_finite_is_missing():
     rows = source_of(300)
     rows.block.rows[::7, 3:] = np.nan
@@ -152,7 +212,7 @@ def test_powers_of_numbers_of_any_size(half):
     t = np.linspace(-1, 1, 4001)
     numbers = Numbers(np.array([1]), np.array([-half]), np.array([half]), np.array([False]))
     rows = Rows(Block(np.column_stack([np.ones(len(t)), half * t]), np.zeros(len(t))))
-    found = digested(in_lanes(rows), numbers, Levels(np.array([], int), np.array([], int)), 0)
+    found = digested(in_lanes(rows), numbers, NO_LEVELS, 0)
     expected = [np.sum(t**k) for k in range(5)]
     assert np.allclose(found.statistics.sums.ravel(), expected, rtol=0, atol=1e-9)
 

@@ -23,42 +23,42 @@ BY_NAME = {name_of(cell): cell for cell in RESULTS["cells"]}
 ONE = "1,1e-6"
 LOW: dict[str, set[str]] = {
     "rand_visits-1,1e-6": {"disea"},
+    "rand_visits-3,1e-6": {"disea", "physlm"},
     "rand_visits-0.1": {"disea"},
-    "gsoep_hospital-1,1e-6": {"(Intercept)", "female[1]"},
+    "gsoep_hospital-1,1e-6": {"female[1]"},
     "gsoep_hospital-3,1e-6": {"female[1]"},
     "gsoep_hospital-0.1": {"female[1]"},
-    "gsoep_persons-0.1": {"married[0]"},
+    "syn_cost-0.5,1e-6": {"a[s]"},
     "syn_tails-0.5,1e-6": {"z3", "a[s]", "b[1]"},
     "syn_tails-1,1e-6": {"z3", "a[s]", "b[1]"},
-    "syn_tails-3,1e-6": {"a[s]"},
+    "syn_tails-3,1e-6": {"z3", "a[s]"},
     "syn_tails-0.1": {"z3", "a[s]"},
 }
 """Cells with coefficients far below the ceiling, each with their names.
 
 Visits do not grow like the exponential of disea, a number of diseases, whose records far out count
 less: weights move it by one to two standard errors.  The band moves the others: men have more of
-the visits to a hospital that are cut, of which 30 % are in .4 % of the records, and persons who are
-not married more of those to a doctor.
-(Intercept): at a small budget noise hides a part of the tail, which is missing in the level.
+the visits to a hospital that are cut, of which 30 % are in .4 % of the records.
+syn_cost: a level that 5 % have, at a budget that cuts one cost in fifty.
 syn_tails: a group with a far longer tail than the other, of which small budgets see a part; z3 and
 a[s] are moved by a few records of it that lie far out in this population.
 """
 AVERAGES: dict[str, float] = {
-    "rand_visits-0.5,1e-6": 0.91,
-    "gsoep_hospital-1,1e-6": 0.90,
-    "gsoep_hospital-0.1": 0.91,
-    "gsoep_persons-0.1": 0.92,
     "syn_tails-0.5,1e-6": 0.86,
     "syn_tails-1,1e-6": 0.87,
     "syn_tails-3,1e-6": 0.90,
-    "syn_tails-0.1": 0.90,
+    "syn_tails-0.1": 0.88,
 }
 """Cells whose mean coverage is below .93, each with the least it may have."""
 FLOOR = 0.85
 """Of every other slope that half of the fits print."""
+MOVED = {"gsoep_hospital-0.5,1e-6": {"female[1]"}}
+"""Slopes below that floor, though not clearly below the ceiling."""
+SHORTEST = {"gsoep_hospital-3,1e-6": 0.94}
+"""Visits that are cut vary less from sample to sample than all of them do."""
 LONGEST: dict[str, float] = {
-    "rand_visits": 1.70, "gsoep_doctor": 1.80, "gsoep_hospital": 1.35, "gsoep_persons": 2.20,
-    "syn_pois": 1.55, "syn_nb": 1.80, "syn_rate": 1.70, "syn_cost": 1.85, "syn_strong": 1.75, "syn_mis": 1.80,
+    "rand_visits": 1.65, "gsoep_doctor": 1.65, "gsoep_hospital": 1.35, "gsoep_persons": 2.10,
+    "syn_pois": 1.50, "syn_nb": 1.65, "syn_rate": 1.60, "syn_cost": 1.65, "syn_strong": 1.65, "syn_mis": 1.65,
 }  # fmt: skip
 """The median length of slopes at (1, 1e-6); of rare events too few lines are printed."""
 
@@ -75,7 +75,8 @@ def below_the_floor(name, cell):
     columns = cell["coefficients"]
     rows = zip(columns["names"], columns["asked"], columns["printed"], strict=True)
     often = [(column, asked) for column, asked, printed in list(rows)[1:] if printed >= 0.5]
-    return [column for column, asked in often if asked < FLOOR and column not in LOW.get(name, ())]
+    named = LOW.get(name, set()) | MOVED.get(name, set())
+    return [column for column, asked in often if asked < FLOOR and column not in named]
 
 
 @pytest.mark.parametrize("designs", [REAL, SYNTHETIC], ids=["real", "synthetic"])
@@ -89,7 +90,7 @@ def test_the_committed_cells(designs):
             "covers what was asked": laws.covers_what_was_asked(cell, AVERAGES.get(name, 0.93)),
             "near the ceiling": laws.near_the_ceiling(cell, LOW.get(name, ())) == [],
             "lines instead cover": laws.lines_instead_cover(cell),
-            "is in order": laws.is_in_order(cell),
+            "is in order": laws.is_in_order(cell, SHORTEST.get(name, 0.97)),
             "above the floor": below_the_floor(name, cell) == [],
         }
         faults += [f"{name}: {law}" for law, holds in kept.items() if not holds]
@@ -118,7 +119,9 @@ def test_rivals_answer_another_question():
 
 def test_exceptions_are_of_cells_that_there_are():
     """And each is needed."""
-    assert {*AVERAGES, *LOW} <= set(BY_NAME)
+    assert {*AVERAGES, *LOW, *MOVED, *SHORTEST} <= set(BY_NAME)
+    assert all(not laws.is_in_order(BY_NAME[name]) for name in SHORTEST)
+    assert all(set(below_the_floor(name, BY_NAME[name])) == set() for name in MOVED)
     for name, least in AVERAGES.items():
         assert least <= BY_NAME[name]["asked"] < 0.93
     for name, columns in LOW.items():

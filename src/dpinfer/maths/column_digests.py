@@ -76,7 +76,7 @@ class LevelDigest:
         self._counts = np.zeros((groups + 1) * (size + 1), dtype=np.int64)
 
     def add(self, codes: npt.NDArray[Any], groups: Groups | None) -> None:
-        """Some records: places of levels, anything else for none."""
+        """Some records: places of levels; NaN, or the number of levels, for none."""
         places = places_of(codes, self._size)
         if groups is not None:
             places += groups * (self._size + 1)

@@ -133,19 +133,19 @@ def places_of(codes: npt.NDArray[Any], last: Indices | int) -> Indices:
     return np.asarray(found, dtype=np.intp)
 
 
-def turned(block: Block) -> Block:
+def _turned(block: Block) -> Block:
     """The same rows, with the numbers of a column side by side in memory.
 
     What is done to columns, each with bounds of its own, is so done to many numbers at once: numpy
     keeps the layout of what it is given.
     """
-    columns = columns_first(block.rows)
+    columns = _columns_first(block.rows)
     if columns.strides[-1] == columns.itemsize:  # they lie so already
         return block
-    return replace(block, rows=columns_first(np.ascontiguousarray(columns)))
+    return replace(block, rows=_columns_first(np.ascontiguousarray(columns)))
 
 
-def columns_first(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _columns_first(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """An axis for columns, then one for rows."""
     return rows.swapaxes(-1, -2)
 
@@ -619,7 +619,7 @@ class ColumnSums:
 
     def __call__(self, block: Block) -> Array:
         """Of a block, or of each block of a stack."""
-        block = turned(block)
+        block = _turned(block)
         return self._scaled([part.of_block(block) for part in self.parts])
 
     def of_statistics(self, statistics: Statistics) -> Array:

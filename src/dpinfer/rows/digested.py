@@ -93,14 +93,18 @@ def digested(source: InLanes, numbers: Numbers, levels: Levels, groups: int) -> 
     together = max((len(lane.places) for lane in source.lanes), default=1)
     portions = Portions.of(columns, together)
     of_levels = Portions.of(columns, together, levels=True)
-    progress = _Progress(source.n * columns)
-    reading = _Reading(numbers, levels, groups, portions, of_levels, progress)
     kept = _Kept()
     with workers.step("reading"):
-        for of_lane in workers.map_ordered(reading.of_lane, source.lanes, light=False):
-            kept.counts.update(of_lane.counts)
-            kept.cells.update(of_lane.cells)
-            kept.sums.update(of_lane.sums)
+        progress = _Progress(source.n * columns)
+        reading = _Reading(numbers, levels, groups, portions, of_levels, progress)
+        try:
+            for of_lane in workers.map_ordered(reading.of_lane, source.lanes, light=False):
+                kept.counts.update(of_lane.counts)
+                kept.cells.update(of_lane.cells)
+                kept.sums.update(of_lane.sums)
+        finally:  # after an error or an interruption no lane is read to its end
+            reading.stopped.set()
+        progress.end()
     return Digested(source.n, source.dim, kept.statistics(numbers, groups))
 
 
@@ -132,6 +136,7 @@ class _Reading:
     of_levels: Portions
     progress: "_Progress"
     workers: threading.local = field(default_factory=threading.local)
+    stopped: threading.Event = field(default_factory=threading.Event)
 
     @property
     def _scratch(self) -> Scratch:
@@ -158,6 +163,8 @@ class _Reading:
                     if place in of_numbers:
                         of_numbers[place].add(values, groups)
                 self.progress.add(some.records * len(lane.places))
+                if self.stopped.is_set():
+                    break
         return _Kept(
             {place: digest.counts for place, digest in of_levels.items()},
             {place: digest.counts for place, digest in of_numbers.items()},
@@ -199,3 +206,7 @@ class _Progress:
         with self._lock:
             self._read += cells
             self._told.update(self._read / max(self._cells, 1))
+
+    def end(self) -> None:
+        """All were read, if there were any."""
+        self._told.update(1.0)

@@ -532,8 +532,8 @@ def gathered(source: Blocks, change: Change, dim: int, storage: Storage = MEMORY
 
     ends = []
     units = 0
-    progress = workers.Progress()
     with workers.step("reading"):
+        progress = workers.Progress()
         for copied in workers.map_ordered(copy, source.pieces()):
             progress.update(copied.ends[0] / max(size, 1))
             ends.append(copied.ends)

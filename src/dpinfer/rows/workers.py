@@ -320,6 +320,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._watch = _watch.get()
+        self._step = _step.get()  # which a thread of the pool does not know
         self._last = -1
 
     def update(self, done: float) -> None:
@@ -328,5 +329,5 @@ class Progress:
         if self._watch is None or mark <= self._last:
             return
         for passed in range(self._last + 1, mark + 1):
-            self._watch(_step.get(), passed / _MARKS)
+            self._watch(self._step, passed / _MARKS)
         self._last = mark

@@ -25,7 +25,7 @@ from dpinfer.rows.id_buckets import Parted, Parts, count_ids, number_of_parts
 from dpinfer.rows.source import Source, most_records
 from dpinfer.schema.columns import Category, Ids, Outcome, Wanted
 from dpinfer.tables import csv_files
-from dpinfer.tables.memory import InMemory, Reader, identities_of, require, type_word
+from dpinfer.tables.memory import LONG, InMemory, Reader, identities_of, require, type_word
 
 T = TypeVar("T")
 
@@ -76,7 +76,6 @@ _SIGNS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"  # what writers call a folder of missing values
 _CELLS = 2**20  # decoded at once
 _PIECES = 4  # of a pass, decoded at once
-_LONG = 2**18  # rows of a file that take longer to decode, in one column, than the file to open
 _BUFFER = 2**18  # bytes of a column that are read at once
 
 
@@ -129,8 +128,8 @@ class Files:
         if reader.encoder.unit.many:
             return self._units(reader, n, rows)
         opened = self._opened(reader.columns)
-        lane = opened.lane(rows, len(reader.columns))
-        return reader.records(rows, partial(opened.pieces, rows), workers.memory(), lane)
+        pieces = partial(opened.pieces, rows)
+        return reader.records(rows, pieces, workers.memory(), opened.lanes(rows))
 
     def read(self, columns: Sequence[Wanted]) -> pa.Table:
         """The given columns, with all rows."""
@@ -241,17 +240,15 @@ class Opened:
         elif not rows:
             yield self.schema.empty_table().select(_names(columns))
 
-    def lane(self, rows: int, columns: int) -> int:
-        """How many columns are best read together by one of several workers.
+    def lanes(self, rows: int) -> int | None:
+        """In how many lanes columns are best read; None where each has its own.
 
         One alone stays in the cache of a processor, but every file is opened for it.  Lines of a CSV
         file hold all columns.
         """
         if self.members[0].kind == "CSV":
-            return columns
-        if rows >= _LONG * len(self.members):
             return 1
-        return -(-columns // workers.threads())
+        return None if rows >= LONG * len(self.members) else workers.threads()
 
 
 def _names(columns: Sequence[Wanted]) -> list[str]:
@@ -424,7 +421,10 @@ class Member:
         self, columns: Sequence[Wanted], rows: int, *, alone: bool
     ) -> Iterator[pa.Table]:
         names = [column.name for column in columns]
-        if self.kind == "CSV":
+        if self.kind == "CSV" and not columns:  # folders tell all that is asked for
+            for first in range(0, number := self._count(), rows):
+                yield pa.table({"": pa.nulls(min(rows, number - first))})
+        elif self.kind == "CSV":
             yield from csv_files.tables(self.path, columns)
         elif self.kind == "Parquet":
             with pq.ParquetFile(

@@ -20,6 +20,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import Tally
 from dpinfer.maths.sums import Block
 from dpinfer.neighbours import Neighbours
+from dpinfer.rows import workers
 from dpinfer.rows.digested import Columns, InLanes, Lane
 from dpinfer.rows.encoded import ColumnEncoding, Encoded, Encoder, Encoding, Raw, in_memory
 from dpinfer.rows.source import Blocks, Rows, cuts, most_records
@@ -60,6 +61,11 @@ _TYPES_OF_LEVELS = {
 _KINDS_OF_LEVELS = {str: "OUT", int: "Oiuf", bool: "Ob"}
 """The same of arrays, by numpy's letters."""
 
+
+LONG = 2**18
+"""Rows of a table or of a file from which on a column is worth a lane of its own: below, to look it up
+takes longer than to work on it.
+"""
 
 Pieces = Callable[[Sequence[Wanted], int], Iterator[Any]]
 """The given columns of a table, maybe among others, so many rows at a time, the last ones excepted."""
@@ -104,11 +110,12 @@ class Reader(ABC):
         rows: int,
         pieces: Pieces,
         memory_limit: float = np.inf,
-        lane: int = 1,  # noqa: ARG002
+        lanes: int | None = None,  # noqa: ARG002
     ) -> Encoded:
         """The records of a table, each of which is a unit, in pieces that are read anew in every pass.
 
-        ``lane`` is how many columns are best read together, where they need not be.
+        ``lanes`` is in how many lanes the columns are best read, where they need not be read together:
+        by default each has its own.
         """
         return Encoded(rows, self.encoder, partial(self._raws, pieces), memory_limit)
 
@@ -188,24 +195,32 @@ class ColumnReader(Reader):
         return rows.T, _as_numbers(self.by, _described(self.by, *readers))
 
     def records(
-        self, rows: int, pieces: Pieces, memory_limit: float = np.inf, lane: int = 1
+        self,
+        rows: int,
+        pieces: Pieces,
+        memory_limit: float = np.inf,
+        lanes: int | None = None,
     ) -> Encoded:
         """The records; where each counts 1, their columns come in lanes, too."""
         encoded = super().records(rows, pieces, memory_limit)
         if self.unit.columns:
             return encoded
-        firsts = range(0, len(self.described), lane)
-        lanes = [self._lane(range(first, first + lane), pieces) for first in firsts]
-        return InLanes(rows, self.encoder, encoded.read, memory_limit, lanes)
+        number = len(self.described)
+        width = 1 if lanes is None else -(-number // lanes)
+        several = [
+            self._lane(range(first, min(first + width, number)), pieces)
+            for first in range(0, number, width)
+        ]
+        return InLanes(rows, self.encoder, encoded.read, memory_limit, several)
 
     def _lane(self, chosen: range, pieces: Pieces) -> Lane:
-        parts = self.described[chosen.start : chosen.stop]
+        parts = [self.described[j] for j in chosen]
 
         def read(size: int) -> Iterator[Columns]:
             for piece in pieces(self._read_for(parts), size):
                 yield self._columns(parts, piece)
 
-        return Lane([1 + j for j in chosen[: len(parts)]], read)
+        return Lane([1 + j for j in chosen], read)
 
     def _columns(self, parts: Sequence[Part], native: Any) -> Columns:
         @cache
@@ -295,11 +310,18 @@ class InMemory:
         """The records; those of units are encoded once, others in every pass."""
         if reader.encoder.unit.many:
             return in_memory(reader.raw(self.table), reader.encoder)
-        return reader.records(len(self.table), self._slices)
+        lanes = None if len(self.table) >= LONG else workers.threads()
+        return reader.records(len(self.table), self._slices, lanes=lanes)
 
-    def _slices(self, columns: Sequence[Wanted], size: int) -> Iterator[Any]:  # noqa: ARG002
-        for first, last in cuts(len(self.table), size):
-            yield self.table[first:last]
+    def _slices(self, columns: Sequence[Wanted], size: int) -> Iterator[Any]:
+        table = self.table
+        names = list(dict.fromkeys(column.name for column in columns))
+        # A slice of pandas takes time for every column, and a choice of columns is a copy of them: it
+        # is made of a few.
+        if 2 * len(names) <= len(table.columns):
+            table = table.select(names)
+        for first, last in cuts(len(table), size):
+            yield table[first:last]
 
 
 def not_here(native: Any, remedy: str = "") -> InputError:
@@ -421,9 +443,9 @@ def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
     return values if proper.all() else np.where(proper, values, np.nan)
 
 
-def _bounded(values: Array, column: Number, out: Array | None = None) -> Array:
+def _bounded(values: Array, column: Number) -> Array:
     """Values within the bounds of a column, or what it says of those that are missing."""
-    found = np.clip(values, column.low, column.high, out=out)
+    found = np.clip(values, column.low, column.high)
     if column.missing is not None:
         found[np.isnan(found)] = column.missing
     return found
