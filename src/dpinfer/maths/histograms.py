@@ -328,13 +328,13 @@ class Tail:
         )
 
 
-COUNT_BINS = 22
-"""Of the sizes of a count, each twice as wide as the next: six decades below its bound."""
+COUNT_BINS = 44
+"""Of the sizes of a count, each sqrt 2 times as wide as the next: six decades below its bound."""
 
 
 def count_edges() -> Array:
     """The edges between these bins, for counts over their public bound."""
-    return np.asarray(2.0 ** (-COARSE * np.arange(COUNT_BINS - 1, 0, -1)))
+    return np.asarray(2.0 ** (-FINE * np.arange(COUNT_BINS - 1, 0, -1)))
 
 
 @dataclass(frozen=True)

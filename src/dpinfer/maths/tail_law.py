@@ -98,7 +98,7 @@ class TailLaw:
         """Sizes, and the share beyond each by each law; up to s₀ as counted."""
         edges = self.seen.edges[::-1]
         inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
-        outer = np.geomspace(self.start, max(self._end, 2 * self.start), _POINTS)
+        outer = np.geomspace(self.start, self._end, _POINTS)
         counted = np.interp(np.log(inner), np.log(edges), np.log(self.seen.beyond[::-1]))
         by_law = self._beyond(outer)
         inside = np.broadcast_to(np.exp(counted), (*by_law.shape[:-1], _POINTS))
