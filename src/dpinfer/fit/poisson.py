@@ -356,13 +356,11 @@ class PoissonSteps(Stepped[PoissonPlan]):
         return math.log(min(max(released, booked.deviation) / n, 1.0))
 
     def _sizes(self, gate: Gate, source: Source, n: float) -> CountSizes:
-        """One histogram of the outcome, in bins by factors of sqrt 2 from its public bound down: of
-        wider ones a single bin may hold everybody, and tell little of their mean.
-        """
+        """One histogram of the outcome, in bins by factors of two from its public bound down."""
         booked = self.booked.of(SIZES)[0]
         what = histogram(count_edges(), self.neighbours)
         counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
-        return CountSizes.of(Tail(counts, n, booked.deviation, 1.0))
+        return CountSizes.of(Tail(counts, n, booked.deviation, 1.0, width=COARSE))
 
     def _information(self, known: Moments, line: Array) -> Array:
         """sum μ x xᵀ at a line, in units of the mean of μ."""

@@ -266,6 +266,16 @@ class Tail:
             share = (share + np.append(0.0, share[:-1])) / 2
         return float(share @ width)
 
+    def most_beyond(self, sizes: Array) -> Array:
+        """The share beyond each size, at most: as many as are counted beyond the next smaller edge,
+        and what noise may clearly hide.
+        """
+        above = np.maximum.accumulate(np.cumsum(self.counts)) + _CLEAR * self._deviation
+        share = np.clip(np.maximum.accumulate(above) / self.n, 0.0, 1.0)[::-1]
+        edges = self.edges[::-1]
+        place = np.searchsorted(edges, sizes, side="right") - 1
+        return np.where(place < 0, 1.0, share[np.maximum(place, 0)])
+
     def limit(self, clip: float) -> float:
         """The most that a clip may take off on average, whatever the tail is like, in about 39 of
         40 fits.
@@ -328,13 +338,13 @@ class Tail:
         )
 
 
-COUNT_BINS = 44
-"""Of the sizes of a count, each sqrt 2 times as wide as the next: six decades below its bound."""
+COUNT_BINS = 22
+"""Of the sizes of a count, each twice as wide as the next: six decades below its bound."""
 
 
 def count_edges() -> Array:
     """The edges between these bins, for counts over their public bound."""
-    return np.asarray(2.0 ** (-FINE * np.arange(COUNT_BINS - 1, 0, -1)))
+    return np.asarray(2.0 ** (-COARSE * np.arange(COUNT_BINS - 1, 0, -1)))
 
 
 @dataclass(frozen=True)
@@ -359,6 +369,8 @@ class CountSizes:
         """By a released histogram of sizes, the largest first."""
         sizes, over = tail._curve()
         over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
+        # where one bin has nearly everybody, no tail is drawn through the empty ones above it
+        over = np.minimum(over, tail.most_beyond(sizes))
         pieces = (over[1:] + over[:-1]) / 2 * np.diff(sizes)
         below = sizes[0] * over[0] + np.append(0.0, np.cumsum(pieces))
         shown = np.maximum(below - sizes * over, np.finfo(float).tiny)
