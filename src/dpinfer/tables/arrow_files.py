@@ -25,7 +25,15 @@ from dpinfer.rows.id_buckets import Parted, Parts, count_ids, number_of_parts
 from dpinfer.rows.source import Source, most_records
 from dpinfer.schema.columns import Category, Ids, Outcome, Wanted
 from dpinfer.tables import csv_files
-from dpinfer.tables.memory import LONG, InMemory, Reader, identities_of, require, type_word
+from dpinfer.tables.memory import (
+    LONG,
+    InMemory,
+    Reader,
+    identities_of,
+    names_of,
+    require,
+    type_word,
+)
 
 T = TypeVar("T")
 
@@ -159,7 +167,7 @@ class Files:
         schemas = [member.schema(columns, told) for member in members]
         coded = _text_levels(columns)
         fields = []
-        for name in _names(columns):
+        for name in names_of(columns):
             kinds = [_plain(schema.field(name).type) for schema in schemas]
             kind = _agreed(name, kinds, members)
             if pa.types.is_large_string(kind) and name in coded:
@@ -208,7 +216,7 @@ class Opened:
         """Some of the columns, some rows after the other.  ``alone`` is for one of several workers
         that read at the same time.
         """
-        schema = pa.schema([self.schema.field(name) for name in _names(columns)])
+        schema = pa.schema([self.schema.field(name) for name in names_of(columns)])
         for member in self.members:
             parts = member.tables(columns, self.told, rows, alone=alone)
             while (part := member.checked(partial(next, parts, None))) is not None:
@@ -218,7 +226,7 @@ class Opened:
         """Some of the columns in pieces of ``size`` rows, the last one excepted; ``rows`` is how many
         there are in all.
         """
-        whole = len(_names(columns)) == len(self.schema)
+        whole = len(names_of(columns)) == len(self.schema)
         decoded = _PIECES * size if whole else size
         left: list[pa.Table] = []
         seen = 0
@@ -238,7 +246,7 @@ class Opened:
         if left:
             yield pa.concat_tables(left)
         elif not rows:
-            yield self.schema.empty_table().select(_names(columns))
+            yield self.schema.empty_table().select(names_of(columns))
 
     def lanes(self, rows: int) -> int | None:
         """In how many lanes columns are best read; None where each has its own.
@@ -249,10 +257,6 @@ class Opened:
         if self.members[0].kind == "CSV":
             return 1
         return None if rows >= LONG * len(self.members) else workers.threads()
-
-
-def _names(columns: Sequence[Wanted]) -> list[str]:
-    return list(dict.fromkeys(column.name for column in columns))
 
 
 def _ids_of(table: pa.Table, name: str) -> Any:

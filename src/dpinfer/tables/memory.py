@@ -91,7 +91,7 @@ class Reader(ABC):
     @property
     def names(self) -> list[str]:
         """Of the columns, each once."""
-        return list(dict.fromkeys(column.name for column in self.columns))
+        return names_of(self.columns)
 
     def raw(self, native: Any) -> Raw:
         """The records of some rows in memory; with ids of all rows of each unit."""
@@ -315,13 +315,18 @@ class InMemory:
 
     def _slices(self, columns: Sequence[Wanted], size: int) -> Iterator[Any]:
         table = self.table
-        names = list(dict.fromkeys(column.name for column in columns))
+        names = names_of(columns)
         # A slice of pandas takes time for every column, and a choice of columns is a copy of them: it
         # is made of a few.
         if 2 * len(names) <= len(table.columns):
             table = table.select(names)
         for first, last in cuts(len(table), size):
             yield table[first:last]
+
+
+def names_of(columns: Sequence[Wanted]) -> list[str]:
+    """Of columns, each once."""
+    return list(dict.fromkeys(column.name for column in columns))
 
 
 def not_here(native: Any, remedy: str = "") -> InputError:
