@@ -237,6 +237,32 @@ def test_the_mean_of_outcomes_that_are_alike(mean, bound):
     assert y.mean() < found.mean < 2 * y.mean()
 
 
+@pytest.mark.parametrize("bound", [100.0, 1e6])
+def test_few_events_are_seen_below_a_generous_bound(bound):
+    """In one bin, nine deviations of its noise: with the noise of all empty bins above they would be
+    hidden in some fits, and the mean far too small.
+    """
+    y = np.zeros(20_000)
+    y[:720] = 1 / bound
+    for seed in range(20):
+        what = histogram(count_edges(), Neighbours.REPLACE)
+        counts = what.of_block(Block(np.ones((len(y), 1)), y))[::-1]
+        drawn = counts + 80 * np.random.default_rng(seed).standard_normal(COUNT_BINS)
+        found = CountSizes.of(Tail(drawn, 20_000.0, 80.0, 1.0, width=COARSE, generous=True))
+        assert 1 <= found.reach * bound < 4
+        assert 0.2 < found.mean / y.mean() < 5
+
+
+def test_noise_alone_is_seldom_seen_below_a_generous_bound():
+    """About as seldom as with all bins beyond an edge together: one in a hundred."""
+    seen = 0
+    for seed in range(2000):
+        counts = np.random.default_rng(seed).standard_normal(COUNT_BINS)
+        tail = Tail(counts, 1e4, 1.0, 1.0, width=COARSE, generous=True)
+        seen += tail.farthest_clear < COUNT_BINS
+    assert seen < 40
+
+
 # --- wide bins
 
 

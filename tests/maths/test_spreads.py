@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from dpinfer.maths.arrays import svec, unsvec
-from dpinfer.maths.spreads import Known, Spreads, beyond_doubt, unexplained
+from dpinfer.maths.spreads import (
+    UNKNOWN_PART,
+    Known,
+    Spreads,
+    beyond_doubt,
+    part_of_one,
+    unexplained,
+)
 
 _N = 4000
 _D = 3
@@ -50,7 +57,7 @@ def test_a_spread_that_is_a_straight_line_is_found():
     seen = _spreads(rows, rows @ coef)
     of_all = np.trace(seen.squares) / np.trace(seen.information)
     for toward in (np.array([0.0, 1.0, 0.0]), np.array([0.0, -0.5, 1.0])):
-        assert seen.along(toward).value * of_all == pytest.approx(toward @ coef)
+        assert seen.along(toward, 1.0).value * of_all == pytest.approx(toward @ coef)
 
 
 def _noisy(seen, noise, seed):
@@ -74,14 +81,15 @@ def test_the_variance_is_that_of_the_noise(way):
     if way == "some":
         found = [seen.of_some(_LEVEL, 1.0) for seen in fits]
     else:
-        found = [seen.along(np.array([0.0, 0.6, 0.0])) for seen in fits]
+        found = [seen.along(np.array([0.0, 0.6, 0.0]), 1.0) for seen in fits]
     seen = np.std([known.value for known in found])
     said = np.sqrt(np.mean([known.variance for known in found]))
     # that of some has a part of its noise in common with that of all, which is not counted
     assert 0.95 * seen < said < 1.3 * seen
 
 
-def test_the_variance_has_that_of_sampling():
+@pytest.mark.parametrize("way", ["some", "along"])
+def test_the_variance_has_that_of_sampling(way):
     """Clipped sizes of other samples: a bound, and not a loose one where many are at the clip."""
     rows = _rows()
     level = rows[:, 2] > 0
@@ -94,7 +102,10 @@ def test_the_variance_has_that_of_sampling():
         # a record whose row has the length l may have w ψ up to clip/l
         length2 = (rows**2).sum(axis=1)
         seen = replace(_spreads(rows, sizes**2 / length2), clip=clip)
-        known = seen.of_some(_LEVEL, float(length2[level].mean()))
+        if way == "some":
+            known = seen.of_some(_LEVEL, float(length2[level].mean()))
+        else:
+            known = seen.along(np.array([0.0, 0.6, 0.0]), float(length2.mean()))
         unit = np.trace(seen.squares) / np.trace(seen.information)
         values.append(known.value * unit)
         said.append(known.variance * unit**2)
@@ -106,6 +117,39 @@ def test_good_reasons_are_taken_off():
     assert unexplained(Known(0.5, 0.1), (0.7, 0.2)) == Known(0.0, 0.1)
     assert unexplained(Known(0.9, 0.1), (0.7, 0.2)).value == pytest.approx(0.2)
     assert unexplained(Known(-0.1, 0.1), (0.7, 0.2)).value == pytest.approx(-0.3)
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.3, 1.0])
+def test_a_part_that_is_measured_well_is_the_one_measured(truth):
+    found = part_of_one(Known(truth, 1e-4))
+    assert found.value == pytest.approx(truth, abs=0.015)
+    assert found.variance <= 1.1e-4
+
+
+def test_a_part_that_is_measured_badly_is_any_part():
+    for value in (-2.0, 0.5, 4.0):
+        found = part_of_one(Known(value, 1e6))
+        assert found.value == pytest.approx(UNKNOWN_PART.value, abs=1e-3)
+        assert found.variance == pytest.approx(UNKNOWN_PART.variance, rel=0.02)
+
+
+@pytest.mark.parametrize("noise", [0.2, 0.5])
+def test_a_part_is_as_unsure_as_it_says(noise):
+    """Over parts that are all alike and their noise."""
+    rng = np.random.default_rng(1)
+    truth = rng.random(2000)
+    found = [part_of_one(Known(one, noise**2)) for one in truth + noise * rng.normal(size=2000)]
+    off = truth - np.array([known.value for known in found])
+    assert abs(off.mean()) < 4 * off.std() / np.sqrt(2000)
+    assert np.mean(off**2) == pytest.approx(np.mean([known.variance for known in found]), rel=0.1)
+
+
+@pytest.mark.parametrize("value", [-1e9, -30.0, 30.0, 1e9])
+def test_a_part_beyond_its_ends_is_at_its_end(value):
+    found = part_of_one(Known(value, 0.01))
+    assert 0 <= found.value <= 1
+    assert abs(found.value - (value > 0)) < 0.01
+    assert found.variance >= 0
 
 
 def test_noise_is_taken_off_on_either_side():
@@ -123,6 +167,6 @@ def test_sums_and_units():
 def test_noise_alone_is_no_spread():
     """A matrix that is all noise: nothing is divided by next to nothing, and nothing is found."""
     nothing = Spreads(-np.eye(_D), -np.eye(_D), 5.0, 5.0, _EVERYBODY, 1.0)
-    for known in (nothing.of_some(_LEVEL, 1.0), nothing.along(np.ones(_D))):
+    for known in (nothing.of_some(_LEVEL, 1.0), nothing.along(np.ones(_D), 1.0)):
         assert np.isfinite(known.value)
         assert beyond_doubt(known, 1.0) == 0.0

@@ -2,13 +2,15 @@
 is.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from dpinfer.maths.families import LOG
 from dpinfer.maths.histograms import CountSizes
-from dpinfer.maths.moments import preconditioner
+from dpinfer.maths.moments import Columns, preconditioner
 from dpinfer.maths.stepping import (
     _LONGEST,
     Terrain,
@@ -222,7 +224,7 @@ def test_a_first_line_of_counts_is_exact_for_gaussian_rows(slopes, cap):
     y = np.minimum(np.exp(x @ line) * rng.exponential(1, N), 1.0)
     capped = np.minimum(y, cap)
     below = np.where(y < cap, y, 0.0).mean()
-    sizes = CountSizes(cap, capped.mean(), y.mean(), below / capped.mean(), y.max())
+    sizes = CountSizes(cap, capped.mean(), y.mean(), below / capped.mean(), y.max(), None)
     score = ((capped - cap / 2) / cap) @ x
     moments = x.T @ x
     found = count_line(moments, score, np.zeros((3, 3)), N, COLUMNS, sizes)
@@ -241,9 +243,35 @@ def test_a_first_line_of_counts_is_a_line_whatever_the_noise_says():
     for _ in range(100):
         cap = 10 ** rng.uniform(-6, 0)
         mean = cap * 10 ** rng.uniform(-3, 0)
-        sizes = CountSizes(cap, mean, min(2 * mean, 1.0), rng.uniform(1e-6, 1), 1.0)
+        sizes = CountSizes(cap, mean, min(2 * mean, 1.0), rng.uniform(1e-6, 1), 1.0, None)
         score = rng.standard_normal(3) * 10 ** rng.uniform(0, 8)
         noise = np.eye(3) * 10 ** rng.uniform(0, 6)
         found = count_line(moments, score, noise, N, COLUMNS, sizes)
         assert np.isfinite(found).all()
         assert found @ covariance @ found < 1.01
+
+
+@pytest.mark.parametrize(("share", "effect"), [(0.02, 1.8), (0.1, -1.5), (0.5, 1.5)])
+def test_a_step_towards_a_strong_effect_of_a_level_ends_there(share, effect):
+    """Its curvature follows its own rate: that of Gaussian rows would pass a rare level by, or stop
+    short of it.
+    """
+    rng = np.random.default_rng(5)
+    n = 50_000
+    level = (rng.random(n) < share).astype(float)
+    x = np.column_stack([np.ones(n), rng.normal(size=n) / 3, level])
+    columns = Columns(np.array([False, False, True]), np.array([-1, 0, 1]))
+    coef = np.array([0.3, 0.6, effect])
+    start = np.array([0.3 + 0.5 * share * effect, 0.5, 0.0])
+    y = np.exp(x @ coef)
+    mean = np.exp(x @ start)
+    M = x.T @ x
+    A = preconditioner(M, columns, float(n), 3.0)
+    H = A @ ((x * mean[:, None]).T @ x) @ A.T
+    g = A @ x.T @ (y - mean)
+    aware = Terrain(M, start, A, LOG, dispersion=1e-3, least=1e-9, columns=columns)
+    found = start + A.T @ aware.best_step(H, g, 0.0, 0.5)
+    assert found == pytest.approx(coef, abs=0.25)
+    gaussian_rows = replace(aware, columns=None)
+    other = start + A.T @ gaussian_rows.best_step(H, g, 0.0, 0.5)
+    assert abs(other[2] - effect) > 2 * abs(found[2] - effect)

@@ -8,7 +8,6 @@ their public bound, and an exposure over its own; the result returns to the unit
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from dpinfer.fit.stepped import (
     CRUDE,
     ESTIMATE,
     EXPOSURE,
-    FIRST,
+    FIRST_STEP,
     INFLUENCE,
     MOMENTS,
     REST,
@@ -41,6 +40,7 @@ from dpinfer.fit.stepped import (
     refined_moments,
 )
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.cut_off import CutOff, Typical
 from dpinfer.maths.families import LOG, Line, Stack
 from dpinfer.maths.histograms import (
     COARSE,
@@ -53,8 +53,8 @@ from dpinfer.maths.histograms import (
 from dpinfer.maths.inference import Fitted, Step, conclude
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.moments import (
+    COUNTS_RADIUS,
     LEAST_EVENTS,
-    SQUARES_RADIUS,
     Columns,
     Moments,
     Radius,
@@ -64,14 +64,13 @@ from dpinfer.maths.moments import (
     raised,
     reaches,
 )
-from dpinfer.maths.spreads import DOUBTFUL, Known, Spreads, beyond_doubt, unexplained
+from dpinfer.maths.spreads import DOUBTFUL, UNKNOWN_PART, beyond_doubt
 from dpinfer.maths.stepping import Terrain, count_line, information
 from dpinfer.maths.sums import Block, exposure_total, moment_and_score
 from dpinfer.maths.tail_law import TailLaw
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
-from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Band, Model, Words
 from dpinfer.rows.encoded import OutcomesOnly, WithoutOffset, cached
@@ -86,23 +85,19 @@ _SHARES = {
     EXPOSURE: 0.005,
     SIZES: 0.02,
     MOMENTS: 0.05,
+    FIRST_STEP: 0.09,
     INFLUENCE: 0.06,
-    FIRST: 0.09,
-    ESTIMATE: 0.69,
-    REST: 0.04,
+    ESTIMATE: 0.70,
+    REST: 0.03,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
-# of what one law of outcomes over their mean says that a column loses by the cut: the truth is
-# between none and all of it
-_PUT_BACK = 0.5
 # of what is cut off on average: how much more or less of it a deviation of a column may have for
 # other reasons; a level is as many deviations as it is rare
 _SLOPES = 0.25
+# of what the clip of the first step cuts off: what counts beside its noise.  All of it would move
+# the level, which the estimate puts right
+_OF_FIRST = 0.5
 _TINY = 1e-300  # the least information of all records, in units of the outcome
-# of a mean: how the deviation of an outcome falls behind it, where variances are in proportion to
-# means, and where outcomes over their mean have one law
-_POWERS = (0.5, 0.0)
-_FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is taken to be
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
 
@@ -143,14 +138,9 @@ class PoissonPlan(StepPlan):
         return _SHARES
 
     @property
-    def parts(self) -> Mapping[str, int]:
-        """Two first steps."""
-        return {**super().parts, FIRST: 2}
-
-    @property
     def radius(self) -> Radius:
-        """That of least squares."""
-        return SQUARES_RADIUS
+        """That of counts."""
+        return COUNTS_RADIUS
 
     @property
     def stack(self) -> Stack:
@@ -189,62 +179,10 @@ class FinishedCounts(Finished):
     clip: Clip
 
 
-@dataclass(frozen=True)
-class _Record:
-    """A typical record: its mean, its squared length in the geometry, w‖u‖μ, and w‖u‖²μ."""
-
-    mean: float
-    length2: float
-    influence: float
-    leverage: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Typical:
-    """What records are like in a geometry, by their columns, at a line."""
-
-    matrix: Array
-    line: Array
-    centre: Array
-    kappa: float
-    mean: float
-
-    @property
-    def usual(self) -> float:
-        """w‖u‖μ of a usual record."""
-        return math.sqrt(self.mean / self.kappa)
-
-    @cached_property
-    def _others2(self) -> float:
-        """What columns that are at their centre add to a squared length."""
-        at_centre = self.matrix @ self.centre
-        return max(1 / (self.kappa * self.mean) - float(at_centre @ at_centre), 0.0)
-
-    def record(self, row: Array) -> _Record:
-        """One with these columns, as far as they are given, and usual others."""
-        u = self.matrix @ row
-        length2 = float(u @ u) + self._others2
-        further = float(np.clip((row - self.centre) @ self.line, -_FARTHEST, _FARTHEST))
-        mean = self.mean * math.exp(further)
-        weight = 1 / max(1.0, mean * length2)
-        return _Record(mean, length2, weight * mean * math.sqrt(length2), weight * mean * length2)
-
-
-def _ends(fit: Fitted, j: int) -> tuple[Array, Array]:
-    """The rows that a column is judged by: a level and its reference, a number one deviation below
-    its centre and one above; the first is the lower one.
-    """
-    low = fit.centre.copy()
-    high = fit.centre.copy()
-    if fit.columns.dummy[j]:
-        together = fit.columns.group == fit.columns.group[j]
-        low[together] = 0.0
-        high[together] = 0.0
-        high[j] = 1.0
-    else:
-        low[j] -= fit.spread[j]
-        high[j] += fit.spread[j]
-    return low, high
+def _dispersed(place: Place, dispersion: float) -> Place:
+    """A place with what is known of the variance of an outcome over its mean."""
+    terrain = replace(place.terrain, dispersion=dispersion, least=LEAST_EVENTS * dispersion)
+    return replace(place, terrain=terrain)
 
 
 @dataclass(frozen=True)
@@ -325,10 +263,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
         first[0] -= log_exposure
         reach = self._reach(known, first, at)
         place = self._place(known, reach, first, sizes, at)
+        line = self._first_step(gate, source, known.n, place, sizes)
+        place = self._place(known, reach, line, sizes, at)
         clip = self._clip(gate, source, place, known.n, sizes)
-        for release in booked.of(FIRST):
-            line = self._first_step(gate, release, source, place, clip)
-            place = self._place(known, reach, line, sizes, at)
         last = self._last_step(gate, source, known.n, place, clip, at)
         fit = Fitted.of(
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
@@ -360,7 +297,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         booked = self.booked.of(SIZES)[0]
         what = histogram(count_edges(), self.neighbours)
         counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
-        return CountSizes.of(Tail(counts, n, booked.deviation, 1.0, width=COARSE))
+        return CountSizes.of(Tail(counts, n, booked.deviation, 1.0, width=COARSE, generous=True))
 
     def _information(self, known: Moments, line: Array) -> Array:
         """sum μ x xᵀ at a line, in units of the mean of μ."""
@@ -393,11 +330,13 @@ class PoissonSteps(Stepped[PoissonPlan]):
             coef = np.append(coef, FARTHEST_OFFSET)
             low = np.append(low, -1.0)
             high = np.append(high, 1.0)
-        terrain = Terrain(known.of(np.arange(len(line))), line, matrix, LOG, least=_TINY)
+        terrain = Terrain(
+            known.of(np.arange(len(line))), line, matrix, LOG, least=_TINY, columns=columns
+        )
         return Place(terrain, Line(LOG, inner, coef, np.inf, low, high))
 
     def _clip(self, gate: Gate, source: Source, place: Place, n: float, sizes: CountSizes) -> Clip:
-        """The clip by the released tail of influences at a first line."""
+        """The clip by the released tail of influences at the line of the estimate."""
         booked = self.booked.of(INFLUENCE)[0]
         d = len(place.terrain.line)
         # influences are about an outcome over the root of its mean
@@ -419,18 +358,18 @@ class PoissonSteps(Stepped[PoissonPlan]):
         excess = max(tail.excess(size), tail.most_excess(size, convex=True), drawn)
         return Clip(size, law, excess, convex, max(tail.limit(size), excess), dispersion)
 
-    @staticmethod
-    def _dispersed(place: Place, clip: Clip) -> Place:
-        """A place with what is known of the dispersion of the outcome."""
-        least = LEAST_EVENTS * clip.dispersion
-        return replace(
-            place, terrain=replace(place.terrain, dispersion=clip.dispersion, least=least)
-        )
-
     def _first_step(
-        self, gate: Gate, booked: NoisySum, source: Source, place: Place, clip: Clip
+        self, gate: Gate, source: Source, n: float, place: Place, sizes: CountSizes
     ) -> Array:
-        return self._better_line(gate, booked, source, self._dispersed(place, clip), clip.size)
+        """A line near the estimate.  Influences are not known yet, so that the sizes of outcomes
+        tell the clip, for a record of usual leverage.
+        """
+        cost = math.sqrt(len(place.terrain.line)) * self._scales(FIRST_STEP).gradient / n
+        largest = TailLaw(sizes.tail).clip(cost, _OF_FIRST)
+        dispersion = sizes.tail.mean_square(largest) / sizes.mean
+        clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
+        booked = self.booked.of(FIRST_STEP)[0]
+        return self._better_line(gate, booked, source, _dispersed(place, dispersion), clip)
 
     def _last_step(
         self, gate: Gate, source: Source, n: float, place: Place, clip: Clip, at: Setting
@@ -438,8 +377,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
         """The step of the estimate.  What is cut off falls in one direction or another: its sum over
         records is like noise.
         """
-        last = self._step_and_rest(gate, source, n, self._dispersed(place, clip), clip.size, at)
-        cut_off = math.sqrt(n * clip.law.square(clip.size) / len(last.score))
+        dispersed = _dispersed(place, clip.dispersion)
+        last = self._step_and_rest(gate, source, n, dispersed, clip.size, at)
+        cut_off = math.sqrt(n / len(last.score)) * clip.law.deviation(clip.size)
         return replace(last, rest_noise=math.hypot(last.rest_noise, cut_off))
 
     def _judged(
@@ -449,26 +389,40 @@ class PoissonSteps(Stepped[PoissonPlan]):
         tells it, and allowed for.
         """
         typical = self._typical(fit, place, sizes)
-        lost = self._lost(fit, typical, clip)
+        cut_off = CutOff(fit, typical, clip.size, clip.law)
+        back = cut_off.put_back if self._alike else UNKNOWN_PART
+        lost = cut_off.lost
+        of_level = float(lost[0])
+        moved = back.value * lost
+        moved[0] = of_level  # all records lose it, whatever their spreads are
         last = fit.last
-        score = last.score + last.hessian @ (fit.back @ (_PUT_BACK * lost))
-        # two unknowns that have nothing to do with each other
-        allowed = np.hypot(_SLOPES * lost[0] / fit.spread, (1 - _PUT_BACK) * lost)
+        score = last.score + last.hessian @ (fit.back @ moved)
+        # what is between two ends goes as far from its middle as sqrt 3 deviations; and two unknowns
+        # that have nothing to do with each other
+        unsure = math.sqrt(3 * back.variance) * lost
+        allowed = np.hypot(_SLOPES * of_level / fit.spread, unsure)
         of_mean = math.sqrt(typical.kappa / sizes.mean)
-        allowed[0] = of_mean * clip.excess
-        gaps = [Known(0.0, 0.0)] * len(fit.centre)
+        # of the level at least nothing is cut off, at most what a cautious tail has
+        more = of_mean * clip.excess - of_level
+        allowed[0] = min(of_level, more)
+        doubtful = np.zeros(len(allowed))
+        sure = np.zeros(len(allowed))
         if self._alike:
-            gaps = self._gaps(fit, typical, clip)
-        doubtful = np.array([beyond_doubt(gap, DOUBTFUL) for gap in gaps])
-        sure = np.array([beyond_doubt(gap) for gap in gaps])
+            gaps = cut_off.gaps()
+            doubtful = np.array([beyond_doubt(gap, DOUBTFUL) for gap in gaps])
+            sure = np.array([beyond_doubt(gap) for gap in gaps])
+        longer = of_mean * clip.convex * doubtful
+        longer[0] = more - of_level
         return replace(
             fit,
             last=replace(last, score=score),
             tail=reach.tail,
             allowed=allowed,
-            longer=of_mean * clip.convex * doubtful,
+            longer=longer,
             # what is sure rests on no caution: the excess is the average of the laws
             surely_longer=of_mean * clip.law.excess(clip.size) * sure,
+            # outcomes would be measured by next to nothing, and cut off there
+            unseen=not sizes.seen,
         )
 
     @property
@@ -478,80 +432,11 @@ class PoissonSteps(Stepped[PoissonPlan]):
         """
         return not self.design.unit.columns and self.design.offset is None
 
-    def _typical(self, fit: Fitted, place: Place, sizes: CountSizes) -> "_Typical":
+    def _typical(self, fit: Fitted, place: Place, sizes: CountSizes) -> Typical:
         """What records are like after the step."""
         matrix = place.terrain.matrix
         line = place.terrain.line + matrix.T @ fit.last.step
-        return _Typical(matrix, line, fit.centre, self._kappa(fit.moments.n), sizes.mean)
-
-    @staticmethod
-    def _lost(fit: Fitted, typical: "_Typical", clip: Clip) -> Array:
-        """By how much coefficients are too small because of the clip, if outcomes over their mean
-        have one law.
-
-        Then an outcome with the influence f times its residual over its mean loses of that mean
-        what the tail has beyond b f̄/f, f̄ that of a usual record.
-        """
-        usual = typical.usual
-
-        def part(row: Array) -> float:
-            record = typical.record(row)
-            return clip.law.excess(clip.size * usual / record.influence) / usual
-
-        lost = np.empty(len(fit.centre))
-        lost[0] = part(fit.centre)
-        for j in range(1, len(lost)):
-            low, high = _ends(fit, j)
-            lost[j] = (part(high) - part(low)) / (high[j] - low[j])
-        return lost
-
-    @staticmethod
-    def _gaps(fit: Fitted, typical: "_Typical", clip: Clip) -> list[Known]:
-        """By how much more outcomes spread at one end of each column than at the other, beside what
-        their means explain, for a unit of the column.
-
-        Good reasons are two: outcomes over their mean have one law, or variances are in proportion
-        to means; and in either the clip, which leaves less of a record with more influence.
-        """
-        last = fit.last
-        uncentred = fit.back.copy()
-        uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])
-        everybody = fit.back[:, 0]
-        seen = Spreads(
-            last.hessian,
-            last.score_cov,
-            last.scales.hessian,
-            last.scales.score_cov,
-            everybody,
-            clip.size,
-        )
-        of_all = clip.law.seen.mean_square(clip.size)
-
-        def explained(record: "_Record", power: float) -> float:
-            behind = math.pow(typical.mean / record.mean, power)
-            scale = record.influence / typical.usual * behind
-            left = scale**2 * clip.law.seen.mean_square(clip.size / scale) / of_all
-            return left / (record.leverage * typical.kappa)
-
-        gaps = [Known(0.0, 0.0)]
-        for j in range(1, len(fit.centre)):
-            low, high = _ends(fit, j)
-            upper = typical.record(high)
-            lower = typical.record(low)
-            reasons = [explained(upper, power) - explained(lower, power) for power in _POWERS]
-            if fit.columns.dummy[j]:
-                together = fit.columns.dummy & (fit.columns.group == fit.columns.group[j])
-                of_level = seen.of_some(uncentred[:, j], upper.length2)
-                reference = everybody - uncentred[:, together].sum(axis=1)
-                of_reference = seen.of_some(reference, lower.length2)
-                difference = of_level.less(of_reference)
-                both = max(of_level.value + of_reference.value, 2.0)
-            else:
-                difference = seen.along(typical.matrix @ (high - low))
-                both = 2.0
-            gap = unexplained(difference, (reasons[0], reasons[1]))
-            gaps.append(gap.times(both / float(high[j] - low[j])))
-        return gaps
+        return Typical(matrix, line, fit.centre, self._kappa(fit.moments.n), sizes.mean)
 
     def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
         assert isinstance(done, FinishedCounts)

@@ -755,14 +755,14 @@ class Stepped(Generic[P]):
         d = len(terrain.line)
         what = step_sums(place.line, clip, stack, self.design.norm2, covariance=False)
         score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip)
-        scales = self._scales(FIRST)
-        if not np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
+        unsure = booked.deviation / math.sqrt(stack.curvature)
+        if not np.trace(hessian) > SURE * unsure * np.sqrt(d):
             return terrain.line
         seen = information(terrain.moments, terrain.line, terrain.family)
         expected = terrain.matrix @ seen @ terrain.matrix.T
         expected *= np.trace(hessian) / np.trace(expected)
-        hessian, _ = shrink(hessian, expected, scales.hessian, 0.0)
-        step = terrain.best_step(hessian, score, (clip * scales.gradient) ** 2, _FIRST_POWER)
+        hessian, _ = shrink(hessian, expected, unsure, 0.0)
+        step = terrain.best_step(hessian, score, (clip * booked.deviation) ** 2, _FIRST_POWER)
         return np.asarray(terrain.line + terrain.matrix.T @ step)
 
     def _step_and_rest(

@@ -25,6 +25,7 @@ from dpinfer.maths.families import FARTHEST, Family
 from dpinfer.maths.joint import doubled
 from dpinfer.maths.moments import LEVELS, Columns, Moments, raised, within_factors
 from dpinfer.maths.stepping import mean_at, normal_nodes
+from dpinfer.maths.tilting import CHANGE
 
 _SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
 _CORRELATION = 0.6  # the largest deviation of a correlation, a priori
@@ -35,8 +36,6 @@ _BOWED = 0.5  # of what a Gaussian design says of the curvature along the predic
 _MOST = 0.85  # of a variance: the most that such weights take away
 _CURVE = 0.1  # of what they take away: how unsure it is
 _PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
-CHANGE = (1 / 3, 3.0)
-"""What the curvature becomes along a step, in any direction, at least and at most."""
 # by which the curvature of a column is off that of all records, in logistic regression
 _CURVED = 0.5
 _WEIGHTED = 0.05  # ... and in least squares

@@ -14,6 +14,7 @@ What reads counts is post-processing: it knows released counts and the law of th
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ _SEEN = 2.0
 _POWERS_OF_SIZES = 13  # powers of two that the bins of influences span
 # deviations of the noise by which a tail is seen: noise alone passes for one in a hundred fits
 _CLEAR = 3.0
+# ... and by which some bins are that lie next to each other, wherever they are: one in three hundred
+_CLEAR_ANYWHERE = 5.0
 # deviations of the noise by which there may be more records in a tail than are counted
 _LIMIT = 1.0
 # deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits
@@ -172,7 +175,8 @@ class Tail:
     count, and a bin spans ``width`` powers of two.
 
     ``caution`` raises the counts by so many deviations of their noise.  What is larger than
-    ``largest`` is in the first bin, and may go up to ``end`` where one is given.
+    ``largest`` is in the first bin, and may go up to ``end`` where one is given.  ``generous`` says
+    that ``largest`` is a public bound, below which many bins may be empty.
     """
 
     counts: Array
@@ -182,6 +186,7 @@ class Tail:
     caution: float = 0.0
     end: float = 0.0
     width: float = FINE
+    generous: bool = False
 
     @property
     def bins(self) -> int:
@@ -222,7 +227,7 @@ class Tail:
         """b that minimises (cost b)² + E²: noise and bias of a level; and E, the mean of what is
         clipped off.
         """
-        sizes, tail = self._curve()
+        sizes, tail = self._curve
         pieces = (tail[1:] + tail[:-1]) / 2 * np.diff(sizes)
         excess = np.append(np.cumsum(pieces[::-1])[::-1], 0.0)
         best = int(np.argmin((cost * sizes) ** 2 + excess**2))
@@ -246,7 +251,7 @@ class Tail:
 
     def _drawn_excess(self, clip: float) -> float:
         """The mean of what a clip takes off, by the tail that is drawn."""
-        sizes, tail = self._curve()
+        sizes, tail = self._curve
         beyond = np.where(sizes > clip, tail, 0.0)
         return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
 
@@ -297,16 +302,32 @@ class Tail:
 
     def mean_square(self, clip: float) -> float:
         """Of sizes that are pulled into a clip."""
-        sizes, tail = self._curve()
+        sizes, tail = self._curve
         inside = np.where(sizes <= clip, tail, 0.0)
         pieces = (inside[1:] * sizes[1:] + inside[:-1] * sizes[:-1]) * np.diff(sizes)
         return float(sizes[0] ** 2 * tail[0] + pieces.sum())
 
     @property
     def farthest_clear(self) -> int:
-        """The place of the farthest edge beyond which noise lets records be seen."""
+        """The place of the farthest edge beyond which noise lets records be seen.
+
+        All bins beyond an edge are judged together.  Below a generous bound that adds up the noise
+        of empty ones, so that bins are also judged with their neighbours alone.
+        """
         clear = np.cumsum(self.counts) > _CLEAR * self._deviation
+        if self.generous:
+            clear |= self._together() > _CLEAR_ANYWHERE * self.noise
         return int(np.argmax(np.append(clear, True)))
+
+    def _together(self) -> Array:
+        """The largest sum of some bins next to each other that end with each one, over the root of
+        their number.
+        """
+        last = np.arange(1, self.bins + 1)[:, None]
+        first = np.arange(self.bins)[None, :]
+        sums = np.append(0.0, np.cumsum(self.counts))
+        over_root = (sums[last] - sums[first]) / np.sqrt(np.maximum(last - first, 1))
+        return np.asarray(np.where(first < last, over_root, -np.inf).max(axis=1))
 
     def _bend(self) -> tuple[int, float, float]:
         """The farthest edge that noise lets be seen, -log of the share beyond, the shape of a
@@ -324,6 +345,7 @@ class Tail:
         )
         return far, depth, shape
 
+    @cached_property
     def _curve(self) -> tuple[Array, Array]:
         """The tail on a grid: counts as far as noise lets them be seen, a Weibull tail through two
         points beyond.
@@ -355,7 +377,8 @@ class CountSizes:
     ``mean`` that of all of it as the tail has it.  ``shows`` is the part of a change of the logarithm
     of the mean that the capped mean shows, if counts over their mean have one law:
     d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of a line over what it shows
-    is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go.
+    is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go, ``tail`` the
+    histogram itself.
     """
 
     cap: float
@@ -363,11 +386,17 @@ class CountSizes:
     mean: float
     shows: float
     reach: float
+    tail: Tail
+
+    @property
+    def seen(self) -> bool:
+        """Whether outcomes are surely there that are more than next to nothing."""
+        return self.tail.farthest_clear < self.tail.bins - 1
 
     @classmethod
     def of(cls, tail: Tail) -> "CountSizes":
         """By a released histogram of sizes, the largest first."""
-        sizes, over = tail._curve()
+        sizes, over = tail._curve
         over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
         # where one bin has nearly everybody, no tail is drawn through the empty ones above it
         over = np.minimum(over, tail.most_beyond(sizes))
@@ -381,6 +410,7 @@ class CountSizes:
             mean=float(below[-1]),
             shows=float(shown[best] / below[best]),
             reach=tail.seen_reach,
+            tail=tail,
         )
 
 

@@ -26,7 +26,6 @@ import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices, solved
 from dpinfer.maths.curvature import (
-    CHANGE,
     Curvature,
     Guess,
     bend,
@@ -35,11 +34,10 @@ from dpinfer.maths.curvature import (
     seen,
     within,
 )
-from dpinfer.maths.families import FARTHEST, Family
+from dpinfer.maths.families import Family
 from dpinfer.maths.joint import NO_EVENTS, REFERENCE, Answers, Joint
 from dpinfer.maths.moments import (
     LEAST_EVENTS,
-    LEVELS,
     SURE,
     Columns,
     Moments,
@@ -48,6 +46,7 @@ from dpinfer.maths.moments import (
     raised,
     shrink,
 )
+from dpinfer.maths.tilting import tilted
 
 LEVEL = 2.5
 """S of a level, and of two deviations of a number, in log-odds."""
@@ -102,7 +101,7 @@ class Fitted:
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
     they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
     the coefficients of the formula, and ``longer`` and ``surely_longer`` say by how much longer
-    tails may have moved one (`Joint`).
+    tails may have moved one (`Joint`).  ``unseen`` says that no event was seen at all.
     """
 
     last: Step
@@ -118,6 +117,7 @@ class Fitted:
     shift: float = 0.0
     longer: Array | float = 0.0
     surely_longer: Array | float = 0.0
+    unseen: bool = False
 
     @classmethod
     def of(
@@ -460,26 +460,12 @@ class _Equation:
         return within(self.known.matrix + inverse.T @ moved @ inverse, self.known.matrix)
 
     def _counted_half_way(self, E: Array, step: Array) -> Array:
-        """H of counts at line + step, in coefficients at the centre.
-
-        A record counts as its mean, so that a level's part of H grows with its own rate: its share
-        and its variance are those after the step, correlations and other columns stay as they were.
-        """
-        fit = self.fit
-        columns = fit.columns
-        to_centre = np.eye(len(fit.centre))
-        to_centre[0, 1:] = fit.centre[1:]
+        """H of counts at line + step, in coefficients at the centre."""
+        to_centre = np.eye(len(step))
+        to_centre[0, 1:] = self.fit.centre[1:]
         H = to_centre.T @ E.T @ self.known.matrix @ E @ to_centre
-        mean = H[0] / H[0, 0]
-        covariance = H / H[0, 0] - np.outer(mean, mean)
-        after, level = _counted_shares(mean, step, fit.centre, columns)
-        before = np.clip(mean, 1e-6, LEVELS)
-        ratio = np.where(columns.dummy, after * (1 - after) / (before * (1 - before)), 1.0)
-        size = np.sqrt(np.clip(ratio, *CHANGE))
-        level = float(np.clip(level, *CHANGE))
-        H = H[0, 0] * level * (covariance * np.outer(size, size) + np.outer(after, after))
         back = np.linalg.inv(to_centre)
-        return np.asarray(back.T @ H @ back)
+        return np.asarray(back.T @ tilted(H, back @ step, self.fit.columns) @ back)
 
     def _believed(self, start: Array, step: Array, covariance: Array, precision: Array) -> Array:
         """1/S² of effects as large as those that are known: so long is the way believed to be where
@@ -528,24 +514,6 @@ class _Equation:
         return np.asarray(dual * square @ dual.T)
 
 
-def _counted_shares(
-    mean: Array, step: Array, centre: Array, columns: Columns
-) -> tuple[Array, float]:
-    """Means of the columns, where a record counts as its mean, after a step of the coefficients at
-    the centre; and by how much all of them count more together.
-    """
-    after = mean.copy()
-    level = float(np.exp(np.clip(step[0], -FARTHEST, FARTHEST)))
-    for group in np.unique(columns.group[columns.dummy]):
-        levels = columns.dummy & (columns.group == group)
-        shares = np.clip(mean[levels], 1e-6, LEVELS)
-        rates = shares * np.exp(np.clip(step[levels], -FARTHEST, FARTHEST))
-        total = max(1 - float(shares.sum()), 1e-6) + float(rates.sum())
-        after[levels] = np.clip(rates / total, 1e-6, LEVELS)
-        level *= total * float(np.exp(-centre[levels] @ step[levels]))
-    return after, level
-
-
 @dataclass(frozen=True, eq=False)
 class Conclusion:
     """What is said of all coefficients of the formula: the joint law at ``centre``, and the answers
@@ -581,7 +549,7 @@ def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int)
     d = len(fit.centre)
     joint = posterior(fit)
     printed = joint.about(np.eye(d), draws, seed).known
-    whole = fit.last.exact or enough_events(fit)
+    whole = fit.last.exact or (enough_events(fit) and not fit.unseen)
     if not whole:
         printed[:] = False
     # the level is that of records at the reference of what is open; where a number is open there is

@@ -79,21 +79,38 @@ class Spreads:
         unit = self._of_all
         return Known(value / unit, (noise**2 + sampled) / (information * unit) ** 2)
 
-    def along(self, toward: Array) -> Known:
+    def along(self, toward: Array, length2: float) -> Known:
         """By how much φ grows along a change of u, where it is a straight line of u: the weighted
-        regression of w ψ²/μ on u, H⁻¹ V v₀.
+        regression of w ψ²/μ on u, H⁻¹ V v₀.  Rows have about this squared length, which bounds its
+        sampling variance as that of `of_some`.
         """
         at = self._inverse @ toward
         line = self._inverse @ (self.squares @ self.everybody)
-        noise2 = self.squares_noise**2 * _moved(at, self.everybody)
-        noise2 += self.information_noise**2 * _moved(at, line)
+        variance = self.squares_noise**2 * _moved(at, self.everybody)
+        variance += self.information_noise**2 * _moved(at, line)
+        variance += self.clip**2 / length2 * max(float(at @ self.squares @ at), 0.0)
         unit = self._of_all
-        return Known(float(toward @ line) / unit, noise2 / unit**2)
+        return Known(float(toward @ line) / unit, variance / unit**2)
 
 
 def _moved(one: Array, other: Array) -> float:
     """The variance of oneᵀ N other, N the symmetric noise of scale 1 of a released matrix."""
     return (float(one @ one) * float(other @ other) + float(one @ other) ** 2) / 2
+
+
+UNKNOWN_PART = Known(0.5, 1 / 12)
+"""A part of which nothing is known: anything from 0 to 1 is as likely."""
+_GRID = np.linspace(0.0, 1.0, 201)
+
+
+def part_of_one(seen: Known) -> Known:
+    """A part from 0 to 1 given a noisy measurement of it, all parts alike before."""
+    deviation = max(math.sqrt(seen.variance), 1e-6)
+    off = ((_GRID - seen.value) / deviation) ** 2 / 2
+    weights = np.exp(off.min() - off)
+    weights /= weights.sum()
+    mean = float(weights @ _GRID)
+    return Known(mean, float(weights @ (_GRID - mean) ** 2))
 
 
 def unexplained(seen: Known, explained: tuple[float, float]) -> Known:

@@ -25,6 +25,7 @@ from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FARTHEST, LOGIT, Family
 from dpinfer.maths.histograms import CountSizes
 from dpinfer.maths.moments import Columns, preconditioner, raised
+from dpinfer.maths.tilting import tilted
 
 LARGEST_SPREAD = 4.0
 """Cap on the standard deviation of the linear predictor in a first guess."""
@@ -207,7 +208,8 @@ class Terrain:
     """Where steps are taken: the moments, a line, and the matrix A of its geometry.
 
     ``dispersion`` is the variance of an outcome over the slope of its mean, ``least`` the least
-    information that all records have together.
+    information that all records have together.  ``columns`` are those of a fit of counts, whose
+    curvature follows the shares of levels.
     """
 
     moments: Array
@@ -216,13 +218,24 @@ class Terrain:
     family: Family = LOGIT
     dispersion: float = 1.0
     least: float = 1.0
+    columns: Columns | None = None
 
     def after(self, hessian: Array, step: Array) -> Array:
-        """H after a step: changed as the information of Gaussian rows is, as T H Tᵀ."""
+        """H after a step: changed as the information of Gaussian rows is, as T H Tᵀ; that of counts
+        as `tilted` has it.
+        """
         A = self.matrix
+        if self.columns is not None:
+            back = self._inverse
+            return np.asarray(A @ tilted(back @ hessian @ back.T, A.T @ step, self.columns) @ A.T)
         later = A @ information(self.moments, self.line + A.T @ step, self.family) @ A.T
         change = _root(later) @ self._root_inverse
         return np.asarray(change @ hessian @ change.T)
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """A⁻¹."""
+        return np.asarray(np.linalg.inv(self.matrix))
 
     @cached_property
     def _root_inverse(self) -> Array:
@@ -233,7 +246,7 @@ class Terrain:
 
     def length(self, hessian: Array, step: Array) -> float:
         """Root mean square of the change of the predictor, in the measure of the curvature."""
-        level = np.linalg.inv(self.matrix).T[:, 0]  # the intercept in u
+        level = self._inverse[0]  # the intercept in u
         moved = max(float(step @ hessian @ step), 0.0)
         return float(np.sqrt(moved / max(float(level @ hessian @ level), self.least)))
 

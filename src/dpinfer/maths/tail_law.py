@@ -114,8 +114,12 @@ class TailLaw:
         sizes, share = self._inside(clip)
         return beyond + float(np.trapezoid(share, sizes))
 
-    def square(self, clip: float) -> float:
-        """The mean square of what a clip takes off."""
+    def deviation(self, clip: float) -> float:
+        """The root mean square of what a clip takes off, averaged over the laws.
+
+        It makes intervals longer by as much as the laws do on average; a mean of squares would be
+        that of the heaviest ones alone.
+        """
         outer = max(clip, self.start)
         if outer >= self._end:
             return 0.0
@@ -125,8 +129,8 @@ class TailLaw:
         of_each = 2 * (twice[..., 0] - twice[..., 1] - (self._end - outer) * once[..., 1])
         of_each += 2 * (outer - clip) * (once[..., 0] - once[..., 1])
         sizes, share = self._inside(clip)
-        inside = float(np.trapezoid(2 * (sizes - clip) * share, sizes))
-        return inside + float((self._weights * of_each).sum())
+        of_each += float(np.trapezoid(2 * (sizes - clip) * share, sizes))
+        return float((self._weights * np.sqrt(np.maximum(of_each, 0.0))).sum())
 
     def _inside(self, clip: float) -> tuple[Array, Array]:
         """Sizes from a clip to s₀ and the share beyond each, as counted; none where it is larger."""

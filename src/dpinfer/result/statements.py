@@ -386,9 +386,10 @@ class Band:
             f"Outcomes count within {self.width:.4g} of the released line, for a record of average "
             "influence; closer for records far out.",
             f"What lies beyond is cut off: {self.excess:.2g} on average, by a cautious tail that "
-            "the budget can see, for which the interval of the intercept allows. Of what a column "
-            "loses by that, if outcomes over their mean have one law, half is put back, and its "
-            "interval allows for the other half and a little more. Outcomes of one group that spread "
+            "the budget can see, for which the interval of the intercept allows. What a column loses "
+            "by that depends on how the spread of outcomes goes with their mean: as much is put back "
+            "as the released covariance of the scores tells, and its interval allows for what is "
+            "unsure of it and a little more. Outcomes of one group that spread "
             "more than those of another, beside what their means explain, lose more: the interval allows "
             "for that on the side to which it moves a line, as far as this budget shows it, and where it "
             "is sure the line is open. A longer tail that the noise hides moves a line unseen. "

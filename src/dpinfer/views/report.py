@@ -41,7 +41,7 @@ _STEPS = {
     "scales": "where the values of the columns lie",
     "outcome range": "where the outcome lies",
     "outcome sizes": "how large outcomes are",
-    "influence": "how far records are from a first line",
+    "influence": "how far records are from a released line",
     "crude moments": "how the columns vary together, roughly",
     "moments": "how the columns vary together, and with the outcome",
     "first steps": "steps towards the coefficients",
