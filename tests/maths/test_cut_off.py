@@ -65,6 +65,34 @@ def test_a_column_whose_mean_rises_loses_by_one_law(monkeypatch):
         assert abs(lost[1]) > abs(lost[2])
 
 
+def test_what_a_strong_level_loses_is_no_part_of_the_tail_that_it_makes(monkeypatch):
+    """The longest influences are those of the level itself: one law of them all, as if records were
+    alike, would take it to lose several times as much as the band takes off.
+    """
+    lost = []
+    judged = CutOff.lost.func
+
+    def watched(self):
+        lost.append(judged(self))
+        return lost[-1]
+
+    monkeypatch.setattr(CutOff, "lost", property(watched))
+    taken = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = np.column_stack([rng.normal(size=_N).clip(-3, 3), rng.random(_N) < 0.1])
+        y = _in_proportion(np.exp(0.3 + 0.2 * x[:, 0] + 1.5 * x[:, 1]), rng)
+        options = {"bounds": ([-3, 0], [3, 1]), "yes_no": [1], "outcome": (0, 1000)}
+        asked = dp.PoissonRegression(budget=dp.ZCDP(0.03), insecure_seed=seed, **options)
+        result = asked.fit(x, y).result_
+        pulled = result.band.pulled(result.geometry, x, y)
+        level = x[:, 1] == 1
+        left = np.log(pulled[level].mean() / y[level].mean())
+        taken.append(np.log(pulled[~level].mean() / y[~level].mean()) - left)
+    of_level = np.mean([one[2] for one in lost])
+    assert 0.4 * np.mean(taken) < of_level < 2 * np.mean(taken)
+
+
 def test_a_typical_record():
     """At the centre it is a usual one; a record with a larger mean has more influence, a row far out
     counts less.

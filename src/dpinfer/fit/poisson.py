@@ -93,7 +93,10 @@ _SHARES = {
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
 # of what is cut off on average: how much more or less of it a deviation of a column may have for
 # other reasons; a level is as many deviations as it is rare
-_SLOPES = 0.25
+_SLOPES = 0.3
+# ... and how much counts beside noise where a clip is chosen: noise is sure to be there, a bias as
+# large as it may be is not
+_CHOSEN = 0.22
 # of what the clip of the first step cuts off: what counts beside its noise.  All of it would move
 # the level, which the estimate puts right
 _OF_FIRST = 0.5
@@ -349,8 +352,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
         end = 1.0 / math.sqrt(sizes.mean)
         tail = Tail(counts, n, booked.deviation, largest, end=end, width=COARSE)
         law = TailLaw(tail)
-        # the noise of d slopes per deviation, and what their intervals allow for
-        size = law.clip(math.sqrt(d) * self._scales().gradient / n, _SLOPES)
+        # the noise of d slopes per deviation, and what may be cut off them
+        size = law.clip(math.sqrt(d) * self._scales().gradient / n, _CHOSEN)
         dispersion = tail.mean_square(size) * self._kappa(n)
         drawn = law.excess(size)
         convex = max(tail.excess(size, convex=True), drawn)

@@ -25,13 +25,19 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.inference import Fitted
 from dpinfer.maths.spreads import UNKNOWN_PART, Known, Spreads, part_of_one, unexplained
+from dpinfer.maths.stepping import normal_nodes
+from dpinfer.maths.sums import squared_norms
 from dpinfer.maths.tail_law import TailLaw
 
 # of a mean: how the deviation of an outcome falls behind it, where variances are in proportion to
 # means, and where outcomes over their mean have one law
 _POWERS = (0.5, 0.0)
 _FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is taken to be
-_FLAT = 1e-3  # spreads that two reasons explain so much alike tell nothing of which one it is
+_TRIED = 24  # influences at which a mixture is tried
+_NODES = 9  # of a mean over a normal column
+_SIZES = 60  # sizes at which a tail is tabled
+_LEAST = 1e-300  # mean excess
+_IDLE = 1e-6  # of what is unsure of a part before: what sums tell that leave it as it was
 
 
 @dataclass(frozen=True)
@@ -65,14 +71,38 @@ class Typical:
         at_centre = self.matrix @ self.centre
         return max(1 / (self.kappa * self.mean) - float(at_centre @ at_centre), 0.0)
 
+    def means(self, rows: Array) -> tuple[Array, Array]:
+        """Means and squared lengths of records with these columns, one a row, as far as they are
+        given, and usual others.
+        """
+        length2 = squared_norms(rows @ self.matrix.T) + self._others2
+        further = np.clip((rows - self.centre) @ self.line, -_FARTHEST, _FARTHEST)
+        return self.mean * np.exp(further), length2
+
     def record(self, row: Array) -> Record:
-        """One with these columns, as far as they are given, and usual others."""
-        u = self.matrix @ row
-        length2 = float(u @ u) + self._others2
-        further = float(np.clip((row - self.centre) @ self.line, -_FARTHEST, _FARTHEST))
-        mean = self.mean * math.exp(further)
-        weight = 1 / max(1.0, mean * length2)
-        return Record(mean, length2, weight * mean * math.sqrt(length2), weight * mean * length2)
+        """One of these."""
+        means, lengths2 = self.means(row[None])
+        mean = float(means[0])
+        length2 = float(lengths2[0])
+        influence = float(influence_of(mean, length2))
+        return Record(mean, length2, influence, influence * math.sqrt(length2))
+
+
+def influence_of(mean: Array | float, length2: Array | float) -> Array:
+    """w‖u‖μ of records with these means and squared lengths."""
+    return np.asarray(mean * np.sqrt(length2) / np.maximum(1.0, mean * length2))
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """By how much more outcomes spread at one end of a column than at the other: as it is seen, and
+    by either reason.  ``unit`` is by what a cut grows with that, for a unit of the column.
+    """
+
+    seen: Known
+    by_means: float
+    by_one_law: float
+    unit: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,20 +120,79 @@ class CutOff:
         have one law.
 
         Then an outcome with the influence f times its residual over its mean loses of that mean
-        what the tail has beyond b f̄/f, f̄ that of a usual record.
+        R(b/f), R(x) the mean excess of that law over x.  The tail of all influences is a mixture,
+        E(b) = mean of f R(b/f): it is longer than that of one record, as influences differ.  So R(x)
+        is E(x f°)/f° with the f° that makes both sides the same; f° is that of a usual record where
+        all are alike.
         """
         lost = np.empty(len(self.fit.centre))
-        lost[0] = self._part(self.fit.centre)
+        lost[0] = self.law.excess(self.clip) / self.typical.usual
         for j in range(1, len(lost)):
             low, high = self._ends(j)
-            lost[j] = (self._part(high) - self._part(low)) / (high[j] - low[j])
+            even = self._even_influence(j)
+            influences = influence_of(*self.typical.means(np.stack([low, high])))
+            of_low, of_high = self._excess(self.clip * even / influences) / even
+            lost[j] = (of_high - of_low) / (high[j] - low[j])
         return lost
 
-    def _part(self, row: Array) -> float:
-        """Of its mean, what a record with these columns loses."""
-        usual = self.typical.usual
-        influence = self.typical.record(row).influence
-        return self.law.excess(self.clip * usual / influence) / usual
+    def _even_influence(self, j: int) -> float:
+        """f° by how influences differ along one column, and by all others as if Gaussian."""
+        rows, shares = self._along(j)
+        means, lengths2 = self.typical.means(rows)
+        logs = np.log(means)
+        own = float(shares @ logs**2 - (shares @ logs) ** 2)
+        nodes, weights = normal_nodes(_NODES)
+        others = math.sqrt(max(self._predictor_variance - own, 0.0))
+        mean = means[:, None] * np.exp(others * nodes - others**2 / 2)
+        influences = influence_of(mean, lengths2[:, None])
+        tried = np.geomspace(influences.min(), influences.max(), _TRIED)
+        ratio = influences / tried[:, None, None]
+        mixed = np.einsum("tij,i,j->t", ratio * self._excess(self.clip / ratio), shares, weights)
+        # the larger f° is the less the mixture has beyond the clip
+        whole = float(self._excess(np.array(self.clip)))
+        fallen = -np.log(np.maximum(mixed, _LEAST))
+        return float(np.exp(np.interp(-np.log(whole), fallen, np.log(tried))))
+
+    def _along(self, j: int) -> tuple[Array, Array]:
+        """Rows along a column, usual in the others, and how common they are."""
+        fit = self.fit
+        if not fit.columns.dummy[j]:
+            nodes, weights = normal_nodes(_NODES)
+            rows = np.tile(fit.centre, (len(nodes), 1))
+            rows[:, j] += fit.spread[j] * nodes
+            return rows, weights
+        levels = np.flatnonzero(fit.columns.dummy & (fit.columns.group == fit.columns.group[j]))
+        rows = np.tile(fit.centre, (len(levels) + 1, 1))
+        rows[:, levels] = 0.0
+        rows[np.arange(len(levels)), levels] = 1.0
+        shares = np.append(fit.centre[levels], max(1 - float(fit.centre[levels].sum()), 0.0))
+        return rows, shares / shares.sum()
+
+    @cached_property
+    def _predictor_variance(self) -> float:
+        slopes = self.typical.line.copy()
+        slopes[0] = 0.0
+        return max(float(slopes @ self._covariance @ slopes), 0.0)
+
+    @cached_property
+    def _covariance(self) -> Array:
+        """Of the columns."""
+        moments = self.fit.moments.of(np.arange(len(self.fit.centre)))
+        mean = moments[0] / moments[0, 0]
+        return np.asarray(moments / moments[0, 0] - np.outer(mean, mean))
+
+    def _excess(self, sizes: Array) -> Array:
+        """The mean of what lies beyond each size."""
+        logs, excess = self._tabled
+        return np.asarray(np.exp(np.interp(np.log(sizes), logs, excess)))
+
+    @cached_property
+    def _tabled(self) -> tuple[Array, Array]:
+        """Logarithms of sizes, and of the mean of what lies beyond each."""
+        seen = self.law.seen
+        sizes = np.geomspace(seen.edges[-1], 4 * max(seen.largest, self.clip), _SIZES)
+        excess = np.maximum([self.law.excess(size) for size in sizes], _LEAST)
+        return np.log(sizes), np.log(excess)
 
     def _ends(self, j: int) -> tuple[Array, Array]:
         """The rows that a column is judged by: a level and its reference, a number one deviation
@@ -156,59 +245,62 @@ class CutOff:
 
     @cached_property
     def put_back(self) -> Known:
-        """π, by how spreads grow along the predictor, from one deviation below its mean to one
-        above.
+        """π, by how spreads differ between the ends of columns, each as sure as its noise lets it be.
 
         Anything from 0 to 1 is as likely as anything else before that is seen.
         """
-        fit = self.fit
-        moments = fit.moments.of(np.arange(len(fit.centre)))
-        mean = moments[0] / moments[0, 0]
-        covariance = moments / moments[0, 0] - np.outer(mean, mean)
-        slopes = self.typical.line.copy()
-        slopes[0] = 0.0
-        variance = float(slopes @ covariance @ slopes)
-        if variance <= 0:
+        toward = 0.0
+        information = 0.0
+        for compared in self._compared:
+            apart = compared.by_one_law - compared.by_means
+            weight = apart / compared.seen.variance
+            toward += weight * (compared.seen.value - compared.by_means)
+            information += weight * apart
+        if information * UNKNOWN_PART.variance < _IDLE:
             return UNKNOWN_PART
-        toward = covariance @ slopes / math.sqrt(variance)
-        low = self.typical.record(fit.centre - toward)
-        high = self.typical.record(fit.centre + toward)
-        by_means, by_one_law = self._explained(low, high)
-        if by_one_law - by_means < _FLAT:
-            return UNKNOWN_PART
-        seen = self._spreads.along(self.typical.matrix @ (2 * toward), self._usual_length2)
-        from_means = Known(seen.value - by_means, seen.variance)
-        return part_of_one(from_means.times(1 / (by_one_law - by_means)))
-
-    @property
-    def _usual_length2(self) -> float:
-        """The squared length of a usual record."""
-        return 1 / (self.typical.kappa * self.typical.mean)
+        return part_of_one(Known(toward / information, 1 / information))
 
     def gaps(self) -> list[Known]:
         """By how much more outcomes spread at one end of each column than at the other, beside what
         their means explain, for a unit of the column.
         """
+        nothing = Known(0.0, 0.0)  # of the level
+        of_columns = [
+            unexplained(compared.seen, (compared.by_means, compared.by_one_law)).times(
+                compared.unit
+            )
+            for compared in self._compared
+        ]
+        return [nothing, *of_columns]
+
+    @cached_property
+    def _compared(self) -> list["_Compared"]:
+        """Of each column but the intercept."""
+        return [self._compare(j) for j in range(1, len(self.fit.centre))]
+
+    def _compare(self, j: int) -> "_Compared":
         fit = self.fit
-        uncentred = fit.back.copy()
-        uncentred[:, 1:] += np.outer(fit.back[:, 0], fit.centre[1:])
         everybody = fit.back[:, 0]
-        gaps = [Known(0.0, 0.0)]
-        for j in range(1, len(fit.centre)):
-            low, high = self._ends(j)
-            lower = self.typical.record(low)
-            upper = self.typical.record(high)
-            if fit.columns.dummy[j]:
-                together = fit.columns.dummy & (fit.columns.group == fit.columns.group[j])
-                of_level = self._spreads.of_some(uncentred[:, j], upper.length2)
-                reference = everybody - uncentred[:, together].sum(axis=1)
-                of_reference = self._spreads.of_some(reference, lower.length2)
-                difference = of_level.less(of_reference)
-                both = max(of_level.value + of_reference.value, 2.0)
-            else:
-                toward = self.typical.matrix @ (high - low)
-                difference = self._spreads.along(toward, self._usual_length2)
-                both = 2.0
-            gap = unexplained(difference, self._explained(lower, upper))
-            gaps.append(gap.times(both / float(high[j] - low[j])))
-        return gaps
+        low, high = self._ends(j)
+        lower = self.typical.record(low)
+        upper = self.typical.record(high)
+        if fit.columns.dummy[j]:
+            together = fit.columns.dummy & (fit.columns.group == fit.columns.group[j])
+            of_level = self._spreads.of_some(self._uncentred[:, j], upper.length2)
+            reference = everybody - self._uncentred[:, together].sum(axis=1)
+            of_reference = self._spreads.of_some(reference, lower.length2)
+            seen = of_level.less(of_reference)
+            both = max(of_level.value + of_reference.value, 2.0)
+        else:
+            usual_length2 = 1 / (self.typical.kappa * self.typical.mean)
+            seen = self._spreads.along(self.typical.matrix @ (high - low), usual_length2)
+            both = 2.0
+        by_means, by_one_law = self._explained(lower, upper)
+        return _Compared(seen, by_means, by_one_law, both / float(high[j] - low[j]))
+
+    @cached_property
+    def _uncentred(self) -> Array:
+        """Combinations of u that are the columns, not less their centre."""
+        found = self.fit.back.copy()
+        found[:, 1:] += np.outer(self.fit.back[:, 0], self.fit.centre[1:])
+        return found

@@ -50,11 +50,11 @@ _SURE_PART = 0.2  # the least eigenvalue of whitened moments per record that a c
 _SIGNAL = 0.1  # the variance of a scaled outcome that a line is expected to explain
 
 
-@lru_cache(maxsize=1)
-def normal_nodes() -> tuple[Array, Array]:
+@lru_cache(maxsize=2)
+def normal_nodes(number: int = 41) -> tuple[Array, Array]:
     """Nodes and weights of a mean over standard normal numbers."""
     nodes, weights = (
-        np.asarray(part, dtype=float) for part in np.polynomial.hermite_e.hermegauss(41)
+        np.asarray(part, dtype=float) for part in np.polynomial.hermite_e.hermegauss(number)
     )
     return nodes, weights / weights.sum()
 

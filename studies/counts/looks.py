@@ -1,0 +1,105 @@
+"""Two closer looks at counts, printed: ``python -m studies.counts.looks --data FOLDER [--fits 60]``.
+
+Levels with strong effects, in made-up tables of 20,000 records with two numbers beside: how often
+the line is printed, how often it holds the effect, and how long it is.  And how spreads of outcomes
+go with their means in the designs of the study: the part of what one law would take off, as the
+released sums measure it, before anything is believed of it.  Not private.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import dpinfer as dp
+from dpinfer.fit.recipe import fit
+from dpinfer.maths import cut_off
+from dpinfer.maths.spreads import Known, part_of_one
+from dpinfer.simulate.replicates import noise_seed
+from studies.counts.cell import Cell, setting
+
+RECORDS = 20_000
+_BUDGET = dp.ApproxDP(1.0, 1e-6)
+# a share of the records, its effect on the log rate, and the shape of gamma rates (0: Poisson counts)
+_LEVELS = (
+    (0.02, 2.0, 0.0), (0.02, 3.0, 0.0), (0.1, -2.0, 0.0), (0.1, 2.0, 0.0), (0.1, 3.0, 0.0),
+    (0.5, 2.0, 0.0), (0.5, 3.0, 0.0), (0.02, 2.0, 1.5), (0.1, 1.5, 1.5), (0.5, 1.5, 1.5),
+)  # fmt: skip
+_DESIGNS = ("rand_visits", "gsoep_doctor", "syn_pois", "syn_nb", "syn_cost", "syn_strong")
+_SEED = 21
+
+
+def of_level(case: tuple[float, float, float], seed: int) -> tuple[float, float, float]:
+    """Whether the line of a level is printed, whether it holds the effect, and its length."""
+    share, effect, shape = case
+    rng = np.random.default_rng(5000 + seed)
+    x = np.column_stack([rng.normal(size=(RECORDS, 2)).clip(-3, 3), rng.random(RECORDS) < share])
+    mean = np.exp(0.3 + 0.2 * x[:, 0] + effect * x[:, 2])
+    if shape:
+        mean = mean * rng.gamma(shape, 1 / shape, RECORDS)
+    model = dp.PoissonRegression(
+        budget=_BUDGET,
+        insecure_seed=seed,
+        bounds=([-3, -3, 0], [3, 3, 1]),
+        yes_no=[2],
+        outcome=(0, 1000),
+    )
+    with threadpool_limits(1, "blas"):
+        result = model.fit(x, rng.poisson(mean)).result_
+    if not result.reported[3]:
+        return 0.0, np.nan, np.nan
+    low, high = result.conf_int()[3]
+    return 1.0, float(low <= effect <= high), high - low
+
+
+def of_spreads(cell: Cell, folder: Path, index: int) -> float:
+    """The part that one fit measures; NaN where it cannot tell."""
+    seen: list[Known] = []
+
+    def watched(known: Known) -> Known:
+        seen.append(known)
+        return part_of_one(known)
+
+    with threadpool_limits(1, "blas"), patch.object(cut_off, "part_of_one", watched):
+        at = setting(cell, folder)
+        sample = at.population.sample(_SEED, index)
+        fit(at.recipe, sample, insecure_seed=noise_seed(_SEED, index))
+    return seen[0].value if seen else np.nan
+
+
+def lines(folder: Path, fits: int, pool: ProcessPoolExecutor) -> Iterator[str]:
+    """What is printed, one line after the other."""
+    for case in _LEVELS:
+        found = np.array(list(pool.map(partial(of_level, case), range(fits))))
+        printed, held = np.nanmean(found[:, :2], axis=0)
+        yield (
+            f"level of {case[0]:.0%}, effect {case[1]:g}, {'gamma rates' if case[2] else 'Poisson'}: "
+            f"printed {printed:.2f}, holds {held:.2f}, length {np.nanmedian(found[:, 2]):.3f}"
+        )
+    for design in _DESIGNS:
+        for budget in ("1,1e-6", "3,1e-6"):
+            work = partial(of_spreads, Cell(design, budget), folder)
+            parts = np.array(list(pool.map(work, range(fits // 2))))
+            low, middle, high = np.nanquantile(parts, [0.1, 0.5, 0.9])
+            yield f"{design} at {budget}: part {middle:.2f}, from {low:.2f} to {high:.2f}"
+
+
+def main() -> None:
+    """Both looks."""
+    parser = argparse.ArgumentParser(prog="python -m studies.counts.looks", description=__doc__)
+    parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
+    parser.add_argument("--fits", type=int, default=60)
+    chosen = parser.parse_args()
+    with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
+        for line in lines(chosen.data, chosen.fits, pool):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
