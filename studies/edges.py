@@ -315,15 +315,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.edges", description=__doc__)
     parser.add_argument("--replicates", type=int, default=400)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=list(MODELS),
+        choices=list(MODELS),
+        help="those to run; rows of the others stay as they are",
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=_RESULTS)
     parser.add_argument("--page", type=Path, default=_PAGE)
     chosen = parser.parse_args()
     rows = []
+    before: list[dict[str, Any]] = []
+    if set(chosen.models) < set(MODELS):
+        before = json.loads(chosen.out.read_text(encoding="utf-8"))
+    there = {(row["kind"], row["model"], row["budget"]): row for row in before}
     with ProcessPoolExecutor(chosen.workers) as pool:
         for kind in chosen.kinds:
             for model in models(kind):
                 for name in budgets(kind):
+                    if model not in chosen.models:
+                        rows.append(there[kind, model, name])
+                        continue
                     work = partial(replicate, kind, model, name)
                     found = replicates(f"{kind} {model} {name}", work, chosen.replicates, pool)
                     rows.append(summarised(kind, model, name, found))

@@ -6,7 +6,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.maths import cut_off
 from dpinfer.maths.cut_off import CutOff, Typical
-from dpinfer.maths.spreads import UNKNOWN_PART
+from dpinfer.maths.spreads import UNKNOWN_PART, Known
 
 _N = 20_000
 
@@ -14,13 +14,14 @@ _N = 20_000
 def _fits(draw, seeds, monkeypatch, effect=0.6):
     """What is known of the cut in fits of counts drawn from means."""
     found = []
-    judged = CutOff.put_back.func
+    judged = CutOff.one_law.func
 
     def watched(self):
-        found.append((judged(self), self.lost))
-        return found[-1][0]
+        part = judged(self)
+        found.append((part, self.lost(Known(1.0, 0.0))[0]))
+        return part
 
-    monkeypatch.setattr(CutOff, "put_back", property(watched))
+    monkeypatch.setattr(CutOff, "one_law", property(watched))
     for seed in seeds:
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(_N, 2)).clip(-3, 3)
@@ -60,7 +61,7 @@ def test_a_column_whose_mean_rises_loses_by_one_law(monkeypatch):
     """A slope is drawn towards 0, and one without an effect stays."""
     fits = _fits(_in_proportion, range(4), monkeypatch)
     for _, lost in fits:
-        assert lost[0] > 0
+        assert lost[0] == 0
         assert lost[1] > 0 > lost[2]
         assert abs(lost[1]) > abs(lost[2])
 
@@ -70,13 +71,13 @@ def test_what_a_strong_level_loses_is_no_part_of_the_tail_that_it_makes(monkeypa
     alike, would take it to lose several times as much as the band takes off.
     """
     lost = []
-    judged = CutOff.lost.func
+    judged = CutOff.lost
 
-    def watched(self):
-        lost.append(judged(self))
-        return lost[-1]
+    def watched(self, part):
+        lost.append(judged(self, Known(1.0, 0.0))[0])
+        return judged(self, part)
 
-    monkeypatch.setattr(CutOff, "lost", property(watched))
+    monkeypatch.setattr(CutOff, "lost", watched)
     taken = []
     for seed in range(6):
         rng = np.random.default_rng(seed)

@@ -393,16 +393,12 @@ class PoissonSteps(Stepped[PoissonPlan]):
         """
         typical = self._typical(fit, place, sizes)
         cut_off = CutOff(fit, typical, clip.size, clip.law)
-        back = cut_off.put_back if self._alike else UNKNOWN_PART
-        lost = cut_off.lost
-        of_level = float(lost[0])
-        moved = back.value * lost
+        of_level = cut_off.of_level
+        moved, unsure = cut_off.lost(cut_off.one_law if self._alike else UNKNOWN_PART)
         moved[0] = of_level  # all records lose it, whatever their spreads are
         last = fit.last
         score = last.score + last.hessian @ (fit.back @ moved)
-        # what is between two ends goes as far from its middle as sqrt 3 deviations; and two unknowns
-        # that have nothing to do with each other
-        unsure = math.sqrt(3 * back.variance) * lost
+        # two unknowns that have nothing to do with each other
         allowed = np.hypot(_SLOPES * of_level / fit.spread, unsure)
         of_mean = math.sqrt(typical.kappa / sizes.mean)
         # of the level at least nothing is cut off, at most what a cautious tail has

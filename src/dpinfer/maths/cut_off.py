@@ -3,15 +3,15 @@
 What all records lose alike moves the level alone.  What a slope loses is how much more is cut off at
 one end of its column than at the other, and that depends on how the spread of outcomes goes with
 their mean.  If outcomes over their mean, y/μ, have one law, a record with a larger mean loses more of
-it; if variances are in proportion to means, as where a mean is a number of bunches, it loses the same
-part.  The released covariance of the scores tells which of the two the records are nearer to.
+it; if variances are in proportion to means, as where a mean is a number of bunches, only its leverage
+counts.  The released covariance of the scores tells which of the two the records are nearer to.
 
 | symbol | meaning                                                               | name in code |
 | ------ | --------------------------------------------------------------------- | ------------ |
 | b      | the clip of influences w‖u‖|y - μ|                                    | `clip`       |
 | f      | w‖u‖μ: the influence of a residual as large as the mean               | `influence`  |
 | φ      | the spread of some records over that of all (`maths/spreads.py`)      |              |
-| π      | the part of what one law says that is lost: 0 or 1 by the two reasons | `put_back`   |
+| π      | how near it is to one law: 0 or 1 by the two reasons                  | `one_law`    |
 
 Post-processing of released values only.
 """
@@ -37,6 +37,7 @@ _TRIED = 24  # influences at which a mixture is tried
 _NODES = 9  # of a mean over a normal column
 _SIZES = 60  # sizes at which a tail is tabled
 _LEAST = 1e-300  # mean excess
+_TIE = 1e-9  # by which the largest of influences that are all alike is larger
 _IDLE = 1e-6  # of what is unsure of a part before: what sums tell that leave it as it was
 
 
@@ -79,6 +80,12 @@ class Typical:
         further = np.clip((rows - self.centre) @ self.line, -_FARTHEST, _FARTHEST)
         return self.mean * np.exp(further), length2
 
+    def influences(self, rows: Array, *, one_law: bool) -> Array:
+        """w‖u‖ of such records times their mean, or times one mean for all."""
+        means, lengths2 = self.means(rows)
+        found = influence_of(means, lengths2)
+        return found if one_law else np.asarray(found / means * self.mean)
+
     def record(self, row: Array) -> Record:
         """One of these."""
         means, lengths2 = self.means(row[None])
@@ -115,39 +122,58 @@ class CutOff:
     law: TailLaw
 
     @cached_property
-    def lost(self) -> Array:
-        """By how much coefficients are too small because of the clip, if outcomes over their mean
-        have one law.
+    def of_level(self) -> float:
+        """What the level is too low by: the part of their mean that all records lose together."""
+        return self.law.excess(self.clip) / self.typical.usual
 
-        Then an outcome with the influence f times its residual over its mean loses of that mean
-        R(b/f), R(x) the mean excess of that law over x.  The tail of all influences is a mixture,
-        E(b) = mean of f R(b/f): it is longer than that of one record, as influences differ.  So R(x)
-        is E(x f°)/f° with the f° that makes both sides the same; f° is that of a usual record where
-        all are alike.
+    def lost(self, part: Known) -> tuple[Array, Array]:
+        """By how much coefficients are too small because of the clip, and by how much more or less
+        where it is unsure which ``part`` one law has; 0 for the level.
+
+        An outcome with the influence f loses R(b/f) of its mean, R(x) the mean excess over x: if
+        outcomes over their mean have one law, f is w‖u‖μ, and if variances are in proportion to
+        means it is w‖u‖ times one mean for all, so that only the leverage of a row counts.  The tail
+        of all influences is a mixture, E(b) = mean of f R(b/f), longer than that of one record.  So
+        R(x) is E(x f°)/f° with the f° that makes both sides the same.
         """
-        lost = np.empty(len(self.fit.centre))
-        lost[0] = self.law.excess(self.clip) / self.typical.usual
+        lost = np.zeros(len(self.fit.centre))
+        unsure = np.zeros(len(lost))
         for j in range(1, len(lost)):
-            low, high = self._ends(j)
-            even = self._even_influence(j)
-            influences = influence_of(*self.typical.means(np.stack([low, high])))
-            of_low, of_high = self._excess(self.clip * even / influences) / even
-            lost[j] = (of_high - of_low) / (high[j] - low[j])
-        return lost
+            by_means, by_one_law = (self._lost(j, one_law=one_law) for one_law in (False, True))
+            lost[j] = by_means + part.value * (by_one_law - by_means)
+            # what is between two ends goes as far from its middle as sqrt 3 deviations
+            unsure[j] = math.sqrt(3 * part.variance) * abs(by_one_law - by_means)
+        return lost, unsure
 
-    def _even_influence(self, j: int) -> float:
-        """f° by how influences differ along one column, and by all others as if Gaussian."""
+    def _lost(self, j: int, *, one_law: bool) -> float:
+        """What a unit of a column loses for one of the reasons."""
         rows, shares = self._along(j)
+        influences, weights = self._influences(rows, shares, one_law=one_law)
+        even = self._even_influence(influences, shares[:, None] * weights)
+        low, high = self._ends(j)
+        at_ends = self.typical.influences(np.stack([low, high]), one_law=one_law)
+        of_low, of_high = self._excess(self.clip * even / at_ends) / even
+        return float(of_high - of_low) / float(high[j] - low[j])
+
+    def _influences(self, rows: Array, shares: Array, *, one_law: bool) -> tuple[Array, Array]:
+        """Influences of records with these rows, as other columns may make them, and how likely each
+        is: by one law a record's mean counts, which these move as if Gaussian.
+        """
+        if not one_law:
+            return self.typical.influences(rows, one_law=False)[:, None], np.ones(1)
         means, lengths2 = self.typical.means(rows)
         logs = np.log(means)
         own = float(shares @ logs**2 - (shares @ logs) ** 2)
+        others = min(math.sqrt(max(self._predictor_variance - own, 0.0)), _FARTHEST)
         nodes, weights = normal_nodes(_NODES)
-        others = math.sqrt(max(self._predictor_variance - own, 0.0))
-        mean = means[:, None] * np.exp(others * nodes - others**2 / 2)
-        influences = influence_of(mean, lengths2[:, None])
-        tried = np.geomspace(influences.min(), influences.max(), _TRIED)
+        moved = means[:, None] * np.exp(others * nodes - others**2 / 2)
+        return influence_of(moved, lengths2[:, None]), weights
+
+    def _even_influence(self, influences: Array, shares: Array) -> float:
+        """f° of records with these influences."""
+        tried = np.geomspace(influences.min(), influences.max() * (1 + _TIE), _TRIED)
         ratio = influences / tried[:, None, None]
-        mixed = np.einsum("tij,i,j->t", ratio * self._excess(self.clip / ratio), shares, weights)
+        mixed = np.einsum("tij,ij->t", ratio * self._excess(self.clip / ratio), shares)
         # the larger f° is the less the mixture has beyond the clip
         whole = float(self._excess(np.array(self.clip)))
         fallen = -np.log(np.maximum(mixed, _LEAST))
@@ -244,7 +270,7 @@ class CutOff:
         return by_means, by_one_law
 
     @cached_property
-    def put_back(self) -> Known:
+    def one_law(self) -> Known:
         """π, by how spreads differ between the ends of columns, each as sure as its noise lets it be.
 
         Anything from 0 to 1 is as likely as anything else before that is seen.
