@@ -12,6 +12,8 @@ from sklearn.base import clone
 import dpinfer as dp
 from dpinfer.fit import recipe
 from dpinfer.fit.poisson import PoissonSteps
+from dpinfer.maths.cut_off import CutOff
+from dpinfer.maths.spreads import Known
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.statements import ALIASED, OPEN_SPREAD
@@ -609,6 +611,61 @@ def test_edges(edge, rho, neighbours):
     elif edge in ("constant column", "level without events"):
         assert not kept[3]
         assert result.status[3].startswith("open: ")
+
+
+def of_a_level(monkeypatch, part, weights=None):
+    """One fit of costs with a strong level, where so much is known of how near they are to one law."""
+    if part is not None:
+        monkeypatch.setattr(CutOff, "one_law", part)
+    rng = np.random.default_rng(9)
+    n = 20_000
+    x = np.column_stack([rng.normal(size=n).clip(-3, 3), rng.random(n) < 0.2])
+    y = np.exp(1 + 0.2 * x[:, 0] + x[:, 1]) * rng.gamma(0.5, 2, n)
+    options = {"bounds": ([-3, 0], [3, 1]), "yes_no": [1], "outcome": (0, 1000)}
+    if weights is not None:
+        options["most_weight"] = 1.0
+    asked = dp.PoissonRegression(budget=dp.ZCDP(0.03), insecure_seed=2, **options)
+    return asked.fit(x, y, weights=weights).result_
+
+
+def test_what_the_clip_takes_is_put_back_as_spreads_tell(monkeypatch):
+    """More of it the nearer outcomes are to one law, and intervals are longer where that is unsure."""
+    none = of_a_level(monkeypatch, Known(0.0, 0.0))
+    half = of_a_level(monkeypatch, Known(0.5, 0.0))
+    unsure = of_a_level(monkeypatch, Known(0.5, 1 / 3))
+    whole = of_a_level(monkeypatch, Known(1.0, 0.0))
+    steps = np.diff([one.estimate[2] for one in (none, half, whole)])
+    assert steps[0] == pytest.approx(steps[1], rel=0.05)
+    assert steps[0] > 0.002
+    assert half.estimate == pytest.approx(unsure.estimate)
+    lengths = [float(np.diff(one.conf_int()[2])[0]) for one in (whole, half, unsure)]
+    assert lengths == sorted(lengths)
+    assert lengths[2] > 1.01 * lengths[1]
+
+
+def test_where_rows_count_by_weights_squares_tell_nothing(monkeypatch):
+    """They would differ by the weights as well."""
+
+    def asked(_):
+        raise AssertionError
+
+    monkeypatch.setattr(CutOff, "one_law", property(asked))
+    assert of_a_level(monkeypatch, None, np.full(20_000, 0.5)).reported.any()
+
+
+@pytest.mark.parametrize(("usual", "share"), [(10.0, 0.02), (5.0, 0.04)])
+def test_the_level_of_outcomes_that_are_cut_off_below(usual, share):
+    """Nearly everybody has the same, some nothing: what the clip takes off lies below the mean."""
+    held = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(20_000, 2)).clip(-3, 3)
+        y = np.where(rng.random(20_000) < share, 0.0, usual)
+        options = {"bounds": (-3, 3), "outcome": (0, 60), "insecure_seed": seed}
+        result = dp.PoissonRegression(budget=dp.ZCDP(0.02), **options).fit(x, y).result_
+        low, high = result.conf_int()[0]
+        held.append(low <= np.log(usual * (1 - share)) <= high)
+    assert np.mean(held) > 0.8
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])

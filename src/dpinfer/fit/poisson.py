@@ -401,9 +401,12 @@ class PoissonSteps(Stepped[PoissonPlan]):
         # two unknowns that have nothing to do with each other
         allowed = np.hypot(_SLOPES * of_level / fit.spread, unsure)
         of_mean = math.sqrt(typical.kappa / sizes.mean)
-        # of the level at least nothing is cut off, at most what a cautious tail has
-        more = of_mean * clip.excess - of_level
-        allowed[0] = min(of_level, more)
+        # of the level a cautious tail may be cut off above, and the part of it below that outcomes
+        # have which are not less than 0
+        cautious = of_mean * clip.excess
+        more = cautious - of_level
+        less = cautious * cut_off.part_below + of_level
+        allowed[0] = min(less, more)
         doubtful = np.zeros(len(allowed))
         sure = np.zeros(len(allowed))
         if self._alike:
@@ -411,7 +414,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
             doubtful = np.array([beyond_doubt(gap, DOUBTFUL) for gap in gaps])
             sure = np.array([beyond_doubt(gap) for gap in gaps])
         longer = of_mean * clip.convex * doubtful
-        longer[0] = more - of_level
+        longer[0] = more - less
         return replace(
             fit,
             last=replace(last, score=score),

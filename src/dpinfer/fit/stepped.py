@@ -54,7 +54,7 @@ from dpinfer.maths.moments import (
     shrink,
 )
 from dpinfer.maths.places import moment_error
-from dpinfer.maths.stepping import Terrain, information
+from dpinfer.maths.stepping import Terrain
 from dpinfer.maths.sums import (
     USUAL_RECORDS,
     Block,
@@ -758,8 +758,7 @@ class Stepped(Generic[P]):
         unsure = booked.deviation / math.sqrt(stack.curvature)
         if not np.trace(hessian) > SURE * unsure * np.sqrt(d):
             return terrain.line
-        seen = information(terrain.moments, terrain.line, terrain.family)
-        expected = terrain.matrix @ seen @ terrain.matrix.T
+        expected = terrain.expected()
         expected *= np.trace(hessian) / np.trace(expected)
         hessian, _ = shrink(hessian, expected, unsure, 0.0)
         step = terrain.best_step(hessian, score, (clip * booked.deviation) ** 2, _FIRST_POWER)

@@ -36,7 +36,7 @@ _FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is t
 _TRIED = 24  # influences at which a mixture is tried
 _NODES = 9  # of a mean over a normal column
 _SIZES = 60  # sizes at which a tail is tabled
-_LEAST = 1e-300  # mean excess
+_LEAST = 1e-300  # that is divided by, or has a logarithm
 _TIE = 1e-9  # by which the largest of influences that are all alike is larger
 _IDLE = 1e-6  # of what is unsure of a part before: what sums tell that leave it as it was
 
@@ -121,6 +121,19 @@ class CutOff:
     clip: float
     law: TailLaw
 
+    @property
+    def part_below(self) -> float:
+        """Of what is cut off, the most that may be cut off below a mean, by the average of the laws.
+
+        No outcome is below 0, so that no influence below its mean is larger than that of a residual
+        as large as the mean.
+        """
+        farthest = self.typical.usual
+        whole = self.law.excess(self.clip)
+        if self.clip >= farthest or whole <= 0:
+            return 0.0
+        return 1 - self.law.excess(farthest) / whole
+
     @cached_property
     def of_level(self) -> float:
         """What the level is too low by: the part of their mean that all records lose together."""
@@ -138,11 +151,13 @@ class CutOff:
         """
         lost = np.zeros(len(self.fit.centre))
         unsure = np.zeros(len(lost))
+        # what is between two ends goes as far from its middle as sqrt 3 deviations; and squares are
+        # of the body of outcomes, too, which may be nearer to means than their tail is
+        reach = max(math.sqrt(3 * part.variance), 1 - part.value)
         for j in range(1, len(lost)):
             by_means, by_one_law = (self._lost(j, one_law=one_law) for one_law in (False, True))
             lost[j] = by_means + part.value * (by_one_law - by_means)
-            # what is between two ends goes as far from its middle as sqrt 3 deviations
-            unsure[j] = math.sqrt(3 * part.variance) * abs(by_one_law - by_means)
+            unsure[j] = reach * abs(by_one_law - by_means)
         return lost, unsure
 
     def _lost(self, j: int, *, one_law: bool) -> float:
@@ -279,7 +294,7 @@ class CutOff:
         information = 0.0
         for compared in self._compared:
             apart = compared.by_one_law - compared.by_means
-            weight = apart / compared.seen.variance
+            weight = apart / max(compared.seen.variance, _LEAST)
             toward += weight * (compared.seen.value - compared.by_means)
             information += weight * apart
         if information * UNKNOWN_PART.variance < _IDLE:

@@ -47,7 +47,7 @@ _POWERS_OF_SIZES = 13  # powers of two that the bins of influences span
 # deviations of the noise by which a tail is seen: noise alone passes for one in a hundred fits
 _CLEAR = 3.0
 # ... and by which some bins are that lie next to each other, wherever they are: one in three hundred
-_CLEAR_ANYWHERE = 5.0
+_CLEAR_ANYWHERE = 4.0
 # deviations of the noise by which there may be more records in a tail than are counted
 _LIMIT = 1.0
 # deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits

@@ -232,6 +232,14 @@ class Terrain:
         change = _root(later) @ self._root_inverse
         return np.asarray(change @ hessian @ change.T)
 
+    def expected(self) -> Array:
+        """H at the line as the moments have it, but for a factor."""
+        if self.columns is None:
+            seen = information(self.moments, self.line, self.family)
+        else:
+            seen = tilted(self.moments, self.line, self.columns)
+        return np.asarray(self.matrix @ seen @ self.matrix.T)
+
     @cached_property
     def _inverse(self) -> Array:
         """A⁻¹."""

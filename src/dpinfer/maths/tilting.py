@@ -21,7 +21,8 @@ _RAREST = 1e-6  # the least share of a level
 def tilted(information: Array, step: Array, columns: Columns) -> Array:
     """sum μ x xᵀ after a step of the coefficients of (1, x); as it was where nothing counts.
 
-    Correlations stay as they are.
+    Correlations stay as they are, and so do the means of numbers where levels move, and shares of
+    levels where numbers do.
     """
     total = float(information[0, 0])
     if total <= 0:
@@ -38,7 +39,8 @@ def tilted(information: Array, step: Array, columns: Columns) -> Array:
     moved = covariance @ along
     further = float(after @ along + along @ moved / 2)
     level *= float(np.exp(np.clip(further, -FARTHEST, FARTHEST)))
-    after = after + moved
+    # shares of levels stay as their own step has left them
+    after = np.where(columns.dummy, after, after + moved)
     after[0] = 1.0
     return np.asarray(
         total * float(np.clip(level, *CHANGE)) * (covariance + np.outer(after, after))
