@@ -93,7 +93,7 @@ _SHARES = {
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
 # of what is cut off on average: how much more or less of it a deviation of a column may have for
 # other reasons; a level is as many deviations as it is rare
-_SLOPES = 0.3
+_SLOPES = 0.28
 # ... and how much counts beside noise where a clip is chosen: noise is sure to be there, a bias as
 # large as it may be is not
 _CHOSEN = 0.22

@@ -140,14 +140,16 @@ class CutOff:
         return self.law.excess(self.clip) / self.typical.usual
 
     def lost(self, part: Known) -> tuple[Array, Array]:
-        """By how much coefficients are too small because of the clip, and by how much more or less
-        where it is unsure which ``part`` one law has; 0 for the level.
+        """By how much coefficients are too small because of the clip, and by how much more or less,
+        if so is known which ``part`` one law has; 0 for the level.
 
         An outcome with the influence f loses R(b/f) of its mean, R(x) the mean excess over x: if
         outcomes over their mean have one law, f is w‖u‖μ, and if variances are in proportion to
         means it is w‖u‖ times one mean for all, so that only the leverage of a row counts.  The tail
         of all influences is a mixture, E(b) = mean of f R(b/f), longer than that of one record.  So
-        R(x) is E(x f°)/f° with the f° that makes both sides the same.
+        R(x) is E(x f°)/f° with an f° between two: that of a usual record, by which a column loses
+        too much, as if the mixture were one record's tail; and that which makes both sides the same,
+        by which it loses too little, as R falls faster than the mixture does.
         """
         lost = np.zeros(len(self.fit.centre))
         unsure = np.zeros(len(lost))
@@ -155,20 +157,28 @@ class CutOff:
         # of the body of outcomes, too, which may be nearer to means than their tail is
         reach = max(math.sqrt(3 * part.variance), 1 - part.value)
         for j in range(1, len(lost)):
-            by_means, by_one_law = (self._lost(j, one_law=one_law) for one_law in (False, True))
+            by_means, _ = self._lost(j, one_law=False)
+            least, most = self._lost(j, one_law=True)
+            by_one_law = (least + most) / 2
+            # weights may turn what leverage takes: that is no reason to take more off the other way
+            by_means = by_means if by_means * by_one_law > 0 else 0.0
             lost[j] = by_means + part.value * (by_one_law - by_means)
-            unsure[j] = reach * abs(by_one_law - by_means)
+            unsure[j] = math.hypot(reach * (by_one_law - by_means), (most - least) / 2)
         return lost, unsure
 
-    def _lost(self, j: int, *, one_law: bool) -> float:
-        """What a unit of a column loses for one of the reasons."""
+    def _lost(self, j: int, *, one_law: bool) -> tuple[float, float]:
+        """What a unit of a column loses for one of the reasons, by either f°."""
         rows, shares = self._along(j)
         influences, weights = self._influences(rows, shares, one_law=one_law)
         even = self._even_influence(influences, shares[:, None] * weights)
         low, high = self._ends(j)
         at_ends = self.typical.influences(np.stack([low, high]), one_law=one_law)
-        of_low, of_high = self._excess(self.clip * even / at_ends) / even
-        return float(of_high - of_low) / float(high[j] - low[j])
+
+        def by(usual: float) -> float:
+            of_low, of_high = self._excess(self.clip * usual / at_ends) / usual
+            return float(of_high - of_low) / float(high[j] - low[j])
+
+        return by(even), by(self.typical.usual)
 
     def _influences(self, rows: Array, shares: Array, *, one_law: bool) -> tuple[Array, Array]:
         """Influences of records with these rows, as other columns may make them, and how likely each
