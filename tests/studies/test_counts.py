@@ -38,8 +38,9 @@ LOW: dict[str, set[str]] = {
 """Cells with coefficients far below the ceiling, each with their names.
 
 Visits do not grow like the exponential of disea, a number of diseases, whose records far out count
-less: weights move it by one to two standard errors.  The band moves the others: men have more of the visits to a hospital that are cut, of which 30 % are in
-.4 % of the records; those with a physical limitation (physlm) more of the visits to a doctor.
+less: weights move it by one to two standard errors.  The band moves the others: men have more of
+the visits to a hospital that are cut, of which 30 % are in .4 % of the records; those with a
+physical limitation (physlm) more of the visits to a doctor.
 syn_cost, syn_rare: a level that 5 % have.
 syn_tails: a group with a far longer tail than the other, of which small budgets see a part; z3 and
 a[s] are moved by a few records of it that lie far out in this population.
