@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 
 import dpinfer as dp
 from dpinfer.maths import cut_off
-from dpinfer.maths.cut_off import CutOff, Typical
+from dpinfer.maths.cut_off import CutOff, Typical, _Along, influence_of
 from dpinfer.maths.spreads import UNKNOWN_PART, Known
 
 _N = 20_000
@@ -94,22 +95,65 @@ def test_what_a_strong_level_loses_is_no_part_of_the_tail_that_it_makes(monkeypa
     assert 0.4 * np.mean(taken) < of_level < 2 * np.mean(taken)
 
 
-def test_a_typical_record():
-    """At the centre it is a usual one; a record with a larger mean has more influence, a row far out
-    counts less.
+def test_what_a_steep_slope_loses_is_what_the_band_takes(monkeypatch):
+    """Records count by their means, so that most of what counts for a steep slope is at one end of its
+    column: as if they counted alike, it would be taken to lose a third of this.
     """
+    lost = []
+    judged = CutOff.lost
+
+    def watched(self, part):
+        lost.append(judged(self, Known(1.0, 0.0))[0][1])
+        return judged(self, part)
+
+    monkeypatch.setattr(CutOff, "lost", watched)
+    taken = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(_N, 2)).clip(-3, 3)
+        y = _in_proportion(np.exp(0.3 + 0.8 * x[:, 0]), rng)
+        options = {"bounds": (-1, 1), "outcome": (0, 1000)}
+        asked = dp.PoissonRegression(budget=dp.ZCDP(0.1), insecure_seed=seed, **options)
+        result = asked.fit(x / 3, y).result_
+        pulled = result.band.pulled(result.geometry, x / 3, y)
+        weights = result.geometry.row_weights(x / 3)
+        rows = np.column_stack([np.ones(_N), x / 3])
+        whole, left = (
+            sm.GLM(outcome, rows, family=sm.families.Poisson(), freq_weights=weights).fit().params
+            for outcome in (y, pulled)
+        )
+        taken.append(whole[1] - left[1])
+    assert 0.7 < np.mean(lost) / np.mean(taken) < 1.6
+
+
+def test_what_grows_along_a_column():
+    """From the reference to a level; along a number by the line nearest where records count by w μ."""
+    column = np.array([-1.0, 0.0, 2.0])
+    shares = np.array([0.3, 0.4, 0.3])
+    means = np.array([0.5, 1.0, 4.0])
+    lengths2 = np.array([0.1, 0.2, 1.0])
+    values = np.array([1.0, 1.5, 5.0])
+    number = _Along(column, shares, means, lengths2, None)
+    counted = shares * means * [1.0, 1.0, 0.25]
+    line = np.polyfit(column, values, 1, w=np.sqrt(counted))
+    assert number.per_unit(values) == pytest.approx(line[0])
+    factor = _Along(column, shares, means, lengths2, 1)
+    assert factor.per_unit(values) == pytest.approx(1.5 - 5.0)
+
+
+def test_typical_records():
+    """At the centre they are usual ones; a larger mean has more influence, up to a limit."""
     centre = np.array([1.0, 0.2, -0.1])
     line = np.array([0.0, 2.0, 0.0])
     matrix = np.diag([0.6, 0.5, 0.5])
     typical = Typical(matrix, line, centre, kappa=2.0, mean=0.8)
-    usual = typical.record(centre)
-    assert usual.mean == pytest.approx(0.8)
-    assert usual.influence == pytest.approx(typical.usual)
-    assert usual.length2 == pytest.approx(1 / (2.0 * 0.8))
-    more = typical.record(centre + np.array([0.0, 0.2, 0.0]))
-    assert more.mean == pytest.approx(0.8 * np.exp(0.4))
-    assert more.influence > usual.influence
-    far = typical.record(centre + np.array([0.0, 0.0, 9.0]))
-    assert far.leverage == pytest.approx(1.0)
-    farthest = typical.record(centre + np.array([0.0, 50.0, 0.0]))
-    assert farthest.mean == pytest.approx(0.8 * np.exp(cut_off._FARTHEST))
+    moved = np.array([[0.0, 0.0, 0.0], [0.0, 0.2, 0.0], [0.0, 0.0, 9.0], [0.0, 50.0, 0.0]])
+    means, lengths2 = typical.means(centre + moved)
+    influences = influence_of(means, lengths2)
+    assert means[0] == pytest.approx(0.8)
+    assert influences[0] == pytest.approx(typical.usual)
+    assert lengths2[0] == pytest.approx(1 / (2.0 * 0.8))
+    assert means[1] == pytest.approx(0.8 * np.exp(0.4))
+    assert influences[1] > influences[0]
+    assert influences[2] * np.sqrt(lengths2[2]) == pytest.approx(1.0)  # counts less by its length
+    assert means[3] == pytest.approx(0.8 * np.exp(cut_off._FARTHEST))

@@ -122,7 +122,8 @@ def test_good_reasons_are_taken_off():
 @pytest.mark.parametrize("truth", [0.0, 0.3, 1.0])
 def test_a_part_that_is_measured_well_is_the_one_measured(truth):
     found = part_of_one(Known(truth, 1e-4))
-    assert found.value == pytest.approx(truth, abs=0.015)
+    # within two deviations: small parts are more likely before, which tells at 1
+    assert found.value == pytest.approx(truth, abs=0.02)
     assert found.variance <= 1.1e-4
 
 
@@ -135,9 +136,9 @@ def test_a_part_that_is_measured_badly_is_any_part():
 
 @pytest.mark.parametrize("noise", [0.2, 0.5])
 def test_a_part_is_as_unsure_as_it_says(noise):
-    """Over parts that are all alike and their noise."""
+    """Over parts that are as likely as it takes them to be, and their noise."""
     rng = np.random.default_rng(1)
-    truth = rng.random(2000)
+    truth = rng.beta(1, 3, 2000)
     found = [part_of_one(Known(one, noise**2)) for one in truth + noise * rng.normal(size=2000)]
     off = truth - np.array([known.value for known in found])
     assert abs(off.mean()) < 4 * off.std() / np.sqrt(2000)

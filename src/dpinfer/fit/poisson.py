@@ -91,15 +91,14 @@ _SHARES = {
     REST: 0.03,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
-# of what is cut off on average: how much more or less of it a deviation of a column may have for
-# other reasons; a level is as many deviations as it is rare
-_SLOPES = 0.28
-# ... and how much counts beside noise where a clip is chosen: noise is sure to be there, a bias as
-# large as it may be is not
+# of the root of the part that is cut off: how much more or less a deviation of a column may lose for
+# other reasons.  The farther out a cut begins the less it takes, and the more unlike the others are
+# the few records that it takes it from (docs/counts.md); a level is as many deviations as it is rare
+_SLOPES = 0.048
+# of what is cut off: what counts beside noise where a clip is chosen; and in the first step, where
+# all of it would move the level, which the estimate puts right
 _CHOSEN = 0.22
-# of what the clip of the first step cuts off: what counts beside its noise.  All of it would move
-# the level, which the estimate puts right
-_OF_FIRST = 0.5
+_CHOSEN_FIRST = 0.5
 _TINY = 1e-300  # the least information of all records, in units of the outcome
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -368,7 +367,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         tell the clip, for a record of usual leverage.
         """
         cost = math.sqrt(len(place.terrain.line)) * self._scales(FIRST_STEP).gradient / n
-        largest = TailLaw(sizes.tail).clip(cost, _OF_FIRST)
+        largest = TailLaw(sizes.tail).clip(cost, _CHOSEN_FIRST)
         dispersion = sizes.tail.mean_square(largest) / sizes.mean
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
         booked = self.booked.of(FIRST_STEP)[0]
@@ -399,7 +398,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         last = fit.last
         score = last.score + last.hessian @ (fit.back @ moved)
         # two unknowns that have nothing to do with each other
-        allowed = np.hypot(_SLOPES * of_level / fit.spread, unsure)
+        allowed = np.hypot(_SLOPES * math.sqrt(of_level) / fit.spread, unsure)
         of_mean = math.sqrt(typical.kappa / sizes.mean)
         # of the level a cautious tail may be cut off above, and the part of it below that outcomes
         # have which are not less than 0

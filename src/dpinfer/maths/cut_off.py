@@ -41,16 +41,6 @@ _TIE = 1e-9  # by which the largest of influences that are all alike is larger
 _IDLE = 1e-6  # of what is unsure of a part before: what sums tell that leave it as it was
 
 
-@dataclass(frozen=True)
-class Record:
-    """A typical record: its mean, its squared length in the geometry, w‖u‖μ, and w‖u‖²μ."""
-
-    mean: float
-    length2: float
-    influence: float
-    leverage: float
-
-
 @dataclass(frozen=True, eq=False)
 class Typical:
     """What records are like in a geometry, by their columns, at a line."""
@@ -80,36 +70,57 @@ class Typical:
         further = np.clip((rows - self.centre) @ self.line, -_FARTHEST, _FARTHEST)
         return self.mean * np.exp(further), length2
 
-    def influences(self, rows: Array, *, one_law: bool) -> Array:
-        """w‖u‖ of such records times their mean, or times one mean for all."""
-        means, lengths2 = self.means(rows)
-        found = influence_of(means, lengths2)
-        return found if one_law else np.asarray(found / means * self.mean)
-
-    def record(self, row: Array) -> Record:
-        """One of these."""
-        means, lengths2 = self.means(row[None])
-        mean = float(means[0])
-        length2 = float(lengths2[0])
-        influence = float(influence_of(mean, length2))
-        return Record(mean, length2, influence, influence * math.sqrt(length2))
-
 
 def influence_of(mean: Array | float, length2: Array | float) -> Array:
     """w‖u‖μ of records with these means and squared lengths."""
     return np.asarray(mean * np.sqrt(length2) / np.maximum(1.0, mean * length2))
 
 
+@dataclass(frozen=True, eq=False)
+class _Along:
+    """Records along a column, usual in the others: how common they are, their means and squared
+    lengths.  Of a factor the last is its reference, and ``place`` is the level; of a number it is
+    None.
+    """
+
+    column: Array
+    shares: Array
+    means: Array
+    lengths2: Array
+    place: int | None
+
+    @property
+    def influences(self) -> Array:
+        """w‖u‖μ."""
+        return influence_of(self.means, self.lengths2)
+
+    @property
+    def spread_of_logs(self) -> float:
+        """The variance of the logarithms of means."""
+        logs = np.log(self.means)
+        return float(self.shares @ logs**2 - (self.shares @ logs) ** 2)
+
+    def per_unit(self, values: Array) -> float:
+        """By how much values of the records grow with the column: from the reference to the level,
+        or along the line that is nearest where records count by w μ, as they do in the fit.
+        """
+        if self.place is not None:
+            return float(values[self.place] - values[-1])
+        counted = self.shares * self.means / np.maximum(1.0, self.means * self.lengths2)
+        apart = counted * (self.column - counted @ self.column / counted.sum())
+        return float(apart @ values / (apart @ self.column))
+
+
 @dataclass(frozen=True)
 class _Compared:
     """By how much more outcomes spread at one end of a column than at the other: as it is seen, and
-    by either reason.  ``unit`` is by what a cut grows with that, for a unit of the column.
+    by either reason.  ``times`` is by what a cut grows with that.
     """
 
     seen: Known
     by_means: float
     by_one_law: float
-    unit: float
+    times: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,31 +179,30 @@ class CutOff:
 
     def _lost(self, j: int, *, one_law: bool) -> tuple[float, float]:
         """What a unit of a column loses for one of the reasons, by either f°."""
-        rows, shares = self._along(j)
-        influences, weights = self._influences(rows, shares, one_law=one_law)
-        even = self._even_influence(influences, shares[:, None] * weights)
-        low, high = self._ends(j)
-        at_ends = self.typical.influences(np.stack([low, high]), one_law=one_law)
+        along = self._along(j)
+        influences, likely = self._influences(along, one_law=one_law)
+        even = self._even_influence(influences, along.shares[:, None] * likely)
+        of_even = self._taken(influences, even) @ likely
+        usual = self.typical.usual
+        of_usual = self._taken(influences[:, len(likely) // 2], usual)
+        return along.per_unit(of_even), along.per_unit(of_usual)
 
-        def by(usual: float) -> float:
-            of_low, of_high = self._excess(self.clip * usual / at_ends) / usual
-            return float(of_high - of_low) / float(high[j] - low[j])
+    def _taken(self, influences: Array, even: float) -> Array:
+        """R(b/f): which part of their means records lose, by an f°."""
+        return self._excess(self.clip * even / influences) / even
 
-        return by(even), by(self.typical.usual)
-
-    def _influences(self, rows: Array, shares: Array, *, one_law: bool) -> tuple[Array, Array]:
-        """Influences of records with these rows, as other columns may make them, and how likely each
+    def _influences(self, along: _Along, *, one_law: bool) -> tuple[Array, Array]:
+        """Influences of records along a column, as other columns may make them, and how likely each
         is: by one law a record's mean counts, which these move as if Gaussian.
         """
         if not one_law:
-            return self.typical.influences(rows, one_law=False)[:, None], np.ones(1)
-        means, lengths2 = self.typical.means(rows)
-        logs = np.log(means)
-        own = float(shares @ logs**2 - (shares @ logs) ** 2)
-        others = min(math.sqrt(max(self._predictor_variance - own, 0.0)), _FARTHEST)
-        nodes, weights = normal_nodes(_NODES)
-        moved = means[:, None] * np.exp(others * nodes - others**2 / 2)
-        return influence_of(moved, lengths2[:, None]), weights
+            alike = along.influences / along.means * self.typical.mean
+            return np.asarray(alike)[:, None], np.ones(1)
+        others2 = max(self._predictor_variance - along.spread_of_logs, 0.0)
+        others = min(math.sqrt(others2), _FARTHEST)
+        nodes, likely = normal_nodes(_NODES)
+        moved = along.means[:, None] * np.exp(others * nodes - others**2 / 2)
+        return influence_of(moved, along.lengths2[:, None]), likely
 
     def _even_influence(self, influences: Array, shares: Array) -> float:
         """f° of records with these influences."""
@@ -204,20 +214,26 @@ class CutOff:
         fallen = -np.log(np.maximum(mixed, _LEAST))
         return float(np.exp(np.interp(-np.log(whole), fallen, np.log(tried))))
 
-    def _along(self, j: int) -> tuple[Array, Array]:
-        """Rows along a column, usual in the others, and how common they are."""
+    def _along(self, j: int) -> _Along:
+        """Records along a column."""
         fit = self.fit
-        if not fit.columns.dummy[j]:
-            nodes, weights = normal_nodes(_NODES)
+        place = None
+        if fit.columns.dummy[j]:
+            levels = np.flatnonzero(fit.columns.dummy & (fit.columns.group == fit.columns.group[j]))
+            place = int(np.flatnonzero(levels == j)[0])
+            rows = np.tile(fit.centre, (len(levels) + 1, 1))
+            rows[:, levels] = 0.0
+            rows[np.arange(len(levels)), levels] = 1.0
+            shares = np.append(fit.centre[levels], max(1 - float(fit.centre[levels].sum()), 0.0))
+            shares = shares / shares.sum()
+        else:
+            nodes, shares = normal_nodes(_NODES)
             rows = np.tile(fit.centre, (len(nodes), 1))
             rows[:, j] += fit.spread[j] * nodes
-            return rows, weights
-        levels = np.flatnonzero(fit.columns.dummy & (fit.columns.group == fit.columns.group[j]))
-        rows = np.tile(fit.centre, (len(levels) + 1, 1))
-        rows[:, levels] = 0.0
-        rows[np.arange(len(levels)), levels] = 1.0
-        shares = np.append(fit.centre[levels], max(1 - float(fit.centre[levels].sum()), 0.0))
-        return rows, shares / shares.sum()
+        means, lengths2 = self.typical.means(rows)
+        # together they have the mean of all
+        means = means * self.typical.mean / float(shares @ means)
+        return _Along(rows[:, j], shares, means, lengths2, place)
 
     @cached_property
     def _predictor_variance(self) -> float:
@@ -245,23 +261,6 @@ class CutOff:
         excess = np.maximum([self.law.excess(size) for size in sizes], _LEAST)
         return np.log(sizes), np.log(excess)
 
-    def _ends(self, j: int) -> tuple[Array, Array]:
-        """The rows that a column is judged by: a level and its reference, a number one deviation
-        below its centre and one above; the first is the lower one.
-        """
-        fit = self.fit
-        low = fit.centre.copy()
-        high = fit.centre.copy()
-        if fit.columns.dummy[j]:
-            together = fit.columns.group == fit.columns.group[j]
-            low[together] = 0.0
-            high[together] = 0.0
-            high[j] = 1.0
-        else:
-            low[j] -= fit.spread[j]
-            high[j] += fit.spread[j]
-        return low, high
-
     @cached_property
     def _spreads(self) -> Spreads:
         last = self.fit.last
@@ -279,19 +278,20 @@ class CutOff:
         """Of clipped influences."""
         return self.law.seen.mean_square(self.clip)
 
-    def _explained(self, low: Record, high: Record) -> tuple[float, float]:
-        """By how much more outcomes spread at the second record for either reason, the clip
+    def _explained(self, along: _Along) -> tuple[float, float]:
+        """By how much more outcomes spread for a unit of a column for either reason, the clip
         included, which leaves less of a record with more influence.
         """
         seen = self.law.seen
+        leverages = along.influences * np.sqrt(along.lengths2) * self.typical.kappa
 
-        def spread(record: Record, power: float) -> float:
-            behind = math.pow(self.typical.mean / record.mean, power)
-            scale = record.influence / self.typical.usual * behind
-            left = scale**2 * seen.mean_square(self.clip / scale) / self._mean_square
-            return left / (record.leverage * self.typical.kappa)
+        def grows(power: float) -> float:
+            behind = (self.typical.mean / along.means) ** power
+            scales = along.influences / self.typical.usual * behind
+            left = np.array([seen.mean_square(self.clip / scale) for scale in scales])
+            return along.per_unit(scales**2 * left / self._mean_square / leverages)
 
-        by_means, by_one_law = (spread(high, power) - spread(low, power) for power in _POWERS)
+        by_means, by_one_law = (grows(power) for power in _POWERS)
         return by_means, by_one_law
 
     @cached_property
@@ -318,7 +318,7 @@ class CutOff:
         nothing = Known(0.0, 0.0)  # of the level
         of_columns = [
             unexplained(compared.seen, (compared.by_means, compared.by_one_law)).times(
-                compared.unit
+                compared.times
             )
             for compared in self._compared
         ]
@@ -331,23 +331,20 @@ class CutOff:
 
     def _compare(self, j: int) -> "_Compared":
         fit = self.fit
-        everybody = fit.back[:, 0]
-        low, high = self._ends(j)
-        lower = self.typical.record(low)
-        upper = self.typical.record(high)
-        if fit.columns.dummy[j]:
+        along = self._along(j)
+        if along.place is not None:
             together = fit.columns.dummy & (fit.columns.group == fit.columns.group[j])
-            of_level = self._spreads.of_some(self._uncentred[:, j], upper.length2)
-            reference = everybody - self._uncentred[:, together].sum(axis=1)
-            of_reference = self._spreads.of_some(reference, lower.length2)
+            of_level = self._spreads.of_some(self._uncentred[:, j], along.lengths2[along.place])
+            reference = fit.back[:, 0] - self._uncentred[:, together].sum(axis=1)
+            of_reference = self._spreads.of_some(reference, along.lengths2[-1])
             seen = of_level.less(of_reference)
             both = max(of_level.value + of_reference.value, 2.0)
         else:
             usual_length2 = 1 / (self.typical.kappa * self.typical.mean)
-            seen = self._spreads.along(self.typical.matrix @ (high - low), usual_length2)
+            seen = self._spreads.along(self.typical.matrix[:, j], usual_length2)
             both = 2.0
-        by_means, by_one_law = self._explained(lower, upper)
-        return _Compared(seen, by_means, by_one_law, both / float(high[j] - low[j]))
+        by_means, by_one_law = self._explained(along)
+        return _Compared(seen, by_means, by_one_law, both)
 
     @cached_property
     def _uncentred(self) -> Array:

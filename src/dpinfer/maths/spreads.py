@@ -98,16 +98,19 @@ def _moved(one: Array, other: Array) -> float:
     return (float(one @ one) * float(other @ other) + float(one @ other) ** 2) / 2
 
 
-UNKNOWN_PART = Known(0.5, 1 / 12)
-"""A part of which nothing is known: anything from 0 to 1 is as likely."""
-_GRID = np.linspace(0.0, 1.0, 201)
+_GRID = (np.arange(200) + 0.5) / 200
+# how likely parts are before anything is seen: small ones more so, as in real tables what is cut off
+# goes with means by less than one law says (docs/counts.md)
+_BEFORE = (1 - _GRID) ** 2
+UNKNOWN_PART = Known(0.25, 3 / 80)
+"""A part of which nothing is known."""
 
 
 def part_of_one(seen: Known) -> Known:
-    """A part from 0 to 1 given a noisy measurement of it, all parts alike before."""
+    """A part from 0 to 1 given a noisy measurement of it."""
     deviation = max(math.sqrt(seen.variance), 1e-6)
     off = ((_GRID - seen.value) / deviation) ** 2 / 2
-    weights = np.exp(off.min() - off)
+    weights = _BEFORE * np.exp(off.min() - off)
     weights /= weights.sum()
     mean = float(weights @ _GRID)
     return Known(mean, float(weights @ (_GRID - mean) ** 2))

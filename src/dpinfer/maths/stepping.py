@@ -131,8 +131,10 @@ def count_line(
 
     ``score`` is sum x (min(y, c) - c/2)/c, of noise whose covariance has the root ``noise``.  Least
     squares of min(y, c), a ridge in whitened columns that expects a logarithm with a deviation of
-    1/2, is mapped to the log scale as for Gaussian rows: Cov(x, e^η) = E[e^η] Cov(x) θ.  A bad line
-    costs length, never validity.
+    1/2, is mapped to the log scale as for Gaussian rows: Cov(x, e^η) = E[e^η] Cov(x) θ.  That makes
+    too much of a rare level with many counts, and the logarithm of its ratio of means too little, as
+    more of them are beyond the cap: levels are in the middle.  A bad line costs length, never
+    validity.
     """
     d = len(moments)
     kappa = max(_WHITENED[0], _WHITENED[1] / d)
@@ -150,6 +152,8 @@ def count_line(
     centre = moments[0] / n
     rate = max(mean + float(centre @ slopes), _LEAST_RATE * mean)
     line = slopes / (rate * sizes.shows)
+    logs = _logs_of_levels(slopes, rate, centre, columns) / sizes.shows
+    line = np.where(columns.dummy, (line + logs) / 2, line)
     line[0] = 0.0
     covariance = raised(moments / n, 1e-7) - np.outer(centre, centre)
     variance = float(line @ covariance @ line)
@@ -157,6 +161,18 @@ def count_line(
     whole = rate * sizes.mean / mean
     line[0] = np.log(whole) - min(variance, _LARGEST_LOG**2) / 2 - centre @ line
     return np.asarray(line)
+
+
+def _logs_of_levels(slopes: Array, rate: float, centre: Array, columns: Columns) -> Array:
+    """Logarithms of the ratio of the mean of each level and that of its reference, as least squares
+    tells them; 0 for numbers.
+    """
+    logs = np.zeros(len(slopes))
+    for group in np.unique(columns.group[columns.dummy]):
+        levels = columns.dummy & (columns.group == group)
+        reference = max(rate - float(centre[levels] @ slopes[levels]), _LEAST_RATE * rate)
+        logs[levels] = np.log(np.maximum(1 + slopes[levels] / reference, _LEAST_RATE))
+    return logs
 
 
 def _length(spread: float, share: float) -> tuple[float, float]:

@@ -1,17 +1,18 @@
 """How far sizes go beyond what a noisy histogram shows: Pareto laws, each as likely as the counts make it.
 
-| symbol | meaning                                                          | name in code    |
-| ------ | ---------------------------------------------------------------- | --------------- |
+| symbol | meaning                                                          | name in code     |
+| ------ | ---------------------------------------------------------------- | ---------------- |
 | s₀, p₀ | a size that clearly many records exceed, and their share         | `start`, `share` |
-| ξ, τ   | shape and scale of P(s - s₀ > z) = p₀ (1 + ξ z/τ)^(-1/ξ)          | `_SHAPES`       |
+| ξ, τ   | shape and scale of P(s - s₀ > z) = p₀ (1 + ξ z/τ)^(-1/ξ)          | `_SHAPES`        |
 |        | mean excess τ/(1 - ξ) beyond s₀, over s₀                         | `_MEAN_EXCESSES` |
-| b      | a clip, beyond s₀ or below it                                    | `clip`          |
+|        | how likely a law is before the counts are seen                   | `_BEFORE`        |
+| b      | a clip, beyond s₀ or below it                                    | `clip`           |
 
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
-Where ξ is 1/2 or more it has no variance, and a regression without noise would have no interval
-either: so shapes are below that, all alike before the counts are seen.  Averages are over all laws:
-where noise hides what lies beyond s₀, a single law drawn through what is seen would miss that there
-may be more.
+Averages are over all laws: where noise hides what lies beyond s₀, a single law drawn through what is
+seen would miss that there may be more.  They are averages of roots, of what is cut off and of its
+square: what intervals allow for grows with these, and a mean would be that of the heaviest laws
+alone, however unlikely they are.
 
 Post-processing of released counts only.
 """
@@ -24,9 +25,14 @@ import numpy as np
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.histograms import Tail
 
-_SHAPES = 0.5 * (np.arange(12) + 0.5)[:, None] / 12
-# mean excesses beyond s₀, over s₀: the heaviest power law that has a variance, ξ = 1/2, has 1
-_MEAN_EXCESSES = np.geomspace(0.05, 1.0, 20)
+# at 1 a law would have no mean
+_SHAPES = (np.arange(22) + 0.5)[:, None] / 24
+# mean excesses beyond s₀, over s₀: at most 1, as the heaviest power law with a variance has, or what
+# a power law of this shape has
+_MEAN_EXCESSES = np.geomspace(0.05, 3.0, 27)
+_MOST = np.maximum(1.0, _SHAPES / (1 - _SHAPES))
+# heavier tails are rarer, and none is impossible
+_BEFORE = np.where(_MOST >= _MEAN_EXCESSES, np.exp(-_SHAPES / 0.15) + 0.07, 0.0)
 # powers of two from the farthest edge that noise lets be seen to s₀
 _INSIDE = 1
 _POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
@@ -67,12 +73,15 @@ class TailLaw:
         variance = self.seen.noise**2 + expected
         off = self.seen.counts[: self._first + 1] - expected
         log_likelihood = -0.5 * (off**2 / variance + np.log(variance)).sum(axis=-1)
-        found = np.exp(log_likelihood - log_likelihood.max())
+        log_likelihood[_BEFORE == 0] = -np.inf
+        found = _BEFORE * np.exp(log_likelihood - log_likelihood.max())
         return np.asarray(found / found.sum())
 
     def _beyond(self, sizes: Array, integrals: int = 0) -> Array:
-        """P(s > size) by each law, or its integral over all larger sizes, or that one's; a size is
-        no less than s₀.
+        """P(s > size) by each law, or an integral of it over all larger sizes, or that one's; a size
+        is no less than s₀.
+
+        For laws without a variance the second is only one up to a constant: it is for differences.
         """
         shape = _SHAPES[..., None]
         scale = self.start * _MEAN_EXCESSES[:, None] * (1 - shape)
@@ -81,18 +90,31 @@ class TailLaw:
         grown = 1 + shape * (sizes - self.start) / scale
         return np.asarray(self.share * factor * grown**power)
 
-    def clip(self, cost: float, part: float) -> float:
-        """b that minimises (cost b)² and the expected (``part`` E)²: noise and bias, E the mean of
-        what b takes off.
+    @cached_property
+    def _ends(self) -> Array:
+        """The size that each law expects one record to exceed, if there can be larger ones; no less
+        than the bin in which records are clearly seen goes.
 
-        The square is averaged over the laws: one that is unlikely but heavy counts by what it would
-        cost.
+        So a bound that is too generous does not count.
         """
+        records = max(self.seen.n * self.share, 1.0)
+        scale = self.start * _MEAN_EXCESSES * (1 - _SHAPES)
+        farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
+        clear = self.seen.farthest_clear
+        seen = self.seen.edges[clear - 1] if clear > 0 else self._end
+        return np.asarray(np.clip(farthest, min(seen, self._end), self._end))
+
+    def _averaged(self, roots: Array) -> Array:
+        """Over the laws, which are the first two axes."""
+        return np.asarray(np.einsum("ij,ij...->...", self._weights, roots))
+
+    def clip(self, cost: float, part: float) -> float:
+        """b that minimises (cost b)² and (``part`` E)²: noise and bias, E what b takes off."""
         sizes, beyond = self._curves()
         pieces = (beyond[..., 1:] + beyond[..., :-1]) / 2 * np.diff(sizes)
         excess = np.cumsum(pieces[..., ::-1], axis=-1)[..., ::-1]
-        expected = np.append(np.einsum("ij,ijk->k", self._weights, excess**2), 0.0)
-        return float(sizes[np.argmin((cost * sizes) ** 2 + part**2 * expected)])
+        expected = np.append(self._averaged(np.sqrt(np.maximum(excess, 0.0))) ** 2, 0.0)
+        return float(sizes[np.argmin((cost * sizes) ** 2 + (part * expected) ** 2)])
 
     def _curves(self) -> tuple[Array, Array]:
         """Sizes, and the share beyond each by each law; up to s₀ as counted."""
@@ -100,37 +122,36 @@ class TailLaw:
         inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
         outer = np.geomspace(self.start, self._end, _POINTS)
         counted = np.interp(np.log(inner), np.log(edges), np.log(self.seen.beyond[::-1]))
-        by_law = self._beyond(outer)
+        by_law = np.where(outer < self._ends[..., None], self._beyond(outer), 0.0)
         inside = np.broadcast_to(np.exp(counted), (*by_law.shape[:-1], _POINTS))
         return np.append(inner, outer), np.concatenate([inside, by_law], axis=-1)
 
     def excess(self, clip: float) -> float:
-        """The mean of what a clip takes off."""
-        outer = max(clip, self.start)
-        if outer >= self._end:
-            return 0.0
-        at = self._beyond(np.array([outer, self._end]), 1)
-        beyond = float((self._weights * (at[..., 0] - at[..., 1])).sum())
+        """E, the mean of what a clip takes off: the square of the average of its root."""
+        once, _ = self._beyond_clip(clip)
         sizes, share = self._inside(clip)
-        return beyond + float(np.trapezoid(share, sizes))
+        of_each = once + float(np.trapezoid(share, sizes))
+        return float(self._averaged(np.sqrt(of_each))) ** 2
 
     def deviation(self, clip: float) -> float:
-        """The root mean square of what a clip takes off, averaged over the laws.
-
-        It makes intervals longer by as much as the laws do on average; a mean of squares would be
-        that of the heaviest ones alone.
-        """
-        outer = max(clip, self.start)
-        if outer >= self._end:
-            return 0.0
-        ends = np.array([outer, self._end])
-        once = self._beyond(ends, 1)
-        twice = self._beyond(ends, 2)
-        of_each = 2 * (twice[..., 0] - twice[..., 1] - (self._end - outer) * once[..., 1])
-        of_each += 2 * (outer - clip) * (once[..., 0] - once[..., 1])
+        """The root mean square of what a clip takes off, averaged."""
+        once, twice = self._beyond_clip(clip)
         sizes, share = self._inside(clip)
+        of_each = 2 * twice + 2 * max(self.start - clip, 0.0) * once
         of_each += float(np.trapezoid(2 * (sizes - clip) * share, sizes))
-        return float((self._weights * np.sqrt(np.maximum(of_each, 0.0))).sum())
+        return float(self._averaged(np.sqrt(of_each)))
+
+    def _beyond_clip(self, clip: float) -> tuple[Array, Array]:
+        """∫ P(s > z) dz and ∫ (z - c) P(s > z) dz from c to the end of each law, c the larger one of a
+        clip and s₀.
+        """
+        begin = max(clip, self.start)
+        ends = np.maximum(self._ends, begin)[..., None]
+        begins = np.array([begin])
+        once = self._beyond(begins, 1) - self._beyond(ends, 1)
+        twice = self._beyond(begins, 2) - self._beyond(ends, 2)
+        twice -= (ends - begin) * self._beyond(ends, 1)
+        return np.maximum(once[..., 0], 0.0), np.maximum(twice[..., 0], 0.0)
 
     def _inside(self, clip: float) -> tuple[Array, Array]:
         """Sizes from a clip to s₀ and the share beyond each, as counted; none where it is larger."""
