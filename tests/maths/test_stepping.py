@@ -251,6 +251,42 @@ def test_a_first_line_of_counts_is_a_line_whatever_the_noise_says():
         assert found @ covariance @ found < 1.01
 
 
+def test_a_first_line_is_not_drawn_far_beyond_a_rare_level_with_many_counts():
+    """Twelve times the rate of the others: mapped as a number would be, it is three times that far
+    out; by the ratio of means alone it would be exact here, where nothing is beyond the cap.
+    """
+    rng = np.random.default_rng(6)
+    n = 50_000
+    level = (rng.random(n) < 0.02).astype(float)
+    x = np.column_stack([np.ones(n), rng.normal(size=n) / 3, level])
+    columns = Columns(np.array([False, False, True]), np.array([-1, 1, 2]))
+    effect = np.log(12.0)
+    y = rng.poisson(np.exp(-0.5 + effect * level)) / 100
+    sizes = CountSizes(1.0, y.mean(), y.mean(), 1.0, 1.0, None)
+    moments = x.T @ x
+    found = count_line(moments, (y - 0.5) @ x, np.zeros((3, 3)), n, columns, sizes)
+    rate = y.mean()
+    as_a_number = (y[level == 1].mean() - y[level == 0].mean()) / rate
+    assert as_a_number > 3 * effect
+    assert effect < found[2] < 0.6 * as_a_number
+
+
+def test_logarithms_of_levels_are_finite_whatever_the_noise_says():
+    """Of means below 0, or of a reference without any, too."""
+    rng = np.random.default_rng(7)
+    columns = Columns(np.array([False, False, True, True]), np.array([-1, 1, 2, 2]))
+    for _ in range(200):
+        x = np.column_stack(
+            [np.ones(500), rng.normal(size=500) / 3, np.eye(3)[rng.integers(3, size=500)][:, :2]]
+        )
+        cap = 10 ** rng.uniform(-6, 0)
+        mean = cap * 10 ** rng.uniform(-3, 0)
+        sizes = CountSizes(cap, mean, min(2 * mean, 1.0), rng.uniform(1e-6, 1), 1.0, None)
+        score = rng.standard_normal(4) * 10 ** rng.uniform(0, 8)
+        found = count_line(x.T @ x, score, np.eye(4) * 10 ** rng.uniform(0, 6), 500, columns, sizes)
+        assert np.isfinite(found).all()
+
+
 @pytest.mark.parametrize(("share", "effect"), [(0.02, 1.8), (0.1, -1.5), (0.5, 1.5)])
 def test_a_step_towards_a_strong_effect_of_a_level_ends_there(share, effect):
     """Its curvature follows its own rate: that of Gaussian rows would pass a rare level by, or stop

@@ -17,6 +17,7 @@ Post-processing of released values only.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -95,10 +96,16 @@ class _Along:
         return influence_of(self.means, self.lengths2)
 
     @property
-    def spread_of_logs(self) -> float:
-        """The variance of the logarithms of means."""
+    def variance_of_logs(self) -> float:
+        """Of the logarithms of means."""
         logs = np.log(self.means)
         return float(self.shares @ logs**2 - (self.shares @ logs) ** 2)
+
+    @property
+    def compared(self) -> Sequence[int]:
+        """Places of the records that a unit of the column is told by."""
+        last = len(self.means) - 1
+        return range(last + 1) if self.place is None else (self.place, last)
 
     def per_unit(self, values: Array) -> float:
         """By how much values of the records grow with the column: from the reference to the level,
@@ -113,14 +120,14 @@ class _Along:
 
 @dataclass(frozen=True)
 class _Compared:
-    """By how much more outcomes spread at one end of a column than at the other: as it is seen, and
-    by either reason.  ``times`` is by what a cut grows with that.
+    """By how much more outcomes spread for a unit of a column: as it is seen, and by either reason.
+    ``growth`` is by what a cut grows with that.
     """
 
     seen: Known
     by_means: float
     by_one_law: float
-    times: float
+    growth: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,12 +171,12 @@ class CutOff:
         """
         lost = np.zeros(len(self.fit.centre))
         unsure = np.zeros(len(lost))
-        # what is between two ends goes as far from its middle as sqrt 3 deviations; and squares are
-        # of the body of outcomes, too, which may be nearer to means than their tail is
+        # as far as it is unsure, were all parts alike; and squares are of the body of outcomes, too,
+        # which may be nearer to means than their tail is
         reach = max(math.sqrt(3 * part.variance), 1 - part.value)
-        for j in range(1, len(lost)):
-            by_means, _ = self._lost(j, one_law=False)
-            least, most = self._lost(j, one_law=True)
+        for j, along in enumerate(self._columns, start=1):
+            by_means = self._lost_by_means(along)
+            least, most = self._lost_by_one_law(along)
             by_one_law = (least + most) / 2
             # weights may turn what leverage takes: that is no reason to take more off the other way
             by_means = by_means if by_means * by_one_law > 0 else 0.0
@@ -177,32 +184,32 @@ class CutOff:
             unsure[j] = math.hypot(reach * (by_one_law - by_means), (most - least) / 2)
         return lost, unsure
 
-    def _lost(self, j: int, *, one_law: bool) -> tuple[float, float]:
-        """What a unit of a column loses for one of the reasons, by either f°."""
-        along = self._along(j)
-        influences, likely = self._influences(along, one_law=one_law)
+    def _lost_by_means(self, along: _Along) -> float:
+        """What a unit of a column loses if variances are in proportion to means."""
+        influences = along.influences / along.means * self.typical.mean
+        even = self._even_influence(influences[:, None], along.shares[:, None])
+        return along.per_unit(self._taken(influences, even))
+
+    def _lost_by_one_law(self, along: _Along) -> tuple[float, float]:
+        """What a unit of a column loses if outcomes over their mean have one law, by either f°."""
+        times, likely = self._times_others(along)
+        influences = influence_of(along.means[:, None] * times, along.lengths2[:, None])
         even = self._even_influence(influences, along.shares[:, None] * likely)
-        of_even = self._taken(influences, even) @ likely
-        usual = self.typical.usual
-        of_usual = self._taken(influences[:, len(likely) // 2], usual)
+        # of all that is lost, records with a larger mean lose more
+        of_even = self._taken(influences, even) @ (likely * times)
+        of_usual = self._taken(along.influences, self.typical.usual)
         return along.per_unit(of_even), along.per_unit(of_usual)
 
     def _taken(self, influences: Array, even: float) -> Array:
         """R(b/f): which part of their means records lose, by an f°."""
         return self._excess(self.clip * even / influences) / even
 
-    def _influences(self, along: _Along, *, one_law: bool) -> tuple[Array, Array]:
-        """Influences of records along a column, as other columns may make them, and how likely each
-        is: by one law a record's mean counts, which these move as if Gaussian.
-        """
-        if not one_law:
-            alike = along.influences / along.means * self.typical.mean
-            return np.asarray(alike)[:, None], np.ones(1)
-        others2 = max(self._predictor_variance - along.spread_of_logs, 0.0)
+    def _times_others(self, along: _Along) -> tuple[Array, Array]:
+        """By what other columns, as if Gaussian, multiply means, 1 on average; and how likely that is."""
+        others2 = max(self._predictor_variance - along.variance_of_logs, 0.0)
         others = min(math.sqrt(others2), _FARTHEST)
         nodes, likely = normal_nodes(_NODES)
-        moved = along.means[:, None] * np.exp(others * nodes - others**2 / 2)
-        return influence_of(moved, along.lengths2[:, None]), likely
+        return np.exp(others * nodes - others**2 / 2), likely
 
     def _even_influence(self, influences: Array, shares: Array) -> float:
         """f° of records with these influences."""
@@ -214,8 +221,12 @@ class CutOff:
         fallen = -np.log(np.maximum(mixed, _LEAST))
         return float(np.exp(np.interp(-np.log(whole), fallen, np.log(tried))))
 
+    @cached_property
+    def _columns(self) -> list[_Along]:
+        """Records along each column but the intercept."""
+        return [self._along(j) for j in range(1, len(self.fit.centre))]
+
     def _along(self, j: int) -> _Along:
-        """Records along a column."""
         fit = self.fit
         place = None
         if fit.columns.dummy[j]:
@@ -285,21 +296,24 @@ class CutOff:
         seen = self.law.seen
         leverages = along.influences * np.sqrt(along.lengths2) * self.typical.kappa
 
+        def spread(i: int, power: float) -> float:
+            behind = (self.typical.mean / along.means[i]) ** power
+            scale = along.influences[i] / self.typical.usual * behind
+            left = seen.mean_square(self.clip / scale)
+            return float(scale**2 * left / self._mean_square / leverages[i])
+
         def grows(power: float) -> float:
-            behind = (self.typical.mean / along.means) ** power
-            scales = along.influences / self.typical.usual * behind
-            left = np.array([seen.mean_square(self.clip / scale) for scale in scales])
-            return along.per_unit(scales**2 * left / self._mean_square / leverages)
+            values = np.zeros(len(along.means))
+            for i in along.compared:
+                values[i] = spread(i, power)
+            return along.per_unit(values)
 
         by_means, by_one_law = (grows(power) for power in _POWERS)
         return by_means, by_one_law
 
     @cached_property
     def one_law(self) -> Known:
-        """π, by how spreads differ between the ends of columns, each as sure as its noise lets it be.
-
-        Anything from 0 to 1 is as likely as anything else before that is seen.
-        """
+        """π, by how spreads grow along columns, each as sure as its noise lets it be."""
         toward = 0.0
         information = 0.0
         for compared in self._compared:
@@ -312,13 +326,13 @@ class CutOff:
         return part_of_one(Known(toward / information, 1 / information))
 
     def gaps(self) -> list[Known]:
-        """By how much more outcomes spread at one end of each column than at the other, beside what
-        their means explain, for a unit of the column.
+        """By how much more outcomes spread for a unit of each column, beside what their means explain,
+        times how a cut grows with that.
         """
         nothing = Known(0.0, 0.0)  # of the level
         of_columns = [
             unexplained(compared.seen, (compared.by_means, compared.by_one_law)).times(
-                compared.times
+                compared.growth
             )
             for compared in self._compared
         ]
@@ -327,11 +341,10 @@ class CutOff:
     @cached_property
     def _compared(self) -> list["_Compared"]:
         """Of each column but the intercept."""
-        return [self._compare(j) for j in range(1, len(self.fit.centre))]
+        return [self._compare(j, along) for j, along in enumerate(self._columns, start=1)]
 
-    def _compare(self, j: int) -> "_Compared":
+    def _compare(self, j: int, along: _Along) -> "_Compared":
         fit = self.fit
-        along = self._along(j)
         if along.place is not None:
             together = fit.columns.dummy & (fit.columns.group == fit.columns.group[j])
             of_level = self._spreads.of_some(self._uncentred[:, j], along.lengths2[along.place])

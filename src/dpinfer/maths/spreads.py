@@ -101,7 +101,7 @@ def _moved(one: Array, other: Array) -> float:
 _GRID = (np.arange(200) + 0.5) / 200
 # how likely parts are before anything is seen: small ones more so, as in real tables what is cut off
 # goes with means by less than one law says (docs/counts.md)
-_BEFORE = (1 - _GRID) ** 2
+_PRIOR = (1 - _GRID) ** 2
 UNKNOWN_PART = Known(0.25, 3 / 80)
 """A part of which nothing is known."""
 
@@ -110,7 +110,7 @@ def part_of_one(seen: Known) -> Known:
     """A part from 0 to 1 given a noisy measurement of it."""
     deviation = max(math.sqrt(seen.variance), 1e-6)
     off = ((_GRID - seen.value) / deviation) ** 2 / 2
-    weights = _BEFORE * np.exp(off.min() - off)
+    weights = _PRIOR * np.exp(off.min() - off)
     weights /= weights.sum()
     mean = float(weights @ _GRID)
     return Known(mean, float(weights @ (_GRID - mean) ** 2))

@@ -5,7 +5,7 @@
 | s₀, p₀ | a size that clearly many records exceed, and their share         | `start`, `share` |
 | ξ, τ   | shape and scale of P(s - s₀ > z) = p₀ (1 + ξ z/τ)^(-1/ξ)          | `_SHAPES`        |
 |        | mean excess τ/(1 - ξ) beyond s₀, over s₀                         | `_MEAN_EXCESSES` |
-|        | how likely a law is before the counts are seen                   | `_BEFORE`        |
+|        | how likely a law is before the counts are seen                   | `_PRIOR`        |
 | b      | a clip, beyond s₀ or below it                                    | `clip`           |
 
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
@@ -30,9 +30,9 @@ _SHAPES = (np.arange(22) + 0.5)[:, None] / 24
 # mean excesses beyond s₀, over s₀: at most 1, as the heaviest power law with a variance has, or what
 # a power law of this shape has
 _MEAN_EXCESSES = np.geomspace(0.05, 3.0, 27)
-_MOST = np.maximum(1.0, _SHAPES / (1 - _SHAPES))
-# heavier tails are rarer, and none is impossible
-_BEFORE = np.where(_MOST >= _MEAN_EXCESSES, np.exp(-_SHAPES / 0.15) + 0.07, 0.0)
+_LARGEST_MEAN_EXCESS = np.maximum(1.0, _SHAPES / (1 - _SHAPES))
+# heavier tails are rarer, and no shape is impossible
+_PRIOR = np.where(_LARGEST_MEAN_EXCESS >= _MEAN_EXCESSES, np.exp(-_SHAPES / 0.15) + 0.05, 0.0)
 # powers of two from the farthest edge that noise lets be seen to s₀
 _INSIDE = 1
 _POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
@@ -73,8 +73,8 @@ class TailLaw:
         variance = self.seen.noise**2 + expected
         off = self.seen.counts[: self._first + 1] - expected
         log_likelihood = -0.5 * (off**2 / variance + np.log(variance)).sum(axis=-1)
-        log_likelihood[_BEFORE == 0] = -np.inf
-        found = _BEFORE * np.exp(log_likelihood - log_likelihood.max())
+        log_likelihood[_PRIOR == 0] = -np.inf
+        found = _PRIOR * np.exp(log_likelihood - log_likelihood.max())
         return np.asarray(found / found.sum())
 
     def _beyond(self, sizes: Array, integrals: int = 0) -> Array:
@@ -100,9 +100,7 @@ class TailLaw:
         records = max(self.seen.n * self.share, 1.0)
         scale = self.start * _MEAN_EXCESSES * (1 - _SHAPES)
         farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
-        clear = self.seen.farthest_clear
-        seen = self.seen.edges[clear - 1] if clear > 0 else self._end
-        return np.asarray(np.clip(farthest, min(seen, self._end), self._end))
+        return np.asarray(np.clip(farthest, self.seen.seen_reach, self._end))
 
     def _averaged(self, roots: Array) -> Array:
         """Over the laws, which are the first two axes."""
@@ -120,14 +118,16 @@ class TailLaw:
         """Sizes, and the share beyond each by each law; up to s₀ as counted."""
         edges = self.seen.edges[::-1]
         inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
-        outer = np.geomspace(self.start, self._end, _POINTS)
+        outer = np.geomspace(self.start, float(self._ends.max()), _POINTS)
         counted = np.interp(np.log(inner), np.log(edges), np.log(self.seen.beyond[::-1]))
         by_law = np.where(outer < self._ends[..., None], self._beyond(outer), 0.0)
         inside = np.broadcast_to(np.exp(counted), (*by_law.shape[:-1], _POINTS))
         return np.append(inner, outer), np.concatenate([inside, by_law], axis=-1)
 
     def excess(self, clip: float) -> float:
-        """E, the mean of what a clip takes off: the square of the average of its root."""
+        """E, what a clip takes off: the square of the average of the root of its mean by each law, and
+        so no more than its mean over the laws.
+        """
         once, _ = self._beyond_clip(clip)
         sizes, share = self._inside(clip)
         of_each = once + float(np.trapezoid(share, sizes))
