@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import expon, genpareto, lognorm
 
 from dpinfer.maths.histograms import COARSE, Tail
-from dpinfer.maths.tail_law import TailLaw
+from dpinfer.maths.tail_law import _PRIOR, _SHAPES, TailLaw
 
 _BINS = 26
 _LARGEST = 64.0
@@ -81,13 +81,22 @@ def test_a_tail_without_a_variance_is_seen_where_counts_show_it(shape):
     assert found.deviation(clip) == pytest.approx(np.sqrt(square), rel=0.35)
 
 
-def test_a_generous_end_does_not_count():
+@pytest.mark.parametrize("times", [1.0, 20.0], ids=["seen", "beyond the largest edge"])
+def test_a_generous_end_does_not_count(times):
     """A law ends where it expects one record more, however much larger sizes might be."""
-    sizes = genpareto(0.3).rvs(20_000, random_state=11)
+    sizes = times * genpareto(0.3).rvs(20_000, random_state=11)
     near, far = (TailLaw(_counted(sizes, noise=30.0, end=end)) for end in (1e5, 1e9))
     assert far.excess(4.0) == pytest.approx(near.excess(4.0), rel=1e-6)
     assert far.deviation(4.0) == pytest.approx(near.deviation(4.0), rel=1e-6)
-    assert far.clip(1e-3, 0.25) == pytest.approx(near.clip(1e-3, 0.25), rel=0.2)
+    assert far.clip(1e-3, 0.25) == pytest.approx(near.clip(1e-3, 0.25), rel=1e-6)
+
+
+def test_a_tail_that_may_be_light_is_taken_for_a_light_one_first():
+    """Noise leaves nearly all laws possible; were all as likely, more would be thought to lie beyond."""
+    law = TailLaw(_coarse(expon().rvs(20_000, random_state=12), noise=60.0))
+    heavy = np.broadcast_to(_SHAPES > 0.5, law._weights.shape)
+    possible = _PRIOR > 0
+    assert 0.01 < law._weights[heavy].sum() < 0.5 * (heavy & possible).sum() / possible.sum()
 
 
 def test_it_is_an_average_over_laws():
