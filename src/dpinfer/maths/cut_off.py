@@ -181,7 +181,9 @@ class CutOff:
             # weights may turn what leverage takes: that is no reason to take more off the other way
             by_means = by_means if by_means * by_one_law > 0 else 0.0
             lost[j] = by_means + part.value * (by_one_law - by_means)
-            unsure[j] = math.hypot(reach * (by_one_law - by_means), (most - least) / 2)
+            # a deviation of all that is between them, were it as likely
+            between = (most - least) / math.sqrt(12)
+            unsure[j] = math.hypot(reach * (by_one_law - by_means), between)
         return lost, unsure
 
     def _lost_by_means(self, along: _Along) -> float:
