@@ -128,30 +128,32 @@ class TailLaw:
         """E, what a clip takes off: the square of the average of the root of its mean by each law, and
         so no more than its mean over the laws.
         """
-        once, _ = self._beyond_clip(clip)
         sizes, share = self._inside(clip)
-        of_each = once + float(np.trapezoid(share, sizes))
+        of_each = self._beyond_clip(clip) + float(np.trapezoid(share, sizes))
         return float(self._averaged(np.sqrt(of_each))) ** 2
 
     def deviation(self, clip: float) -> float:
         """The root mean square of what a clip takes off, averaged."""
-        once, twice = self._beyond_clip(clip)
         sizes, share = self._inside(clip)
-        of_each = 2 * twice + 2 * max(self.start - clip, 0.0) * once
+        of_each = 2 * self._distance_beyond_clip(clip)
+        of_each += 2 * max(self.start - clip, 0.0) * self._beyond_clip(clip)
         of_each += float(np.trapezoid(2 * (sizes - clip) * share, sizes))
         return float(self._averaged(np.sqrt(of_each)))
 
-    def _beyond_clip(self, clip: float) -> tuple[Array, Array]:
-        """∫ P(s > z) dz and ∫ (z - c) P(s > z) dz from c to the end of each law, c the larger one of a
-        clip and s₀.
-        """
+    def _beyond_clip(self, clip: float) -> Array:
+        """∫ P(s > z) dz from c to the end of each law, c the larger one of a clip and s₀."""
         begin = max(clip, self.start)
         ends = np.maximum(self._ends, begin)[..., None]
-        begins = np.array([begin])
-        once = self._beyond(begins, 1) - self._beyond(ends, 1)
-        twice = self._beyond(begins, 2) - self._beyond(ends, 2)
-        twice -= (ends - begin) * self._beyond(ends, 1)
-        return np.maximum(once[..., 0], 0.0), np.maximum(twice[..., 0], 0.0)
+        found = self._beyond(np.array([begin]), 1) - self._beyond(ends, 1)
+        return np.maximum(found[..., 0], 0.0)
+
+    def _distance_beyond_clip(self, clip: float) -> Array:
+        """∫ (z - c) P(s > z) dz over the same."""
+        begin = max(clip, self.start)
+        ends = np.maximum(self._ends, begin)[..., None]
+        found = self._beyond(np.array([begin]), 2) - self._beyond(ends, 2)
+        found -= (ends - begin) * self._beyond(ends, 1)
+        return np.maximum(found[..., 0], 0.0)
 
     def _inside(self, clip: float) -> tuple[Array, Array]:
         """Sizes from a clip to s₀ and the share beyond each, as counted; none where it is larger."""
