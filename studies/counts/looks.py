@@ -11,7 +11,7 @@ cut off.  Not private.
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ import dpinfer as dp
 from dpinfer.fit.noiseless import People
 from dpinfer.fit.recipe import fit
 from dpinfer.maths import cut_off
+from dpinfer.maths.arrays import Array
 from dpinfer.maths.spreads import Known, part_of_one
 from dpinfer.simulate.replicates import noise_seed
 from studies.counts.cell import Cell, setting
@@ -45,8 +46,20 @@ _DESIGNS = ("rand_visits", "gsoep_doctor", "syn_pois", "syn_nb", "syn_cost", "sy
 _SEED = 21
 
 
+def of_line(
+    model: dp.PoissonRegression, x: Array, outcome: Array, place: int, truth: float
+) -> tuple[float, float, float]:
+    """Whether a line is printed, whether it holds the truth, and its length."""
+    with threadpool_limits(1, "blas"):
+        result = model.fit(x, outcome).result_
+    if not result.reported[place]:
+        return 0.0, np.nan, np.nan
+    low, high = result.conf_int()[place]
+    return 1.0, float(low <= truth <= high), high - low
+
+
 def of_level(case: tuple[float, float, float], seed: int) -> tuple[float, float, float]:
-    """Whether the line of a level is printed, whether it holds the effect, and its length."""
+    """The line of a level, in a table of this seed."""
     share, effect, shape = case
     rng = np.random.default_rng(5000 + seed)
     x = np.column_stack([rng.normal(size=(RECORDS, 2)).clip(-3, 3), rng.random(RECORDS) < share])
@@ -60,16 +73,11 @@ def of_level(case: tuple[float, float, float], seed: int) -> tuple[float, float,
         yes_no=[2],
         outcome=(0, 1000),
     )
-    with threadpool_limits(1, "blas"):
-        result = model.fit(x, rng.poisson(mean)).result_
-    if not result.reported[3]:
-        return 0.0, np.nan, np.nan
-    low, high = result.conf_int()[3]
-    return 1.0, float(low <= effect <= high), high - low
+    return of_line(model, x, rng.poisson(mean).astype(float), 3, effect)
 
 
 def of_slope(case: tuple[float, str, float], seed: int) -> tuple[float, float, float]:
-    """The same of a steep slope."""
+    """The line of a steep slope, in a table of this seed."""
     slope, law, spread = case
     rng = np.random.default_rng(9000 + seed)
     x = rng.normal(size=(RECORDS, 2)).clip(-3, 3)
@@ -81,12 +89,7 @@ def of_slope(case: tuple[float, str, float], seed: int) -> tuple[float, float, f
     model = dp.PoissonRegression(
         budget=_STEEP_BUDGET, insecure_seed=seed, bounds=(-3, 3), outcome=(0, 1e5)
     )
-    with threadpool_limits(1, "blas"):
-        result = model.fit(x, np.minimum(outcome, 1e5)).result_
-    if not result.reported[1]:
-        return 0.0, np.nan, np.nan
-    low, high = result.conf_int()[1]
-    return 1.0, float(low <= slope <= high), high - low
+    return of_line(model, x, np.minimum(outcome, 1e5), 1, slope)
 
 
 def of_cuts(design: str, folder: Path) -> list[float]:
@@ -128,22 +131,26 @@ def of_spreads(cell: Cell, folder: Path, index: int) -> float:
     return seen[0].value if seen else np.nan
 
 
+def together(found: Iterable[tuple[float, float, float]]) -> str:
+    """Of many lines."""
+    printed, held, lengths = np.array(list(found)).T
+    return (
+        f"printed {printed.mean():.2f}, holds {np.nanmean(held):.2f}, "
+        f"length {np.nanmedian(lengths):.3f}"
+    )
+
+
 def lines(folder: Path, fits: int, pool: ProcessPoolExecutor) -> Iterator[str]:
     """What is printed, one line after the other."""
-    for case in _LEVELS:
-        found = np.array(list(pool.map(partial(of_level, case), range(fits))))
-        printed, held = np.nanmean(found[:, :2], axis=0)
-        yield (
-            f"level of {case[0]:.0%}, effect {case[1]:g}, {'gamma rates' if case[2] else 'Poisson'}: "
-            f"printed {printed:.2f}, holds {held:.2f}, length {np.nanmedian(found[:, 2]):.3f}"
-        )
+    for level in _LEVELS:
+        share, effect, shape = level
+        rates = "gamma rates" if shape else "Poisson"
+        found = pool.map(partial(of_level, level), range(fits))
+        yield f"level of {share:.0%}, effect {effect:g}, {rates}: {together(found)}"
     for steep in _STEEP:
-        found = np.array(list(pool.map(partial(of_slope, steep), range(fits))))
-        printed, held = np.nanmean(found[:, :2], axis=0)
-        yield (
-            f"slope of {steep[0]:g}, {steep[1]} {steep[2]:g}: printed {printed:.2f}, "
-            f"holds {held:.2f}, length {np.nanmedian(found[:, 2]):.3f}"
-        )
+        slope, law, spread = steep
+        found = pool.map(partial(of_slope, steep), range(fits))
+        yield f"slope of {slope:g}, {law} {spread:g}: {together(found)}"
     for design in (*_REAL, *_DRAWN):
         moved = ", ".join(f"{one:.3f}" for one in of_cuts(design, folder))
         shares = ", ".join(f"{share:.1%}" for share in _CUTS)

@@ -5,7 +5,7 @@
 | s₀, p₀ | a size that clearly many records exceed, and their share         | `start`, `share` |
 | ξ, τ   | shape and scale of P(s - s₀ > z) = p₀ (1 + ξ z/τ)^(-1/ξ)          | `_SHAPES`        |
 |        | mean excess τ/(1 - ξ) beyond s₀, over s₀                         | `_MEAN_EXCESSES` |
-|        | how likely a law is before the counts are seen                   | `_PRIOR`        |
+|        | how likely a law is before the counts are seen                   | `_PRIOR`         |
 | b      | a clip, beyond s₀ or below it                                    | `clip`           |
 
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
