@@ -53,6 +53,30 @@ def test_a_range_holds_nearly_all_and_is_not_much_wider(notion):
         assert (frame.low(DESIGN)[3], frame.high(DESIGN)[3]) == pytest.approx((0.0, 1.0), abs=0.15)
 
 
+def test_the_last_histograms_are_kept():
+    """Of each number by its place: how common values are, in deviations from their mean."""
+    x = table(20_000)
+    x[:, 2] = x[:, 2] < 0.1  # a number that is yes or no
+    bars = dict(frame_of(x, 5.0).bars)
+    assert list(bars) == [1, 3]
+    for place, one in bars.items():
+        assert one.counts.sum() == pytest.approx(len(x), abs=6 * one.noise * 4)
+        values, shares = one.law()
+        assert shares.sum() == pytest.approx(1.0)
+        assert shares @ values == pytest.approx(0.0, abs=1e-12)
+        assert shares @ values**2 == pytest.approx(1.0)
+        column = x[:, place - 1]
+        skewness = np.mean((column - column.mean()) ** 3) / column.std() ** 3
+        assert shares @ values**3 == pytest.approx(skewness, abs=0.15)
+    assert bars[3].law()[1] == pytest.approx([0.9, 0.1], abs=0.02)
+
+
+def test_bars_that_noise_hides_tell_no_law():
+    for rho in (1e-6, 1e-3):
+        for _, one in frame_of(table(200), rho).bars:
+            assert one.law() is None
+
+
 def test_with_hopeless_noise_a_range_is_still_one():
     """Whatever noise says: inside the public bounds, and of some width."""
     for seed in range(30):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.histograms import BINS, counts_of, inner_edges, narrowed
+from dpinfer.maths.histograms import BINS, Bars, counts_of, inner_edges, narrowed
 from dpinfer.maths.moments import Columns, Local
 from dpinfer.maths.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.neighbours import Neighbours
@@ -96,13 +96,15 @@ class Frame:
     width, of (1, x~).
 
     Powers and products are those of columns so measured, and splines are made of functions that are
-    nobody's reference: they span the same model, and are far less correlated.
+    nobody's reference: they span the same model, and are far less correlated.  ``bars`` are the last
+    histograms, of each number by its place.
     """
 
     middle: Array
     half: Array
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
     splines: tuple[SplinePlaces, ...] = ()
+    bars: tuple[tuple[int, Bars], ...] = ()
 
     def of_units(self, design: Design) -> Array:
         """The matrix from (1, x) in original units to (1, x')."""
@@ -226,14 +228,17 @@ def framed(
     low = -np.ones(len(places))
     high = np.ones(len(places))
     radius = math.sqrt(design.norm2)
+    bars: dict[int, Bars] = {}
     for one in booked:
         edges = np.array([inner_edges(*ends) for ends in zip(low, high, strict=True)])
         what = column_histograms(places, edges, radius, notion)
         counts = gate.release(one, source, what).value.reshape(len(places), BINS)
         noise = one.deviation
         for k, mine in enumerate(counts):
+            ends = np.linspace(low[k], high[k], BINS + 1)
+            bars[int(places[k])] = Bars((ends[1:] + ends[:-1]) / 2, mine, noise)
             low[k], high[k] = narrowed(mine, low[k], high[k], max(float(mine.sum()), 0.0), noise)
     frame = public_frame(design)
     frame.middle[places] = (low + high) / 2
     frame.half[places] = (high - low) / 2
-    return frame
+    return replace(frame, bars=tuple(bars.items()))

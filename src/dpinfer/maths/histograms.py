@@ -140,6 +140,29 @@ def _filled(counts: Array, n: float, noise: float) -> tuple[int, int]:
     return empty(counts), len(counts) - empty(counts[::-1])
 
 
+@dataclass(frozen=True, eq=False)
+class Bars:
+    """Where the values of a column are: noisy counts of equal bins, ``noise`` the deviation of one."""
+
+    middles: Array
+    counts: Array
+    noise: float
+
+    def law(self) -> tuple[Array, Array] | None:
+        """Values with mean 0 and deviation 1, and how common each is; None where the counts show no
+        two values apart.
+
+        What noise alone may count is left out.
+        """
+        shown = self.counts > _CLEAR * self.noise
+        if shown.sum() < 2:
+            return None
+        values = self.middles[shown]
+        shares = self.counts[shown] / self.counts[shown].sum()
+        apart = values - shares @ values
+        return apart / math.sqrt(float(shares @ apart**2)), shares
+
+
 def influence_histogram(largest: float, neighbours: Neighbours, width: float = FINE) -> BoundedSum:
     """Counts of the sizes w‖u‖|r| in the bins largest 2^(-k width), the largest first, the rest in
     the last.
