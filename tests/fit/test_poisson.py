@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.base import clone
 
 import dpinfer as dp
-from dpinfer.fit import recipe
+from dpinfer.fit import poisson, recipe
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.maths.cut_off import CutOff
 from dpinfer.maths.spreads import Known
@@ -394,6 +394,41 @@ def test_units_and_weights_are_fitted():
     assert result.privacy.neighbours == "replace-unit"
 
 
+def test_errors_are_those_of_clipped_outcomes(monkeypatch):
+    """A band that cuts a fifth of the outcome off or more: the sampling errors are those of the
+    regression of outcomes in the band, with its curvature.  What is put back moves the estimate alone.
+    """
+    monkeypatch.setattr(poisson.TailLaw, "clip", lambda *_: 0.08)
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(20_000, 2)).clip(-3, 3)
+    y = np.minimum(rng.lognormal(-1.125, 1.5, 20_000) * np.exp(0.2 * x[:, 0]), 200)
+    asked = dp.PoissonRegression(
+        bounds=(-3, 3), outcome=(0, 200), budget=dp.ZCDP(1e6), insecure_seed=1
+    )
+    result = asked.fit(x, y).result_
+    pulled = result.band.pulled(result.geometry, x, y)
+    assert 0.15 < 1 - pulled.mean() / y.mean() < 0.5
+    stated = peer(x, pulled, weights=result.geometry.row_weights(x))
+    errors = np.sqrt(np.diag(result.error.sampling))[1:]
+    assert errors == pytest.approx(stated.bse[1:], rel=0.05)
+
+
+def test_with_many_records_intervals_are_near_those_without_noise():
+    """What a cut may do to a slope falls with the number of records as sampling does."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(200_000, 3)).clip(-3, 3)
+    mean = np.exp(0.5 + x @ [0.1, -0.1, 0.0])
+    y = rng.poisson(mean * rng.gamma(0.7, 1 / 0.7, len(x))).astype(float)
+    ordinary = peer(x, y)
+    options = {"bounds": (-3, 3), "outcome": (0, 1000), "budget": dp.ApproxDP(1.0, 1e-6)}
+    ratios = []
+    for seed in range(3):
+        result = dp.PoissonRegression(insecure_seed=seed, **options).fit(x, y).result_
+        lengths = np.diff(result.conf_int()[1:]).ravel()
+        ratios.append(lengths / (2 * 1.96 * ordinary.bse[1:]))
+    assert np.median(ratios) < 1.25
+
+
 def test_a_generous_bound_of_the_outcome_costs_little():
     """Ten thousand times too large: a few per cent of the lengths, over many draws of the noise."""
     x, y, _ = table(6000, 0, 1.0)
@@ -641,6 +676,17 @@ def test_what_the_clip_takes_is_put_back_as_spreads_tell(monkeypatch):
     lengths = [float(np.diff(one.conf_int()[2])[0]) for one in (whole, half, unsure)]
     assert lengths == sorted(lengths)
     assert lengths[2] > 1.01 * lengths[1]
+
+
+def test_a_level_may_lose_more_on_one_side(monkeypatch):
+    """The interval of a level is longer where it may have lost more than is known, and there alone."""
+    usual = of_a_level(monkeypatch, None)
+    monkeypatch.setattr(CutOff, "lost_beside", lambda self: np.zeros(len(self.fit.centre)))
+    without = of_a_level(monkeypatch, None)
+    longer = usual.conf_int() - without.conf_int()
+    assert longer[2, 1] > 0.01 * np.diff(usual.conf_int()[2])[0]
+    assert longer[2, 0] > -0.2 * longer[2, 1]
+    assert longer[1] == pytest.approx(0, abs=1e-9)
 
 
 def test_where_rows_count_by_weights_squares_tell_nothing(monkeypatch):

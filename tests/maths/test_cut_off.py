@@ -1,10 +1,13 @@
 """What a clip takes off coefficients: by one law of outcomes over their mean, and how near records are to it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
 
 import dpinfer as dp
+from dpinfer.fit import poisson
 from dpinfer.maths import cut_off
 from dpinfer.maths.cut_off import CutOff, Typical, _Along, influence_of
 from dpinfer.maths.spreads import UNKNOWN_PART, Known
@@ -124,6 +127,140 @@ def test_what_a_slope_loses_is_what_the_band_takes(slopes, of, monkeypatch):
         taken.append(whole[of] - left[of])
     least, most = np.mean(ends, axis=0) / np.mean(taken)
     assert 0.6 < least < 1 < most < 2.4
+
+
+def _watched(monkeypatch, look):
+    """What ``look`` finds in the cut of each fit that is made from now on."""
+    found = []
+    judged = CutOff.lost
+
+    def watched(self, part):
+        found.append(look(self))
+        return judged(self, part)
+
+    monkeypatch.setattr(CutOff, "lost", watched)
+    return found
+
+
+def test_a_number_that_is_yes_or_no_loses_what_a_level_does(monkeypatch):
+    """Its bars show that it has two values, one of them rare.  As a normal number it would be taken to
+    lose less than half as much: none of its records would have a long row.
+    """
+
+    judged = CutOff.lost
+
+    def lost(cut):
+        both = (cut, replace(cut, bars={}))
+        return [judged(one, UNKNOWN_PART)[0][2] * cut.fit.spread[2] for one in both]
+
+    per_deviation = []
+    for options in ({}, {"yes_no": [1]}):
+        with monkeypatch.context() as context:
+            found = _watched(context, lost)
+            for seed in range(4):
+                rng = np.random.default_rng(seed)
+                x = np.column_stack([rng.normal(size=_N).clip(-3, 3), rng.random(_N) < 0.1])
+                y = _in_proportion(np.exp(0.3 + 0.2 * x[:, 0] + 0.3 * x[:, 1]), rng)
+                asked = {"bounds": ([-3, 0], [3, 1]), "outcome": (0, 1000), "insecure_seed": seed}
+                dp.PoissonRegression(budget=dp.ZCDP(0.1), **asked, **options).fit(x, y)
+        per_deviation.append(np.mean(found, axis=0))
+    (number, as_normal), (level, _) = per_deviation
+    assert number == pytest.approx(level, rel=0.15)
+    assert as_normal < 0.5 * level
+
+
+def test_nobody_loses_more_than_a_mean(monkeypatch):
+    """Whatever noise says of means and tails, what is put back is a part of a mean."""
+    judged = CutOff.lost
+
+    def parts(cut):
+        return [cut.of_level, *(judged(cut, UNKNOWN_PART)[0] * [0, cut.fit.spread[1], 1.0])]
+
+    found = _watched(monkeypatch, parts)
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=3000).clip(-3, 3), rng.random(3000) < 0.3])
+    y = rng.poisson(np.exp(0.3 + x @ [0.2, 0.5])).astype(float)
+    options = {"bounds": ([-3, 0], [3, 1]), "yes_no": [1], "outcome": (0, 1000)}
+    for rho in (1e-5, 1e-4, 1e-3):
+        for seed in range(20):
+            dp.PoissonRegression(budget=dp.ZCDP(rho), insecure_seed=seed, **options).fit(x, y)
+    assert len(found) == 60
+    assert np.abs(found).max() <= 1
+    assert np.abs(found).max() > 0.5  # so this is worth its lines
+
+
+def test_levels_may_lose_more_than_their_ends_tell(monkeypatch):
+    """On the side to which they lose, by half of what lies between the ends or of the smaller one;
+    numbers do not.
+    """
+    found = _watched(monkeypatch, lambda cut: (cut._by_one_law, cut.lost_beside()))
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=_N).clip(-3, 3), rng.random((_N, 2)) < 0.2])
+    y = _in_proportion(np.exp(0.3 + x @ [0.5, 0.5, -0.5]), rng)
+    options = {"bounds": ([-3, 0, 0], [3, 1, 1]), "yes_no": [1, 2], "outcome": (0, 1000)}
+    dp.PoissonRegression(budget=dp.ZCDP(0.3), insecure_seed=0, **options).fit(x, y)
+    ((_, more, less), beside) = found[0]
+    assert more[1] > more[0] > 0 > less[0] > less[1]
+    halves = [min(most - least, least) / 2 for least, most in (more, (-less[0], -less[1]))]
+    assert beside == pytest.approx([0, 0, halves[0], -halves[1]])
+
+
+def _taken(result, x, y):
+    """The score that the band takes off each record, in columns (1, x), and what it leaves."""
+    pulled = result.band.pulled(result.geometry, x, y)
+    line = result.geometry.line
+    mean = np.exp(line[0] + x @ line[1:])
+    weights = result.geometry.row_weights(x)
+    rows = np.column_stack([np.ones(len(x)), x])
+    return rows * (weights * (y - pulled))[:, None], rows * (weights * (pulled - mean))[:, None]
+
+
+@pytest.mark.parametrize("persons", [1, 3])
+def test_what_is_hidden_is_the_covariance_of_what_the_clip_takes_off(persons, monkeypatch):
+    """Over that of what it leaves, for all columns together: of records, and of persons with rows that
+    are alike, whose scores are means of those of their rows.
+    """
+    monkeypatch.setattr(poisson.TailLaw, "clip", lambda *_: 0.1)
+    shares = _watched(monkeypatch, lambda cut: cut._hidden_share)
+    ratios = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        units = np.repeat(np.arange(_N), persons)
+        x = rng.normal(size=(_N, 2)).clip(-3, 3)[units]
+        own = rng.gamma(0.7, 1 / 0.7, _N)[units]
+        y = rng.poisson(own * np.exp(0.5 + x @ [0.3, -0.2])).astype(float)
+        options = {"bounds": (-3, 3), "outcome": (0, 1000), "insecure_seed": seed}
+        asked = dp.PoissonRegression(budget=dp.ZCDP(100), **options)
+        result = asked.fit(x, y, units=units if persons > 1 else None).result_
+        taken, left = (
+            np.add.reduceat(part, np.arange(0, len(units), persons))
+            for part in _taken(result, x, y)
+        )
+        ratios.append((taken**2).sum() / (left**2).sum())
+    assert np.mean(shares) == pytest.approx(np.mean(ratios), rel=0.25)
+
+
+def test_what_is_hidden_leans_towards_larger_means(monkeypatch):
+    """Of a level with twice the mean more is cut off than its part of the squares."""
+    hidden = _watched(monkeypatch, lambda cut: (cut.hidden(), cut.fit.score_cov, cut._uncentred))
+    of_level = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = np.column_stack([rng.normal(size=_N).clip(-3, 3), rng.random(_N) < 0.2])
+        y = _in_proportion(np.exp(0.3 + 0.2 * x[:, 0] + 0.7 * x[:, 1]), rng)
+        options = {"bounds": ([-3, 0], [3, 1]), "yes_no": [1], "outcome": (0, 1000)}
+        result = dp.PoissonRegression(budget=dp.ZCDP(0.3), insecure_seed=seed, **options).fit(x, y)
+        taken, left = (part[:, 2] for part in _taken(result.result_, x, y))
+        everybody, all_left = (part[:, 0] for part in _taken(result.result_, x, y))
+        part = (taken @ taken) / (everybody @ everybody)
+        of_level.append(part / ((left @ left) / (all_left @ all_left)))
+    leaning = []
+    for covariance, squares, columns in hidden:
+        in_columns, left = (columns.T @ matrix @ columns for matrix in (covariance, squares))
+        leaning.append(in_columns[2, 2] / in_columns[0, 0] / (left[2, 2] / left[0, 0]))
+        assert np.linalg.eigvalsh(covariance).min() > 0
+    assert 0.6 * np.mean(of_level) < np.mean(leaning) < 1.5 * np.mean(of_level)
+    assert np.mean(leaning) > 1.2
 
 
 def test_records_along_a_column_have_the_mean_of_all(monkeypatch):

@@ -54,6 +54,24 @@ def test_at_the_ordinary_coefficients_the_law_is_the_sandwich(logit, seed):
     )
 
 
+@FAMILIES
+def test_what_a_clip_takes_off_is_put_back_and_allowed_for(logit):
+    """What is put back moves coefficients by just that, and no error; what is hidden of the score adds
+    to its covariance, and is no sampling of the records that count.
+    """
+    data = mixed(logit=logit)
+    fit = data.fit(data.ordinary()[0])
+    plain = said(fit)
+    moved = 0.01 * np.arange(1.0, 6.0)
+    back = said(replace(fit, put_back=moved))
+    assert back.coef - plain.coef == pytest.approx(moved, abs=1e-9)
+    assert back.answers.law.covariance() == pytest.approx(plain.answers.law.covariance())
+    hidden = said(replace(fit, hidden=3 * fit.score_cov))
+    assert hidden.coef == pytest.approx(plain.coef, abs=1e-6)
+    assert errors(hidden) == pytest.approx(2 * errors(plain), rel=0.01)
+    assert hidden.answers.law.sampling == pytest.approx(plain.answers.law.sampling, rel=0.05)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_least_squares_is_exact_from_any_line(seed):
     data = mixed(seed=seed, logit=False)

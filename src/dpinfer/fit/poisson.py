@@ -91,13 +91,9 @@ _SHARES = {
     REST: 0.03,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
-# of the root of the part that is cut off: how much more or less a deviation of a column may lose for
-# other reasons.  The farther out a cut begins the less it takes, and the more unlike the others are
-# the few records that it takes it from (docs/counts.md); a level is as many deviations as it is rare
-_SLOPES = 0.048
 # of what is cut off: what counts beside noise where a clip is chosen; and in the first step, where
 # all of it would move the level, which the estimate puts right
-_CHOSEN = 0.22
+_CHOSEN = 0.2
 _CHOSEN_FIRST = 0.5
 _TINY = 1e-300  # the least information of all records, in units of the outcome
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
@@ -272,7 +268,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         fit = Fitted.of(
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
         )
-        fit = self._asked(self._judged(fit, reach, place, clip, sizes), at)
+        fit = self._asked(self._judged(fit, reach, place, clip, sizes, at), at)
         said = conclude(fit, place.line.clipped[: len(first)], self.plan.draws, seed)
         return FinishedCounts(place.line, fit, said, sizes, clip)
 
@@ -376,29 +372,22 @@ class PoissonSteps(Stepped[PoissonPlan]):
     def _last_step(
         self, gate: Gate, source: Source, n: float, place: Place, clip: Clip, at: Setting
     ) -> Step:
-        """The step of the estimate.  What is cut off falls in one direction or another: its sum over
-        records is like noise.
-        """
+        """The step of the estimate."""
         dispersed = _dispersed(place, clip.dispersion)
-        last = self._step_and_rest(gate, source, n, dispersed, clip.size, at)
-        cut_off = math.sqrt(n / len(last.score)) * clip.law.deviation(clip.size)
-        return replace(last, rest_noise=math.hypot(last.rest_noise, cut_off))
+        return self._step_and_rest(gate, source, n, dispersed, clip.size, at)
 
     def _judged(
-        self, fit: Fitted, reach: Reach, place: Place, clip: Clip, sizes: CountSizes
+        self, fit: Fitted, reach: Reach, place: Place, clip: Clip, sizes: CountSizes, at: Setting
     ) -> Fitted:
         """What the clip cuts off, by columns: put back as far as one law of outcomes over their mean
         tells it, and allowed for.
         """
         typical = self._typical(fit, place, sizes)
-        cut_off = CutOff(fit, typical, clip.size, clip.law)
+        cut_off = CutOff(fit, typical, clip.size, clip.law, dict(at.frame.bars))
         of_level = cut_off.of_level
-        moved, unsure = cut_off.lost(cut_off.one_law if self._alike else UNKNOWN_PART)
+        part = cut_off.one_law if self._alike else UNKNOWN_PART
+        moved, allowed = cut_off.lost(part)
         moved[0] = of_level  # all records lose it, whatever their spreads are
-        last = fit.last
-        score = last.score + last.hessian @ (fit.back @ moved)
-        # two unknowns that have nothing to do with each other
-        allowed = np.hypot(_SLOPES * math.sqrt(of_level) / fit.spread, unsure)
         of_mean = math.sqrt(typical.kappa / sizes.mean)
         # of the level a cautious tail may be cut off above, and the part of it below that outcomes
         # have which are not less than 0
@@ -412,11 +401,12 @@ class PoissonSteps(Stepped[PoissonPlan]):
             gaps = cut_off.gaps()
             doubtful = np.array([beyond_doubt(gap, DOUBTFUL) for gap in gaps])
             sure = np.array([beyond_doubt(gap) for gap in gaps])
-        longer = of_mean * clip.convex * doubtful
+        longer = of_mean * clip.convex * doubtful + cut_off.lost_beside()
         longer[0] = more - less
         return replace(
             fit,
-            last=replace(last, score=score),
+            put_back=moved,
+            hidden=cut_off.hidden(),
             tail=reach.tail,
             allowed=allowed,
             longer=longer,

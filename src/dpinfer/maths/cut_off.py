@@ -17,18 +17,20 @@ Post-processing of released values only.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from dpinfer.maths.arrays import Array
+from dpinfer.maths.histograms import Bars
 from dpinfer.maths.inference import Fitted
 from dpinfer.maths.spreads import UNKNOWN_PART, Known, Spreads, part_of_one, unexplained
 from dpinfer.maths.stepping import normal_nodes
 from dpinfer.maths.sums import squared_norms
 from dpinfer.maths.tail_law import TailLaw
+from dpinfer.maths.tilting import tilted
 
 # of a mean: how the deviation of an outcome falls behind it, where variances are in proportion to
 # means, and where outcomes over their mean have one law
@@ -37,6 +39,11 @@ _FARTHEST = 3.0  # in logarithms of a mean: how far from its centre a level is t
 _TRIED = 24  # influences at which a mixture is tried
 _NODES = 9  # of a mean over a normal column
 _SIZES = 60  # sizes at which a tail is tabled
+# powers of a mean by which squares of what is cut off outgrow those of what is left: four and about
+# one, in a tail whose fourth power has just no mean
+_LEANING = 3.0
+# deviations of what is cut off in some direction that intervals allow for: of a usual column 1 would do
+_UNLIKE = 1.1
 _LEAST = 1e-300  # that is divided by, or has a logarithm
 _TIE = 1e-9  # by which the largest of influences that are all alike is larger
 _IDLE = 1e-6  # of what is unsure of a part before: what sums tell that leave it as it was
@@ -138,6 +145,7 @@ class CutOff:
     typical: Typical
     clip: float
     law: TailLaw
+    bars: Mapping[int, Bars]
 
     @property
     def part_below(self) -> float:
@@ -154,8 +162,10 @@ class CutOff:
 
     @cached_property
     def of_level(self) -> float:
-        """What the level is too low by: the part of their mean that all records lose together."""
-        return self.law.excess(self.clip) / self.typical.usual
+        """What the level is too low by: the part of their mean that all records lose together, no
+        more than all of it.
+        """
+        return min(self.law.excess(self.clip) / self.typical.usual, 1.0)
 
     def lost(self, part: Known) -> tuple[Array, Array]:
         """By how much coefficients are too small because of the clip, and by how much more or less,
@@ -176,15 +186,58 @@ class CutOff:
         reach = max(math.sqrt(3 * part.variance), 1 - part.value)
         for j, along in enumerate(self._columns, start=1):
             by_means = self._lost_by_means(along)
-            least, most = self._lost_by_one_law(along)
+            least, most = self._by_one_law[j - 1]
             by_one_law = (least + most) / 2
             # weights may turn what leverage takes: that is no reason to take more off the other way
             by_means = by_means if by_means * by_one_law > 0 else 0.0
             lost[j] = by_means + part.value * (by_one_law - by_means)
-            # a deviation of all that is between them, were it as likely
-            between = (most - least) / math.sqrt(12)
-            unsure[j] = math.hypot(reach * (by_one_law - by_means), between)
+            unsure[j] = math.hypot(reach * (by_one_law - by_means), (most - least) / 2)
         return lost, unsure
+
+    def lost_beside(self) -> Array:
+        """By how much more levels may be too small, beside what they are known to lose.
+
+        In drawn tables rare levels, whose rows are long, lose more than the larger of the two ends
+        tells (docs/counts.md).  Half of what lies between the ends is added to it, and no more than
+        half of the smaller one: a strong level makes most of the tail itself, and its larger end
+        tells far too much.
+        """
+        beside = np.zeros(len(self.fit.centre))
+        for j, along in enumerate(self._columns, start=1):
+            least, most = self._by_one_law[j - 1]
+            if along.place is not None:
+                size = min(abs(most - least), abs(least)) / 2
+                beside[j] = math.copysign(size, most)
+        return beside
+
+    @cached_property
+    def _by_one_law(self) -> list[tuple[float, float]]:
+        """Of each column but the intercept, what a unit of it loses if outcomes over their mean have
+        one law, by either f°.
+        """
+        return [self._lost_by_one_law(along) for along in self._columns]
+
+    def hidden(self) -> Array:
+        """The covariance that intervals allow for of what the clip takes off the score, which falls in
+        one direction or another.
+
+        It is V times the mean square of what is cut off over that of what is left, and leans towards
+        records with larger means, of which more is cut off.  That holds for persons with several rows, too:
+        these average both.
+        """
+        squares = self.fit.score_cov
+        further = _LEANING * self.typical.line
+        further[0] = 0.0
+        of_columns = self._uncentred.T @ squares @ self._uncentred
+        matrix = self.typical.matrix
+        leaning = matrix @ tilted(of_columns, further, self.fit.columns) @ matrix.T
+        size = float(np.trace(squares)) / max(float(np.trace(leaning)), _LEAST)
+        return np.asarray(_UNLIKE**2 * self._hidden_share * size * leaning)
+
+    @property
+    def _hidden_share(self) -> float:
+        """The mean square of what the clip takes off an influence, over that of what it leaves."""
+        return self.law.square_excess(self.clip) / max(self._mean_square, _LEAST)
 
     def _lost_by_means(self, along: _Along) -> float:
         """What a unit of a column loses if variances are in proportion to means."""
@@ -203,8 +256,8 @@ class CutOff:
         return along.per_unit(of_even), along.per_unit(of_usual)
 
     def _taken(self, influences: Array, even: float) -> Array:
-        """R(b/f): which part of their means records lose, by an f°."""
-        return self._excess(self.clip * even / influences) / even
+        """R(b/f): which part of their means records lose, by an f°; no more than all of it."""
+        return np.minimum(self._excess(self.clip * even / influences) / even, 1.0)
 
     def _times_others(self, along: _Along) -> tuple[Array, Array]:
         """By what other columns, as if Gaussian, multiply means, 1 on average; and how likely that is."""
@@ -240,13 +293,19 @@ class CutOff:
             shares = np.append(fit.centre[levels], max(1 - float(fit.centre[levels].sum()), 0.0))
             shares = shares / shares.sum()
         else:
-            nodes, shares = normal_nodes(_NODES)
+            nodes, shares = self._law(j)
             rows = np.tile(fit.centre, (len(nodes), 1))
             rows[:, j] += fit.spread[j] * nodes
         means, lengths2 = self.typical.means(rows)
         # together they have the mean of all
         means = means * self.typical.mean / float(shares @ means)
         return _Along(rows[:, j], shares, means, lengths2, place)
+
+    def _law(self, j: int) -> tuple[Array, Array]:
+        """Of a number, in deviations from its centre: as its bars show it, or a normal one."""
+        bars = self.bars.get(j)
+        shown = None if bars is None else bars.law()
+        return normal_nodes(_NODES) if shown is None else shown
 
     @cached_property
     def _predictor_variance(self) -> float:

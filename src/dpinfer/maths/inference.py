@@ -16,7 +16,7 @@ size S stands in: coefficients are N(t + a, S²) a priori.
 | u      | coordinates of the geometry, t = E θ, θ the coefficients at the centre | `back` is E     |
 | H, V   | released curvature and score covariance at the line, in u              |                 |
 | g, R   | released score at the line, and what the step a leaves                 |                 |
-| W      | V + σ² I                                                               |                 |
+| W      | V + σ² I, and what a clip hides of the score                           | `hidden`        |
 """
 
 from dataclasses import dataclass, replace
@@ -101,7 +101,9 @@ class Fitted:
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
     they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
     the coefficients of the formula, and ``longer`` and ``surely_longer`` say by how much longer
-    tails may have moved one (`Joint`).  ``unseen`` says that no event was seen at all.
+    tails may have moved one (`Joint`).  ``unseen`` says that no event was seen at all.  ``put_back``
+    is added to the coefficients, for what a clip has taken off them, and ``hidden`` is the covariance
+    of the scores that it has taken off.
     """
 
     last: Step
@@ -118,6 +120,8 @@ class Fitted:
     longer: Array | float = 0.0
     surely_longer: Array | float = 0.0
     unseen: bool = False
+    put_back: Array | float = 0.0
+    hidden: Array | float = 0.0
 
     @classmethod
     def of(
@@ -365,9 +369,11 @@ def posterior(fit: Fitted) -> Joint:
     bent = np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
     prior = fit.sizes.copy()
     prior[0] /= _LOOSE
+    # the equation is of clipped outcomes, and so is its curvature: it knows nothing of what is put back
+    start = law.start + fit.put_back
     return Joint(
-        estimate=law.start + law.step,
-        line=law.start,
+        estimate=start + law.step,
+        line=start,
         covariance=law.covariance,
         sampling=law.sampling,
         sizes=fit.sizes,
@@ -425,7 +431,7 @@ class _Equation:
         d = len(fit.centre)
         basis = known.basis.T
         E = basis @ fit.back
-        W = basis @ (fit.score_cov + last.noise**2 * np.eye(d)) @ basis.T
+        W = basis @ (fit.score_cov + fit.hidden + last.noise**2 * np.eye(d)) @ basis.T
         way = solved(fit.back, last.step)
         right = basis @ (last.score - last.rest) - known.matrix @ (basis @ last.step)
         start = self.line + way

@@ -151,7 +151,7 @@ class Radius:
 LOGISTIC_RADIUS = Radius(0.8, 2.0, 16.0, 20.0)
 SQUARES_RADIUS = Radius(0.4, 2.0, 8.0, 30.0)
 # records with a large mean have a large leverage, so that weights would take more of them
-COUNTS_RADIUS = Radius(0.5, 2.0, 10.0, 30.0)
+COUNTS_RADIUS = Radius(0.5, 2.0, 10.0, 27.0)
 
 
 @dataclass(frozen=True)

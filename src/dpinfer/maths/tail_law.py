@@ -10,9 +10,7 @@
 
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
 Averages are over all laws: where noise hides what lies beyond s₀, a single law drawn through what is
-seen would miss that there may be more.  They are averages of roots, of what is cut off and of its
-square: what intervals allow for grows with these, and a mean would be that of the heaviest laws
-alone, however unlikely they are.
+seen would miss that there may be more.
 
 Post-processing of released counts only.
 """
@@ -32,7 +30,10 @@ _SHAPES = (np.arange(22) + 0.5)[:, None] / 24
 _MEAN_EXCESSES = np.geomspace(0.05, 3.0, 27)
 _LARGEST_MEAN_EXCESS = np.maximum(1.0, _SHAPES / (1 - _SHAPES))
 # heavier tails are rarer, and no shape is impossible
-_PRIOR = np.where(_LARGEST_MEAN_EXCESS >= _MEAN_EXCESSES, np.exp(-_SHAPES / 0.15) + 0.05, 0.0)
+_PRIOR = np.where(_LARGEST_MEAN_EXCESS >= _MEAN_EXCESSES, np.exp(-_SHAPES / 0.15) + 0.03, 0.0)
+# records that a law expects beyond its end.  Squares beyond a clip have no mean by a law without a
+# variance: those that one table in three has are counted
+_BEYOND_END = 1 / 3
 # powers of two from the farthest edge that noise lets be seen to s₀
 _INSIDE = 1
 _POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
@@ -92,26 +93,26 @@ class TailLaw:
 
     @cached_property
     def _ends(self) -> Array:
-        """The size that each law expects one record to exceed, if there can be larger ones; no less
-        than the bin in which records are clearly seen goes.
+        """The size that each law expects next to no record to exceed, if there can be larger ones; no
+        less than the bin in which records are clearly seen goes.
 
         So a bound that is too generous does not count.
         """
-        records = max(self.seen.n * self.share, 1.0)
+        records = max(self.seen.n * self.share / _BEYOND_END, 1.0)
         scale = self.start * _MEAN_EXCESSES * (1 - _SHAPES)
         farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
         return np.asarray(np.clip(farthest, self.seen.seen_reach, self._end))
 
-    def _averaged(self, roots: Array) -> Array:
+    def _averaged(self, values: Array) -> Array:
         """Over the laws, which are the first two axes."""
-        return np.asarray(np.einsum("ij,ij...->...", self._weights, roots))
+        return np.asarray(np.einsum("ij,ij...->...", self._weights, values))
 
     def clip(self, cost: float, part: float) -> float:
         """b that minimises (cost b)² and (``part`` E)²: noise and bias, E what b takes off."""
         sizes, beyond = self._curves()
         pieces = (beyond[..., 1:] + beyond[..., :-1]) / 2 * np.diff(sizes)
         excess = np.cumsum(pieces[..., ::-1], axis=-1)[..., ::-1]
-        expected = np.append(self._averaged(np.sqrt(np.maximum(excess, 0.0))) ** 2, 0.0)
+        expected = np.append(self._averaged(np.maximum(excess, 0.0)), 0.0)
         return float(sizes[np.argmin((cost * sizes) ** 2 + (part * expected) ** 2)])
 
     def _curves(self) -> tuple[Array, Array]:
@@ -125,20 +126,17 @@ class TailLaw:
         return np.append(inner, outer), np.concatenate([inside, by_law], axis=-1)
 
     def excess(self, clip: float) -> float:
-        """E, what a clip takes off: the square of the average of the root of its mean by each law, and
-        so no more than its mean over the laws.
-        """
+        """E, the mean of what a clip takes off."""
         sizes, share = self._inside(clip)
-        of_each = self._beyond_clip(clip) + float(np.trapezoid(share, sizes))
-        return float(self._averaged(np.sqrt(of_each))) ** 2
+        return float(self._averaged(self._beyond_clip(clip)) + np.trapezoid(share, sizes))
 
-    def deviation(self, clip: float) -> float:
-        """The root mean square of what a clip takes off, averaged."""
+    def square_excess(self, clip: float) -> float:
+        """The mean of the square of what a clip takes off."""
         sizes, share = self._inside(clip)
         of_each = 2 * self._distance_beyond_clip(clip)
         of_each += 2 * max(self.start - clip, 0.0) * self._beyond_clip(clip)
-        of_each += float(np.trapezoid(2 * (sizes - clip) * share, sizes))
-        return float(self._averaged(np.sqrt(of_each)))
+        inside = np.trapezoid(2 * (sizes - clip) * share, sizes)
+        return float(self._averaged(of_each) + inside)
 
     def _beyond_clip(self, clip: float) -> Array:
         """∫ P(s > z) dz from c to the end of each law, c the larger one of a clip and s₀."""
