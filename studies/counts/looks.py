@@ -2,11 +2,13 @@
 
 Levels with strong effects and steep slopes of outcomes with heavy tails, in made-up tables of 20,000
 records with a number or two beside: how often the line is printed, how often it holds the effect,
-and how long it is.  How spreads of outcomes go with their means in the designs of the study: the
+and how long it is.  Slopes of overdispersed counts in tables of few records and of many: how often
+they are held, and their length over that of an interval without noise.  How spreads of outcomes go
+with their means in the designs of the study: the
 part of what one law would take off, as the released sums measure it, before anything is believed of
-it.  And how unlike the others those records are that a cut takes off, without noise: by how much
-the slope of a usual column moves, per deviation, over the root of the part of the outcome that is
-cut off.  Not private.
+it.  And how unlike the others those records are that a cut takes off, without noise and with nothing
+put back: by how much the slope of a usual column moves, over the deviation of that if these records
+were drawn from all alike.  Not private.
 """
 
 import argparse
@@ -39,6 +41,7 @@ _LEVELS = (
 # a slope per deviation of a number, and the law of outcomes over their mean with its parameter
 _STEEP = ((0.7, "gamma rates", 0.3), (0.7, "gamma rates", 1.0), (0.7, "log-normal", 1.5))
 _STEEP_BUDGET = dp.ZCDP(0.1)
+_NUMBERS_OF_RECORDS = (4_000, 20_000, 100_000, 500_000)
 _CUTS = (0.05, 0.01, 0.002)  # shares of the records
 _REAL = ("rand_visits", "gsoep_doctor", "gsoep_hospital")
 _DRAWN = ("syn_pois", "syn_nb", "syn_rate", "syn_cost", "syn_strong", "syn_mis")
@@ -92,8 +95,25 @@ def of_slope(case: tuple[float, str, float], seed: int) -> tuple[float, float, f
     return of_line(model, x, np.minimum(outcome, 1e5), 1, slope)
 
 
+def of_number(records: int, seed: int) -> tuple[float, float, float]:
+    """The first slope in a table of so many records, and of this seed."""
+    rng = np.random.default_rng(7000 + seed)
+    slopes = np.array([0.2, -0.2, 0.1, 0.0])
+    x = rng.normal(size=(records, 4)).clip(-3, 3)
+    outcome = rng.poisson(np.exp(0.5 + x @ slopes) * rng.gamma(0.7, 1 / 0.7, records))
+    model = dp.PoissonRegression(
+        budget=_BUDGET, insecure_seed=seed, bounds=(-3, 3), outcome=(0, 1000)
+    )
+    printed, held, length = of_line(model, x, outcome.astype(float), 1, slopes[0])
+    plain = dp.PoissonRegression(budget=dp.NoPrivacy(), bounds=(-3, 3), outcome=(0, 1000))
+    ordinary = plain.fit(x, outcome).result_
+    return printed, held, length / float(np.diff(ordinary.conf_int()[1])[0])
+
+
 def of_cuts(design: str, folder: Path) -> list[float]:
-    """By how much a cut moves slopes, root mean squares over columns, for each share of the records."""
+    """By how much a cut moves slopes, over what chance alone does: root mean squares over columns, for
+    each share of the records.
+    """
     at = setting(Cell(design, "1,1e-6"), folder)
     people = at.people
     assert isinstance(people, People)
@@ -105,14 +125,13 @@ def of_cuts(design: str, folder: Path) -> list[float]:
     information = (rows * means[:, None]).T @ rows / len(rows)
     lengths = np.sqrt(np.einsum("ij,ji->i", rows, np.linalg.solve(information, rows.T)))
     sizes = lengths * np.abs(outcomes - means)
-    deviations = rows.std(axis=0)[1:]
     found = []
     for share in _CUTS:
         beyond = np.maximum(sizes - np.quantile(sizes, 1 - share), 0.0) / lengths
         cut = np.sign(outcomes - means) * beyond
-        moved = np.linalg.solve(information, rows.T @ cut / len(rows))[1:] * deviations
-        part = beyond.mean() / outcomes.mean()
-        found.append(float(np.sqrt(np.mean(moved**2) / part)))
+        taken = np.linalg.solve(information, (rows * cut[:, None]).T)[1:]
+        moved = taken.sum(axis=1)
+        found.append(float(np.sqrt(np.mean(moved**2 / (taken**2).sum(axis=1)))))
     return found
 
 
@@ -151,10 +170,13 @@ def lines(folder: Path, fits: int, pool: ProcessPoolExecutor) -> Iterator[str]:
         slope, law, spread = steep
         found = pool.map(partial(of_slope, steep), range(fits))
         yield f"slope of {slope:g}, {law} {spread:g}: {together(found)}"
+    for records in _NUMBERS_OF_RECORDS:
+        found = pool.map(partial(of_number, records), range(fits))
+        yield f"{records:,} records: {together(found)} of that without noise"
     for design in (*_REAL, *_DRAWN):
         moved = ", ".join(f"{one:.3f}" for one in of_cuts(design, folder))
         shares = ", ".join(f"{share:.1%}" for share in _CUTS)
-        yield f"{design}: cuts off {shares} of the records move slopes by {moved}"
+        yield f"{design}: cuts off {shares} of the records move slopes by {moved} deviations"
     for design in _DESIGNS:
         for budget in ("1,1e-6", "3,1e-6"):
             work = partial(of_spreads, Cell(design, budget), folder)
