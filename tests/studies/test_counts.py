@@ -22,42 +22,32 @@ RESULTS = json.loads((ROOT / "studies/counts/results/counts.json").read_text(enc
 BY_NAME = {name_of(cell): cell for cell in RESULTS["cells"]}
 ONE = "1,1e-6"
 LOW: dict[str, set[str]] = {
-    "rand_visits-1,1e-6": {"physlm"},
-    "rand_visits-3,1e-6": {"physlm"},
-    "rand_visits-0.1": {"physlm"},
-    "gsoep_hospital-1,1e-6": {"female[1]"},
-    "gsoep_hospital-3,1e-6": {"female[1]"},
-    "gsoep_hospital-0.1": {"female[1]"},
-    "syn_cost-0.5,1e-6": {"a[s]"},
-    "syn_cost-1,1e-6": {"a[s]"},
     "syn_rare-3,1e-6": {"a[s]"},
     "syn_tails-0.5,1e-6": {"z3", "a[s]", "b[1]"},
     "syn_tails-1,1e-6": {"z3", "a[s]"},
-    "syn_tails-3,1e-6": {"z3", "a[s]"},
+    "syn_tails-3,1e-6": {"z3"},
     "syn_tails-0.1": {"z3", "a[s]"},
 }
 """Cells with coefficients far below the ceiling, each with their names.
 
-The band moves them: men have more of the visits to a hospital that are cut, of which 30 % are in
-.4 % of the records; those with a physical limitation (physlm) more of the visits to a doctor.
-syn_cost, syn_rare: a level that 5 % have.
+syn_rare: a level that 5 % have, whose single events are longer than the clip by its leverage alone.
 syn_tails: a group with a far longer tail than the other, of which small budgets see a part; z3 and
 a[s] are moved by a few records of it that lie far out in this population.
 """
 AVERAGES: dict[str, float] = {
-    "syn_tails-0.5,1e-6": 0.85,
-    "syn_tails-1,1e-6": 0.87,
-    "syn_tails-3,1e-6": 0.88,
-    "syn_tails-0.1": 0.87,
+    "syn_tails-0.5,1e-6": 0.88,
+    "syn_tails-1,1e-6": 0.89,
+    "syn_tails-3,1e-6": 0.91,
+    "syn_tails-0.1": 0.90,
 }
 """Cells whose mean coverage is below .93, each with the least it may have."""
-FLOOR = 0.85
+FLOOR = 0.86
 """Of every other slope that half of the fits print."""
-MOVED: dict[str, set[str]] = {}
+MOVED: dict[str, set[str]] = {"syn_tails-1,1e-6": {"b[1]"}, "syn_tails-3,1e-6": {"a[s]"}}
 """Slopes below that floor, though not clearly below the ceiling."""
 LONGEST: dict[str, float] = {
-    "rand_visits": 1.65, "gsoep_doctor": 1.70, "gsoep_hospital": 1.35, "gsoep_persons": 2.10,
-    "syn_pois": 1.65, "syn_nb": 1.65, "syn_rate": 1.60, "syn_cost": 1.65, "syn_strong": 1.65, "syn_mis": 1.65,
+    "rand_visits": 1.50, "gsoep_doctor": 1.65, "gsoep_hospital": 1.70, "gsoep_persons": 2.10,
+    "syn_pois": 1.55, "syn_nb": 1.55, "syn_rate": 1.55, "syn_cost": 1.65, "syn_strong": 1.65, "syn_mis": 1.60,
 }  # fmt: skip
 """The median length of slopes at (1, 1e-6); of rare events too few lines are printed."""
 
