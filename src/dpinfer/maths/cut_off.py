@@ -17,7 +17,7 @@ Post-processing of released values only.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -107,12 +107,6 @@ class _Along:
         """Of the logarithms of means."""
         logs = np.log(self.means)
         return float(self.shares @ logs**2 - (self.shares @ logs) ** 2)
-
-    @property
-    def compared(self) -> Sequence[int]:
-        """Places of the records that a unit of the column is told by."""
-        last = len(self.means) - 1
-        return range(last + 1) if self.place is None else (self.place, last)
 
     def per_unit(self, values: Array) -> float:
         """By how much values of the records grow with the column: from the reference to the level,
@@ -354,20 +348,13 @@ class CutOff:
         """By how much more outcomes spread for a unit of a column for either reason, the clip
         included, which leaves less of a record with more influence.
         """
-        seen = self.law.seen
         leverages = along.influences * np.sqrt(along.lengths2) * self.typical.kappa
 
-        def spread(i: int, power: float) -> float:
-            behind = (self.typical.mean / along.means[i]) ** power
-            scale = along.influences[i] / self.typical.usual * behind
-            left = seen.mean_square(self.clip / scale)
-            return float(scale**2 * left / self._mean_square / leverages[i])
-
         def grows(power: float) -> float:
-            values = np.zeros(len(along.means))
-            for i in along.compared:
-                values[i] = spread(i, power)
-            return along.per_unit(values)
+            behind = (self.typical.mean / along.means) ** power
+            scale = along.influences / self.typical.usual * behind
+            left = self.law.seen.mean_squares(self.clip / scale)
+            return along.per_unit(scale**2 * left / self._mean_square / leverages)
 
         by_means, by_one_law = (grows(power) for power in _POWERS)
         return by_means, by_one_law

@@ -325,10 +325,22 @@ class Tail:
 
     def mean_square(self, clip: float) -> float:
         """Of sizes that are pulled into a clip."""
+        return float(self.mean_squares(np.array([clip]))[0])
+
+    def mean_squares(self, clips: Array) -> Array:
+        """Of sizes that are pulled into each of some clips."""
+        return self._squares[np.searchsorted(self._curve[0], clips, side="right")]
+
+    @cached_property
+    def _squares(self) -> Array:
+        """The mean square where as many sizes of the curve are inside a clip; none of them first."""
         sizes, tail = self._curve
-        inside = np.where(sizes <= clip, tail, 0.0)
-        pieces = (inside[1:] * sizes[1:] + inside[:-1] * sizes[:-1]) * np.diff(sizes)
-        return float(sizes[0] ** 2 * tail[0] + pieces.sum())
+        apart = np.diff(sizes)
+        below = (tail * sizes)[:-1] * apart
+        whole = np.append(0.0, np.cumsum(below + (tail * sizes)[1:] * apart))
+        # between the last size inside and the next one the tail is taken to end
+        inside = whole + np.append(below, 0.0)
+        return np.asarray(sizes[0] ** 2 * tail[0] + np.append(0.0, inside))
 
     @property
     def farthest_clear(self) -> int:
