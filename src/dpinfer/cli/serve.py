@@ -256,13 +256,26 @@ def _end_quietly(stop: threading.Event | None = None) -> None:
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, told)
     if os.environ.get(_SUPERVISED):
-        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+        supervisor = int(os.environ[_SUPERVISED])
+        parents = (os.getppid(), supervisor)
+        threading.Thread(target=_end_with_parent, args=parents, daemon=True).start()
 
 
-def _end_with_parent(parent: int) -> None:
-    while os.getppid() == parent:
+def _end_with_parent(parent: int, supervisor: int) -> None:
+    """End with who started this process, also where that one has ended before this is asked."""
+    while os.getppid() == parent and _lives(supervisor):
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user
+        return True
+    return True
 
 
 def _has_network() -> bool:
@@ -285,7 +298,7 @@ def _run_both(folder: list[str], options: list[str]) -> None:
             "this system starts no process without a network, so the worker has one: see `dpinfer serve check`"
         )
     own = [sys.executable, "-m", "dpinfer", "serve", "run"]
-    environment = {**os.environ, _SUPERVISED: "1"}
+    environment = {**os.environ, _SUPERVISED: str(os.getpid())}
     stop = threading.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: stop.set())
