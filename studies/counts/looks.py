@@ -4,11 +4,10 @@ Levels with strong effects and steep slopes of outcomes with heavy tails, in mad
 records with a number or two beside: how often the line is printed, how often it holds the effect,
 and how long it is.  Slopes of overdispersed counts in tables of few records and of many: how often
 they are held, and their length over that of an interval without noise.  How spreads of outcomes go
-with their means in the designs of the study: the
-part of what one law would take off, as the released sums measure it, before anything is believed of
-it.  And how unlike the others those records are that a cut takes off, without noise and with nothing
-put back: by how much the slope of a usual column moves, over the deviation of that if these records
-were drawn from all alike.  Not private.
+with their means in the designs of the study: the part of what one law would take off, as the
+released sums measure it, before anything is believed of it.  And how unlike the others those records
+are that a cut takes off, without noise and with nothing put back: by how much the slope of a usual
+column moves, over the deviation of that if these records were drawn from all alike.  Not private.
 """
 
 import argparse

@@ -216,8 +216,8 @@ class CutOff:
         one direction or another.
 
         It is V times the mean square of what is cut off over that of what is left, and leans towards
-        records with larger means, of which more is cut off.  That holds for persons with several rows, too:
-        these average both.
+        records with larger means, of which more is cut off.  That holds for persons with several
+        rows, too: these average both.
         """
         squares = self.fit.score_cov
         further = _LEANING * self.typical.line
