@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Python keeps what it has compiled, whatever the environment says: the tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo map test search test-cluster test-page test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe lock clean
+.PHONY: demo map test search test-cluster test-page test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe ordinary lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -114,6 +114,11 @@ split geometry linear counts units describe: $(READY)
 # ... and data that no regression can answer (docs/edges-study.md; ten minutes).
 unpenalised edges: $(READY)
 	$(BIN)/python -m studies.$@ $(FLAGS)
+
+# Coverage of the ordinary coefficient on populations drawn for the purpose (docs/ordinary-study.md; all grids take an
+# hour on 2 cores, and go on where they stopped): make ordinary FLAGS="--grids main wide".
+ordinary: $(READY)
+	$(BIN)/python -m studies.ordinary $(FLAGS)
 
 # Re-resolve the pinned versions (needs uv on the path): the library, all extras but gpu, and the tools; then those of
 # the cluster tests, of the tests of the page and of the documentation, with the same versions of what they share.

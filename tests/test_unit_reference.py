@@ -128,7 +128,7 @@ def test_the_factor_of_few_clusters():
         assert found == pytest.approx(factor * np.eye(2))
 
 
-HUGE = dp.ZCDP(1e5)
+HUGE = dp.ZCDP(1e8)
 
 
 def compared(model, X, y, ids, coef, covariance):
@@ -186,7 +186,7 @@ def test_the_factor_of_clusters_reaches_the_interval(model, monkeypatch):
     options = {} if logistic else {"outcome": (-1.0, 1.0)}
 
     def sampling():
-        fitted = model(bounds=(-1, 1), budget=dp.ZCDP(50.0), insecure_seed=1, **options).fit(
+        fitted = model(bounds=(-1, 1), budget=dp.ZCDP(1e6), insecure_seed=1, **options).fit(
             X, y, units=ids
         )
         return np.diag(fitted.result_.error.sampling)

@@ -46,6 +46,7 @@ tidy.dpinfer <- function(x, ...) {
     conf.low = .column(rows, "low"),
     conf.high = .column(rows, "high"),
     noise.share = .column(rows, "noise_share"),
+    clipped.to = .column(rows, "clipped_to", ""), # not in results of earlier versions
     status = .column(rows, "status", NA_character_)
   )
 }

@@ -9,7 +9,7 @@ from scipy import optimize
 
 import dpinfer as dp
 from dpinfer.maths import families, sums
-from dpinfer.maths.families import Linked, Stack
+from dpinfer.maths.families import IDENTITY, Line, Linked, Stack, step_sums
 from dpinfer.maths.histograms import Counts, histogram, influence_histogram, inner_edges
 from dpinfer.maths.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
@@ -78,6 +78,74 @@ def test_guarantee_clipped_stack_sensitivity(neighbours, which, clip, robust):
         robust and neighbours is Neighbours.ADD_REMOVE
     ):  # a clipped record has no curvature there
         assert worst > 0.98 * bounded.bound
+
+
+def winsorised_line(low, high, size=100.0):
+    """A line of least squares over (1, x, z) with winsorised columns, whose u is ``size`` times x."""
+    matrix = np.zeros((3, 3))
+    matrix[0, 1] = size
+    matrix[1, 2] = 0.3
+    return Line(IDENTITY, matrix, np.array([0.1, 0.5, -0.2]), np.inf, np.array(low), np.array(high))
+
+
+LIMITS = {
+    "none": ([-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]),
+    "one": ([-1.0, -0.2, -1.0], [1.0, 0.3, 1.0]),
+    "both": ([-1.0, -0.2, 0.1], [1.0, 0.3, 0.4]),
+    "above the middle": ([-1.0, 0.01, -1.0], [1.0, 0.3, 1.0]),
+}
+
+
+def random_records(n, seed):
+    """Rows (1, x, z) over the root of their largest squared norm, outcomes at and inside their bounds,
+    and rows that cannot be encoded.
+    """
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(n), rng.uniform(-1, 1, (n, 2)) ** rng.choice([1, 3, 9], (n, 1))])
+    x[:: n // 10, 1:] = rng.choice([-1.0, 0.0, 1.0], (len(x[:: n // 10]), 2))
+    x[1 :: n // 5] = 0.0
+    return Block(x / np.sqrt(3), rng.choice([-1.0, 1.0, 0.0, 0.5, 0.02, -0.03], n))
+
+
+def largest_change(bounded, neighbours, records):
+    """Of all pairs of some records, or of one more or less."""
+    each = np.array([bounded.of_block(records[k : k + 1]) for k in range(len(records))])
+    if neighbours is Neighbours.ADD_REMOVE:
+        return float(np.linalg.norm(each, axis=1).max())
+    return max(float(np.linalg.norm(each - one, axis=1).max()) for one in each)
+
+
+@pytest.mark.parametrize("covariance", [True, False], ids=["estimate", "pilot step"])
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_winsorised_columns_and_the_pilot_step_keep_the_bound(neighbours, limits, covariance):
+    """Both sums of least squares, at any limits, for pairs of 600 records: never beyond the bound.
+    Where one record is replaced a pair attains it, with and without the covariance of the scores; one
+    more or less attains that of what is summed.
+    """
+    line = winsorised_line(*LIMITS[limits])
+    stack = Stack.of(neighbours)
+    worst = []
+    for clip in (0.002, 0.1, 2.0):
+        bounded = step_sums(line, clip, stack, 3.0, covariance=covariance)
+        assert bounded.bound == stack.bound
+        for seed in range(2):
+            worst.append(largest_change(bounded, neighbours, random_records(600, seed)))
+    assert max(worst) <= stack.bound * (1 + 1e-9)
+    summed = 1 + stack.curvature + (stack.score if covariance else 0.0)
+    attained = stack.bound if neighbours is Neighbours.REPLACE else np.sqrt(summed)
+    # 0 is not within these limits, so that no record has next to no leverage, as the worst pair has
+    inside = limits == "above the middle" and neighbours is Neighbours.REPLACE
+    assert max(worst) > (0.9 if inside else 0.97) * attained
+
+
+@pytest.mark.parametrize("neighbours", NOTIONS)
+def test_a_pilot_step_without_its_clip_is_caught(neighbours, monkeypatch):
+    monkeypatch.setattr(Linked, "influence", property(lambda at: np.full(len(at.block), 1e-3)))
+    bounded = step_sums(
+        winsorised_line(*LIMITS["one"]), 0.002, Stack.of(neighbours), 3.0, covariance=False
+    )
+    assert largest_change(bounded, neighbours, random_records(200, 0)) > 2 * bounded.bound
 
 
 @pytest.mark.parametrize("neighbours", NOTIONS)

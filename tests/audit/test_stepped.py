@@ -161,6 +161,8 @@ def hopeless(steps, n, weighted=False):
     return source_of(steps, x, np.ones(n), ids, np.full(n, 0.1) if weighted else None)
 
 
+# bounds ten times too wide: of most fits of these, age is winsorised
+WIDE = [Number("age", -360.0, 440.0), Number("hours", -10.0, 10.0), TERMS[2]]
 CASES = [(kind, code, False) for kind in FITTED for code in Neighbours]
 CASES += [
     ("logistic", Neighbours.REPLACE, True),
@@ -178,9 +180,22 @@ def test_guarantee_released_values_only(kind, code, weighted, monkeypatch):
     Where the number of records is private it is another one, too; with units the number of rows
     always is.
     """
+    played(kind, code, weighted, TERMS, monkeypatch)
+
+
+@pytest.mark.parametrize("code", [Neighbours.REPLACE, Neighbours.ADD_REMOVE])
+@pytest.mark.parametrize("kind", FITTED)
+def test_limits_of_winsorised_numbers_are_released_values_too(kind, code, monkeypatch):
+    """With bounds ten times too wide: limits, clips and radii follow from the releases."""
+    result = played(kind, code, False, WIDE, monkeypatch)
+    assert result.geometry.clipped
+
+
+def played(kind, code, weighted, terms, monkeypatch):
+    """The result of a fit, after its releases were played to other records."""
     column = "id" if code.units else ""
     unit = Unit("one record", column, weights="w" if weighted else "", most_weight=2.0)
-    steps = steps_of(kind, plan_of(kind, dp.ZCDP(0.5), code), unit=unit)
+    steps = steps_of(kind, plan_of(kind, dp.ZCDP(0.5), code), terms, unit)
     n = 1500
     monkeypatch.setattr(recipe, "Gate", Recorder)
     monkeypatch.setattr(Recorder, "seen", [], raising=False)
@@ -201,6 +216,7 @@ def test_guarantee_released_values_only(kind, code, weighted, monkeypatch):
     monkeypatch.setattr(recipe, "Gate", Replay)
     other = fit(steps, hopeless(steps, n if code.counted else 701, weighted), Subject(), None, 4)
     assert first.to_json() == other.to_json()
+    return first
 
 
 @pytest.mark.parametrize("kind", FITTED)

@@ -8,6 +8,8 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
+from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.maths.sums import Block
 from dpinfer.result.statements import OPEN_FEW, OPENING, REPORTED, UNIDENTIFIED
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number
@@ -115,6 +117,7 @@ def test_a_coefficient_that_does_not_exist_is_open(name, squares, notion):
     With less of it, noise now and then finds another column that a silent one cannot be told apart
     from.
     """
+    kept = []
     for seed in range(6):
         rng, x, eta = people(10_000, seed)
         terms, table, missing = MISSING[name](x, rng)
@@ -124,7 +127,8 @@ def test_a_coefficient_that_does_not_exist_is_open(name, squares, notion):
         assert not result.reported[missing].any()
         assert all(result.status[j].startswith(OPENING) for j in missing)
         others = np.setdiff1d(np.arange(1, len(result.names)), missing)
-        assert result.reported[others].all()
+        kept.append(result.reported[others].all())
+    assert sum(kept) >= 4
 
 
 @NOTIONS
@@ -196,26 +200,36 @@ def test_complementary_levels_have_lines_about_the_model_with_both():
     assert np.mean(covered) >= 0.9
 
 
-def test_a_long_tail_is_named_with_its_range():
-    """0 for most and log-normal for some: open with what helps, known as clipped; a logarithm is
-    printed.
+@pytest.mark.parametrize("logarithm", [False, True])
+def test_a_long_tail_is_winsorised_with_its_range(logarithm):
+    """0 for most and log-normal for some: reported with the range it was winsorised to, whose interval
+    holds the ordinary coefficient of the same records in most fits, or not reported; a logarithm nearly
+    always is.
     """
-    rng = np.random.default_rng(0)
+    covered = []
     n = 20_000
-    amount = np.where(
-        rng.random(n) < 0.08, np.minimum(np.exp(8.7 + 0.9 * rng.standard_normal(n)), 1e5), 0.0
-    )
-    other = np.clip(rng.standard_normal(n) / 3.5, -1, 1)
-    labels = labels_of(-1.2 + 0.8 * np.log1p(amount / 1000) + other, rng)
-    for values, top in ((amount, 1e5), (np.log1p(amount / 1000), float(np.log1p(100)))):
+    top = float(np.log1p(100)) if logarithm else 1e5
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        amount = np.exp(8.7 + 0.9 * rng.standard_normal(n))
+        amount = np.where(rng.random(n) < 0.08, np.minimum(amount, 1e5), 0.0)
+        other = np.clip(rng.standard_normal(n) / 3.5, -1, 1)
+        labels = labels_of(-1.2 + 0.8 * np.log1p(amount / 1000) + other, rng)
+        values = np.log1p(amount / 1000) if logarithm else amount
         terms = [Number("amount", 0.0, top), Number("other", -1.0, 1.0)]
-        for seed in range(4):
-            result = logistic(terms, np.column_stack([values, other]), labels, APPROX, seed)
-            assert result.reported[2]
-            assert result.reported[1] == (top < 100)
-            if top > 100:
-                assert "declare narrower bounds, or take a logarithm" in result.status[1]
-                assert result.instead.instead_of == ("amount",)
+        result = logistic(terms, np.column_stack([values, other]), labels, APPROX, seed)
+        assert result.reported[2]
+        assert result.clipped_to[2] == ""
+        if result.reported[1]:
+            people = Block(np.column_stack([np.ones(n), values / top, other]), labels)
+            ordinary = LogisticSteps.ordinary(people).coef[1] / top
+            low, high = result.conf_int()[1]
+            covered.append(low <= ordinary <= high)
+        else:
+            assert result.status[1].startswith(OPENING)
+    assert len(covered) >= (34 if logarithm else 10)
+    # sampling alone would not move it: these records have both
+    assert np.mean(covered) >= (0.95 if logarithm else 0.85)
 
 
 @NOTIONS
@@ -264,3 +278,26 @@ def test_the_robust_target_breaks_nowhere(name, rho):
     y = labels_of(eta, rng) + rng.standard_normal(len(x))
     result = linear(terms, table, y, dp.ZCDP(rho), 1, target="robust")
     assert not result.reported[missing].any()
+
+
+def test_a_separated_number_of_two_values_is_not_reported():
+    """A number that is 0 or 1, not declared as such, whose records with 1 all have the outcome: it is
+    measured as a level, so that its events are counted.  By 3 sds of the noise of two counts, of which
+    the surer is taken: one fit in 200 may report it.
+    """
+    reported = 0
+    covered = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n = 20_000
+        one = (rng.random(n) < 0.03).astype(float)
+        other = rng.standard_normal(n).clip(-3, 3)
+        labels = np.where(one == 1, 1.0, labels_of(0.5 * other - 0.5, rng))
+        terms = [Number("one", 0.0, 1.0), Number("other", -3.0, 3.0)]
+        result = logistic(terms, np.column_stack([one, other]), labels, APPROX, 100 + seed)
+        reported += result.reported[1]
+        assert result.reported[2]
+        low, high = result.conf_int()[2]
+        covered.append(low <= 0.5 <= high)
+    assert reported <= 1
+    assert np.mean(covered) >= 0.9

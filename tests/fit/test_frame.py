@@ -53,28 +53,58 @@ def test_a_range_holds_nearly_all_and_is_not_much_wider(notion):
         assert (frame.low(DESIGN)[3], frame.high(DESIGN)[3]) == pytest.approx((0.0, 1.0), abs=0.15)
 
 
-def test_the_last_histograms_are_kept():
-    """Of each number by its place: how common values are, in deviations from their mean."""
+def test_all_histograms_are_kept():
+    """Of each number by its place, with the ends of each: the public bounds, then what was found."""
     x = table(20_000)
-    x[:, 2] = x[:, 2] < 0.1  # a number that is yes or no
-    bars = dict(frame_of(x, 5.0).bars)
-    assert list(bars) == [1, 3]
-    for place, one in bars.items():
-        assert one.counts.sum() == pytest.approx(len(x), abs=6 * one.noise * 4)
-        values, shares = one.law()
-        assert shares.sum() == pytest.approx(1.0)
-        assert shares @ values == pytest.approx(0.0, abs=1e-12)
-        assert shares @ values**2 == pytest.approx(1.0)
+    frame = frame_of(x, 5.0)
+    kept = dict(frame.histograms)
+    assert list(kept) == [1, 3]
+    for place, one in kept.items():
+        assert one.ends[0] == (-1.0, 1.0)
+        assert len(one.ends) == len(one.counts) == 2
         column = x[:, place - 1]
-        skewness = np.mean((column - column.mean()) ** 3) / column.std() ** 3
-        assert shares @ values**3 == pytest.approx(skewness, abs=0.15)
-    assert bars[3].law()[1] == pytest.approx([0.9, 0.1], abs=0.02)
+        scaled = (column - DESIGN.middle[place]) / DESIGN.half[place]
+        for (low, high), counts in zip(one.ends, one.counts, strict=True):
+            inner = np.linspace(low, high, 17)[1:-1]
+            exact = np.bincount(np.searchsorted(inner, scaled, side="right"), minlength=16)
+            assert np.abs(counts - exact).max() < 5 * one.noise
+            assert np.abs(counts - exact).max() > 0.1 * one.noise
 
 
-def test_bars_that_noise_hides_tell_no_law():
-    for rho in (1e-6, 1e-3):
-        for _, one in frame_of(table(200), rho).bars:
-            assert one.law() is None
+TWO_VALUED = Design.of_terms([Number("age", 0.0, 100.0), Number("yes", 5.0, 6.0)])
+SQUARED = dp.Schema(
+    {
+        "y": Outcome("y", (False, True)),
+        "age": Number("age", 0.0, 100.0),
+        "yes": Number("yes", 5.0, 6.0),
+    }
+)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5])
+def test_a_number_that_is_only_at_its_bounds_is_measured_as_a_level(share):
+    """As 0 and 1, and so it is a dummy to the fit; with a power of it, it stays a number."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.uniform(0, 100, 20_000), 5.0 + (rng.random(20_000) < share)])
+    for seed in range(20):
+        frame = frame_of(x, 0.05, seed, TWO_VALUED)
+        assert frame.two_valued == (2,)
+        assert frame.columns(TWO_VALUED).dummy.tolist() == [False, False, True]
+        inside = np.column_stack([np.ones(len(x)), x]) @ frame.of_units(TWO_VALUED).T
+        assert set(np.round(inside[:, 2], 9)) == {0.0, 1.0}
+    squared = Design.of_terms(parse("y ~ age + yes + I(yes ** 2)", SQUARED)[1])
+    frame = frame_of(np.column_stack([x, x[:, 1] ** 2]), 0.05, 0, squared)
+    assert frame.two_valued == ()
+
+
+@pytest.mark.parametrize("rho", [0.005, 0.5])
+def test_a_number_with_records_between_stays_one(rho):
+    """Ages are spread, and of shares one in ten is in the middle, clear of the noise of a count."""
+    rng = np.random.default_rng(0)
+    shares = np.where(rng.random(20_000) < 0.9, 5.0 + (rng.random(20_000) < 0.5), 5.5)
+    x = np.column_stack([rng.uniform(0, 100, 20_000), shares])
+    found = [frame_of(x, rho, seed, TWO_VALUED).two_valued for seed in range(40)]
+    assert not any(found)
 
 
 def test_with_hopeless_noise_a_range_is_still_one():

@@ -196,7 +196,8 @@ def test_tails():
     y = y + np.random.default_rng(3).exponential(4, len(y))
     found = {tail: model(tail=tail).fit(x, y).result_ for tail in ("balanced", "cautious", "all")}
     clips = [result.band.clip for result in found.values()]
-    assert clips[0] < clips[1] < clips[2] == 100.0  # the whole range of the outcome
+    assert clips[0] <= clips[1] < clips[2] == 100.0  # the whole range of the outcome
+    assert found["cautious"].band.excess > found["balanced"].band.excess
     assert found["all"].band.excess == 0
     assert "Nobody is clipped" in found["all"].summary()
     assert "ask for a cautious tail" in " ".join(found["balanced"].summary().split())
@@ -207,17 +208,27 @@ def test_tails():
     assert lengths == sorted(lengths)
 
 
-def test_lines_allow_for_what_was_cut_off():
-    """The level may be off by all of it; a slope by half of it, for a level or a deviation of a
-    number.
+def test_intervals_allow_for_what_was_cut_off(monkeypatch):
+    """The level may be off by all of it, at both ends; slopes by half of it in an unknown direction,
+    which is in their standard errors, and would not be without the bias.
     """
-    result = fitted()
+    x, y = table()
+    y = y + np.random.default_rng(3).exponential(4, len(y))
+    result = model().fit(x, y).result_
     law = result.error
     assert law.below == pytest.approx(law.above)
     assert law.below[0] == pytest.approx(result.band.excess)
-    spread = table()[0].std(axis=0)
-    assert law.below[1:3] == pytest.approx(result.band.excess / 2 / spread[:2], rel=0.1)
+    assert result.band.excess > 0.01
+    assert law.below[1:] == pytest.approx(0, abs=1e-12)
     assert not fitted(tail="all").error.below.any()
+    monkeypatch.setattr(LinearSteps, "_clip_bias", staticmethod(lambda fit, clip: 0.0))
+    without = model().fit(x, y).result_
+    # the bias of the score is as spread as the scores are: all variances grow alike, by what n E² is
+    # of d times the mean variance of a score
+    more = result.std_error[1:] ** 2 - without.std_error[1:] ** 2
+    assert (more > 0).all()
+    sampling = np.diag(without.error.sampling)[1:]
+    assert more / sampling == pytest.approx(np.mean(more / sampling), rel=0.25)
 
 
 def test_what_the_counts_may_hide_has_a_limit_that_is_printed():
@@ -239,7 +250,8 @@ def test_what_the_counts_may_hide_has_a_limit_that_is_printed():
         cut = np.abs(band.pulled(result.geometry, x, y) - y).mean()
         low, high = result.conf_int()[0]
         missed += not low <= ordinary <= high
-        assert cut < band.limit < 2
+        # and it says something: a tenth of the declared range
+        assert cut < band.limit < 4
         words = " ".join(result.summary().split())
         assert f"up to {band.limit:.2g} on average" in words
         assert "the intercept is the level of outcomes in the band" in words
@@ -346,10 +358,13 @@ def test_edges(edge, rho, neighbours):
 
 def test_a_constant_column_is_open_and_the_others_are_not():
     x, y = EDGES["constant column"](*table())
+    others = []
     for seed in range(25):
         result = model(insecure_seed=seed).fit(x, y).result_
-        assert result.reported[1:].tolist() == [True, True, False]
+        others.append(result.reported[1:3].all())
+        assert not result.reported[3]
         assert result.status[3].startswith("open: ")
+    assert sum(others) >= 23
 
 
 def test_exact_twins_are_open_with_each_other_named():
@@ -358,17 +373,23 @@ def test_exact_twins_are_open_with_each_other_named():
     x = np.column_stack([x[:, :2], x[:, 1]])
     bounds = ([0.0, -2.0, -2.0], [10.0, 2.0, 2.0])
     named = 0
+    known = 0
     for seed in range(20):
         model = dp.LinearRegression(
             bounds=bounds, outcome=RANGE, budget=dp.ZCDP(0.5), insecure_seed=seed
         )
         result = model.fit(x, y).result_
-        assert result.reported[1:].tolist() == [True, False, False]
+        assert result.reported[2:].tolist() == [False, False]
         named += "cannot be told apart from other columns, x3 first" in result.status[2]
-        both = result.contrast([0, 0, 1, 1])
+        try:
+            both = result.contrast([0, 0, 1, 1])
+        except dp.InputError:  # noise may hide the sum, too
+            continue
         assert abs(both.estimate + 1) < 5 * both.std_error
         assert both.std_error < 0.3
+        known += 1
     assert named >= 15
+    assert known >= 18
 
 
 def test_targets_by_their_names():
@@ -383,12 +404,13 @@ def test_targets_by_their_names():
 
 
 def test_wide_bounds_of_a_number_and_of_the_outcome():
-    """The other lines are right; the number is open with its range, and was not clipped, so nothing
-    stands for it.
+    """500 times too wide, with a strong coefficient: the number is not reported, as what its noise hides
+    could move it, but known as winsorised; the other coefficients cover.
     """
-    x, y = table(8000)
     covered = []
-    for seed in range(12):
+    instead = []
+    for seed in range(20):
+        x, y = table(8000, seed)
         result = (
             dp.LinearRegression(
                 bounds=([-5000.0, -2.0, 0.0], [5000.0, 2.0, 1.0]),
@@ -399,14 +421,61 @@ def test_wide_bounds_of_a_number_and_of_the_outcome():
             .fit(x, y)
             .result_
         )
-        low, high = result.conf_int()[2:].T
-        assert not result.reported[1]
-        assert "rests on records beyond about" in result.status[1]
-        assert len(result.instead) == 0
-        told = result.reported[2:]
-        covered += ((low <= COEF[1:]) & (COEF[1:] <= high))[told].tolist()
-    assert len(covered) > 12
-    assert np.mean(covered) >= 0.88
+        low, high = result.conf_int()[1:].T
+        told = result.reported[1:]
+        covered += ((low <= COEF) & (high >= COEF))[told].tolist()
+        if not told[0]:
+            assert (
+                "may move its ordinary coefficient by more than its standard error"
+                in (result.status[1])
+            )
+        for row in result.instead.table(0.95):
+            first, last = (float(end) for end in row["name"].split(" clipped to ")[1].split(".."))
+            winsorised = np.column_stack([x[:, 0].clip(first, last), x[:, 1:]])
+            about = sm.OLS(y, sm.add_constant(winsorised)).fit().params[1]
+            instead.append(row["low"] <= about <= row["high"])
+    assert len(covered) >= 40
+    assert np.mean(covered) >= 0.9
+    assert len(instead) >= 15
+    assert np.mean(instead) >= 0.85
+
+
+def test_bounds_that_are_ten_times_too_wide_are_no_loss():
+    """20,000 records at (1, 1e-6): all is reported, the wide numbers as winsorised where records may
+    exceed a limit, with intervals less than twice as long, which cover.
+    """
+    covered = []
+    reported = []
+    halves = {1: [], 10: []}
+    for seed in range(20):
+        x, y = table(20_000, seed)
+        for times, half in halves.items():
+            size = np.array([5.0 * times, 2.0 * times, 0.5])
+            middle = np.array([5.0, 0.0, 0.5])
+            result = (
+                dp.LinearRegression(
+                    bounds=(middle - size, middle + size),
+                    outcome=RANGE,
+                    budget=dp.ApproxDP(1.0, 1e-6),
+                    insecure_seed=seed,
+                )
+                .fit(x, y)
+                .result_
+            )
+            low, high = result.conf_int()[1:].T
+            told = result.reported[1:]
+            half.append(np.where(told, (high - low) / 2, np.nan))
+            if times > 1:
+                reported += told.tolist()
+                covered += ((low <= COEF) & (high >= COEF))[told].tolist()
+                assert set(result.geometry.clipped) <= {"x1", "x2"}
+                assert [bool(words) for words in result.clipped_to[1:]] == [
+                    name in result.geometry.clipped for name in result.names[1:]
+                ]
+    assert np.mean(reported) >= 0.95
+    assert np.mean(covered) >= 0.9
+    longer = np.nanmedian(halves[10], axis=0) / np.nanmedian(halves[1], axis=0)
+    assert (longer < 2).all()  # as 4 times the records would make up for
 
 
 @pytest.mark.parametrize("notion", ["replace-unit", "add-remove-unit"])
@@ -455,10 +524,10 @@ def test_bad_input_is_refused_before_anything_is_booked(name):
 @pytest.mark.parametrize(
     ("shares", "words"),
     [
-        ((1, 1, 1), "6 shares"),
-        ("abcdef", "6 shares"),
-        (3, "6 shares"),
-        ((0.2, 0.2, 0.2, 0.2, 0.2, -0.2), "positive"),
+        ((1, 1, 1), "7 shares"),
+        ("abcdefg", "7 shares|positive"),
+        (3, "7 shares"),
+        ((0.2, 0.2, 0.2, 0.2, 0.2, 0.2, -0.2), "positive"),
     ],
 )
 def test_bad_shares(shares, words):

@@ -10,13 +10,12 @@ from scipy import stats
 from sklearn.base import clone
 
 import dpinfer as dp
-from dpinfer.fit import poisson, recipe
+from dpinfer.fit import recipe
 from dpinfer.fit.poisson import PoissonSteps
-from dpinfer.maths.cut_off import CutOff
-from dpinfer.maths.spreads import Known
+from dpinfer.maths.tail_law import Clip, TailLaw
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate
-from dpinfer.result.statements import ALIASED, OPEN_SPREAD
+from dpinfer.result.statements import ALIASED
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import COUNT, CountScale, Design
 from support import follows
@@ -141,28 +140,29 @@ def test_without_noise_columns_that_are_one_are_not_identified_and_others_are():
 
 
 def test_the_score_after_a_step_is_known_but_for_noise():
-    """F(t + a) = g - H a - R: of a whole fit at a budget that adds no noise, from what it released,
-    against the weighted score of outcomes in the band at the line after the step.
+    """F(t + a) = g - H a - R: of a whole fit at a budget that adds next to no noise, from what it
+    released, against the weighted score of outcomes in the band at the line after the step.
     """
     x, _, e = table(3000)
     y = np.random.default_rng(1).poisson(e * np.exp(LEVEL + x @ COEF)).astype(float)
     design = Design.of_bounds(
         BOUNDS, ("a", "b", "c"), CountScale.of_most(200.0), ["c"], np.log(MOST)
     )
-    steps = PoissonSteps(design, dp.PoissonPlan(dp.ZCDP(1e12)))
+    steps = PoissonSteps(design, dp.PoissonPlan(dp.ZCDP(1e8)))
     source = Rows.encoded(design.rows(np.column_stack([x, np.log(e)])), y / 200, COUNT)
     known = {}
-    last_step = PoissonSteps._last_step
+    step_and_rest = PoissonSteps._step_and_rest
 
     class Watched(PoissonSteps):
-        def _first_step(self, gate, source, n, place, sizes):
+        def _first_step(self, gate, booked, source, n, place, sizes):
+            super()._first_step(gate, booked, source, n, place, sizes)
             line = place.terrain.line.copy()
             line[0] -= 0.3  # so that the last step is a long one
             return line
 
-        def _last_step(self, gate, source, n, place, clip, at):
-            found = last_step(self, gate, source, n, place, clip, at)
-            known.update(place=place, clip=clip.size, last=found)
+        def _step_and_rest(self, gate, source, n, place, clip, at):
+            found = step_and_rest(self, gate, source, n, place, clip, at)
+            known.update(place=place, clip=clip, last=found)
             return found
 
     recipe.fit(Watched(design, steps.plan), source, insecure_seed=3)
@@ -176,9 +176,10 @@ def test_the_score_after_a_step_is_known_but_for_noise():
     pulled = mean + np.clip(y / 200 - mean, -most, most)
     after = (weights * (pulled - mean * np.exp(u @ last.step))) @ u
     size = np.abs(weights * mean) @ np.abs(u)
-    assert (
-        np.abs(last.score - last.hessian @ last.step - last.rest - after).max() < 1e-5 * size.max()
-    )
+    by_hessian = last.scales.hessian * np.linalg.norm(last.step)
+    noise = np.linalg.norm([last.score_noise, last.rest_noise, by_hessian])
+    assert noise < 1e-3 * size.max()
+    assert np.abs(last.score - last.hessian @ last.step - last.rest - after).max() < 5 * noise
     assert np.linalg.norm(last.rest) > 1e-4 * size.max()  # no idle rest
 
 
@@ -199,7 +200,8 @@ def test_with_much_budget_it_is_the_stated_regression_and_near_the_ordinary_one(
     offset = np.log(e) if exposed else 0.0
     weights = result.geometry.row_weights(x, offset)
     pulled = result.band.pulled(result.geometry, x, y, offset)
-    assert np.abs(pulled - y).max() < 1e-6  # at this budget nobody is beyond the band
+    # at this budget next to nobody is beyond the band: what it takes off is no part of an error
+    assert np.abs(pulled - y).mean() < 0.03 * y.std() / np.sqrt(len(y))
     ordinary = peer(x, y, given)
     stated = peer(x, pulled, given, weights)
     at_centre = np.eye(4)
@@ -318,47 +320,38 @@ def groups(seed, deviations, effect=0.0):
     return asked.fit(np.column_stack([number, group]), cost).result_
 
 
-def whole_fits(*of_groups):
-    """Fits of 20 tables.  Noise passes for outcomes near a generous bound in one of a hundred, which
-    has no lines then.
-    """
-    fits = [groups(seed, *of_groups) for seed in range(20)]
-    whole = [result for result in fits if result.band.high < 1e5 / 2]
-    assert len(whole) >= 19
-    return whole
-
-
-def test_a_group_with_a_longer_tail_is_not_misreported():
-    """Its line holds the truth, or is open with that reason.  One law of all costs over their means
-    would miss nearly every one; the other column is as it was.
-    """
-    fits = whole_fits((1.0, 1.8))
-    opened = [result.status[2] == OPEN_SPREAD for result in fits]
-    low, high = np.array([result.conf_int()[2] for result in fits]).T
-    printed = np.array([result.reported[2] for result in fits])
-    assert printed.tolist() == [not one for one in opened]
-    missed = printed & ~((low <= 0) & (high >= 0))
-    assert missed.mean() <= 0.1
-    assert any(opened)
-    assert all(result.reported[1] for result in fits)
-
-
-def test_a_tail_that_may_be_longer_is_allowed_for_above():
-    """What the clip takes off a group makes its line too small: an interval is longer above it."""
-    fits = [groups(seed, (1.0, 1.4)) for seed in range(20)]
-    fits = [result for result in fits if result.reported[2]]
-    low, high = np.array([result.conf_int()[2] for result in fits]).T
-    estimate = np.array([result.estimate[2] for result in fits])
-    assert ((low <= 0) & (high >= 0)).mean() > 0.85
-    assert np.mean(high - estimate) > 1.3 * np.mean(estimate - low)
-
-
-def test_groups_with_other_means_and_one_law_are_not_told_to_spread():
+def test_groups_with_other_means_and_one_law_are_reported():
     """A mean that is four times as large has a variance that is sixteen times: a good reason."""
-    fits = whole_fits((1.2, 1.2), np.log(4))
-    assert all(result.reported[2] for result in fits)
-    low, high = np.array([result.conf_int()[2] for result in fits]).T
+    fits = [groups(seed, (1.2, 1.2), np.log(4)) for seed in range(30)]
+    assert np.mean([result.reported[2] for result in fits]) >= 0.95
+    low, high = np.array([result.conf_int()[2] for result in fits if result.reported[2]]).T
     assert ((low <= np.log(4)) & (high >= np.log(4))).mean() > 0.85
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.02, 0.03])
+def test_rare_counts_are_covered(rate):
+    """200 to 600 events among 20,000 records, with a number and a factor of two levels, at (1, 1e-6):
+    what is reported covers, and z-scores have the size that is stated.
+    """
+    covered = []
+    scores = []
+    for seed in range(40):
+        rng = np.random.default_rng(1000 + seed)
+        x = np.column_stack([rng.normal(size=20_000).clip(-3, 3), rng.integers(0, 2, 20_000)])
+        truth = np.array([0.3, 0.4])
+        y = rng.poisson(rate * np.exp(x @ truth))
+        options = {"bounds": ([-3, 0], [3, 1]), "yes_no": [1], "outcome": (0, 20)}
+        budget = dp.ApproxDP(1.0, 1e-6)
+        result = (
+            dp.PoissonRegression(budget=budget, insecure_seed=seed, **options).fit(x, y).result_
+        )
+        told = result.reported[1:]
+        low, high = result.conf_int()[1:].T
+        covered += ((low <= truth) & (truth <= high))[told].tolist()
+        scores += ((result.estimate[1:] - truth) / result.std_error[1:])[told].tolist()
+    assert len(covered) >= 60
+    assert np.mean(covered) >= 0.89  # 80 intervals: two Monte Carlo errors below 95 %
+    assert np.mean(np.square(scores)) < 1.4
 
 
 def test_a_strong_effect_of_a_light_tail_is_printed():
@@ -396,9 +389,12 @@ def test_units_and_weights_are_fitted():
 
 def test_errors_are_those_of_clipped_outcomes(monkeypatch):
     """A band that cuts a fifth of the outcome off or more: the sampling errors are those of the
-    regression of outcomes in the band, with its curvature.  What is put back moves the estimate alone.
+    regression of outcomes in the band, with its curvature.
     """
-    monkeypatch.setattr(poisson.TailLaw, "clip", lambda *_: 0.08)
+    # the same clip for the pilot step, so that the last step begins near where it ends
+    monkeypatch.setattr(TailLaw, "clip", lambda law, _: 0.5 * law.seen.point(0.2))
+    chosen = staticmethod(lambda law, *_: Clip(law.clip(0.0)))
+    monkeypatch.setattr(PoissonSteps, "_chosen_clip", chosen)
     rng = np.random.default_rng(4)
     x = rng.normal(size=(20_000, 2)).clip(-3, 3)
     y = np.minimum(rng.lognormal(-1.125, 1.5, 20_000) * np.exp(0.2 * x[:, 0]), 200)
@@ -410,7 +406,7 @@ def test_errors_are_those_of_clipped_outcomes(monkeypatch):
     assert 0.15 < 1 - pulled.mean() / y.mean() < 0.5
     stated = peer(x, pulled, weights=result.geometry.row_weights(x))
     errors = np.sqrt(np.diag(result.error.sampling))[1:]
-    assert errors == pytest.approx(stated.bse[1:], rel=0.05)
+    assert errors == pytest.approx(stated.bse[1:], rel=0.08)
 
 
 def test_with_many_records_intervals_are_near_those_without_noise():
@@ -648,57 +644,6 @@ def test_edges(edge, rho, neighbours):
         assert result.status[3].startswith("open: ")
 
 
-def of_a_level(monkeypatch, part, weights=None):
-    """One fit of costs with a strong level, where so much is known of how near they are to one law."""
-    if part is not None:
-        monkeypatch.setattr(CutOff, "one_law", part)
-    rng = np.random.default_rng(9)
-    n = 20_000
-    x = np.column_stack([rng.normal(size=n).clip(-3, 3), rng.random(n) < 0.2])
-    y = np.exp(1 + 0.2 * x[:, 0] + x[:, 1]) * rng.gamma(0.5, 2, n)
-    options = {"bounds": ([-3, 0], [3, 1]), "yes_no": [1], "outcome": (0, 1000)}
-    if weights is not None:
-        options["most_weight"] = 1.0
-    asked = dp.PoissonRegression(budget=dp.ZCDP(0.03), insecure_seed=2, **options)
-    return asked.fit(x, y, weights=weights).result_
-
-
-def test_what_the_clip_takes_is_put_back_as_spreads_tell(monkeypatch):
-    """More of it the nearer outcomes are to one law, and intervals are longer where that is unsure."""
-    none = of_a_level(monkeypatch, Known(0.0, 0.0))
-    half = of_a_level(monkeypatch, Known(0.5, 0.0))
-    unsure = of_a_level(monkeypatch, Known(0.5, 1 / 3))
-    whole = of_a_level(monkeypatch, Known(1.0, 0.0))
-    steps = np.diff([one.estimate[2] for one in (none, half, whole)])
-    assert steps[0] == pytest.approx(steps[1], rel=0.05)
-    assert steps[0] > 0.002
-    assert half.estimate == pytest.approx(unsure.estimate)
-    lengths = [float(np.diff(one.conf_int()[2])[0]) for one in (whole, half, unsure)]
-    assert lengths == sorted(lengths)
-    assert lengths[2] > 1.01 * lengths[1]
-
-
-def test_a_level_may_lose_more_on_one_side(monkeypatch):
-    """The interval of a level is longer where it may have lost more than is known, and there alone."""
-    usual = of_a_level(monkeypatch, None)
-    monkeypatch.setattr(CutOff, "lost_beside", lambda self: np.zeros(len(self.fit.centre)))
-    without = of_a_level(monkeypatch, None)
-    longer = usual.conf_int() - without.conf_int()
-    assert longer[2, 1] > 0.01 * np.diff(usual.conf_int()[2])[0]
-    assert longer[2, 0] > -0.2 * longer[2, 1]
-    assert longer[1] == pytest.approx(0, abs=1e-9)
-
-
-def test_where_rows_count_by_weights_squares_tell_nothing(monkeypatch):
-    """They would differ by the weights as well."""
-
-    def asked(_):
-        raise AssertionError
-
-    monkeypatch.setattr(CutOff, "one_law", property(asked))
-    assert of_a_level(monkeypatch, None, np.full(20_000, 0.5)).reported.any()
-
-
 @pytest.mark.parametrize(("usual", "share"), [(10.0, 0.02), (5.0, 0.04)])
 def test_the_level_of_outcomes_that_are_cut_off_below(usual, share):
     """Nearly everybody has the same, some nothing: what the clip takes off lies below the mean."""
@@ -718,40 +663,46 @@ def test_the_level_of_outcomes_that_are_cut_off_below(usual, share):
 @pytest.mark.parametrize("rho", [0.028, 2.0])
 def test_events_that_noise_hides_give_no_line(rho, neighbours):
     """Ten among thousands: outcomes would be measured by next to nothing, and slopes printed of what
-    is left of them there.
+    is left of them there.  Where there is hardly noise they are now and then seen to be more than the
+    eight that are asked for; intervals then hold the ordinary coefficients.
     """
     x, y, _ = table()
     few = (np.arange(len(y)) < 10).astype(float)
+    ordinary = peer(x, few).params[1:]
+    reported = []
     for seed in range(15):
         options = {"neighbours": neighbours, "exposure": None, "insecure_seed": seed}
         result = model(dp.ZCDP(rho), **options).fit(x, few).result_
-        assert not result.reported.any()
-        assert result.status[1].startswith("not identified")
+        reported.append(result.reported.any())
+        if rho < 1:
+            assert result.status[1].startswith("not identified")
+        low, high = result.conf_int()[1:].T
+        assert ((low <= ordinary) & (ordinary <= high)).all()
+    assert np.mean(reported) <= (0.0 if rho < 1 else 0.1)
 
 
-def test_the_level_is_no_lower_than_what_is_left_of_outcomes():
-    """What is cut off is cut off above, and of it a cautious tail has the most: so the interval of
-    the level is far longer above what the band leaves than below it, and holds the truth.
+def test_the_level_allows_for_what_the_band_takes_off():
+    """What is cut off is cut off above: the interval of the level reaches from what the band leaves at
+    least as far up as the mean has lost, and holds the truth.
     """
-    rng = np.random.default_rng(4)
     n = 20_000
-    x = rng.normal(size=(n, 1)).clip(-3, 3)
     shape = 0.4
     held = []
-    ends = []
-    for seed in range(12):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(n, 1)).clip(-3, 3)
         y = np.exp(0.5 + 0.2 * x[:, 0]) * rng.gamma(shape, 1 / shape, n)
         options = {"bounds": (-3, 3), "outcome": (0, 1000), "insecure_seed": seed}
         result = dp.PoissonRegression(budget=dp.ZCDP(0.05), **options).fit(x, y).result_
-        pulled = result.band.pulled(result.geometry, x, y)
         low, high = result.conf_int()[0]
         at_centre = 0.5 + 0.2 * result.geometry.centre[0]
-        left = at_centre + np.log(pulled.mean() / y.mean())
-        ends.append((left - low, high - left))
         held.append(low <= at_centre <= high)
-    below, above = np.mean(ends, axis=0)
-    assert above > 1.5 * below
-    assert np.mean(held) > 0.8
+        law = result.error
+        # E over the mean of all outcomes, which the released law has to a factor of its own
+        lost = result.band.excess / y.mean()
+        assert law.below[0] == pytest.approx(law.above[0])
+        assert lost / 3 < law.above[0] < 3 * lost
+    assert np.mean(held) >= 0.9
 
 
 def test_a_level_without_events_leaves_the_others_as_they_are():

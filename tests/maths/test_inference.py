@@ -55,21 +55,33 @@ def test_at_the_ordinary_coefficients_the_law_is_the_sandwich(logit, seed):
 
 
 @FAMILIES
-def test_what_a_clip_takes_off_is_put_back_and_allowed_for(logit):
-    """What is put back moves coefficients by just that, and no error; what is hidden of the score adds
-    to its covariance, and is no sampling of the records that count.
+def test_the_bias_of_a_score_is_in_the_error_and_no_sampling(logit):
+    """Its second moment adds to the covariance of the score, moves no coefficient, and is not counted
+    as sampling of the records.
     """
     data = mixed(logit=logit)
     fit = data.fit(data.ordinary()[0])
     plain = said(fit)
-    moved = 0.01 * np.arange(1.0, 6.0)
-    back = said(replace(fit, put_back=moved))
-    assert back.coef - plain.coef == pytest.approx(moved, abs=1e-9)
-    assert back.answers.law.covariance() == pytest.approx(plain.answers.law.covariance())
-    hidden = said(replace(fit, hidden=3 * fit.score_cov))
-    assert hidden.coef == pytest.approx(plain.coef, abs=1e-6)
-    assert errors(hidden) == pytest.approx(2 * errors(plain), rel=0.01)
-    assert hidden.answers.law.sampling == pytest.approx(plain.answers.law.sampling, rel=0.05)
+    biased = said(replace(fit, bias=3 * fit.score_cov))
+    assert biased.coef == pytest.approx(plain.coef, abs=1e-6)
+    assert errors(biased) == pytest.approx(2 * errors(plain), rel=0.01)
+    assert biased.answers.law.sampling == pytest.approx(plain.answers.law.sampling, rel=0.05)
+
+
+@FAMILIES
+def test_a_bias_along_one_column_moves_others_as_they_correlate(logit):
+    """A score that is off by b along column 1 moves coefficients by H^(-1) b e₁: its square is what
+    variances gain.
+    """
+    data = mixed(logit=logit)
+    fit = data.fit(data.ordinary()[0])
+    along = np.linalg.solve(fit.back.T, np.eye(5))[:, 1]
+    hessian = fit.back.T @ fit.last.hessian @ fit.back
+    size2 = 16 * (fit.back.T @ fit.score_cov @ fit.back)[1, 1]
+    biased = said(replace(fit, bias=size2 * np.outer(along, along)))
+    gained = size2 * np.linalg.inv(hessian)[1:, 1] ** 2
+    assert gained[1] > 2 * errors(said(fit))[2] ** 2  # the number that column 1 correlates with
+    assert errors(biased)[1:] ** 2 == pytest.approx(errors(said(fit))[1:] ** 2 + gained, rel=0.02)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -270,7 +282,10 @@ def test_the_law_at_another_centre_is_the_same_law():
     assert moved.about(level, 100, 1).law.covariance() == pytest.approx(
         joint.about(level @ to_centre(further), 100, 1).law.covariance(), rel=1e-3
     )
-    assert moved.signal(level) == pytest.approx(joint.signal(level @ to_centre(further)))
+    # what is unsure of single columns counts where they are in a question; the rest is about all
+    # columns, wherever the centre is
+    here, there = (replace(one, own=np.zeros(5)) for one in (joint, moved))
+    assert there.signal(level) == pytest.approx(here.signal(level @ to_centre(further)))
 
 
 def random_lines(seed):

@@ -12,7 +12,6 @@ from dpinfer.maths.joint import (
     KNOWN,
     NO_EVENTS,
     REFERENCE,
-    SPREAD,
     TAIL,
     TOGETHER,
     WEAK,
@@ -173,19 +172,6 @@ def test_few_events_of_the_reference():
     assert why(law, [0, 0, 0, 1.0, 1.0]) == (REFERENCE,)
 
 
-def test_a_spread_that_is_sure_and_matters():
-    """Where what the clip may take off for it is more than a standard error, on either side; a line
-    that is open for another reason has that one.
-    """
-    error = np.sqrt(joint().covariance[3, 3])
-    assert why(joint(surely_longer=at(3, 0.98 * error))) == (KNOWN,) * D
-    law = joint(surely_longer=at(3, -1.02 * error))
-    assert why(law) == (KNOWN, KNOWN, KNOWN, SPREAD, KNOWN)
-    assert why(law, [0, 0, 0, 1.0, -1.0]) == (KNOWN,)  # which has an error of its own
-    assert why(law, [0, 0, 0, 2.0, 0]) == (SPREAD,)
-    assert why(replace(law, few=at(3, NO_EVENTS)))[3] == FEW
-
-
 def test_weak_by_its_error():
     """A standard error above 40 % of the size, or information below 2.5 deviations of its noise."""
     for error, word in ((0.39, KNOWN), (0.41, WEAK)):
@@ -313,7 +299,8 @@ def test_allowances_for_the_reference_are_the_other_way_round():
     assert ends(law, EYE[3] + EYE[4]) == pytest.approx((0.0, 2 * size))
 
 
-def test_longer_tails_are_allowed_for_on_the_side_to_which_they_would_move():
+def test_longer_tails_of_an_earlier_version_are_allowed_for_on_their_side():
+    """A saved result may have this allowance: intervals of its contrasts keep it."""
     law = joint(longer=at(3, 0.3))
     assert ends(law, EYE[3]) == pytest.approx((0.0, 0.3))
     assert ends(law, -EYE[3]) == pytest.approx((0.3, 0.0))

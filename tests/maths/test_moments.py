@@ -5,9 +5,7 @@ import pytest
 
 from dpinfer.maths.arrays import unsvec
 from dpinfer.maths.moments import (
-    _AFFORDED,
-    _BEYOND,
-    _NEAR,
+    FARTHEST_SDS,
     LOGISTIC_RADIUS,
     SQUARES_RADIUS,
     Columns,
@@ -17,9 +15,10 @@ from dpinfer.maths.moments import (
     centre_of,
     clean,
     deviations,
+    farthest,
+    of_columns,
     preconditioner,
     raised,
-    reaches,
     shrink,
     undispersed,
 )
@@ -94,12 +93,32 @@ def test_the_radius_stays_in_its_limits():
     assert radius.of(20, 1.0, 10.0) == 2
     assert radius.of(20, 1.0, 10.0, least=3.0) == 3
     assert radius.of(4, 1.0, 10.0) == 5  # 20/d
-    assert radius.of(4, 1e12, 10.0) == 16
-    assert radius.of(1, 1e12, 10.0) == 20  # 20/d is more than the most
     between = radius.of(10, 30_000, 25.0)
     assert 2 < between < 16
     assert between == pytest.approx(30_000 / (4 * 10 * 25.0 * np.sqrt(20)))
     assert Radius(2.0, 2.0, 16.0, 20.0).of(10, 30_000, 50.0) == pytest.approx(between)
+
+
+def test_a_well_known_curvature_lets_in_more_and_is_known_better_still():
+    """Beyond the most that is usual κ grows as the root of n over the noise, up to eight sds: more is
+    let in, and the noise of the curvature, times κ, still falls.
+    """
+    radius = Radius(factor=1.0, least=2.0, most=16.0, few=20.0)
+    for d, usual in ((4, 16.0), (1, 20.0)):  # 20/d is more than the most
+        known = [n / (4 * d * 10.0 * np.sqrt(2 * d)) for n in (1e4, 1.05e4, 1e10)]
+        found = [radius.of(d, n, 10.0) for n in (1e4, 1.05e4, 1e10)]
+        assert found[:2] == pytest.approx(np.sqrt(usual * np.array(known[:2])))
+        assert (np.array(found) > usual).all()
+        assert found[2] == FARTHEST_SDS**2
+        assert (np.diff(np.array(found) / known) < 0).all()
+
+
+def test_columns_have_a_shorter_radius_than_rows():
+    """Three typical leverages, 12/d of few columns, and never more than rows have."""
+    assert of_columns(8.0, 12) == 3
+    assert of_columns(8.0, 2) == 6
+    assert of_columns(2.0, 2) == 2
+    assert of_columns(2.5, 12) == 2.5
 
 
 @pytest.mark.parametrize("radius", [LOGISTIC_RADIUS, SQUARES_RADIUS])
@@ -117,53 +136,18 @@ def framed(far=(1.0, 1.0, 6.0, 1.0, 1.0)):
     return Columns(COLUMNS.dummy, COLUMNS.group, far=np.array(far))
 
 
-def test_without_public_bounds_beyond_the_reach_is_the_box():
-    x = rows()
-    M = x.T @ x
-    for columns in (COLUMNS, framed((1.0,) * 5)):
-        reach = reaches(M, columns, 1e9, clipped=True)
-        assert not reach.tail.any()
-        assert not reach.long.any()
-        assert reach.distance[[0, 3, 4]] == pytest.approx(box_reach(M, COLUMNS)[[0, 3, 4]])
-    mean = M[0] / M[0, 0]
-    assert box_reach(M, COLUMNS) == pytest.approx(
-        [0, 1 + mean[1], 1 - mean[2], 1 - mean[3], 1 - mean[4]]
-    )
-
-
-@pytest.mark.parametrize("clipped", [True, False])
-def test_a_number_is_let_in_as_far_as_its_information_allows(clipped):
-    """All of it where n v/(h Δ²) is large enough, Δ the public bounds as seen from the mean; else
-    it has a tail.
-    """
+def test_the_farthest_record_is_at_an_end_of_the_box_or_of_the_public_bounds():
     x = rows()
     M = x.T @ x
     mean = M[0] / M[0, 0]
-    variance = M[2, 2] / M[0, 0] - mean[2] ** 2
-    whole = 6.0 + abs(mean[2])
-    enough = _AFFORDED * whole**2 / variance
-    rich = reaches(M, framed(), 1.001 * enough, clipped=clipped)
-    poor = reaches(M, framed(), 0.999 * enough, clipped=clipped)
-    assert rich.long.tolist() == [False, False, True, False, False]
-    assert not rich.tail.any()
-    assert rich.distance[2] == pytest.approx(whole)
-    assert poor.tail.tolist() == [False, False, True, False, False]
-    assert not poor.long.any()
-    box = box_reach(M, COLUMNS)[2]
-    if clipped:
-        assert poor.distance[2] == box
-    else:  # four times that information: half the distance
-        assert poor.distance[2] == pytest.approx(np.sqrt(0.999) * whole / 2)
-        assert reaches(M, framed(), 1e-9, clipped=False).distance[2] == pytest.approx(_BEYOND * box)
-
-
-def test_bounds_that_are_hardly_wider_are_no_tail():
-    x = rows()
-    near = reaches(x.T @ x, framed((1.0, 1.0, 0.99 * _NEAR, 1.0, 1.0)), 1e-9, clipped=True)
-    far = reaches(x.T @ x, framed((1.0, 1.0, 1.01 * _NEAR, 1.0, 1.0)), 1e-9, clipped=True)
-    assert far.tail[2]
-    assert not near.tail.any()
-    assert near.distance[2] > 0.99 * _NEAR
+    box = [0, 1 + mean[1], 1 - mean[2], 1 - mean[3], 1 - mean[4]]
+    assert box_reach(M, COLUMNS) == pytest.approx(box)
+    assert farthest(M, COLUMNS) == pytest.approx(box)
+    found = farthest(M, framed())
+    assert found[[0, 3, 4]] == pytest.approx(np.array(box)[[0, 3, 4]])
+    assert found[2] == pytest.approx(6.0 + abs(mean[2]))
+    for end in (-6.0, 6.0):
+        assert abs(end - mean[2]) <= found[2] + 1e-12
 
 
 def test_a_reach_scales_its_column_down_and_keeps_the_rows():
@@ -171,9 +155,10 @@ def test_a_reach_scales_its_column_down_and_keeps_the_rows():
     x = rows(n=20_000)
     M = x.T @ x
     kappa = 4.0
-    reach = reaches(M, framed(), 1e9, clipped=True).distance
     far = np.array([1.0, 0.2, -6.0, 0.0, 0.0])
-    long, short = (preconditioner(M, framed(), len(x), kappa, r) for r in (reach, None))
+    long, short = (
+        preconditioner(M, framed(), len(x), kappa, r) for r in (farthest(M, framed()), None)
+    )
     assert np.linalg.norm(long @ far) < 1.1
     assert np.linalg.norm(short @ far) > 3
 

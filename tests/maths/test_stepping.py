@@ -9,7 +9,6 @@ import pytest
 from scipy.special import expit
 
 from dpinfer.maths.families import LOG
-from dpinfer.maths.histograms import CountSizes
 from dpinfer.maths.moments import Columns, preconditioner
 from dpinfer.maths.stepping import (
     _LONGEST,
@@ -20,6 +19,7 @@ from dpinfer.maths.stepping import (
     information,
     normal_nodes,
 )
+from dpinfer.maths.tail_law import CountSizes
 from handmade import columns_of
 
 N = 200_000

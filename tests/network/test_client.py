@@ -258,7 +258,10 @@ class Scripted:
 
     def _listen(self):
         for answer in self._answers:
-            connection, _ = self._listener.accept()
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:  # closed while it waited for somebody to connect
+                return
             with connection:
                 self.asked.append(connection.recv(65536))
                 connection.sendall(answer)

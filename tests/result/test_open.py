@@ -20,7 +20,9 @@ from dpinfer.result.statements import OPENING, UNIDENTIFIED
 from open_results import CENTRE, DRAWS, NAMES, SEED, STATUS, opened, recipe
 
 OPEN_NAMES = ("left", "right", "health[poor]", "income")
-COLUMNS = ["estimate", "std_error", "z", "p_value", "low", "high", "noise_share", "status"]
+COLUMNS = [
+    "estimate", "std_error", "z", "p_value", "low", "high", "noise_share", "clipped_to", "status",
+]  # fmt: skip
 ROWS = pd.DataFrame(
     {
         "age": [50, 60, 50, 50],
@@ -493,4 +495,4 @@ def test_the_report_names_the_model(squares, words):
     assert f"- Model: {words}, no penalty" in page.replace("\u00a0", " ")
     assert f"Method: {words} in a released geometry" in page
     assert "## What is open" in page
-    assert "income: open: in the model, but its ordinary coefficient rests on records" in page
+    assert "income: open: in the model, but records beyond" in page

@@ -138,7 +138,7 @@ def test_a_question_is_saved_exactly(which, request):
     pd.testing.assert_frame_equal(again.predict(rows), result.predict(rows), check_exact=True)
 
 
-def by_hand(numbers, centre, rows):
+def by_hand(numbers, centre, rows, ends):
     """The linear predictor of `LOGISTIC` from numbers by name, with nothing but their names for a
     guide.
     """
@@ -150,6 +150,8 @@ def by_hand(numbers, centre, rows):
     for level in ("fair", "poor"):
         columns[f"health[{level}]"] = (rows["health"] == level).astype(float)
         columns[f"health[{level}]:insured"] = columns[f"health[{level}]"] * columns["insured"]
+    for name, (low, high) in ends.items():  # numbers that were winsorised
+        columns[name] = columns[name].clip(low, high)
     slopes = {name: value for name, value in numbers.items() if not name.startswith("(Intercept")}
     assert columns.keys() == slopes.keys()
     at_zero = numbers["(Intercept at 0)"] + sum(slopes[name] * columns[name] for name in slopes)
@@ -175,7 +177,14 @@ def test_predicting_from_the_files_alone_is_exact(rho):
     sheet = list(csv.DictReader(io.StringIO(dp.report.csv(result))))
     told = {row["name"]: float(row["in_predictions"]) for row in sheet if not row["instead_of"]}
     places = {row["name"]: float(row["centre"]) for row in sheet if row["centre"]}
-    for guess in (*by_hand(numbers, centre, rows), *by_hand(told, places, rows)):
+    geometry = saved["geometry"]
+    ranges = zip(geometry["low"], geometry["high"], strict=True)
+    ends = {
+        name: pair
+        for name, pair in zip(saved["names"][1:], ranges, strict=True)
+        if name in geometry["clipped"]
+    }
+    for guess in (*by_hand(numbers, centre, rows, ends), *by_hand(told, places, rows, ends)):
         assert np.allclose(guess, model.decision_function(rows), rtol=1e-12, atol=1e-12)
         assert np.allclose(1 / (1 + np.exp(-guess)), result.predict(rows)["prediction"], rtol=1e-12)
     assert float(model.intercept_[0]) == pytest.approx(numbers["(Intercept at 0)"], rel=1e-14)

@@ -128,6 +128,7 @@ def test_table_and_frame(budget):
         "low",
         "high",
         "noise_share",
+        "clipped_to",
         "status",
     ]
     assert np.array_equal(frame["estimate"], result.estimate)

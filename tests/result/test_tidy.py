@@ -17,7 +17,8 @@ RESULT = opened()
 def test_tidy_has_the_numbers_of_the_table(level):
     tidy = RESULT.tidy(level)
     assert list(tidy.columns) == [
-        "term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high", "noise_share", "status",
+        "term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high",
+        "noise_share", "clipped_to", "status",
     ]  # fmt: skip
     table = RESULT.to_frame(level)
     assert list(tidy["term"]) == list(table.index)

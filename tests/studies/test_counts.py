@@ -22,32 +22,43 @@ RESULTS = json.loads((ROOT / "studies/counts/results/counts.json").read_text(enc
 BY_NAME = {name_of(cell): cell for cell in RESULTS["cells"]}
 ONE = "1,1e-6"
 LOW: dict[str, set[str]] = {
-    "syn_rare-3,1e-6": {"a[s]"},
-    "syn_tails-0.5,1e-6": {"z3", "a[s]", "b[1]"},
-    "syn_tails-1,1e-6": {"z3", "a[s]"},
-    "syn_tails-3,1e-6": {"z3"},
-    "syn_tails-0.1": {"z3", "a[s]"},
+    "gsoep_hospital-0.5,1e-6": {"(Intercept)"},
+    "gsoep_hospital-1,1e-6": {"(Intercept)"},
+    "gsoep_hospital-3,1e-6": {"(Intercept)", "female[1]"},
+    "gsoep_hospital-0.1": {"(Intercept)"},
+    "syn_tails-0.5,1e-6": {"(Intercept)", "b[1]"},
+    "syn_tails-1,1e-6": {"b[1]"},
+    "syn_tails-3,1e-6": {"b[1]", "a[s]"},
+    "syn_tails-0.1": {"b[1]"},
 }
 """Cells with coefficients far below the ceiling, each with their names.
 
-syn_rare: a level that 5 % have, whose single events are longer than the clip by its leverage alone.
-syn_tails: a group with a far longer tail than the other, of which small budgets see a part; z3 and
-a[s] are moved by a few records of it that lie far out in this population.
+gsoep_hospital: a few persons with very many nights in hospital make its mean; the intercept misses
+what they add.  syn_tails: a group with a far longer tail than the other, of which small budgets see a
+part; what a clip takes off points along that group, and intervals allow for less.
 """
 AVERAGES: dict[str, float] = {
-    "syn_tails-0.5,1e-6": 0.88,
-    "syn_tails-1,1e-6": 0.89,
-    "syn_tails-3,1e-6": 0.91,
-    "syn_tails-0.1": 0.90,
+    "gsoep_hospital-0.5,1e-6": 0.91,
+    "gsoep_hospital-1,1e-6": 0.89,
+    "gsoep_hospital-3,1e-6": 0.90,
+    "gsoep_hospital-0.1": 0.88,
+    "syn_tails-0.5,1e-6": 0.89,
+    "syn_tails-1,1e-6": 0.91,
+    "syn_tails-3,1e-6": 0.92,
+    "syn_tails-0.1": 0.92,
 }
 """Cells whose mean coverage is below .93, each with the least it may have."""
 FLOOR = 0.86
 """Of every other slope that half of the fits print."""
-MOVED: dict[str, set[str]] = {"syn_tails-1,1e-6": {"b[1]"}, "syn_tails-3,1e-6": {"a[s]"}}
+MOVED: dict[str, set[str]] = {
+    "gsoep_hospital-0.1": {"female[1]"},
+    "syn_mis-3,1e-6": {"a[s]"},
+    "syn_tails-0.1": {"a[s]"},
+}
 """Slopes below that floor, though not clearly below the ceiling."""
 LONGEST: dict[str, float] = {
-    "rand_visits": 1.50, "gsoep_doctor": 1.65, "gsoep_hospital": 1.70, "gsoep_persons": 2.10,
-    "syn_pois": 1.55, "syn_nb": 1.55, "syn_rate": 1.55, "syn_cost": 1.65, "syn_strong": 1.65, "syn_mis": 1.60,
+    "rand_visits": 2.6, "gsoep_doctor": 2.8, "gsoep_hospital": 1.6, "gsoep_persons": 3.5,
+    "syn_pois": 1.5, "syn_nb": 2.3, "syn_rate": 1.9, "syn_cost": 2.7, "syn_strong": 2.0, "syn_mis": 1.9,
 }  # fmt: skip
 """The median length of slopes at (1, 1e-6); of rare events too few lines are printed."""
 
@@ -55,7 +66,7 @@ LONGEST: dict[str, float] = {
 def test_every_cell_is_there():
     """Fails until the study has been run with the method of this version."""
     assert set(BY_NAME) == {Cell(design, budget).name for design in DESIGNS for budget in BUDGETS}
-    assert {cell["replicates"] for cell in RESULTS["cells"]} == {200}
+    assert {cell["replicates"] for cell in RESULTS["cells"]} == {100}
     assert [rival["design"] for rival in RESULTS["rivals"]] == list(DESIGNS)
 
 

@@ -28,14 +28,15 @@ ROOT = Path(__file__).parents[2]
 RESULTS = json.loads((ROOT / "studies/geometry/results/geometry.json").read_text(encoding="utf-8"))
 COVERAGE: dict[str, float] = {}
 """Cells whose mean coverage is below .93, each with the least it may have, and why."""
-LOW: dict[str, set[str]] = {"acs-1,1e-6-replace": {"DENSITY"}}
+LOW: dict[str, set[str]] = {
+    "acs-1,1e-6-replace": {"DENSITY"},
+    "age2-0.3,1e-6-replace": {"(Intercept)"},
+}
 """Cells with coefficients far below the ceiling, each with their names, and why."""
 
 
-INSTEAD = {"bank-1,1e-6-replace": 0.88, "bank_s_wide-1,1e-6-replace": 0.85}
-"""Cells whose lines instead of open ones cover less: duration, whose effect bends inside its range
-as well.
-"""
+INSTEAD: dict[str, float] = {}
+"""Cells whose lines instead of open ones cover less."""
 
 
 def test_every_cell_is_there():
@@ -83,7 +84,7 @@ def test_a_cell_from_the_command_line(monkeypatch, tmp_path, capsys):
     assert 0.7 < cell["asked"] <= 1
     assert 0.7 < cell["stated"] <= 1
     assert 1 < cell["length"] < 1.4
-    assert cell["printed"] == cell["answered"] == 1
+    assert cell["printed"] == cell["answered"] > 0.9
     assert cell["worst"]["name"] in cell["coefficients"]["names"]
     assert len(cell["coefficients"]["asked"]) == 5
     assert NAME in (tmp_path / "geometry-study.md").read_text(encoding="utf-8")
@@ -102,8 +103,8 @@ def test_budgets_by_their_short_names():
 def test_replicates_are_repeatable_and_independent(tmp_path):
     cell = Cell(NAME, "0.5", "add-remove")
     first = replicate(cell, tmp_path, 1)
-    assert replicate(cell, tmp_path, 1)["ratio"] == first["ratio"]
-    assert replicate(cell, tmp_path, 2)["ratio"] != first["ratio"]
+    assert np.array_equal(replicate(cell, tmp_path, 1)["ratio"], first["ratio"], equal_nan=True)
+    assert not np.array_equal(replicate(cell, tmp_path, 2)["ratio"], first["ratio"], equal_nan=True)
 
 
 def fitted(design, rho, index=1):

@@ -34,6 +34,7 @@ SECTIONS = {
     "loss": "model",
     "target": "model",
     "tail": "model",
+    "far_values": "model",
     "exposure": "model",
     "penalty": "model",
     "knee": "model",
@@ -73,6 +74,7 @@ class Question:
     loss: str = "logistic"
     target: str | None = None
     tail: str | None = None
+    far_values: str | None = None
     exposure: str | None = None
     penalty: float | None = None
     knee: float | None = None

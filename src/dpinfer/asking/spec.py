@@ -71,6 +71,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "penalty": _NOT_NEGATIVE,
         "target": one_of(TARGETS, former=FORMER),  # the fit says what became of the former ones
         "tail": one_of(["balanced", "cautious", "all"]),
+        "far_values": one_of(["clip", "strict"]),
         "exposure": _TEXT,
     },
     "privacy": {

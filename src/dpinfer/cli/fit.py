@@ -48,6 +48,7 @@ that is expected to print fewer than one line in ten stops before it is booked, 
   penalty = 0.001            # default: one that is valid for the budget
   target = "asked"           # or "penalised", "unpenalised"; of linear "asked", "robust"
   tail = "balanced"          # of linear; or "cautious", "all"
+  far_values = "clip"        # or "strict": numbers with wide bounds are not reported
   exposure = "years"         # of poisson: the column of the exposure
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
@@ -88,6 +89,13 @@ def fit(  # noqa: PLR0913  (the public face)
     penalty: Annotated[float | None, typer.Option(help="c in the objective.")] = None,
     target: Annotated[str | None, typer.Option(help="What the intervals are about.")] = None,
     tail: Annotated[str | None, typer.Option(help="Of linear: balanced, cautious or all.")] = None,
+    far_values: Annotated[
+        str | None,
+        typer.Option(
+            "--far-values",
+            help="Numbers with wide bounds: clip reports them winsorised, strict does not.",
+        ),
+    ] = None,
     exposure: Annotated[
         str | None, typer.Option(help="Of poisson: the column that holds it.")
     ] = None,
@@ -113,6 +121,7 @@ def fit(  # noqa: PLR0913  (the public face)
             "penalty": penalty,
             "target": target,
             "tail": tail,
+            "far_values": far_values,
             "exposure": exposure,
             "knee": knee,
             "quantile": quantile,

@@ -30,9 +30,11 @@ class Face:
 
 
 HERE = {
-    "logistic": Face("LogisticRegression", ("penalty",), LogisticSteps.TARGETS + Penalised.TARGETS),
-    "linear": Face("LinearRegression", ("tail",), LinearSteps.TARGETS),
-    "poisson": Face("PoissonRegression", ("exposure",), PoissonSteps.TARGETS),
+    "logistic": Face(
+        "LogisticRegression", ("penalty", "far_values"), LogisticSteps.TARGETS + Penalised.TARGETS
+    ),
+    "linear": Face("LinearRegression", ("tail", "far_values"), LinearSteps.TARGETS),
+    "poisson": Face("PoissonRegression", ("exposure", "far_values"), PoissonSteps.TARGETS),
     "svm": Face("LinearSVC", ("penalty", "knee"), Penalised.TARGETS),
     "huber": Face("HuberRegression", ("penalty", "knee"), Penalised.TARGETS),
     "quantile": Face("QuantileRegression", ("penalty", "quantile", "bandwidth"), Penalised.TARGETS),

@@ -167,6 +167,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             target=self.target,
             penalty=self.penalty,
             neighbours=self.neighbours,
+            far_values=getattr(self, "far_values", None),
         )
         return choose(design, options, n)
 
@@ -234,6 +235,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
                 raise InputError(
                     "some rows cannot be encoded by the schema: drop them before predicting"
                 )
+        if self.result_.geometry is not None:  # numbers are winsorised as in the fit
+            values = self.result_.geometry.inside(values)
         return np.asarray(values @ np.ravel(self.coef_) + self.intercept_)
 
     def _read_arrays(
@@ -475,11 +478,18 @@ class LogisticRegression(LinearClassifier):
     most_weight : float, optional
         With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or
         of a row without ids.  What lies beyond is trimmed, and the noise grows with it.
+    far_values : "clip" or "strict", optional
+        What becomes of a number with wide bounds, for target "asked".  "clip" (the default) reports
+        the coefficient of the number winsorised to a released range, ``clipped_to`` in the table,
+        with an interval for the ordinary coefficient.  "strict" does not report it; the coefficient
+        of the winsorised number is in ``result_.alternatives()``.
     ledger : Ledger, optional
         Where the spend is booked before anything is computed.
     insecure_seed : int, optional
         For tests only; the result then says that it is not private.
     """
+
+    far_values: str | None = None
 
     def _loss(self, n: int, design: Design) -> Loss:  # noqa: ARG002
         return Logistic()
@@ -587,13 +597,14 @@ class LinearRegression(LinearRegressor):
         release.
     budget : ZCDP or ApproxDP, optional
         What the fit may cost.
-    schema, bounds, yes_no, neighbours, rows, most_weight, ledger, insecure_seed
+    schema, bounds, yes_no, neighbours, rows, most_weight, far_values, ledger, insecure_seed
         As for `LogisticRegression`.
     penalty : None
         There is none; the parameter is that of the other models.
     """
 
     tail: str = "balanced"
+    far_values: str | None = None
 
     def _loss(self, n: int, design: Design) -> LeastSquares:  # noqa: ARG002
         return LeastSquares(self.tail)
@@ -624,13 +635,14 @@ class PoissonRegression(LinearRegressor):
         Instead of ``budget``: a budget with its neighbours and the share of each release.
     budget : ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.
-    schema, bounds, yes_no, neighbours, rows, most_weight, ledger, insecure_seed
+    schema, bounds, yes_no, neighbours, rows, most_weight, far_values, ledger, insecure_seed
         As for `LogisticRegression`.
     penalty, target
         There is no penalty, and one target, "asked"; the parameters are those of the other models.
     """
 
     exposure: str | tuple[float, float] | None = None
+    far_values: str | None = None
     kind = COUNT
 
     def fit(

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.histograms import BINS, Bars, counts_of, inner_edges, narrowed
+from dpinfer.maths.histograms import BINS, counts_of, inner_edges, narrowed
 from dpinfer.maths.moments import Columns, Local
 from dpinfer.maths.sums import Block, BoundedSum, Change, row_weights
+from dpinfer.maths.winsorising import Histograms
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
@@ -23,6 +24,9 @@ from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design, SplinePlaces
 
+# sds of the noise by which a count at an end of a range is told from nothing: an empty bin passes for
+# a filled one at one end of 50 numbers, and a range that is too long wastes the bins of the next
+_SURE = 3.0
 ZOOMS = 2
 """Histograms of a column, each inside the last."""
 
@@ -96,15 +100,17 @@ class Frame:
     width, of (1, x~).
 
     Powers and products are those of columns so measured, and splines are made of functions that are
-    nobody's reference: they span the same model, and are far less correlated.  ``bars`` are the last
-    histograms, of each number by its place.
+    nobody's reference: they span the same model, and are far less correlated.  ``histograms`` are
+    the released ones of each number, by its place; ``two_valued`` are the numbers that have records at
+    both public bounds and none between, which are measured as 0 and 1, as levels are.
     """
 
     middle: Array
     half: Array
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
     splines: tuple[SplinePlaces, ...] = ()
-    bars: tuple[tuple[int, Bars], ...] = ()
+    histograms: tuple[tuple[int, Histograms], ...] = ()
+    two_valued: tuple[int, ...] = ()
 
     def of_units(self, design: Design) -> Array:
         """The matrix from (1, x) in original units to (1, x')."""
@@ -137,6 +143,7 @@ class Frame:
     def columns(self, design: Design) -> Columns:
         """The columns so measured, with how far they can be beyond 1."""
         dummy = design.columns.dummy | answers(design)
+        dummy[list(self.two_valued)] = True
         far = np.where(dummy, 1.0, (1 + np.abs(self.middle)) / self.half)
         far[0] = 1.0
         for j, factors in self.products:
@@ -228,17 +235,30 @@ def framed(
     low = -np.ones(len(places))
     high = np.ones(len(places))
     radius = math.sqrt(design.norm2)
-    bars: dict[int, Bars] = {}
+    ends: list[list[tuple[float, float]]] = [[] for _ in places]
+    counts: list[list[Array]] = [[] for _ in places]
     for one in booked:
-        edges = np.array([inner_edges(*ends) for ends in zip(low, high, strict=True)])
+        edges = np.array([inner_edges(*pair) for pair in zip(low, high, strict=True)])
         what = column_histograms(places, edges, radius, notion)
-        counts = gate.release(one, source, what).value.reshape(len(places), BINS)
-        noise = one.deviation
-        for k, mine in enumerate(counts):
-            ends = np.linspace(low[k], high[k], BINS + 1)
-            bars[int(places[k])] = Bars((ends[1:] + ends[:-1]) / 2, mine, noise)
-            low[k], high[k] = narrowed(mine, low[k], high[k], max(float(mine.sum()), 0.0), noise)
+        released = gate.release(one, source, what).value.reshape(len(places), BINS)
+        for k, mine in enumerate(released):
+            ends[k].append((float(low[k]), float(high[k])))
+            counts[k].append(mine)
+            n = max(float(mine.sum()), 0.0)
+            low[k], high[k] = narrowed(mine, low[k], high[k], n, one.deviation, _SURE)
+    histograms = {
+        int(j): Histograms(tuple(ends[k]), tuple(counts[k]), booked[0].deviation)
+        for k, j in enumerate(places)
+    }
+    two_valued = [j for j, one in histograms.items() if one.two_valued and _stands_alone(j, design)]
     frame = public_frame(design)
     frame.middle[places] = (low + high) / 2
     frame.half[places] = (high - low) / 2
-    return replace(frame, bars=tuple(bars.items()))
+    frame.middle[two_valued] = -1.0
+    frame.half[two_valued] = 2.0
+    return replace(frame, histograms=tuple(histograms.items()), two_valued=tuple(two_valued))
+
+
+def _stands_alone(place: int, design: Design) -> bool:
+    """Whether no power, product or spline is made of a column."""
+    return all(place not in factors for _, factors in design.products)

@@ -28,6 +28,7 @@ from dpinfer.fit.stepped import (
     TYPICAL,
     AtLine,
     Finished,
+    Place,
     Setting,
     Stepped,
     StepPlan,
@@ -46,15 +47,16 @@ from dpinfer.maths.moments import (
     Columns,
     Moments,
     Radius,
-    Reach,
     Scales,
     centre_of,
+    of_columns,
     preconditioner,
     raised,
-    reaches,
 )
-from dpinfer.maths.stepping import crude_line
+from dpinfer.maths.stepping import Terrain, crude_line
 from dpinfer.maths.sums import Block, moment_and_score
+from dpinfer.maths.tail_law import Clip, TailLaw
+from dpinfer.maths.winsorising import Costs, WinsorLimits
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -71,7 +73,9 @@ CAUTIOUS = "cautious"
 ALL = "all"
 TAILS = (BALANCED, CAUTIOUS, ALL)
 
-_LINEAR = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, INFLUENCE: 0.05, ESTIMATE: 0.71}
+_LINEAR = {
+    SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.10, FIRST_STEP: 0.09, INFLUENCE: 0.05, ESTIMATE: 0.66,
+}  # fmt: skip
 _ROBUST = {
     SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, INFLUENCE: 0.03, FIRST_STEP: 0.24, ESTIMATE: 0.49,
 }  # fmt: skip
@@ -80,11 +84,7 @@ _ALL = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, ESTIMATE: 0.76}
 _RANGE = 2.0  # of a scaled outcome
 _REACH = 4.0  # times half the released range of outcomes: the largest influence that is told apart
 _KNEE = 0.1  # the share of records that the robust target clips
-_BEYOND_ONE = 0.32  # the share of normal numbers beyond one deviation
 _CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
-# of what is clipped on average: how much more or less of it a level, or a deviation of a number,
-# may have
-_SLOPES = 0.5
 _DEVIATIONS = 2.5  # of an outcome in half of its released range
 _ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
@@ -117,6 +117,8 @@ class LinearPlan(StepPlan):
     against what is clipped, "cautious" takes the tail for longer than it looks, "all" clips nobody
     whose prediction is within the public range.  ``draws`` are those of the law of the error, for
     bands; they cost nothing.
+    ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
+    ("strict").
     """
 
     tail: str = BALANCED
@@ -184,24 +186,13 @@ class Range:
         return (self.high - self.low) / 2
 
 
-@dataclass(frozen=True)
-class Clip:
-    """The clip of influences w‖u‖|r|, the mean of what it takes off and a limit of that, and a
-    usual size of one, where it is known.
-    """
-
-    size: float
-    excess: float
-    limit: float = 0.0
-    usual: float | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class FinishedLine(Finished):
-    """A fit with the range of its outcome and the clip of influences."""
+    """A fit with the range of its outcome, the clip of influences, and κ of its rows."""
 
     where: Range
     clip: Clip
+    kappa: float
 
 
 @dataclass(frozen=True)
@@ -281,22 +272,81 @@ class LinearSteps(Stepped[LinearPlan]):
         where = self._range(gate, cached(OutcomesOnly(source)), crude.n)
         what = moment_and_score(self.neighbours, where.middle, where.half)
         known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
-        reach = reaches(known.matrix, at.columns, known.n / at.scales.hessian)
-        matrix = preconditioner(
-            known.matrix, at.columns, known.n, self._kappa(known.n), reach.distance
-        )
-        line = self._line(matrix, self._crude_line(known, where, matrix), at)
-        clip = self._clip(gate, source, line, known.n, where)
-        for release in booked.of(FIRST_STEP):
-            line = self._robust_step(gate, release, source, line, clip)
+        kappa = of_columns(self._kappa(known.n), len(at.columns))
+        rows = self._kappa(known.n)
+        # a ridge in columns that are whitened, whatever their bounds are
+        white = preconditioner(known.matrix, at.columns, known.n, rows)
+        coef = self._crude_line(known, where, white, rows)
+        if self.plan.target == ASKED and booked.of(FIRST_STEP):
+            rows = self._of_rows(known.n, _DEVIATIONS)
+        limits = self._limits_of(known, coef, kappa, rows, where, at)
+        matrix = self._geometry(known, limits, kappa, rows, at)
+        if self.plan.target == ASKED:
+            place = self._place(matrix, coef, limits, known, where, at)
+            for release in booked.of(FIRST_STEP):
+                usual = math.sqrt(known.n / len(coef)) / release.deviation / _DEVIATIONS
+                first = where.half / math.sqrt(rows) * max(1.0, usual)
+                coef = self._better_line(gate, release, source, place, first)
+                # the limits rest on the coefficients, which are known better now
+                limits = self._limits_of(known, coef, kappa, rows, where, at)
+                matrix = self._geometry(known, limits, kappa, rows, at)
+        line = self._line(matrix, coef, limits, at)
+        tail = self._influences(gate, source, line, known.n, where, rows)
+        if tail is None:
+            clip = Clip(_RANGE)
+        elif self.plan.target == ROBUST:
+            clip = Clip(tail.point(_KNEE))
+            for release in booked.of(FIRST_STEP):
+                line = self._robust_step(gate, release, source, line, clip)
+        else:
+            noise = self._scales().gradient / known.n
+            clip = self._chosen_clip(TailLaw(tail), limits, coef, matrix, noise)
         last = self._last_step(gate, source, known.n, line, clip, at)
         fit = Fitted.of(last, matrix, known, at.columns, centre_of(known.matrix, at.columns))
-        fit = self._asked(self._judged(fit, reach, where, clip), at)
+        fit = self._allowing_for(fit, where, clip, rows)
+        fit = self._asked(self._with_limits(fit, limits, known.n), at)
         said = conclude(fit, line.clipped, self.plan.draws, seed)
-        return FinishedLine(line, fit, said, where, clip)
+        return FinishedLine(line, fit, said, where, clip, rows)
 
     def _kappa(self, n: float) -> float:
         return self._scales().kappa(len(self.design.names), n)
+
+    @staticmethod
+    def _geometry(
+        known: Moments, limits: WinsorLimits, kappa: float, rows: float, at: Setting
+    ) -> Array:
+        """The matrix of the geometry: columns are scaled by their radius, rows have their own."""
+        matrix = preconditioner(known.matrix, at.columns, known.n, kappa, limits.reach)
+        return matrix * math.sqrt(kappa / rows)
+
+    def _limits_of(
+        self, known: Moments, coef: Array, kappa: float, rows: float, where: Range, at: Setting
+    ) -> WinsorLimits:
+        """The limits of numbers: a clip of influences is taken for 2.5 sds of a residual."""
+        d = len(coef)
+        scales = self._scales()
+        costs = Costs(
+            radius2=kappa * d,
+            noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / known.n,
+            hessian_share=scales.hessian * rows * d / known.n,
+        )
+        information = known.n / (where.half / _DEVIATIONS) ** 2
+        return self._limits(known.matrix, coef, information, costs, at, known)
+
+    def _place(
+        self,
+        matrix: Array,
+        coef: Array,
+        limits: WinsorLimits,
+        known: Moments,
+        where: Range,
+        at: Setting,
+    ) -> Place:
+        """Where the first step is taken."""
+        moments = known.of(np.arange(len(coef)))
+        dispersion = (where.half / _DEVIATIONS) ** 2
+        terrain = Terrain(moments, coef, matrix, IDENTITY, dispersion=dispersion)
+        return Place(terrain, self._line(matrix, coef, limits, at))
 
     def _range(self, gate: Gate, source: Source, n: float) -> Range:
         """Three histograms, each inside what the last has left."""
@@ -308,9 +358,9 @@ class LinearSteps(Stepped[LinearPlan]):
             low, high = narrowed(counts, low, high, n, booked.deviation)
         return Range(low, high)
 
-    def _crude_line(self, known: Moments, where: Range, matrix: Array) -> Array:
+    def _crude_line(self, known: Moments, where: Range, matrix: Array, kappa: float) -> Array:
         """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
-        whitening = matrix * np.sqrt(self._kappa(known.n) * len(matrix))
+        whitening = matrix * np.sqrt(kappa * len(matrix))
         noise = 2 * known.noise * whitening @ known.back
         moments = whitening @ known.matrix @ whitening.T
         line = (
@@ -321,34 +371,30 @@ class LinearSteps(Stepped[LinearPlan]):
         line[0] += where.middle
         return np.asarray(line)
 
-    def _line(self, matrix: Array, coef: Array, at: Setting) -> Line:
-        everywhere = np.ones(len(coef))
-        return Line(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, -everywhere, everywhere)
+    def _line(self, matrix: Array, coef: Array, limits: WinsorLimits, at: Setting) -> Line:
+        ends = self._winsorised(limits, at)
+        return Line(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, *ends)
 
-    def _clip(self, gate: Gate, source: Source, line: Line, n: float, where: Range) -> Clip:
-        """The clip by the released tail of influences, or the largest one where nobody should be
-        clipped.
+    def _influences(
+        self, gate: Gate, source: Source, line: Line, n: float, where: Range, kappa: float
+    ) -> Tail | None:
+        """The released tail of influences; None where nobody should be clipped.
 
         The counts begin at four times the released range of outcomes: above, where nearly nobody is,
         each bin would add its noise to all below.
         """
         booked = self.booked.of(INFLUENCE)
-        plan = self.plan
         if not booked:
-            return Clip(_RANGE, 0.0)
-        d = len(line.matrix)
-        largest = min(_RANGE, _REACH * where.half)
+            return None
+        shorter = math.sqrt(min(1.0, self._kappa(n) / kappa))
+        largest = min(_RANGE, _REACH * where.half) * shorter
         what = influence_histogram(largest, self.neighbours)
-        counts = gate.release(
-            booked[0], AtLine(source, line, self.design.norm2, self.neighbours), what
-        ).value
-        caution = _CAUTION if plan.tail == CAUTIOUS else 0.0
-        tail = Tail(counts, n, booked[0].deviation, largest, caution, end=_RANGE)
-        if plan.target == ROBUST:
-            return Clip(tail.point(_KNEE), 0.0, usual=tail.point(_BEYOND_ONE))
-        size, _ = tail.clip(np.sqrt(d) * self._scales().gradient / n)
-        # what is said of the cut may not be less than the noise lets it be
-        return Clip(size, tail.excess(size), tail.limit(size), tail.point(_BEYOND_ONE))
+        rows = AtLine(source, line, self.design.norm2, self.neighbours)
+        counts = gate.release(booked[0], rows, what).value
+        caution = _CAUTION if self.plan.tail == CAUTIOUS else 0.0
+        return Tail.halving(
+            counts, n, booked[0].deviation, largest, caution=caution, end=_RANGE * shorter
+        )
 
     def _released(
         self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
@@ -394,23 +440,18 @@ class LinearSteps(Stepped[LinearPlan]):
             family=IDENTITY,
         )
 
-    def _judged(self, fit: Fitted, reach: Reach, where: Range, clip: Clip) -> Fitted:
-        """Sizes in units of the outcome; the level may be off by all that was clipped, a slope by
-        half of it.
+    def _allowing_for(self, fit: Fitted, where: Range, clip: Clip, kappa: float) -> Fitted:
+        """Sizes in units of the outcome; what the clip takes off may all move the level, and any
+        direction by a part of it.
         """
-        dummy = fit.columns.dummy
-        part = np.where(dummy, _SLOPES, _SLOPES / fit.spread)
-        part[0] = 1.0
+        allowed = np.zeros(len(fit.centre))
+        allowed[0] = math.sqrt(kappa) * clip.excess
         return replace(
             fit,
-            sizes=outcome_sizes(fit.spread, dummy, where.half / _DEVIATIONS),
-            tail=reach.tail,
-            allowed=self._unit(fit.moments.n) * clip.excess * part,
+            sizes=outcome_sizes(fit.spread, fit.columns.dummy, where.half / _DEVIATIONS),
+            allowed=allowed,
+            bias=self._clip_bias(fit, clip),
         )
-
-    def _unit(self, n: float) -> float:
-        """sqrt κ: an influence w‖u‖|r| times it is a residual, for a record of average influence."""
-        return float(np.sqrt(self._kappa(n)))
 
     def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
         assert isinstance(done, FinishedLine)
@@ -425,7 +466,8 @@ class LinearSteps(Stepped[LinearPlan]):
         clip = done.clip
         drawn = outcome.half * line
         drawn[0] += outcome.centre
-        size = self._unit(done.fit.moments.n) * outcome.half
+        # an influence times it is a residual, for a record of average influence
+        size = math.sqrt(done.kappa) * outcome.half
         return Band(
             line=drawn,
             clip=outcome.half * clip.size,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.recipe import Options, Recipe
 from dpinfer.fit.stepped import (
     ASKED,
+    CLIP,
     CRUDE,
     ESTIMATE,
     FIRST,
@@ -43,20 +44,21 @@ from dpinfer.maths.inference import Fitted, conclude
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.moments import (
+    FARTHEST_SDS,
     LEAST_EVENTS,
     LOGISTIC_RADIUS,
     SURE,
     Columns,
     Moments,
     Radius,
-    Reach,
+    box_reach,
     centre_of,
     preconditioner,
     raised,
-    reaches,
 )
 from dpinfer.maths.stepping import Terrain, Usual, first_line, information
 from dpinfer.maths.sums import Block, moment_and_score
+from dpinfer.maths.winsorising import Costs, WinsorLimits
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -71,11 +73,8 @@ _TYPICAL_CURVATURE = 0.15  # a public guess of the mean curvature p(1 - p)
 _TYPICAL_FARTHEST = 1.1  # ... and of the largest influence of an outcome over a typical one
 
 # of the deviation of the score: what its noise may add if the largest influence can make it so
-_ADDED = 0.62
-# ... where a number is clipped: its effect is seldom straight, and weights would matter more
-_ADDED_CLIPPED = 0.85
+_ADDED = 0.75
 _INFLUENCE = (1.2, 3.0)  # the largest influence over a typical one, at least and at most
-_EVERYTHING = 1e300  # information over noise at which all is let in
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,8 @@ class GeometryPlan(StepPlan):
 
     The only target is "asked".  ``draws`` are those of the law of the error, for bands; they cost
     nothing.
+    ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
+    ("strict").
     """
 
     def __post_init__(self) -> None:
@@ -164,7 +165,12 @@ class LogisticSteps(Stepped[GeometryPlan]):
             )
         else:
             name = target_of(target, cls.TARGETS)
-            plan = GeometryPlan(spendable(options.budget), name, notion(design, options))
+            plan = GeometryPlan(
+                spendable(options.budget),
+                name,
+                notion(design, options),
+                far_values=options.far_values or CLIP,
+            )
         if options.penalty is not None:
             raise InputError(f"the target {plan.target!r} has no penalty: leave it out")
         if not design.intercept:
@@ -218,56 +224,68 @@ class LogisticSteps(Stepped[GeometryPlan]):
         what = moment_and_score(self.neighbours)
         known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
         first = first_line(known.matrix, known.score, known.n, at.columns, known.noise * known.back)
-        reach = self._reach(known, first, at)
-        place = self._place(known, reach, first, at)
+        limits = self._limits_of(known, first, at)
+        place = self._place(known, limits, first, at)
         for release in booked.of(FIRST):
             line = self._better_line(gate, release, source, place, place.line.most)
-            place = self._place(known, reach, line, at)
+            # the limits rest on the coefficients, which are known better now
+            limits = self._limits_of(known, line, at)
+            place = self._place(known, limits, line, at)
         last = self._step_and_rest(gate, source, known.n, place, place.line.most, at)
         fit = Fitted.of(
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
         )
-        fit = self._asked(replace(fit, tail=reach.tail), at)
+        usual = Usual.at(known.of(np.arange(len(first))), place.terrain.line)
+        fit = self._asked(self._with_limits(fit, limits, known.n * usual.information), at)
         return Finished(place.line, fit, conclude(fit, place.line.clipped, self.plan.draws, seed))
 
-    def _influence(self, usual: Usual, n: float, *, clipped: bool = False) -> float:
+    def _influence(self, usual: Usual, n: float) -> float:
         """The largest influence over a typical one: large where noise is small, as weights cost
         bias.
         """
-        scales = self._scales()
-        d = len(self.design.names)
-        noise = scales.gradient * np.sqrt(d * usual.farthest2 / (n * usual.information))
-        added = _ADDED_CLIPPED if clipped else _ADDED
-        return float(np.clip(added / noise, *_INFLUENCE))
+        added = _ADDED / self._noise_of(usual, n)
+        least, most = _INFLUENCE
+        # beyond, both grow: what is let in, and n over noise
+        return float(max(least, min(added, math.sqrt(most * added), FARTHEST_SDS)))
 
-    def _reach(self, known: Moments, line: Array, at: Setting) -> Reach:
-        """Which numbers are let in as far as their public bounds go; the others are clipped to
-        their released range.
+    def _noise_of(self, usual: Usual, n: float) -> float:
+        """The sd of the noise of a score over its own, if the largest influence is a typical one."""
+        d = len(self.design.names)
+        return self._scales().gradient * math.sqrt(d * usual.farthest2 / (n * usual.information))
+
+    def _limits_of(self, known: Moments, line: Array, at: Setting) -> WinsorLimits:
+        """The limits of numbers: a row counts fully where neither its leverage nor the largest
+        influence of its label is too large.
         """
         scales = self._scales()
-        d = len(self.design.names)
+        d = len(line)
+        n = known.n
         moments = known.of(np.arange(d))
         usual = Usual.at(moments, line)
-        part = min(1.0, self._influence(usual, known.n) ** 2 / scales.kappa(d, known.n))
-        seen = raised(information(moments, line) / known.n, 1e-8)
-        return reaches(seen, at.columns, known.n * part / scales.hessian, at.clippable)
+        influence = self._influence(usual, n)
+        kappa = scales.kappa(d, n)
+        seen = raised(information(moments, line) / n, 1e-8)
+        costs = Costs(
+            radius2=d * min(kappa, influence**2),
+            noise_share=(influence * self._noise_of(usual, n)) ** 2,
+            hessian_share=scales.hessian * kappa * d / n,
+        )
+        return self._limits(seen, line, n * usual.information, costs, at, known)
 
-    def _place(self, known: Moments, reach: Reach, line: Array, at: Setting) -> Place:
+    def _place(self, known: Moments, limits: WinsorLimits, line: Array, at: Setting) -> Place:
         """The geometry of a line: that of its information, and the largest influence of a label."""
         scales = self._scales()
         columns = at.columns
-        frame = at.frame
         d = len(columns)
         moments = known.of(np.arange(d))
         usual = Usual.at(moments, line)
         seen = raised(information(moments, line) / known.n, 1e-8) * known.n
-        influence = self._influence(usual, known.n, clipped=bool((reach.tail & at.clippable).any()))
+        influence = self._influence(usual, known.n)
         kappa = scales.kappa(d, known.n)
-        # so that no weight falls on what is let in at a price
-        stretch = np.sqrt(max(1.0, kappa / influence**2))
-        distance = reaches(seen, columns, _EVERYTHING).distance
-        distance = np.where(reach.long, stretch * distance, distance)
-        distance = np.where(reach.tail, reach.distance, distance)
+        # so that the largest influence takes no weight from what is within its limit
+        stretch = math.sqrt(max(1.0, kappa / influence**2))
+        number = ~columns.dummy & (np.arange(d) > 0)
+        distance = np.where(number, stretch * limits.reach, box_reach(seen, columns))
         matrix = preconditioner(seen, columns, seen[0, 0], kappa, distance) / np.sqrt(
             seen[0, 0] / known.n
         )
@@ -277,9 +295,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             * usual.farthest2
         )
         most = influence * float(np.sqrt(typical2))
-        clipped = reach.tail & at.clippable
-        low = np.where(clipped, frame.middle - frame.half, -1.0)
-        high = np.where(clipped, frame.middle + frame.half, 1.0)
+        low, high = self._winsorised(limits, at)
         seen_at = Line(LOGIT, matrix @ at.matrix, line @ at.matrix, most, low, high)
         return Place(Terrain(moments, line, matrix), seen_at)
 

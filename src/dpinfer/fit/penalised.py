@@ -284,6 +284,10 @@ class Penalised:
             )
         plan = _plan(options.budget, options.plan)
         because = _because(design, options)
+        if options.far_values is not None:
+            raise InputError(
+                f"far_values is for the target 'asked', not for {target!r}: leave it out"
+            )
         return cls(design, options.loss, plan, target, options.penalty, because)
 
     @property

@@ -40,17 +40,9 @@ from dpinfer.fit.stepped import (
     refined_moments,
 )
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.cut_off import CutOff, Typical
 from dpinfer.maths.families import LOG, Line, Stack
-from dpinfer.maths.histograms import (
-    COARSE,
-    CountSizes,
-    Tail,
-    count_edges,
-    histogram,
-    influence_histogram,
-)
-from dpinfer.maths.inference import Fitted, Step, conclude
+from dpinfer.maths.histograms import Tail, count_edges, histogram, influence_histogram
+from dpinfer.maths.inference import Fitted, conclude
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.moments import (
     COUNTS_RADIUS,
@@ -58,19 +50,18 @@ from dpinfer.maths.moments import (
     Columns,
     Moments,
     Radius,
-    Reach,
     centre_of,
     preconditioner,
     raised,
-    reaches,
 )
-from dpinfer.maths.spreads import DOUBTFUL, UNKNOWN_PART, beyond_doubt
 from dpinfer.maths.stepping import Terrain, count_line, information
 from dpinfer.maths.sums import Block, exposure_total, moment_and_score
-from dpinfer.maths.tail_law import TailLaw
+from dpinfer.maths.tail_law import Clip, CountSizes, TailLaw
+from dpinfer.maths.winsorising import Costs, WinsorLimits
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
+from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Band, Model, Words
 from dpinfer.rows.encoded import OutcomesOnly, WithoutOffset, cached
@@ -91,10 +82,7 @@ _SHARES = {
     REST: 0.03,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
-# of what is cut off: what counts beside noise where a clip is chosen; and in the first step, where
-# all of it would move the level, which the estimate puts right
-_CHOSEN = 0.2
-_CHOSEN_FIRST = 0.5
+_DEVIATIONS = 4.0  # of an outcome: a clip of influences, before one is chosen
 _TINY = 1e-300  # the least information of all records, in units of the outcome
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -108,8 +96,8 @@ _MEANING_EXPOSED = (
     "ratio; no Poisson law is supposed, and outcomes need not be whole"
 )
 _IN_THE_BAND = (
-    "in the fit, outcomes are pulled into a released band around a released line, and a part of what that takes is put "
-    "back"
+    "in the fit, outcomes are pulled into a released band around a released line, and the intervals allow for the bias "
+    "that the released tail of influences leaves"
 )
 
 
@@ -125,6 +113,8 @@ class PoissonPlan(StepPlan):
 
     ``target`` is "asked", ordinary Poisson regression with robust errors.  ``draws`` are those of
     the law of the error, for bands; they cost nothing.
+    ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
+    ("strict").
     """
 
     def __post_init__(self) -> None:
@@ -153,20 +143,6 @@ class PoissonPlan(StepPlan):
         d = len(columns)
         noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
         return n * TYPICAL / max(LEAST_EVENTS, noise * max(SIGNAL, math.sqrt(2 * d)))
-
-
-@dataclass(frozen=True, eq=False)
-class Clip:
-    """The clip of influences, the law of their sizes, a cautious mean of what the clip takes off, the same of a
-    convex tail, a limit of that, and the variance of an outcome over its mean as the tail has it.
-    """
-
-    size: float
-    law: TailLaw
-    excess: float
-    convex: float
-    limit: float
-    dispersion: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,16 +235,32 @@ class PoissonSteps(Stepped[PoissonPlan]):
         noise = known.noise * known.back
         first = count_line(known.matrix, known.score, noise, known.n, at.columns, sizes)
         first[0] -= log_exposure
-        reach = self._reach(known, first, at)
-        place = self._place(known, reach, first, sizes, at)
-        line = self._first_step(gate, source, known.n, place, sizes)
-        place = self._place(known, reach, line, sizes, at)
-        clip = self._clip(gate, source, place, known.n, sizes)
-        last = self._last_step(gate, source, known.n, place, clip, at)
-        fit = Fitted.of(
-            last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
+        seen = self._information(known, first)
+        numbers = at.numbers(seen, known, self._kappa(known.n) * len(first))
+        first = numbers.gentle(first, sizes.largest / sizes.mean)
+        limits = self._limits_of(known, first, sizes, at)
+        place = self._place(known, limits, first, sizes, at)
+        for release in booked.of(FIRST_STEP):
+            line = self._first_step(gate, release, source, known.n, place, sizes)
+            # the limits rest on the coefficients, which are known better now
+            limits = self._limits_of(known, line, sizes, at)
+            place = self._place(known, limits, line, sizes, at)
+        centre = centre_of(known.matrix, at.columns)
+        law = self._law(gate, source, place, known.n, sizes)
+        clip = self._chosen_clip(
+            law,
+            limits,
+            line * sizes.mean,
+            place.terrain.matrix,
+            self._scales().gradient / known.n,
+            self._of_an_event(place, centre, sizes, at),
         )
-        fit = self._asked(self._judged(fit, reach, place, clip, sizes, at), at)
+        # the variance of an outcome over its mean, as the tail has it
+        dispersed = _dispersed(place, law.mean_square(clip.size) * self._kappa(known.n))
+        last = self._step_and_rest(gate, source, known.n, dispersed, clip.size, at)
+        fit = Fitted.of(last, place.terrain.matrix, known, at.columns, centre)
+        fit = self._allowing_for(fit, clip, sizes)
+        fit = self._asked(self._with_limits(fit, limits, known.n * sizes.mean), at)
         said = conclude(fit, place.line.clipped[: len(first)], self.plan.draws, seed)
         return FinishedCounts(place.line, fit, said, sizes, clip)
 
@@ -295,31 +287,41 @@ class PoissonSteps(Stepped[PoissonPlan]):
         booked = self.booked.of(SIZES)[0]
         what = histogram(count_edges(), self.neighbours)
         counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
-        return CountSizes.of(Tail(counts, n, booked.deviation, 1.0, width=COARSE, generous=True))
+        return CountSizes.of(Tail.halving(counts, n, booked.deviation, 1.0, generous=True))
 
     def _information(self, known: Moments, line: Array) -> Array:
         """sum μ x xᵀ at a line, in units of the mean of μ."""
         seen = information(known.of(np.arange(len(line))), line, LOG)
         return raised(seen / seen[0, 0], 1e-8) * known.n
 
-    def _reach(self, known: Moments, line: Array, at: Setting) -> Reach:
-        """Which numbers are let in as far as their public bounds go; the others are clipped to
-        their released range.
-        """
-        seen = self._information(known, line) / known.n
-        return reaches(seen, at.columns, known.n / self._scales().hessian, at.clippable)
+    def _limits_of(
+        self, known: Moments, line: Array, sizes: CountSizes, at: Setting
+    ) -> WinsorLimits:
+        """The limits of numbers: a clip of influences is taken for 4 sds of an outcome."""
+        d = len(line)
+        n = known.n
+        scales = self._scales()
+        kappa = self._kappa(n)
+        costs = Costs(
+            radius2=kappa * d,
+            noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / n,
+            hessian_share=scales.hessian * kappa * d / n,
+            largest_slope=max(1.0, 1.0 / sizes.mean),
+            largest_mean=max(1.0, sizes.end / sizes.mean),
+        )
+        dispersion = TailLaw(sizes.tail).mean_square(1.0) / sizes.mean
+        seen = self._information(known, line) / n
+        return self._limits(seen, line, n * sizes.mean / dispersion, costs, at, known)
 
     def _place(
-        self, known: Moments, reach: Reach, line: Array, sizes: CountSizes, at: Setting
+        self, known: Moments, limits: WinsorLimits, line: Array, sizes: CountSizes, at: Setting
     ) -> Place:
         """The geometry of a line: that of its information."""
         columns = at.columns
         seen = self._information(known, line)
-        matrix = preconditioner(seen, columns, known.n, self._kappa(known.n), reach.distance)
+        matrix = preconditioner(seen, columns, known.n, self._kappa(known.n), limits.reach)
         matrix /= math.sqrt(sizes.mean)
-        clipped = reach.tail & at.clippable
-        low = np.where(clipped, at.frame.middle - at.frame.half, -1.0)
-        high = np.where(clipped, at.frame.middle + at.frame.half, 1.0)
+        low, high = self._winsorised(limits, at)
         inner = matrix @ at.matrix
         coef = line @ at.matrix
         if self.design.offset is not None:
@@ -333,101 +335,62 @@ class PoissonSteps(Stepped[PoissonPlan]):
         )
         return Place(terrain, Line(LOG, inner, coef, np.inf, low, high))
 
-    def _clip(self, gate: Gate, source: Source, place: Place, n: float, sizes: CountSizes) -> Clip:
-        """The clip by the released tail of influences at the line of the estimate."""
+    def _law(
+        self, gate: Gate, source: Source, place: Place, n: float, sizes: CountSizes
+    ) -> TailLaw:
+        """The law of influences at the line of the estimate, by a released histogram."""
         booked = self.booked.of(INFLUENCE)[0]
-        d = len(place.terrain.line)
         # influences are about an outcome over the root of its mean
-        largest = min(_REACH * sizes.reach, 1.0) / math.sqrt(sizes.mean)
-        counts = gate.release(
-            booked,
-            AtLine(source, place.line, self.design.norm2, self.neighbours),
-            influence_histogram(largest, self.neighbours, COARSE),
-        ).value
         end = 1.0 / math.sqrt(sizes.mean)
-        tail = Tail(counts, n, booked.deviation, largest, end=end, width=COARSE)
-        law = TailLaw(tail)
-        # the noise of d slopes per deviation, and what may be cut off them
-        size = law.clip(math.sqrt(d) * self._scales().gradient / n, _CHOSEN)
-        dispersion = tail.mean_square(size) * self._kappa(n)
-        drawn = law.excess(size)
-        convex = max(tail.excess(size, convex=True), drawn)
-        # all of it moves the level, so that a tail which looks light is not believed to be
-        excess = max(tail.excess(size), tail.most_excess(size, convex=True), drawn)
-        return Clip(size, law, excess, convex, max(tail.limit(size), excess), dispersion)
+        largest = min(_REACH * sizes.reach, 1.0) * end
+        what = influence_histogram(largest, self.neighbours)
+        rows = AtLine(source, place.line, self.design.norm2, self.neighbours)
+        counts = gate.release(booked, rows, what).value
+        return TailLaw(Tail.halving(counts, n, booked.deviation, largest, end=end))
+
+    def _of_an_event(self, place: Place, centre: Array, sizes: CountSizes, at: Setting) -> float:
+        """The influence of one event of the level, or reference, whose records have the largest: a
+        smaller clip would cut every event of that level.
+
+        The histogram of influences cannot tell: events of a rare level are fewer than its noise.
+        """
+        dummy = at.columns.dummy
+        rows = [centre]
+        for j in np.flatnonzero(dummy):
+            row = np.where(dummy & (at.columns.group == at.columns.group[j]), 0.0, centre)
+            rows += [row, row + (np.arange(len(row)) == j)]
+        leverage = np.linalg.norm(np.array(rows) @ place.terrain.matrix.T, axis=1)
+        return sizes.event * float(leverage.max())
 
     def _first_step(
-        self, gate: Gate, source: Source, n: float, place: Place, sizes: CountSizes
+        self,
+        gate: Gate,
+        booked: NoisySum,
+        source: Source,
+        n: float,
+        place: Place,
+        sizes: CountSizes,
     ) -> Array:
         """A line near the estimate.  Influences are not known yet, so that the sizes of outcomes
         tell the clip, for a record of usual leverage.
         """
         cost = math.sqrt(len(place.terrain.line)) * self._scales(FIRST_STEP).gradient / n
-        largest = TailLaw(sizes.tail).clip(cost, _CHOSEN_FIRST)
-        dispersion = sizes.tail.mean_square(largest) / sizes.mean
+        law = TailLaw(sizes.tail)
+        largest = law.clip(cost)
+        dispersion = law.mean_square(largest) / sizes.mean
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
-        booked = self.booked.of(FIRST_STEP)[0]
         return self._better_line(gate, booked, source, _dispersed(place, dispersion), clip)
 
-    def _last_step(
-        self, gate: Gate, source: Source, n: float, place: Place, clip: Clip, at: Setting
-    ) -> Step:
-        """The step of the estimate."""
-        dispersed = _dispersed(place, clip.dispersion)
-        return self._step_and_rest(gate, source, n, dispersed, clip.size, at)
-
-    def _judged(
-        self, fit: Fitted, reach: Reach, place: Place, clip: Clip, sizes: CountSizes, at: Setting
-    ) -> Fitted:
-        """What the clip cuts off, by columns: put back as far as one law of outcomes over their mean
-        tells it, and allowed for.
-        """
-        typical = self._typical(fit, place, sizes)
-        cut_off = CutOff(fit, typical, clip.size, clip.law, dict(at.frame.bars))
-        of_level = cut_off.of_level
-        part = cut_off.one_law if self._alike else UNKNOWN_PART
-        moved, allowed = cut_off.lost(part)
-        moved[0] = of_level  # all records lose it, whatever their spreads are
-        of_mean = math.sqrt(typical.kappa / sizes.mean)
-        # of the level a cautious tail may be cut off above, and the part of it below that outcomes
-        # have which are not less than 0
-        cautious = of_mean * clip.excess
-        more = cautious - of_level
-        less = cautious * cut_off.part_below + of_level
-        allowed[0] = min(less, more)
-        doubtful = np.zeros(len(allowed))
-        sure = np.zeros(len(allowed))
-        if self._alike:
-            gaps = cut_off.gaps()
-            doubtful = np.array([beyond_doubt(gap, DOUBTFUL) for gap in gaps])
-            sure = np.array([beyond_doubt(gap) for gap in gaps])
-        longer = of_mean * clip.convex * doubtful + cut_off.lost_beside()
-        longer[0] = more - less
+    def _allowing_for(self, fit: Fitted, clip: Clip, sizes: CountSizes) -> Fitted:
+        """What the clip takes off may all move the level, and any direction by a part of it."""
+        allowed = np.zeros(len(fit.centre))
+        allowed[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
         return replace(
             fit,
-            put_back=moved,
-            hidden=cut_off.hidden(),
-            tail=reach.tail,
+            bias=self._clip_bias(fit, clip),
             allowed=allowed,
-            longer=longer,
-            # what is sure rests on no caution: the excess is the average of the laws
-            surely_longer=of_mean * clip.law.excess(clip.size) * sure,
-            # outcomes would be measured by next to nothing, and cut off there
             unseen=not sizes.seen,
         )
-
-    @property
-    def _alike(self) -> bool:
-        """Whether all records count alike and as long: where they do not, the released squares of two
-        groups differ by that too, and no sum tells it from a longer tail.
-        """
-        return not self.design.unit.columns and self.design.offset is None
-
-    def _typical(self, fit: Fitted, place: Place, sizes: CountSizes) -> Typical:
-        """What records are like after the step."""
-        matrix = place.terrain.matrix
-        line = place.terrain.line + matrix.T @ fit.last.step
-        return Typical(matrix, line, fit.centre, self._kappa(fit.moments.n), sizes.mean)
 
     def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
         assert isinstance(done, FinishedCounts)

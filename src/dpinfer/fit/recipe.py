@@ -41,6 +41,7 @@ class Options:
     target: str | None = None
     penalty: float | None = None
     neighbours: str | None = None
+    far_values: str | None = None
 
     @property
     def counted(self) -> bool:

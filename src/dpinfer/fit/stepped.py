@@ -38,18 +38,20 @@ from dpinfer.maths.arrays import Array, solved, unsvec
 from dpinfer.maths.families import Family, Line, Stack, rest_bound, rest_sum, step_sums
 from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram_bound
 from dpinfer.maths.inference import Conclusion, Fitted, Step
-from dpinfer.maths.joint import FEW, REFERENCE, SPREAD, TAIL, TOGETHER
+from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
 from dpinfer.maths.moments import (
+    FARTHEST_SDS,
     LEAST_EVENTS,
+    SMALLEST,
     SURE,
     Columns,
     Crude,
     Moments,
     Radius,
     Scales,
+    farthest,
     posterior,
     preconditioner,
-    reaches,
     refined,
     shrink,
 )
@@ -66,6 +68,8 @@ from dpinfer.maths.sums import (
     second_moment,
     second_moment_bound,
 )
+from dpinfer.maths.tail_law import Clip, TailLaw
+from dpinfer.maths.winsorising import Costs, Numbers, WinsorLimits, winsor_limits
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, compose
@@ -81,7 +85,6 @@ from dpinfer.result.statements import (
     OPEN_LEVEL,
     OPEN_RARE_REFERENCE,
     OPEN_REFERENCE,
-    OPEN_SPREAD,
     OPEN_TAIL,
     OPEN_TOGETHER,
     OTHER_REFERENCE,
@@ -97,6 +100,10 @@ from dpinfer.schema.design import CountScale, Design
 
 ASKED = "asked"
 ROBUST = "robust"
+CLIP = "clip"
+STRICT = "strict"
+FAR_VALUES = (CLIP, STRICT)
+"""What is reported of a number that was winsorised: its coefficient, or only an alternative."""
 EARLIER = {"weighted": ASKED, "mean": ASKED}
 """Targets by their earlier names."""
 GONE = "unweighted"
@@ -175,6 +182,7 @@ class StepPlan:
     neighbours: str = Neighbours.REPLACE
     shares: tuple[float, ...] = ()
     draws: int = 10_000
+    far_values: str = CLIP
 
     @property
     def usual(self) -> Mapping[str, float]:
@@ -204,6 +212,10 @@ class StepPlan:
 
     def _check(self, targets: Sequence[str]) -> None:
         spendable(self.budget)
+        if self.far_values not in FAR_VALUES:
+            raise InputError(
+                f"far_values must be {' or '.join(map(repr, FAR_VALUES))}, not {self.far_values!r}"
+            )
         object.__setattr__(self, "target", target_of(self.target, targets))
         object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
         if not isinstance(self.shares, tuple | list) or len(self.shares) not in (
@@ -339,6 +351,10 @@ _AMPLE = 2.0  # times what it takes to be printed: columns share what they say
 _HOPELESS = 1.0  # deviations of the noise; a line takes 2.5, which luck can add to a little less
 _FIRST_POWER = 0.5  # of 1/curvature: how the variance of a step grows with it
 _LAST_POWER = 1.0  # ... and that of the last step
+# times the noise of a variance, which estimates are raised to: near it nothing is known of a column
+_ABOVE_FLOOR = 1.25
+_ADDED = 0.02  # of the sampling variance: what the noise of the curvature may add
+_LEFT = 2.0  # times what the noise of the first score leaves of the way: that of its curvature, too
 _WHOLE = 2.0  # least radius factor of the second release, which should not lose rows
 
 
@@ -377,10 +393,31 @@ class Setting:
         """
         found = ~self.columns.dummy
         found[0] = False
+        found[self.columns.of_splines] = False
         for j, factors in self.frame.products:
             found[[j, *factors]] = False
         found[list(self.design.shared)] = False
         return found
+
+    def numbers(self, moments: Array, known: Moments, radius2: float) -> Numbers:
+        """What is known of the columns; ``moments`` count records by their information.
+
+        Numbers all of whose records fit a geometry of squared radius ``radius2`` have no law: nothing
+        about them is to be chosen.
+        """
+        mean = moments[0] / moments[0, 0]
+        variance = np.maximum(np.diag(moments) / moments[0, 0] - mean**2, SMALLEST)
+        frame = self.frame
+        ends = farthest(moments, self.columns)
+        far = self.clippable & (ends**2 > radius2 * variance)
+        laws = {}
+        for j, histograms in frame.histograms:
+            if far[j]:
+                centre = frame.middle[j] + frame.half[j] * mean[j]
+                unit = frame.half[j] * math.sqrt(variance[j])
+                laws[j] = histograms.tails(centre, unit, known.n)
+        unsure = known.noise * (known.back**2).sum(axis=1) / known.n
+        return Numbers(mean, variance, ends, variance > _ABOVE_FLOOR * unsure, laws)
 
     @property
     def known_number(self) -> bool:
@@ -430,9 +467,8 @@ def crude_moments(gate: Gate, booked: NoisySum, source: Source, at: Setting) -> 
     if at.known_number and n >= source.n - SURE * noise:
         n = float(source.n)
     known = posterior(moments, at.columns, n, noise)
-    reach = reaches(known, at.columns, n / at.scales.moments, at.clippable).distance
     kappa = at.scales.radius.of(d, n, at.scales.hessian, _WHOLE)
-    return Crude(known, n, preconditioner(known, at.columns, n, kappa, reach))
+    return Crude(known, n, preconditioner(known, at.columns, n, kappa))
 
 
 def refined_moments(
@@ -453,6 +489,7 @@ def published(line: Line, said: Conclusion, at: Setting, n: float) -> Geometry:
     to_box[1:, 0] = -(design.middle / design.half)[1:]
     slopes = at.of_units[1:, 1:]
     dummy = at.columns.dummy
+    low, high = limits_in_units(line, at)
     matrix = line.matrix[:, :d] @ to_box
     coef = line.coef[:d] @ to_box
     if line.family.counts:  # from outcomes over their bound to their own units
@@ -466,9 +503,22 @@ def published(line: Line, said: Conclusion, at: Setting, n: float) -> Geometry:
         most=line.most,
         centre=solved(slopes, said.centre[1:] - at.of_units[1:, 0]),
         records=n,
-        low=np.where(dummy, 0.0, at.frame.low(design))[1:],
-        high=np.where(dummy, 1.0, at.frame.high(design))[1:],
+        low=np.where(dummy, 0.0, low)[1:],
+        high=np.where(dummy, 1.0, high)[1:],
         clipped=tuple(design.names[j] for j in np.flatnonzero(line.clipped[:d])),
+    )
+
+
+def limits_in_units(line: Line, at: Setting) -> tuple[Array, Array]:
+    """The limits of winsorised columns, and the released range of others, in original units."""
+    design = at.design
+    d = len(design.names)
+    clipped = line.clipped[:d]
+    low = design.middle + design.half * line.low[:d]
+    high = design.middle + design.half * line.high[:d]
+    return (
+        np.where(clipped, low, at.frame.low(design)),
+        np.where(clipped, high, at.frame.high(design)),
     )
 
 
@@ -482,29 +532,30 @@ def lines_of(at: Setting) -> Array:
     return np.asarray(at.design.outcome.slope * lines)
 
 
-def statuses(said: Conclusion, at: Setting) -> tuple[str, ...]:
+def statuses(said: Conclusion, line: Line, at: Setting) -> tuple[str, ...]:
     """Of each coefficient that it is printed, or why it is open."""
     if not said.whole:
         unidentified = (
             NO_EVENTS_AT_ALL if isinstance(at.design.outcome, CountScale) else UNIDENTIFIED
         )
         return (unidentified,) * len(at.design.names)
-    return tuple(_status(j, said, at) for j in range(len(at.design.names)))
+    return tuple(_status(j, said, line, at) for j in range(len(at.design.names)))
 
 
-def _status(j: int, said: Conclusion, at: Setting) -> str:
+def _status(j: int, said: Conclusion, line: Line, at: Setting) -> str:
     if said.printed[j]:
         return REPORTED
     if j == 0:
         return OPEN_LEVEL
     why = said.answers.why[j]
     if why == TAIL:
-        return OPEN_TAIL.format(low=at.frame.low(at.design)[j], high=at.frame.high(at.design)[j])
+        low, high = limits_in_units(line, at)
+        return OPEN_TAIL.format(low=low[j], high=high[j])
     if why == REFERENCE:
         return OPEN_REFERENCE + _other_reference(j, said, at)
     if why == TOGETHER:
         return _status_together(j, said, at)
-    return {FEW: OPEN_FEW, SPREAD: OPEN_SPREAD}.get(why, OPEN)
+    return OPEN_FEW if why == FEW else OPEN
 
 
 def _status_together(j: int, said: Conclusion, at: Setting) -> str:
@@ -526,21 +577,22 @@ def _other_reference(j: int, said: Conclusion, at: Setting) -> str:
     return OTHER_REFERENCE.format(factor=plain[1], level=plain[2])
 
 
-def alternatives(said: Conclusion, at: Setting) -> Alternatives:
+def alternatives(said: Conclusion, line: Line, at: Setting) -> Alternatives:
     """What is known instead of open coefficients, in original units."""
     return Alternatives(
-        names=tuple(_other_name(j, base, at) for j, base in said.other_columns),
+        names=tuple(_other_name(j, base, line, at) for j, base in said.other_columns),
         instead_of=tuple(at.design.names[j] for j, _ in said.other_columns),
         estimate=said.others.estimate,
         error=said.others.law,
     )
 
 
-def _other_name(j: int, base: int, at: Setting) -> str:
+def _other_name(j: int, base: int, line: Line, at: Setting) -> str:
     name = at.design.names[j]
     if base >= 0:
         return f"{name} - {at.design.names[base]}"
-    return f"{name} clipped to {at.frame.low(at.design)[j]:.4g}..{at.frame.high(at.design)[j]:.4g}"
+    low, high = limits_in_units(line, at)
+    return f"{name} clipped to {low[j]:.4g}..{high[j]:.4g}"
 
 
 def in_units(matrix: Array, fit: Fitted, at: Setting) -> Array:
@@ -631,7 +683,13 @@ class Stepped(Generic[P]):
         if options.target not in (None, *cls.TARGETS, *FORMER):
             return None
         target = ASKED if options.target is None else target_of(options.target, cls.TARGETS)
-        return kind(spendable(options.budget), target, notion(design, options), **more)
+        return kind(
+            spendable(options.budget),
+            target,
+            notion(design, options),
+            far_values=options.far_values or CLIP,
+            **more,
+        )
 
     @classmethod
     def _require_plain(cls, design: Design, options: Options) -> None:
@@ -764,6 +822,100 @@ class Stepped(Generic[P]):
         step = terrain.best_step(hessian, score, (clip * booked.deviation) ** 2, _FIRST_POWER)
         return np.asarray(terrain.line + terrain.matrix.T @ step)
 
+    def _of_rows(self, n: float, clip: float, way: float = 1.0) -> float:
+        """κ of rows, which count fully up to κ times a typical leverage: as far as the noise of the
+        curvature, times the way that the first step leaves, adds a small part of the sampling
+        variance, and no less than what its radius says.
+
+        The squared length of that way is d (σ₁ b₁ d κ/n)² or a few times that, and the noise of the
+        curvature adds h²/2 times it to each direction; over n s²/(κd), the sampling variance of one,
+        with b₁ = ``clip`` s/sqrt κ, that is κ² times the cost.
+        """
+        d = len(self.design.names)
+        scales = self._scales()
+        first = self._scales(FIRST_STEP).gradient
+        # the noise of the first step, or a way of so many standard errors
+        usual = max(clip, way * math.sqrt(n / d) / first)
+        cost = _LEFT * (usual * scales.hessian * first * d**2) ** 2 / (2 * n**3)
+        least = scales.kappa(d, n)
+        # half way in logarithms: both grow, what is let in and n over noise
+        return max(least, min(math.sqrt(least * math.sqrt(_ADDED / cost)), FARTHEST_SDS**2))
+
+    def _limits(
+        self,
+        moments: Array,
+        coef: Array,
+        information: float,
+        costs: Costs,
+        at: Setting,
+        known: Moments,
+    ) -> WinsorLimits:
+        """The limits of numbers: ``moments`` count records by their information, and ``coef`` are
+        pilot coefficients.
+        """
+        numbers = at.numbers(moments, known, costs.radius2)
+        return winsor_limits(numbers, coef, information, costs)
+
+    @staticmethod
+    def _winsorised(limits: WinsorLimits, at: Setting) -> tuple[Array, Array]:
+        """The limits of winsorised columns of (1, x~); -1 and 1 for others."""
+        frame = at.frame
+        low = frame.middle + frame.half * (limits.numbers.mean - limits.distance)
+        high = frame.middle + frame.half * (limits.numbers.mean + limits.distance)
+        return (
+            np.where(limits.winsorised, np.clip(low, -1.0, 1.0), -1.0),
+            np.where(limits.winsorised, np.clip(high, -1.0, 1.0), 1.0),
+        )
+
+    @staticmethod
+    def _chosen_clip(
+        law: TailLaw,
+        limits: WinsorLimits,
+        coef: Array,
+        matrix: Array,
+        noise: float,
+        least: float = 0.0,
+    ) -> Clip:
+        """The clip of influences with the least noise² + bias² of a score; ``noise`` is that of a
+        clip of 1, over n.
+
+        What a clip takes off by the released tail is spread among all directions.  What it takes off
+        records far out in a number, if its effect ends there, points along that column.
+        """
+        clips, excess = law.excesses
+        misfit = limits.misfit(coef, matrix, law)
+        bias2 = excess**2 / len(coef) + misfit.max(axis=0) ** 2
+        cost = (noise * clips) ** 2 + bias2
+        best = int(np.argmin(np.where(clips < least, np.inf, cost)))
+        return Clip(
+            size=float(clips[best]),
+            excess=float(excess[best]),
+            limit=max(law.seen.limit(clips[best]), float(excess[best])),
+            along=matrix / np.linalg.norm(matrix, axis=0) * misfit[:, best],
+        )
+
+    @staticmethod
+    def _clip_bias(fit: Fitted, clip: Clip) -> Array:
+        """The second moment of the bias of a score that intervals allow for: n E as scores are spread,
+        and what may point along single columns.
+        """
+        V = fit.score_cov
+        size = float(np.trace(V))
+        spread = V / size if size > 0 else np.zeros_like(V)
+        return fit.moments.n**2 * (clip.excess**2 * spread + clip.along @ clip.along.T)
+
+    def _with_limits(self, fit: Fitted, limits: WinsorLimits, slope: float) -> Fitted:
+        """A fit whose intervals allow for the bias of its limits; ``slope`` is n h'."""
+        if self.plan.far_values == STRICT:
+            limits = replace(limits, hidden=limits.hidden | limits.winsorised)
+        coef = solved(fit.back, fit.last.line + fit.last.step)
+        off = solved(fit.back.T, np.diag(limits.score_bias(coef, slope)))
+        limited = np.zeros(len(coef), dtype=bool)
+        limited[list(limits.numbers.laws)] = True
+        return replace(
+            fit, tail=limits.dominated(coef), bias=fit.bias + off @ off.T, limited=limited
+        )
+
     def _step_and_rest(
         self, gate: Gate, source: Source, n: float, place: Place, clip: float, at: Setting
     ) -> Step:
@@ -829,9 +981,9 @@ class Stepped(Generic[P]):
             score_cov=at.design.outcome.half**2 * in_units(last.score_cov, done.fit, at),
             model=self.model(n if self.neighbours.counted else None),
             privacy=privacy(gate, self.plan.promise),
-            status=statuses(said, at),
+            status=statuses(said, done.line, at),
             geometry=published(done.line, said, at, done.fit.moments.n),
-            instead=alternatives(said, at),
+            instead=alternatives(said, done.line, at),
             joint=said.joint,
         )
 
@@ -924,5 +1076,7 @@ def require_alone(plan: StepPlan, options: Options) -> None:
     name = type(plan).__name__
     if options.budget is not None or options.target not in (None, plan.target):
         raise BudgetError(f"a {name} has its budget and its target: leave out budget= and target=")
+    if options.far_values not in (None, plan.far_values):
+        raise InputError(f"a {name} has its far_values: leave out far_values=")
     if options.neighbours not in (None, plan.neighbours):
         raise InputError(f"a {name} has its neighbours: leave out neighbours=")

@@ -19,6 +19,7 @@ given Ĥ is exact and entry by entry there.
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FARTHEST, Family
@@ -102,7 +103,7 @@ class Guess:
 
     ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone;
     ``rare`` is the share of the rarer value of a column, ``curve`` what weights p(1 - p) take away
-    along the predictor.
+    along the predictor.  ``limited`` are numbers with a limit, whose variance M does not tell.
     """
 
     mean: Array
@@ -111,9 +112,18 @@ class Guess:
     count: Array
     rare: Array
     curve: Array
+    limited: npt.NDArray[np.bool_]
 
 
-def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, family: Family) -> Guess:
+def guess(
+    H: Seen,
+    M: Seen,
+    moments: Array,
+    columns: Columns,
+    line: Array,
+    family: Family,
+    limited: npt.NDArray[np.bool_],
+) -> Guess:
     """Correlations of the moments; means and variances of H as far as they are known, else those of
     the moments.
 
@@ -121,8 +131,11 @@ def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, famil
     rare level is not very far from its mean in all, so that a very rare level is next to
     uncorrelated with anything.  ``line`` has the coefficients of the fit, at which the slopes of the
     mean take away of the covariance along the predictor, or move its mean.
+
+    Numbers that are ``limited`` count in H as far as their limits go, in M by the weights of their
+    rows, so that the one says little of the variance of the other.
     """
-    factor = _WEIGHTED if family.exact else _CURVED
+    factor = np.where(limited, _CURVED, _WEIGHTED if family.exact else _CURVED)
     mean0 = moments[0] / moments[0, 0]
     plain = moments / moments[0, 0] - np.outer(mean0, mean0)
     variance0 = np.maximum(np.diag(plain), 1e-9)
@@ -167,7 +180,7 @@ def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, famil
     scale[0] = 0.0
     curve = np.sqrt(abs(bend) * H.first) * along * scale
     count = np.where(columns.dummy, H.unsure, doubt)
-    return Guess(mean, H.first * correlation * size, doubt, count, rare, curve)
+    return Guess(mean, H.first * correlation * size, doubt, count, rare, curve, limited)
 
 
 def _tilted(mean: Array, covariance: Array, line: Array, columns: Columns) -> Array:
@@ -232,7 +245,9 @@ def curvature(
         """The likelihood of the release, eigenvalues and eigenvectors of P in u, and what rarity
         cuts.
         """
-        P = part * S.matrix + of_moments + _CURVE * np.outer(S.curve, S.curve)
+        loose = np.where(S.limited, np.sqrt(max(_CURVED / part, 1.0)), 1.0)
+        P = part * S.matrix * np.outer(loose, loose)
+        P += of_moments + _CURVE * np.outer(S.curve, S.curve)
         ratio = np.diag(P) / np.diag(S.matrix)
         typical = float(np.median(ratio[1:])) if len(ratio) > 1 else 1.0
         allowed = np.where(columns.dummy, _SHIFT**2 * S.rare / typical, np.inf)

@@ -13,8 +13,7 @@ What reads counts is post-processing: it knows released counts and the law of th
 """
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,31 +31,18 @@ OUTCOME_ZOOMS = 3
 """Histograms of the outcome, each inside the last."""
 COLUMN_ZOOMS = 2
 """Histograms of a column after that of its magnitudes, each inside the last."""
-FINE = 0.5
-"""Powers of two in a bin of sizes: each bin is sqrt 2 times as wide as the next."""
-COARSE = 1.0
-"""... or twice as wide.  A record is in one bin however many there are, so that the noise of a count
-is the same; what lies beyond a size is the sum of half as many counts.
-"""
 OUTSIDE = 0.004
 """The share of records or units that may lie beyond either end of a range."""
 # deviations of the noise by which counts at an end are told from nothing, or raised to an upper
 # bound
 _SEEN = 2.0
 _POWERS_OF_SIZES = 13  # powers of two that the bins of influences span
-# deviations of the noise by which a tail is seen: noise alone passes for one in a hundred fits
-_CLEAR = 3.0
+# sds of the noise by which a tail is seen: noise alone passes for one in 30,000 bins
+CLEAR = 4.0
 # ... and by which some bins are that lie next to each other, wherever they are: one in three hundred
 _CLEAR_ANYWHERE = 4.0
-# deviations of the noise by which there may be more records in a tail than are counted
-_LIMIT = 1.0
 # deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits
 _SURE = 2.0
-# the shape of a tail that is heavy: half way from an exponential one to the heaviest that is drawn
-_HEAVY = 0.7
-_APART = 1.5  # powers of two between the two points that a tail is drawn through, at least
-_SHAPES = (0.4, 2.2)  # of a Weibull tail
-_GRID = 400  # sizes at which a tail is drawn
 _LARGEST = 400  # of the powers of two that are told apart; beyond, double precision cannot square
 _CHANCE = 0.002  # that noise alone passes for a magnitude of a column
 # powers of two beyond which a magnitude is less and less plausible: noise must pass for it less
@@ -117,22 +103,24 @@ def inner_edges(low: float, high: float) -> Array:
     return np.asarray(np.linspace(low, high, BINS + 1)[1:-1])
 
 
-def narrowed(counts: Array, low: float, high: float, n: float, noise: float) -> tuple[float, float]:
-    """[low, high] without the bins at either end that hold next to nothing; as it is, if all of
-    them do.
+def narrowed(
+    counts: Array, low: float, high: float, n: float, noise: float, sure: float = _SEEN
+) -> tuple[float, float]:
+    """[low, high] without the bins at either end that hold next to nothing, in ``sure`` sds of the
+    noise; as it is, if all of them do.
     """
-    first, last = _filled(counts, n, noise)
+    first, last = _filled(counts, n, noise, sure)
     if first >= last:
         return low, high
     edges = np.linspace(low, high, BINS + 1)
     return float(edges[first]), float(edges[last])
 
 
-def _filled(counts: Array, n: float, noise: float) -> tuple[int, int]:
+def _filled(counts: Array, n: float, noise: float, sure: float = _SEEN) -> tuple[int, int]:
     """The first bin, and the one after the last, without those at either end that hold next to
     nothing: a share of n that may be lost, or what noise alone may add up to.
     """
-    bound = np.maximum(OUTSIDE * n, _SEEN * noise * np.sqrt(np.arange(1, len(counts) + 1)))
+    bound = np.maximum(OUTSIDE * n, sure * noise * np.sqrt(np.arange(1, len(counts) + 1)))
 
     def empty(from_end: Array) -> int:
         return int(np.argmax(np.append(np.cumsum(from_end) > bound, True)))
@@ -140,38 +128,15 @@ def _filled(counts: Array, n: float, noise: float) -> tuple[int, int]:
     return empty(counts), len(counts) - empty(counts[::-1])
 
 
-@dataclass(frozen=True, eq=False)
-class Bars:
-    """Where the values of a column are: noisy counts of equal bins, ``noise`` the deviation of one."""
-
-    middles: Array
-    counts: Array
-    noise: float
-
-    def law(self) -> tuple[Array, Array] | None:
-        """Values with mean 0 and deviation 1, and how common each is; None where the counts show no
-        two values apart.
-
-        What noise alone may count is left out.
-        """
-        shown = self.counts > _CLEAR * self.noise
-        if shown.sum() < 2:
-            return None
-        values = self.middles[shown]
-        shares = self.counts[shown] / self.counts[shown].sum()
-        apart = values - shares @ values
-        return apart / math.sqrt(float(shares @ apart**2)), shares
-
-
-def influence_histogram(largest: float, neighbours: Neighbours, width: float = FINE) -> BoundedSum:
-    """Counts of the sizes w‖u‖|r| in the bins largest 2^(-k width), the largest first, the rest in
+def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
+    """Counts of the sizes w‖u‖|r| in the bins largest 2^(-k), the largest first, the rest in
     the last.
 
     It is about rows at a line, whose labels are residuals r.  The bound is that of `histogram`,
     however wide the bins are.
     """
-    bins = round(_POWERS_OF_SIZES / width)
-    edges = largest * 2.0 ** (-width * np.arange(bins - 1, 0, -1))
+    bins = _POWERS_OF_SIZES
+    edges = largest * 2.0 ** -np.arange(bins - 1.0, 0.0, -1.0)
 
     def of_block(block: Block) -> Array:
         influence = block.weights / block.shares * np.sqrt(squared_norms(block.rows))
@@ -194,32 +159,34 @@ def counts_of(places: npt.NDArray[Any], bins: int, weights: Array | None = None)
 
 @dataclass(frozen=True, eq=False)
 class Tail:
-    """P(size > s) by a released histogram of sizes, for s up to ``largest``; ``noise`` is that of a
-    count, and a bin spans ``width`` powers of two.
+    """P(size > s) by a released histogram of sizes.
 
-    ``caution`` raises the counts by so many deviations of their noise.  What is larger than
-    ``largest`` is in the first bin, and may go up to ``end`` where one is given.  ``generous`` says
-    that ``largest`` is a public bound, below which many bins may be empty.
+    Bins are ordered from the largest sizes down: ``edges`` are their lower ends, ``largest`` is the
+    upper end of the first.  ``noise`` is the sd of a count, one for all bins or one for each.
+    ``caution`` raises the counts by so many sds of their noise.  Sizes beyond ``largest`` are in
+    the first bin, and may go up to ``end`` where one is given.  ``generous`` says that ``largest``
+    is a public bound, below which many bins may be empty.
     """
 
     counts: Array
     n: float
-    noise: float
+    noise: float | Array
+    edges: Array
     largest: float
     caution: float = 0.0
     end: float = 0.0
-    width: float = FINE
     generous: bool = False
+
+    @classmethod
+    def halving(cls, counts: Array, n: float, noise: float, largest: float, **more: Any) -> "Tail":
+        """A tail whose bins are each twice as wide as the next."""
+        edges = largest * 2.0 ** -np.arange(1.0, len(counts) + 1)
+        return cls(counts, n, noise, edges, largest, **more)
 
     @property
     def bins(self) -> int:
         """Number of bins."""
         return len(self.counts)
-
-    @property
-    def edges(self) -> Array:
-        """The lower edge of each bin, the largest first."""
-        return np.asarray(self.largest * 2.0 ** (-self.width * np.arange(1, self.bins + 1)))
 
     @property
     def _upper(self) -> Array:
@@ -228,7 +195,8 @@ class Tail:
 
     @property
     def _deviation(self) -> Array:
-        return np.asarray(self.noise * np.sqrt(np.arange(1, self.bins + 1)))
+        """The sd of the noise of the count at or above each edge."""
+        return np.asarray(np.sqrt(np.cumsum(np.broadcast_to(self.noise, self.bins) ** 2)))
 
     @property
     def beyond(self) -> Array:
@@ -246,64 +214,6 @@ class Tail:
         part = np.clip((share - beyond[k - 1]) / (beyond[k] - beyond[k - 1]), 0.0, 1.0)
         return float(edges[k - 1] * (edges[k] / edges[k - 1]) ** part)
 
-    def clip(self, cost: float) -> tuple[float, float]:
-        """b that minimises (cost b)² + E²: noise and bias of a level; and E, the mean of what is
-        clipped off.
-        """
-        sizes, tail = self._curve
-        pieces = (tail[1:] + tail[:-1]) / 2 * np.diff(sizes)
-        excess = np.append(np.cumsum(pieces[::-1])[::-1], 0.0)
-        best = int(np.argmin((cost * sizes) ** 2 + excess**2))
-        return float(sizes[best]), float(excess[best])
-
-    def excess(self, clip: float, *, convex: bool = False) -> float:
-        """The mean of what a clip takes off: by the tail that is drawn or, where that is heavy, the
-        most it may be, or the most that a ``convex`` one may have.
-
-        A heavy tail has no scale by which it could be drawn on where nothing is seen of it.
-        """
-        drawn = replace(self, caution=self.caution + _LIMIT)._drawn_excess(clip)
-        if self._bend()[2] < _HEAVY or self._beyond_all:
-            return max(drawn, self.most_excess(clip, convex=convex))
-        return drawn
-
-    @property
-    def _beyond_all(self) -> bool:
-        """Whether there are clearly records beyond the bins, which no tail is drawn for."""
-        return self.end > self.largest and float(self.counts[0]) > _CLEAR * self.noise
-
-    def _drawn_excess(self, clip: float) -> float:
-        """The mean of what a clip takes off, by the tail that is drawn."""
-        sizes, tail = self._curve
-        beyond = np.where(sizes > clip, tail, 0.0)
-        return float(((beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)).sum())
-
-    def most_excess(self, clip: float, *, convex: bool = False) -> float:
-        """Beyond each edge there are at most as many records as are counted there and a deviation
-        of the noise; between two edges as many as beyond the lower one or, if the tail is
-        ``convex``, no more than on the chord.
-        """
-        above = np.maximum.accumulate(np.cumsum(self.counts)) + _LIMIT * self._deviation
-        # at or above each lower edge
-        share = np.clip(np.maximum.accumulate(above) / self.n, 0.0, 1.0)
-        upper = self._upper
-        if self._beyond_all:
-            upper[0] = self.end
-        width = np.maximum(upper - np.maximum(self.edges, clip), 0.0)
-        if convex:
-            share = (share + np.append(0.0, share[:-1])) / 2
-        return float(share @ width)
-
-    def most_beyond(self, sizes: Array) -> Array:
-        """The share beyond each size, at most: as many as are counted beyond the next smaller edge,
-        and what noise may clearly hide.
-        """
-        above = np.maximum.accumulate(np.cumsum(self.counts)) + _CLEAR * self._deviation
-        share = np.clip(np.maximum.accumulate(above) / self.n, 0.0, 1.0)[::-1]
-        edges = self.edges[::-1]
-        place = np.searchsorted(edges, sizes, side="right") - 1
-        return np.where(place < 0, 1.0, share[np.maximum(place, 0)])
-
     def limit(self, clip: float) -> float:
         """The most that a clip may take off on average, whatever the tail is like, in about 39 of
         40 fits.
@@ -315,32 +225,19 @@ class Tail:
         upper[0] = max(self.largest, self.end)
         beyond = np.maximum(upper - clip, 0.0)
         seen = max(float(self.counts @ beyond), 0.0)
-        most = (seen + _SURE * self.noise * float(np.linalg.norm(beyond))) / self.n
-        return max(most, self.excess(clip))
+        return (seen + _SURE * float(np.linalg.norm(self.noise * beyond))) / self.n
+
+    def most_beyond(self, sizes: Array) -> Array:
+        """The largest share beyond each size that the counts let be, in about 39 of 40 fits."""
+        share = (np.cumsum(self.counts) + _SURE * self._deviation) / self.n
+        share = np.clip(np.maximum.accumulate(share), 0.0, 1.0)
+        place = np.searchsorted(self.edges[::-1], sizes, side="right") - 1
+        return np.where(place < 0, 1.0, share[::-1][np.maximum(place, 0)])
 
     @property
     def seen_reach(self) -> float:
         """The upper edge of the farthest bin up to which counts are clear of the noise."""
         return float(np.append(self.largest, self.edges)[self.farthest_clear])
-
-    def mean_square(self, clip: float) -> float:
-        """Of sizes that are pulled into a clip."""
-        return float(self.mean_squares(np.array([clip]))[0])
-
-    def mean_squares(self, clips: Array) -> Array:
-        """Of sizes that are pulled into each of some clips."""
-        return self._squares[np.searchsorted(self._curve[0], clips, side="right")]
-
-    @cached_property
-    def _squares(self) -> Array:
-        """The mean square where as many sizes of the curve are inside a clip; none of them first."""
-        sizes, tail = self._curve
-        apart = np.diff(sizes)
-        below = (tail * sizes)[:-1] * apart
-        whole = np.append(0.0, np.cumsum(below + (tail * sizes)[1:] * apart))
-        # between the last size inside and the next one the tail is taken to end
-        inside = whole + np.append(below, 0.0)
-        return np.asarray(sizes[0] ** 2 * tail[0] + np.append(0.0, inside))
 
     @property
     def farthest_clear(self) -> int:
@@ -349,7 +246,7 @@ class Tail:
         All bins beyond an edge are judged together.  Below a generous bound that adds up the noise
         of empty ones, so that bins are also judged with their neighbours alone.
         """
-        clear = np.cumsum(self.counts) > _CLEAR * self._deviation
+        clear = np.cumsum(self.counts) > CLEAR * self._deviation
         if self.generous:
             clear |= self._together() > _CLEAR_ANYWHERE * self.noise
         return int(np.argmax(np.append(clear, True)))
@@ -364,36 +261,6 @@ class Tail:
         over_root = (sums[last] - sums[first]) / np.sqrt(np.maximum(last - first, 1))
         return np.asarray(np.where(first < last, over_root, -np.inf).max(axis=1))
 
-    def _bend(self) -> tuple[int, float, float]:
-        """The farthest edge that noise lets be seen, -log of the share beyond, the shape of a
-        Weibull tail there.
-        """
-        edges = self.edges
-        beyond = self.beyond
-        apart = math.ceil(_APART / self.width)
-        far = min(self.farthest_clear, self.bins - 1 - apart)
-        near = far + apart
-        depth = max(-math.log(beyond[far]), 1e-3)
-        inner = max(-math.log(min(beyond[near], 0.95)), 1e-3)
-        shape = float(
-            np.clip(math.log(depth / inner) / math.log(edges[far] / edges[near]), *_SHAPES)
-        )
-        return far, depth, shape
-
-    @cached_property
-    def _curve(self) -> tuple[Array, Array]:
-        """The tail on a grid: counts as far as noise lets them be seen, a Weibull tail through two
-        points beyond.
-        """
-        edges = self.edges
-        beyond = self.beyond
-        far, depth, shape = self._bend()
-        sizes = edges[-1] * (self.largest / edges[-1]) ** np.linspace(0, 1, _GRID)
-        inside = np.exp(np.interp(np.log(sizes), np.log(edges[::-1]), np.log(beyond[::-1])))
-        return sizes, np.where(
-            sizes >= edges[far], np.exp(-depth * (sizes / edges[far]) ** shape), inside
-        )
-
 
 COUNT_BINS = 22
 """Of the sizes of a count, each twice as wide as the next: six decades below its bound."""
@@ -401,52 +268,7 @@ COUNT_BINS = 22
 
 def count_edges() -> Array:
     """The edges between these bins, for counts over their public bound."""
-    return np.asarray(2.0 ** (-COARSE * np.arange(COUNT_BINS - 1, 0, -1)))
-
-
-@dataclass(frozen=True)
-class CountSizes:
-    """What a histogram of the sizes of a count says of it, all over its public bound.
-
-    ``cap`` is where it is capped for a first line, ``capped`` the mean of what is left then, and
-    ``mean`` that of all of it as the tail has it.  ``shows`` is the part of a change of the logarithm
-    of the mean that the capped mean shows, if counts over their mean have one law:
-    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of a line over what it shows
-    is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go, ``tail`` the
-    histogram itself.
-    """
-
-    cap: float
-    capped: float
-    mean: float
-    shows: float
-    reach: float
-    tail: Tail
-
-    @property
-    def seen(self) -> bool:
-        """Whether outcomes are surely there that are more than next to nothing."""
-        return self.tail.farthest_clear < self.tail.bins - 1
-
-    @classmethod
-    def of(cls, tail: Tail) -> "CountSizes":
-        """By a released histogram of sizes, the largest first."""
-        sizes, over = tail._curve
-        over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
-        # where one bin has nearly everybody, no tail is drawn through the empty ones above it
-        over = np.minimum(over, tail.most_beyond(sizes))
-        pieces = (over[1:] + over[:-1]) / 2 * np.diff(sizes)
-        below = sizes[0] * over[0] + np.append(0.0, np.cumsum(pieces))
-        shown = np.maximum(below - sizes * over, np.finfo(float).tiny)
-        best = int(np.argmin(sizes / shown))
-        return cls(
-            cap=float(sizes[best]),
-            capped=min(float(below[best]), float(sizes[best])),
-            mean=float(below[-1]),
-            shows=float(shown[best] / below[best]),
-            reach=tail.seen_reach,
-            tail=tail,
-        )
+    return np.asarray(2.0 ** -np.arange(COUNT_BINS - 1.0, 0.0, -1.0))
 
 
 _ZERO = 2 * _LARGEST + 1  # the place of the bin around 0

@@ -16,7 +16,7 @@ size S stands in: coefficients are N(t + a, S²) a priori.
 | u      | coordinates of the geometry, t = E θ, θ the coefficients at the centre | `back` is E     |
 | H, V   | released curvature and score covariance at the line, in u              |                 |
 | g, R   | released score at the line, and what the step a leaves                 |                 |
-| W      | V + σ² I, and what a clip hides of the score                           | `hidden`        |
+| W      | V + σ² I, and the bias of the score by a clip, as a second moment      | `bias`          |
 """
 
 from dataclasses import dataclass, replace
@@ -100,10 +100,9 @@ class Fitted:
 
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
     they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
-    the coefficients of the formula, and ``longer`` and ``surely_longer`` say by how much longer
-    tails may have moved one (`Joint`).  ``unseen`` says that no event was seen at all.  ``put_back``
-    is added to the coefficients, for what a clip has taken off them, and ``hidden`` is the covariance
-    of the scores that it has taken off.
+    the coefficients of the formula.  ``unseen`` says that no event was seen at all.  ``bias`` is the
+    second moment that intervals allow for of what a clip has taken off the score, and ``limited`` are
+    the numbers that have limits.
     """
 
     last: Step
@@ -117,11 +116,9 @@ class Fitted:
     allowed: Array
     lines: Array
     shift: float = 0.0
-    longer: Array | float = 0.0
-    surely_longer: Array | float = 0.0
     unseen: bool = False
-    put_back: Array | float = 0.0
-    hidden: Array | float = 0.0
+    bias: Array | float = 0.0
+    limited: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def of(
@@ -353,7 +350,8 @@ def posterior(fit: Fitted) -> Joint:
     H = seen(last.hessian, fit.back @ to_centre, columns, last.scales.hessian, counted)
     M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise, fit.moments.n)
     line = solved(fit.back, last.line)
-    S = guess(H, M, fit.moments.matrix, columns, line, last.family)
+    limited = np.zeros(d, dtype=bool) if fit.limited is None else fit.limited
+    S = guess(H, M, fit.moments.matrix, columns, line, last.family, limited)
     about_mean = np.eye(d)
     about_mean[0, 1:] = (fit.centre - S.mean)[1:]
     known = curvature(
@@ -361,7 +359,8 @@ def posterior(fit: Fitted) -> Joint:
     )
     law = _Equation(fit, H.first, S, known, about_mean, line).solved()
     few = no_events(d) if last.exact else events(fit)
-    own = S.count if last.exact else S.count * np.sqrt(known.cut)
+    # where others explain nearly all of a number, what is left of its information may be this change
+    own = S.count if last.exact else np.hypot(S.count * np.sqrt(known.cut), law.changed)
     level = few.level
     if last.exact:
         scarce = columns.dummy & (np.diag(S.matrix) - 2 * S.count < LEAST_RECORDS)
@@ -369,11 +368,9 @@ def posterior(fit: Fitted) -> Joint:
     bent = np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
     prior = fit.sizes.copy()
     prior[0] /= _LOOSE
-    # the equation is of clipped outcomes, and so is its curvature: it knows nothing of what is put back
-    start = law.start + fit.put_back
     return Joint(
-        estimate=start + law.step,
-        line=start,
+        estimate=law.start + law.step,
+        line=law.start,
         covariance=law.covariance,
         sampling=law.sampling,
         sizes=fit.sizes,
@@ -393,21 +390,20 @@ def posterior(fit: Fitted) -> Joint:
         centre=fit.centre,
         lines=fit.lines,
         shift=fit.shift,
-        longer=fit.longer,
-        surely_longer=fit.surely_longer,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
     """Where the step of the posterior begins, that step, its covariance, and what of it sampling
-    causes.
+    causes; and by how much the information on each number may change along the way.
     """
 
     start: Array
     step: Array
     covariance: Array
     sampling: Array
+    changed: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,7 +427,7 @@ class _Equation:
         d = len(fit.centre)
         basis = known.basis.T
         E = basis @ fit.back
-        W = basis @ (fit.score_cov + fit.hidden + last.noise**2 * np.eye(d)) @ basis.T
+        W = basis @ (fit.score_cov + fit.bias + last.noise**2 * np.eye(d)) @ basis.T
         way = solved(fit.back, last.step)
         right = basis @ (last.score - last.rest) - known.matrix @ (basis @ last.step)
         start = self.line + way
@@ -453,7 +449,13 @@ class _Equation:
             second = E @ both @ E.T
             own = self._of_columns(both, rest)
         K = covariance @ gain
-        return _Solution(start, step, covariance, K @ (basis @ fit.score_cov @ basis.T) @ K.T)
+        sampling = K @ (basis @ fit.score_cov @ basis.T) @ K.T
+        if last.exact:
+            return _Solution(start, step, covariance, sampling, np.zeros(d))
+        toward = np.linalg.inv(self.about_mean)
+        changed = self._bow(np.diag(toward @ rest @ toward.T)) * np.diag(self.guess.matrix)
+        changed[fit.columns.of_splines] = 0.0  # all of it is in the covariance
+        return _Solution(start, step, covariance, sampling, changed)
 
     def _half_way(self, E: Array, step: Array) -> Array:
         """H at line + step, in the basis."""
@@ -501,23 +503,33 @@ class _Equation:
         return np.asarray(np.outer(whole, whole) + silent + _SAMPLED * (covariance - silent))
 
     def _of_columns(self, both: Array, rest: Array) -> Array:
-        """What is unsure of single columns beside the law of H: variances of rare levels, third
-        derivatives of numbers.
+        """What is unsure of single columns beside the law of H: the variances of rare levels, which
+        multiply the whole way, of second moment ``both``, and third derivatives along numbers, which
+        multiply what is left of it, ``rest``.
 
-        The former multiply the whole way, of second moment ``both``; the latter what is left of it,
-        ``rest``.
+        Of a number only what others do not explain counts, its tolerance: where two are nearly
+        collinear each may be far off while the predictor, which the derivatives are about, is not.
         """
-        columns = self.fit.columns
         toward = np.linalg.inv(self.about_mean)
         size2 = np.diag(toward @ both @ toward.T)
         square = size2 * self.guess.doubt**2 * self.known.cut
         if not self.fit.last.exact:
-            number = ~columns.dummy & (np.arange(len(columns)) > 0)
-            bow = np.where(number, np.minimum(1.0, np.sqrt(size2) / 2), 0.0)
-            left2 = np.diag(toward @ rest @ toward.T)
-            square += left2 * (np.diag(self.guess.matrix) * bow) ** 2
+            variance = np.diag(self.guess.matrix)
+            tolerance = 1 / (variance * np.diag(np.linalg.inv(self.guess.matrix)))
+            # functions of one number bend with it, whatever the others explain of them
+            tolerance[self.fit.columns.of_splines] = 1.0
+            left2 = np.diag(toward @ rest @ toward.T) * tolerance
+            square += left2 * (variance * self._bow(size2 * tolerance)) ** 2
         dual = self.known.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
         return np.asarray(dual * square @ dual.T)
+
+    def _bow(self, size2: Array) -> Array:
+        """By which part of itself the information on each number may change along a way of this
+        second moment.
+        """
+        columns = self.fit.columns
+        number = ~columns.dummy & (np.arange(len(columns)) > 0)
+        return np.where(number, np.minimum(1.0, np.sqrt(size2) / 2), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

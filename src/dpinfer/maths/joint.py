@@ -36,7 +36,6 @@ TOGETHER = "together"
 FEW = "few"
 REFERENCE = "reference"
 TAIL = "tail"
-SPREAD = "spread"
 _LEFT = 1e-12  # of its information: what is left at least without a combination's own size
 
 
@@ -70,9 +69,8 @@ class Joint:
     level, the relative noise of its number of events and the side to which it would move its
     coefficient; ``reference_few`` and ``reference_toward`` those of the reference of its factor.
     ``group`` is its factor, -1 for what is no level.  ``tail`` says that the records far out in a
-    column count less, or not as they are.  ``longer`` is by how much a coefficient may be too small,
-    or too large where it is negative, as a clip takes more off a group whose outcomes spread more
-    than others; ``surely_longer`` is the part of it that noise cannot explain.
+    column count less, or not as they are.  ``longer`` is an allowance on one side that saved results of
+    an earlier version have.
 
     All these are about columns as the fit measures them, ``centre`` where the intercept is the
     predictor.  ``lines`` has, for every coefficient of the formula in its own units, the
@@ -101,7 +99,6 @@ class Joint:
     lines: Array
     shift: float = 0.0
     longer: Array | float = 0.0
-    surely_longer: Array | float = 0.0
 
     def __len__(self) -> int:
         return len(self.estimate)
@@ -176,7 +173,6 @@ class Joint:
         used = vectors != 0
         tail = (used & (self.tail > 0)).any(axis=1)
         few = (used & (self.few > 1 / SURE)).any(axis=1)
-        spread = np.abs(vectors * self.surely_longer).sum(axis=1) > np.sqrt(alone)
         reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE)
         size = np.sqrt(vectors**2 @ self.sizes**2)
         known = (
@@ -188,7 +184,6 @@ class Joint:
             TAIL: tail,
             FEW: few,
             REFERENCE: reference.any(axis=1),
-            SPREAD: known & spread,
             KNOWN: known,
         }
         return tuple(

@@ -31,10 +31,6 @@ from dpinfer.maths.arrays import Array, Indices
 
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
-# times its noise: the information on a number that must be left when all its records are let in
-_AFFORDED = 7.0
-_NEAR = 3.0  # times its released range: public bounds within which a number has no tail to speak of
-_BEYOND = 1.5  # times its released range: how far a number is let in at least
 LEAST_EVENTS = 8.0
 """The fewest records of a kind that a statement may rest on."""
 SURE = 3.0
@@ -127,6 +123,12 @@ def raised(matrix: Array, floor: float) -> Array:
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
+FARTHEST_SDS = 8.0
+"""Sds from the mean at which a record may be in all columns and count fully, at any budget: beyond,
+limits of single numbers decide, and a larger radius would only make the released matrices noisier.
+"""
+
+
 @dataclass(frozen=True)
 class Radius:
     """κ between public limits: the larger the better the curvature is known, as down-weighted rows
@@ -145,13 +147,28 @@ class Radius:
         """κ of d columns and n records, where the curvature has noise of this scale."""
         known = self.factor * n / (4 * d * noise * np.sqrt(2 * d))
         lowest = self.least if least is None else least
-        return float(np.clip(known, max(lowest, self.few / d), max(self.most, self.few / d)))
+        most = max(self.most, self.few / d)
+        # beyond, both grow: what is let in, and n over noise
+        largest = FARTHEST_SDS**2
+        return float(max(lowest, self.few / d, min(known, np.sqrt(most * known), largest)))
 
 
 LOGISTIC_RADIUS = Radius(0.8, 2.0, 16.0, 20.0)
 SQUARES_RADIUS = Radius(0.4, 2.0, 8.0, 30.0)
 # records with a large mean have a large leverage, so that weights would take more of them
 COUNTS_RADIUS = Radius(0.5, 2.0, 10.0, 27.0)
+
+
+_FARTHEST_ROWS = 3.0, 12.0
+
+
+def of_columns(kappa: float, d: int) -> float:
+    """κ that columns are scaled by, where rows have this one: a value at the end of its column makes
+    a row no longer than 3 typical ones in squares (12/d where columns are few), so that what is cut off
+    rows far out costs the columns that they are far out in, and no other.
+    """
+    most, few = _FARTHEST_ROWS
+    return min(kappa, max(most, few / d))
 
 
 @dataclass(frozen=True)
@@ -174,19 +191,6 @@ class Scales:
         return self.radius.of(d, n, self.hessian)
 
 
-@dataclass(frozen=True, eq=False)
-class Reach:
-    """How far from its mean a row may be in each column before it counts less for that alone.
-
-    ``tail`` marks the numbers with records, possibly, that are beyond; ``long`` those that are let
-    in at a price.
-    """
-
-    distance: Array
-    tail: npt.NDArray[np.bool_]
-    long: npt.NDArray[np.bool_]
-
-
 def box_reach(moments: Array, columns: Columns) -> Array:
     """The largest distance from the mean in the box: 0 and 1 for dummies, -1 to 1 for numbers; 0
     for the intercept.
@@ -198,31 +202,15 @@ def box_reach(moments: Array, columns: Columns) -> Array:
     return np.asarray(reach)
 
 
-def reaches(
-    moments: Array, columns: Columns, clear: float, clipped: npt.NDArray[np.bool_] | bool = False
-) -> Reach:
-    """What a geometry lets in of numbers that public bounds let go beyond their released range.
-
-    All of it, if that is hardly more than the range, or if the information on the column stays 7
-    times its noise; ``clear`` is that of a unit of variance over the noise of a unit.  Else nothing
-    of numbers that the fit would have ``clipped`` to their range, and otherwise as far as its
-    information stays 28 times its noise, a little at least.
-    """
+def farthest(moments: Array, columns: Columns) -> Array:
+    """The largest distance of each column from its mean within public bounds."""
     box = box_reach(moments, columns)
     if columns.far is None:
-        none = np.zeros(len(columns), dtype=bool)
-        return Reach(box, none, none)
-    mean = moments[0] / moments[0, 0]
-    variance = np.maximum(np.diag(moments) / moments[0, 0] - mean**2, 0.0)
-    whole = np.maximum(box, columns.far + np.abs(np.clip(mean, -1.0, 1.0)))
-    affordable = np.sqrt(clear * variance / _AFFORDED)
+        return box
+    mean = np.clip(moments[0] / moments[0, 0], -1.0, 1.0)
     number = ~columns.dummy
     number[0] = False
-    long = number & (columns.far > _NEAR)
-    tail = long & (affordable < whole)
-    less = np.where(clipped, box, np.minimum(whole, np.maximum(affordable / 2, _BEYOND * box)))
-    distance = np.where(number, np.where(tail, less, whole), box)
-    return Reach(distance, tail, long & ~tail)
+    return np.where(number, np.maximum(box, columns.far + np.abs(mean)), box)
 
 
 def preconditioner(

@@ -23,8 +23,8 @@ from scipy.special import expit
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FARTHEST, LOGIT, Family
-from dpinfer.maths.histograms import CountSizes
 from dpinfer.maths.moments import Columns, preconditioner, raised
+from dpinfer.maths.tail_law import CountSizes
 from dpinfer.maths.tilting import tilted
 
 LARGEST_SPREAD = 4.0

@@ -15,41 +15,50 @@ seen would miss that there may be more.
 Post-processing of released counts only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from dpinfer.maths.arrays import Array
-from dpinfer.maths.histograms import Tail
+from dpinfer.maths.histograms import CLEAR, Tail
 
-# at 1 a law would have no mean
-_SHAPES = (np.arange(22) + 0.5)[:, None] / 24
-# mean excesses beyond s₀, over s₀: at most 1, as the heaviest power law with a variance has, or what
-# a power law of this shape has
+# from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
+# regression has no standard errors either
+_SHAPES = (np.arange(-12, 12) + 0.5)[:, None] / 24
+# mean excesses beyond s₀, over s₀
 _MEAN_EXCESSES = np.geomspace(0.05, 3.0, 27)
-_LARGEST_MEAN_EXCESS = np.maximum(1.0, _SHAPES / (1 - _SHAPES))
-# heavier tails are rarer, and no shape is impossible
-_PRIOR = np.where(_LARGEST_MEAN_EXCESS >= _MEAN_EXCESSES, np.exp(-_SHAPES / 0.15) + 0.03, 0.0)
+# The local index s P'(s)/P(s) of a tail does not fall with s: laws are of increasing generalised
+# failure rate (Lariviere, 2006), as normal, log-normal, gamma, Weibull, t and Pareto laws are.  So a
+# body that falls off fast leaves no room for a heavy tail that is nowhere seen.  All laws of this
+# class are equally likely before the counts are seen
+_PRIOR = np.where(_MEAN_EXCESSES >= 0.9 * _SHAPES / (1 - _SHAPES), 1.0, 0.0)
 # records that a law expects beyond its end.  Squares beyond a clip have no mean by a law without a
 # variance: those that one table in three has are counted
 _BEYOND_END = 1 / 3
 # powers of two from the farthest edge that noise lets be seen to s₀
 _INSIDE = 1
+_TINY = 1e-12  # tails of a negative shape have an end
+FEW = 10.0
+"""Records whose mean is known to a third of itself or so."""
 _POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
 
 
 @dataclass(frozen=True, eq=False)
 class TailLaw:
-    """The law of the sizes that a histogram counts, by the laws that its counts leave possible."""
+    """The law of the sizes that a histogram counts, by the laws that its counts leave possible.
+
+    s₀ is at ``least`` a size below which no tail begins.
+    """
 
     seen: Tail
+    least: float = 0.0
 
     @cached_property
     def _first(self) -> int:
         """The place of the edge s₀."""
-        inside = round(_INSIDE / self.seen.width)
-        return min(self.seen.farthest_clear + inside, self.seen.bins - 1)
+        inner = int(np.flatnonzero(self.seen.edges >= self.least)[-1])
+        return min(self.seen.farthest_clear + _INSIDE, inner)
 
     @property
     def start(self) -> float:
@@ -67,29 +76,39 @@ class TailLaw:
         return max(self.seen.largest, self.seen.end)
 
     @cached_property
-    def _weights(self) -> Array:
-        """How likely each law is, by the counts beyond s₀: their noise, and that of sampling."""
-        beyond = self.seen.n * self._beyond(self.seen.edges[: self._first + 1])
-        expected = np.diff(beyond, axis=-1, prepend=0.0)
-        variance = self.seen.noise**2 + expected
-        off = self.seen.counts[: self._first + 1] - expected
+    def _judged(self) -> tuple[Array, Array]:
+        """How likely each law is by the counts beyond s₀, and the share p₀ that suits it best.
+
+        The variance of a count is that of its noise and of sampling.  The share is the weighted mean
+        of what the bins say of it, so that empty bins far out add no noise to a tail that is light;
+        any share is as likely as another before the counts are seen.
+        """
+        here = slice(None, self._first + 1)
+        n = self.seen.n
+        expected = np.diff(self._survival(self.seen.edges[here]), axis=-1, prepend=0.0)
+        noise = np.broadcast_to(self.seen.noise, self.seen.bins)[here]
+        variance = noise**2 + n * self.share * expected + _TINY
+        counts = self.seen.counts[here]
+        information = np.maximum((expected**2 / variance).sum(axis=-1), _TINY)
+        records = (expected * counts / variance).sum(axis=-1) / information
+        records = np.clip(records + self.seen.caution / np.sqrt(information), 1.0, n)
+        off = counts - records[..., None] * expected
         log_likelihood = -0.5 * (off**2 / variance + np.log(variance)).sum(axis=-1)
+        log_likelihood -= 0.5 * np.log(information)
         log_likelihood[_PRIOR == 0] = -np.inf
         found = _PRIOR * np.exp(log_likelihood - log_likelihood.max())
-        return np.asarray(found / found.sum())
+        return found / found.sum(), records / n
 
-    def _beyond(self, sizes: Array, integrals: int = 0) -> Array:
-        """P(s > size) by each law, or an integral of it over all larger sizes, or that one's; a size
-        is no less than s₀.
-
-        For laws without a variance the second is only one up to a constant: it is for differences.
-        """
+    def _survival(self, sizes: Array) -> Array:
+        """P(s > size | s > s₀) by each law; a size is no less than s₀."""
         shape = _SHAPES[..., None]
         scale = self.start * _MEAN_EXCESSES[:, None] * (1 - shape)
-        power = integrals - 1 / shape
-        factor = np.prod([scale / (1 - k * shape) for k in range(1, integrals + 1)], axis=0)
-        grown = 1 + shape * (sizes - self.start) / scale
-        return np.asarray(self.share * factor * grown**power)
+        grown = np.maximum(1 + shape * (sizes - self.start) / scale, _TINY)
+        return np.asarray(grown ** (-1 / shape))
+
+    def _beyond(self, sizes: Array) -> Array:
+        """P(s > size) by each law."""
+        return np.asarray(self._judged[1][..., None] * self._survival(sizes))
 
     @cached_property
     def _ends(self) -> Array:
@@ -98,65 +117,122 @@ class TailLaw:
 
         So a bound that is too generous does not count.
         """
-        records = max(self.seen.n * self.share / _BEYOND_END, 1.0)
+        records = np.maximum(self.seen.n * self._judged[1] / _BEYOND_END, 1.0)
         scale = self.start * _MEAN_EXCESSES * (1 - _SHAPES)
         farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
         return np.asarray(np.clip(farthest, self.seen.seen_reach, self._end))
 
     def _averaged(self, values: Array) -> Array:
         """Over the laws, which are the first two axes."""
-        return np.asarray(np.einsum("ij,ij...->...", self._weights, values))
+        return np.asarray(np.einsum("ij,ij...->...", self._judged[0], values))
 
-    def clip(self, cost: float, part: float) -> float:
-        """b that minimises (cost b)² and (``part`` E)²: noise and bias, E what b takes off."""
-        sizes, beyond = self._curves()
-        pieces = (beyond[..., 1:] + beyond[..., :-1]) / 2 * np.diff(sizes)
-        excess = np.cumsum(pieces[..., ::-1], axis=-1)[..., ::-1]
-        expected = np.append(self._averaged(np.maximum(excess, 0.0)), 0.0)
-        return float(sizes[np.argmin((cost * sizes) ** 2 + (part * expected) ** 2)])
+    @cached_property
+    def excesses(self) -> tuple[Array, Array]:
+        """Clips, and E of each, the mean of what it takes off."""
+        sizes, beyond = self.curve
+        pieces = (beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)
+        return sizes, np.append(np.cumsum(pieces[::-1])[::-1], 0.0)
 
-    def _curves(self) -> tuple[Array, Array]:
-        """Sizes, and the share beyond each by each law; up to s₀ as counted."""
+    def clip(self, noise: float) -> float:
+        """Return the clip b with the least (noise b)² + E²."""
+        sizes, excess = self.excesses
+        return float(sizes[np.argmin((noise * sizes) ** 2 + excess**2)])
+
+    def exceeded_by(self, records: float) -> float:
+        """Return the size that so many records are expected to exceed."""
+        sizes, beyond = self.curve
+        return float(sizes[np.append(0, np.flatnonzero(self.seen.n * beyond > records))[-1]])
+
+    @cached_property
+    def curve(self) -> tuple[Array, Array]:
+        """Sizes, and the share beyond each: up to s₀ as counted, and the average of the laws then."""
         edges = self.seen.edges[::-1]
         inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
         outer = np.geomspace(self.start, float(self._ends.max()), _POINTS)
         counted = np.interp(np.log(inner), np.log(edges), np.log(self.seen.beyond[::-1]))
         by_law = np.where(outer < self._ends[..., None], self._beyond(outer), 0.0)
-        inside = np.broadcast_to(np.exp(counted), (*by_law.shape[:-1], _POINTS))
-        return np.append(inner, outer), np.concatenate([inside, by_law], axis=-1)
+        beyond = np.append(np.exp(counted), self._averaged(by_law))
+        # counts and laws may disagree at s₀
+        return np.append(inner, outer), np.minimum.accumulate(beyond)
+
+    def mean_square(self, clip: float) -> float:
+        """Of sizes that are pulled into a clip."""
+        sizes, beyond = self.curve
+        inside = np.minimum(sizes, clip)
+        below = beyond * inside
+        pieces = (below[1:] + below[:-1]) * np.diff(inside)
+        return float(inside[0] ** 2 * beyond[0] + pieces.sum())
 
     def excess(self, clip: float) -> float:
         """E, the mean of what a clip takes off."""
-        sizes, share = self._inside(clip)
-        return float(self._averaged(self._beyond_clip(clip)) + np.trapezoid(share, sizes))
+        sizes, beyond = self.curve
+        return float(np.trapezoid(beyond, np.maximum(sizes, clip)))
 
-    def square_excess(self, clip: float) -> float:
-        """The mean of the square of what a clip takes off."""
-        sizes, share = self._inside(clip)
-        of_each = 2 * self._distance_beyond_clip(clip)
-        of_each += 2 * max(self.start - clip, 0.0) * self._beyond_clip(clip)
-        inside = np.trapezoid(2 * (sizes - clip) * share, sizes)
-        return float(self._averaged(of_each) + inside)
 
-    def _beyond_clip(self, clip: float) -> Array:
-        """∫ P(s > z) dz from c to the end of each law, c the larger one of a clip and s₀."""
-        begin = max(clip, self.start)
-        ends = np.maximum(self._ends, begin)[..., None]
-        found = self._beyond(np.array([begin]), 1) - self._beyond(ends, 1)
-        return np.maximum(found[..., 0], 0.0)
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """A clip of influences w‖u‖|r|: the mean ``excess`` of what it takes off by the law of their
+    sizes, the ``limit`` of that in 39 of 40 fits, and what it may take off ``along`` single columns.
+    """
 
-    def _distance_beyond_clip(self, clip: float) -> Array:
-        """∫ (z - c) P(s > z) dz over the same."""
-        begin = max(clip, self.start)
-        ends = np.maximum(self._ends, begin)[..., None]
-        found = self._beyond(np.array([begin]), 2) - self._beyond(ends, 2)
-        found -= (ends - begin) * self._beyond(ends, 1)
-        return np.maximum(found[..., 0], 0.0)
+    size: float
+    excess: float = 0.0
+    limit: float = 0.0
+    along: Array = field(default_factory=lambda: np.zeros((1, 1)))
 
-    def _inside(self, clip: float) -> tuple[Array, Array]:
-        """Sizes from a clip to s₀ and the share beyond each, as counted; none where it is larger."""
-        if clip >= self.start:
-            return np.zeros(0), np.zeros(0)
-        edges = self.seen.edges[::-1]
-        sizes = np.geomspace(max(clip, edges[0]), self.start, 100)
-        return sizes, np.interp(sizes, edges, self.seen.beyond[::-1])
+
+@dataclass(frozen=True)
+class CountSizes:
+    """What a histogram of the sizes of a count says of it, all over its public bound.
+
+    ``cap`` is where it is capped for a first line, ``capped`` the mean of what is left then, and
+    ``mean`` that of all of it as the tail has it.  ``shows`` is the part of a change of the logarithm
+    of the mean that the capped mean shows, if counts over their mean have one law:
+    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of a line over what it shows
+    is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go, ``largest`` what a
+    few of them are expected to exceed, ``end`` what hardly one is, ``tail`` the histogram itself.
+    """
+
+    cap: float
+    capped: float
+    mean: float
+    shows: float
+    reach: float
+    tail: Tail
+    largest: float = 1.0
+    end: float = 1.0
+
+    @property
+    def event(self) -> float:
+        """The upper edge of the smallest bin that clearly has outcomes other than 0: no event is
+        larger than it, where outcomes are counts.
+        """
+        tail = self.tail
+        clear = np.flatnonzero(tail.counts[:-1] > CLEAR * tail.noise)
+        place = int(clear[-1]) if len(clear) else tail.farthest_clear
+        return float(np.append(tail.largest, tail.edges)[place])
+
+    @property
+    def seen(self) -> bool:
+        """Whether outcomes are surely there that are more than next to nothing."""
+        return self.tail.farthest_clear < self.tail.bins - 1
+
+    @classmethod
+    def of(cls, tail: Tail) -> "CountSizes":
+        """By a released histogram of sizes, the largest first."""
+        sizes, over = TailLaw(tail).curve
+        over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
+        pieces = (over[1:] + over[:-1]) / 2 * np.diff(sizes)
+        below = sizes[0] * over[0] + np.append(0.0, np.cumsum(pieces))
+        shown = np.maximum(below - sizes * over, np.finfo(float).tiny)
+        best = int(np.argmin(sizes / shown))
+        return cls(
+            cap=float(sizes[best]),
+            capped=min(float(below[best]), float(sizes[best])),
+            mean=float(below[-1]),
+            shows=float(shown[best] / below[best]),
+            reach=tail.seen_reach,
+            tail=tail,
+            largest=TailLaw(tail).exceeded_by(FEW),
+            end=TailLaw(tail).exceeded_by(_BEYOND_END),
+        )

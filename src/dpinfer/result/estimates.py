@@ -57,6 +57,7 @@ class Alternatives:
                 "low": float(intervals[j, 0]),
                 "high": float(intervals[j, 1]),
                 "noise_share": float(shares[j]),
+                "clipped_to": "",
                 "status": REPORTED,
                 "instead_of": self.instead_of[j],
             }
@@ -338,12 +339,23 @@ class Estimates:
 
     def weights(self, rows: Array) -> Array:
         """For each row of the design's columns, in original units, its combination of the
-        coefficients.
+        coefficients; numbers are winsorised as in the fit.
         """
+        return self._linear(rows if self.geometry is None else self.geometry.inside(rows))
+
+    def _linear(self, rows: Array) -> Array:
+        """The same without winsorising."""
         first = np.ones((len(rows), int(self.intercept)))
+        centre = 0.0 if self.geometry is None else self.geometry.centre
+        return np.column_stack([first, rows - centre])
+
+    @property
+    def clipped_to(self) -> tuple[str, ...]:
+        """The range that each number was winsorised to, as low..high; empty where none was."""
         if self.geometry is None:
-            return np.column_stack([first, rows])
-        return np.column_stack([first, rows - self.geometry.centre])
+            return ("",) * len(self.names)
+        ranges = self.geometry.ranges()
+        return tuple(ranges.get(name, "") for name in self.names)
 
     def combined(
         self,
@@ -400,14 +412,18 @@ class Estimates:
 
     def predictors(self, rows: Array, level: float) -> Combined:
         """The linear predictor at rows of the design's columns, in original units."""
+        return self._predicted(self.weights(rows), rows, level)
+
+    def _predicted(self, weights: Array, rows: Array, level: float) -> Combined:
+        """Combinations of the coefficients that are predictors of rows."""
         if self.joint is None:
-            return self.combined(self.weights(rows), level)
+            return self.combined(weights, level)
         # The predictor of a record that does not have a level has nothing of its coefficient in it.
         # Such a level weighs here only because the intercept is that of the centre, so its few
         # events are no fault of this row.
         first = np.zeros((len(rows), int(self.intercept)), dtype=bool)
         absent = np.column_stack([first, rows == 0]) & (self.joint.group >= 0)
-        return self.combined(self.weights(rows), level, absent=absent)
+        return self.combined(weights, level, absent=absent)
 
     def open_in(self, rows: Array) -> list[tuple[str, ...]]:
         """For each row of the design's columns the coefficients without an interval that take part
@@ -437,8 +453,10 @@ class Estimates:
         if self.geometry is None or not self.intercept:
             return None
         origin = np.zeros((1, len(self.names) - 1))
-        predictor = self.predictors(origin, checked(level))
-        counted = float((self.weights(origin) @ self.estimate)[0])
+        # that of the ordinary regression, in which no number is winsorised
+        weights = self._linear(origin)
+        predictor = self._predicted(weights, origin, checked(level))
+        counted = float((weights @ self.estimate)[0])
         if not self.reported.any():
             status = self.status[0]
         elif predictor.known[0]:
@@ -462,9 +480,11 @@ class Estimates:
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One row per coefficient of the formula: name, estimate, std_error, z, p_value, low, high,
-        noise_share, status.
+        noise_share, clipped_to, status.
 
-        Intervals have the given ``level``.  Every view is made from it.  A row whose status is not
+        Intervals have the given ``level``.  ``clipped_to`` is the range that a number was winsorised
+        to, empty where it was not: its bounds are wider than what the budget can see, and its interval
+        allows for what lies beyond.  Every view is made from it.  A row whose status is not
         "reported" has no number and an infinite interval, and the status says why.  ``z`` is the
         estimate over its standard error, and NaN where that alone does not give the p-value: where
         the interval allows for a bias.
@@ -482,7 +502,9 @@ class Estimates:
         rows = []
         for j, (name, status) in enumerate(zip(self.names, self.statuses, strict=True)):
             numbers = {key: float(column[j]) for key, column in columns.items()}
-            rows.append({"name": name, **numbers, "status": status})
+            rows.append(
+                {"name": name, **numbers, "clipped_to": self.clipped_to[j], "status": status}
+            )
         return rows
 
     def instead_rows(self, level: float = 0.95) -> list[dict[str, Any]]:

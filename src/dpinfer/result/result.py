@@ -160,7 +160,7 @@ class FitResult(Estimates):
 
     def tidy(self, level: float = 0.95) -> "pd.DataFrame":
         """One row per coefficient, as R's broom has it, with intervals of the given ``level``: term,
-        estimate, std_error, statistic, p_value, conf_low, conf_high, noise_share, status.
+        estimate, std_error, statistic, p_value, conf_low, conf_high, noise_share, clipped_to, status.
 
         The numbers are those of `to_frame`; the term is a column, so that tables of several models
         can be put under each other.

@@ -136,6 +136,8 @@ def _document(text: str, kind: str, version: int, word: str) -> dict[str, Any]:
 def _fields(text: str) -> dict[str, Any]:
     """The fields of a result in a document of today's version, as `persistence` writes them."""
     fields = _document(text, FORMAT, VERSION, "result")
+    if fields["joint"] is not None:
+        fields["joint"].pop("surely_longer", None)  # of an earlier version, for a status alone
     del fields["reading"]
     shown = fields["estimate"]
     counted = fields.pop("in_predictions")

@@ -34,18 +34,13 @@ OTHER_REFERENCE = (
     "; take a common level, such as {level}, as reference: C({factor}, level) in the formula"
 )
 OPEN_TAIL = (
-    "open: in the model, but its ordinary coefficient rests on records beyond about {low:.4g} to "
-    "{high:.4g}, the range that this budget can see, if there are any; declare narrower bounds, or "
-    "take a logarithm, where that is true"
+    "open: in the model, but records beyond about {low:.4g} to {high:.4g}, which this budget cannot "
+    "count, may move its ordinary coefficient by more than its standard error; declare narrower "
+    "bounds, or take a logarithm, where that is true"
 )
 OPEN_TOGETHER = (
     "open: in the model, but it cannot be told apart from other columns, {other} first, at this "
     "budget"
-)
-OPEN_SPREAD = (
-    "open: in the model, but outcomes clearly spread more at one end of it than at the other, for "
-    "their means, and what the band cuts off there cannot be told at this budget; fit these records "
-    "alone, or declare a tighter bound of the outcome where that is true"
 )
 OPEN_LEVEL = "open: the level rests on coefficients that are open"
 NO_EVENTS_AT_ALL = (
@@ -218,7 +213,7 @@ class Geometry:
     predictor at ``centre``, which has one number for every other column.  ``records`` is the number
     of records, noisy where it is private.  ``low`` and ``high`` are the released range of every
     other column, its public one where none was needed; ``clipped`` names the numbers that the fit
-    has clipped to it, whose own coefficients are open.
+    has winsorised: values beyond ``low`` and ``high`` count as these.
 
     A record with columns x counts with the weight min(1, 1/‖v‖², B/(‖A (1, x)‖ max(p, 1 - p))) in a
     logistic fit, with A the ``preconditioner``, v = sqrt(p (1 - p)) A (1, x), p the probability at
@@ -243,21 +238,23 @@ class Geometry:
         listed = ", ".join(f"{name} = {value:.4g}" for name, value in pairs)
         return f"Released centre: {listed or 'none, as there is no column'}."
 
+    def ranges(self) -> dict[str, str]:
+        """The range of each winsorised number, as low..high."""
+        places = [self.columns[1:].index(name) for name in self.clipped]
+        return {
+            name: f"{self.low[j]:.4g}..{self.high[j]:.4g}"
+            for name, j in zip(self.clipped, places, strict=True)
+        }
+
     def clippings(self) -> list[str]:
-        """What it means for the others that some numbers were clipped, in words; nothing where none
-        was.
-        """
+        """Which numbers were winsorised, and what that means, in words; nothing where none was."""
         if not self.clipped:
             return []
-        places = [self.columns[1:].index(name) for name in self.clipped]
-        ranges = [
-            f"{name} to {self.low[j]:.4g}..{self.high[j]:.4g}"
-            for name, j in zip(self.clipped, places, strict=True)
-        ]
+        listed = ", ".join(f"{name} to {ends}" for name, ends in self.ranges().items())
         return [
-            f"The fit has clipped {', '.join(ranges)}: the range that this budget can see. The other "
-            "lines are those of the model asked for, unless records beyond these ranges crowd in one "
-            "of their columns."
+            f"Winsorised: {listed}. Values beyond a range count as its end, in the fit and in "
+            "predictions. The interval of such a coefficient allows for the bias that the released "
+            "counts leave possible."
         ]
 
     def inside(self, rows: Array) -> Array:
@@ -385,15 +382,10 @@ class Band:
         return [
             f"Outcomes count within {self.width:.4g} of the released line, for a record of average "
             "influence; closer for records far out.",
-            f"What lies beyond is cut off: {self.excess:.2g} on average, by a cautious tail that "
-            "the budget can see, for which the interval of the intercept allows. What a column loses "
-            "by that depends on how the spread of outcomes goes with their mean: as much is put back "
-            "as the released covariance of the scores tells, and its interval allows for what is "
-            "unsure of it, and for what chance may have cut off one column more than another. "
-            "Outcomes of one group that spread "
-            "more than those of another, beside what their means explain, lose more: the interval allows "
-            "for that on the side to which it moves a line, as far as this budget shows it, and where it "
-            "is sure the line is open. A longer tail that the noise hides moves a line unseen. "
+            f"What lies beyond is cut off: {self.excess:.2g} on average, by the tail that "
+            "the budget can see. The interval of the intercept allows for all of it. Those of other "
+            "coefficients allow for its bias as if it spread like the sampling error, and for more "
+            "along numbers whose values far out may not follow the model.",
             f"The noise in the counts may hide more: up to {self.limit:.2g} on average, in "
             "about 39 of 40 fits, as records at the declared bound of the outcome would leave; then "
             "the intercept is the level of outcomes in the band, and slopes may miss as well.",
@@ -419,9 +411,9 @@ class Band:
         else:
             beyond = (
                 f"What lies beyond is cut off: {self.excess:.2g} on average, by the tail that the "
-                "budget can see. The intervals allow for that and for no more: that of the intercept "
-                "for all of it on either side, that of a level for half of it, and that of a number "
-                "for half of it on a change by one spread of its column. The noise in the counts may "
+                "budget can see. The interval of the intercept allows for all of it. Those of other "
+                "coefficients allow for its bias as if it spread like the sampling error, and for "
+                "more along numbers whose values far out may not follow the model. The noise may "
                 f"hide more: up to {self.limit:.2g} on average, in about 39 of 40 fits, as a few "
                 "records far out would leave. Then the intercept is the level of outcomes in the "
                 "band, and the ordinary level may lie outside its interval by that much; slopes may "

@@ -15,6 +15,7 @@ _COLUMNS = {
     "low": "conf_low",
     "high": "conf_high",
     "noise_share": "noise_share",
+    "clipped_to": "clipped_to",
     "status": "status",
 }
 """Columns of a result's table, and what they are called here."""

@@ -17,7 +17,7 @@ from dpinfer.serve.ticks import SHAPES, Choices, Ticks, choices_of, ticks_of
 from dpinfer.serve.visit import Fields
 
 NUMBERS = ("epsilon", "delta", "rho", "level", "penalty", "knee", "quantile", "bandwidth")
-TEXTS = ("loss", "target", "tail", "exposure", "title")
+TEXTS = ("loss", "target", "tail", "far_values", "exposure", "title")
 PRODUCTS = 3
 """Rows for products of two columns."""
 _LEVEL = 0.95

@@ -317,6 +317,7 @@ def asked_facts(question: Question) -> dict[str, str]:
         "level": "Level",
         "target": "Target",
         "tail": "Tail",
+        "far_values": "Far values",
         "exposure": "Exposure",
     }
     names |= {

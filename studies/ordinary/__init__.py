@@ -1,0 +1,1 @@
+"""Whether intervals hold the ordinary coefficient, on populations drawn for the purpose."""
