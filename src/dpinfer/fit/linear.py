@@ -40,7 +40,7 @@ from dpinfer.fit.stepped import (
 from dpinfer.maths.arrays import Array, solved
 from dpinfer.maths.families import IDENTITY, Line, Stack, step_sums
 from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
-from dpinfer.maths.inference import LEAST_RECORDS, Fitted, Step, conclude, outcome_sizes
+from dpinfer.maths.inference import LEAST_RECORDS, Fitted, Step, outcome_sizes
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.moments import (
     SQUARES_RADIUS,
@@ -304,8 +304,7 @@ class LinearSteps(Stepped[LinearPlan]):
         last = self._last_step(gate, source, known.n, line, clip, at)
         fit = Fitted.of(last, matrix, known, at.columns, centre_of(known.matrix, at.columns))
         fit = self._allowing_for(fit, where, clip, rows)
-        fit = self._asked(self._with_limits(fit, limits, known.n), at)
-        said = conclude(fit, line.clipped, self.plan.draws, seed)
+        fit, said = self._concluded(self._asked(fit, at), limits, 1.0, seed)
         return FinishedLine(line, fit, said, where, clip, rows)
 
     def _kappa(self, n: float) -> float:

@@ -40,7 +40,7 @@ from dpinfer.fit.stepped import (
 )
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import LOGIT, Line, Stack
-from dpinfer.maths.inference import Fitted, conclude
+from dpinfer.maths.inference import Fitted
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.moments import (
@@ -51,7 +51,6 @@ from dpinfer.maths.moments import (
     Columns,
     Moments,
     Radius,
-    box_reach,
     centre_of,
     preconditioner,
     raised,
@@ -236,8 +235,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
         )
         usual = Usual.at(known.of(np.arange(len(first))), place.terrain.line)
-        fit = self._asked(self._with_limits(fit, limits, known.n * usual.information), at)
-        return Finished(place.line, fit, conclude(fit, place.line.clipped, self.plan.draws, seed))
+        fit, said = self._concluded(self._asked(fit, at), limits, usual.information, seed)
+        return Finished(place.line, fit, said)
 
     def _influence(self, usual: Usual, n: float) -> float:
         """The largest influence over a typical one: large where noise is small, as weights cost
@@ -283,9 +282,9 @@ class LogisticSteps(Stepped[GeometryPlan]):
         influence = self._influence(usual, known.n)
         kappa = scales.kappa(d, known.n)
         # so that the largest influence takes no weight from what is within its limit
-        stretch = math.sqrt(max(1.0, kappa / influence**2))
-        number = ~columns.dummy & (np.arange(d) > 0)
-        distance = np.where(number, stretch * limits.reach, box_reach(seen, columns))
+        stretch = np.ones(d)
+        stretch[list(limits.numbers.laws)] = math.sqrt(max(1.0, kappa / influence**2))
+        distance = stretch * limits.reach
         matrix = preconditioner(seen, columns, seen[0, 0], kappa, distance) / np.sqrt(
             seen[0, 0] / known.n
         )

@@ -42,7 +42,7 @@ from dpinfer.fit.stepped import (
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import LOG, Line, Stack
 from dpinfer.maths.histograms import Tail, count_edges, histogram, influence_histogram
-from dpinfer.maths.inference import Fitted, conclude
+from dpinfer.maths.inference import Fitted
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.moments import (
     COUNTS_RADIUS,
@@ -237,7 +237,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         first[0] -= log_exposure
         seen = self._information(known, first)
         numbers = at.numbers(seen, known, self._kappa(known.n) * len(first))
-        first = numbers.gentle(first, sizes.largest / sizes.mean)
+        first = numbers.gentle(first, sizes.largest_ratio)
         limits = self._limits_of(known, first, sizes, at)
         place = self._place(known, limits, first, sizes, at)
         for release in booked.of(FIRST_STEP):
@@ -260,8 +260,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         last = self._step_and_rest(gate, source, known.n, dispersed, clip.size, at)
         fit = Fitted.of(last, place.terrain.matrix, known, at.columns, centre)
         fit = self._allowing_for(fit, clip, sizes)
-        fit = self._asked(self._with_limits(fit, limits, known.n * sizes.mean), at)
-        said = conclude(fit, place.line.clipped[: len(first)], self.plan.draws, seed)
+        fit, said = self._concluded(self._asked(fit, at), limits, sizes.mean, seed)
         return FinishedCounts(place.line, fit, said, sizes, clip)
 
     @property
@@ -306,8 +305,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
             radius2=kappa * d,
             noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / n,
             hessian_share=scales.hessian * kappa * d / n,
-            largest_slope=max(1.0, 1.0 / sizes.mean),
-            largest_mean=max(1.0, sizes.end / sizes.mean),
+            largest=sizes.largest_ratio,
         )
         dispersion = TailLaw(sizes.tail).mean_square(1.0) / sizes.mean
         seen = self._information(known, line) / n

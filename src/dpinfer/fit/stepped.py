@@ -37,7 +37,7 @@ from dpinfer.fit.recipe import Options, Recipe, privacy
 from dpinfer.maths.arrays import Array, solved, unsvec
 from dpinfer.maths.families import Family, Line, Stack, rest_bound, rest_sum, step_sums
 from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram_bound
-from dpinfer.maths.inference import Conclusion, Fitted, Step
+from dpinfer.maths.inference import Conclusion, Fitted, Step, conclude
 from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
 from dpinfer.maths.moments import (
     FARTHEST_SDS,
@@ -52,6 +52,7 @@ from dpinfer.maths.moments import (
     farthest,
     posterior,
     preconditioner,
+    raised,
     refined,
     shrink,
 )
@@ -353,6 +354,7 @@ _FIRST_POWER = 0.5  # of 1/curvature: how the variance of a step grows with it
 _LAST_POWER = 1.0  # ... and that of the last step
 # times the noise of a variance, which estimates are raised to: near it nothing is known of a column
 _ABOVE_FLOOR = 1.25
+
 _ADDED = 0.02  # of the sampling variance: what the noise of the curvature may add
 _LEFT = 2.0  # times what the noise of the first score leaves of the way: that of its curvature, too
 _WHOLE = 2.0  # least radius factor of the second release, which should not lose rows
@@ -406,7 +408,9 @@ class Setting:
         about them is to be chosen.
         """
         mean = moments[0] / moments[0, 0]
-        variance = np.maximum(np.diag(moments) / moments[0, 0] - mean**2, SMALLEST)
+        covariance = moments / moments[0, 0] - np.outer(mean, mean)
+        variance = np.maximum(np.diag(covariance), SMALLEST)
+        np.fill_diagonal(covariance, variance)
         frame = self.frame
         ends = farthest(moments, self.columns)
         far = self.clippable & (ends**2 > radius2 * variance)
@@ -417,7 +421,8 @@ class Setting:
                 unit = frame.half[j] * math.sqrt(variance[j])
                 laws[j] = histograms.tails(centre, unit, known.n)
         unsure = known.noise * (known.back**2).sum(axis=1) / known.n
-        return Numbers(mean, variance, ends, variance > _ABOVE_FLOOR * unsure, laws)
+        varies = variance > _ABOVE_FLOOR * unsure
+        return Numbers(mean, covariance, ends, varies, laws)
 
     @property
     def known_number(self) -> bool:
@@ -548,7 +553,7 @@ def _status(j: int, said: Conclusion, line: Line, at: Setting) -> str:
     if j == 0:
         return OPEN_LEVEL
     why = said.answers.why[j]
-    if why == TAIL:
+    if why == TAIL and (j, -1) in said.other_columns:
         low, high = limits_in_units(line, at)
         return OPEN_TAIL.format(low=low[j], high=high[j])
     if why == REFERENCE:
@@ -884,8 +889,10 @@ class Stepped(Generic[P]):
         """
         clips, excess = law.excesses
         misfit = limits.misfit(coef, matrix, law)
-        bias2 = excess**2 / len(coef) + misfit.max(axis=0) ** 2
-        cost = (noise * clips) ** 2 + bias2
+        d = len(coef)
+        sampling = law.mean_square(np.inf) / (d * law.seen.n)
+        other = sampling + (noise * clips) ** 2 + excess**2 / d
+        cost = d * np.log(other) + np.log1p(misfit**2 / other).sum(axis=0)
         best = int(np.argmin(np.where(clips < least, np.inf, cost)))
         return Clip(
             size=float(clips[best]),
@@ -904,17 +911,37 @@ class Stepped(Generic[P]):
         spread = V / size if size > 0 else np.zeros_like(V)
         return fit.moments.n**2 * (clip.excess**2 * spread + clip.along @ clip.along.T)
 
-    def _with_limits(self, fit: Fitted, limits: WinsorLimits, slope: float) -> Fitted:
-        """A fit whose intervals allow for the bias of its limits; ``slope`` is n h'."""
+    def _concluded(
+        self, fit: Fitted, limits: WinsorLimits, slope: float, seed: int
+    ) -> tuple[Fitted, Conclusion]:
+        """What is known of a fit whose intervals include the bias bounds of its limits; ``slope`` is the
+        mean of h'.
+
+        A winsorised number that these bounds leave without an interval is known as winsorised.
+        """
+        clipped = limits.winsorised
+        hidden = limits.unknown & limits.limited
         if self.plan.far_values == STRICT:
-            limits = replace(limits, hidden=limits.hidden | limits.winsorised)
+            hidden |= clipped
+        bounded = self._bounded(fit, limits, slope, hidden)
+        said = conclude(bounded, clipped, self.plan.draws, seed)
+        more = clipped & ~said.printed & ~hidden
+        if more.any():
+            bounded = self._bounded(fit, limits, slope, hidden | more)
+            said = conclude(bounded, clipped, self.plan.draws, seed)
+        return bounded, said
+
+    @staticmethod
+    def _bounded(
+        fit: Fitted, limits: WinsorLimits, slope: float, hidden: npt.NDArray[np.bool_]
+    ) -> Fitted:
+        """The fit with the bias bounds of all numbers but those that are ``hidden``."""
         coef = solved(fit.back, fit.last.line + fit.last.step)
-        off = solved(fit.back.T, np.diag(limits.score_bias(coef, slope)))
-        limited = np.zeros(len(coef), dtype=bool)
-        limited[list(limits.numbers.laws)] = True
-        return replace(
-            fit, tail=limits.dominated(coef), bias=fit.bias + off @ off.T, limited=limited
-        )
+        bounds = limits.bias(coef, fit.centre, np.flatnonzero(limits.limited & ~hidden))
+        moved = bounds @ fit.back.T @ fit.last.hessian
+        random = slope * limits.variance(coef) * raised(fit.last.hessian, 0.0)
+        bias = fit.bias + moved.T @ moved + random
+        return replace(fit, tail=hidden, bias=bias, limited=limits.limited)
 
     def _step_and_rest(
         self, gate: Gate, source: Source, n: float, place: Place, clip: float, at: Setting

@@ -9,12 +9,13 @@
 | b      | a clip, beyond s₀ or below it                                    | `clip`           |
 
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
-Averages are over all laws: where noise hides what lies beyond s₀, a single law drawn through what is
-seen would miss that there may be more.
+Averages are over all laws: where noise hides what lies beyond s₀, a single law drawn through the
+counts would miss that there may be more.
 
 Post-processing of released counts only.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -42,6 +43,8 @@ _TINY = 1e-12  # tails of a negative shape have an end
 FEW = 10.0
 """Records whose mean is known to a third of itself or so."""
 _POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
+GROUPS = 8
+"""Of laws with tails about as heavy, each as likely as another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +125,6 @@ class TailLaw:
         farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
         return np.asarray(np.clip(farthest, self.seen.seen_reach, self._end))
 
-    def _averaged(self, values: Array) -> Array:
-        """Over the laws, which are the first two axes."""
-        return np.asarray(np.einsum("ij,ij...->...", self._judged[0], values))
-
     @cached_property
     def excesses(self) -> tuple[Array, Array]:
         """Clips, and E of each, the mean of what it takes off."""
@@ -146,14 +145,32 @@ class TailLaw:
     @cached_property
     def curve(self) -> tuple[Array, Array]:
         """Sizes, and the share beyond each: up to s₀ as counted, and the average of the laws then."""
+        sizes, beyond = self.curves
+        return sizes, beyond.mean(axis=0)
+
+    @cached_property
+    def curves(self) -> tuple[Array, Array]:
+        """Sizes, and the share beyond each: up to s₀ as counted, and averages of laws then, one of each
+        group of laws, from the lightest tails to the heaviest.
+        """
         edges = self.seen.edges[::-1]
         inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
         outer = np.geomspace(self.start, float(self._ends.max()), _POINTS)
         counted = np.interp(np.log(inner), np.log(edges), np.log(self.seen.beyond[::-1]))
         by_law = np.where(outer < self._ends[..., None], self._beyond(outer), 0.0)
-        beyond = np.append(np.exp(counted), self._averaged(by_law))
+        by_law = by_law.reshape(-1, len(outer))
+        likely = self._judged[0].ravel()
+        order = np.argsort(np.trapezoid(by_law * outer, outer))
+        ends = np.cumsum(likely[order])
+        steps = np.arange(GROUPS + 1) / GROUPS
+        within = np.clip(ends, steps[:-1, None], steps[1:, None])
+        shares = np.diff(within, axis=-1, prepend=steps[:-1, None])
+        averages = GROUPS * shares @ by_law[order]
+        inside = np.broadcast_to(np.exp(counted), (GROUPS, len(inner)))
         # counts and laws may disagree at s₀
-        return np.append(inner, outer), np.minimum.accumulate(beyond)
+        return np.append(inner, outer), np.minimum.accumulate(
+            np.hstack([inside, averages]), axis=-1
+        )
 
     def mean_square(self, clip: float) -> float:
         """Of sizes that are pulled into a clip."""
@@ -190,7 +207,7 @@ class CountSizes:
     of the mean that the capped mean shows, if counts over their mean have one law:
     d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of a line over what it shows
     is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go, ``largest`` what a
-    few of them are expected to exceed, ``end`` what hardly one is, ``tail`` the histogram itself.
+    few of them are expected to exceed, ``tail`` the histogram itself.
     """
 
     cap: float
@@ -200,7 +217,6 @@ class CountSizes:
     reach: float
     tail: Tail
     largest: float = 1.0
-    end: float = 1.0
 
     @property
     def event(self) -> float:
@@ -211,6 +227,11 @@ class CountSizes:
         clear = np.flatnonzero(tail.counts[:-1] > CLEAR * tail.noise)
         place = int(clear[-1]) if len(clear) else tail.farthest_clear
         return float(np.append(tail.largest, tail.edges)[place])
+
+    @property
+    def largest_ratio(self) -> float:
+        """What few outcomes exceed, over their mean; at least e, as a slope is divided by its logarithm."""
+        return max(self.largest / self.mean, math.e)
 
     @property
     def seen(self) -> bool:
@@ -234,5 +255,4 @@ class CountSizes:
             reach=tail.seen_reach,
             tail=tail,
             largest=TailLaw(tail).exceeded_by(FEW),
-            end=TailLaw(tail).exceeded_by(_BEYOND_END),
         )

@@ -7,46 +7,64 @@ bias², by released histograms of that number.
 | symbol | meaning                                                               | name in code   |
 | ------ | --------------------------------------------------------------------- | -------------- |
 | m, v   | mean and variance of a number, records counted by their information   |                |
-| s      | distance |x - m| of a record                                          |                |
-| c      | the limit: x is pulled into m ± c                                     | `distance`     |
-| E      | the mean of (s - c)₊ s, the second moment that the limit takes away   | `lost`         |
-| β, T   | the coefficient of the number, and its t statistic without privacy    | `t2` is T²     |
+| x      | a value less m                                                        |                |
+| c      | the limit: x is pulled into ± c                                       | `distance`     |
+| β      | the slope of the winsorised number                                    |                |
+| μ(z)   | mean outcome where the predictor is z more: exp(z) of counts, else z  |                |
+| f      | the ordinary slope over β, if the effect ends at the limit            |                |
 | R²     | squared radius of the geometry: c² <= R² v costs no noise             | `radius2`      |
 | q      | noise variance of a direction over its sampling variance              | `noise_share`  |
 
-**Bias.** Let θ be the ordinary coefficients and r the residuals there.  The score of the winsorised
-number at θ is n times the mean of -(x - x_c) r + h' β x_c (x - x_c).  Where the effect is straight
-the first term has mean 0 and the second is at most h' β E; where the effect ends at the limit both
-together are h' β E.  So n h' |β| E bounds the bias of the score for every effect in between, and
-T E/v is that over its sampling sd.
+**Bias of the slope.** The estimate is β, of the number pulled in.  What the outcomes beyond c are, it
+does not show.  If the effect goes on, β is the ordinary slope.  If it ends at c, records beyond
+have the mean μ(βc), and the ordinary slope fβ solves
 
-**Choice.** In units of the sampling variance a limit costs q k(c) + (T E(c)/v)², k = max(1, c²/(R² v)),
-and what the noise of the Hessian adds.
+    β (1 - f) v  =  E[x (μ(fβx) - μ(fβc)); |x| > c]:
+
+what the ordinary fit gains inside it loses beyond.  The right side grows with f and the left falls,
+so there is one such f, and β (1 - f) bounds the bias for every effect between the two.
+
+**Bias of the intercept.** The mean outcome changes by at most E[μ(fβx) - μ(fβc); |x| > c].
+
+**Variance.** The ordinary residuals have (μ(fβx) - μ(fβc))² beyond the limit, too: it is added to
+the covariance of the scores.
+
+**Assumptions.** The effect is straight up to c, on the scale of the link, and beyond c neither
+steeper nor reversed.  Other columns are unrelated to how far out a record is.
+
+**Choice.** In units of the sampling variance of a slope, n h' v over the dispersion being its
+information, a limit costs 1 + q k + bias², k = max(1, c²/(R² v)), and what the noise of the Hessian
+adds.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array
+from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.families import FARTHEST
 from dpinfer.maths.histograms import Tail
-from dpinfer.maths.tail_law import FEW, TailLaw
+from dpinfer.maths.joint import SIGNAL
+from dpinfer.maths.moments import SMALLEST, raised
+from dpinfer.maths.tail_law import FEW, GROUPS, TailLaw
 
 # of a variance: costs that differ by less are equal, 1 % of an interval's length
 _EQUAL = 0.02
 # squared bias over sampling variance below which a limit is left out: records beyond it are so few
 # that the weight of their rows does, and 1 % of a variance is .5 % of a length
 _NEGLIGIBLE = 0.01
-# of the sampling variance: the variance of a coefficient whose noise has three times the sampling sd.  A column
-# that is scaled down further is so badly known that it makes others worse
-_MOST_NOISE = 10.0
-_STEEP = 2.0  # times the largest outcomes: a mean that they cannot have
 _CANDIDATES = 60
 # sds of a number from its mean: most records are nearer, and decide its slope
 _ENDS = 2.0
+_FLAT = 1e-6  # a slope, per sd, that is next to none: it is divided by
+_FRACTIONS = np.linspace(0.0, 1.0, 21)  # at which f is tried; between two it is interpolated
+
+Sides = tuple[TailLaw | None, TailLaw | None]
+"""The laws of distances above and below a centre."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,25 +97,22 @@ class Histograms:
             variance = np.concatenate([variance[below], inner_variance, variance[above]])
         return low, high, counts, np.sqrt(variance)
 
-    def tails(self, centre: float, unit: float, n: float) -> tuple[TailLaw, ...]:
+    def tails(self, centre: float, unit: float, n: float) -> Sides:
         """Laws of the distances from ``centre`` above and below it, in units of ``unit``, which is the
-        sd; a side without room for records beyond one sd has none.
+        sd; None for a side without room for records beyond one sd.
         """
         low, high, counts, noise = self._bins()
-        sides = (
-            ((low - centre) / unit, (high - centre) / unit, counts, noise),
-            ((centre - high) / unit, (centre - low) / unit, counts, noise),
-        )
-        laws = []
-        for near, far, number, sd in sides:
+
+        def law(near: Array, far: Array) -> TailLaw | None:
             order = np.argsort(-near)
             order = order[near[order] > 0]
             if not len(order) or near[order[0]] <= 1.0:
-                continue
-            largest = float(far[order[0]])
-            tail = Tail(number[order], n, sd[order], near[order], largest)
-            laws.append(TailLaw(tail, least=1.0))
-        return tuple(laws)
+                return None
+            tail = Tail(counts[order], n, noise[order], near[order], float(far[order[0]]))
+            return TailLaw(tail, least=1.0)
+
+        above = law((low - centre) / unit, (high - centre) / unit)
+        return above, law((centre - high) / unit, (centre - low) / unit)
 
     @property
     def two_valued(self) -> bool:
@@ -116,21 +131,32 @@ _CLEAR = 3.0  # sds of the noise by which a count is clear of 0
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Mean and variance of each column, records counted by their information, its ``farthest``
-    distance from the mean within public bounds, whether its variance is clear of the noise, and the
-    ``laws`` of the distances of some numbers
-    from their mean, above and below it, in sds.
+    """Mean and covariance of the columns, records counted by their information, the ``farthest``
+    distance of each from the mean within public bounds, whether its variance ``varies`` clear of the
+    noise, and the ``laws`` of the distances of some numbers from their mean, in sds.
     """
 
     mean: Array
-    variance: Array
+    covariance: Array
     farthest: Array
     varies: npt.NDArray[np.bool_]
-    laws: Mapping[int, tuple[TailLaw, ...]]
+    laws: Mapping[int, Sides]
+
+    @property
+    def variance(self) -> Array:
+        """Of each column."""
+        return np.diag(self.covariance)
+
+    @cached_property
+    def tolerance(self) -> Array:
+        """The part of each variance that the other columns leave: 1/VIF."""
+        inner = self.covariance[1:, 1:]
+        left = 1 / np.diag(np.linalg.inv(raised(inner, SMALLEST)))
+        return np.append(1.0, np.minimum(left / np.diag(inner), 1.0))
 
     def far(self, j: int) -> float:
         """Return the distance from the mean that a few records are expected to exceed."""
-        sizes = [law.exceeded_by(FEW) for law in self.laws[j]]
+        sizes = [law.exceeded_by(FEW) for law in self.laws[j] if law is not None]
         return math.sqrt(self.variance[j]) * max(sizes, default=1.0)
 
     def gentle(self, coef: Array, largest: float) -> Array:
@@ -142,7 +168,7 @@ class Numbers:
         """
         found = coef.copy()
         for j in self.laws:
-            steepest = math.log(max(largest, math.e)) / self.far(j)
+            steepest = math.log(largest) / self.far(j)
             found[j] = min(max(coef[j], -steepest), steepest)
         found[0] += self.mean[1:] @ (coef - found)[1:]
         return found
@@ -152,48 +178,48 @@ class Numbers:
 class WinsorLimits:
     """Where each column ends in a fit: ``distance`` from the mean, in the units of the columns.
 
-    ``winsorised`` marks the numbers that records may exceed the limit of, and ``lost`` is E of each.
-    ``reach`` is the distance for a geometry: of counts, whose records count by their means, it is
-    longer.  ``hidden`` are those whose bias is larger than all other errors at every limit.
-    ``steepest`` is the slope of counts that gives the few farthest records larger means than outcomes
-    have: with it weights would leave them out.  ``information`` is that of a unit of variance, and
-    ``others`` the variance of a coefficient but for its bias, over its sampling variance.
+    ``winsorised`` marks the numbers that records may exceed the limit of.  ``slope_bias`` and
+    ``mean_bias`` bound the bias of a slope and of the mean outcome, over |β|, and ``mean_square`` is
+    that of the change of the mean outcomes, over β².  ``reach`` is the distance for a geometry: of
+    counts, whose records count by their means, it is longer.  ``unknown`` are numbers whose variance
+    is not clear of the noise.
     """
 
     numbers: Numbers
     distance: Array
     reach: Array
     winsorised: npt.NDArray[np.bool_]
-    hidden: npt.NDArray[np.bool_]
-    lost: Array
-    others: Array
-    steepest: Array
-    information: float
+    unknown: npt.NDArray[np.bool_]
+    slope_bias: Array
+    mean_bias: Array
+    mean_square: Array
 
-    def dominated(self, coef: Array) -> npt.NDArray[np.bool_]:
-        """Return which numbers have a bias bound of more than the standard error of all else: it
-        would rest on what is supposed of a tail that the noise hides.
-        """
-        bias2 = self.information * (coef * self.lost) ** 2 / self.numbers.variance
-        return np.asarray(self.hidden | (bias2 > self.others) | (np.abs(coef) > self.steepest))
+    @property
+    def limited(self) -> npt.NDArray[np.bool_]:
+        """Which columns have a law, and so a limit."""
+        found = np.zeros(len(self.distance), dtype=bool)
+        found[list(self.numbers.laws)] = True
+        return found
 
     def misfit(self, coef: Array, matrix: Array, influences: TailLaw) -> Array:
         """Return, for each column and clip of ``influences``, the mean of what the clip takes off
         records far out in that column, if its effect ends at two sds.
 
-        Their residuals are |β| (s - 2 sd) then; but no more records have large influences than the
-        released counts of these let be.
+        Their residuals are |β| (|x| - 2 sd) then; but no more records have large influences than
+        the released counts of these let be.
         """
         clips, _ = influences.excesses
         found = np.zeros((len(coef), len(clips)))
         length = np.linalg.norm(matrix, axis=0)
         for j, sides in self.numbers.laws.items():
-            if self.hidden[j]:
+            if self.unknown[j]:
                 continue
             variance = self.numbers.variance[j]
             unit = length[j] * abs(float(coef[j])) * variance
             farthest = self.distance[j] / math.sqrt(variance)
             for law in sides:
+                if law is None:
+                    continue
                 sizes, beyond = law.curve
                 values = unit * np.minimum(sizes, farthest) * np.maximum(sizes - _ENDS, 0.0)
                 if values[-1] <= clips[0]:
@@ -207,12 +233,23 @@ class WinsorLimits:
                 found[j] += np.append(np.cumsum(pieces[::-1])[::-1], 0.0)[: len(clips)]
         return found
 
-    def score_bias(self, coef: Array, slope: float) -> Array:
-        """Return the bound n h' |β| E of the bias of each score; ``slope`` is n h'.
-
-        It is 0 for what is dominated, which is not reported but as winsorised.
+    def bias(self, coef: Array, centre: Array, places: Indices) -> Array:
+        """Return vectors, one a row, that bound the bias of the coefficients, the intercept at
+        ``centre``: for each number of ``places`` one that moves its slope and one that moves the
+        intercept.
         """
-        return np.where(self.dominated(coef), 0.0, slope * np.abs(coef) * self.lost)
+        size = np.abs(coef[places])
+        slopes = np.zeros((len(places), len(coef)))
+        slopes[np.arange(len(places)), places] = size * self.slope_bias[places]
+        # the mean outcome at the mean of the information stays where it is
+        slopes[:, 0] = slopes @ (centre - self.numbers.mean)
+        intercepts = np.zeros_like(slopes)
+        intercepts[:, 0] = size * self.mean_bias[places]
+        return np.vstack([slopes, intercepts])
+
+    def variance(self, coef: Array) -> float:
+        """Return the mean square by which limits change the mean outcomes, over h'²."""
+        return float(sum(coef[j] ** 2 * self.mean_square[j] for j in self.numbers.laws))
 
 
 @dataclass(frozen=True)
@@ -220,20 +257,22 @@ class Costs:
     """What decides the limits of a fit: see the head of this module.
 
     ``hessian_share`` is the noise of a diagonal entry of the Hessian over its value, for a direction
-    within the radius.  ``largest_slope`` is h' of a record over its mean, by the public bound of the
-    outcome, and ``largest_mean`` the same as far as outcomes are expected to go: more than 1 for
-    counts, whose records count by exp of their predictor.
+    within the radius.  ``largest`` is, of counts, whose means are exp of the predictor, what few
+    outcomes exceed, over the mean outcome: beyond a limit at which a fitted mean is larger, the
+    outcomes decide nothing.
     """
 
     radius2: float
     noise_share: float
     hessian_share: float
-    largest_slope: float = 1.0
-    largest_mean: float = 1.0
+    largest: float | None = None
 
-    def slope(self, distance: Array, tilt: float) -> Array:
-        """Return a bound of h' over its mean at each distance; ``tilt`` is |β| in sds."""
-        return np.exp(np.minimum(tilt * distance, math.log(self.largest_slope)))
+    def reach(self, limits: Array, slope: float) -> Array:
+        """Return the root of h' x² over the mean of h' at each limit; ``slope`` is β in sds."""
+        if self.largest is None:
+            return limits
+        steep = np.exp(np.minimum(abs(slope) * limits, FARTHEST))
+        return np.asarray(limits * np.sqrt(steep))
 
     def noise(self, stretch: Array) -> Array:
         """Noise over sampling variance, where a column is ``stretch`` = k times too long."""
@@ -242,6 +281,12 @@ class Costs:
         # the step before and one of the estimate
         by_hessian = 2 * (1 + by_score) * (self.hessian_share * stretch) ** 2
         return np.asarray(by_score + by_hessian)
+
+    def signal(self, stretch: Array, tolerance: float) -> Array:
+        """Return the information on a column that is ``stretch`` times too long, given the others, over
+        its noise.
+        """
+        return np.asarray(tolerance / (self.hessian_share * stretch))
 
 
 def winsor_limits(
@@ -257,38 +302,32 @@ def winsor_limits(
     """
     farthest = numbers.farthest
     variance = numbers.variance
-    d = len(farthest)
     distance = farthest.copy()
     reach = farthest.copy()
-    lost = np.zeros(d)
-    others = np.ones(d)
-    steepest = np.full(d, np.inf)
-    hidden = np.zeros(d, dtype=bool)
+    bounds = np.zeros((3, len(farthest)))
+    unknown = ~numbers.varies
     for j, sides in numbers.laws.items():
         sd = math.sqrt(variance[j])
-        tilt = abs(float(coef[j])) * sd
+        slope = float(coef[j]) * sd
         limits = np.geomspace(1.0, max(farthest[j] / sd, 1.0), _CANDIDATES)
-        zero = np.zeros(len(limits))
-        second = sum((_lost(law, limits, costs, tilt) for law in sides), zero)
-        reaches = limits * np.sqrt(costs.slope(limits, tilt))
-        other = 1 + costs.noise(np.maximum(1.0, reaches**2 / costs.radius2))
-        bias2 = information * coef[j] ** 2 * variance[j] * second**2
-        best = _widest(np.where(other <= _MOST_NOISE, other, np.inf) + bias2)
-        if bias2[best] > other[best] or other[best] > _MOST_NOISE or not numbers.varies[j]:
-            hidden[j] = True
-            best = _widest(other)
+        biases = _biases(sides, limits, slope, counts=costs.largest is not None)
+        reaches = costs.reach(limits, slope)
+        stretch = np.maximum(1.0, reaches**2 / costs.radius2)
+        bias2 = information * coef[j] ** 2 * variance[j] * biases[0] ** 2
+        signal = costs.signal(stretch, numbers.tolerance[j])
+        unknown[j] |= bool(signal.max() < SIGNAL)
+        # the signal is an estimate: a wider limit has some to spare
+        allowed = (stretch <= 1) | (signal >= 2 * SIGNAL)
+        if costs.largest is not None:
+            allowed &= np.abs(slope) * limits <= math.log(costs.largest)
+        allowed[0] = True
+        best = _widest(np.where(allowed, 1 + costs.noise(stretch) + bias2, np.inf))
         if bias2[best] > _NEGLIGIBLE:
             distance[j] = sd * limits[best]
         reach[j] = sd * reaches[best]
-        lost[j] = variance[j] * second[best]
-        others[j] = other[best]
-        if costs.largest_slope > 1:
-            far = min(distance[j], numbers.far(j))
-            steepest[j] = math.log(_STEEP * costs.largest_mean) / far
+        bounds[:, j] = biases[:, best] * (1.0, sd, sd**2)
     winsorised = distance < (1 - 1e-9) * farthest
-    return WinsorLimits(
-        numbers, distance, reach, winsorised, hidden, lost, others, steepest, information
-    )
+    return WinsorLimits(numbers, distance, reach, winsorised, unknown, *bounds)
 
 
 def _widest(cost: Array) -> int:
@@ -296,8 +335,57 @@ def _widest(cost: Array) -> int:
     return int(np.flatnonzero(cost <= (1 + _EQUAL) * cost.min())[-1])
 
 
-def _lost(law: TailLaw, limits: Array, costs: Costs, tilt: float) -> Array:
-    """E over the variance, for each limit: the integral of P(s > t) d/dt[(t - c) t h'(t)]."""
-    sizes, beyond = law.curve
-    values = np.maximum(sizes - limits[:, None], 0.0) * sizes * costs.slope(sizes, tilt)
-    return np.asarray(np.diff(values) @ ((beyond[1:] + beyond[:-1]) / 2))
+def _biases(sides: Sides, limits: Array, slope: float, *, counts: bool) -> Array:
+    """Return the bounds of the bias of the slope and of the mean outcome, and the mean square of the
+    change of the mean outcomes, of each limit; lengths are in sds, bounds over |β| or β².
+
+    They depend on the tail law, and more than in proportion, so they are computed for each group of
+    laws alike, and their squares averaged.  The mean square is the median of groups: that of counts
+    can rest on records of which a law expects less than one.
+    """
+    size = max(abs(slope), _FLAT)
+    slope_score, mean_change, square = np.zeros((3, GROUPS, len(_FRACTIONS), len(limits)))
+    for law, sign in zip(sides, (1.0, -1.0), strict=True):
+        if law is None:
+            continue
+        edges, beyond = law.curves
+        sizes = (edges[1:] + edges[:-1]) / 2
+        share = beyond[:, None, :-1] - beyond[:, None, 1:]
+        slopes = sign * math.copysign(size, slope) * _FRACTIONS[:, None]
+        mean, at_limit = slopes * sizes, slopes * limits
+        if counts:
+            mean, at_limit = (np.exp(np.clip(z, -FARTHEST, FARTHEST)) for z in (mean, at_limit))
+        number = _sums_beyond(share, sizes, limits)
+        first = _sums_beyond(share * sizes, sizes, limits)
+        slope_score += np.abs(_sums_beyond(share * sizes * mean, sizes, limits) - at_limit * first)
+        total = _sums_beyond(share * mean, sizes, limits)
+        # the two sides move the mean in opposite ways
+        mean_change = np.maximum(mean_change, np.abs(total - at_limit * number))
+        squares = _sums_beyond(share * mean**2, sizes, limits)
+        square += squares - 2 * at_limit * total + at_limit**2 * number
+    # f is where this is 0; at f = 1 it is at least that
+    gap = slope_score - size * (1 - _FRACTIONS)[:, None]
+    after = np.argmax(gap >= 0, axis=1)[:, None]
+    before = np.maximum(after - 1, 0)
+    high, low = (np.take_along_axis(gap, of, axis=1) for of in (after, before))
+    back = np.where(high > low, high / np.where(high > low, high - low, 1.0), 0.0)
+
+    def at_fraction(values: Array) -> Array:
+        later, earlier = (np.take_along_axis(values, of, axis=1)[:, 0] for of in (after, before))
+        return later + back[:, 0] * (earlier - later)
+
+    of_fraction = np.broadcast_to(_FRACTIONS[:, None], gap.shape)
+    return np.stack(
+        [
+            np.sqrt(((1 - at_fraction(of_fraction)) ** 2).mean(axis=0)),
+            np.sqrt((at_fraction(mean_change) ** 2).mean(axis=0)) / size,
+            np.median(at_fraction(square), axis=0) / size**2,
+        ]
+    )
+
+
+def _sums_beyond(values: Array, sizes: Array, limits: Array) -> Array:
+    """Return sums over the sizes beyond each limit, along the last axis."""
+    sums = np.cumsum(values[..., ::-1], axis=-1)[..., ::-1]
+    none = np.zeros((*sums.shape[:-1], 1))
+    return np.asarray(np.append(sums, none, axis=-1)[..., np.searchsorted(sizes, limits)])
