@@ -233,6 +233,7 @@ def test_wide_bounds_leave_the_other_lines_right():
 
     Now and then noise makes a range far too wide, and age is not known as clipped either.
     """
+    reported = 0
     covered, told = [], []
     design = wide(100.0)
     for seed in range(20):
@@ -241,6 +242,7 @@ def test_wide_bounds_leave_the_other_lines_right():
         )
         low, high = result.conf_int().T
         own = f"{result.geometry.low[0]:.4g} to {result.geometry.high[0]:.4g}"
+        reported += result.reported[1]
         if result.reported[1]:
             assert set(result.geometry.clipped) <= {"age"}
         else:
@@ -255,8 +257,8 @@ def test_wide_bounds_leave_the_other_lines_right():
             assert row["instead_of"] == "age"
             assert row["name"] == f"age clipped to {own.replace(' to ', '..')}"
     assert np.mean(covered) >= 0.88
-    assert len(told) >= 6
-    assert np.mean(told) >= 0.85
+    assert reported + len(told) >= 18
+    assert np.all(told)
 
 
 def test_bounds_that_are_ten_times_too_wide_are_no_loss():

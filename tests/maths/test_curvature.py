@@ -36,14 +36,11 @@ def symmetric(scale, d, rng):
     return scale * unsvec(rng.standard_normal(d * (d + 1) // 2), d)
 
 
-NO_LIMITS = np.zeros(5, dtype=bool)
-
-
 def handmade_guess(rng, size=60.0, d=D):
     root = rng.standard_normal((d, 4 * d))
     S = size * root @ root.T / (4 * d)
     nothing = np.zeros(d)
-    return Guess(nothing, S, nothing, nothing, np.full(d, 0.25), nothing, np.zeros(d, dtype=bool))
+    return Guess(nothing, S, nothing, nothing, np.full(d, 0.25))
 
 
 def quiet_moments(d=D):
@@ -233,9 +230,7 @@ def test_levels_exclude_each_other(logit, noise):
         noise,
         6000.0,
     )
-    S = guess(
-        H, M, fit.moments.matrix, data.columns, np.zeros(5), LOGIT if logit else IDENTITY, NO_LIMITS
-    )
+    S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), LOGIT if logit else IDENTITY)
     assert S.matrix[3, 4] == pytest.approx(-H.first * S.mean[3] * S.mean[4], rel=1e-6)
     assert S.matrix[3, 3] == pytest.approx(H.first * S.mean[3] * (1 - S.mean[3]), rel=1e-6)
     assert S.matrix[0, 1:] == pytest.approx(0, abs=1e-9 * H.first)
@@ -247,15 +242,7 @@ def test_the_guess_of_clean_releases_is_the_curvature():
     for logit, weight in ((True, 0.25), (False, 1.0)):
         data = mixed(logit=logit)
         H, M, fit = exact_seen(data)
-        S = guess(
-            H,
-            M,
-            fit.moments.matrix,
-            data.columns,
-            np.zeros(5),
-            LOGIT if logit else IDENTITY,
-            NO_LIMITS,
-        )
+        S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), LOGIT if logit else IDENTITY)
         covariance = np.cov(data.x.T, bias=True) * weight * len(data.x)
         covariance[0, 0] = weight * len(data.x)
         assert S.matrix == pytest.approx(covariance, rel=0.01, abs=0.01 * covariance[1, 1])
@@ -270,9 +257,7 @@ def test_a_rare_level_is_believed_to_be_unrelated():
     H = exact_seen(data)[0]
     rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), unsure=H.unsure + 1e-9)
     noisy = fit.moments.matrix + len(data.x) * symmetric(0.02, 5, rng)
-    usual, scarce = (
-        guess(one, loud, noisy, data.columns, np.zeros(5), LOGIT, NO_LIMITS) for one in (H, rare)
-    )
+    usual, scarce = (guess(one, loud, noisy, data.columns, np.zeros(5), LOGIT) for one in (H, rare))
 
     def correlation(S, j, k):
         return S.matrix[j, k] / np.sqrt(S.matrix[j, j] * S.matrix[k, k])
@@ -325,7 +310,6 @@ def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
         data.columns,
         np.linalg.solve(fit.back, fit.last.line),
         fit.last.family,
-        np.zeros(len(fit.centre), dtype=bool),
     )
     found = curvature(
         fit.last.hessian,

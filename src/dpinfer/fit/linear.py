@@ -304,7 +304,7 @@ class LinearSteps(Stepped[LinearPlan]):
         last = self._last_step(gate, source, known.n, line, clip, at)
         fit = Fitted.of(last, matrix, known, at.columns, centre_of(known.matrix, at.columns))
         fit = self._allowing_for(fit, where, clip, rows)
-        fit, said = self._concluded(self._asked(fit, at), limits, 1.0, seed)
+        fit, said = self._concluded(self._asked(fit, at), limits, 1.0, line.clipped, seed)
         return FinishedLine(line, fit, said, where, clip, rows)
 
     def _kappa(self, n: float) -> float:
@@ -315,7 +315,7 @@ class LinearSteps(Stepped[LinearPlan]):
         known: Moments, limits: WinsorLimits, kappa: float, rows: float, at: Setting
     ) -> Array:
         """The matrix of the geometry: columns are scaled by their radius, rows have their own."""
-        matrix = preconditioner(known.matrix, at.columns, known.n, kappa, limits.reach)
+        matrix = preconditioner(known.matrix, at.columns, known.n, kappa, limits.reach, rows)
         return matrix * math.sqrt(kappa / rows)
 
     def _limits_of(
@@ -328,6 +328,7 @@ class LinearSteps(Stepped[LinearPlan]):
             radius2=kappa * d,
             noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / known.n,
             hessian_share=scales.hessian * rows * d / known.n,
+            size=where.half / _DEVIATIONS,
         )
         information = known.n / (where.half / _DEVIATIONS) ** 2
         return self._limits(known.matrix, coef, information, costs, at, known)

@@ -40,7 +40,7 @@ from dpinfer.fit.stepped import (
 )
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import LOGIT, Line, Stack
-from dpinfer.maths.inference import Fitted
+from dpinfer.maths.inference import LEVEL, Fitted
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.losses import Logistic
 from dpinfer.maths.moments import (
@@ -57,7 +57,7 @@ from dpinfer.maths.moments import (
 )
 from dpinfer.maths.stepping import Terrain, Usual, first_line, information
 from dpinfer.maths.sums import Block, moment_and_score
-from dpinfer.maths.winsorising import Costs, WinsorLimits
+from dpinfer.maths.winsorising import Costs, WinsorLimits, logistic
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -235,7 +235,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
         )
         usual = Usual.at(known.of(np.arange(len(first))), place.terrain.line)
-        fit, said = self._concluded(self._asked(fit, at), limits, usual.information, seed)
+        clipped = place.line.clipped
+        fit, said = self._concluded(self._asked(fit, at), limits, usual.information, clipped, seed)
         return Finished(place.line, fit, said)
 
     def _influence(self, usual: Usual, n: float) -> float:
@@ -264,10 +265,17 @@ class LogisticSteps(Stepped[GeometryPlan]):
         influence = self._influence(usual, n)
         kappa = scales.kappa(d, n)
         seen = raised(information(moments, line) / n, 1e-8)
+        mean = moments[0] / moments[0, 0]
         costs = Costs(
             radius2=d * min(kappa, influence**2),
             noise_share=(influence * self._noise_of(usual, n)) ** 2,
             hessian_share=scales.hessian * kappa * d / n,
+            size=LEVEL / 2,
+            response=logistic(
+                float(mean @ line),
+                math.sqrt(max(line @ moments @ line / moments[0, 0] - (mean @ line) ** 2, 0.0)),
+                usual.information,
+            ),
         )
         return self._limits(seen, line, n * usual.information, costs, at, known)
 
@@ -282,9 +290,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
         influence = self._influence(usual, known.n)
         kappa = scales.kappa(d, known.n)
         # so that the largest influence takes no weight from what is within its limit
-        stretch = np.ones(d)
-        stretch[list(limits.numbers.laws)] = math.sqrt(max(1.0, kappa / influence**2))
-        distance = stretch * limits.reach
+        stretch = math.sqrt(max(1.0, kappa / influence**2))
+        distance = np.where(limits.limited, stretch, 1.0) * limits.reach
         matrix = preconditioner(seen, columns, seen[0, 0], kappa, distance) / np.sqrt(
             seen[0, 0] / known.n
         )

@@ -42,7 +42,7 @@ from dpinfer.fit.stepped import (
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import LOG, Line, Stack
 from dpinfer.maths.histograms import Tail, count_edges, histogram, influence_histogram
-from dpinfer.maths.inference import Fitted
+from dpinfer.maths.inference import LEVEL, Fitted
 from dpinfer.maths.joint import SIGNAL
 from dpinfer.maths.moments import (
     COUNTS_RADIUS,
@@ -57,7 +57,7 @@ from dpinfer.maths.moments import (
 from dpinfer.maths.stepping import Terrain, count_line, information
 from dpinfer.maths.sums import Block, exposure_total, moment_and_score
 from dpinfer.maths.tail_law import Clip, CountSizes, TailLaw
-from dpinfer.maths.winsorising import Costs, WinsorLimits
+from dpinfer.maths.winsorising import Costs, WinsorLimits, exponential
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
@@ -260,7 +260,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
         last = self._step_and_rest(gate, source, known.n, dispersed, clip.size, at)
         fit = Fitted.of(last, place.terrain.matrix, known, at.columns, centre)
         fit = self._allowing_for(fit, clip, sizes)
-        fit, said = self._concluded(self._asked(fit, at), limits, sizes.mean, seed)
+        clipped = place.line.clipped[: len(first)]
+        fit, said = self._concluded(self._asked(fit, at), limits, sizes.mean, clipped, seed)
         return FinishedCounts(place.line, fit, said, sizes, clip)
 
     @property
@@ -305,6 +306,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
             radius2=kappa * d,
             noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / n,
             hessian_share=scales.hessian * kappa * d / n,
+            size=LEVEL / 2,
+            response=exponential,
             largest=sizes.largest_ratio,
         )
         dispersion = TailLaw(sizes.tail).mean_square(1.0) / sizes.mean

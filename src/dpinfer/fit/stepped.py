@@ -37,8 +37,9 @@ from dpinfer.fit.recipe import Options, Recipe, privacy
 from dpinfer.maths.arrays import Array, solved, unsvec
 from dpinfer.maths.families import Family, Line, Stack, rest_bound, rest_sum, step_sums
 from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram_bound
-from dpinfer.maths.inference import Conclusion, Fitted, Step, conclude
-from dpinfer.maths.joint import FEW, REFERENCE, TAIL, TOGETHER
+from dpinfer.maths.inference import Conclusion, Fitted, Step, conclude, varies
+from dpinfer.maths.inference import posterior as inferred
+from dpinfer.maths.joint import FEW, REFERENCE, SIGNAL, TAIL, TOGETHER
 from dpinfer.maths.moments import (
     FARTHEST_SDS,
     LEAST_EVENTS,
@@ -352,9 +353,6 @@ _AMPLE = 2.0  # times what it takes to be printed: columns share what they say
 _HOPELESS = 1.0  # deviations of the noise; a line takes 2.5, which luck can add to a little less
 _FIRST_POWER = 0.5  # of 1/curvature: how the variance of a step grows with it
 _LAST_POWER = 1.0  # ... and that of the last step
-# times the noise of a variance, which estimates are raised to: near it nothing is known of a column
-_ABOVE_FLOOR = 1.25
-
 _ADDED = 0.02  # of the sampling variance: what the noise of the curvature may add
 _LEFT = 2.0  # times what the noise of the first score leaves of the way: that of its curvature, too
 _WHOLE = 2.0  # least radius factor of the second release, which should not lose rows
@@ -421,8 +419,7 @@ class Setting:
                 unit = frame.half[j] * math.sqrt(variance[j])
                 laws[j] = histograms.tails(centre, unit, known.n)
         unsure = known.noise * (known.back**2).sum(axis=1) / known.n
-        varies = variance > _ABOVE_FLOOR * unsure
-        return Numbers(mean, covariance, ends, varies, laws)
+        return Numbers(mean, covariance, ends, variance > SIGNAL * unsure, laws)
 
     @property
     def known_number(self) -> bool:
@@ -881,8 +878,8 @@ class Stepped(Generic[P]):
         noise: float,
         least: float = 0.0,
     ) -> Clip:
-        """The clip of influences with the least noise² + bias² of a score; ``noise`` is that of a
-        clip of 1, over n.
+        """Return the clip of influences with the shortest intervals, on geometric average, by sampling
+        variance, noise² and bias² of the scores; ``noise`` is that of a clip of 1, over n.
 
         What a clip takes off by the released tail is spread among all directions.  What it takes off
         records far out in a number, if its effect ends there, points along that column.
@@ -912,36 +909,52 @@ class Stepped(Generic[P]):
         return fit.moments.n**2 * (clip.excess**2 * spread + clip.along @ clip.along.T)
 
     def _concluded(
-        self, fit: Fitted, limits: WinsorLimits, slope: float, seed: int
+        self,
+        fit: Fitted,
+        limits: WinsorLimits,
+        slope: float,
+        clipped: npt.NDArray[np.bool_],
+        seed: int,
     ) -> tuple[Fitted, Conclusion]:
-        """What is known of a fit whose intervals include the bias bounds of its limits; ``slope`` is the
-        mean of h'.
+        """Add the bias bounds of the limits to a fit, and return it with its inference.
 
-        A winsorised number that these bounds leave without an interval is known as winsorised.
+        ``slope`` is the mean of h', ``clipped`` are the numbers that are pulled in.  One that the bounds
+        leave without an interval is not reported, and known as winsorised.
         """
-        clipped = limits.winsorised
-        hidden = limits.unknown & limits.limited
+        known = ~limits.unknown & (limits.numbers.varies | varies(fit))
+        hidden = limits.limited & ~known
         if self.plan.far_values == STRICT:
             hidden |= clipped
-        bounded = self._bounded(fit, limits, slope, hidden)
+        pilot = solved(fit.back, fit.last.line + fit.last.step)
+        estimate = inferred(fit).estimate
+        # a bound grows with the slope: it is that of the larger of two noisy ones
+        bounds = limits.bounds(np.where(np.abs(pilot) > np.abs(estimate), pilot, estimate))
+        bounds[2] = np.where(known, bounds[2], 0.0)
+        bounded = self._bounded(fit, limits, bounds, slope, hidden)
         said = conclude(bounded, clipped, self.plan.draws, seed)
         more = clipped & ~said.printed & ~hidden
         if more.any():
-            bounded = self._bounded(fit, limits, slope, hidden | more)
+            bounded = self._bounded(fit, limits, bounds, slope, hidden | more)
             said = conclude(bounded, clipped, self.plan.draws, seed)
         return bounded, said
 
     @staticmethod
     def _bounded(
-        fit: Fitted, limits: WinsorLimits, slope: float, hidden: npt.NDArray[np.bool_]
+        fit: Fitted,
+        limits: WinsorLimits,
+        bounds: Array,
+        slope: float,
+        hidden: npt.NDArray[np.bool_],
     ) -> Fitted:
-        """The fit with the bias bounds of all numbers but those that are ``hidden``."""
-        coef = solved(fit.back, fit.last.line + fit.last.step)
-        bounds = limits.bias(coef, fit.centre, np.flatnonzero(limits.limited & ~hidden))
-        moved = bounds @ fit.back.T @ fit.last.hessian
-        random = slope * limits.variance(coef) * raised(fit.last.hessian, 0.0)
-        bias = fit.bias + moved.T @ moved + random
-        return replace(fit, tail=hidden, bias=bias, limited=limits.limited)
+        """Return the fit with the bias bounds of every column that is not ``hidden``."""
+        slopes, means, squares = bounds
+        vectors = limits.bias(
+            np.where(hidden, 0.0, slopes), np.where(hidden, 0.0, means), fit.centre
+        )
+        score_bias = vectors @ fit.back.T @ fit.last.hessian
+        residuals = slope * float(squares.sum()) * raised(fit.last.hessian, 0.0)
+        bias = fit.bias + score_bias.T @ score_bias + residuals
+        return replace(fit, tail=hidden, bias=bias)
 
     def _step_and_rest(
         self, gate: Gate, source: Source, n: float, place: Place, clip: float, at: Setting

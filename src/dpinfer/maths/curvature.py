@@ -19,7 +19,6 @@ given Ĥ is exact and entry by entry there.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FARTHEST, Family
@@ -29,13 +28,9 @@ from dpinfer.maths.stepping import mean_at, normal_nodes
 from dpinfer.maths.tilting import CHANGE
 
 _SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
-_CORRELATION = 0.6  # the largest deviation of a correlation, a priori
 _LOST = 0.015  # of the records: what weights take away in least squares, and how sure that is
 _LEAST = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
 _SMALLEST = 1e-4  # of an eigenvalue of a correlation matrix
-_BOWED = 0.5  # of what a Gaussian design says of the curvature along the predictor: in the guess
-_MOST = 0.85  # of a variance: the most that such weights take away
-_CURVE = 0.1  # of what they take away: how unsure it is
 _PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
 # by which the curvature of a column is off that of all records, in logistic regression
 _CURVED = 0.5
@@ -102,8 +97,7 @@ class Guess:
     """S about ``mean``, and what it is unsure of.
 
     ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone;
-    ``rare`` is the share of the rarer value of a column, ``curve`` what weights p(1 - p) take away
-    along the predictor.  ``limited`` are numbers with a limit, whose variance M does not tell.
+    ``rare`` is the share of the rarer value of a column.
     """
 
     mean: Array
@@ -111,38 +105,22 @@ class Guess:
     doubt: Array
     count: Array
     rare: Array
-    curve: Array
-    limited: npt.NDArray[np.bool_]
 
 
-def guess(
-    H: Seen,
-    M: Seen,
-    moments: Array,
-    columns: Columns,
-    line: Array,
-    family: Family,
-    limited: npt.NDArray[np.bool_],
-) -> Guess:
+def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, family: Family) -> Guess:
     """Correlations of the moments; means and variances of H as far as they are known, else those of
     the moments.
 
     A level's mean curvature is that of all records but for a factor.  The mean of a column in a
     rare level is not very far from its mean in all, so that a very rare level is next to
-    uncorrelated with anything.  ``line`` has the coefficients of the fit, at which the slopes of the
-    mean take away of the covariance along the predictor, or move its mean.
-
-    Numbers that are ``limited`` count in H as far as their limits go, in M by the weights of their
-    rows, so that the one says little of the variance of the other.
+    uncorrelated with anything.  ``line`` has the coefficients of the fit: in one of counts they move
+    the means of the columns.
     """
-    factor = np.where(limited, _CURVED, _WEIGHTED if family.exact else _CURVED)
+    factor = _WEIGHTED if family.exact else _CURVED
     mean0 = moments[0] / moments[0, 0]
     plain = moments / moments[0, 0] - np.outer(mean0, mean0)
     variance0 = np.maximum(np.diag(plain), 1e-9)
-    bend, along = _bent(plain, line, family)
-    bowed = plain + _BOWED * bend * np.outer(along, along)
-    variance1 = np.maximum(np.diag(bowed), 1e-9)
-    correlation = bowed / np.sqrt(np.outer(variance1, variance1))
+    correlation = plain / np.sqrt(np.outer(variance0, variance0))
 
     frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, LEVELS), mean0)
     if family.counts:
@@ -164,7 +142,7 @@ def guess(
     doubt[0] = H.loose
 
     rare = np.where(columns.dummy, np.minimum(mean, 1 - mean), 0.25)
-    believed = np.minimum(_CORRELATION, _SHIFT * np.sqrt(np.minimum.outer(rare, rare))) ** 2
+    believed = _SHIFT**2 * np.minimum.outer(rare, rare)
     correlation *= believed / (
         believed + (M.noise / np.sqrt(np.outer(M.variance, M.variance))) ** 2
     )
@@ -176,11 +154,8 @@ def guess(
     values, vectors = np.linalg.eigh(correlation)
     correlation = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
 
-    scale = np.sqrt(variance / variance1)
-    scale[0] = 0.0
-    curve = np.sqrt(abs(bend) * H.first) * along * scale
     count = np.where(columns.dummy, H.unsure, doubt)
-    return Guess(mean, H.first * correlation * size, doubt, count, rare, curve, limited)
+    return Guess(mean, H.first * correlation * size, doubt, count, rare)
 
 
 def _tilted(mean: Array, covariance: Array, line: Array, columns: Columns) -> Array:
@@ -245,9 +220,7 @@ def curvature(
         """The likelihood of the release, eigenvalues and eigenvectors of P in u, and what rarity
         cuts.
         """
-        loose = np.where(S.limited, np.sqrt(max(_CURVED / part, 1.0)), 1.0)
-        P = part * S.matrix * np.outer(loose, loose)
-        P += of_moments + _CURVE * np.outer(S.curve, S.curve)
+        P = part * S.matrix + of_moments
         ratio = np.diag(P) / np.diag(S.matrix)
         typical = float(np.median(ratio[1:])) if len(ratio) > 1 else 1.0
         allowed = np.where(columns.dummy, _SHIFT**2 * S.rare / typical, np.inf)
@@ -282,25 +255,15 @@ def _likelihood(gap: Array, variance: Array) -> float:
 
 def _derivatives(
     covariance: Array, line: Array, family: Family
-) -> tuple[tuple[float, float, float], Array, float]:
-    """Means of the first three derivatives of the mean over a normal predictor, Cov θ, and the
-    predictor's variance.
-    """
+) -> tuple[tuple[float, float, float], Array]:
+    """Means of the first three derivatives of the mean over a normal predictor, and Cov θ."""
     along = covariance @ np.concatenate([[0.0], line[1:]])
     variance = max(float(line[1:] @ along[1:]), 0.0)
     nodes, weights = normal_nodes()
     mean = mean_at(line[0] + np.sqrt(variance) * nodes, family)
     second, third = family.bends(mean)
     first = float(weights @ family.slope(mean))
-    return (first, float(weights @ second), float(weights @ third)), along, variance
-
-
-def _bent(covariance: Array, line: Array, family: Family) -> tuple[float, Array]:
-    """ρ and Cov θ: slopes of the mean as weights make a multiple of Cov + ρ (Cov θ)(Cov θ)ᵀ of a
-    covariance, if all is Gaussian.
-    """
-    (first, second, third), along, variance = _derivatives(covariance, line, family)
-    return max(third / first - (second / first) ** 2, -_MOST / max(variance, 1e-9)), along
+    return (first, float(weights @ second), float(weights @ third)), along
 
 
 def bend(moments: Array, first: float, line: Array, step: Array, family: Family) -> Array:
@@ -311,7 +274,7 @@ def bend(moments: Array, first: float, line: Array, step: Array, family: Family)
     covariance = moments / moments[0, 0] - np.outer(mean, mean)
 
     def at(coef: Array) -> Array:
-        (a, b, c), along, _ = _derivatives(covariance, coef, family)
+        (a, b, c), along = _derivatives(covariance, coef, family)
         found = a * covariance + c * np.outer(along, along)
         found[0] = found[:, 0] = b * along
         found[0, 0] = a

@@ -28,6 +28,7 @@ from dpinfer.maths.arrays import Array, Indices, solved
 from dpinfer.maths.curvature import (
     Curvature,
     Guess,
+    Seen,
     bend,
     curvature,
     guess,
@@ -35,7 +36,7 @@ from dpinfer.maths.curvature import (
     within,
 )
 from dpinfer.maths.families import Family
-from dpinfer.maths.joint import NO_EVENTS, REFERENCE, Answers, Joint
+from dpinfer.maths.joint import NO_EVENTS, REFERENCE, SIGNAL, Answers, Joint
 from dpinfer.maths.moments import (
     LEAST_EVENTS,
     SURE,
@@ -101,8 +102,7 @@ class Fitted:
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
     they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
     the coefficients of the formula.  ``unseen`` says that no event was seen at all.  ``bias`` is the
-    second moment that intervals allow for of what a clip has taken off the score, and ``limited`` are
-    the numbers that have limits.
+    second moment that intervals allow for of what clip and limits have taken off the score.
     """
 
     last: Step
@@ -118,7 +118,6 @@ class Fitted:
     shift: float = 0.0
     unseen: bool = False
     bias: Array | float = 0.0
-    limited: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def of(
@@ -337,6 +336,23 @@ def enough_events(fit: Fitted) -> bool:
     return bool(number >= LEAST_EVENTS * fit.dispersion + SURE * noise)
 
 
+def varies(fit: Fitted) -> npt.NDArray[np.bool_]:
+    """Return which columns have a variance, records counted by their information, that is as clear of
+    the noise of the last Hessian as a coefficient needs to be reported.
+    """
+    H = _last_hessian(fit)
+    return np.asarray(np.diag(H.raw) > SIGNAL * np.diag(H.noise))
+
+
+def _last_hessian(fit: Fitted) -> Seen:
+    """Return the released Hessian about its own mean."""
+    last = fit.last
+    to_centre = np.eye(len(fit.centre))
+    to_centre[0, 1:] = fit.centre[1:]
+    counted = fit.moments.n if last.exact else None
+    return seen(last.hessian, fit.back @ to_centre, fit.columns, last.scales.hessian, counted)
+
+
 def posterior(fit: Fitted) -> Joint:
     """The law of all coefficients given the releases, with S for each; the intercept is as good as
     free.
@@ -344,14 +360,10 @@ def posterior(fit: Fitted) -> Joint:
     last = fit.last
     columns = fit.columns
     d = len(fit.centre)
-    to_centre = np.eye(d)
-    to_centre[0, 1:] = fit.centre[1:]
-    counted = fit.moments.n if last.exact else None
-    H = seen(last.hessian, fit.back @ to_centre, columns, last.scales.hessian, counted)
+    H = _last_hessian(fit)
     M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise, fit.moments.n)
     line = solved(fit.back, last.line)
-    limited = np.zeros(d, dtype=bool) if fit.limited is None else fit.limited
-    S = guess(H, M, fit.moments.matrix, columns, line, last.family, limited)
+    S = guess(H, M, fit.moments.matrix, columns, line, last.family)
     about_mean = np.eye(d)
     about_mean[0, 1:] = (fit.centre - S.mean)[1:]
     known = curvature(

@@ -214,13 +214,19 @@ def farthest(moments: Array, columns: Columns) -> Array:
 
 
 def preconditioner(
-    moments: Array, columns: Columns, n: float, kappa: float, reach: Array | None = None
+    moments: Array,
+    columns: Columns,
+    n: float,
+    kappa: float,
+    reach: Array | None = None,
+    rows: float | None = None,
 ) -> Array:
     """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 
     γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is
     scaled down as a column, and its rows keep their weight.  For splines it does so with their local
-    functions: near an end with few records only the end is scaled down.
+    functions: near an end with few records only the end is scaled down, until its rows fit the factor
+    of ``rows``, as a spline has no far values.
     """
     mean = moments[0] / n
     radius2 = kappa * len(moments)
@@ -232,7 +238,8 @@ def preconditioner(
     for local in columns.local:
         _, *places = local.places
         more[places] = 0.0
-        more[np.ix_(places, places)] = _local_gamma(local, moments / n, radius2)
+        fits = (kappa if rows is None else rows) * len(moments)
+        more[np.ix_(places, places)] = _local_gamma(local, moments / n, fits)
     values, vectors = np.linalg.eigh(raised(moments / n, SMALLEST) + more)
     return np.asarray(
         (vectors / np.sqrt(np.maximum(values, SMALLEST))) @ vectors.T / np.sqrt(radius2)

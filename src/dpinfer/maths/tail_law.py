@@ -44,7 +44,7 @@ FEW = 10.0
 """Records whose mean is known to a third of itself or so."""
 _POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
 GROUPS = 8
-"""Of laws with tails about as heavy, each as likely as another."""
+"""Number of equally likely groups of laws, ordered by the weight of their tails."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +230,9 @@ class CountSizes:
 
     @property
     def largest_ratio(self) -> float:
-        """What few outcomes exceed, over their mean; at least e, as a slope is divided by its logarithm."""
+        """Return what about ten outcomes exceed, over their mean; at least e, for slopes are kept below
+        its logarithm over a distance.
+        """
         return max(self.largest / self.mean, math.e)
 
     @property

@@ -10,61 +10,100 @@ bias², by released histograms of that number.
 | x      | a value less m                                                        |                |
 | c      | the limit: x is pulled into ± c                                       | `distance`     |
 | β      | the slope of the winsorised number                                    |                |
-| μ(z)   | mean outcome where the predictor is z more: exp(z) of counts, else z  |                |
+| μ(z)   | mean outcome where the predictor is z more, over its mean slope h'    | `Response`     |
 | f      | the ordinary slope over β, if the effect ends at the limit            |                |
 | R²     | squared radius of the geometry: c² <= R² v costs no noise             | `radius2`      |
-| q      | noise variance of a direction over its sampling variance              | `noise_share`  |
+| t, k   | tolerance of the number, 1/VIF; 1 + max(0, c²/(R² v) - 1)/t           | `stretch`      |
+| q, h   | noise over sampling variance of a score; relative noise of the Hessian | `noise_share`, `hessian_share` |
 
-**Bias of the slope.** The estimate is β, of the number pulled in.  What the outcomes beyond c are, it
-does not show.  If the effect goes on, β is the ordinary slope.  If it ends at c, records beyond
-have the mean μ(βc), and the ordinary slope fβ solves
+**Bias of the slope.** The estimate is β, of the number pulled in; it does not show what outcomes
+beyond c are.  If the effect ends at c, records beyond have the mean μ(βc), and the ordinary slope fβ
+solves
 
-    β (1 - f) v  =  E[x (μ(fβx) - μ(fβc)); |x| > c]:
+    β (1 - f) (v - E[x²; |x| > c])  =  E[x (μ(fβx) - μ(βc)); |x| > c]:
 
-what the ordinary fit gains inside it loses beyond.  The right side grows with f and the left falls,
-so there is one such f, and β (1 - f) bounds the bias for every effect between the two.
+what the ordinary fit gains inside it loses beyond.  The left side falls with f and the right one
+grows, so there is one such f.  If the effect goes on, the same holds with x_c for the first x: the
+winsorised slope is too steep then, by less (Cauchy-Schwarz).  So β (1 - f) bounds the bias for every
+effect between the two.
 
-**Bias of the intercept.** The mean outcome changes by at most E[μ(fβx) - μ(fβc); |x| > c].
+**Intercept.** At m the mean outcome differs by E[μ(fβx) - μ(βc); |x| > c], and by β (1 - f) E|x| of
+the records beyond, for a side, as those inside have the opposite mean.
 
-**Variance.** The ordinary residuals have (μ(fβx) - μ(fβc))² beyond the limit, too: it is added to
-the covariance of the scores.
+**Other coefficients.** The ordinary residuals of an effect that ends have μ(βc) - μ(fβx) beyond the
+limit and (1 - f) βx inside, which those of the fit do not have.  Their mean square is added to the
+covariance of the scores: so much the ordinary coefficients of the same records differ by chance.
+
+**Choice.** In units of the sampling variance of a slope, n h' v t over the dispersion being its
+information, a limit costs 1 + q k + bias², and what the noise of the Hessian adds.  Not tried are
+limits at which too little is known of the number, given the others, and, of counts, those at which
+the fitted mean exceeds what all but a few outcomes are.  Where the ordinary slope could not be
+reported at the best limit, the widest one without a cost in noise is taken: the slope of the
+winsorised number is reported instead.
 
 **Assumptions.** The effect is straight up to c, on the scale of the link, and beyond c neither
 steeper nor reversed.  Other columns are unrelated to how far out a record is.
-
-**Choice.** In units of the sampling variance of a slope, n h' v over the dispersion being its
-information, a limit costs 1 + q k + bias², k = max(1, c²/(R² v)), and what the noise of the Hessian
-adds.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
-from dpinfer.maths.arrays import Array, Indices
+from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FARTHEST
 from dpinfer.maths.histograms import Tail
-from dpinfer.maths.joint import SIGNAL
+from dpinfer.maths.joint import OPEN, SIGNAL
 from dpinfer.maths.moments import SMALLEST, raised
+from dpinfer.maths.stepping import normal_nodes
 from dpinfer.maths.tail_law import FEW, GROUPS, TailLaw
 
-# of a variance: costs that differ by less are equal, 1 % of an interval's length
-_EQUAL = 0.02
 # squared bias over sampling variance below which a limit is left out: records beyond it are so few
 # that the weight of their rows does, and 1 % of a variance is .5 % of a length
 _NEGLIGIBLE = 0.01
 _CANDIDATES = 60
 # sds of a number from its mean: most records are nearer, and decide its slope
 _ENDS = 2.0
-_FLAT = 1e-6  # a slope, per sd, that is next to none: it is divided by
 _FRACTIONS = np.linspace(0.0, 1.0, 21)  # at which f is tried; between two it is interpolated
+
+_LEFT_INSIDE = 0.05  # of a variance: the least that records inside a limit are taken to have
 
 Sides = tuple[TailLaw | None, TailLaw | None]
 """The laws of distances above and below a centre."""
+Response = Callable[[Array], Array]
+"""μ(z): the mean outcome where the predictor is z more, over its mean slope."""
+
+
+def straight(z: Array) -> Array:
+    """Return μ(z) of least squares."""
+    return z
+
+
+def exponential(z: Array) -> Array:
+    """Return μ(z) of counts."""
+    return np.asarray(np.exp(np.clip(z, -FARTHEST, FARTHEST)))
+
+
+def logistic(mean: float, sd: float, slope: float) -> Response:
+    """Return μ(z) of a logit whose predictor is Gaussian, ``slope`` being its mean slope.
+
+    Where an outcome is rare its chance grows faster than z; where it is not, an effect that ends
+    leaves residuals that the curve of chances does not have.  So it is the farther from 0 of the two.
+    """
+    nodes, weights = normal_nodes()
+    table = np.linspace(-FARTHEST, FARTHEST, 601)
+    chances = expit(mean + table[:, None] + sd * nodes) @ weights
+    changes = (chances - expit(mean + sd * nodes) @ weights) / slope
+
+    def response(z: Array) -> Array:
+        change = np.interp(z, table, changes)
+        return np.where(np.abs(change) > np.abs(z), change, z)
+
+    return response
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,12 +183,12 @@ class Numbers:
 
     @property
     def variance(self) -> Array:
-        """Of each column."""
+        """Return the variance of each column."""
         return np.diag(self.covariance)
 
     @cached_property
     def tolerance(self) -> Array:
-        """The part of each variance that the other columns leave: 1/VIF."""
+        """Return the tolerance of each column, 1 - R² on the other columns (1/VIF)."""
         inner = self.covariance[1:, 1:]
         left = 1 / np.diag(np.linalg.inv(raised(inner, SMALLEST)))
         return np.append(1.0, np.minimum(left / np.diag(inner), 1.0))
@@ -178,25 +217,23 @@ class Numbers:
 class WinsorLimits:
     """Where each column ends in a fit: ``distance`` from the mean, in the units of the columns.
 
-    ``winsorised`` marks the numbers that records may exceed the limit of.  ``slope_bias`` and
-    ``mean_bias`` bound the bias of a slope and of the mean outcome, over |β|, and ``mean_square`` is
-    that of the change of the mean outcomes, over β².  ``reach`` is the distance for a geometry: of
-    counts, whose records count by their means, it is longer.  ``unknown`` are numbers whose variance
-    is not clear of the noise.
+    ``limits`` are the same in sds, as they were chosen.  ``winsorised`` marks the numbers that are
+    pulled in; where that would change next to nothing, rows beyond a limit count less instead.
+    ``reach`` is the distance for a geometry: of counts, whose records count by their means, it is
+    longer.  ``unknown`` are numbers of which too little is known at any limit.
     """
 
     numbers: Numbers
+    response: Response
+    limits: Array
     distance: Array
     reach: Array
     winsorised: npt.NDArray[np.bool_]
     unknown: npt.NDArray[np.bool_]
-    slope_bias: Array
-    mean_bias: Array
-    mean_square: Array
 
     @property
     def limited(self) -> npt.NDArray[np.bool_]:
-        """Which columns have a law, and so a limit."""
+        """Return a mask of the columns that have a limit."""
         found = np.zeros(len(self.distance), dtype=bool)
         found[list(self.numbers.laws)] = True
         return found
@@ -233,23 +270,28 @@ class WinsorLimits:
                 found[j] += np.append(np.cumsum(pieces[::-1])[::-1], 0.0)[: len(clips)]
         return found
 
-    def bias(self, coef: Array, centre: Array, places: Indices) -> Array:
-        """Return vectors, one a row, that bound the bias of the coefficients, the intercept at
-        ``centre``: for each number of ``places`` one that moves its slope and one that moves the
-        intercept.
+    def bounds(self, coef: Array) -> Array:
+        """Return, for each column, bounds of the bias of its slope and of the mean outcome, and the mean
+        square of what residuals change by.
         """
-        size = np.abs(coef[places])
-        slopes = np.zeros((len(places), len(coef)))
-        slopes[np.arange(len(places)), places] = size * self.slope_bias[places]
-        # the mean outcome at the mean of the information stays where it is
-        slopes[:, 0] = slopes @ (centre - self.numbers.mean)
-        intercepts = np.zeros_like(slopes)
-        intercepts[:, 0] = size * self.mean_bias[places]
-        return np.vstack([slopes, intercepts])
+        found = np.zeros((3, len(coef)))
+        for j, sides in self.numbers.laws.items():
+            sd = math.sqrt(self.numbers.variance[j])
+            slope = float(coef[j]) * sd
+            bounds = _bounds(sides, self.limits[[j]], slope, self.response)[:, 0]
+            found[:, j] = bounds[0] * abs(float(coef[j])), bounds[1], bounds[2]
+        return found
 
-    def variance(self, coef: Array) -> float:
-        """Return the mean square by which limits change the mean outcomes, over h'²."""
-        return float(sum(coef[j] ** 2 * self.mean_square[j] for j in self.numbers.laws))
+    def bias(self, slopes: Array, means: Array, centre: Array) -> Array:
+        """Return vectors, one a row, of the coefficients, the intercept at ``centre``: for each number
+        one that moves its slope and one that moves the intercept.
+        """
+        moved = np.diag(slopes)
+        # the mean outcome at the mean of the information stays where it is
+        moved[:, 0] += slopes * (centre - self.numbers.mean)
+        levels = np.zeros_like(moved)
+        levels[:, 0] = means
+        return np.vstack([moved, levels])
 
 
 @dataclass(frozen=True)
@@ -257,14 +299,15 @@ class Costs:
     """What decides the limits of a fit: see the head of this module.
 
     ``hessian_share`` is the noise of a diagonal entry of the Hessian over its value, for a direction
-    within the radius.  ``largest`` is, of counts, whose means are exp of the predictor, what few
-    outcomes exceed, over the mean outcome: beyond a limit at which a fitted mean is larger, the
-    outcomes decide nothing.
+    within the radius.  ``size`` is a plausible slope per sd, and ``largest`` is, of counts, what few
+    outcomes exceed, over the mean outcome.
     """
 
     radius2: float
     noise_share: float
     hessian_share: float
+    size: float
+    response: Response = straight
     largest: float | None = None
 
     def reach(self, limits: Array, slope: float) -> Array:
@@ -274,19 +317,22 @@ class Costs:
         steep = np.exp(np.minimum(abs(slope) * limits, FARTHEST))
         return np.asarray(limits * np.sqrt(steep))
 
+    def stretch(self, reach: Array, tolerance: float) -> Array:
+        """Return the noise of a column that ends at ``reach`` over that of one within the radius.
+
+        The column is scaled down by k - 1 times its variance, added in the geometry.  The part of the
+        column that the others leave has the length tolerance + k - 1 there, and had the tolerance.
+        """
+        added = np.maximum(reach**2 / self.radius2 - 1, 0.0)
+        return np.asarray(1 + added / tolerance)
+
     def noise(self, stretch: Array) -> Array:
-        """Noise over sampling variance, where a column is ``stretch`` = k times too long."""
+        """Noise over sampling variance, where a column is so much noisier than within the radius."""
         by_score = self.noise_share * stretch
         # an error of the Hessian multiplies the way to the estimate, of about one standard error of
         # the step before and one of the estimate
         by_hessian = 2 * (1 + by_score) * (self.hessian_share * stretch) ** 2
         return np.asarray(by_score + by_hessian)
-
-    def signal(self, stretch: Array, tolerance: float) -> Array:
-        """Return the information on a column that is ``stretch`` times too long, given the others, over
-        its noise.
-        """
-        return np.asarray(tolerance / (self.hessian_share * stretch))
 
 
 def winsor_limits(
@@ -304,84 +350,106 @@ def winsor_limits(
     variance = numbers.variance
     distance = farthest.copy()
     reach = farthest.copy()
-    bounds = np.zeros((3, len(farthest)))
-    unknown = ~numbers.varies
+    chosen = np.zeros(len(farthest))
+    unknown = np.zeros(len(farthest), dtype=bool)
     for j, sides in numbers.laws.items():
         sd = math.sqrt(variance[j])
         slope = float(coef[j]) * sd
         limits = np.geomspace(1.0, max(farthest[j] / sd, 1.0), _CANDIDATES)
-        biases = _biases(sides, limits, slope, counts=costs.largest is not None)
+        bias = _bounds(sides, limits, slope, costs.response)[0]
         reaches = costs.reach(limits, slope)
-        stretch = np.maximum(1.0, reaches**2 / costs.radius2)
-        bias2 = information * coef[j] ** 2 * variance[j] * biases[0] ** 2
-        signal = costs.signal(stretch, numbers.tolerance[j])
+        tolerance = numbers.tolerance[j]
+        stretch = costs.stretch(reaches, tolerance)
+        bias2 = information * tolerance * (slope * bias) ** 2
+        signal = 1 / (costs.hessian_share * stretch)
         unknown[j] |= bool(signal.max() < SIGNAL)
-        # the signal is an estimate: a wider limit has some to spare
+        # the signal is a forecast, so a limit beyond the radius needs twice the threshold
         allowed = (stretch <= 1) | (signal >= 2 * SIGNAL)
         if costs.largest is not None:
             allowed &= np.abs(slope) * limits <= math.log(costs.largest)
         allowed[0] = True
-        best = _widest(np.where(allowed, 1 + costs.noise(stretch) + bias2, np.inf))
+        cost = np.where(allowed, 1 + costs.noise(stretch) + bias2, np.inf)
+        best = int(np.argmin(cost))
+        if cost[best] > information * tolerance * (OPEN * costs.size) ** 2:
+            best = int(np.flatnonzero(allowed & (stretch <= stretch[0]))[-1])
         if bias2[best] > _NEGLIGIBLE:
             distance[j] = sd * limits[best]
         reach[j] = sd * reaches[best]
-        bounds[:, j] = biases[:, best] * (1.0, sd, sd**2)
+        chosen[j] = limits[best]
     winsorised = distance < (1 - 1e-9) * farthest
-    return WinsorLimits(numbers, distance, reach, winsorised, unknown, *bounds)
+    return WinsorLimits(numbers, costs.response, chosen, distance, reach, winsorised, unknown)
 
 
-def _widest(cost: Array) -> int:
-    """The place of the last cost that is as good as the least."""
-    return int(np.flatnonzero(cost <= (1 + _EQUAL) * cost.min())[-1])
+def _bounds(sides: Sides, limits: Array, slope: float, response: Response) -> Array:
+    """Return 1 - f, the change of the mean outcome, and the mean square of what residuals change by, of
+    each limit; lengths are in sds.
 
-
-def _biases(sides: Sides, limits: Array, slope: float, *, counts: bool) -> Array:
-    """Return the bounds of the bias of the slope and of the mean outcome, and the mean square of the
-    change of the mean outcomes, of each limit; lengths are in sds, bounds over |β| or β².
-
-    They depend on the tail law, and more than in proportion, so they are computed for each group of
-    laws alike, and their squares averaged.  The mean square is the median of groups: that of counts
-    can rest on records of which a law expects less than one.
+    The bounds are convex in the weight of a tail, so they are computed for each group of laws alike,
+    and their squares averaged.  The mean square is the median of groups: that of counts can rest on
+    records of which a law expects less than one.
     """
-    size = max(abs(slope), _FLAT)
-    slope_score, mean_change, square = np.zeros((3, GROUPS, len(_FRACTIONS), len(limits)))
-    for law, sign in zip(sides, (1.0, -1.0), strict=True):
-        if law is None:
-            continue
-        edges, beyond = law.curves
-        sizes = (edges[1:] + edges[:-1]) / 2
-        share = beyond[:, None, :-1] - beyond[:, None, 1:]
-        slopes = sign * math.copysign(size, slope) * _FRACTIONS[:, None]
-        mean, at_limit = slopes * sizes, slopes * limits
-        if counts:
-            mean, at_limit = (np.exp(np.clip(z, -FARTHEST, FARTHEST)) for z in (mean, at_limit))
-        number = _sums_beyond(share, sizes, limits)
-        first = _sums_beyond(share * sizes, sizes, limits)
-        slope_score += np.abs(_sums_beyond(share * sizes * mean, sizes, limits) - at_limit * first)
-        total = _sums_beyond(share * mean, sizes, limits)
-        # the two sides move the mean in opposite ways
-        mean_change = np.maximum(mean_change, np.abs(total - at_limit * number))
-        squares = _sums_beyond(share * mean**2, sizes, limits)
-        square += squares - 2 * at_limit * total + at_limit**2 * number
-    # f is where this is 0; at f = 1 it is at least that
-    gap = slope_score - size * (1 - _FRACTIONS)[:, None]
+    beyond = _Beyond.of(sides, limits, slope, response)
+    inside = np.maximum(1 - beyond.second, _LEFT_INSIDE)
+    rest = abs(slope) * (1 - _FRACTIONS)[:, None]
+    at = _at_root(beyond.score - rest * inside)
+    fraction = 1 - at(np.broadcast_to(_FRACTIONS[:, None], beyond.score.shape))
+    square = at(beyond.square) + (slope * fraction) ** 2 * inside[:, 0]
+    mean = np.sqrt((at(beyond.change) ** 2).mean(axis=0))
+    return np.stack([np.sqrt((fraction**2).mean(axis=0)), mean, np.median(square, axis=0)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Beyond:
+    """Means over records beyond each limit, for each group of tail laws and each f: of x (μ(fβx) -
+    μ(βc)), of its square without x, of the change of the mean outcome, and of x².
+    """
+
+    score: Array
+    square: Array
+    change: Array
+    second: Array
+
+    @classmethod
+    def of(cls, sides: Sides, limits: Array, slope: float, response: Response) -> "_Beyond":
+        """Both sides of a number."""
+        score, square, change = np.zeros((3, GROUPS, len(_FRACTIONS), len(limits)))
+        second = np.zeros((GROUPS, 1, len(limits)))
+        for law, sign in zip(sides, (1.0, -1.0), strict=True):
+            if law is None:
+                continue
+            edges, survival = law.curves
+            sizes = (edges[1:] + edges[:-1]) / 2
+            share = survival[:, None, :-1] - survival[:, None, 1:]
+            toward = sign * slope
+            mean = response(toward * _FRACTIONS[:, None] * sizes)
+            at_limit = response(toward * limits)
+            number, first, total, product, squares = (
+                _sums_beyond(share * values, sizes, limits)
+                for values in (1.0, sizes, mean, sizes * mean, mean**2)
+            )
+            score += math.copysign(1.0, toward) * (product - at_limit * first)
+            square += squares - 2 * at_limit * total + at_limit**2 * number
+            second += _sums_beyond(share * sizes**2, sizes, limits)
+            moved = total - at_limit * number + toward * (1 - _FRACTIONS)[:, None] * first
+            # the two sides move the mean in opposite ways
+            change = np.maximum(change, np.abs(moved))
+        return cls(score, square, change, second)
+
+
+def _at_root(gap: Array) -> Callable[[Array], Array]:
+    """Return the interpolation of values to the fraction at which a gap that grows with it is 0; at
+    the last fraction it is at least that.
+    """
     after = np.argmax(gap >= 0, axis=1)[:, None]
     before = np.maximum(after - 1, 0)
-    high, low = (np.take_along_axis(gap, of, axis=1) for of in (after, before))
+    high, low = (np.take_along_axis(gap, of, axis=1)[:, 0] for of in (after, before))
     back = np.where(high > low, high / np.where(high > low, high - low, 1.0), 0.0)
 
-    def at_fraction(values: Array) -> Array:
+    def at(values: Array) -> Array:
         later, earlier = (np.take_along_axis(values, of, axis=1)[:, 0] for of in (after, before))
-        return later + back[:, 0] * (earlier - later)
+        return np.asarray(later + back * (earlier - later))
 
-    of_fraction = np.broadcast_to(_FRACTIONS[:, None], gap.shape)
-    return np.stack(
-        [
-            np.sqrt(((1 - at_fraction(of_fraction)) ** 2).mean(axis=0)),
-            np.sqrt((at_fraction(mean_change) ** 2).mean(axis=0)) / size,
-            np.median(at_fraction(square), axis=0) / size**2,
-        ]
-    )
+    return at
 
 
 def _sums_beyond(values: Array, sizes: Array, limits: Array) -> Array:

@@ -34,9 +34,9 @@ OTHER_REFERENCE = (
     "; take a common level, such as {level}, as reference: C({factor}, level) in the formula"
 )
 OPEN_TAIL = (
-    "open: in the model, but records beyond about {low:.4g} to {high:.4g}, which this budget cannot "
-    "count, may move its ordinary coefficient by more than its standard error; declare narrower "
-    "bounds, or take a logarithm, where that is true"
+    "open: in the model, but records beyond about {low:.4g} to {high:.4g} may move its ordinary "
+    "coefficient by more than this budget can tell; declare narrower bounds, or take a logarithm, "
+    "where that is true"
 )
 OPEN_TOGETHER = (
     "open: in the model, but it cannot be told apart from other columns, {other} first, at this "
