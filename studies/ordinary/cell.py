@@ -79,6 +79,7 @@ def summary(cell: Cell, found: list[dict[str, Any]]) -> dict[str, Any]:
         "budget": cell.budget,
         "wide": cell.wide,
         "adjacency": cell.adjacency,
+        "draw": cell.draw,
         "replicates": len(found),
         "coverage": plain(coverage if lines.sum() else np.nan),
         "coverage_error": plain(float(np.sqrt((gaps**2).sum()) / max(lines.sum(), 1))),

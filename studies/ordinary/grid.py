@@ -1,5 +1,7 @@
 """Which populations, links, numbers of records and budgets are run."""
 
+from dataclasses import replace
+
 from studies.ordinary.populations import LINKS, OUTCOMES, Cell
 
 BUDGETS = ("0.3,1e-6", "1,1e-6", "3,1e-6", "0.1")
@@ -32,6 +34,7 @@ def _main(budget: str) -> list[Cell]:
 
 GRIDS: dict[str, list[Cell]] = {
     "main": _main("1,1e-6"),
+    "fresh": [replace(cell, draw=1) for cell in _main("1,1e-6")],
     "budgets": [cell for budget in BUDGETS if budget != "1,1e-6" for cell in _main(budget)],
     "consistency": [
         Cell(name, link, n)

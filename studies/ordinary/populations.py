@@ -49,7 +49,7 @@ class Predictors:
 @dataclass(frozen=True)
 class Cell:
     """A population, a link, a number of records and a budget; ``wide`` multiplies the width of the
-    public bounds of every number.
+    public bounds of every number, and ``draw`` is which table of the population.
     """
 
     population: str
@@ -58,19 +58,22 @@ class Cell:
     budget: str = "1,1e-6"
     wide: float = 1.0
     adjacency: str = field(default="replace")
+    draw: int = 0
 
     @property
     def name(self) -> str:
         """A file name."""
         wide = f"-wide{self.wide:g}" if self.wide != 1 else ""
         other = f"-{self.adjacency}" if self.adjacency != "replace" else ""
-        return f"{self.population}-{self.link}-{self.n}{wide}{other}-{self.budget}"
+        draw = f"-draw{self.draw}" if self.draw else ""
+        return f"{self.population}-{self.link}-{self.n}{wide}{other}{draw}-{self.budget}"
 
 
 @lru_cache(maxsize=4)
 def drawn(cell: Cell) -> tuple[pd.DataFrame, dp.LogisticRegression]:
     """The table of a cell and the model that is asked of it."""
-    rng = np.random.default_rng([crc32(cell.population.encode()), cell.n])
+    seed = [crc32(cell.population.encode()), cell.n]
+    rng = np.random.default_rng([*seed, cell.draw] if cell.draw else seed)
     made = PREDICTORS[cell.population](rng, cell.n)
     draw = OUTCOMES.get(cell.population, {}).get(cell.link, _USUAL_OUTCOMES[cell.link])
     outcome, high = draw(made.predictor, rng)

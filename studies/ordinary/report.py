@@ -1,6 +1,7 @@
 """The page of the study: how many cells fail, which, and all of them."""
 
 import math
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ MEAN = 0.93
 LOWEST = 0.85
 """... and that of a coefficient which half of the fits report."""
 _COUNTED = 100  # reported coefficients that a cell has at least, to be judged
-_HEAD = "| population | link | n | bounds | adjacency | budget | coverage | lowest | length | reported | intercept |"
-_RULE = "|---|---|---:|---:|---|---|---:|---|---:|---:|---:|"
+_HEAD = (
+    "| population | table | link | n | bounds | adjacency | budget | coverage | lowest | length | reported "
+    "| intercept |"
+)
+_RULE = "|---|---:|---|---:|---:|---|---|---:|---|---:|---:|---:|"
 _SIZES = {"1,1e-6": "(1, 10⁻⁶)", "3,1e-6": "(3, 10⁻⁶)", "0.3,1e-6": "(0.3, 10⁻⁶)", "0.1": "ρ = 0.1"}
 
 
@@ -73,33 +77,41 @@ def page(cells: list[Cell]) -> str:
 def _by_link(cells: list[Cell]) -> list[str]:
     """Averages over cells, one line for each link and budget."""
     lines = [
-        "| link | budget | cells | fail | coverage, average of cells | lowest cell | length, median of cells |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| link | budget | tables | cells | fail | coverage, average of cells | lowest cell "
+        "| length, median of cells |",
+        "|---|---|---|---:|---:|---:|---:|---:|",
     ]
     for link in ("logistic", "linear", "poisson"):
-        for budget, words in _SIZES.items():
-            own = [cell for cell in cells if (cell["link"], cell["budget"]) == (link, budget)]
+        for (budget, words), draw in product(_SIZES.items(), (0, 1)):
+            own = [
+                cell
+                for cell in cells
+                if (cell["link"], cell["budget"], cell["draw"]) == (link, budget, draw)
+            ]
             if not own:
                 continue
+            tables = "new" if draw else "looked at"
             coverage = sorted(cell["coverage"] for cell in own)
             length = sorted(cell["length"] for cell in own)[len(own) // 2]
             failed = sum(bool(failures(cell)) for cell in own)
             lines.append(
-                f"| {link} | {words} | {len(own)} | {failed} | {sum(coverage) / len(own):.3f} "
+                f"| {link} | {words} | {tables} | {len(own)} | {failed} | {sum(coverage) / len(own):.3f} "
                 f"| {coverage[0]:.3f} | {length:.2f} |"
             )
     return lines
 
 
 def _order(cell: Cell) -> tuple[Any, ...]:
-    return tuple(cell[key] for key in ("population", "link", "n", "wide", "adjacency", "budget"))
+    return tuple(
+        cell[key] for key in ("population", "link", "n", "wide", "adjacency", "budget", "draw")
+    )
 
 
 def _row(cell: Cell) -> str:
     lowest = "" if cell["lowest"] is None else f"{cell['lowest']:.2f} {cell['lowest_name']}"
     return (
-        f"| {cell['population']} | {cell['link']} | {cell['n']:,} | {cell['wide']:g} | {cell['adjacency']} "
-        f"| {_SIZES[cell['budget']]} | {_number(cell['coverage'], 3)} | {lowest} | {_number(cell['length'], 2)} "
+        f"| {cell['population']} | {cell['draw']} | {cell['link']} | {cell['n']:,} | {cell['wide']:g} "
+        f"| {cell['adjacency']} | {_SIZES[cell['budget']]} | {_number(cell['coverage'], 3)} | {lowest} | {_number(cell['length'], 2)} "
         f"| {_number(cell['reported'], 2)} | {_number(cell['intercept'], 2)} |"
     )
 

@@ -24,8 +24,7 @@ solves
 
 what the ordinary fit gains inside it loses beyond.  The left side falls with f and the right one
 grows, so there is one such f.  If the effect goes on, the same holds with x_c for the first x: the
-winsorised slope is too steep then, by less (Cauchy-Schwarz).  So β (1 - f) bounds the bias for every
-effect between the two.
+winsorised slope is too steep then, by less (Cauchy-Schwarz).  So β (1 - f) bounds the bias of both.
 
 **Intercept.** At m the mean outcome differs by E[μ(fβx) - μ(βc); |x| > c], and by β (1 - f) E|x| of
 the records beyond, for a side, as those inside have the opposite mean.
