@@ -111,8 +111,8 @@ def _row(cell: Cell) -> str:
     lowest = "" if cell["lowest"] is None else f"{cell['lowest']:.2f} {cell['lowest_name']}"
     return (
         f"| {cell['population']} | {cell['draw']} | {cell['link']} | {cell['n']:,} | {cell['wide']:g} "
-        f"| {cell['adjacency']} | {_SIZES[cell['budget']]} | {_number(cell['coverage'], 3)} | {lowest} | {_number(cell['length'], 2)} "
-        f"| {_number(cell['reported'], 2)} | {_number(cell['intercept'], 2)} |"
+        f"| {cell['adjacency']} | {_SIZES[cell['budget']]} | {_number(cell['coverage'], 3)} | {lowest} "
+        f"| {_number(cell['length'], 2)} | {_number(cell['reported'], 2)} | {_number(cell['intercept'], 2)} |"
     )
 
 

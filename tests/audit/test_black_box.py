@@ -35,10 +35,8 @@ DESIGN = Design.of_bounds((-1.0, 1.0), ("a",))
 
 
 def in_box(side):
-    """Records at the middle of the box, all +1, and a -1 at one end of it: steep, and far out in
-    any geometry.
-    """
-    values = np.append(np.zeros(COMMON), side)[:, None]
+    """Records all over the box, so that no limit pulls them in, all +1, and a -1 at one end of it."""
+    values = np.append(np.linspace(-1, 1, COMMON), side)[:, None]
     return Rows.of(DESIGN.rows(values), np.append(np.ones(COMMON), -1.0))
 
 

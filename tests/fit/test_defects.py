@@ -273,7 +273,7 @@ def test_many_columns_missing_rows_and_absurd_bounds(rho):
 @pytest.mark.parametrize("rho", [1e-5, 0.02, 20.0])
 @pytest.mark.parametrize("name", MISSING)
 def test_the_robust_target_breaks_nowhere(name, rho):
-    """What the records do not tell apart is not reported; of exact twins one is in a fit of twelve,
+    """What the records do not tell apart is not reported; of exact twins one is in a fit of five,
     where the noise of all released matrices hides that they are alike.
     """
     reported = []
@@ -283,7 +283,7 @@ def test_the_robust_target_breaks_nowhere(name, rho):
         y = labels_of(eta, rng) + rng.standard_normal(len(x))
         result = linear(terms, table, y, dp.ZCDP(rho), seed, target="robust")
         reported.append(bool(result.reported[missing].any()))
-    assert sum(reported) <= (3 if name == "twins" and rho == 0.02 else 0)
+    assert sum(reported) <= (5 if name == "twins" and rho == 0.02 else 0)
 
 
 def test_a_separated_number_of_two_values_is_not_reported():

@@ -40,7 +40,8 @@ def handmade_guess(rng, size=60.0, d=D):
     root = rng.standard_normal((d, 4 * d))
     S = size * root @ root.T / (4 * d)
     nothing = np.zeros(d)
-    return Guess(nothing, S, nothing, nothing, np.full(d, 0.25))
+    free = np.zeros(d, dtype=bool)
+    return Guess(nothing, S, nothing, nothing, np.full(d, 0.25), free)
 
 
 def quiet_moments(d=D):
@@ -230,7 +231,9 @@ def test_levels_exclude_each_other(logit, noise):
         noise,
         6000.0,
     )
-    S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), LOGIT if logit else IDENTITY)
+    family = LOGIT if logit else IDENTITY
+    free = np.zeros(5, dtype=bool)
+    S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
     assert S.matrix[3, 4] == pytest.approx(-H.first * S.mean[3] * S.mean[4], rel=1e-6)
     assert S.matrix[3, 3] == pytest.approx(H.first * S.mean[3] * (1 - S.mean[3]), rel=1e-6)
     assert S.matrix[0, 1:] == pytest.approx(0, abs=1e-9 * H.first)
@@ -242,7 +245,9 @@ def test_the_guess_of_clean_releases_is_the_curvature():
     for logit, weight in ((True, 0.25), (False, 1.0)):
         data = mixed(logit=logit)
         H, M, fit = exact_seen(data)
-        S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), LOGIT if logit else IDENTITY)
+        family = LOGIT if logit else IDENTITY
+    free = np.zeros(5, dtype=bool)
+    S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
         covariance = np.cov(data.x.T, bias=True) * weight * len(data.x)
         covariance[0, 0] = weight * len(data.x)
         assert S.matrix == pytest.approx(covariance, rel=0.01, abs=0.01 * covariance[1, 1])

@@ -925,6 +925,7 @@ class Stepped(Generic[P]):
         hidden = limits.limited & ~known
         if self.plan.far_values == STRICT:
             hidden |= clipped
+        fit = replace(fit, limited=limits.limited)
         pilot = solved(fit.back, fit.last.line + fit.last.step)
         estimate = inferred(fit).estimate
         # a bound grows with the slope: it is that of the larger of two noisy ones

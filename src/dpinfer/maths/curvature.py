@@ -19,6 +19,7 @@ given Ĥ is exact and entry by entry there.
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpinfer.maths.arrays import Array
 from dpinfer.maths.families import FARTHEST, Family
@@ -97,7 +98,8 @@ class Guess:
     """S about ``mean``, and what it is unsure of.
 
     ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone;
-    ``rare`` is the share of the rarer value of a column.
+    ``rare`` is the share of the rarer value of a column.  ``limited`` are numbers whose variance M does
+    not tell.
     """
 
     mean: Array
@@ -105,9 +107,18 @@ class Guess:
     doubt: Array
     count: Array
     rare: Array
+    limited: npt.NDArray[np.bool_]
 
 
-def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, family: Family) -> Guess:
+def guess(
+    H: Seen,
+    M: Seen,
+    moments: Array,
+    columns: Columns,
+    line: Array,
+    family: Family,
+    limited: npt.NDArray[np.bool_],
+) -> Guess:
     """Correlations of the moments; means and variances of H as far as they are known, else those of
     the moments.
 
@@ -115,8 +126,11 @@ def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, famil
     rare level is not very far from its mean in all, so that a very rare level is next to
     uncorrelated with anything.  ``line`` has the coefficients of the fit: in one of counts they move
     the means of the columns.
+
+    Numbers that are ``limited`` count in H as far as their limits go, in M by the weights of their
+    rows, so that the one says little of the variance of the other.
     """
-    factor = _WEIGHTED if family.exact else _CURVED
+    factor = np.where(limited, _CURVED, _WEIGHTED if family.exact else _CURVED)
     mean0 = moments[0] / moments[0, 0]
     plain = moments / moments[0, 0] - np.outer(mean0, mean0)
     variance0 = np.maximum(np.diag(plain), 1e-9)
@@ -155,7 +169,7 @@ def guess(H: Seen, M: Seen, moments: Array, columns: Columns, line: Array, famil
     correlation = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
 
     count = np.where(columns.dummy, H.unsure, doubt)
-    return Guess(mean, H.first * correlation * size, doubt, count, rare)
+    return Guess(mean, H.first * correlation * size, doubt, count, rare, limited)
 
 
 def _tilted(mean: Array, covariance: Array, line: Array, columns: Columns) -> Array:
@@ -220,7 +234,8 @@ def curvature(
         """The likelihood of the release, eigenvalues and eigenvectors of P in u, and what rarity
         cuts.
         """
-        P = part * S.matrix + of_moments
+        loose = np.where(S.limited, np.sqrt(max(_CURVED / part, 1.0)), 1.0)
+        P = part * S.matrix * np.outer(loose, loose) + of_moments
         ratio = np.diag(P) / np.diag(S.matrix)
         typical = float(np.median(ratio[1:])) if len(ratio) > 1 else 1.0
         allowed = np.where(columns.dummy, _SHIFT**2 * S.rare / typical, np.inf)

@@ -19,7 +19,7 @@ size S stands in: coefficients are N(t + a, S²) a priori.
 | W      | V + σ² I, and the bias of the score by a clip, as a second moment      | `bias`          |
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,8 @@ class Fitted:
     ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
     they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
     the coefficients of the formula.  ``unseen`` says that no event was seen at all.  ``bias`` is the
-    second moment that intervals allow for of what clip and limits have taken off the score.
+    second moment that intervals allow for of what clip and limits have taken off the score, and
+    ``limited`` are the numbers that have limits.
     """
 
     last: Step
@@ -118,6 +119,7 @@ class Fitted:
     shift: float = 0.0
     unseen: bool = False
     bias: Array | float = 0.0
+    limited: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1, dtype=bool))
 
     @classmethod
     def of(
@@ -363,7 +365,9 @@ def posterior(fit: Fitted) -> Joint:
     H = _last_hessian(fit)
     M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise, fit.moments.n)
     line = solved(fit.back, last.line)
-    S = guess(H, M, fit.moments.matrix, columns, line, last.family)
+    # in the others the variance of a number is that of records weighed by their information anyway
+    limited = fit.limited if last.exact else np.zeros(d, dtype=bool)
+    S = guess(H, M, fit.moments.matrix, columns, line, last.family, limited)
     about_mean = np.eye(d)
     about_mean[0, 1:] = (fit.centre - S.mean)[1:]
     known = curvature(
