@@ -246,8 +246,8 @@ def test_the_guess_of_clean_releases_is_the_curvature():
         data = mixed(logit=logit)
         H, M, fit = exact_seen(data)
         family = LOGIT if logit else IDENTITY
-    free = np.zeros(5, dtype=bool)
-    S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
+        free = np.zeros(5, dtype=bool)
+        S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
         covariance = np.cov(data.x.T, bias=True) * weight * len(data.x)
         covariance[0, 0] = weight * len(data.x)
         assert S.matrix == pytest.approx(covariance, rel=0.01, abs=0.01 * covariance[1, 1])
@@ -262,7 +262,10 @@ def test_a_rare_level_is_believed_to_be_unrelated():
     H = exact_seen(data)[0]
     rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), unsure=H.unsure + 1e-9)
     noisy = fit.moments.matrix + len(data.x) * symmetric(0.02, 5, rng)
-    usual, scarce = (guess(one, loud, noisy, data.columns, np.zeros(5), LOGIT) for one in (H, rare))
+    usual, scarce = (
+        guess(one, loud, noisy, data.columns, np.zeros(5), LOGIT, np.zeros(5, dtype=bool))
+        for one in (H, rare)
+    )
 
     def correlation(S, j, k):
         return S.matrix[j, k] / np.sqrt(S.matrix[j, j] * S.matrix[k, k])
@@ -315,6 +318,7 @@ def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
         data.columns,
         np.linalg.solve(fit.back, fit.last.line),
         fit.last.family,
+        np.zeros(len(data.columns), dtype=bool),
     )
     found = curvature(
         fit.last.hessian,
