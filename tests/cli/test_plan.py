@@ -75,7 +75,7 @@ def test_the_least_budget(folder):
     shown = succeeds(plan(folder, PUBLIC + PRIVACY, *asked))
     found = expected(folder, 3000, half_width=0.08, coefficient="a", budgets=[dp.ZCDP(0.5)])
     assert shown.startswith(
-        f"On records as assumed, ±0.08 for a takes {found.budgets[0]}. Real intervals were 0.9 to 2.2 times as long.\n"
+        f"On records as assumed, ±0.08 for a takes {found.budgets[0]}. Real intervals were 0.9 to 2.3 times as long.\n"
     )
     assert found.summary() in shown
     assert found.within[0, 1] <= 0.08

@@ -289,7 +289,7 @@ def test_ranges_allow_for_guesses():
     """
     asked = {"records": 4000, "budgets": [BUDGET], "replicates": 11}
     found = dp.simulate.forecast("ill ~ age + region", schema=SCHEMA, **asked)
-    assert found.off == synthetic.OFF == (0.9, 2.2)
+    assert found.off == synthetic.OFF == (0.9, 2.3)
     assert (found.low <= 0.9 * found.half_width).all()
     assert (found.low > 0.6 * found.half_width).all()
     assert (found.high >= 2.2 * found.half_width).all()
@@ -300,8 +300,8 @@ def test_ranges_allow_for_guesses():
     assert found.range() == tuple(float(np.median(ends)) for ends in slopes)
     words = " ".join(found.summary().split())
     assert f"±{found.low[0, 1]:.2g} to {found.high[0, 1]:.2g}" in words
-    assert "0.9 to 2.2 times as long" in words
-    assert "one in 12 was open" in words
+    assert "0.9 to 2.3 times as long" in words
+    assert "one in 16 was open" in words
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(0, 100, 4000), "region": rng.choice([*"abc"], 4000)})
     table["ill"] = np.where(rng.random(4000) < 0.5, "yes", "no")

@@ -46,7 +46,7 @@ _SMALLEST = 1e-3  # ε or ρ that is searched
 _LARGEST = 1e3
 _CLOSE = 0.05  # how closely a budget is found
 _FAR = 4.0  # a step where nothing is known
-_OPEN_AFTER_ALL = 12  # lines that all simulated fits print: one was open (studies/forecast.py)
+_OPEN_AFTER_ALL = 16  # lines that all simulated fits print: one was open (studies/forecast.py)
 _VISIBLE = 1e-2  # of a half-width: noise that is less is taken for this much
 
 
