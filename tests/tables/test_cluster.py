@@ -195,6 +195,21 @@ def test_guarantee_workers_tell_no_value():
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)
 
 
+def test_an_interrupt_stays_one_where_an_engine_fails_to_tidy_up():
+    """Ctrl-C in the middle of a command: the engine's next command on that connection is an error."""
+
+    def engine():
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ConnectionError("sent: 17")
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        answered(engine)
+    assert raised.value.__context__ is None
+    assert raised.value.args == ()
+
+
 def test_a_fault_is_no_number():
     with pytest.raises(dp.InputError, match="KeyError"):
         added([1, Fault("KeyError"), 2], int.__add__, 0)

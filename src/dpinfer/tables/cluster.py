@@ -153,6 +153,9 @@ def mute(act: Callable[[], T]) -> T | Fault:
 def answered(ask: Callable[[], T]) -> T:
     """What an engine answers.  Its errors quote those of a table's own tasks: nothing but their
     type is told.
+
+    Where Ctrl-C cuts off what an engine is sending, its own tidying up may fail in turn: the
+    interrupt is what is raised.
     """
     try:
         return ask()
@@ -160,7 +163,19 @@ def answered(ask: Callable[[], T]) -> T:
         raise
     except Exception as error:
         fault = Fault(type(error).__name__)
+        interrupted = _by_an_interrupt(error)
+    if interrupted:
+        raise KeyboardInterrupt
     raise refusal(fault)
+
+
+def _by_an_interrupt(error: BaseException | None) -> bool:
+    """Return whether an error came up while an interrupt was dealt with."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def refusal(fault: Fault) -> InputError:
