@@ -365,7 +365,7 @@ def posterior(fit: Fitted) -> Joint:
     H = _last_hessian(fit)
     M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise, fit.moments.n)
     line = solved(fit.back, last.line)
-    # in the others the variance of a number is that of records weighed by their information anyway
+    # where a step is not exact, a variance in H is believed to be off that of M by half in any case
     limited = fit.limited if last.exact else np.zeros(d, dtype=bool)
     S = guess(H, M, fit.moments.matrix, columns, line, last.family, limited)
     about_mean = np.eye(d)

@@ -44,7 +44,9 @@ FEW = 10.0
 """Records whose mean is known to a third of itself or so."""
 _POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
 GROUPS = 8
-"""Number of equally likely groups of laws, ordered by the weight of their tails."""
+"""Number of equally likely groups of laws, ordered by the weight of their tails: enough to tell an
+average from a median.
+"""
 
 
 @dataclass(frozen=True, eq=False)
