@@ -26,8 +26,8 @@ import numpy as np  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 import dpinfer as dp  # noqa: E402
-from dpinfer.maths.laws import SphericalLaplace  # noqa: E402
-from dpinfer.maths.risk import Risk  # noqa: E402
+from dpinfer.mechanisms.risk import Risk  # noqa: E402
+from dpinfer.numerics.noise_laws import SphericalLaplace  # noqa: E402
 from dpinfer.rows.source import Rows  # noqa: E402
 from dpinfer.simulate.batched import BLOCK, Engine  # noqa: E402
 from dpinfer.simulate.population import Population  # noqa: E402

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 import dpinfer as dp
-from dpinfer.maths.laws import SphericalLaplace
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.numerics.noise_laws import SphericalLaplace
 from dpinfer.rows.source import Rows
 from dpinfer.simulate.batched import Arrays, Engine
 from dpinfer.simulate.population import Population

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dpinfer as dp
-from dpinfer.maths.privacy_cost import PerturbedObjective
+from dpinfer.mechanisms.privacy_cost import PerturbedObjective
 from dpinfer.privacy import store
 from dpinfer.privacy.entries import Entry, entry_text
 from dpinfer.privacy.release import NoisySum, PerturbedMinimum

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
-from dpinfer.maths.sums import second_moment
+from dpinfer.mechanisms.sums import second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoded, Encoding, Raw
 from dpinfer.rows.source import Blocks, Pending

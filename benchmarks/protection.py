@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
 from dpinfer.fit import recipe
-from dpinfer.maths.minimise import minimum
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.risk import Risk
 from dpinfer.privacy.gate import Gate, Released
 
 

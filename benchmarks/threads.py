@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import OfBlock
+from dpinfer.mechanisms.sums import OfBlock
+from dpinfer.numerics.arrays import Array
 from dpinfer.rows.source import Blocks
 
 RESULTS = Path("benchmarks/results/threads.json")

@@ -19,8 +19,8 @@ from dpinfer.fit import noiseless
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema.design import Design
 from dpinfer.simulate.estimands import StatedEstimand, alternative_estimands, stated_estimand
 from studies.common import plain

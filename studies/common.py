@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 
 _WIDTH = 30  # of a progress bar
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dpinfer as dp
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Category, Column, Number, Outcome
 from studies.asked import BUDGETS, Z95, Whole, budget
 from studies.common import write

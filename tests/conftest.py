@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import settings
 
-from searches import TIMES
+from helpers.searches import TIMES
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30 * TIMES)
 settings.load_profile("repeatable")

@@ -16,7 +16,9 @@ END = "```\n<!-- end of the map -->"
 ROOMS = {
     "errors.py": None,
     "neighbours.py": None,
-    "maths/": "numpy and scipy only: no files, no tables, no randomness of its own",
+    "numerics/": "numbers and laws that both sides use: no record, no release, no randomness of its own",
+    "mechanisms/": "bounded sums over records, with the bounds that privacy rests on",
+    "inference/": "from released numbers to coefficients and intervals: nothing here can see a record",
     "persistence.py": None,
     "schema/": "what is public about a table; never sees a row",
     "rows/": "bounded rows, wherever they are; only sums leave",
@@ -25,6 +27,7 @@ ROOMS = {
     "result/": "what is published: numbers and the model in words, never rows",
     "datasets.py": None,
     "fit/": "one module per method",
+    "description/": "describing a table: what is released of which columns, and what is made of it",
     "simulate/": "the laboratory: seeded, not private",
     "views/": "a result as a picture or a document",
     "estimators/": "scikit-learn faces",

@@ -17,7 +17,7 @@ from scipy import sparse
 
 import dpinfer as dp
 from dpinfer.privacy.release import MASK
-from support import labelled
+from helpers.support import labelled
 
 X, Y = labelled(50, 3)
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from docs import notebooks
 
-from terminal import run_here
+from helpers.terminal import run_here
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

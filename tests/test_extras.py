@@ -14,7 +14,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.errors import MissingError, installed, missing
-from terminal import files_in, run, run_here
+from helpers.terminal import files_in, run, run_here
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(dp.__file__).parent

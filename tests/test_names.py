@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import dpinfer as dp
-from terminal import run_here
+from helpers.terminal import run_here
 
 ROOT = Path(__file__).parent.parent
 

@@ -7,7 +7,7 @@ from scipy import optimize
 from sklearn.linear_model import LogisticRegression
 
 import dpinfer as dp
-from support import labelled
+from helpers.support import labelled
 
 
 @pytest.mark.parametrize(("n", "d"), [(500, 3), (3000, 8)])

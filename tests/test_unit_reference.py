@@ -9,7 +9,7 @@ import statsmodels.api as sm
 import dpinfer as dp
 from dpinfer.fit.frame import public_frame
 from dpinfer.fit.stepped import Setting
-from dpinfer.maths.sums import Block, square
+from dpinfer.mechanisms.sums import Block, square
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design

@@ -13,10 +13,10 @@ import pyarrow.feather
 import pytest
 
 import dpinfer as dp
-from dpinfer.maths.sums import second_moment
+from dpinfer.mechanisms.sums import second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.tables import memory as tables
-from people import AVERAGE, COLUMNS, PERSONS, ROWS, UNIT, WEIGHTS, schema, table, tells
+from helpers.people import AVERAGE, COLUMNS, PERSONS, ROWS, UNIT, WEIGHTS, schema, table, tells
 
 TABLE, SMALL = table(), table(700, 150)
 ZCDP = dp.ZCDP(0.5)

@@ -16,7 +16,7 @@ from dpinfer.fit.linear import LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, OutputPerturbation, Plan
 from dpinfer.fit.poisson import PoissonPlan
-from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
+from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.ledger import Ledger
 from dpinfer.result.comparison import Comparison, compare
@@ -26,6 +26,7 @@ from dpinfer.result.result import FitResult
 if TYPE_CHECKING:
     from dpinfer import datasets, simulate
     from dpinfer.client import connect
+    from dpinfer.description.describing import describe
     from dpinfer.estimators.models import (
         HuberRegression,
         LinearRegression,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
         QuantileRegression,
     )
     from dpinfer.fit.bounds import learn_bounds
-    from dpinfer.fit.describing import describe
     from dpinfer.rows.workers import progress
     from dpinfer.schema.schema import Schema
     from dpinfer.views import plot, report
@@ -99,7 +99,7 @@ _LATE = {
     "Schema": "dpinfer.schema.schema",
     "connect": "dpinfer.client",
     "datasets": "dpinfer.datasets",
-    "describe": "dpinfer.fit.describing",
+    "describe": "dpinfer.description.describing",
     "learn_bounds": "dpinfer.fit.bounds",
     "plot": "dpinfer.views.plot",
     "progress": "dpinfer.rows.workers",

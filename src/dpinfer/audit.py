@@ -19,11 +19,11 @@ from scipy.stats import beta, binomtest, chisquare
 from dpinfer.fit.choose import infer
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, Plan
 from dpinfer.fit.recipe import fit
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import Gaussian
-from dpinfer.maths.losses import HuberHinge
-from dpinfer.maths.sums import SLACK, BoundedSum, moment_and_score
+from dpinfer.mechanisms.losses import HuberHinge
+from dpinfer.mechanisms.sums import SLACK, BoundedSum, moment_and_score
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.noise_laws import Gaussian
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP
 from dpinfer.privacy.release import NoisySum, grid
 from dpinfer.rows.source import Rows

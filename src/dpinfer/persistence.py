@@ -20,7 +20,7 @@ from typing import Any, get_args, get_origin
 import numpy as np
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 
 RESULT = "result.json"
 """The name of a result in the folder of a fit."""

@@ -16,7 +16,7 @@ import numpy as np
 
 import dpinfer as dp
 from dpinfer.audit import Alarms, alarms, released, representable
-from dpinfer.maths.sums import BoundedSum, shrunk
+from dpinfer.mechanisms.sums import BoundedSum, shrunk
 from dpinfer.rows.source import Rows
 from studies.common import write
 

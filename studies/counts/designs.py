@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Column, Number
 from dpinfer.schema.design import Design
 from dpinfer.schema.schema import Schema

@@ -10,10 +10,10 @@ import pandas as pd
 from scipy.special import ndtr
 
 import dpinfer as dp
-from dpinfer.fit.describing import Describing, describing
-from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.column_sums import QUARTILES
-from dpinfer.maths.sums import Block
+from dpinfer.description.describing import Describing, describing
+from dpinfer.mechanisms.column_sums import QUARTILES
+from dpinfer.mechanisms.sums import Block
+from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.privacy.budget import ApproxDP, Budget, NoPrivacy
 from dpinfer.result import description
 from dpinfer.rows.source import Pending, Rows

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Category, Column, Number, Outcome
 from dpinfer.schema.formula import parse
 from dpinfer.schema.terms import Response, Terms

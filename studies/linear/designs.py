@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.terms import Response, Terms, of_column
 from dpinfer.tables.table import read

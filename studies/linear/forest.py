@@ -11,7 +11,7 @@ import numpy as np
 import dpinfer as dp
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.recipe import Subject, fit
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.rows.source import Rows
 from studies.asked import Z95
 from studies.linear.cell import Cell, whole

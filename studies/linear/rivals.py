@@ -22,10 +22,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dpinfer.fit.noiseless import least_squares
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram, inner_edges, narrowed
-from dpinfer.maths.sums import Block, square
+from dpinfer.inference.ranges import narrowed
+from dpinfer.mechanisms.histograms import histogram
+from dpinfer.mechanisms.sums import Block, square
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.bins import OUTCOME_ZOOMS, inner_edges
 from dpinfer.privacy.budget import ZCDP
 from studies.asked import Z95
 from studies.linear.cell import Cell, whole

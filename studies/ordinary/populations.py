@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Column, Number, Outcome
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import ROW, Unit

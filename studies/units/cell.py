@@ -15,8 +15,8 @@ from dpinfer.fit.linear import LinearPlan, LinearSteps
 from dpinfer.fit.logistic import GeometryPlan, LogisticSteps
 from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.recipe import fit
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
+from dpinfer.numerics.arrays import Array
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from dpinfer.simulate.estimands import stated_estimand

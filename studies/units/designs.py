@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.maths.arrays import Indices
+from dpinfer.numerics.arrays import Indices
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.design import Design

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
 from dpinfer.fit.logistic import LogisticSteps
-from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
+from dpinfer.numerics.arrays import Array, Indices
 from studies.asked import Z95
 from studies.units.cell import budget, compare
 

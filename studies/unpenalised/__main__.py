@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema.formula import parse
 from dpinfer.tables.table import read
 from studies.common import write

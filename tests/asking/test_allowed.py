@@ -4,12 +4,12 @@ import time
 import pytest
 
 import dpinfer as dp
-from bombs import BOMBS, schema_text
 from dpinfer.asking.allowed import SECTIONS, Question, question_of, read_question
 from dpinfer.asking.spec import RULES
 from dpinfer.neighbours import Neighbours
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
+from helpers.bombs import BOMBS, schema_text
 
 WHOLE = {"formula": "y ~ x0", "rho": 0.1}
 

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpinfer.audit import grid_evidence, representable
-from dpinfer.maths.laws import NO_NOISE
-from dpinfer.maths.minimise import minimum
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.numerics.noise_laws import NO_NOISE
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisyMinimum

@@ -27,15 +27,15 @@ from audit.attack import (
     rounding,
 )  # fmt: skip
 from dpinfer.audit import grid_evidence
-from dpinfer.maths.minimise import minimum
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import BoundedSum, moment_and_score
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import BoundedSum, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PerturbedMinimum, grid
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
-from support import labelled
+from helpers.support import labelled
 
 RUNS, FITS, SURE = 200, 60, 0.01
 

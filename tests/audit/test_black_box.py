@@ -20,9 +20,9 @@ from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import private_matrices
 from dpinfer.fit.penalised_plan import default_plan
 from dpinfer.fit.poisson import PoissonSteps
-from dpinfer.maths.laws import Gaussian
-from dpinfer.maths.privacy_cost import gaussian_delta
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms.privacy_cost import gaussian_delta
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.numerics.noise_laws import Gaussian
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, PerturbedMinimum

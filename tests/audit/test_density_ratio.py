@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import Block
-from support import Tripled
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import Block
+from helpers.support import Tripled
 
 
 def log_ratio(risk, rate, rest, record, other, coef):

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit import describing as module
-from dpinfer.fit.describing import describing
-from dpinfer.maths import column_sums
-from dpinfer.maths.column_sums import (
+from dpinfer.description import describing as module
+from dpinfer.description.describing import describing
+from dpinfer.mechanisms import column_sums
+from dpinfer.mechanisms.column_sums import (
     CELLS,
     Cuts,
     Levels,
@@ -27,7 +27,7 @@ from dpinfer.maths.column_sums import (
     moments,
     spreads,
 )
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import affordable, limit, spent
 from dpinfer.privacy.gate import Gate

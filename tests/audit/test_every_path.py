@@ -16,10 +16,10 @@ import dpinfer as dp
 import dpinfer.fit.recipe
 import dpinfer.privacy.gate
 from dpinfer.audit import alarms
-from dpinfer.maths.laws import Gaussian, SphericalLaplace
-from dpinfer.maths.losses import kind
-from dpinfer.maths.minimise import minimum
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms.losses import kind
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.numerics.noise_laws import Gaussian, SphericalLaplace
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum
 from dpinfer.rows.source import Rows

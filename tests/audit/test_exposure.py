@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpinfer.maths.sums import exposure_total
+from dpinfer.mechanisms.sums import exposure_total
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoding, Raw
 from dpinfer.schema.design import COUNT, CountScale, Design

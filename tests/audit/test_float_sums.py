@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-import dpinfer.maths.sums
-from dpinfer.maths.families import LOG, LOGIT, Line, Stack, rest_sum, step_sums
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import (
+import dpinfer.mechanisms.sums
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.sums import (
     BLOCK,
     UNIT,
     Block,
@@ -22,6 +22,7 @@ from dpinfer.maths.sums import (
     sum_error,
 )
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.links import LOG, LOGIT
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 
@@ -85,7 +86,7 @@ def test_rows_are_in_the_ball_in_real_numbers(d, monkeypatch):
     rows = wild_rows(d, d)
     assert longest(Rows.of(rows, np.ones(len(rows))).block.rows) <= 1
     if d > 1:  # without the shrinking factor some rows are not
-        monkeypatch.setattr(dpinfer.maths.sums, "shrunk", lambda dim: 1.0)
+        monkeypatch.setattr(dpinfer.mechanisms.sums, "shrunk", lambda dim: 1.0)
         assert longest(clip_rows(rows)) > 1
 
 
@@ -161,7 +162,7 @@ def test_mapped_rows_count_for_at_most_one_in_real_numbers(d, monkeypatch):
             mapped = block.mapped(matrix, Neighbours.REPLACE)
         assert np.isfinite(mapped.rows).all()
         assert heaviest(mapped) <= 1
-    monkeypatch.setattr(dpinfer.maths.sums, "shrunk", lambda dim: 1.0)
+    monkeypatch.setattr(dpinfer.mechanisms.sums, "shrunk", lambda dim: 1.0)
     if d > 1:
         matrix = next(iter(wild_matrices(d, d)))
         assert heaviest(block.mapped(1e3 * matrix, Neighbours.REPLACE)) > 1
@@ -210,7 +211,7 @@ def distance2(matrix, total):
 
 def plain_moment(block):
     """Without svec: only products and sums."""
-    return dpinfer.maths.sums.square(block.rows, block.weights)
+    return dpinfer.mechanisms.sums.square(block.rows, block.weights)
 
 
 def test_a_block_errs_by_no_more_than_its_bound():

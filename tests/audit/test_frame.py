@@ -12,14 +12,14 @@ from dpinfer.fit import frame as frames
 from dpinfer.fit.frame import Winsorised, column_histograms, framed, framed_columns, public_frame
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
-from dpinfer.maths.histograms import BINS, inner_edges
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.bins import BINS, inner_edges
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from support import gate_of
+from helpers.support import gate_of
 
 COLUMNS = (1, 3, 7)
 

@@ -13,17 +13,14 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-import lengths
-import people
-import tables
+from dpinfer.description.describing import describing
 from dpinfer.fit.bounds import learning
-from dpinfer.fit.describing import describing
 from dpinfer.fit.penalised_plan import default_penalty, default_plan
 from dpinfer.fit.recipe import Subject, entry
 from dpinfer.fit.stepped import CRUDE, ESTIMATE
-from dpinfer.maths.places import PLACES
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import (
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.summation_error import PLACES
+from dpinfer.mechanisms.sums import (
     BLOCK,
     MOST_RECORDS,
     SLACK,
@@ -42,6 +39,7 @@ from dpinfer.rows.source import WHOLE_UNIT, Rows
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.unit import Unit
+from helpers import lengths, people, tables
 
 LONG = [USUAL_RECORDS + 1, 10**9, 10**10, 2**36, MOST_RECORDS]
 SINGLE = 2.0**-24
@@ -105,7 +103,7 @@ def test_a_sum_over_many_records_moves_by_more_than_its_real_bound(monkeypatch):
     moved = abs(float(totals[1][0]) - float(totals[0][0]))
     bound = 1.0
     assert moved > 2 * bound * (1 + SLACK)
-    monkeypatch.setattr("dpinfer.maths.sums.UNIT", SINGLE)
+    monkeypatch.setattr("dpinfer.mechanisms.sums.UNIT", SINGLE)
     lengths.usual(monkeypatch, USUAL_RECORDS * UNIT / SINGLE)
     records = len(other.block)
     assert moved <= in_floats(bound, records)
@@ -127,7 +125,7 @@ def test_any_number_of_sums_is_added_with_what_was_lost(monkeypatch):
     parts = np.full(number, 1 - 99991 * SINGLE)
     allowed = 2 * Fraction(SINGLE) * number
     long, real = added(parts)
-    monkeypatch.setattr("dpinfer.maths.sums.STRETCH", 2**7)
+    monkeypatch.setattr("dpinfer.mechanisms.sums.STRETCH", 2**7)
     short, _ = added(parts)
     assert abs(short - real) <= allowed
     assert abs(long - real) > 1.5 * allowed
@@ -135,12 +133,12 @@ def test_any_number_of_sums_is_added_with_what_was_lost(monkeypatch):
 
 def test_stretches_change_no_bit_of_a_table_of_the_usual_length(monkeypatch):
     """A block has 256 rows or more; with ids there are at most twice as many blocks."""
-    from dpinfer.maths.sums import STRETCH  # noqa: PLC0415  (it is changed below)
+    from dpinfer.mechanisms.sums import STRETCH  # noqa: PLC0415  (it is changed below)
 
     assert STRETCH >= 2 * USUAL_RECORDS // 256
     parts = np.random.default_rng(0).uniform(-1, 1, 100).astype(np.float32)
     found = added(parts)
-    monkeypatch.setattr("dpinfer.maths.sums.STRETCH", 100)
+    monkeypatch.setattr("dpinfer.mechanisms.sums.STRETCH", 100)
     assert added(parts) == found
 
 

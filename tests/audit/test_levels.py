@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import binom, norm
 
 import dpinfer as dp
-from dpinfer.maths.histograms import Tally
-from dpinfer.maths.privacy_cost import gaussian_delta
+from dpinfer.mechanisms.histograms import Tally
+from dpinfer.mechanisms.privacy_cost import gaussian_delta
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import ShownLevels
 from dpinfer.tables.cells import tally
-from support import gate_of
+from helpers.support import gate_of
 
 NOTIONS = [Neighbours.REPLACE, Neighbours.ADD_REMOVE]
 MANY = 60

@@ -8,12 +8,15 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
-from dpinfer.maths import families, sums
-from dpinfer.maths.families import IDENTITY, Line, Linked, Stack, step_sums
-from dpinfer.maths.histograms import Counts, histogram, influence_histogram, inner_edges
-from dpinfer.maths.sums import Block, moment_and_score
+from dpinfer.mechanisms import step_sums as families
+from dpinfer.mechanisms import sums
+from dpinfer.mechanisms.histograms import Counts, histogram, influence_histogram
+from dpinfer.mechanisms.step_sums import Line, Linked, Stack, step_sums
+from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
-from support import clipped_sums, identity_line, influences_at
+from dpinfer.numerics.bins import inner_edges
+from dpinfer.numerics.links import IDENTITY
+from helpers.support import clipped_sums, identity_line, influences_at
 
 NOTIONS = (Neighbours.REPLACE, Neighbours.ADD_REMOVE)  # units: test_unit_sensitivity.py
 DIM = 2

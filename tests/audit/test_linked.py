@@ -11,11 +11,13 @@ from scipy import optimize
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.maths import families
-from dpinfer.maths.families import IDENTITY, LOG, LOGIT, Line, Linked, Stack, rest_sum, step_sums
-from dpinfer.maths.histograms import count_edges, histogram, influence_histogram
-from dpinfer.maths.sums import Block, clip_rows
+from dpinfer.mechanisms import step_sums as families
+from dpinfer.mechanisms.histograms import histogram, influence_histogram
+from dpinfer.mechanisms.step_sums import Line, Linked, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.sums import Block, clip_rows
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.bins import count_edges
+from dpinfer.numerics.links import IDENTITY, LOG, LOGIT
 from dpinfer.rows.source import Rows
 
 FAMILIES = (IDENTITY, LOGIT, LOG)

@@ -9,13 +9,13 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
-from dpinfer.maths import sums as maths_sums
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import Block, moment_and_score, row_weights, second_moment
+from dpinfer.mechanisms import sums as maths_sums
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import Block, moment_and_score, row_weights, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import NoisySum
 from dpinfer.rows.source import Rows
-from support import gate_of
+from helpers.support import gate_of
 
 NOTIONS = (Neighbours.REPLACE, Neighbours.ADD_REMOVE)
 DIM = 3

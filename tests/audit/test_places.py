@@ -5,9 +5,9 @@ place.
 import numpy as np
 import pytest
 
-from dpinfer.maths.families import IDENTITY, LOG, LOGIT, Line, Stack, rest_sum, step_sums
-from dpinfer.maths.histograms import influence_histogram
-from dpinfer.maths.places import (
+from dpinfer.mechanisms.histograms import influence_histogram
+from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.summation_error import (
     PLACES,
     UNIT,
     carried,
@@ -15,7 +15,7 @@ from dpinfer.maths.places import (
     rest_error,
     step_error,
 )
-from dpinfer.maths.sums import (
+from dpinfer.mechanisms.sums import (
     BLOCK,
     SLACK,
     USUAL_RECORDS,
@@ -25,6 +25,7 @@ from dpinfer.maths.sums import (
     sum_error,
 )
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.links import IDENTITY, LOG, LOGIT
 from dpinfer.rows.encoded import Mapped
 from dpinfer.rows.source import Rows
 

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.privacy_cost import PerturbedObjective
-from exact import Pair, turned
+from dpinfer.mechanisms.losses import slope_kind
+from dpinfer.mechanisms.privacy_cost import PerturbedObjective
+from helpers.exact import Pair, turned
 
 EPSILONS = (0.02, 0.1, 0.3, 1.0, 2.0)
 NAMES = {"ids": lambda loss: f"{type(loss).__name__}-{loss.curvature_bound:g}"}

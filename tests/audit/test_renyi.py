@@ -12,15 +12,15 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import dpinfer as dp
-from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.privacy_cost import (
+from dpinfer.mechanisms.losses import slope_kind
+from dpinfer.mechanisms.privacy_cost import (
     PerturbedObjective,
     largest_curvature_ratio,
     perturbed_objective_scale,
 )
-from exact import Pair, turned
-from searches import examples
-from support import Tripled
+from helpers.exact import Pair, turned
+from helpers.searches import examples
+from helpers.support import Tripled
 
 KINDS = ["logistic", "one-sided", "two-sided"]
 ONE = [

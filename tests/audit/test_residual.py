@@ -10,13 +10,13 @@ from scipy import optimize
 from scipy.special import logsumexp
 
 import dpinfer as dp
-from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.minimise import minimum
-from dpinfer.maths.privacy_cost import PerturbedObjective
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.losses import slope_kind
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.privacy_cost import PerturbedObjective
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import Block
 from dpinfer.rows.source import Rows
-from support import Tripled
+from helpers.support import Tripled
 
 LOSSES = [
     dp.Huber(0.1),

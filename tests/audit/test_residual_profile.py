@@ -13,9 +13,9 @@ import pytest
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.privacy_cost import PerturbedObjective
-from exact import Pair, turned
+from dpinfer.mechanisms.losses import slope_kind
+from dpinfer.mechanisms.privacy_cost import PerturbedObjective
+from helpers.exact import Pair, turned
 
 LOSSES = [
     dp.Huber(0.1),

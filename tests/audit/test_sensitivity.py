@@ -5,11 +5,11 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
-from dpinfer.maths.minimise import minimum
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import Block
 from dpinfer.rows.source import Rows
-from support import LOSSES, Tripled
+from helpers.support import LOSSES, Tripled
 
 
 def worst_change(bounded, d, coef, seed=0):

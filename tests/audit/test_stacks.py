@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.description.intervals import first_cuts
 from dpinfer.errors import PrivacyError
 from dpinfer.fit.frame import Frame, Winsorised, column_histograms
-from dpinfer.maths.column_sums import (
+from dpinfer.mechanisms.column_sums import (
     Cuts,
     Levels,
     Numbers,
@@ -20,12 +21,13 @@ from dpinfer.maths.column_sums import (
     moments,
     spreads,
 )
-from dpinfer.maths.families import IDENTITY, LOG, LOGIT, Line, Stack, rest_sum, step_sums
-from dpinfer.maths.figures import first_cuts
-from dpinfer.maths.histograms import histogram, influence_histogram, inner_edges
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import BLOCK, Block, exposure_total, moment_and_score, second_moment
+from dpinfer.mechanisms.histograms import histogram, influence_histogram
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.sums import BLOCK, Block, exposure_total, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.bins import inner_edges
+from dpinfer.numerics.links import IDENTITY, LOG, LOGIT
 from dpinfer.rows import source as source_module
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import Encoding, Raw, in_memory

@@ -15,7 +15,7 @@ from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import Subject, fit
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import SEARCHED, spent
 from dpinfer.privacy.gate import Gate, Released

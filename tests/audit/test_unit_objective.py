@@ -9,13 +9,13 @@ import pytest
 from scipy.special import logsumexp
 
 import dpinfer as dp
-from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.privacy_cost import OF_UNITS, PerturbedObjective
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.losses import slope_kind
+from dpinfer.mechanisms.privacy_cost import OF_UNITS, PerturbedObjective
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import LaplaceMinimum
-from exact import Pair
+from helpers.exact import Pair
 
 LOSSES = [dp.Logistic(), dp.HuberHinge(0.5)]
 NAMES = {"ids": lambda loss: type(loss).__name__}

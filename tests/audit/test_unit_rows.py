@@ -10,11 +10,11 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.fit.frame import column_histograms
-from dpinfer.maths.families import LOGIT, Line, Stack, rest_sum
-from dpinfer.maths.histograms import histogram, inner_edges
-from dpinfer.maths.minimise import minimum
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import (
+from dpinfer.mechanisms.histograms import histogram
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum
+from dpinfer.mechanisms.sums import (
     BLOCK,
     SLACK,
     UNIT,
@@ -25,8 +25,10 @@ from dpinfer.maths.sums import (
     sum_error,
 )
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.bins import inner_edges
+from dpinfer.numerics.links import LOGIT
 from dpinfer.rows.source import Rows
-from support import clipped_sums, influences_at
+from helpers.support import clipped_sums, influences_at
 
 UNITS = (Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT)
 LINE = np.array([0.3, -0.2, 0.1])

@@ -9,13 +9,15 @@ import pytest
 from scipy.special import expit
 
 import dpinfer as dp
-from dpinfer.maths.families import IDENTITY, LOG, LOGIT, Line, Stack, rest_sum, step_sums
-from dpinfer.maths.histograms import count_edges, histogram, inner_edges
-from dpinfer.maths.losses import slope_and_curvature
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import Block, moment_and_score, second_moment
+from dpinfer.mechanisms.histograms import histogram
+from dpinfer.mechanisms.losses import slope_and_curvature
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
-from support import clipped_sums, influences_at
+from dpinfer.numerics.bins import count_edges, inner_edges
+from dpinfer.numerics.links import IDENTITY, LOG, LOGIT
+from helpers.support import clipped_sums, influences_at
 
 NOTIONS = (Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT)
 DIM = 2

@@ -8,8 +8,8 @@ import pytest
 import dpinfer.audit
 import dpinfer.privacy.gate
 from audit.attack import Inverted
-from dpinfer.maths.laws import Gaussian, SphericalLaplace
-from terminal import run_here
+from dpinfer.numerics.noise_laws import Gaussian, SphericalLaplace
+from helpers.terminal import run_here
 
 
 def names(report):

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import dpinfer as dp
-from terminal import SECRET, fails, files_in, run, run_here, table
+from helpers.terminal import SECRET, fails, files_in, run, run_here, table
 
 DATA = '[data]\npath = "table.csv"\nschema = "schema.toml"\nformula = "y ~ a + b"\n'
 PRIVACY = '[privacy]\nrho = 0.5\nledger = "ledger.db"\n'

@@ -10,7 +10,7 @@ import dpinfer as dp
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result import text
-from terminal import fails, files_in, run, run_here, succeeds
+from helpers.terminal import fails, files_in, run, run_here, succeeds
 
 TOTALS = {
     ("--epsilon", "2"): dp.PureDP(2.0),

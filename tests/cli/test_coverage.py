@@ -14,7 +14,17 @@ from pathlib import Path
 import pytest
 
 import dpinfer as dp
-from terminal import PROGRAM, SCHEMA, SECRET, beside_notes, fails, files_in, run, run_here, table
+from helpers.terminal import (
+    PROGRAM,
+    SCHEMA,
+    SECRET,
+    beside_notes,
+    fails,
+    files_in,
+    run,
+    run_here,
+    table,
+)
 
 ROOT = Path(__file__).parents[2]
 DATA = '[data]\npath = "table.csv"\nschema = "schema.toml"\nformula = "y ~ a + b"\n'

@@ -6,7 +6,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.cli import desk
-from terminal import fails, run, run_here, succeeds
+from helpers.terminal import fails, run, run_here, succeeds
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-import derived
 import dpinfer as dp
-from terminal import fails, run_here, succeeds
+from helpers import derived
+from helpers.terminal import fails, run_here, succeeds
 
 FORMULA = "any_claim ~ senior + group + month(admitted) + region == 'north'"
 OPTIONS = ("table.csv", "--schema", "schema.toml", "--rho", "0.5", "--ledger", "ledger.db")

@@ -11,8 +11,8 @@ import pytest
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.fit import describing
-from terminal import SECRET, fails, run, run_here, succeeds
+from dpinfer.description import describing
+from helpers.terminal import SECRET, fails, run, run_here, succeeds
 
 SCHEMA = """\
 title = "A survey"

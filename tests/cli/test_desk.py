@@ -5,9 +5,9 @@ import json
 import pytest
 
 import dpinfer as dp
-from desks import hasten, later, work
 from dpinfer.desk.desk import Desk
-from terminal import SECRET, fails, files_in, run, run_here, succeeds, table
+from helpers.desks import hasten, later, work
+from helpers.terminal import SECRET, fails, files_in, run, run_here, succeeds, table
 
 HOSTILE = [
     "<script>alert(1)</script>",

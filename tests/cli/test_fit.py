@@ -11,8 +11,8 @@ import pytest
 import dpinfer as dp
 from dpinfer.asking.asked import Data, model_of
 from dpinfer.asking.spec import of_options
-from dpinfer.maths import inference
-from terminal import PROGRAM, fails, files_in, run, run_here, succeeds, table
+from dpinfer.inference import posterior as inference
+from helpers.terminal import PROGRAM, fails, files_in, run, run_here, succeeds, table
 
 FORMULA = "y ~ a + b"
 SPEC = """

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.asking.spec import RULES
-from searches import examples
-from terminal import SCHEMA, SECRET, files_in, run_here
+from helpers.searches import examples
+from helpers.terminal import SCHEMA, SECRET, files_in, run_here
 
 shared = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}
 plain = st.text(string.printable, max_size=12)

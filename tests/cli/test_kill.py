@@ -6,8 +6,8 @@ import signal
 import time
 
 import dpinfer as dp
-from forking import forked
-from terminal import files_in, run_here, succeeds
+from helpers.forking import forked
+from helpers.terminal import files_in, run_here, succeeds
 
 
 def test_guarantee_no_result_without_its_entry(tmp_path):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-from terminal import SECRET, fails, run, run_here, succeeds
+from helpers.terminal import SECRET, fails, run, run_here, succeeds
 
 TYPED = "age:integer,income:number,health:category,visit:outcome"
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from terminal import run_here, succeeds, table
+from helpers.terminal import run_here, succeeds, table
 
 SCHEMA = """
 [columns.cost]

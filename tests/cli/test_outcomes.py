@@ -5,7 +5,7 @@ import json
 import pytest
 
 import dpinfer as dp
-from terminal import fails, files_in, run_here, succeeds, table
+from helpers.terminal import fails, files_in, run_here, succeeds, table
 
 
 @pytest.fixture

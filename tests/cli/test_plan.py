@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from terminal import fails, files_in, run_here, succeeds, table
+from helpers.terminal import fails, files_in, run_here, succeeds, table
 
 PUBLIC = '[data]\nschema = "schema.toml"\nformula = "y ~ a + b"\n'
 TABLE = PUBLIC + 'path = "table.csv"\n'

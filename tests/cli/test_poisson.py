@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-import claims
 import dpinfer as dp
-from terminal import fails, run, run_here, succeeds
+from helpers import claims
+from helpers.terminal import fails, run, run_here, succeeds
 
 SPEC = """
 [data]

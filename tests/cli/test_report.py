@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 import dpinfer as dp
-from open_results import opened
-from terminal import fails, run_here, succeeds
+from helpers.open_results import opened
+from helpers.terminal import fails, run_here, succeeds
 
 LOGIT = opened()
 SHORT = opened(income=False)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-from terminal import SECRET, fails, files_in, run, run_here, succeeds
+from helpers.terminal import SECRET, fails, files_in, run, run_here, succeeds
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from rich.console import Console
 
 import dpinfer as dp
 from dpinfer.cli import screen
-from open_results import opened
-from support import labelled
+from helpers.open_results import opened
+from helpers.support import labelled
 
 
 @pytest.fixture(scope="module")

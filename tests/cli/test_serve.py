@@ -11,7 +11,7 @@ from dpinfer.desk import accounts as module
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.worker import Worker
-from terminal import fails, files_in, run, run_here, succeeds
+from helpers.terminal import fails, files_in, run, run_here, succeeds
 
 PASSWORD = "correct horse battery"
 

@@ -6,8 +6,8 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.neighbours import Neighbours
-from people import AVERAGE, COLUMNS, PERSONS, ROWS, UNIT, WEIGHTS, table, tells
-from terminal import fails, run_here, succeeds
+from helpers.people import AVERAGE, COLUMNS, PERSONS, ROWS, UNIT, WEIGHTS, table, tells
+from helpers.terminal import fails, run_here, succeeds
 
 FIT = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a + b", "--rho", "0.5"]
 

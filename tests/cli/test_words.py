@@ -8,7 +8,7 @@ import re
 import pytest
 
 import dpinfer as dp
-from terminal import beside_notes, files_in, run, run_here, succeeds
+from helpers.terminal import beside_notes, files_in, run, run_here, succeeds
 
 FIT = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a + b"]
 PENALTY = "logistic regression is fitted with a penalty, which shrinks the vector of coefficients"

@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-import people
-import tables
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cluster import Encode, Task
 from dpinfer.tables.table import read
+from helpers import people, tables
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 

@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-import people
-import tables
-from dpinfer.maths.sums import moment_and_score, sum_error
+from dpinfer.mechanisms.sums import moment_and_score, sum_error
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import workers
 from dpinfer.schema.formula import parse
 from dpinfer.tables.table import read
+from helpers import people, tables
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 

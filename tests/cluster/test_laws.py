@@ -5,15 +5,14 @@ cluster.
 import numpy as np
 import pytest
 
-import claims
 import dpinfer as dp
-import people
-import tables
-from dpinfer.maths.histograms import histogram, inner_edges
-from dpinfer.maths.sums import moment_and_score, second_moment, sum_error
+from dpinfer.mechanisms.histograms import histogram
+from dpinfer.mechanisms.sums import moment_and_score, second_moment, sum_error
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.bins import inner_edges
 from dpinfer.schema.formula import parse
 from dpinfer.tables.table import read
+from helpers import claims, people, tables
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import dpinfer as dp
-from desks import ask, desk_in
 from dpinfer.desk import accounts as module
 from dpinfer.desk import child
 from dpinfer.desk.accounts import Accounts, LockedError, Signed
 from dpinfer.desk.desk import Desk
-from forking import forked
+from helpers.desks import ask, desk_in
+from helpers.forking import forked
 
 PASSWORD = "correct horse battery"
 WRONG = "incorrect horse battery"

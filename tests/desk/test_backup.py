@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 import dpinfer as dp
-from desks import ask, desk_in, hasten, later, work
 from dpinfer.desk import checkup
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.backup import back_up, last_backup
 from dpinfer.desk.checkup import findings
 from dpinfer.desk.desk import Desk
+from helpers.desks import ask, desk_in, hasten, later, work
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-from desks import ask, desk_in, question
 from dpinfer.desk import tickets
 from dpinfer.desk.desk import Desk, told
 from dpinfer.desk.holding import held, holder
 from dpinfer.desk.tables import Fingerprint, Policy
-from forking import forked
-from terminal import files_in
+from helpers.desks import ask, desk_in, question
+from helpers.forking import forked
+from helpers.terminal import files_in
 
 HOSTILE = [
     "<script>alert(1)</script>",

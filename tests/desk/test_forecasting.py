@@ -4,15 +4,15 @@ import threading
 import time
 from datetime import timedelta
 
+import forecast_bombs as bombs
 import pytest
 
 import dpinfer as dp
-import forecast_bombs as bombs
-from desks import desk_in, question
 from dpinfer.desk import forecasting
 from dpinfer.desk.forecasting import BusyError, Forecasts
 from dpinfer.desk.sight import NowhereError
 from dpinfer.simulate.forecast import Forecast, forecast
+from helpers.desks import desk_in, question
 
 LONG = 120.0
 

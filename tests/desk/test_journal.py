@@ -5,12 +5,12 @@ from contextlib import closing
 import pytest
 
 import dpinfer as dp
-from desks import ask, desk_in
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.journal import Event, Journal
 from dpinfer.desk.tables import Policy
 from dpinfer.privacy import store
 from dpinfer.privacy.store import FileStore
+from helpers.desks import ask, desk_in
 
 
 def busy_desk(folder):

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 import dpinfer as dp
-from desks import ask, desk_in, question, work
 from dpinfer.desk import published
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.tables import Policy, Table
+from helpers.desks import ask, desk_in, question, work
 
 
 @pytest.fixture

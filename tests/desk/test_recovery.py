@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 
 import dpinfer as dp
-from desks import ask, desk_in, hasten, later, question, work
 from dpinfer import persistence
 from dpinfer.desk import child, tickets
 from dpinfer.desk.desk import Desk
@@ -21,7 +20,8 @@ from dpinfer.desk.verification import whole_result
 from dpinfer.estimators.models import LinearModel
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.ledger import Ledger
-from forking import forked
+from helpers.desks import ask, desk_in, hasten, later, question, work
+from helpers.forking import forked
 
 PLACES = 24  # at which a desk or its fit is killed
 WATCHED = [

@@ -2,12 +2,12 @@
 
 import pytest
 
-from desks import ask, desk_in, question, work
 from dpinfer.desk.accounts import Signed
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.sight import NowhereError, Sight
 from dpinfer.desk.tables import Policy
 from dpinfer.desk.tickets import ANSWERED, WAITING
+from helpers.desks import ask, desk_in, question, work
 
 
 @pytest.fixture

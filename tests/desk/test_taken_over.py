@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import dpinfer as dp
-from desks import ask, desk_in, hasten, later, work
 from dpinfer.desk import child
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.holding import held, holder
-from forking import forked
+from helpers.desks import ask, desk_in, hasten, later, work
+from helpers.forking import forked
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from datetime import timedelta
 import pytest
 
 import dpinfer as dp
-from desks import ask, desk_in, forks, hasten, later, question, work
 from dpinfer import persistence
 from dpinfer.desk import child, slots, tickets
 from dpinfer.desk.desk import Desk
@@ -22,7 +21,8 @@ from dpinfer.desk.tickets import LOST, LostError
 from dpinfer.desk.worker import Worker
 from dpinfer.errors import PrivacyError
 from dpinfer.privacy.gate import Gate
-from terminal import SECRET, run_here
+from helpers.desks import ask, desk_in, forks, hasten, later, question, work
+from helpers.terminal import SECRET, run_here
 
 
 def more_tables(desk, folder, number):

@@ -9,11 +9,11 @@ import pytest
 import statsmodels.api as sm
 
 import dpinfer as dp
-from derived import BASE, SCHEMA, TEXT, table
 from dpinfer.rows.encoded import Encoding
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.tables.memory import FormulaReader
+from helpers.derived import BASE, SCHEMA, TEXT, table
 
 FRAME = table(6000)
 FORMULA = "any_claim ~ senior + coast + month(admitted) + income"

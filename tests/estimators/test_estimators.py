@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import dpinfer as dp
-from dpinfer.maths.laws import sandwich
+from dpinfer.inference.error_laws import sandwich
 
 RNG = np.random.default_rng(0)
 LOW, HIGH = np.array([-3.0, 0.0]), np.array([3.0, 100.0])

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 
 import dpinfer as dp
 from dpinfer.fit.penalised import in_words
-from dpinfer.maths.laws import sandwich
+from dpinfer.inference.error_laws import sandwich
 
 RNG = np.random.default_rng(0)
 N = 3000

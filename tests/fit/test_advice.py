@@ -16,7 +16,7 @@ from studies.asked import budget
 import dpinfer as dp
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
-from dpinfer.maths.joint import SIGNAL
+from dpinfer.inference.joint import SIGNAL
 from dpinfer.schema.design import Design
 
 APPROX = dp.ApproxDP(1.0, 1e-6)

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import dpinfer as dp
-import people
 from dpinfer.fit import bounds
 from dpinfer.fit.bounds import BoundsPlan
-from dpinfer.maths.privacy_cost import gaussian_delta
+from dpinfer.mechanisms.privacy_cost import gaussian_delta
 from dpinfer.privacy import accountant
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import ShownLevels, delta_of
 from dpinfer.tables.memory import InMemory
+from helpers import people
 
 APPROX = dp.ApproxDP(1.0, 1e-6)
 BUDGETS = [dp.PureDP(2.0), dp.ZCDP(0.05), APPROX]

@@ -9,12 +9,12 @@ from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
 from dpinfer.fit.logistic import LogisticSteps
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.result.statements import OPEN_FEW, OPENING, REPORTED, UNIDENTIFIED
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.design import Design, Scale
-from support import fit_stepped
+from helpers.support import fit_stepped
 
 APPROX = dp.ApproxDP(1.0, 1e-6)
 NUMBERS = [Number("age", 20.0, 60.0), Number("school", 0.0, 20.0)]

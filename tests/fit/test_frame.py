@@ -8,13 +8,13 @@ import pytest
 import dpinfer as dp
 from dpinfer.fit.frame import Winsorised, framed, framed_columns, public_frame
 from dpinfer.fit.stepped import SCALES
-from dpinfer.maths.splines import b_splines, natural_splines
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.splines import b_splines, natural_splines
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from support import gate_of
+from helpers.support import gate_of
 
 TERMS = [
     Number("age", -1000.0, 1000.0),

@@ -16,7 +16,7 @@ from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design, Scale
-from support import follows
+from helpers.support import follows
 
 COEF = np.array([2.0, -1.0, 0.5])
 BOUNDS, RANGE = ([0.0, -2.0, 0.0], [10.0, 2.0, 1.0]), (-40.0, 60.0)

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 import dpinfer as dp
 from dpinfer.fit import recipe
 from dpinfer.fit.logistic import LogisticSteps
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.result.statements import OPEN, REPORTED
@@ -21,8 +21,8 @@ from dpinfer.rows.encoded import Mapped, cached
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.design import Design
-from handmade import Records, columns_of
-from support import fit_stepped, follows
+from helpers.handmade import Records, columns_of
+from helpers.support import fit_stepped, follows
 
 SLOPES = np.array([1.5, -1.0, 0.8])
 TERMS = [Number("age", 0.0, 80.0), Number("hours", -1.0, 1.0), Category("kind", ("a", "b"), "a")]

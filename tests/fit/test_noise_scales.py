@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 import dpinfer as dp
-from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.privacy_cost import perturbed_objective_scale
-from dpinfer.maths.risk import Risk
-from support import SIGNIFICANCE, exact_gradient, follows, labelled, numeric
+from dpinfer.mechanisms.losses import slope_kind
+from dpinfer.mechanisms.privacy_cost import perturbed_objective_scale
+from dpinfer.mechanisms.risk import Risk
+from helpers.support import SIGNIFICANCE, exact_gradient, follows, labelled, numeric
 
 N, C, FITS = 40, 0.05, 300
 # One loss of each kind that the scales know.

@@ -6,15 +6,16 @@ import pytest
 import dpinfer as dp
 from dpinfer.fit import recipe
 from dpinfer.fit.penalised_plan import default_plan
-from dpinfer.maths.arrays import unsvec
-from dpinfer.maths.laws import SphericalLaplace, sandwich
-from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.privacy_cost import PerturbedObjective
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import SLACK
+from dpinfer.inference.error_laws import sandwich
+from dpinfer.mechanisms.losses import slope_kind
+from dpinfer.mechanisms.privacy_cost import PerturbedObjective
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import SLACK
+from dpinfer.numerics.arrays import unsvec
+from dpinfer.numerics.noise_laws import SphericalLaplace
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import MASK
-from support import LOSSES, Tripled, labelled
+from helpers.support import LOSSES, Tripled, labelled
 
 X, Y = labelled(3000, 3)
 OBJECTIVE, OUTPUT = dp.ObjectivePerturbation("laplace"), dp.OutputPerturbation()

@@ -7,10 +7,10 @@ from dp_accounting.pld import pld_privacy_accountant as pld
 
 import dpinfer as dp
 from dpinfer.fit.penalised_plan import default_penalty, default_plan
-from dpinfer.maths.arrays import unsvec
-from dpinfer.maths.privacy_cost import largest_curvature_ratio
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms.privacy_cost import largest_curvature_ratio
+from dpinfer.mechanisms.risk import Risk
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import unsvec
 from dpinfer.privacy import accountant
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import MASK, NoisySum

@@ -5,10 +5,10 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.fit.penalised import Matrices, aim
-from dpinfer.maths.laws import Gaussian
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.numerics.noise_laws import Gaussian
 from dpinfer.result.statements import NOT_IDENTIFIED
-from support import LOSSES, labelled
+from helpers.support import LOSSES, labelled
 
 N = 40_000
 X, Y = labelled(N, 4)

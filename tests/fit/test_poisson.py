@@ -12,13 +12,13 @@ from sklearn.base import clone
 import dpinfer as dp
 from dpinfer.fit import recipe
 from dpinfer.fit.poisson import PoissonSteps
-from dpinfer.maths.tail_law import Clip, TailLaw
+from dpinfer.inference.tails import Clip, TailLaw
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.statements import ALIASED
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import COUNT, CountScale, Design
-from support import follows
+from helpers.support import follows
 
 LEVEL = -0.2
 COEF = np.array([0.1, -0.3, 0.4])

@@ -5,9 +5,9 @@ collected.
 import pytest
 
 from dpinfer.errors import installed
-from servers import Client, peopled, served
-from visits import made
-from windows import BROWSER, chromium  # noqa: F401  (a fixture)
+from helpers.servers import Client, peopled, served
+from helpers.visits import made
+from helpers.windows import BROWSER, chromium  # noqa: F401  (a fixture)
 
 if not installed("starlette", "uvicorn"):
     collect_ignore_glob = ["test_*.py"]

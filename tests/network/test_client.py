@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 import dpinfer as dp
-from calling import KEY, Site
 from dpinfer import client
 from dpinfer.desk.tickets import LOST, LostError
-from serving import KINDS, Breaking, certificate_in, served, worked
-from visits import SLOT
+from helpers.calling import KEY, Site
+from helpers.serving import KINDS, Breaking, certificate_in, served, worked
+from helpers.visits import SLOT
 
 FORMULA = "visit ~ age + health"
 BUDGET = dp.ZCDP(0.1)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from calling import Site
-from in_r import R, has, run_r
-from serving import KINDS, Breaking, certificate_in, served, worked
+from helpers.calling import Site
+from helpers.in_r import R, has, run_r
+from helpers.serving import KINDS, Breaking, certificate_in, served, worked
 
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients/r/connect.R"

@@ -21,8 +21,8 @@ from dpinfer.desk.desk import Desk
 from dpinfer.serve.entrance import Entrance, networks_of
 from dpinfer.serve.guard import Visitor
 from dpinfer.serve.network import Impatient, Place
-from servers import FORM, PASSWORD, PROGRAM, Client, in_a_minute, listening, peopled, served
-from visits import made, question
+from helpers.servers import FORM, PASSWORD, PROGRAM, Client, in_a_minute, listening, peopled, served
+from helpers.visits import made, question
 
 
 def test_signing_in_and_out(site):

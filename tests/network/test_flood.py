@@ -9,8 +9,8 @@ from dpinfer.desk import accounts as module
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
 from dpinfer.serve.network import Place, app_of
-from servers import FORM, PASSWORD
-from visits import made
+from helpers.servers import FORM, PASSWORD
+from helpers.visits import made
 
 PLACE = Place(port=8766)
 HOST = b"127.0.0.1:8766"

@@ -18,8 +18,8 @@ import pytest
 
 from dpinfer.desk.checkup import UNSHARE, without_network
 from dpinfer.desk.desk import Desk
-from servers import PROGRAM, Client, peopled, served
-from visits import made, question
+from helpers.servers import PROGRAM, Client, peopled, served
+from helpers.visits import made, question
 
 
 def alive(pid):

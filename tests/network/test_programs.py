@@ -7,7 +7,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.desk.accounts import Accounts
 from dpinfer.desk.desk import Desk
-from servers import Client
+from helpers.servers import Client
 
 
 @pytest.fixture(scope="module")

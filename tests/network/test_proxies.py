@@ -15,9 +15,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from servers import FORM, PASSWORD, PROGRAM, in_a_minute, listening, peopled, served
-from serving import certificate_in
-from visits import made
+from helpers.servers import FORM, PASSWORD, PROGRAM, in_a_minute, listening, peopled, served
+from helpers.serving import certificate_in
+from helpers.visits import made
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME = "stats.example.org"

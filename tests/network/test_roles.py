@@ -8,8 +8,8 @@ import pytest
 
 from dpinfer.desk.desk import Desk
 from dpinfer.serve.app import _ACCOUNT_ROUTES, _ANYONE, _ROUTES
-from servers import Client
-from visits import question
+from helpers.servers import Client
+from helpers.visits import question
 
 ROLES = {
     "boss": "steward",

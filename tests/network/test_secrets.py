@@ -3,8 +3,8 @@
 import re
 
 from dpinfer.desk.desk import Desk
-from servers import PASSWORD, Client, peopled, served
-from visits import made
+from helpers.servers import PASSWORD, Client, peopled, served
+from helpers.visits import made
 
 TYPED = "a password with a typing mistake"
 

@@ -10,10 +10,10 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.desk.desk import Desk
-from hostile import HOSTILE
-from servers import PASSWORD, peopled, served
-from visits import made, question
-from windows import Looking
+from helpers.hostile import HOSTILE
+from helpers.servers import PASSWORD, peopled, served
+from helpers.visits import made, question
+from helpers.windows import Looking
 
 BOTH = pytest.mark.parametrize("script", [True, False], ids=["script", "plain"])
 AXE = (Path(__file__).parents[1] / "vendor/axe.min.js").read_text(encoding="utf-8")

@@ -5,8 +5,8 @@ or Chromium is not installed the tests are not collected.
 import pytest
 
 from dpinfer.errors import installed
-from visits import made
-from windows import BROWSER, Window, chromium, opened  # noqa: F401  (a fixture)
+from helpers.visits import made
+from helpers.windows import BROWSER, Window, chromium, opened  # noqa: F401  (a fixture)
 
 if not installed("starlette", "uvicorn", "playwright") or BROWSER is None:
     collect_ignore_glob = ["test_*.py"]

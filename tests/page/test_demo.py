@@ -1,6 +1,6 @@
 """`dpinfer demo --open`: from nothing to the page of a desk in one command."""
 
-from windows import Window, started
+from helpers.windows import Window, started
 
 
 def test_the_demo_opens_a_desk_with_its_table(chromium, tmp_path):

@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlencode, urlsplit
 import pytest
 
 from dpinfer.desk.desk import Desk
-from visits import made, question
-from windows import opened
+from helpers.visits import made, question
+from helpers.windows import opened
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from dpinfer.desk.desk import Desk
 from dpinfer.desk.tables import Policy
 from dpinfer.desk.tickets import DECLINED, WAITING, Ticket
 from dpinfer.schema.toml import dump
-from hostile import HOSTILE
-from visits import question
-from windows import Window, opened
+from helpers.hostile import HOSTILE
+from helpers.visits import question
+from helpers.windows import Window, opened
 
 SIZE = 50
 TABLES = range(len(HOSTILE) // SIZE)

@@ -9,8 +9,8 @@ import pytest
 from dpinfer.desk.desk import Desk
 from dpinfer.desk.tables import Policy
 from dpinfer.desk.tickets import CLAIMED, QUEUED
-from visits import SLOT, made, question
-from windows import Window, opened
+from helpers.visits import SLOT, made, question
+from helpers.windows import Window, opened
 
 AXE = (Path(__file__).parents[1] / "vendor/axe.min.js").read_text(encoding="utf-8")
 WIDTHS = (390, 768, 1280)

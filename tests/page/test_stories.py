@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 
 import dpinfer as dp
 from dpinfer.desk.desk import Desk
-from visits import SLOT, made, question
-from windows import Window, opened
+from helpers.visits import SLOT, made, question
+from helpers.windows import Window, opened
 
 WAITS = ("queued", "claimed", "booked", "answered")
 BOTH = pytest.mark.parametrize("script", [True, False], ids=["script", "plain"])

@@ -16,11 +16,11 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 import dpinfer as dp
-from dpinfer.maths.privacy_cost import ORDERS, PerturbedObjective
+from dpinfer.mechanisms.privacy_cost import ORDERS, PerturbedObjective
 from dpinfer.privacy import accountant, entries
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
-from searches import examples
+from helpers.searches import examples
 
 DELTA = 1e-6
 TOTAL = dp.ApproxDP(1.0, DELTA)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.laws import Gaussian, SphericalLaplace
+from dpinfer.numerics.noise_laws import Gaussian, SphericalLaplace
 from dpinfer.privacy.budget import compose
 
 amounts = st.floats(1e-4, 1e3)

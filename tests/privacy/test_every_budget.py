@@ -9,9 +9,9 @@ import dpinfer as dp
 from dpinfer.fit.linear import LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
 from dpinfer.fit.penalised_plan import default_penalty, default_plan
-from dpinfer.maths import privacy_cost
-from dpinfer.maths.losses import Huber, HuberHinge, Logistic, SmoothedQuantile
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms import privacy_cost
+from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, SmoothedQuantile
+from dpinfer.mechanisms.risk import Risk
 from dpinfer.neighbours import Neighbours
 
 LOSSES = (Logistic(), HuberHinge(), Huber(0.3), SmoothedQuantile(0.5, 0.1))

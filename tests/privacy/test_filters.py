@@ -14,7 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.privacy_cost import ORDERS, PerturbedObjective, epsilon_at, epsilon_from_renyi
+from dpinfer.mechanisms.privacy_cost import (
+    ORDERS,
+    PerturbedObjective,
+    epsilon_at,
+    epsilon_from_renyi,
+)
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import BRANCH, Count, renyi_orders
 from dpinfer.privacy.entries import Entry, Terms, header_text, terms_of
@@ -25,8 +30,8 @@ from dpinfer.privacy.release import (
     NoisySum,
     PerturbedMinimum,
 )
-from searches import examples
-from support import labelled
+from helpers.searches import examples
+from helpers.support import labelled
 
 TOTAL = dp.ApproxDP(1.0, 1e-6)
 X, Y = labelled(200, 2)

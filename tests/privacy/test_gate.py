@@ -8,9 +8,9 @@ import dpinfer as dp
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import default_plan
 from dpinfer.fit.recipe import fit
-from dpinfer.maths.histograms import Counts, Tally
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import Block, BoundedSum
+from dpinfer.mechanisms.histograms import Counts, Tally
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import Block, BoundedSum
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import (
@@ -25,7 +25,7 @@ from dpinfer.privacy.release import (
 )
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
-from support import LOSSES, follows, gate_of, labelled, noisy_sum
+from helpers.support import LOSSES, follows, gate_of, labelled, noisy_sum
 
 X, Y = labelled(60, 3)
 COEF = np.array([1.0, -0.5, 0.3])

@@ -10,13 +10,13 @@ import pytest
 from sklearn.base import clone
 
 import dpinfer as dp
-from dpinfer.maths.privacy_cost import PerturbedObjective
+from dpinfer.mechanisms.privacy_cost import PerturbedObjective
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant, entries
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
-from forking import in_a_child
-from support import labelled, opaque
+from helpers.forking import in_a_child
+from helpers.support import labelled, opaque
 
 X, Y = labelled(200, 2)
 

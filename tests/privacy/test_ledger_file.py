@@ -17,8 +17,8 @@ import pytest
 import dpinfer as dp
 from dpinfer.privacy import accountant, store
 from dpinfer.privacy.entries import Entry
-from forking import forked, in_a_child
-from support import labelled, opaque
+from helpers.forking import forked, in_a_child
+from helpers.support import labelled, opaque
 
 X, Y = labelled(50, 2)
 KILLS = int(os.environ.get("DPINFER_KILLS", "60"))

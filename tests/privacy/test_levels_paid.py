@@ -7,16 +7,16 @@ import pytest
 from scipy import stats
 
 import dpinfer as dp
-from dpinfer.maths.histograms import histogram
-from dpinfer.maths.privacy_cost import gaussian_delta
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.histograms import histogram
+from dpinfer.mechanisms.privacy_cost import gaussian_delta
+from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import BRANCH, Count, renyi_orders
 from dpinfer.privacy.entries import Entry, entry_of, entry_text
 from dpinfer.privacy.release import NoisyCounts, NoisySum, ShownLevels, delta_of
 from dpinfer.rows.source import Rows
-from support import follows, gate_of, opaque
+from helpers.support import follows, gate_of, opaque
 
 TOTAL = dp.ApproxDP(1.0, 1e-6)
 LEVELS = ShownLevels("levels of a", dp.ZCDP(0.002), 3e-7, math.sqrt(2))

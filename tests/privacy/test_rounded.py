@@ -18,7 +18,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from dpinfer.errors import InputError
-from dpinfer.maths.laws import Gaussian, Laplace, SphericalLaplace
+from dpinfer.numerics.noise_laws import Gaussian, Laplace, SphericalLaplace
 from dpinfer.privacy import balls
 from dpinfer.privacy import noise as rounded
 from dpinfer.privacy.noise import (
@@ -28,8 +28,8 @@ from dpinfer.privacy.noise import (
     rounded_laplace,
     rounded_laplaces,
 )
-from forking import in_a_child
-from support import SIGNIFICANCE, directions_uniform, follows
+from helpers.forking import in_a_child
+from helpers.support import SIGNIFICANCE, directions_uniform, follows
 
 DIMENSIONS = [1, 2, 5, 10, 66]
 

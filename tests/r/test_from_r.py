@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from in_r import has, run_r
-from open_results import opened
+from helpers.in_r import has, run_r
+from helpers.open_results import opened
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/howto/from-r.md"

@@ -11,8 +11,8 @@ import dpinfer as dp
 from dpinfer.neighbours import Neighbours
 from dpinfer.result import differences, text
 from dpinfer.result.estimates import AT_ZERO
-from open_results import opened
-from support import labelled
+from helpers.open_results import opened
+from helpers.support import labelled
 
 X, Y = labelled(2000, 3)
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from described import AGE, COLUMNS, HEALTH, SCHEMA, SMOKER, grouped, plain, privacy
 from dpinfer.result import table_one
 from dpinfer.result.description import OPEN_NOISE as OPEN
 from dpinfer.result.description import Description, Figure
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.unit import Unit
+from helpers.described import AGE, COLUMNS, HEALTH, SCHEMA, SMOKER, grouped, plain, privacy
 
 VIEWS = ("summary", "to_markdown", "to_latex", "_repr_html_")
 

@@ -8,7 +8,8 @@ import pytest
 import statsmodels.formula.api as smf
 
 import dpinfer as dp
-from dpinfer.maths.laws import NO_NOISE, ErrorLaw
+from dpinfer.inference.error_laws import ErrorLaw
+from dpinfer.numerics.noise_laws import NO_NOISE
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Hypothesis, Vocabulary
 from dpinfer.result.statements import OPEN

@@ -14,10 +14,10 @@ import pytest
 from scipy.special import expit, ndtr
 
 import dpinfer as dp
-from dpinfer.maths.joint import KNOWN
+from dpinfer.inference.joint import KNOWN
 from dpinfer.result import text
 from dpinfer.result.statements import OPENING, UNIDENTIFIED
-from open_results import CENTRE, DRAWS, NAMES, SEED, STATUS, opened, recipe
+from helpers.open_results import CENTRE, DRAWS, NAMES, SEED, STATUS, opened, recipe
 
 OPEN_NAMES = ("left", "right", "health[poor]", "income")
 COLUMNS = [

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.maths.laws import ErrorLaw, Gaussian, SphericalLaplace
+from dpinfer.inference.error_laws import ErrorLaw
+from dpinfer.numerics.noise_laws import Gaussian, SphericalLaplace
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.statements import Model, Privacy
-from support import labelled
+from helpers.support import labelled
 
 X, Y = labelled(2000, 3)
 BUDGETS = [dp.PureDP(2.0), dp.ZCDP(0.5), dp.ApproxDP(2.0, 1e-6), dp.NoPrivacy()]

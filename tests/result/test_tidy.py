@@ -8,7 +8,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.neighbours import Neighbours
-from open_results import opened
+from helpers.open_results import opened
 
 RESULT = opened()
 

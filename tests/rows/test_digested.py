@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dpinfer.errors import PrivacyError
-from dpinfer.maths import column_digests
-from dpinfer.maths.column_digests import Portions
-from dpinfer.maths.column_sums import (
+from dpinfer.mechanisms import column_digests
+from dpinfer.mechanisms.column_digests import Portions
+from dpinfer.mechanisms.column_sums import (
     CELLS,
     Cuts,
     Levels,
@@ -24,7 +24,7 @@ from dpinfer.maths.column_sums import (
     moments,
     spreads,
 )
-from dpinfer.maths.sums import BLOCK, UNIT, Block, second_moment
+from dpinfer.mechanisms.sums import BLOCK, UNIT, Block, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.digested import Columns, InLanes, Lane, digested
 from dpinfer.rows.encoded import ColumnEncoding

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.fit.bounds import MAGNITUDES
-from dpinfer.maths.histograms import histogram
-from dpinfer.maths.sums import second_moment
+from dpinfer.mechanisms.histograms import histogram
+from dpinfer.mechanisms.sums import second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.tables.memory import InMemory, column_rows, column_tally
-from people import AVERAGE, UNIT, WEIGHTS, schema, table
-from searches import examples
+from helpers.people import AVERAGE, UNIT, WEIGHTS, schema, table
+from helpers.searches import examples
 
 HEADS = {
     "average": AVERAGE,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpinfer.maths.sums import BLOCK, Block
+from dpinfer.mechanisms.sums import BLOCK, Block
 from dpinfer.rows.encoded import Encoding, Raw
 from dpinfer.rows.source import PIECE, Rows, block_height, cuts, labelled
 from dpinfer.schema.design import Design

@@ -16,9 +16,8 @@ import pytest
 from pyarrow import feather
 
 import dpinfer as dp
-import lengths
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import moment_and_score, second_moment, sum_error
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import moment_and_score, second_moment, sum_error
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import id_buckets, workers
 from dpinfer.rows.encoded import Encoded, Mapped, OutcomesOnly, cached
@@ -27,6 +26,7 @@ from dpinfer.rows.source import MEMORY, Disk, Rows
 from dpinfer.schema.formula import parse
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.table import read
+from helpers import lengths
 
 SECRET = 4815162342
 N = 40_011

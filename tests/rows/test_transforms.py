@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.maths.sums import Block, moment_and_score, second_moment
+from dpinfer.mechanisms.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import Mapped, OutcomesOnly, cached, sample

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from derived import SCHEMA
 from dpinfer.schema.comparisons import replaced
 from dpinfer.schema.formula import names_of, parse
-from searches import examples
+from helpers.derived import SCHEMA
+from helpers.searches import examples
 
 
 def told(read, formula):

@@ -11,7 +11,7 @@ from dpinfer.schema.design import Design
 from dpinfer.schema.formula import names_of, parse
 from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import table_of
-from tables import SCHEMA, TEXT, table
+from helpers.tables import SCHEMA, TEXT, table
 
 TABLE = table()
 

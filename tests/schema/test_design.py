@@ -13,8 +13,8 @@ from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import table_of
-from searches import examples
-from tables import SCHEMA
+from helpers.searches import examples
+from helpers.tables import SCHEMA
 
 TERMS = [Number("a", -5.0, 20.0), Category("f", ("p", "q", "r"), "p"), Number("b", 0.0, 1e-3)]
 DESIGN = Design.of_terms(TERMS)

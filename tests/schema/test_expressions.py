@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from derived import BASE, SCHEMA, TEXT, table
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.terms import Expression
 from dpinfer.tables.memory import read_labels, read_terms
 from dpinfer.tables.table import table_of
-from searches import examples
+from helpers.derived import BASE, SCHEMA, TEXT, table
+from helpers.searches import examples
 
 FRAME = table()
 REGIONS = ["north", "south", "east", "West Side"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import dpinfer as dp
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import _parser, parse
-from searches import examples
-from tables import SCHEMA, TEXT, table
+from helpers.searches import examples
+from helpers.tables import SCHEMA, TEXT, table
 
 TABLE = table()
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import derived
 import dpinfer as dp
 from dpinfer.schema.columns import Category, Number, Outcome, tidy
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Draft, named
 from dpinfer.tables.memory import read_labels
 from dpinfer.tables.table import read, table_of
-from searches import examples
-from tables import SCHEMA, TEXT, table
+from helpers import derived
+from helpers.searches import examples
+from helpers.tables import SCHEMA, TEXT, table
 
 GOOD = """
 title = "t"

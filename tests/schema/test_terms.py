@@ -16,8 +16,8 @@ from dpinfer.schema.formula import parse
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.memory import read_labels
 from dpinfer.tables.table import read, table_of
-from searches import examples
-from tables import SCHEMA, TEXT, table
+from helpers.searches import examples
+from helpers.tables import SCHEMA, TEXT, table
 
 TABLE = table(500)
 SECRET = 48151623

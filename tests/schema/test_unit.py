@@ -6,7 +6,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.schema.columns import Number
 from dpinfer.schema.unit import Unit
-from people import AVERAGE, COLUMNS, UNIT, WEIGHTS, schema
+from helpers.people import AVERAGE, COLUMNS, UNIT, WEIGHTS, schema
 
 PERSON = Unit("one person", "person", 1.0)
 GOOD = {

@@ -9,9 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-import api_page
 import dpinfer as dp
-from calling import KEY, PEOPLE, QUESTION, Site
 from dpinfer.asking.allowed import SECTIONS, question_schema
 from dpinfer.asking.spec import RULES
 from dpinfer.desk import tickets
@@ -22,6 +20,8 @@ from dpinfer.serve import api_door
 from dpinfer.serve.api import BODIES, OPERATIONS
 from dpinfer.serve.api_door import ApiApplication
 from dpinfer.serve.openapi import document, statuses
+from helpers import api_page
+from helpers.calling import KEY, PEOPLE, QUESTION, Site
 
 BODIES_SENT = {
     "Question": QUESTION,
@@ -541,7 +541,7 @@ def test_the_document(site):
 
 def test_the_page_of_the_interface_is_its_operations():
     page = api_page.PAGE.read_text(encoding="utf-8")
-    assert api_page.renewed(page) == page, "run `python tests/api_page.py`"
+    assert api_page.renewed(page) == page, "run `python tests/helpers/api_page.py`"
 
 
 VALUES = [

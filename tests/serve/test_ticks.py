@@ -11,8 +11,8 @@ from dpinfer.serve.asked_form import AskedForm, fields_of
 from dpinfer.serve.drawings import NARROW, WIDE, burn_down, widths
 from dpinfer.serve.ticks import Ticks, choices_of, ticks_of
 from dpinfer.serve.visit import Fields, address
-from hostile import HOSTILE
-from visits import SCHEMA, made, question
+from helpers.hostile import HOSTILE
+from helpers.visits import SCHEMA, made, question
 
 CHOICES = choices_of(SCHEMA)
 

@@ -8,16 +8,16 @@ import dpinfer as dp
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import default_plan
-from dpinfer.maths.laws import SphericalLaplace
-from dpinfer.maths.losses import Logistic, kind
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms.losses import Logistic, kind
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.numerics.noise_laws import SphericalLaplace
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from dpinfer.simulate import batched
 from dpinfer.simulate.batched import TOLERANCE, Arrays, Engine
 from dpinfer.simulate.population import Population, bootstrap_counts
-from support import LOSSES as MARGIN_LOSSES
-from support import RESIDUAL_LOSSES, labelled, numeric
+from helpers.support import LOSSES as MARGIN_LOSSES
+from helpers.support import RESIDUAL_LOSSES, labelled, numeric
 
 N = 1500
 D = 4

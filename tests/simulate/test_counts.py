@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-import claims
 import dpinfer as dp
 from dpinfer.fit.recipe import fit
 from dpinfer.schema.design import Design
@@ -12,6 +11,7 @@ from dpinfer.schema.formula import parse
 from dpinfer.schema.terms import FARTHEST_OFFSET
 from dpinfer.simulate import synthetic
 from dpinfer.simulate.synthetic import OfGuesses
+from helpers import claims
 
 TABLE = claims.table(4000)
 COLUMNS = np.column_stack(

@@ -12,8 +12,8 @@ import dpinfer as dp
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares
 from dpinfer.fit.recipe import Options, fit
-from dpinfer.maths.losses import Logistic
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.losses import Logistic
+from dpinfer.mechanisms.sums import Block
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse

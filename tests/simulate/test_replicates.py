@@ -14,7 +14,7 @@ import dpinfer as dp
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.recipe import fit
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.schema.columns import Outcome
 from dpinfer.schema.formula import parse
 from dpinfer.simulate import estimands

@@ -13,7 +13,7 @@ from dpinfer.schema.design import Design
 from dpinfer.simulate.batched import BatchedTrial
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.study import trial_of
-from support import RESIDUAL_LOSSES, labelled, numeric, unit_rows
+from helpers.support import RESIDUAL_LOSSES, labelled, numeric, unit_rows
 
 N, D, C = 1200, 3, 0.01
 X, Y = labelled(N, D)

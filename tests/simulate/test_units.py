@@ -8,14 +8,14 @@ from scipy.special import expit
 from statsmodels.api import GLM, WLS, families
 
 import dpinfer as dp
-import people
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.noiseless import least_squares
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.rows.source import Rows
 from dpinfer.simulate.estimands import stated_estimand
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.study import trial_of
+from helpers import people
 
 RNG = np.random.default_rng(0)
 UNITS = 1500

@@ -15,7 +15,7 @@ from studies.counts.designs import DESIGNS, REAL, SYNTHETIC, load
 from studies.counts.report import BUDGETS, digest, lowest, name_of, page
 
 import dpinfer as dp
-import laws
+from helpers import laws
 
 ROOT = Path(__file__).parents[2]
 RESULTS = json.loads((ROOT / "studies/counts/results/counts.json").read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ import pytest
 from studies.describe.cell import Cell, keys, replicate, setting
 from studies.describe.report import KINDS, LOW, SHARED, outside, page, summarise, told
 
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.privacy.budget import NoPrivacy
 
 ROOT = Path(__file__).parents[2]

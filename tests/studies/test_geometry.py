@@ -16,12 +16,12 @@ from studies.geometry.designs import DESIGNS, KNOWN, SYNTHETIC, load
 from studies.geometry.report import name_of, page
 
 import dpinfer as dp
-import laws
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.noiseless import logistic
 from dpinfer.fit.recipe import fit
-from dpinfer.maths.losses import Logistic
+from dpinfer.mechanisms.losses import Logistic
 from dpinfer.rows.source import Rows
+from helpers import laws
 
 NAME = "syn_5k_5_corr_well"
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-import laws
+from helpers import laws
 
 GOOD = {
     "lines": 500, "asked": 0.95, "instead_lines": 200, "instead": 0.94, "rejected_of": 200, "rejected": 0.05,

@@ -16,7 +16,7 @@ from studies.linear.report import name_of, page
 from studies.linear.rivals import Task, adaptive, contest, counted, exact, naive, ranged
 
 import dpinfer as dp
-import laws
+from helpers import laws
 
 ROOT = Path(__file__).parents[2]
 RESULTS = json.loads((ROOT / "studies/linear/results/linear.json").read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from studies.paper.store import Results, Settings
 from studies.paper.verdicts import printed, verdicts
 
 import dpinfer as dp
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms.risk import Risk
 from dpinfer.simulate.batched import BatchedTrial
 
 CELL = Cell("adult", 30_162, 10, "LR", "DP", "objective", 0.7, 0.25, 0.25)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import dpinfer as dp
 from dpinfer.schema.formula import parse
 from dpinfer.tables.arrow_files import Files
-from searches import examples
-from tables import SCHEMA, table
+from helpers.searches import examples
+from helpers.tables import SCHEMA, table
 
 TABLE = table(600)
 FORMULA = "ill ~ log(age)*sex + C(k) + smoker + h"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
 from dpinfer.tables.block_files import GoneError, new_fit, remove, write
 
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from cells import ANY, CELL, COLUMNS, GOOD, LABEL, MODELS, ending, fit, objects, same
 from dpinfer.tables.cells import numbers, places
-from searches import examples
+from helpers.cells import ANY, CELL, COLUMNS, GOOD, LABEL, MODELS, ending, fit, objects, same
+from helpers.searches import examples
 
 
 def expected(cell, booleans=True):

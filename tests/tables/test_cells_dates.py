@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from cells import ODD
 from dpinfer.schema.formula import parse
 from dpinfer.tables.cells import column_of, objects, to_days
 from dpinfer.tables.data_check import peek, typed
 from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import table_of
-from searches import examples
+from helpers.cells import ODD
+from helpers.searches import examples
 
 SCHEMA = dp.Schema.parse("""
 [columns.y]

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from cells import COLUMNS, GOOD, MODELS, ending, fit, same
 from dpinfer.tables.cells import identities, numbers, places
-from searches import examples
+from helpers.cells import COLUMNS, GOOD, MODELS, ending, fit, same
+from helpers.searches import examples
 
 floats = st.one_of(st.none(), st.floats(width=32))
 wholes = st.one_of(st.none(), st.integers(0, 127))

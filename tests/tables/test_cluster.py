@@ -8,14 +8,10 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-import claims
 import dpinfer as dp
-import lengths
-import people
-import tables
 from dpinfer.fit.recipe import fit
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import moment_and_score, sum_error
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import moment_and_score, sum_error
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoding, Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
@@ -23,6 +19,7 @@ from dpinfer.schema.formula import parse
 from dpinfer.tables.cluster import Encode, Fault, Kept, Partitions, Task, added, answered, mute
 from dpinfer.tables.memory import FormulaReader
 from dpinfer.tables.table import read
+from helpers import claims, lengths, people, tables
 
 
 class Here(Partitions):

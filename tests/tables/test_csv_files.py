@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dpinfer as dp
 from dpinfer.tables import csv_files
 from dpinfer.tables.arrow_files import Files
-from searches import examples
+from helpers.searches import examples
 
 SCHEMA = dp.Schema.parse("""
 [columns.y]

@@ -11,7 +11,7 @@ from dpinfer.schema.formula import parse
 from dpinfer.tables.data_check import Counted, peek, typed
 from dpinfer.tables.memory import read_labels, read_terms
 from dpinfer.tables.table import table_of
-from tables import SCHEMA, table
+from helpers.tables import SCHEMA, table
 
 SMALL = dp.Schema.parse("""
 [unit]

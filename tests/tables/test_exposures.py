@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import claims
 import dpinfer as dp
+from helpers import claims
 
 TABLE = claims.table(5000)
 TABLE.loc[::97, "years"] = np.nan

@@ -9,12 +9,12 @@ import pyarrow.feather
 import pytest
 
 import dpinfer as dp
-import people
 from dpinfer.schema.columns import Ids
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.cluster import ClusterTable
 from dpinfer.tables.memory import InMemory
 from dpinfer.tables.table import check, table_of
+from helpers import people
 
 FRAME = people.table(rows=300, persons=80)
 COLUMNS = [people.schema()[name] for name in ("y", "a", "b")]

@@ -13,10 +13,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import described
 import dpinfer as dp
-from open_results import opened
-from people import schema, table
+from helpers import described
+from helpers.open_results import opened
+from helpers.people import schema, table
 
 AXE = Path(__file__).parents[1] / "vendor/axe.min.js"
 BROWSER = next(

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-import claims
 import dpinfer as dp
 from dpinfer.result import text
+from helpers import claims
 
 RESULT = claims.model(budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=1).fit(claims.table()).result_
 OPEN = claims.model(budget=dp.ZCDP(0.02), insecure_seed=1).fit(claims.table(3000)).result_

@@ -7,8 +7,8 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.result.statements import OPEN, REPORTED
-from support import labelled
-from terminal import files_in, run_here, succeeds
+from helpers.support import labelled
+from helpers.terminal import files_in, run_here, succeeds
 
 X, Y = labelled(2000, 3)
 

@@ -12,7 +12,7 @@ import dpinfer as dp
 from dpinfer.simulate import Study
 from dpinfer.views import plot
 from dpinfer.views import plot as studies
-from support import labelled
+from helpers.support import labelled
 
 
 def study(d, *, coverage=None, length=None, plain=None, **facts):

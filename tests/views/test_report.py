@@ -23,8 +23,8 @@ from scipy.stats import norm
 import dpinfer as dp
 from dpinfer.views import promise
 from dpinfer.views.page import MAY_NOT
-from pages import Tree
-from support import labelled
+from helpers.pages import Tree
+from helpers.support import labelled
 
 X, Y = labelled(2000, 4)
 NAMES = ("(Intercept)", "age", "income", "sex[f]")

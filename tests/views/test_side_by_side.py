@@ -14,7 +14,7 @@ from matplotlib.container import ErrorbarContainer
 import dpinfer as dp
 from dpinfer.result.comparison import MOST
 from dpinfer.views import forest, forests
-from open_results import opened
+from helpers.open_results import opened
 
 LOGIT = opened()
 SHORT = opened(income=False)

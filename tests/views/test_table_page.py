@@ -8,11 +8,11 @@ import re
 import pytest
 
 import dpinfer as dp
-from described import COLUMNS, grouped, plain, privacy
 from dpinfer.result import table_one
 from dpinfer.result.description import Description, Figure
 from dpinfer.schema.columns import Category
-from pages import Tree
+from helpers.described import COLUMNS, grouped, plain, privacy
+from helpers.pages import Tree
 
 FOUR = grouped(("a", "b", "c", "d"))
 ALL = {"plain": plain(), "two groups": grouped(), "four groups": FOUR}

@@ -16,8 +16,8 @@ from dpinfer.cli import screen
 from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.description.describing import Describing, describing
 from dpinfer.errors import DpinferError, InputError
-from dpinfer.fit.describing import Describing, describing
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import table_one, text

@@ -23,9 +23,9 @@ from dpinfer.fit.logistic import GeometryPlan
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import Counts, PoissonPlan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe, Subject, entry, fit
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
+from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.entries import Book, Entry
 from dpinfer.result.question import Question

@@ -16,20 +16,11 @@ from typing import Any
 
 from dpinfer import persistence
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.maths.histograms import (
-    COLUMN_ZOOMS,
-    MAGNITUDES,
-    Range,
-    clear_of,
-    friendly,
-    histogram,
-    histogram_added,
-    histogram_bound,
-    magnitude,
-    zoomed,
-)
-from dpinfer.maths.sums import USUAL_RECORDS, in_floats
+from dpinfer.inference.ranges import Range, clear_of, friendly, magnitude, zoomed
+from dpinfer.mechanisms.histograms import histogram, histogram_added, histogram_bound
+from dpinfer.mechanisms.sums import USUAL_RECORDS, in_floats
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.bins import COLUMN_ZOOMS, MAGNITUDES
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, Share, require_promise
 from dpinfer.privacy.entries import Book, Entry

@@ -12,7 +12,7 @@ from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import NoLoss, OfferedRecipe, Options, Recipe, fit, require_ids
 from dpinfer.fit.stepped import ASKED, FORMER, Stepped
-from dpinfer.maths.losses import Loss, check_loss, kind
+from dpinfer.mechanisms.losses import Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.entries import Book
 from dpinfer.result.result import FitResult

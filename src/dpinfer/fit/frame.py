@@ -12,12 +12,14 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.histograms import BINS, counts_of, inner_edges, narrowed
-from dpinfer.maths.moments import Columns, Local
-from dpinfer.maths.sums import Block, BoundedSum, Change, row_weights
-from dpinfer.maths.winsorising import Histograms
+from dpinfer.inference.moments import Columns, Local
+from dpinfer.inference.ranges import narrowed
+from dpinfer.inference.winsorising import Histograms
+from dpinfer.mechanisms.histograms import counts_of
+from dpinfer.mechanisms.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array, Indices
+from dpinfer.numerics.bins import BINS, inner_edges
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.rows.encoded import Changed

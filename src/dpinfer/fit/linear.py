@@ -37,12 +37,8 @@ from dpinfer.fit.stepped import (
     ordinary_words,
     refined_moments,
 )
-from dpinfer.maths.arrays import Array, solved
-from dpinfer.maths.families import IDENTITY, Line, Stack, step_sums
-from dpinfer.maths.histograms import Tail, histogram, influence_histogram, inner_edges, narrowed
-from dpinfer.maths.inference import LEAST_RECORDS, Fitted, Step, outcome_sizes
-from dpinfer.maths.joint import SIGNAL
-from dpinfer.maths.moments import (
+from dpinfer.inference.joint import SIGNAL
+from dpinfer.inference.moments import (
     SQUARES_RADIUS,
     Columns,
     Moments,
@@ -53,11 +49,18 @@ from dpinfer.maths.moments import (
     preconditioner,
     raised,
 )
-from dpinfer.maths.stepping import Terrain, crude_line
-from dpinfer.maths.sums import Block, moment_and_score
-from dpinfer.maths.tail_law import Clip, TailLaw
-from dpinfer.maths.winsorising import Costs, WinsorLimits
+from dpinfer.inference.newton import Terrain, crude_line
+from dpinfer.inference.posterior import LEAST_RECORDS, Fitted, Step, outcome_sizes
+from dpinfer.inference.ranges import narrowed
+from dpinfer.inference.tails import Clip, Tail, TailLaw
+from dpinfer.inference.winsorising import Costs, WinsorLimits
+from dpinfer.mechanisms.histograms import histogram, influence_histogram
+from dpinfer.mechanisms.step_sums import Line, Stack, step_sums
+from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array, solved
+from dpinfer.numerics.bins import inner_edges
+from dpinfer.numerics.links import IDENTITY
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum

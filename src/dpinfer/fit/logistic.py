@@ -38,12 +38,8 @@ from dpinfer.fit.stepped import (
     spendable,
     target_of,
 )
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.families import LOGIT, Line, Stack
-from dpinfer.maths.inference import LEVEL, Fitted
-from dpinfer.maths.joint import SIGNAL
-from dpinfer.maths.losses import Logistic
-from dpinfer.maths.moments import (
+from dpinfer.inference.joint import SIGNAL
+from dpinfer.inference.moments import (
     FARTHEST_SDS,
     LEAST_EVENTS,
     LOGISTIC_RADIUS,
@@ -55,10 +51,15 @@ from dpinfer.maths.moments import (
     preconditioner,
     raised,
 )
-from dpinfer.maths.stepping import Terrain, Usual, first_line, information
-from dpinfer.maths.sums import Block, moment_and_score
-from dpinfer.maths.winsorising import Costs, WinsorLimits, logistic
+from dpinfer.inference.newton import Terrain, Usual, first_line, information
+from dpinfer.inference.posterior import LEVEL, Fitted
+from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
+from dpinfer.mechanisms.losses import Logistic
+from dpinfer.mechanisms.step_sums import Line, Stack
+from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.links import LOGIT
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.result import FitResult

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.families import FARTHEST
-from dpinfer.maths.losses import Logistic, slope_and_curvature
-from dpinfer.maths.minimise import minimise
-from dpinfer.maths.sums import Block, square
+from dpinfer.mechanisms.losses import Logistic, slope_and_curvature
+from dpinfer.mechanisms.minimise import minimise
+from dpinfer.mechanisms.sums import Block, square
+from dpinfer.numerics.arrays import Array, Indices
+from dpinfer.numerics.links import FARTHEST
 from dpinfer.schema.design import Design
 from dpinfer.schema.terms import FARTHEST_OFFSET
 

@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from dpinfer.fit.recipe import fit, half_widths, privacy
 from dpinfer.fit.stepped import Stepped, ordinary_words
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.families import FARTHEST
-from dpinfer.maths.laws import NO_NOISE, ErrorLaw, sandwich
-from dpinfer.maths.minimise import minimise
-from dpinfer.maths.sums import Block, square, weighted_sum
+from dpinfer.inference.error_laws import ErrorLaw, sandwich
+from dpinfer.mechanisms.minimise import minimise
+from dpinfer.mechanisms.sums import Block, square, weighted_sum
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.links import FARTHEST
+from dpinfer.numerics.noise_laws import NO_NOISE
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum, Release

@@ -35,9 +35,8 @@ from dpinfer.fit.penalised_plan import (
 )
 from dpinfer.fit.recipe import NoLoss, Options, fit, half_widths, privacy
 from dpinfer.fit.stepped import StepPlan
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import NO_NOISE, ErrorLaw, Gaussian, Law, sandwich, total_covariance
-from dpinfer.maths.losses import (
+from dpinfer.inference.error_laws import ErrorLaw, sandwich, total_covariance
+from dpinfer.mechanisms.losses import (
     Huber,
     HuberHinge,
     Logistic,
@@ -46,9 +45,11 @@ from dpinfer.maths.losses import (
     describe,
     kind,
 )
-from dpinfer.maths.minimise import minimum
-from dpinfer.maths.risk import Risk
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.risk import Risk
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.noise_laws import NO_NOISE, Gaussian, Law
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisyMinimum, NoisySum, Release, ScaledSum

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.maths.arrays import boundary
-from dpinfer.maths.losses import Loss
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import USUAL_RECORDS
+from dpinfer.mechanisms.losses import Loss
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import USUAL_RECORDS
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import boundary
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share, compose
 from dpinfer.privacy.release import (

@@ -39,12 +39,8 @@ from dpinfer.fit.stepped import (
     ordinary_words,
     refined_moments,
 )
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.families import LOG, Line, Stack
-from dpinfer.maths.histograms import Tail, count_edges, histogram, influence_histogram
-from dpinfer.maths.inference import LEVEL, Fitted
-from dpinfer.maths.joint import SIGNAL
-from dpinfer.maths.moments import (
+from dpinfer.inference.joint import SIGNAL
+from dpinfer.inference.moments import (
     COUNTS_RADIUS,
     LEAST_EVENTS,
     Columns,
@@ -54,11 +50,17 @@ from dpinfer.maths.moments import (
     preconditioner,
     raised,
 )
-from dpinfer.maths.stepping import Terrain, count_line, information
-from dpinfer.maths.sums import Block, exposure_total, moment_and_score
-from dpinfer.maths.tail_law import Clip, CountSizes, TailLaw
-from dpinfer.maths.winsorising import Costs, WinsorLimits, exponential
+from dpinfer.inference.newton import Terrain, count_line, information
+from dpinfer.inference.posterior import LEVEL, Fitted
+from dpinfer.inference.tails import Clip, CountSizes, Tail, TailLaw
+from dpinfer.inference.winsorising import Costs, WinsorLimits, exponential
+from dpinfer.mechanisms.histograms import histogram, influence_histogram
+from dpinfer.mechanisms.step_sums import Line, Stack
+from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.bins import count_edges
+from dpinfer.numerics.links import LOG
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum

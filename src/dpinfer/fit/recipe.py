@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from dpinfer.errors import HopelessFitWarning, InputError
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.losses import Loss
+from dpinfer.mechanisms.losses import Loss
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.budget import Budget, NoPrivacy, require_promise
 from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.gate import Gate

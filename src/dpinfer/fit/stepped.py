@@ -34,13 +34,8 @@ from dpinfer.fit.frame import (
 )
 from dpinfer.fit.noiseless import NoiselessFit, people_of, units_matrix
 from dpinfer.fit.recipe import Options, Recipe, privacy
-from dpinfer.maths.arrays import Array, solved, unsvec
-from dpinfer.maths.families import Family, Line, Stack, rest_bound, rest_sum, step_sums
-from dpinfer.maths.histograms import OUTCOME_ZOOMS, histogram_bound
-from dpinfer.maths.inference import Conclusion, Fitted, Step, conclude, varies
-from dpinfer.maths.inference import posterior as inferred
-from dpinfer.maths.joint import FEW, REFERENCE, SIGNAL, TAIL, TOGETHER
-from dpinfer.maths.moments import (
+from dpinfer.inference.joint import FEW, REFERENCE, SIGNAL, TAIL, TOGETHER
+from dpinfer.inference.moments import (
     FARTHEST_SDS,
     LEAST_EVENTS,
     SMALLEST,
@@ -57,9 +52,15 @@ from dpinfer.maths.moments import (
     refined,
     shrink,
 )
-from dpinfer.maths.places import moment_error
-from dpinfer.maths.stepping import Terrain
-from dpinfer.maths.sums import (
+from dpinfer.inference.newton import Terrain
+from dpinfer.inference.posterior import Conclusion, Fitted, Step, conclude, varies
+from dpinfer.inference.posterior import posterior as inferred
+from dpinfer.inference.tails import Clip, TailLaw
+from dpinfer.inference.winsorising import Costs, Numbers, WinsorLimits, winsor_limits
+from dpinfer.mechanisms.histograms import histogram_bound
+from dpinfer.mechanisms.step_sums import Line, Stack, rest_bound, rest_sum, step_sums
+from dpinfer.mechanisms.summation_error import moment_error
+from dpinfer.mechanisms.sums import (
     USUAL_RECORDS,
     Block,
     BoundedSum,
@@ -70,9 +71,10 @@ from dpinfer.maths.sums import (
     second_moment,
     second_moment_bound,
 )
-from dpinfer.maths.tail_law import Clip, TailLaw
-from dpinfer.maths.winsorising import Costs, Numbers, WinsorLimits, winsor_limits
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array, solved, unsvec
+from dpinfer.numerics.bins import OUTCOME_ZOOMS
+from dpinfer.numerics.links import Family
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.privacy.gate import Gate
@@ -611,7 +613,7 @@ P = TypeVar("P", bound=StepPlan)
 
 @dataclass(frozen=True, repr=False)
 class AtLine(Changed):
-    """Rows at a released line: u, y - h and w of `dpinfer.maths.families`."""
+    """Rows at a released line: u, y - h and w of `dpinfer.mechanisms.step_sums`."""
 
     line: Line
     norm2: float
@@ -763,7 +765,7 @@ class Stepped(Generic[P]):
         information for its noise, and a line takes 2.5 deviations; where outcomes have no end, c is
         the unit in which the geometry measures it.  In logistic regression c <= p(1 - p), p the mean
         of the outcome: at least 8 of n c must be clear of the noise of score and curvature, by 3
-        deviations, before any line is printed (`maths/inference.py`).
+        deviations, before any line is printed (`inference/posterior.py`).
         """
         scales = self._scales()
         d = len(self.design.names)

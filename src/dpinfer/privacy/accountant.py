@@ -38,8 +38,7 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from dpinfer.errors import LedgerError
-from dpinfer.maths.arrays import boundary
-from dpinfer.maths.privacy_cost import (
+from dpinfer.mechanisms.privacy_cost import (
     ORDERS,
     PerturbedObjective,
     epsilon_at,
@@ -48,6 +47,7 @@ from dpinfer.maths.privacy_cost import (
     gaussian_delta,
     lowest_near,
 )
+from dpinfer.numerics.arrays import boundary
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
 from dpinfer.privacy.release import (
     Additive,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from numbers import Real
 
 from dpinfer.errors import BudgetError
-from dpinfer.maths import privacy_cost
-from dpinfer.maths.laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+from dpinfer.mechanisms import privacy_cost
+from dpinfer.numerics.noise_laws import NO_NOISE, Gaussian, Law, SphericalLaplace
 
 LARGEST_DELTA = 0.1
 """A δ from here on is no promise."""

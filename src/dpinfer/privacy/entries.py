@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from dpinfer import persistence
 from dpinfer.errors import LedgerError
-from dpinfer.maths.privacy_cost import PerturbedObjective
+from dpinfer.mechanisms.privacy_cost import PerturbedObjective
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose

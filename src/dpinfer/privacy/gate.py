@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.errors import LedgerError, PrivacyError
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.histograms import Counts, Tally
-from dpinfer.maths.laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
-from dpinfer.maths.minimise import Minimum as Search
-from dpinfer.maths.minimise import minimum
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import SLACK, BoundedSum
+from dpinfer.mechanisms.histograms import Counts, Tally
+from dpinfer.mechanisms.minimise import Minimum as Search
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import SLACK, BoundedSum
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.noise_laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace
 from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.noise import bits_of, from_grid, rounded, to_grid
 from dpinfer.privacy.release import (

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import Gaussian, Laplace, Law
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.noise_laws import Gaussian, Laplace, Law
 
 Integers = npt.NDArray[np.int64]
 

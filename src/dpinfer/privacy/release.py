@@ -24,12 +24,19 @@ from fractions import Fraction
 from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, InputError, PrivacyError
-from dpinfer.maths.histograms import Counts, Tally
-from dpinfer.maths.laws import NO_NOISE, Gaussian, Laplace, Law, SphericalLaplace, deviation
-from dpinfer.maths.losses import slope_kind
-from dpinfer.maths.privacy_cost import PerturbedObjective
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import SLACK, BoundedSum
+from dpinfer.mechanisms.histograms import Counts, Tally
+from dpinfer.mechanisms.losses import slope_kind
+from dpinfer.mechanisms.privacy_cost import PerturbedObjective
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import SLACK, BoundedSum
+from dpinfer.numerics.noise_laws import (
+    NO_NOISE,
+    Gaussian,
+    Laplace,
+    Law,
+    SphericalLaplace,
+    deviation,
+)
 from dpinfer.privacy.budget import ZCDP, NoPrivacy, PureDP, Share
 
 MASK = 1e-3

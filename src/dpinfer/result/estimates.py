@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.errors import InputError
-from dpinfer.maths import laws as laws_of_error
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.joint import Joint
-from dpinfer.maths.laws import BiasedNormal, ErrorLaw, LawOfError
+from dpinfer.inference import error_laws as laws_of_error
+from dpinfer.inference.error_laws import BiasedNormal, ErrorLaw, LawOfError
+from dpinfer.inference.joint import Joint
+from dpinfer.numerics.arrays import Array
 from dpinfer.result.question import Question
 from dpinfer.result.statements import OPENING, REPORTED, Band, Geometry, Model, Privacy, several
 from dpinfer.schema.design import INTERCEPT

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.errors import InputError
-from dpinfer.maths import laws as laws_of_error
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import BiasedNormal, LawOfError
+from dpinfer.inference import error_laws as laws_of_error
+from dpinfer.inference.error_laws import BiasedNormal, LawOfError
+from dpinfer.numerics.arrays import Array
 from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import reference_names, term_name
 from dpinfer.result.statements import OPENING

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import Question
 from dpinfer.result.statements import REPORTED, several

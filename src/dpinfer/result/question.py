@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Category, Column, Derived, Level, Number, Outcome
 from dpinfer.schema.dates import day_of_text, text_of
 from dpinfer.schema.terms import Block, Expression, Part, Response, Terms

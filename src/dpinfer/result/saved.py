@@ -10,9 +10,9 @@ import numpy as np
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.maths import laws
-from dpinfer.maths.joint import Joint
-from dpinfer.maths.laws import BiasedNormal, ErrorLaw
+from dpinfer.inference.error_laws import BiasedNormal, ErrorLaw
+from dpinfer.inference.joint import Joint
+from dpinfer.numerics.noise_laws import Gaussian, SphericalLaplace
 from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.column_figures import Figure, Figures
@@ -39,8 +39,8 @@ _CLASSES = (
     Privacy,
     Unit,
     Words,
-    laws.Gaussian,
-    laws.SphericalLaplace,
+    Gaussian,
+    SphericalLaplace,
 )
 _KINDS: dict[str, type] = entries.KINDS | {kind.__name__: kind for kind in _CLASSES}
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.families import FAMILIES, Family
+from dpinfer.mechanisms.step_sums import row_weights
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.links import FAMILIES, Family
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, weak_delta
 from dpinfer.privacy.release import Release
 from dpinfer.schema.unit import ROW, Unit
@@ -271,7 +272,7 @@ class Geometry:
         design = np.column_stack([np.ones(len(rows)), self.inside(rows)])
         family = FAMILIES[self.family]
         predictor = _near(design @ self.line + offset, family)
-        return family.weights(design @ self.preconditioner.T, predictor, self.most)
+        return row_weights(family, design @ self.preconditioner.T, predictor, self.most)
 
 
 def _near(predictor: Array, family: Family) -> Array:

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.errors import PrivacyError
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.column_digests import Groups, LevelDigest, NumberDigest, Portions, Scratch
-from dpinfer.maths.column_sums import (
+from dpinfer.mechanisms.column_digests import Groups, LevelDigest, NumberDigest, Portions, Scratch
+from dpinfer.mechanisms.column_sums import (
     POWERS,
     ColumnSums,
     Levels,
@@ -20,7 +19,8 @@ from dpinfer.maths.column_sums import (
     Tally,
     places_of,
 )
-from dpinfer.maths.sums import OfBlock
+from dpinfer.mechanisms.sums import OfBlock
+from dpinfer.numerics.arrays import Array
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import Encoded
 

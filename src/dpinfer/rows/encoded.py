@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.sums import Block, Change, OfBlock, Sum
+from dpinfer.mechanisms.sums import Block, Change, OfBlock, Sum
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.rows.source import (
     PIECE,
     Blocks,

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Indices
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
+from dpinfer.numerics.arrays import Indices
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import Encoder, Raw
 from dpinfer.rows.source import Blocks, Piece, Rows

@@ -26,16 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.sums import (
-    BLOCK,
-    MOST_RECORDS,
-    Block,
-    Change,
-    OfBlock,
-    Sum,
-    clip_rows,
-)
+from dpinfer.mechanisms.sums import BLOCK, MOST_RECORDS, Block, Change, OfBlock, Sum, clip_rows
+from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.rows import workers
 
 _ZEROS = bytes(2**20)

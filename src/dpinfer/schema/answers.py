@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema import dates
 
 Interval = tuple[float, float]

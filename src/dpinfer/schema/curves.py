@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from dpinfer.errors import InputError
-from dpinfer.maths import splines
+from dpinfer.numerics import splines
 from dpinfer.schema.terms import Curve, Expression, apply, constant
 
 EXAMPLES = {"ns": "ns({}, 30, 50, 70)", "bs": "bs({}, 30, 50, 70)", "poly": "poly({}, 3)"}

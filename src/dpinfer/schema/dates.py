@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 
 MONTHS = (
     "January",

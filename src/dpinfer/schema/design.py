@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.moments import Cell, Columns
-from dpinfer.maths.splines import evened
-from dpinfer.maths.sums import shrunk
+from dpinfer.inference.moments import Cell, Columns
+from dpinfer.mechanisms.sums import shrunk
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.splines import evened
 from dpinfer.schema.columns import Category, Number, in_reach
 from dpinfer.schema.terms import (
     FARTHEST_OFFSET,

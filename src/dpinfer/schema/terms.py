@@ -23,8 +23,8 @@ from itertools import combinations, product
 import numpy as np
 
 from dpinfer.errors import InputError
-from dpinfer.maths import splines
-from dpinfer.maths.arrays import Array, Indices
+from dpinfer.numerics import splines
+from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.schema.answers import ANSWERS, STEPS
 from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_reach, levels_of
 

@@ -13,7 +13,7 @@ from reprlib import repr as short
 from typing import Any
 
 from dpinfer.errors import InputError
-from dpinfer.maths.sums import MOST_RECORDS, USUAL_RECORDS
+from dpinfer.mechanisms.sums import MOST_RECORDS, USUAL_RECORDS
 from dpinfer.schema.columns import TODO, Ids, Number, SchemaError, Wanted, did_you_mean
 
 AVERAGE = "average"

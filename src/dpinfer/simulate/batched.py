@@ -45,20 +45,13 @@ from dpinfer.fit.penalised import (
 )
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, Plan, hessian_noise
 from dpinfer.fit.recipe import Recipe
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.laws import (
-    NO_NOISE,
-    Law,
-    half_width,
-    sandwich,
-    spread,
-    total_covariance,
-    widened,
-)
-from dpinfer.maths.losses import Logistic, kind, line
-from dpinfer.maths.minimise import minimum
-from dpinfer.maths.risk import Risk
-from dpinfer.maths.sums import SLACK
+from dpinfer.inference.error_laws import half_width, sandwich, spread, total_covariance, widened
+from dpinfer.mechanisms.losses import Logistic, kind, line
+from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.sums import SLACK
+from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.noise_laws import NO_NOISE, Law
 from dpinfer.privacy.budget import NoPrivacy, Share
 from dpinfer.rows.workers import one_thread
 from dpinfer.simulate.estimands import estimand_of

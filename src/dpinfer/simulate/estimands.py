@@ -21,9 +21,9 @@ from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Recipe, fit
 from dpinfer.fit.stepped import Stepped
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.losses import describe
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.losses import describe
+from dpinfer.mechanisms.sums import Block
+from dpinfer.numerics.arrays import Array
 from dpinfer.result.result import FitResult
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design

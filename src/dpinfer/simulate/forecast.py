@@ -16,8 +16,8 @@ from dpinfer import persistence
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.linear import LeastSquares
 from dpinfer.fit.recipe import Recipe, fit, half_widths
-from dpinfer.maths.arrays import Array, boundary
-from dpinfer.maths.sums import MOST_RECORDS
+from dpinfer.mechanisms.sums import MOST_RECORDS
+from dpinfer.numerics.arrays import Array, boundary
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.result import text
 from dpinfer.schema.design import Design

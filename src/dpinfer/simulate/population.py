@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
+from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.rows.source import Rows
 from dpinfer.tables.memory import rows_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema import dates
 from dpinfer.schema.columns import Column, Number, Outcome, levels_of
 from dpinfer.schema.guesses import Shares, Typical, usual

@@ -19,7 +19,7 @@ import numpy as np
 from dpinfer import persistence
 from dpinfer.errors import InputError
 from dpinfer.fit.recipe import Recipe, fit
-from dpinfer.maths.arrays import Array
+from dpinfer.numerics.arrays import Array
 from dpinfer.result.result import FitResult
 from dpinfer.rows import workers
 from dpinfer.rows.source import Rows

@@ -24,8 +24,8 @@ from dpinfer.fit.logistic import LOGISTIC_TARGETS, GeometryPlan
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import Counts, PoissonPlan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.losses import Logistic, Loss, check_loss, kind
+from dpinfer.mechanisms.losses import Logistic, Loss, check_loss, kind
+from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.budget import Budget
 from dpinfer.result import text
 from dpinfer.rows.source import Pending

@@ -15,8 +15,8 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, expit, gammaincinv, logit
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array, Indices
-from dpinfer.maths.sums import OfBlock
+from dpinfer.mechanisms.sums import OfBlock
+from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.columns import Category, Column, Number, Outcome, levels_of
 from dpinfer.schema.design import COUNT, CountScale, Design

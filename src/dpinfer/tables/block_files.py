@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.sums import Block
+from dpinfer.numerics.arrays import Array
 
 _PREFIX = "dpinfer-"
 _UNFINISHED = ".part"

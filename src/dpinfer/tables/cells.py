@@ -37,9 +37,9 @@ import pyarrow.compute as pc
 from narwhals import dependencies as libraries
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.histograms import Tally, histogram_bound
+from dpinfer.mechanisms.histograms import Tally, histogram_bound
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
 from dpinfer.schema import dates
 from dpinfer.schema.columns import Level, alike, tidied, tidy
 

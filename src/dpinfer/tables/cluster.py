@@ -16,8 +16,8 @@ import narwhals as nw
 import numpy as np
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.sums import Block, OfBlock, Sum
+from dpinfer.mechanisms.sums import Block, OfBlock, Sum
+from dpinfer.numerics.arrays import Array
 from dpinfer.rows import workers
 from dpinfer.rows.source import Source, gathered_bytes, most_records
 from dpinfer.schema.columns import Wanted

@@ -16,10 +16,10 @@ import pyarrow as pa
 from narwhals import dependencies as libraries
 
 from dpinfer.errors import InputError
-from dpinfer.maths.arrays import Array
-from dpinfer.maths.histograms import Tally
-from dpinfer.maths.sums import Block
+from dpinfer.mechanisms.histograms import Tally
+from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
 from dpinfer.rows import workers
 from dpinfer.rows.digested import Columns, InLanes, Lane
 from dpinfer.rows.encoded import ColumnEncoding, Encoded, Encoder, Encoding, Raw, in_memory

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpinfer.errors import missing
-from dpinfer.maths.sums import Sum
+from dpinfer.mechanisms.sums import Sum
 from dpinfer.rows import workers
 from dpinfer.schema.columns import Wanted
 from dpinfer.tables.cells import hashes

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpinfer.errors import InputError, missing
-from dpinfer.maths.sums import Block, Sum
+from dpinfer.mechanisms.sums import Block, Sum
 from dpinfer.rows import workers
 from dpinfer.schema.columns import Wanted
 from dpinfer.tables import block_files

@@ -1,0 +1,401 @@
+"""Second moments of the rows from two noisy releases, and the geometry they give.
+
+Post-processing of released matrices only.
+
+| symbol | meaning                                                              | name in code     |
+| ------ | -------------------------------------------------------------------- | ---------------- |
+| x      | (1, x~), numeric columns in [-1, 1], dummies 0 or 1                  |                  |
+| M      | sum of x xᵀ, as far as it is known                                   | `moments`        |
+| A      | preconditioner: a fit works on the rows u = A x                      | `preconditioner` |
+| κ      | squared radius of the geometry, per column: typical ‖u‖² is 1/κ      | `kappa`          |
+| γ      | pseudo-variance of a heavy column                                    |                  |
+
+Symmetric noise of scale s is N(0, s² I) on `svec`: s on the diagonal, s/sqrt 2 off it.
+
+The two releases:
+
+| symbol | meaning                                                        | name in code     |
+| ------ | -------------------------------------------------------------- | ---------------- |
+| M₁     | sum x xᵀ as the first release shows it, shrunk                 | `Crude.moments`  |
+| A₁     | the geometry it gives                                          | `Crude.preconditioner` |
+| N₂     | sum w u uᵀ, u = A₁x: the second release, with noise of scale s |                  |
+| M      | sum x xᵀ by both                                               | `Moments.matrix` |
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer.numerics.arrays import Array, Indices
+
+SMALLEST = 1e-7
+"""Eigenvalue of a mean second moment, below which rounding begins to count."""
+LEAST_EVENTS = 8.0
+"""The fewest records of a kind that a statement may rest on."""
+SURE = 3.0
+"""Deviations of the noise that make sure of something about the whole fit."""
+# the smallest and largest deviation that correlations are believed to have
+_CORRELATION = (0.03, 0.3)
+_SAME = 0.95  # the largest correlation of columns of different groups
+LEVELS = 0.99
+"""The largest sum of the frequencies of a factor's levels."""
+_FLAT = 0.1  # the smallest eigenvalue of a correlation matrix
+_TRUST = 0.2  # the least part of the second release that is kept
+# of the operator norm of the noise: the smallest eigenvalue of M in the geometry of its release
+_FLOOR = 0.3
+
+
+Cell = tuple[int, tuple[tuple[int, float], ...]]
+"""The place of a coefficient, and a combination of columns (place, weight) that is 1 for some
+records, 0 for others.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """Functions from ``low`` to ``high`` that are near 0 for most records: ``matrix`` times the
+    columns at ``places``, of which the first is the intercept or a level.  They are ``shares`` if,
+    with what was left out, they are at least 0 and add up to the first.
+    """
+
+    places: Indices
+    matrix: Array
+    low: Array
+    high: Array
+    shares: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What is public about the columns of x, the intercept first.
+
+    ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the
+    intercept's group is -1.  ``yes_no`` are numbers that are at one of their bounds, -1 or 1.
+    ``far`` is the largest size of a column, 1 where it is None.  ``cells`` are sets of records that
+    a coefficient rests on beside those of its own level.  ``local`` has the columns of splines.
+    """
+
+    dummy: npt.NDArray[np.bool_]
+    group: npt.NDArray[np.intp]
+    yes_no: npt.NDArray[np.bool_] | None = None
+    far: Array | None = None
+    cells: tuple[Cell, ...] = ()
+    local: tuple[Local, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.dummy)
+
+    @property
+    def of_splines(self) -> npt.NDArray[np.bool_]:
+        """Which are columns of splines."""
+        found = np.zeros(len(self), dtype=bool)
+        for local in self.local:
+            found[local.places[1:]] = True
+        return found
+
+    @property
+    def norm2(self) -> float:
+        """The largest ‖x‖²: every group adds at most 1."""
+        return float(len(np.unique(self.group)))
+
+
+def clean(moments: Array, columns: Columns, n: float) -> Array:
+    """What is known of M put in place: n itself, zeros within a group, equal first and second
+    moments of a dummy.
+
+    A dummy's sum stands on the diagonal and, with half the variance, beside the intercept: the mean
+    weighs them 1 : 2.
+    """
+    M = (moments + moments.T) / 2
+    shared = (np.diag(M) + 2 * M[0]) / 3
+    j = np.flatnonzero(columns.dummy)
+    M[j, j] = M[0, j] = M[j, 0] = shared[j]
+    together = (columns.group[:, None] == columns.group) & ~np.eye(len(M), dtype=bool)
+    M[together] = 0.0
+    M[0, 0] = n
+    return M
+
+
+def raised(matrix: Array, floor: float) -> Array:
+    """A symmetric matrix with its eigenvalues raised to a floor."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
+
+
+FARTHEST_SDS = 8.0
+"""Sds from the mean at which a record may be in all columns and count fully, at any budget: beyond,
+limits of single numbers decide, and a larger radius would only make the released matrices noisier.
+"""
+
+
+@dataclass(frozen=True)
+class Radius:
+    """κ between public limits: the larger the better the curvature is known, as down-weighted rows
+    cost bias.
+
+    ``factor`` is that of n over the noise of a curvature in d columns; ``least`` and ``most`` are
+    for many columns, and for few the radius is at least ``few``/d.
+    """
+
+    factor: float
+    least: float
+    most: float
+    few: float
+
+    def of(self, d: int, n: float, noise: float, least: float | None = None) -> float:
+        """κ of d columns and n records, where the curvature has noise of this scale."""
+        known = self.factor * n / (4 * d * noise * np.sqrt(2 * d))
+        lowest = self.least if least is None else least
+        most = max(self.most, self.few / d)
+        # beyond, both grow: what is let in, and n over noise
+        largest = FARTHEST_SDS**2
+        return float(max(lowest, self.few / d, min(known, np.sqrt(most * known), largest)))
+
+
+LOGISTIC_RADIUS = Radius(0.8, 2.0, 16.0, 20.0)
+SQUARES_RADIUS = Radius(0.4, 2.0, 8.0, 30.0)
+# records with a large mean have a large leverage, so that weights would take more of them
+COUNTS_RADIUS = Radius(0.5, 2.0, 10.0, 27.0)
+
+
+_FARTHEST_ROWS = 3.0, 12.0
+
+
+def of_columns(kappa: float, d: int) -> float:
+    """κ that columns are scaled by, where rows have this one: a value at the end of its column makes
+    a row no longer than 3 typical ones in squares (12/d where columns are few), so that what is cut off
+    rows far out costs the columns that they are far out in, and no other.
+    """
+    most, few = _FARTHEST_ROWS
+    return min(kappa, max(most, few / d))
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Standard deviation of the noise in each release, and the radius factor of its geometry.
+
+    ``crude`` is for rows in the unit ball, the others for rows in the geometry of their release;
+    ``gradient`` and ``score_cov`` are for a clip of 1.
+    """
+
+    crude: float
+    moments: float
+    gradient: float
+    hessian: float
+    score_cov: float
+    radius: Radius
+
+    def kappa(self, d: int, n: float) -> float:
+        """The radius factor of a geometry of d columns."""
+        return self.radius.of(d, n, self.hessian)
+
+
+def box_reach(moments: Array, columns: Columns) -> Array:
+    """The largest distance from the mean in the box: 0 and 1 for dummies, -1 to 1 for numbers; 0
+    for the intercept.
+    """
+    low = np.where(columns.dummy, 0.0, -1.0)
+    centre = np.clip(moments[0] / moments[0, 0], low, 1.0)
+    reach = np.maximum(1.0 - centre, centre - low)
+    reach[0] = 0.0
+    return np.asarray(reach)
+
+
+def farthest(moments: Array, columns: Columns) -> Array:
+    """The largest distance of each column from its mean within public bounds."""
+    box = box_reach(moments, columns)
+    if columns.far is None:
+        return box
+    mean = np.clip(moments[0] / moments[0, 0], -1.0, 1.0)
+    number = ~columns.dummy
+    number[0] = False
+    return np.where(number, np.maximum(box, columns.far + np.abs(mean)), box)
+
+
+def preconditioner(
+    moments: Array,
+    columns: Columns,
+    n: float,
+    kappa: float,
+    reach: Array | None = None,
+    rows: float | None = None,
+) -> Array:
+    """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
+
+    γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is
+    scaled down as a column, and its rows keep their weight.  For splines it does so with their local
+    functions: near an end with few records only the end is scaled down, until its rows fit the factor
+    of ``rows``, as a spline has no far values.
+    """
+    mean = moments[0] / n
+    radius2 = kappa * len(moments)
+    distance = box_reach(moments, columns) if reach is None else reach
+    variance = np.maximum(np.diag(moments) / n - mean**2, 0.0)
+    gamma = np.maximum(0.0, distance**2 / radius2 - variance)
+    gamma[0] = 0.0
+    more = np.diag(gamma)
+    for local in columns.local:
+        _, *places = local.places
+        more[places] = 0.0
+        fits = (kappa if rows is None else rows) * len(moments)
+        more[np.ix_(places, places)] = _local_gamma(local, moments / n, fits)
+    values, vectors = np.linalg.eigh(raised(moments / n, SMALLEST) + more)
+    return np.asarray(
+        (vectors / np.sqrt(np.maximum(values, SMALLEST))) @ vectors.T / np.sqrt(radius2)
+    )
+
+
+def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
+    """γ of local functions as a matrix of their columns."""
+    among = mean_moments[np.ix_(local.places, local.places)]
+    mean = local.matrix @ mean_moments[local.places, 0]
+    variance = np.maximum(np.diag(local.matrix @ among @ local.matrix.T) - mean**2, 0.0)
+    reach = np.maximum(local.high - mean, mean - local.low)
+    gamma = np.maximum(0.0, reach**2 / radius2 - variance)
+    back = np.linalg.inv(local.matrix[:, 1:])
+    return np.asarray(back * gamma @ back.T)
+
+
+def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Array, float]:
+    """A matrix with symmetric noise of known scale, moved towards a guess by as much as the noise
+    explains.
+
+    Also the scale of the noise that is left.
+    """
+    d = len(noisy)
+    gap = noisy - target
+    explained = scale**2 * d * (d + 1) / 2
+    size = max(float((gap**2).sum()), explained, np.finfo(float).tiny)
+    part = max(least, 1 - explained / size)
+    return target + part * gap, scale * np.sqrt(part)
+
+
+def undispersed(matrix: Array, scale: float) -> Array:
+    """Eigenvalues moved back together by what symmetric noise of the given scale drives them apart;
+    or of a stack.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    gap = values[..., :, None] - values[..., None, :]
+    pushed = (
+        scale**2 / 2 * (gap / np.maximum(gap**2 + 4 * scale**2, np.finfo(float).tiny)).sum(axis=-1)
+    )
+    return np.asarray((vectors * (values - pushed)[..., None, :]) @ vectors.mT)
+
+
+def deviations(moments: Array) -> Array:
+    """Standard deviation of each column, never below .01; the intercept's is 1."""
+    M = moments / moments[0, 0]
+    spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, 1e-4))
+    spread[0] = 1.0
+    return np.asarray(spread)
+
+
+def centre_of(moments: Array, columns: Columns) -> Array:
+    """Means of the columns, clipped to the box; 1 for the intercept."""
+    centre = np.clip(moments[0] / moments[0, 0], np.where(columns.dummy, 0.0, -1.0), 1.0)
+    centre[0] = 1.0
+    return np.asarray(centre)
+
+
+@dataclass(frozen=True, eq=False)
+class Crude:
+    """What the first release gives: M₁, the number of records, the geometry of the second release."""
+
+    moments: Array
+    n: float
+    preconditioner: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """M and the score at 0.  ``released`` is N₂ with its ``noise``; ``back`` maps it to (1, x)."""
+
+    matrix: Array
+    score: Array
+    n: float
+    released: Array
+    back: Array
+    noise: float
+
+    def of(self, kept: Indices) -> Array:
+        """M of some columns, positive definite."""
+        return raised(self.matrix[np.ix_(kept, kept)] / self.n, SMALLEST) * self.n
+
+
+def posterior(released: Array, columns: Columns, n: float, noise: float) -> Array:
+    """M₁ given its release with symmetric noise of this scale, columns of different groups being
+    independent a priori.
+
+    Means and variances are those released, within what is possible; correlations are shrunk one by
+    one by what their own noise explains.
+    """
+    M = clean(released, columns, n)
+    e = noise / n
+    mean = _means(M[0] / n, columns, e)
+    variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(np.diag(M) / n - mean**2, e))
+    variance[0] = 1.0
+    sd = np.sqrt(np.maximum(np.outer(variance, variance), np.finfo(float).tiny))
+    raw = (M / n - np.outer(mean, mean)) / sd
+    correlation = _shrunk(raw, e / np.sqrt(2) / sd, columns)
+    exclusive = columns.group[:, None] == columns.group
+    correlation[exclusive] = (-np.outer(mean, mean) / sd)[exclusive]
+    correlation[0] = correlation[:, 0] = 0.0
+    np.fill_diagonal(correlation, 1.0)
+    covariance = raised(correlation, _FLAT) * sd
+    covariance[0] = covariance[:, 0] = 0.0
+    return np.asarray((covariance + np.outer(mean, mean)) * n)
+
+
+def _means(released: Array, columns: Columns, e: float) -> Array:
+    """A level has at least half a deviation of the noise; the levels of a factor leave some for the
+    reference.
+    """
+    mean = np.where(columns.dummy, np.clip(released, e / 2, 1.0), np.clip(released, -1.0, 1.0))
+    mean[0] = 1.0
+    return within_factors(mean, columns)
+
+
+def within_factors(frequencies: Array, columns: Columns) -> Array:
+    """Frequencies of levels that leave some for their reference."""
+    result = frequencies.copy()
+    for group in np.unique(columns.group[columns.dummy]):
+        levels = columns.dummy & (columns.group == group)
+        result[levels] *= min(1.0, LEVELS / result[levels].sum())
+    return result
+
+
+def _shrunk(raw: Array, noise: Array, columns: Columns) -> Array:
+    """Correlations times τ²/(τ² + s²), τ² their mean square beyond the noise, precise ones counting
+    most.
+    """
+    rows, others = np.triu_indices(len(raw), 1)
+    free = (columns.group[rows] != columns.group[others]) & (rows > 0)
+    r2 = raw[rows, others][free] ** 2
+    s2 = noise[rows, others][free] ** 2
+    weight = (s2 + 0.01) ** -2.0
+    tau2 = weight @ (r2 - s2) / weight.sum() if free.any() else 0.0
+    tau2 = np.clip(tau2, _CORRELATION[0] ** 2, _CORRELATION[1] ** 2)
+    return np.asarray(np.clip(raw * tau2 / (tau2 + noise**2), -_SAME, _SAME))
+
+
+def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Columns) -> Moments:
+    """M from the second release: N₂ is shrunk towards the first, mapped back, and told what is
+    known of it.
+    """
+    A = crude.preconditioner
+    n = crude.n
+    d = len(noisy)
+    back = np.asarray(np.linalg.inv(A), dtype=np.float64)
+    guess = A @ crude.moments @ A.T
+    N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise, _TRUST)
+    M = clean(back @ undispersed(N, left) @ back.T, columns, n)
+    M = back @ raised(A @ M @ A.T, _FLOOR * left * np.sqrt(2 * d)) @ back.T
+    return Moments(
+        matrix=(M + M.T) / 2,
+        score=back @ score,
+        n=n,
+        released=noisy,
+        back=back,
+        noise=noise,
+    )

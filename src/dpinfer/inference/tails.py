@@ -1,0 +1,377 @@
+"""How far sizes go beyond what a noisy histogram shows: Pareto laws, each as likely as the counts make it.
+
+| symbol | meaning                                                          | name in code     |
+| ------ | ---------------------------------------------------------------- | ---------------- |
+| s₀, p₀ | a size that clearly many records exceed, and their share         | `start`, `share` |
+| ξ, τ   | shape and scale of P(s - s₀ > z) = p₀ (1 + ξ z/τ)^(-1/ξ)          | `_SHAPES`        |
+|        | mean excess τ/(1 - ξ) beyond s₀, over s₀                         | `_MEAN_EXCESSES` |
+|        | how likely a law is before the counts are seen                   | `_PRIOR`         |
+| b      | a clip, beyond s₀ or below it                                    | `clip`           |
+
+What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
+Averages are over all laws: where noise hides what lies beyond s₀, a single law drawn through the
+counts would miss that there may be more.
+
+Post-processing of released counts only.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpinfer.numerics.arrays import Array
+
+# sds of the noise by which a tail is seen: noise alone passes for one in 30,000 bins
+CLEAR = 4.0
+# ... and by which some bins are that lie next to each other, wherever they are: one in three hundred
+_CLEAR_ANYWHERE = 4.0
+# deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits
+_SURE = 2.0
+# from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
+# regression has no standard errors either
+_SHAPES = (np.arange(-12, 12) + 0.5)[:, None] / 24
+# mean excesses beyond s₀, over s₀
+_MEAN_EXCESSES = np.geomspace(0.05, 3.0, 27)
+# The local index s P'(s)/P(s) of a tail does not fall with s: laws are of increasing generalised
+# failure rate (Lariviere, 2006), as normal, log-normal, gamma, Weibull, t and Pareto laws are.  So a
+# body that falls off fast leaves no room for a heavy tail that is nowhere seen.  All laws of this
+# class are equally likely before the counts are seen
+_PRIOR = np.where(_MEAN_EXCESSES >= 0.9 * _SHAPES / (1 - _SHAPES), 1.0, 0.0)
+# records that a law expects beyond its end.  Squares beyond a clip have no mean by a law without a
+# variance: those that one table in three has are counted
+_BEYOND_END = 1 / 3
+# powers of two from the farthest edge that noise lets be seen to s₀
+_INSIDE = 1
+_TINY = 1e-12  # tails of a negative shape have an end
+FEW = 10.0
+"""Records whose mean is known to a third of itself or so."""
+_POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """P(size > s) by a released histogram of sizes.
+
+    Bins are ordered from the largest sizes down: ``edges`` are their lower ends, ``largest`` is the
+    upper end of the first.  ``noise`` is the sd of a count, one for all bins or one for each.
+    ``caution`` raises the counts by so many sds of their noise.  Sizes beyond ``largest`` are in
+    the first bin, and may go up to ``end`` where one is given.  ``generous`` says that ``largest``
+    is a public bound, below which many bins may be empty.
+    """
+
+    counts: Array
+    n: float
+    noise: float | Array
+    edges: Array
+    largest: float
+    caution: float = 0.0
+    end: float = 0.0
+    generous: bool = False
+
+    @classmethod
+    def halving(cls, counts: Array, n: float, noise: float, largest: float, **more: Any) -> "Tail":
+        """A tail whose bins are each twice as wide as the next."""
+        edges = largest * 2.0 ** -np.arange(1.0, len(counts) + 1)
+        return cls(counts, n, noise, edges, largest, **more)
+
+    @property
+    def bins(self) -> int:
+        """Number of bins."""
+        return len(self.counts)
+
+    @property
+    def _upper(self) -> Array:
+        """The upper edge of each bin."""
+        return np.append(self.largest, self.edges[:-1])
+
+    @property
+    def _deviation(self) -> Array:
+        """The sd of the noise of the count at or above each edge."""
+        return np.asarray(np.sqrt(np.cumsum(np.broadcast_to(self.noise, self.bins) ** 2)))
+
+    @property
+    def beyond(self) -> Array:
+        """The share of records at or above each edge."""
+        above = np.maximum.accumulate(np.cumsum(self.counts)) + self.caution * self._deviation
+        return np.asarray(np.clip(np.maximum.accumulate(above) / self.n, 1e-9, 0.999))
+
+    def point(self, share: float) -> float:
+        """The size that this share of the records exceeds."""
+        beyond = self.beyond
+        edges = self.edges
+        k = int(np.argmax(np.append(beyond > share, True)))
+        if k in (0, self.bins):
+            return float(edges[min(k, self.bins - 1)])
+        part = np.clip((share - beyond[k - 1]) / (beyond[k] - beyond[k - 1]), 0.0, 1.0)
+        return float(edges[k - 1] * (edges[k] / edges[k - 1]) ** part)
+
+    def limit(self, clip: float) -> float:
+        """The most that a clip may take off on average, whatever the tail is like, in about 39 of
+        40 fits.
+
+        No tail is drawn: a record counts at the upper edge of its bin.  So this is a sum over the
+        released counts, whose noise has a known deviation, and it sees what no count shows alone.
+        """
+        upper = self._upper
+        upper[0] = max(self.largest, self.end)
+        beyond = np.maximum(upper - clip, 0.0)
+        seen = max(float(self.counts @ beyond), 0.0)
+        return (seen + _SURE * float(np.linalg.norm(self.noise * beyond))) / self.n
+
+    def most_beyond(self, sizes: Array) -> Array:
+        """The largest share beyond each size that the counts let be, in about 39 of 40 fits."""
+        share = (np.cumsum(self.counts) + _SURE * self._deviation) / self.n
+        share = np.clip(np.maximum.accumulate(share), 0.0, 1.0)
+        place = np.searchsorted(self.edges[::-1], sizes, side="right") - 1
+        return np.where(place < 0, 1.0, share[::-1][np.maximum(place, 0)])
+
+    @property
+    def seen_reach(self) -> float:
+        """The upper edge of the farthest bin up to which counts are clear of the noise."""
+        return float(np.append(self.largest, self.edges)[self.farthest_clear])
+
+    @property
+    def farthest_clear(self) -> int:
+        """The place of the farthest edge beyond which noise lets records be seen.
+
+        All bins beyond an edge are judged together.  Below a generous bound that adds up the noise
+        of empty ones, so that bins are also judged with their neighbours alone.
+        """
+        clear = np.cumsum(self.counts) > CLEAR * self._deviation
+        if self.generous:
+            clear |= self._together() > _CLEAR_ANYWHERE * self.noise
+        return int(np.argmax(np.append(clear, True)))
+
+    def _together(self) -> Array:
+        """The largest sum of some bins next to each other that end with each one, over the root of
+        their number.
+        """
+        last = np.arange(1, self.bins + 1)[:, None]
+        first = np.arange(self.bins)[None, :]
+        sums = np.append(0.0, np.cumsum(self.counts))
+        over_root = (sums[last] - sums[first]) / np.sqrt(np.maximum(last - first, 1))
+        return np.asarray(np.where(first < last, over_root, -np.inf).max(axis=1))
+
+
+GROUPS = 8
+"""Number of equally likely groups of laws, ordered by the weight of their tails: enough to tell an
+average from a median.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class TailLaw:
+    """The law of the sizes that a histogram counts, by the laws that its counts leave possible.
+
+    s₀ is at ``least`` a size below which no tail begins.
+    """
+
+    seen: Tail
+    least: float = 0.0
+
+    @cached_property
+    def _first(self) -> int:
+        """The place of the edge s₀."""
+        inner = int(np.flatnonzero(self.seen.edges >= self.least)[-1])
+        return min(self.seen.farthest_clear + _INSIDE, inner)
+
+    @property
+    def start(self) -> float:
+        """s₀."""
+        return float(self.seen.edges[self._first])
+
+    @property
+    def share(self) -> float:
+        """p₀."""
+        return float(self.seen.beyond[self._first])
+
+    @property
+    def _end(self) -> float:
+        """No size is larger."""
+        return max(self.seen.largest, self.seen.end)
+
+    @cached_property
+    def _judged(self) -> tuple[Array, Array]:
+        """How likely each law is by the counts beyond s₀, and the share p₀ that suits it best.
+
+        The variance of a count is that of its noise and of sampling.  The share is the weighted mean
+        of what the bins say of it, so that empty bins far out add no noise to a tail that is light;
+        any share is as likely as another before the counts are seen.
+        """
+        here = slice(None, self._first + 1)
+        n = self.seen.n
+        expected = np.diff(self._survival(self.seen.edges[here]), axis=-1, prepend=0.0)
+        noise = np.broadcast_to(self.seen.noise, self.seen.bins)[here]
+        variance = noise**2 + n * self.share * expected + _TINY
+        counts = self.seen.counts[here]
+        information = np.maximum((expected**2 / variance).sum(axis=-1), _TINY)
+        records = (expected * counts / variance).sum(axis=-1) / information
+        records = np.clip(records + self.seen.caution / np.sqrt(information), 1.0, n)
+        off = counts - records[..., None] * expected
+        log_likelihood = -0.5 * (off**2 / variance + np.log(variance)).sum(axis=-1)
+        log_likelihood -= 0.5 * np.log(information)
+        log_likelihood[_PRIOR == 0] = -np.inf
+        found = _PRIOR * np.exp(log_likelihood - log_likelihood.max())
+        return found / found.sum(), records / n
+
+    def _survival(self, sizes: Array) -> Array:
+        """P(s > size | s > s₀) by each law; a size is no less than s₀."""
+        shape = _SHAPES[..., None]
+        scale = self.start * _MEAN_EXCESSES[:, None] * (1 - shape)
+        grown = np.maximum(1 + shape * (sizes - self.start) / scale, _TINY)
+        return np.asarray(grown ** (-1 / shape))
+
+    def _beyond(self, sizes: Array) -> Array:
+        """P(s > size) by each law."""
+        return np.asarray(self._judged[1][..., None] * self._survival(sizes))
+
+    @cached_property
+    def _ends(self) -> Array:
+        """The size that each law expects next to no record to exceed, if there can be larger ones; no
+        less than the bin in which records are clearly seen goes.
+
+        So a bound that is too generous does not count.
+        """
+        records = np.maximum(self.seen.n * self._judged[1] / _BEYOND_END, 1.0)
+        scale = self.start * _MEAN_EXCESSES * (1 - _SHAPES)
+        farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
+        return np.asarray(np.clip(farthest, self.seen.seen_reach, self._end))
+
+    @cached_property
+    def excesses(self) -> tuple[Array, Array]:
+        """Clips, and E of each, the mean of what it takes off."""
+        sizes, beyond = self.curve
+        pieces = (beyond[1:] + beyond[:-1]) / 2 * np.diff(sizes)
+        return sizes, np.append(np.cumsum(pieces[::-1])[::-1], 0.0)
+
+    def clip(self, noise: float) -> float:
+        """Return the clip b with the least (noise b)² + E²."""
+        sizes, excess = self.excesses
+        return float(sizes[np.argmin((noise * sizes) ** 2 + excess**2)])
+
+    def exceeded_by(self, records: float) -> float:
+        """Return the size that so many records are expected to exceed."""
+        sizes, beyond = self.curve
+        return float(sizes[np.append(0, np.flatnonzero(self.seen.n * beyond > records))[-1]])
+
+    @cached_property
+    def curve(self) -> tuple[Array, Array]:
+        """Sizes, and the share beyond each: up to s₀ as counted, and the average of the laws then."""
+        sizes, beyond = self.curves
+        return sizes, beyond.mean(axis=0)
+
+    @cached_property
+    def curves(self) -> tuple[Array, Array]:
+        """Sizes, and the share beyond each: up to s₀ as counted, and averages of laws then, one of each
+        group of laws, from the lightest tails to the heaviest.
+        """
+        edges = self.seen.edges[::-1]
+        inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
+        outer = np.geomspace(self.start, float(self._ends.max()), _POINTS)
+        counted = np.interp(np.log(inner), np.log(edges), np.log(self.seen.beyond[::-1]))
+        by_law = np.where(outer < self._ends[..., None], self._beyond(outer), 0.0)
+        by_law = by_law.reshape(-1, len(outer))
+        likely = self._judged[0].ravel()
+        widths = np.diff(outer, prepend=outer[0]) + np.diff(outer, append=outer[-1])
+        # by the second moment beyond s₀
+        order = np.argsort(by_law @ (outer * widths))
+        ends = np.cumsum(likely[order])
+        steps = np.arange(GROUPS + 1) / GROUPS
+        within = np.clip(ends, steps[:-1, None], steps[1:, None])
+        shares = np.diff(within, axis=-1, prepend=steps[:-1, None])
+        averages = GROUPS * shares @ by_law[order]
+        inside = np.broadcast_to(np.exp(counted), (GROUPS, len(inner)))
+        # counts and laws may disagree at s₀
+        return np.append(inner, outer), np.minimum.accumulate(
+            np.hstack([inside, averages]), axis=-1
+        )
+
+    def mean_square(self, clip: float) -> float:
+        """Of sizes that are pulled into a clip."""
+        sizes, beyond = self.curve
+        inside = np.minimum(sizes, clip)
+        below = beyond * inside
+        pieces = (below[1:] + below[:-1]) * np.diff(inside)
+        return float(inside[0] ** 2 * beyond[0] + pieces.sum())
+
+    def excess(self, clip: float) -> float:
+        """E, the mean of what a clip takes off."""
+        sizes, beyond = self.curve
+        return float(np.trapezoid(beyond, np.maximum(sizes, clip)))
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """A clip of influences w‖u‖|r|: the mean ``excess`` of what it takes off by the law of their
+    sizes, the ``limit`` of that in 39 of 40 fits, and what it may take off ``along`` single columns.
+    """
+
+    size: float
+    excess: float = 0.0
+    limit: float = 0.0
+    along: Array = field(default_factory=lambda: np.zeros((1, 1)))
+
+
+@dataclass(frozen=True)
+class CountSizes:
+    """What a histogram of the sizes of a count says of it, all over its public bound.
+
+    ``cap`` is where it is capped for a first line, ``capped`` the mean of what is left then, and
+    ``mean`` that of all of it as the tail has it.  ``shows`` is the part of a change of the logarithm
+    of the mean that the capped mean shows, if counts over their mean have one law:
+    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of a line over what it shows
+    is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go, ``largest`` what a
+    few of them are expected to exceed, ``tail`` the histogram itself.
+    """
+
+    cap: float
+    capped: float
+    mean: float
+    shows: float
+    reach: float
+    tail: Tail
+    largest: float = 1.0
+
+    @property
+    def event(self) -> float:
+        """The upper edge of the smallest bin that clearly has outcomes other than 0: no event is
+        larger than it, where outcomes are counts.
+        """
+        tail = self.tail
+        clear = np.flatnonzero(tail.counts[:-1] > CLEAR * tail.noise)
+        place = int(clear[-1]) if len(clear) else tail.farthest_clear
+        return float(np.append(tail.largest, tail.edges)[place])
+
+    @property
+    def largest_ratio(self) -> float:
+        """Return what about ten outcomes exceed, over their mean; at least e, for slopes are kept below
+        its logarithm over a distance.
+        """
+        return max(self.largest / self.mean, math.e)
+
+    @property
+    def seen(self) -> bool:
+        """Whether outcomes are surely there that are more than next to nothing."""
+        return self.tail.farthest_clear < self.tail.bins - 1
+
+    @classmethod
+    def of(cls, tail: Tail) -> "CountSizes":
+        """By a released histogram of sizes, the largest first."""
+        sizes, over = TailLaw(tail).curve
+        over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
+        pieces = (over[1:] + over[:-1]) / 2 * np.diff(sizes)
+        below = sizes[0] * over[0] + np.append(0.0, np.cumsum(pieces))
+        shown = np.maximum(below - sizes * over, np.finfo(float).tiny)
+        best = int(np.argmin(sizes / shown))
+        return cls(
+            cap=float(sizes[best]),
+            capped=min(float(below[best]), float(sizes[best])),
+            mean=float(below[-1]),
+            shows=float(shown[best] / below[best]),
+            reach=tail.seen_reach,
+            tail=tail,
+            largest=TailLaw(tail).exceeded_by(FEW),
+        )

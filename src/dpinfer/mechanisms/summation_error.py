@@ -1,0 +1,116 @@
+"""Rows that are mapped by matrix products, and what their places do to a sum.
+
+A product rounds a row by its place in a block.  Where the other rows may lose theirs, as one is
+added or removed or a cluster places them, that is counted: a sum may be off by so much for every
+row, and that fits its bound as long as there are not too many rows.  Else rows are mapped one by
+one, as they are for sums that jump: histograms, and counts of what lies inside a band.
+
+| symbol | meaning                                                            | name in code |
+| ------ | ------------------------------------------------------------------ | ------------ |
+| u      | 2⁻⁵³, the relative error of one operation                          | `UNIT`       |
+| A, t   | what a row x, ‖x‖ <= 1, is mapped by: to v = A x and η = t·x       |              |
+| δ      | (d + 2)u‖A‖: how far a product is from A x, in any order           | `_product`   |
+| b      | the clip of a step                                                 | `clip`       |
+| G, S²  | the largest |y - h| and h' that the rows can have                  | `Reach`      |
+| ε      | how far the term of a row is from that of the real A x, t·x        |              |
+
+The proofs are in docs/method.md, section 7.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpinfer.numerics.arrays import Array
+
+UNIT = 2.0**-53
+USUAL_RECORDS = 2**28
+"""Records up to which the slack of every bound has room for what floats do to a sum."""
+PLACES = 2.0**-15
+"""What the places of so many rows may do to a sum, over its bound."""
+
+
+def carried(error: float, rows: float) -> bool:
+    """Whether a sum may have this ``error`` for each of so many rows, and one row more.
+
+    Beyond the usual number of records the bound is raised with their number, so that the error of
+    one row alone decides.
+
+    Guarantee [counted_products]: where it may, the float sum over rows that are mapped by products
+    is within 2⁻¹⁵ of the one over the real A x for each 2²⁸ rows begun, wherever the rows stand; and
+    so is that over rows mapped one by one, so that the number of rows may decide, also where it is
+    private.
+    """
+    return error * min(rows + 1, USUAL_RECORDS) <= PLACES
+
+
+@np.errstate(all="ignore")  # numbers too large for floats are refused where rows are mapped
+def moment_error(matrix: Array) -> float:
+    """ε of w v vᵀ and w y v/2, w = min(1, 1/‖v‖²): with v they move by at most 3.5‖dv‖ and ‖dv‖."""
+    return 4.5 * _product(matrix) + _terms(matrix)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What the rows can come to at a line: the largest size of the mean h and of its slope h', and
+    the norm of A.
+    """
+
+    mean: float
+    slope: float
+    matrix: float
+
+
+@np.errstate(all="ignore")  # numbers too large for floats are refused where rows are mapped
+def step_error(whole: Array, reach: Reach, clip: float) -> float:
+    """ε of what a row adds to a step: score γe, curvature and γ²e eᵀ, e = v/‖v‖.
+
+    Influences w‖v‖ grow no faster than ‖v‖ and no slower than its inverse, and γ, clipped at 1, is
+    at most G‖v‖/b.
+    """
+    gap = (1 + reach.mean) / clip
+    steep = math.sqrt(reach.slope)
+    of_row = 6 * gap + 3.5 * steep
+    of_predictor = 4.5 + 3 * steep / clip
+    # what the mean and its slope are rounded by, which a long row makes more of
+    rounded = 24 * gap * reach.matrix + 32 * reach.matrix * reach.matrix
+    return (
+        of_row * _product(whole[:-1])
+        + of_predictor * _product(whole[-1:])
+        + 3 * _terms(whole)
+        + UNIT * rounded
+    )
+
+
+@np.errstate(all="ignore")  # numbers too large for floats are refused where rows are mapped
+def rest_error(whole: Array, reach: Reach, step: float, clip: float) -> float:
+    """ε of what a step of this norm leaves of a row; ``reach`` is that of lines a step away, too."""
+    moved = min(step * reach.matrix, _FARTHEST)
+    long = reach.matrix / clip
+    of_row = 4 * reach.slope * moved / clip + 2 * long * reach.slope * step
+    of_predictor = 1 + long * reach.slope * (2 + moved)
+    means = 16 * (1 + reach.mean) + 8 * moved * (1 + reach.mean + reach.slope)
+    d = int(whole.shape[1])
+    lengths = 2 * reach.slope * (d + 2) * step * reach.matrix
+    return (
+        of_row * _product(whole[:-1])
+        + of_predictor * _product(whole[-1:])
+        + _terms(whole)
+        + UNIT * (long * (means + lengths) + 8 * reach.matrix * reach.matrix)
+    )
+
+
+_FARTHEST = 60.0  # a step of a predictor goes no farther
+
+
+def _product(matrix: Array) -> float:
+    """δ: a sum of d products, in any order, fused or not."""
+    d = int(matrix.shape[1])
+    return (d + 2) * UNIT * float(np.linalg.norm(matrix))
+
+
+def _terms(matrix: Array) -> float:
+    """What norms, weights and a few functions of a row are rounded by, of a term of size 1."""
+    d = int(matrix.shape[1])
+    return (4 * d + 64) * UNIT

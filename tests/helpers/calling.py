@@ -1,0 +1,62 @@
+"""A small desk with accounts and the door of its interface, called in this process: no network."""
+
+import json
+
+from dpinfer.desk.accounts import Accounts
+from dpinfer.desk.desk import Desk
+from dpinfer.serve.api_door import ApiDoor, Request
+from helpers.visits import made
+
+PEOPLE = {
+    "a.meier": "analyst",
+    "b.okafor": "analyst",
+    "c.outside": "analyst",
+    "s.berg": "steward",
+    "t.audit": "auditor",
+}
+QUESTION = {"formula": "visit ~ age + health", "rho": 0.1}
+KEY = "11111111-2222-3333-4444-555555555555"
+
+
+class Site:
+    """A desk of `visits.made` with an account and a token for everybody; c.outside has no allowance."""
+
+    def __init__(self, folder, policy=None, total=None, clock=None):
+        path = made(folder, policy, total)
+        options = {} if clock is None else {"clock": clock}
+        self.desk = Desk.open(path, who="steward", **options)
+        self.accounts = Accounts(self.desk.register)
+        known = {person.name for person in self.desk.people()}
+        self.tokens = {}
+        for person, role in PEOPLE.items():
+            if person not in known:
+                self.desk.add_person(person)
+            self.accounts.open(person, role, "steward")
+            self.tokens[person] = self.token(person)
+        self.door = ApiDoor(self.desk, self.accounts)
+
+    def token(self, person, scopes=("read", "ask"), days=1):
+        return self.accounts.make_token(person, scopes, days, "test")[1]
+
+    def reply(self, method, path, by="", body=None, token=None, headers=()):
+        """What comes back; ``by`` calls with the token of a person."""
+        path, _, query = path.partition("?")
+        sent = list(headers)
+        secret = self.tokens[by] if by else token
+        if secret is not None:
+            sent.append(("authorization", f"Bearer {secret}"))
+        content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
+        if not any(key == "content-type" for key, _ in sent):
+            sent.append(("content-type", "application/json"))
+        return self.door.answer(Request(method, path, query, sent, content))
+
+    def call(self, method, path, by="", body=None, **more):
+        """The status and the document that come back."""
+        reply = self.reply(method, path, by, body, **more)
+        kind = reply.headers.get("content-type", "")
+        content = json.loads(reply.content) if kind == "application/json" else reply.content
+        return reply.status, content
+
+    def ask(self, key=KEY, by="a.meier", question=None, options=""):
+        path = f"/tables/visits/questions/{key}{options}"
+        return self.call("PUT", path, by, question or QUESTION)
