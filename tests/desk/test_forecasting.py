@@ -4,7 +4,6 @@ import threading
 import time
 from datetime import timedelta
 
-import forecast_bombs as bombs
 import pytest
 
 import dpinfer as dp
@@ -12,6 +11,7 @@ from dpinfer.desk import forecasting
 from dpinfer.desk.forecasting import BusyError, Forecasts
 from dpinfer.desk.sight import NowhereError
 from dpinfer.simulate.forecast import Forecast, forecast
+from helpers import forecast_bombs as bombs
 from helpers.desks import desk_in, question
 
 LONG = 120.0
