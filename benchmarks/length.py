@@ -99,7 +99,7 @@ def main() -> None:
     names = [f"x{j}" for j in range(options.columns)]
     blank = pd.DataFrame({name: [0.0] for name in names} | {"y": ["no"]})
     design, _ = model.read(blank)
-    design = design.holding(options.records)
+    design = design.for_records(options.records)
 
     def source() -> Encoded:
         read = partial(pieces, options.records, options.columns)

@@ -15,7 +15,7 @@ import dpinfer as dp
 from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Category, Column, Number, Outcome
 from dpinfer.schema.formula import parse
-from dpinfer.schema.terms import Response, Terms
+from dpinfer.schema.terms import ModelTerms, Response
 from dpinfer.tables.table import read
 from studies.asked import Data
 
@@ -52,7 +52,7 @@ def load(name: str, folder: Path) -> Data:
 def encoded(table: pd.DataFrame, terms: Sequence[Number | Category]) -> Data:
     """Rows and labels of a table with a column ``outcome`` of false and true."""
     design, pending = read(
-        table, Response(Outcome("outcome", (False, True))), Terms.plain(list(terms)), "margin"
+        table, Response(Outcome("outcome", (False, True))), ModelTerms.plain(list(terms)), "margin"
     )
     block = pending.rows().block
     return Data(block.rows, block.labels, design)

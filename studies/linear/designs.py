@@ -13,7 +13,7 @@ import pandas as pd
 import dpinfer as dp
 from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Category, Number
-from dpinfer.schema.terms import Response, Terms, of_column
+from dpinfer.schema.terms import ModelTerms, Response, of_column
 from dpinfer.tables.table import read
 from studies.asked import Data
 from studies.geometry.designs import factor, synthetic_rows, widened
@@ -62,7 +62,7 @@ def load(name: str, folder: Path) -> Data:
     if name in WIDE:
         asked = asked.wide()
     response = Response(of_column(Number("outcome", *asked.outcome)))
-    design, pending = read(asked.table, response, Terms.plain(asked.terms()), "residual")
+    design, pending = read(asked.table, response, ModelTerms.plain(asked.terms()), "residual")
     block = pending.rows().block
     return Data(block.rows, block.labels, design)
 

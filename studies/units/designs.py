@@ -17,7 +17,7 @@ from dpinfer.numerics.arrays import Indices
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.design import Design
-from dpinfer.schema.terms import Response, Terms, of_column
+from dpinfer.schema.terms import ModelTerms, Response, of_column
 from dpinfer.schema.unit import Unit
 from dpinfer.simulate.population import Population
 from dpinfer.tables.cells import identities
@@ -61,7 +61,7 @@ class People:
         """Persons, whose rows count alike up to ``rows`` of them."""
         unit = Unit("one person", "id", rows)
         return replace(self.design, unit=unit), Population.of_records(
-            self.rows.counted(unit.most, self.units)
+            self.rows.counted(unit.max_total, self.units)
         )
 
 
@@ -77,7 +77,7 @@ def load(name: str, folder: Path) -> People:
     else:
         response = Response(of_column(Number("outcome", *asked.limits)))
         kind = "residual"
-    design, pending = read(asked.table, response, Terms.plain(asked.terms), kind)
+    design, pending = read(asked.table, response, ModelTerms.plain(asked.terms), kind)
     return People(pending.rows(), identities("ids", asked.ids, len(asked.table)), design)
 
 

@@ -146,7 +146,7 @@ def with_outcomes(side):
     return Rows.encoded(DESIGN.rows(values), np.append(np.zeros(COMMON), side), "residual")
 
 
-RATES = Design.of_bounds((-1.0, 1.0), ("a",), CountScale.of_most(50.0), offset=0.0)
+RATES = Design.of_bounds((-1.0, 1.0), ("a",), CountScale.up_to(50.0), offset=0.0)
 
 
 def of_rates(source, plan, seed):

@@ -12,7 +12,7 @@ from dpinfer.schema.design import COUNT, CountScale, Design
 from dpinfer.schema.terms import FARTHEST_OFFSET
 from dpinfer.schema.unit import Unit
 
-DESIGN = Design.of_bounds((-1.0, 1.0), ("a", "b"), CountScale.of_most(50.0), offset=math.log(3.0))
+DESIGN = Design.of_bounds((-1.0, 1.0), ("a", "b"), CountScale.up_to(50.0), offset=math.log(3.0))
 WHAT = exposure_total(FARTHEST_OFFSET * math.sqrt(DESIGN.norm2))
 EXPOSURES = [0.0, -1.0, 1e-300, 1e-12, 0.3, 3.0, 3.0000001, 1e9, np.inf, np.nan]
 
@@ -25,7 +25,7 @@ def total(exposures, ids=None, weights=None, unit=None):
     design = DESIGN
     if unit is not None:
         design = Design.of_bounds(
-            (-1.0, 1.0), ("a", "b"), CountScale.of_most(50.0), offset=math.log(3.0)
+            (-1.0, 1.0), ("a", "b"), CountScale.up_to(50.0), offset=math.log(3.0)
         )
         object.__setattr__(design, "unit", unit)
     raw = Raw(values, np.ones(len(offset)) / 50, ids, weights)

@@ -23,7 +23,7 @@ from dpinfer.privacy.release import NoisySum
 from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number
-from dpinfer.schema.design import COUNT, CountScale, Design, Scale
+from dpinfer.schema.design import COUNT, CountScale, Design, OutcomeScale
 from dpinfer.schema.unit import Unit
 
 TERMS = [Number("age", 0.0, 80.0), Number("hours", -1.0, 1.0), Category("kind", ("a", "b"), "a")]
@@ -41,10 +41,10 @@ BUDGETS = [dp.ZCDP(0.3), dp.ZCDP(1e-4), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(0.1,
 def steps_of(kind, plan, terms=TERMS, unit=None):
     """The recipe of a plan."""
     recipe, scale = {
-        "logistic": (LogisticSteps, Scale()),
-        "counts": (PoissonSteps, CountScale.of_most(20.0)),
-        "rates": (PoissonSteps, CountScale.of_most(20.0)),
-    }.get(kind, (LinearSteps, Scale(5.0, 20.0)))
+        "logistic": (LogisticSteps, OutcomeScale()),
+        "counts": (PoissonSteps, CountScale.up_to(20.0)),
+        "rates": (PoissonSteps, CountScale.up_to(20.0)),
+    }.get(kind, (LinearSteps, OutcomeScale(5.0, 20.0)))
     design = Design.of_terms(terms, scale, 1.5 if kind == "rates" else None)
     if unit is not None:
         design = replace(design, unit=unit)
@@ -134,7 +134,7 @@ def source_of(steps, x, y, ids=None, weights=None):
     source = Rows.encoded(steps.design.rows(x), y, kind)
     if ids is None and weights is None:
         return source
-    return source.counted(steps.design.unit.most, ids, weights)
+    return source.counted(steps.design.unit.max_total, ids, weights)
 
 
 def usual(steps, n, seed, rows=1, weighted=False):

@@ -81,7 +81,7 @@ def test_persons_have_derived_columns_too():
     schema = dp.Schema.parse(unit + TEXT.replace('unit = "one person"\n', ""))
     frame = FRAME.assign(who=np.arange(len(FRAME)) // 2)
     result = model(FORMULA, schema=schema).fit(frame).result_
-    assert result.question.derived == SCHEMA.behind(["any_claim", "senior", "coast"])
+    assert result.question.derived == SCHEMA.derived_from(["any_claim", "senior", "coast"])
     text = TEXT.replace("age >= 65", "who >= 65")
     with pytest.raises(dp.InputError, match="'who' holds the ids or the weights: leave it out"):
         dp.Schema.parse(unit + text.replace('unit = "one person"\n', ""))

@@ -13,7 +13,7 @@ from dpinfer.mechanisms.sums import Block
 from dpinfer.result.statements import OPEN_FEW, OPENING, REPORTED, UNIDENTIFIED
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number
-from dpinfer.schema.design import Design, Scale
+from dpinfer.schema.design import Design, OutcomeScale
 from helpers.support import fit_stepped
 
 APPROX = dp.ApproxDP(1.0, 1e-6)
@@ -45,7 +45,7 @@ def logistic(terms, table, labels, budget, seed, notion="replace"):
 
 
 def linear(terms, table, y, budget, seed, notion="replace", target="asked"):
-    design = Design.of_terms(terms, Scale.of_range(-10.0, 10.0))
+    design = Design.of_terms(terms, OutcomeScale.of_range(-10.0, 10.0))
     plan = dp.LinearPlan(budget, target, notion)
     rows = Rows.encoded(design.rows(table), design.outcome.bounded(y), "residual")
     return checked(fit_stepped(rows, design, plan, None, seed))

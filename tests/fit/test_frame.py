@@ -210,12 +210,12 @@ def test_splines_are_measured_by_their_knots():
     assert np.allclose(rows @ frame.matrix(SPLINE).T, inside, atol=1e-9)
     assert np.linalg.cond(frame.of_units(SPLINE)) < 1e4
     for spline in SPLINE.splines:
-        places = list(spline.places)
+        places = list(spline.columns)
         own = inside[units[:, spline.base] == 1][:, places]
         assert np.abs(own).max() <= 1 + 1e-9
         assert np.abs(np.corrcoef(own.T) - np.eye(len(places))).max() < 0.05
         assert not inside[units[:, spline.base] == 0][:, places].any()
-    assert np.abs(np.corrcoef(units[:, list(SPLINE.splines[0].places)].T) - np.eye(4)).max() > 0.3
+    assert np.abs(np.corrcoef(units[:, list(SPLINE.splines[0].columns)].T) - np.eye(4)).max() > 0.3
 
 
 def test_rows_are_pulled_into_the_frame_with_their_splines():
@@ -225,7 +225,7 @@ def test_rows_are_pulled_into_the_frame_with_their_splines():
     frame = public_frame(SPLINE)
     inside = Winsorised(source, frame).change(source.block).rows
     expected = units @ frame.of_units(SPLINE).T * source.block.rows[:, :1]
-    places = [j for spline in SPLINE.splines for j in spline.places]
+    places = [j for spline in SPLINE.splines for j in spline.columns]
     assert inside[:, places] == pytest.approx(expected[:, places], abs=1e-12)
 
 
@@ -235,7 +235,7 @@ def test_local_functions_are_the_columns():
     inside = units @ frame.of_units(SPLINE).T
     for local, spline in zip(frame.columns(SPLINE).local, SPLINE.splines, strict=True):
         columns = inside[:, local.places] @ local.matrix.T
-        assert columns == pytest.approx(units[:, list(spline.places)], abs=1e-9)
+        assert columns == pytest.approx(units[:, list(spline.columns)], abs=1e-9)
         assert (columns >= local.low - 1e-9).all()
         assert (columns <= local.high + 1e-9).all()
     assert [local.shares for local in frame.columns(SPLINE).local] == [False, True, False]

@@ -15,7 +15,7 @@ from dpinfer.fit.stepped import FIRST_STEP
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.rows.source import Rows
-from dpinfer.schema.design import Design, Scale
+from dpinfer.schema.design import Design, OutcomeScale
 from helpers.support import follows
 
 COEF = np.array([2.0, -1.0, 0.5])
@@ -308,7 +308,7 @@ def test_a_row_that_cannot_be_read_counts_for_nothing():
 
 def test_rows_in_memory_and_block_by_block_give_the_same_fit():
     x, y = table()
-    design = Design.of_bounds(BOUNDS, ("x1", "x2", "x3"), Scale.of_range(*RANGE))
+    design = Design.of_bounds(BOUNDS, ("x1", "x2", "x3"), OutcomeScale.of_range(*RANGE))
     rows = Rows.encoded(design.rows(x), design.outcome.bounded(y), "residual")
     plan = LinearSteps(design, LinearPlan(dp.ZCDP(0.5)))
 

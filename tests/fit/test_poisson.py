@@ -145,9 +145,7 @@ def test_the_score_after_a_step_is_known_but_for_noise():
     """
     x, _, e = table(3000)
     y = np.random.default_rng(1).poisson(e * np.exp(LEVEL + x @ COEF)).astype(float)
-    design = Design.of_bounds(
-        BOUNDS, ("a", "b", "c"), CountScale.of_most(200.0), ["c"], np.log(MOST)
-    )
+    design = Design.of_bounds(BOUNDS, ("a", "b", "c"), CountScale.up_to(200.0), ["c"], np.log(MOST))
     steps = PoissonSteps(design, dp.PoissonPlan(dp.ZCDP(1e8)))
     source = Rows.encoded(design.rows(np.column_stack([x, np.log(e)])), y / 200, COUNT)
     known = {}

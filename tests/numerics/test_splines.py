@@ -12,7 +12,13 @@ from formulaic.transforms.cubic_spline import natural_cubic_spline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpinfer.numerics.splines import b_splines, distinct, evened, natural_splines, powers
+from dpinfer.numerics.splines import (
+    b_splines,
+    distinct,
+    natural_splines,
+    powers,
+    uncorrelated_basis,
+)
 from helpers.searches import examples
 
 KNOTS = (17.0, 30.0, 50.0, 71.5, 90.0)
@@ -141,7 +147,7 @@ def test_evened_functions_are_uncorrelated_between_the_knots(kind):
     """
     basis = natural_splines(*KNOTS) if kind == "ns" else b_splines(3, *KNOTS)
     basis = basis[1:]
-    matrix = evened(basis, KNOTS, 0.0, 100.0)
+    matrix = uncorrelated_basis(basis, KNOTS, 0.0, 100.0)
     x = np.concatenate([np.linspace(a, b, 2001) for a, b in pairwise(KNOTS)])
     functions = np.column_stack([np.ones(len(x)), values(basis, x)]) @ matrix.T
     correlation = np.corrcoef(functions.T)

@@ -186,7 +186,7 @@ def test_columns_of_curves_have_their_places():
     assert not design.splines
     design = Design.of_terms(parse("ill ~ ns(age, 30)*sex + ns(age, 30):w + w", SCHEMA)[1])
     found = {
-        design.names[spline.base]: [design.names[j] for j in spline.places]
+        design.names[spline.base]: [design.names[j] for j in spline.columns]
         for spline in design.splines
     }
     assert found == {

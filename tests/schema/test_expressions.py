@@ -289,8 +289,8 @@ def test_derived_columns_have_their_own_names():
         "old_smoker",
         "senior:income",
     ]
-    assert [one.name for one in SCHEMA.behind(["old_smoker"])] == ["senior", "old_smoker"]
-    assert SCHEMA.behind(["age"]) == ()
+    assert [one.name for one in SCHEMA.derived_from(["old_smoker"])] == ["senior", "old_smoker"]
+    assert SCHEMA.derived_from(["age"]) == ()
     _, terms = parse("claims ~ group + old_smoker", SCHEMA)
     assert [column.name for column in terms.columns] == ["age", "smoker"]
 

@@ -6,7 +6,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.schema.columns import Number
-from dpinfer.schema.guesses import Shares, Spread, usual
+from dpinfer.schema.guesses import Shares, Spread, default_guess
 
 TEXT = """unit = "one person"
 [columns.age]
@@ -131,6 +131,6 @@ def test_guess_adds_to_what_is_there():
 
 def test_what_is_usual():
     columns = dp.Schema.parse(TEXT).columns
-    assert usual(columns["age"]) == Spread(50.0, 100 / 6)
-    assert usual(columns["ill"]) == usual(columns["sex"]) == Shares((0.5, 0.5))
-    assert usual(Number("b", 0.0, 1.0, kind="boolean")) == Shares((0.5, 0.5))
+    assert default_guess(columns["age"]) == Spread(50.0, 100 / 6)
+    assert default_guess(columns["ill"]) == default_guess(columns["sex"]) == Shares((0.5, 0.5))
+    assert default_guess(Number("b", 0.0, 1.0, kind="boolean")) == Shares((0.5, 0.5))

@@ -359,7 +359,7 @@ def test_gaps():
         "cost": ("low", "high"),
     }
     assert [name for name, gap in found.gaps.items() if gap.levels] == ["job", "ill"]
-    assert [name for name, gap in found.gaps.items() if gap.whole] == ["age"]
+    assert [name for name, gap in found.gaps.items() if gap.is_integer] == ["age"]
     assert found.unit.name == "one person"
 
 

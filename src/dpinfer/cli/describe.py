@@ -21,7 +21,7 @@ from dpinfer.errors import DpinferError, InputError
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import table_one, text
-from dpinfer.schema.guesses import typical_entry, usual
+from dpinfer.schema.guesses import default_guess, typical_entry
 from dpinfer.schema.typical_lines import with_typical
 
 HELP = """Describe a table privately: Table 1, with intervals, booked in a ledger, written to a folder.
@@ -176,7 +176,7 @@ def _require_fillable(into: Path, what: Describing) -> None:
                 f"--into {str(into)!r} declares the column {column.name!r} otherwise than --schema: "
                 "name the same schema, or make them agree"
             )
-    tried = {column.name: typical_entry(column, usual(column)) for column in columns}
+    tried = {column.name: typical_entry(column, default_guess(column)) for column in columns}
     with_typical(_schema_text(into), tried, "a try")
     persistence.prepare(into.parent)
 

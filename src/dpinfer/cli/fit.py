@@ -456,7 +456,7 @@ def _receipt(
     job: Job, result: FitResult, account: Account | None, paths: list[Path]
 ) -> dict[str, Any]:
     usable = None
-    if result.geometry and result.model.unit.whole:
+    if result.geometry and result.model.unit.equal_weights:
         usable = result.geometry.records
     return {
         "booked": result.privacy.booked,

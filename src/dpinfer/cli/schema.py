@@ -133,7 +133,7 @@ def check(
     unit = declared.unit
     facts = {"Protects": declared.unit.name, **_rows_of(unit), "Digest": declared.digest()[:16]}
     columns, names = _asked(declared, formula, facts)
-    derived = declared.behind(declared.derived if formula is None else names_of(formula))
+    derived = declared.derived_from(declared.derived if formula is None else names_of(formula))
     for one in derived:
         facts[one.name] = f"derived: {one.text}"
     faults = {} if data is None else _faults(data, columns)

@@ -150,7 +150,7 @@ class Describing:
         """What is public, for those who read the releases."""
         units = self.n
         whole = None
-        if units is not None and self.unit.whole:
+        if units is not None and self.unit.equal_weights:
             whole = units * (WHOLE_UNIT if self.unit.columns else 1.0)
         return Facts(
             self.z,
@@ -158,14 +158,14 @@ class Describing:
             units,
             whole,
             self.plan.alike,
-            self.unit.whole,
+            self.unit.equal_weights,
             self._factor,
         )
 
     @property
     def _factor(self) -> float:
         """What a count of 1 stands for: a weight, or rows of a unit, where these are counted."""
-        return self.unit.most / WHOLE_UNIT if self.unit.columns else 1.0
+        return self.unit.max_total / WHOLE_UNIT if self.unit.columns else 1.0
 
     def _deviation(self, law: Law) -> float:
         """Of the noise in an entry.  Laplace noise has longer tails: its deviation is taken so large
@@ -289,7 +289,7 @@ def describing(
     shown = [one.column for one in asked]
     grouping = _grouping(schema, by)
     weights = _weights(shown, shares)
-    sheets = [_sheet(shown, weights, Panel(), notion.counted and unit.whole)]
+    sheets = [_sheet(shown, weights, Panel(), notion.counted and unit.equal_weights)]
     if grouping is not None:
         name = grouping.column.name
         if [column.name for column in shown] == [name]:

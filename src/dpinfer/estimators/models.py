@@ -32,7 +32,7 @@ from dpinfer.result.question import Question
 from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import Pending
 from dpinfer.schema.columns import Level, Number, tidied
-from dpinfer.schema.design import COUNT, UNSCALED, CountScale, Design, Scale
+from dpinfer.schema.design import COUNT, UNSCALED, CountScale, Design, OutcomeScale
 from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
@@ -73,7 +73,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
         raise NotImplementedError
 
-    def _declare(self, response: Response | None) -> Scale:
+    def _declare(self, response: Response | None) -> OutcomeScale:
         """Take what is public about the outcome from the parameters or, with a formula, from its
         left side.
         """
@@ -83,7 +83,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """With arrays, the two labels or the range of the outcome."""
         raise NotImplementedError
 
-    def _outcomes(self, y: Any, scale: Scale) -> Array:
+    def _outcomes(self, y: Any, scale: OutcomeScale) -> Array:
         """The outcomes of an array or a list as a source wants them."""
         raise NotImplementedError
 
@@ -219,7 +219,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         formula = self.asked_formula
         assert formula is not None
         purpose = f"{type(self).__name__}: {' '.join(formula.split())}"
-        derived = schema.behind(names_of(formula))
+        derived = schema.derived_from(names_of(formula))
         question = Question.of_formula(formula, *parse(formula, schema), derived)
         return Subject(design.unit.name, purpose, schema.digest(), question)
 
@@ -269,7 +269,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         if unit.columns:
             design = replace(design, unit=unit)
         if not (self._number_is_private or unit.many):
-            design = design.holding(n)
+            design = design.for_records(n)
         ids = None if units is None else identities("units", units, n)
         counts = None if weights is None else self._weights(weights, n)
         raw = Raw(values, labels, ids, counts, None if offset is None else offset[1])
@@ -413,7 +413,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(int)])
 
-    def _declare(self, response: Response | None) -> Scale:
+    def _declare(self, response: Response | None) -> OutcomeScale:
         declared = np.asarray(self.classes if response is None else response.levels)
         if declared.shape != (2,) or len(set(tidied(tuple(declared.tolist())))) < 2:
             raise InputError("declare two different classes=(negative, positive)")
@@ -423,7 +423,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     def _explained(self) -> tuple[Sequence[Level], None]:
         return self.classes_.tolist(), None
 
-    def _outcomes(self, y: Any, scale: Scale) -> Array:  # noqa: ARG002
+    def _outcomes(self, y: Any, scale: OutcomeScale) -> Array:  # noqa: ARG002
         """-1 and +1 for the declared classes, NaN for anything else."""
         codes = vector(places("y", y, self.classes_.tolist()))
         return np.asarray(np.array([-1.0, 1.0, np.nan])[codes])
@@ -538,7 +538,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         """
         return self._linear(X)
 
-    def _declare(self, response: Response | None) -> Scale:
+    def _declare(self, response: Response | None) -> OutcomeScale:
         if response is not None:
             if self.outcome is not None:
                 raise InputError(
@@ -553,12 +553,12 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
             low, high = (float(side) for side in self.outcome)
         except (TypeError, ValueError):
             raise InputError("outcome must be a pair (low, high) of numbers") from None
-        return Scale.of_range(low, high)
+        return OutcomeScale.of_range(low, high)
 
     def _explained(self) -> tuple[Sequence[Level], tuple[float, float] | None]:
         return (), self.outcome
 
-    def _outcomes(self, y: Any, scale: Scale) -> Array:
+    def _outcomes(self, y: Any, scale: OutcomeScale) -> Array:
         values = vector(numbers("y", y, "a regression needs a numeric outcome", depth=1))
         inside = np.clip(values, scale.centre - scale.half, scale.centre + scale.half)
         return scale.bounded(np.where(np.isfinite(values), inside, np.nan))
@@ -694,7 +694,7 @@ class PoissonRegression(LinearRegressor):
         name = self.exposure if plain else f"`{self.exposure}`"
         return f"{self.formula} + offset(log({name}))"
 
-    def _declare(self, response: Response | None) -> Scale:
+    def _declare(self, response: Response | None) -> OutcomeScale:
         if response is None and self.outcome is None:
             raise InputError(
                 "declare the public range outcome=(0, high) of y; taking it from the data is not private"
@@ -705,9 +705,9 @@ class PoissonRegression(LinearRegressor):
         low = scale.centre - scale.half
         if low != 0:
             raise InputError("a count, a rate or a cost is 0 or more: declare outcome=(0, high)")
-        return CountScale.of_most(scale.centre + scale.half)
+        return CountScale.up_to(scale.centre + scale.half)
 
-    def _outcomes(self, y: Any, scale: Scale) -> Array:
+    def _outcomes(self, y: Any, scale: OutcomeScale) -> Array:
         values = vector(numbers("y", y, "a regression needs a numeric outcome", depth=1))
         return scale.bounded(
             np.where(np.isfinite(values), np.clip(values, 0.0, scale.half), np.nan)

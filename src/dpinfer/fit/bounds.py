@@ -266,7 +266,7 @@ class Learning:
         table = table_of(self.table).opened(wanted)
         learnt = []
         for name, steps in booked.ranges.items():
-            rows = column_rows(table, name, unit, whole=gaps[name].whole)
+            rows = column_rows(table, name, unit, whole=gaps[name].is_integer)
             seen = self._range(gate, steps, rows)
             learnt.append(_of_range(gaps[name], self._entry(name), seen, self.least(steps[0])))
         for name, release in booked.levels.items():
@@ -339,7 +339,7 @@ def learning(
     n = None
     if notion.counted and not draft.unit.many:  # else the number of rows is not public
         n = source.count(wanted)
-        held = held.holding(n)
+        held = held.for_records(n)
     if n == 0:
         raise InputError("the table has no rows: there is nothing to learn from")
     plan = replace(plan, records=held.largest)
@@ -363,11 +363,11 @@ def _of_range(gap: Gap, entry: Mapping[str, Any], seen: Range | None, least: flo
     if seen is None:
         words = f"no range is clear of the noise (a magnitude shows from about {least:.3g} units on): state it"
         return Found(name, {}, words, least)
-    low, high = _agreeing(friendly(seen, whole=gap.whole), gap, entry)
+    low, high = _agreeing(friendly(seen, whole=gap.is_integer), gap, entry)
     words = f"{low:g} to {high:g}, and at most about {100 * seen.clipped:.2g} % lie beyond"
     if seen.clipped > _MOST_CLIPPED or low >= high:
         return Found(name, {}, f"{words}: spend more on it, or state it", least, seen.clipped)
-    number = int if gap.whole else float
+    number = int if gap.is_integer else float
     ends = {"low": number(low), "high": number(high)}
     return Found(name, {key: ends[key] for key in gap.keys}, words, least, seen.clipped)
 

@@ -38,7 +38,7 @@ def choose(design: Design, options: Options, n: int | None = None) -> Recipe:
     """
     require_ids(design, options)
     if n is not None and options.counted and not design.unit.many:
-        design = design.holding(n)
+        design = design.for_records(n)
     if not isinstance(options.loss, NoLoss):
         check_loss(options.loss)
     for recipe in RECIPES:

@@ -24,7 +24,7 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Source
-from dpinfer.schema.design import Design, SplinePlaces
+from dpinfer.schema.design import Design, SplineColumns
 
 # sds of the noise by which a count at an end of a range is told from nothing: an empty bin passes for
 # a filled one at one end of 50 numbers, and a range that is too long wastes the bins of the next
@@ -45,7 +45,7 @@ def framed_columns(design: Design) -> Indices:
     number[: int(design.intercept)] = False
     number[[j for j, _ in design.products]] = False
     for spline in design.splines:
-        number[list(spline.places)] = False
+        number[list(spline.columns)] = False
     return np.flatnonzero(number)
 
 
@@ -110,7 +110,7 @@ class Frame:
     middle: Array
     half: Array
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    splines: tuple[SplinePlaces, ...] = ()
+    splines: tuple[SplineColumns, ...] = ()
     histograms: tuple[tuple[int, Histograms], ...] = ()
     two_valued: tuple[int, ...] = ()
 
@@ -131,9 +131,9 @@ class Frame:
                     place = places[tuple(sorted(factors[k] for k in part))]
                     found[j, place] += np.prod(-centre[others]) / np.prod(size[list(factors)])
         for spline in self.splines:
-            found[list(spline.places)] = 0.0
-            for row, j in zip(spline.matrix, spline.places, strict=True):
-                found[j, [spline.base, *spline.places]] = row
+            found[list(spline.columns)] = 0.0
+            for row, j in zip(spline.matrix, spline.columns, strict=True):
+                found[j, [spline.base, *spline.columns]] = row
         return found
 
     def matrix(self, design: Design) -> Array:
@@ -162,12 +162,12 @@ class Frame:
         return np.asarray(design.middle + design.half * (self.middle + self.half))
 
 
-def _local(spline: SplinePlaces, design: Design) -> Local:
+def _local(spline: SplineColumns, design: Design) -> Local:
     """The columns of a spline in original units, each of which is near 0 far from its own place."""
     back = np.asarray(np.linalg.inv(spline.matrix[:, 1:]), dtype=np.float64)
-    places = np.array(spline.places)
+    places = np.array(spline.columns)
     return Local(
-        np.array([spline.base, *spline.places]),
+        np.array([spline.base, *spline.columns]),
         np.column_stack([-back @ spline.matrix[:, 0], back]),
         design.low[places],
         design.high[places],
@@ -219,8 +219,8 @@ class Winsorised(Changed):
                     share[present] *= inside[..., k][present] / ones[present]
                 inside[..., j] = ones * share
             for spline in splines:
-                columns = [block.rows[..., k] for k in (spline.base, *spline.places)]
-                for j, row in zip(spline.places, spline.encoded, strict=True):
+                columns = [block.rows[..., k] for k in (spline.base, *spline.columns)]
+                for j, row in zip(spline.columns, spline.encoded, strict=True):
                     made = sum(weight * column for weight, column in zip(row, columns, strict=True))
                     inside[..., j] = np.clip(made, -ones, ones)
             weights = block.shares * row_weights(inside)

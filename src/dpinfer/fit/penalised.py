@@ -451,7 +451,7 @@ class Penalised:
         size = "c‖θ‖²"
         if self._penalty_scale != 1:
             size += f"/{self._penalty_scale:.6g}"
-        if not self.design.unit.whole:
+        if not self.design.unit.equal_weights:
             what += ", E the mean over units of what their rows add, so that c weighs the more the less a row counts,"
         about = (
             f"the coefficients of {name} with a penalty: the θ that minimises {what} plus {size}, "

@@ -426,7 +426,7 @@ class Setting:
     @property
     def known_number(self) -> bool:
         """Whether the records add up to a public number: it is not private, and each counts fully."""
-        return self.neighbours.counted and self.design.unit.whole
+        return self.neighbours.counted and self.design.unit.equal_weights
 
     def clustered(self, score_cov: Array, source: Source, released: float) -> Array:
         """A covariance over n units has the factor n/(n - 1) (CR1); n is public, or the one

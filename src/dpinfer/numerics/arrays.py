@@ -43,15 +43,15 @@ def svec(matrix: Array) -> Array:
     same norm.
     """
     dim = matrix.shape[-1]
-    places, factors = _triangle(dim)
+    indices, factors = _triangle(dim)
     flat = matrix.reshape(*matrix.shape[:-2], dim * dim)
-    return np.asarray(flat[..., places] * factors)
+    return np.asarray(flat[..., indices] * factors)
 
 
 def unsvec(vector: Array, dim: int) -> Array:
     """The inverse of `svec`."""
-    places, factors = _triangle(dim)
-    rows, columns = np.divmod(places, dim)
+    indices, factors = _triangle(dim)
+    rows, columns = np.divmod(indices, dim)
     half = vector / factors
     matrix = np.empty((*vector.shape[:-1], dim, dim))
     matrix[..., rows, columns] = half

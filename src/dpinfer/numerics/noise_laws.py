@@ -66,7 +66,7 @@ NO_NOISE = Gaussian(0.0)
 """The law where noise is off."""
 
 
-def deviation(law: Law) -> float:
+def noise_sd(law: Law) -> float:
     """The standard deviation of each number of Gaussian noise."""
     assert isinstance(law, Gaussian)
     return law.scale

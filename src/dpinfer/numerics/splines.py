@@ -7,7 +7,7 @@ A column is a function of one number.  A spline is a polynomial between two knot
 | t      | (x - start)/unit, from 0 to 1 between the knots of a piece    |              |
 | c_k    | the polynomial of a piece is the sum of c_k t^k               | `coefs`      |
 | h      | the distances of the knots                                    | `gaps`       |
-| m      | second derivatives at the knots                               | `bends`      |
+| m      | second derivatives at the knots                               | `second`     |
 
 Knots include the two ends; a curve goes on beyond them, a natural spline as a line, others flat.
 """
@@ -71,11 +71,11 @@ class Piecewise:
         first = (np.clip(ends[:-1], low, high) - self.start) / self.unit
         last = (np.clip(ends[1:], low, high) - self.start) / self.unit
         turns = np.clip(_turns(self.coefs), first, last)  # what is not inside is an end
-        places = np.vstack([first, last, turns])
-        found = _horner(self.coefs, places)
+        points = np.vstack([first, last, turns])
+        values = _horner(self.coefs, points)
         within = (ends[:-1] <= high) & (ends[1:] >= low)
-        size = _horner(np.abs(self.coefs), np.abs(places))[:, within].max()
-        return _widened(found[:, within].min(), found[:, within].max(), size)
+        size = _horner(np.abs(self.coefs), np.abs(points))[:, within].max()
+        return _widened(values[:, within].min(), values[:, within].max(), size)
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Power:
     @np.errstate(all="ignore")  # a range without end is refused by who asks for it
     def range(self, low: float, high: float) -> tuple[float, float]:
         """The least and the largest value between two numbers, as floats never leave it."""
-        found = self.values(np.array([low, high, np.clip(self.centre, low, high)]))
-        return _widened(found.min(), found.max(), np.abs(found).max())
+        values = self.values(np.array([low, high, np.clip(self.centre, low, high)]))
+        return _widened(values.min(), values.max(), np.abs(values).max())
 
 
 @lru_cache(maxsize=256)
@@ -105,20 +105,22 @@ def natural_splines(*knots: float) -> tuple[Piecewise, ...]:
     """
     at = np.array(knots)
     gaps = np.diff(at)
-    bends = _bends(gaps / gaps.sum())  # in units of the whole, whatever x is measured in
+    second = _second_derivatives(
+        gaps / gaps.sum()
+    )  # in units of the whole, whatever x is measured in
     squares = (gaps / gaps.sum()) ** 2
-    found = []
-    for value, bend in zip(np.eye(len(at)), bends.T, strict=True):
+    splines = []
+    for value, curve in zip(np.eye(len(at)), second.T, strict=True):
         coefs = np.zeros((len(at) + 1, 4))
         inner = coefs[1:-1]
         inner[:, 0] = value[:-1]
-        inner[:, 1] = np.diff(value) - squares / 6 * (2 * bend[:-1] + bend[1:])
-        inner[:, 2] = squares / 2 * bend[:-1]
-        inner[:, 3] = squares / 6 * np.diff(bend)
+        inner[:, 1] = np.diff(value) - squares / 6 * (2 * curve[:-1] + curve[1:])
+        inner[:, 2] = squares / 2 * curve[:-1]
+        inner[:, 3] = squares / 6 * np.diff(curve)
         coefs[0, :2] = inner[0, :2]
         coefs[-1, :2] = (value[-1], inner[-1] @ [0.0, 1.0, 2.0, 3.0])
-        found.append(_piecewise(at, coefs))
-    return tuple(found)
+        splines.append(_piecewise(at, coefs))
+    return tuple(splines)
 
 
 @lru_cache(maxsize=256)
@@ -157,7 +159,9 @@ def powers(centre: float, degree: float) -> tuple[Power, ...]:
     return tuple(Power(centre, k + 1) for k in range(int(degree)))
 
 
-def evened(columns: Sequence[Column], knots: Sequence[float], low: float, high: float) -> Array:
+def uncorrelated_basis(
+    columns: Sequence[Column], knots: Sequence[float], low: float, high: float
+) -> Array:
     """The matrix from (1, columns) to as many functions that a fit can tell apart: uncorrelated
     where any two neighbouring knots have as many records between them, and at most 1 in size from
     ``low`` to ``high``.
@@ -192,7 +196,7 @@ def _flat_beyond(inner: Array) -> Array:
     return coefs
 
 
-def _bends(gaps: Array) -> Array:
+def _second_derivatives(gaps: Array) -> Array:
     """The second derivatives at all knots, one column per knot whose spline it is: 0 at the ends,
     and first derivatives that agree in between.
     """
@@ -203,9 +207,9 @@ def _bends(gaps: Array) -> Array:
         + np.diag(gaps[1:-1] / 6, 1)
         + np.diag(gaps[1:-1] / 6, -1)
     )
-    bends = np.zeros((number, number))
-    bends[1:-1] = np.linalg.solve(equations, np.diff(slopes, axis=0))
-    return bends
+    second = np.zeros((number, number))
+    second[1:-1] = np.linalg.solve(equations, np.diff(slopes, axis=0))
+    return second
 
 
 def _horner(coefs: Array, t: Array) -> Array:
@@ -225,17 +229,17 @@ def _turns(coefs: Array) -> Array:
     _, c, b, a = (padded * [0.0, 1.0, 2.0, 3.0]).T  # a t² + b t + c
     # of the two usual formulas the one without cancellation, for each root
     q = -(b + np.copysign(np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0)), b)) / 2
-    found = np.array([np.divide(q, a), np.divide(c, q)])
-    return np.where(np.isfinite(found), found, 0.0)
+    turns = np.array([np.divide(q, a), np.divide(c, q)])
+    return np.where(np.isfinite(turns), turns, 0.0)
 
 
 def _widened(low: float, high: float, size: float) -> tuple[float, float]:
     return float(low - _SLACK * size), float(high + _SLACK * size)
 
 
-def distinct(places: Iterable[float]) -> list[str]:
+def distinct(numbers: Iterable[float]) -> list[str]:
     """Places in as few digits as tell them apart, six at least."""
-    numbers = list(places)
+    numbers = list(numbers)
     for digits in range(6, 17):
         texts = [f"{number:.{digits}g}" for number in numbers]
         if len(set(texts)) == len(texts):

@@ -35,7 +35,7 @@ from dpinfer.numerics.noise_laws import (
     Laplace,
     Law,
     SphericalLaplace,
-    deviation,
+    noise_sd,
 )
 from dpinfer.privacy.budget import ZCDP, NoPrivacy, PureDP, Share
 
@@ -76,7 +76,7 @@ class NoisySum:
         """Of Gaussian noise; where noise is off a faint one, so that it can be divided by."""
         if isinstance(self.share, NoPrivacy):
             return _FAINT * self.bound
-        return deviation(self.law)
+        return noise_sd(self.law)
 
     def noise(self, what: BoundedSum) -> Law:
         """The law of what is added to a sum.

@@ -170,7 +170,7 @@ class Estimates:
         if self.geometry is None:
             return f"{n:,}"
         released = f"about {self.geometry.records:,.0f}"
-        full = self.model.unit.whole
+        full = self.model.unit.equal_weights
         if n is None:
             return f"{released} (noisy)" if full else f"{released} (noisy, counted as full ones)"
         if full and self.geometry.records < n:
@@ -195,7 +195,7 @@ class Estimates:
         n = self.model.n
         released = self.geometry.records
         unit = self.model.unit
-        if not unit.whole:
+        if not unit.equal_weights:
             return (
                 f"All rows count together as about {released:,.0f} full {unit.word}, from the "
                 "released moments."
@@ -220,7 +220,7 @@ class Estimates:
         """
         n = self.model.n
         unit = self.model.unit
-        if self.geometry is None or n is None or not unit.whole:
+        if self.geometry is None or n is None or not unit.equal_weights:
             return ""
         released = self.geometry.records
         if released > (1 - _FEWER) * n:

@@ -20,11 +20,11 @@ from dpinfer.result.question import Question
 from dpinfer.result.statements import REPORTED, several
 from dpinfer.schema.columns import Level, Number
 from dpinfer.schema.terms import (
-    Block,
     Expression,
     Factor,
+    ModelTerms,
     Part,
-    Terms,
+    TermBlock,
     apply,
     constant,
     of_column,
@@ -256,7 +256,7 @@ def _at_centre(fit: Estimates) -> Iterator[Effect]:
                 yield _derivative(fit, name, at_centre, np.eye(d)[[j]])
 
 
-def _shared(block: Block, blocks: tuple[Block, ...]) -> bool:
+def _shared(block: TermBlock, blocks: tuple[TermBlock, ...]) -> bool:
     """Whether no column of the design is the effect of one column of the table: the block is a
     product, or one of its columns is in another block, too.
     """
@@ -279,13 +279,13 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
     if not len(frame):
         raise InputError("rows is empty: give at least one row")
 
-    def encoded(changed: Terms, table: Any = frame) -> Array:
+    def encoded(changed: ModelTerms, table: Any = frame) -> Array:
         return fit.weights(asked.rows(table, changed))
 
     def moved(part: Part, level: Level) -> Array:
         """The rows where all have one level: in a column of the table, or in what is derived."""
-        leaf = part.place if isinstance(part, Factor) else part
-        column = leaf.column or leaf.levelled
+        leaf = part.code if isinstance(part, Factor) else part
+        column = leaf.column or leaf.level_column
         if column is not None:
             return encoded(terms, frame.assign(**{column.name: level}))
         value = part.at(level) if isinstance(part, Factor) else constant(float(level))
@@ -311,7 +311,7 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
             yield _derivative(fit, part.text, weights, moves)
 
 
-def _moving(terms: Terms) -> list[Part]:
+def _moving(terms: ModelTerms) -> list[Part]:
     """What moves by itself, each once: factors, answers, years, and columns that are numbers and no
     factors.
     """
@@ -334,7 +334,7 @@ def _movable(number: Expression) -> Iterator[Expression]:
         yield from _movable(argument)
 
 
-def _with(terms: Terms, one: Expression, other: Expression) -> Terms:
+def _with(terms: ModelTerms, one: Expression, other: Expression) -> ModelTerms:
     """The terms with another expression in the place of one."""
     return terms.changed(lambda at: replace(other, text=at.text) if at == one else None)
 
@@ -345,7 +345,7 @@ def _around(values: Array, column: Number) -> tuple[Array, Array]:
     return np.maximum(values - step, column.low), np.minimum(values + step, column.high)
 
 
-def _stepped(terms: Terms, column: Number) -> Terms:
+def _stepped(terms: ModelTerms, column: Number) -> ModelTerms:
     """The terms with numbers of another column in the place of one, but for what a small step leaves
     where it is.
     """

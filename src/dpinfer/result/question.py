@@ -11,7 +11,7 @@ from dpinfer.errors import InputError
 from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Category, Column, Derived, Level, Number, Outcome
 from dpinfer.schema.dates import day_of_text, text_of
-from dpinfer.schema.terms import Block, Expression, Part, Response, Terms
+from dpinfer.schema.terms import Expression, ModelTerms, Part, Response, TermBlock
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ class Question:
 
     @classmethod
     def of_formula(
-        cls, formula: str, response: Response, terms: Terms, derived: Sequence[Derived] = ()
+        cls, formula: str, response: Response, terms: ModelTerms, derived: Sequence[Derived] = ()
     ) -> "Question":
         """That of a formula, parsed with its schema, whose ``derived`` columns it names."""
         low = None
@@ -156,10 +156,10 @@ class Question:
             facts |= dict.fromkeys(block.names, (references, public))
         return facts
 
-    def terms(self) -> Terms:
+    def terms(self) -> ModelTerms:
         """The right side of the formula, coded as in the fit."""
         if not self.formula:
-            return Terms.plain(
+            return ModelTerms.plain(
                 [column for column in self.columns if not isinstance(column, Outcome)]
             )
         from dpinfer.schema.formula import parse  # noqa: PLC0415  (a result needs no parser)
@@ -169,7 +169,7 @@ class Question:
         derived = {derived.name: derived for derived in self.derived}
         return parse(self.formula, Schema(columns, derived=derived))[1]
 
-    def rows(self, given: Any, terms: Terms | None = None) -> Array:
+    def rows(self, given: Any, terms: ModelTerms | None = None) -> Array:
         """The columns of the design, one row per record, from a table, a dict of columns, or the
         path of a file; or of other ``terms`` of the same columns.
 
@@ -191,7 +191,7 @@ class Question:
 
     def numbers(self, given: Any, column: Number) -> Array:
         """The values of one column within its bounds."""
-        return self.rows(given, Terms.plain([column]))[:, 0]
+        return self.rows(given, ModelTerms.plain([column]))[:, 0]
 
     def offsets(self, given: Any) -> Array | None:
         """What is added to the predictor of each row: the logarithm of its exposure; None where the
@@ -206,7 +206,7 @@ class Question:
         table = table_of(self._table(given))
         if not {column.name for column in offset.columns} <= {name for name, _ in table.types()}:
             return None
-        alone = Terms((), offset=offset)
+        alone = ModelTerms((), offset=offset)
         values = read_terms(table.opened(alone.columns), alone)[:, 0]
         if not np.isfinite(values).all():
             raise InputError(
@@ -214,7 +214,7 @@ class Question:
             )
         return values
 
-    def frame(self, given: Any, terms: Terms) -> "pd.DataFrame":
+    def frame(self, given: Any, terms: ModelTerms) -> "pd.DataFrame":
         """The same as a pandas table with the columns of the right side, not yet encoded."""
         from dpinfer.tables.table import table_of  # noqa: PLC0415  (loads the readers of tables)
 
@@ -246,7 +246,7 @@ def term_name(part: Part) -> str:
     return part.text
 
 
-def reference_names(block: Block) -> set[str]:
+def reference_names(block: TermBlock) -> set[str]:
     """Names of combinations of levels that have no coefficient in a block, since they hold a
     reference level or the reference knot of a curve.
     """

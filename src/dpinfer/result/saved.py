@@ -90,7 +90,7 @@ def _reading(result: Estimates) -> dict[str, Any]:
     if result.geometry is not None:
         total = persistence.encode(result.geometry.records, null=True)
     unit = result.model.unit
-    total_name = f"{unit.word}_usable" if unit.whole else "total_weight"
+    total_name = f"{unit.word}_usable" if unit.equal_weights else "total_weight"
     return {
         "level": _LEVEL,
         "asked": asked,

@@ -131,7 +131,7 @@ def counted(unit: Unit) -> str:
     """What the number of usable records is a number of: weights add up, as do rows of a unit."""
     if unit.weights:
         return "usable weight"
-    if not unit.whole:
+    if not unit.equal_weights:
         return "usable rows"
     return f"usable {unit.word}"
 

@@ -97,7 +97,7 @@ class ColumnEncoding:
         block = Block(raw.values, raw.labels)
         if not self.unit.columns:
             return block
-        block = counted(block, self.unit.most, raw.ids, raw.weights)
+        block = counted(block, self.unit.max_total, raw.ids, raw.weights)
         block.rows[block.rows[:, 0] == 0, 1:] = np.nan
         return block
 
@@ -127,7 +127,7 @@ class Encoding:
         block = labelled(self.design.rows(values), raw.labels, self.kind)
         if not self.unit.columns:
             return block
-        return counted(block, self.unit.most, raw.ids, raw.weights)
+        return counted(block, self.unit.max_total, raw.ids, raw.weights)
 
 
 @dataclass(frozen=True, repr=False)

@@ -49,8 +49,8 @@ def _at_most_range(x: Interval, y: Interval) -> Interval:
 
 
 def _among(x: Array, *values: Array) -> Array:
-    found = reduce(np.logical_or, (x == value for value in values))
-    return _known(found, x, *values)
+    equal = reduce(np.logical_or, (x == value for value in values))
+    return _known(equal, x, *values)
 
 
 def _among_range(x: Interval, *values: Interval) -> Interval:
@@ -66,8 +66,8 @@ def _cut(x: Array, *breaks: Array) -> Array:
 
 def _looked_up(x: Array, *table: Array) -> Array:
     """The entry of a table at each place."""
-    places = np.where(np.isnan(x), 0.0, x).astype(np.intp)
-    return _known(np.array(table, dtype=float)[places], x)
+    codes = np.where(np.isnan(x), 0.0, x).astype(np.intp)
+    return _known(np.array(table, dtype=float)[codes], x)
 
 
 def _looked_up_range(x: Interval, *table: Interval) -> Interval:  # noqa: ARG001

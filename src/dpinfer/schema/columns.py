@@ -2,7 +2,7 @@
 
 Two texts are the same level if they differ only in white space around them and in how accents are
 stored (`tidy`); with ``spelling = "any"`` also if they differ in case or in runs of white space
-(`alike`).
+(`spelling_key`).
 """
 
 import math
@@ -81,7 +81,7 @@ def tidied(value: Any) -> Any:
     return value
 
 
-def alike(text: str) -> str:
+def spelling_key(text: str) -> str:
     """What two texts share that differ only in large and small letters, in runs of white space and
     in how accents are stored.  No character becomes none: a text is at most as long.
     """
@@ -100,7 +100,7 @@ def level_meant(value: Any, levels: Sequence[Level]) -> Level | None:
         return levels[levels.index(value)]
     if not isinstance(value, str):
         return None
-    near = [level for level in levels if alike(str(level)) == alike(value)]
+    near = [level for level in levels if spelling_key(str(level)) == spelling_key(value)]
     return near[0] if len(near) == 1 else None
 
 
@@ -116,10 +116,10 @@ def did_you_mean(name: Any, names: Iterable[Any]) -> str:
 def require_different(names: Sequence[str]) -> None:
     """No name twice.  Names are told by their places: those of a file without names are values."""
     first: dict[str, int] = {}
-    for place, name in enumerate(names, start=1):
-        if first.setdefault(name, place) != place:
+    for position, name in enumerate(names, start=1):
+        if first.setdefault(name, position) != position:
             raise InputError(
-                f"columns {first[name]} and {place} of the table have the same name: rename one of them"
+                f"columns {first[name]} and {position} of the table have the same name: rename one of them"
             )
 
 
@@ -318,7 +318,7 @@ def _require_spelling(name: str, spelling: str, levels: tuple[Level, ...]) -> No
         raise fault(name, "spelling", 'spelling is "any", or left out: then case counts')
     if not levels or not isinstance(levels[0], str):
         raise fault(name, "spelling", "spelling is for levels that are text: leave it out")
-    if len({alike(str(level)) for level in levels}) < len(levels):
+    if len({spelling_key(str(level)) for level in levels}) < len(levels):
         raise fault(
             name,
             "levels",
@@ -559,7 +559,7 @@ def _require_own_level(name: str, levels: tuple[Any, ...]) -> None:
             "missing",
             'missing = "level" adds the text "missing" to the levels: write all levels as texts, or name a substitute',
         )
-    if any(alike(level) in (MISSING_LEVEL, _OWN_LEVEL) for level in levels):
+    if any(spelling_key(level) in (MISSING_LEVEL, _OWN_LEVEL) for level in levels):
         raise fault(
             name,
             "missing",

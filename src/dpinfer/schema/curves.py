@@ -16,10 +16,10 @@ _WITH_OPTIONS = {
     "bs": "bs(x, 30, 50, 70, degree=2)",
     "poly": "poly(x, 3, centre=50)",
 }
-_MOST_KNOTS = 50
+_MAX_KNOTS = 50
 _CLOSEST = 1e-12  # of the distance of the ends: closer knots would be lost in roundings
-_MOST_DEGREE = 3
-_MOST_POWER = 9
+_MAX_DEGREE = 3
+_MAX_POWER = 9
 
 
 def curve_columns(
@@ -37,7 +37,7 @@ def curve_columns(
         return _poly(written, argument, numbers, options)
     knots = _knots(name, argument, numbers, options)
     if name == "bs":
-        return _bs(written, argument, knots, _whole(options.get("degree", 3), _MOST_DEGREE))
+        return _bs(written, argument, knots, _integer_degree(options.get("degree", 3), _MAX_DEGREE))
     return _ns(written, argument, knots)
 
 
@@ -48,13 +48,13 @@ def _ns(written: str, argument: Expression, knots: list[float]) -> tuple[Express
     basis = (low_end, *others)
     curve = Curve(f"ns({argument.text})", written, texts[1], basis, tuple(knots))
     parameters = [constant(knot) for knot in knots]
-    found = []
-    for place, text in enumerate(texts):
+    columns = []
+    for index, text in enumerate(texts):
         if text != curve.reference:
             name = f"{curve.name}[{text}]"
-            column = apply("ns", name, argument, constant(place), *parameters)
-            found.append(replace(column, curve=curve))
-    return tuple(found)
+            column = apply("ns", name, argument, constant(index), *parameters)
+            columns.append(replace(column, curve=curve))
+    return tuple(columns)
 
 
 def _bs(
@@ -64,12 +64,12 @@ def _bs(
     basis = splines.b_splines(degree, *knots)[1:]
     curve = Curve(f"bs({argument.text})", written, "", basis, tuple(knots))
     parameters = [constant(degree), *(constant(knot) for knot in knots)]
-    found = []
-    for place in range(1, len(knots) + degree - 1):
-        name = f"{curve.name}[{place}]"
-        column = apply("bs", name, argument, constant(place), *parameters)
-        found.append(replace(column, curve=curve))
-    return tuple(found)
+    columns = []
+    for index in range(1, len(knots) + degree - 1):
+        name = f"{curve.name}[{index}]"
+        column = apply("bs", name, argument, constant(index), *parameters)
+        columns.append(replace(column, curve=curve))
+    return tuple(columns)
 
 
 def _poly(
@@ -81,21 +81,21 @@ def _poly(
         degrees.append(options["degree"])
     if len(degrees) != 1:
         raise InputError(f"poly needs one degree, as in poly(x, 3) or {_WITH_OPTIONS['poly']}")
-    degree = _whole(degrees[0], _MOST_POWER)
+    degree = _integer_degree(degrees[0], _MAX_POWER)
     centre = options.get("centre", (argument.low + argument.high) / 2)
     curve = Curve(f"poly({argument.text}, centre {centre:g})", written)
     parameters = [constant(centre), constant(degree)]
-    found = []
-    for place in range(degree):
-        name = f"{curve.name}[{place + 1}]"
-        column = apply("poly", name, argument, constant(place), *parameters)
-        found.append(replace(column, curve=curve))
-    return tuple(found)
+    columns = []
+    for index in range(degree):
+        name = f"{curve.name}[{index + 1}]"
+        column = apply("poly", name, argument, constant(index), *parameters)
+        columns.append(replace(column, curve=curve))
+    return tuple(columns)
 
 
-def _whole(degree: float, most: int) -> int:
-    if degree % 1 != 0 or not 1 <= degree <= most:
-        raise InputError(f"a degree is a whole number from 1 to {most}")
+def _integer_degree(degree: float, highest: int) -> int:
+    if degree % 1 != 0 or not 1 <= degree <= highest:
+        raise InputError(f"a degree is a whole number from 1 to {highest}")
     return int(degree)
 
 
@@ -111,8 +111,8 @@ def _knots(
             f"{name} needs knots that are public: {between}, so write some places in between, as in "
             f"{EXAMPLES[name].format('x')}"
         )
-    if len(given) > _MOST_KNOTS:
-        raise InputError(f"it has {len(given)} knots: give at most {_MOST_KNOTS}")
+    if len(given) > _MAX_KNOTS:
+        raise InputError(f"it has {len(given)} knots: give at most {_MAX_KNOTS}")
     if not argument.low <= low < high <= argument.high:
         raise InputError(f"low= and high= must be in order, and {between}: move them inside")
     if not all(low < knot < high for knot in given):

@@ -41,11 +41,11 @@ def day_of_text(text: str) -> float:
     text.
     """
     bare = text.strip()
-    found = _ISO.fullmatch(bare) if len(bare) <= _LONGEST else None
-    if found is None:
+    match = _ISO.fullmatch(bare) if len(bare) <= _LONGEST else None
+    if match is None:
         return math.nan
     try:
-        return day_of(datetime.date(*map(int, found.groups())))
+        return day_of(datetime.date(*map(int, match.groups())))
     except ValueError:  # no such day
         return math.nan
 
@@ -96,6 +96,6 @@ def _each(low: float, last: float) -> Iterable[float]:
 
 def _calendar(days: Array, unit: str, first: float) -> Array:
     missing = np.isnan(days)
-    whole = np.where(missing, 0.0, np.floor(days)).astype(np.int64)
-    counted = whole.astype("M8[D]").astype(unit).astype(np.int64)
+    floored = np.where(missing, 0.0, np.floor(days)).astype(np.int64)
+    counted = floored.astype("M8[D]").astype(unit).astype(np.int64)
     return np.where(missing, np.nan, counted + first)

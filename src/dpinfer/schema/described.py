@@ -7,7 +7,7 @@ from dpinfer.errors import InputError
 from dpinfer.schema.columns import MISSING_LEVEL, Category, Column, Number, did_you_mean
 from dpinfer.schema.expressions import Names, Walk, require_readable
 from dpinfer.schema.schema import Schema
-from dpinfer.schema.terms import Factor, Part, explained, place_in, plain_part, require_spread
+from dpinfer.schema.terms import Factor, Part, explained, level_code, plain_part, require_spread
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _factor(column: Number) -> Factor:
     """An integer by its levels."""
     assert column.reference is not None
     return Factor(
-        column.name, column.levels, column.reference, place_in(replace(column, missing=None))
+        column.name, column.levels, column.reference, level_code(replace(column, missing=None))
     )
 
 

@@ -21,16 +21,16 @@ from dpinfer.errors import InputError
 from dpinfer.inference.moments import Cell, Columns
 from dpinfer.mechanisms.sums import shrunk
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.splines import evened
+from dpinfer.numerics.splines import uncorrelated_basis
 from dpinfer.schema.columns import Category, Number, in_reach
 from dpinfer.schema.terms import (
     FARTHEST_OFFSET,
-    Block,
     Curve,
     Expression,
     Factor,
+    ModelTerms,
     Response,
-    Terms,
+    TermBlock,
     require_spread,
 )
 from dpinfer.schema.unit import ROW, Unit
@@ -52,14 +52,14 @@ _Combination = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
-class Scale:
+class OutcomeScale:
     """The public scale of a numeric outcome: y = centre + half y~, with y~ in [-1, 1]."""
 
     centre: float = 0.0
     half: float = 1.0
 
     @classmethod
-    def of_range(cls, low: float, high: float, *, centred: bool = True) -> "Scale":
+    def of_range(cls, low: float, high: float, *, centred: bool = True) -> "OutcomeScale":
         """[low, high] to [-1, 1]; without an intercept nothing could take up a shift, and 0 stays
         0.
         """
@@ -91,13 +91,13 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class CountScale(Scale):
+class CountScale(OutcomeScale):
     """The public scale of an outcome from 0 to ``half``, whose logarithm of a mean is explained: a
     scale moves the level alone.
     """
 
     @classmethod
-    def of_most(cls, high: float) -> "CountScale":
+    def up_to(cls, high: float) -> "CountScale":
         """[0, high] to [0, 1]."""
         if not in_reach(0.0, high):
             raise InputError("the outcome's high must be a finite number above 0")
@@ -114,20 +114,20 @@ class CountScale(Scale):
         return math.log(self.half)
 
 
-UNSCALED = Scale()
+UNSCALED = OutcomeScale()
 """Of labels, and of outcomes that are scaled already."""
 
 
 @dataclass(frozen=True, eq=False)
-class SplinePlaces:
-    """The ``places`` of the columns of a spline, times that at ``base``: the intercept, or a level of
+class SplineColumns:
+    """The ``columns`` of a spline by their index, times that at ``base``: the intercept, or a level of
     a factor.  ``matrix`` leads from base and columns in original units to functions that a fit can
     tell apart, and ``encoded`` from base and columns as they are encoded.  Columns are ``shares`` if,
     with the one that was left out, they are at least 0 and add up to 1.
     """
 
     base: int
-    places: tuple[int, ...]
+    columns: tuple[int, ...]
     matrix: Array
     encoded: Array
     shares: bool
@@ -143,8 +143,8 @@ class Design:
     together.  ``norm2`` is R², the bound of the squared norm of an encoded row.  ``outcome`` is the
     scale of a numeric outcome, ``unit`` whose rows they are.  ``offset`` is the public upper bound of
     a number that is added to the predictor as it is, where there is one: it is the last column of a
-    row, and has no coefficient.  ``products`` has the places of
-    columns that are powers or products of other columns, with the places of these; ``shared`` those
+    row, and has no coefficient.  ``products`` has the indices of
+    columns that are powers or products of other columns, with the indices of these; ``shared`` those
     of numbers that are a part of some other column, too; ``splines`` those of the columns of splines.
     """
 
@@ -155,20 +155,22 @@ class Design:
     half: Array
     columns: Columns
     norm2: float
-    outcome: Scale = UNSCALED
+    outcome: OutcomeScale = UNSCALED
     unit: Unit = ROW
     offset: float | None = None
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
     shared: tuple[int, ...] = ()
-    splines: tuple[SplinePlaces, ...] = ()
+    splines: tuple[SplineColumns, ...] = ()
 
-    def holding(self, n: int) -> "Design":
+    def for_records(self, n: int) -> "Design":
         """The same for a table with a public number of rows."""
-        unit = self.unit.holding(n)
+        unit = self.unit.for_records(n)
         return self if unit == self.unit else replace(self, unit=unit)
 
     @classmethod
-    def of_formula(cls, response: Response, terms: Terms, kind: str, unit: Unit = ROW) -> "Design":
+    def of_formula(
+        cls, response: Response, terms: ModelTerms, kind: str, unit: Unit = ROW
+    ) -> "Design":
         """The encoding of a formula; ``kind`` is what the loss is a function of, ``unit`` whose
         rows they are.
 
@@ -198,8 +200,8 @@ class Design:
                 raise InputError(
                     f"{response.name!r} goes below 0 in the schema: a count, a rate or a cost has low = 0 or more"
                 )
-            return replace(cls.of_terms(terms, CountScale.of_most(number.high)), unit=unit)
-        scale = Scale.of_range(number.low, number.high, centred=terms.intercept)
+            return replace(cls.of_terms(terms, CountScale.up_to(number.high)), unit=unit)
+        scale = OutcomeScale.of_range(number.low, number.high, centred=terms.intercept)
         return replace(cls.of_terms(terms, scale), unit=unit)
 
     @classmethod
@@ -207,7 +209,7 @@ class Design:
         cls,
         bounds: tuple[npt.ArrayLike, npt.ArrayLike],
         columns: tuple[str, ...],
-        outcome: Scale = UNSCALED,
+        outcome: OutcomeScale = UNSCALED,
         yes_no: Sequence[str] = (),
         offset: float | None = None,
     ) -> "Design":
@@ -239,13 +241,13 @@ class Design:
     @classmethod
     def of_terms(
         cls,
-        terms: Terms | Sequence[Number | Category],
-        outcome: Scale = UNSCALED,
+        terms: ModelTerms | Sequence[Number | Category],
+        outcome: OutcomeScale = UNSCALED,
         offset: float | None = None,
     ) -> "Design":
         """The encoding of the right side of a formula, or of plain columns with an intercept."""
-        if not isinstance(terms, Terms):
-            terms = Terms.plain(terms)
+        if not isinstance(terms, ModelTerms):
+            terms = ModelTerms.plain(terms)
         if terms.offset is not None:
             offset = terms.offset.high
         if not terms.blocks and not terms.intercept:
@@ -414,7 +416,7 @@ class _Scaling:
     dummy: bool = False
 
     @classmethod
-    def of(cls, block: Block, *, intercept: bool) -> "_Scaling":
+    def of(cls, block: TermBlock, *, intercept: bool) -> "_Scaling":
         """That of a block, in a design with or without an intercept."""
         number = block.number
         if number is None or (block.factors and _holds_answers(block)):
@@ -433,14 +435,14 @@ class _Scaling:
         return cls(low, high, 0.0, largest)
 
 
-def _is_yes_no(block: Block) -> bool:
+def _is_yes_no(block: TermBlock) -> bool:
     """Whether a block is one column that holds 0 and 1 alone: yes or no, or a product of such
     columns.
     """
     return not block.factors and _holds_answers(block)
 
 
-def _holds_answers(block: Block) -> bool:
+def _holds_answers(block: TermBlock) -> bool:
     """Whether all numbers of a block are yes or no: answers, or whole numbers with the bounds 0 and
     1.
     """
@@ -455,37 +457,37 @@ def _holds_answers(block: Block) -> bool:
     return True
 
 
-def _products(terms: Terms) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """The places of powers and products of columns whose every part is a column too, with the
-    places of the factors.
+def _products(terms: ModelTerms) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """The indices of powers and products of columns whose every part is a column too, with the
+    indices of the factors.
 
     Only then do the same columns, each less a constant, span the same model.
     """
     if not terms.intercept:
         return ()
-    places: dict[tuple[str, ...], int] = {}
-    for place, block in terms.placed():
+    indices: dict[tuple[str, ...], int] = {}
+    for index, block in terms.indexed_blocks():
         if block.number is None or block.factors or _is_yes_no(block):
             continue
         factors = _factors(block.number)
         if factors is not None:
-            places.setdefault(tuple(sorted(factors)), place)
+            indices.setdefault(tuple(sorted(factors)), index)
     products = []
-    for names, place in places.items():
-        if len(names) > 1 and _has_parts(names, places):
-            products.append((place, tuple(places[(name,)] for name in names)))
+    for names, index in indices.items():
+        if len(names) > 1 and _has_parts(names, indices):
+            products.append((index, tuple(indices[(name,)] for name in names)))
     return tuple(products)
 
 
-def _has_parts(names: tuple[str, ...], places: Collection[tuple[str, ...]]) -> bool:
+def _has_parts(names: tuple[str, ...], indices: Collection[tuple[str, ...]]) -> bool:
     """Whether every part of a product is among ``places``: x, y, xx and xy are those of xxy."""
     times = Counter(names)
-    parts = math.prod(most + 1 for most in times.values()) - 2  # neither none nor all of it
-    if parts > len(places):  # counted first: a product of 40 columns has 2 ** 40 parts
+    parts = math.prod(count + 1 for count in times.values()) - 2  # neither none nor all of it
+    if parts > len(indices):  # counted first: a product of 40 columns has 2 ** 40 parts
         return False
     for powers in product(*(range(most + 1) for most in times.values())):
         part = tuple(Counter(dict(zip(times, powers, strict=True))).elements())
-        if 0 < len(part) < len(names) and part not in places:
+        if 0 < len(part) < len(names) and part not in indices:
             return False
     return True
 
@@ -495,7 +497,7 @@ def _factors(number: Expression) -> list[str] | None:
     backticks, and columns of curves; None if it is none.
     """
     if number.column is not None or number.curve is not None:
-        return _whole_factors(number)
+        return _irreducible_factors(number)
     if number.operation == "I":
         return _factors(number.arguments[0])
     if number.operation == "*":
@@ -511,61 +513,61 @@ def _factors(number: Expression) -> list[str] | None:
     return None
 
 
-def _whole_factors(column: Expression) -> list[str]:
+def _irreducible_factors(column: Expression) -> list[str]:
     """Those of what is no product of others; a power of poly is one of the distance from its centre."""
     if column.column is not None:
         return [f"`{column.column.name}`"]
     if column.curve is not None and column.operation == "poly":
-        _, place, *_ = column.arguments
-        return [f"{column.curve.name}[1]"] * (1 + int(place.low))
+        _, index, *_ = column.arguments
+        return [f"{column.curve.name}[1]"] * (1 + int(index.low))
     return [column.text]
 
 
-def _shared(terms: Terms) -> tuple[int, ...]:
-    """The places of numbers that are a part of another column, too, or that others are made of."""
+def _shared(terms: ModelTerms) -> tuple[int, ...]:
+    """The indices of numbers that are a part of another column, too, or that others are made of."""
     uses = Counter(column.name for block in terms.blocks for column in {*block.columns})
-    places: list[int] = []
-    for place, block in terms.placed():
+    indices: list[int] = []
+    for index, block in terms.indexed_blocks():
         if block.number is None:
             continue
         if any(uses[column.name] > 1 for column in block.columns):
-            places += range(place, place + len(block.names))
-    return tuple(places)
+            indices += range(index, index + len(block.names))
+    return tuple(indices)
 
 
-def _splines(terms: Terms, scalings: Sequence[_Scaling]) -> tuple[SplinePlaces, ...]:
+def _splines(terms: ModelTerms, scalings: Sequence[_Scaling]) -> tuple[SplineColumns, ...]:
     """Every spline, by itself and in each level of factors that has a column; not where it is
     multiplied by another number.
     """
     if not terms.intercept:
         return ()
-    bases = _places_of_levels(terms) | {frozenset(): 0}
-    found: dict[tuple[Curve, _Levels], list[int]] = {}
+    bases = _columns_of_levels(terms) | {frozenset(): 0}
+    by_curve: dict[tuple[Curve, _Levels], list[int]] = {}
     arguments: dict[Curve, Expression] = {}
-    for place, block in terms.placed():
+    for index, block in terms.indexed_blocks():
         numbers = [part for part in block.parts if isinstance(part, Expression)]
         if len(numbers) != 1 or numbers[0].curve is None or not numbers[0].curve.knots:
             continue
         curve = numbers[0].curve
         arguments[curve] = numbers[0].arguments[0]
         for k, levels in enumerate(product(*_levels_of(block))):
-            found.setdefault((curve, frozenset(levels)), []).append(place + k)
+            by_curve.setdefault((curve, frozenset(levels)), []).append(index + k)
     splines = []
-    for (curve, level), places in found.items():
+    for (curve, level), indices in by_curve.items():
         if level not in bases:
             continue
         argument = arguments[curve]
-        matrix = evened(curve.basis, curve.knots, argument.low, argument.high)
-        half = np.array([scalings[j].half for j in places])
-        middle = np.array([scalings[j].middle for j in places])
+        matrix = uncorrelated_basis(curve.basis, curve.knots, argument.low, argument.high)
+        half = np.array([scalings[j].half for j in indices])
+        middle = np.array([scalings[j].middle for j in indices])
         slopes = matrix[:, 1:]
         encoded = np.column_stack([matrix[:, 0] + slopes @ middle, slopes * half])
         shares = not curve.reference
-        splines.append(SplinePlaces(bases[level], tuple(places), matrix, encoded, shares))
+        splines.append(SplineColumns(bases[level], tuple(indices), matrix, encoded, shares))
     return tuple(splines)
 
 
-def _cells(terms: Terms) -> tuple[Cell, ...]:
+def _cells(terms: ModelTerms) -> tuple[Cell, ...]:
     """What the coefficients of interacting levels rest on: the cells of each pair of factors.
 
     With f*g the coefficient of f = b is about the records with f = b and g at its reference,
@@ -573,38 +575,38 @@ def _cells(terms: Terms) -> tuple[Cell, ...]:
     """
     if not terms.intercept:
         return ()
-    places = _places_of_levels(terms)
+    indices = _columns_of_levels(terms)
     pairs: dict[frozenset[str], dict[_Levels, int]] = {}
-    for levels, place in places.items():
+    for levels, index in indices.items():
         if len(levels) == 2:
-            pairs.setdefault(_factors_of(levels), {})[levels] = place
+            pairs.setdefault(_factors_of(levels), {})[levels] = index
 
     # indicators of cells, as combinations of columns: each is 1 for its records, 0 for others
     @cache
     def only(one: _Levels, factors: frozenset[str]) -> _Combination:
         together = [at for pair, at in pairs[factors].items() if one < pair]
-        return ((places[one], 1.0), *((at, -1.0) for at in together))
+        return ((indices[one], 1.0), *((at, -1.0) for at in together))
 
     @cache
     def neither(factors: frozenset[str]) -> _Combination:
-        alone = [at for one, at in places.items() if len(one) == 1 and _factors_of(one) < factors]
+        alone = [at for one, at in indices.items() if len(one) == 1 and _factors_of(one) < factors]
         together = pairs[factors].values()
         return ((0, 1.0), *((at, -1.0) for at in alone), *((at, 1.0) for at in together))
 
     # by short keys: a combination may be as long as the design is wide
     cells: dict[tuple[int, frozenset[str], _Levels | None], Cell] = {}
-    for levels, place in places.items():
+    for levels, index in indices.items():
         if len(levels) != 2:
             continue
         factors = _factors_of(levels)
         singles = [frozenset({level}) for level in sorted(levels, key=str)]
-        if not all(one in places for one in singles):
+        if not all(one in indices for one in singles):
             continue
         for one in singles:
-            cells.setdefault((place, factors, one), (place, only(one, factors)))
-        cells.setdefault((place, factors, None), (place, neither(factors)))
+            cells.setdefault((index, factors, one), (index, only(one, factors)))
+        cells.setdefault((index, factors, None), (index, neither(factors)))
         for one in singles:
-            at = places[one]
+            at = indices[one]
             cells.setdefault((at, factors, one), (at, only(one, factors)))
             cells.setdefault((at, factors, None), (at, neither(factors)))
     return tuple(cells.values())
@@ -614,19 +616,19 @@ def _factors_of(levels: _Levels) -> frozenset[str]:
     return frozenset(factor for factor, _ in levels)
 
 
-def _places_of_levels(terms: Terms) -> dict[_Levels, int]:
-    """The places of columns that are 0 or 1, by the levels that their records have."""
-    places: dict[_Levels, int] = {}
-    for place, block in terms.placed():
+def _columns_of_levels(terms: ModelTerms) -> dict[_Levels, int]:
+    """The indices of columns that are 0 or 1, by the levels that their records have."""
+    indices: dict[_Levels, int] = {}
+    for index, block in terms.indexed_blocks():
         if not _holds_answers(block):
             continue
         answers = [[(part.text, 1)] for part in block.parts if isinstance(part, Expression)]
         for k, levels in enumerate(product(*answers, *_levels_of(block))):
-            places[frozenset(levels)] = place + k
-    return places
+            indices[frozenset(levels)] = index + k
+    return indices
 
 
-def _levels_of(block: Block) -> list[list[tuple[str, object]]]:
+def _levels_of(block: TermBlock) -> list[list[tuple[str, object]]]:
     """The levels of each factor of a block that have columns, in the order of the columns."""
     return [
         [(factor.text, level) for level in block.kept_levels(factor)] for factor in block.factors

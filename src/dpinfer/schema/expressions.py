@@ -36,17 +36,17 @@ from dpinfer.schema.terms import (
     Part,
     apply,
     constant,
+    level_code,
     named,
     of_column,
-    place_in,
 )
 
-MOST_CHARACTERS = 5000
+MAX_CHARACTERS = 5000
 """Of a formula, and of an expression in a schema."""
 TOO_DEEP = "the formula cannot be read, since it is nested too deeply: write shorter terms"
 OFFSET_ALONE = "an offset is a term of its own, once in a formula: y ~ a + b + offset(log(years))"
 
-_MOST_LEAVES = 200  # columns in a derived column, those of the columns it is derived from included
+_MAX_LEAVES = 200  # columns in a derived column, those of the columns it is derived from included
 _DEEPEST = (
     100  # operations inside each other: expressions are walked by functions that call themselves
 )
@@ -122,7 +122,7 @@ class Names:
     ) -> None:
         self._columns = columns
         self._derived = derived
-        self._order = {name: place for place, name in enumerate(derived)}
+        self._order = {name: position for position, name in enumerate(derived)}
         self._read = read
         self._known: dict[str, Part] = {}
 
@@ -136,24 +136,26 @@ class Names:
         if name not in self._order:
             names = [*self._columns, *self._order]
             raise InputError(f"the schema has no column {name!r}: {did_you_mean(name, names)}")
-        place = self._order[name]
-        if place >= above:
+        position = self._order[name]
+        if position >= above:
             raise InputError(
                 f"it names {name!r}, which does not stand above it: move it below the columns that it is derived from"
             )
         if name not in self._known:
-            self._known[name] = _derived_part(self._derived[name], partial(self._part, above=place))
+            self._known[name] = _derived_part(
+                self._derived[name], partial(self._part, above=position)
+            )
         return self._known[name]
 
 
 def _derived_part(derived: Derived, part_of: Callable[[str], Part]) -> Part:
     part = Walk(derived.text, part_of).part()
-    root = part.place if isinstance(part, Factor) else part
+    root = part.code if isinstance(part, Factor) else part
     if not root.columns:
         raise InputError("it names no column: write an expression of columns, such as age >= 65")
-    if len(root.columns) > _MOST_LEAVES:
+    if len(root.columns) > _MAX_LEAVES:
         raise InputError(
-            f"it is made of columns more than {_MOST_LEAVES} times: derive it from fewer"
+            f"it is made of columns more than {_MAX_LEAVES} times: derive it from fewer"
         )
     return named(part, derived.name)
 
@@ -197,7 +199,7 @@ class Walk:
             part = self._part(self.tree)
         except RecursionError:
             raise InputError(TOO_DEEP) from None
-        if _depth(part.place if isinstance(part, Factor) else part) > _DEEPEST:
+        if _depth(part.code if isinstance(part, Factor) else part) > _DEEPEST:
             raise InputError(TOO_DEEP)
         if isinstance(part, Factor) or part.answers or part.column is not None:
             return part
@@ -485,7 +487,7 @@ class Walk:
             raise self._refused(
                 f"{text} is the same in every row: name some of its levels, and not all of them"
             )
-        return self._among(factor.place, [factor.at(level) for level in levels], operator, text)
+        return self._among(factor.code, [factor.at(level) for level in levels], operator, text)
 
     def _among(
         self,
@@ -557,7 +559,7 @@ class Walk:
             )
         levels = levels_of(column)
         reference = levels[0] if column.reference is None else column.reference
-        return Factor(column.name, levels, reference, place_in(column))
+        return Factor(column.name, levels, reference, level_code(column))
 
     def _reference(self, node: ast.expr, factor: Factor) -> Level:
         if isinstance(node, ast.Call) and self._called(node) == "Treatment":
@@ -608,8 +610,8 @@ class Walk:
                 f"all values lie in one level: name a break within the bounds; {usage}"
             )
         text = self._unparsed(node)
-        place = apply("cut", text, number, *map(constant, ends))
-        return Factor(text, tuple(levels), levels[0], place)
+        code = apply("cut", text, number, *map(constant, ends))
+        return Factor(text, tuple(levels), levels[0], code)
 
     def _end(self, number: Expression, end: float) -> str:
         first = _first_day(number)
@@ -655,14 +657,14 @@ class Walk:
             raise self._refused("all levels would be one: leave some of them apart")
         text = f"merge({factor.text}, {', '.join(words)})"
         table = [constant(float(levels.index(names[level]))) for level in factor.levels]
-        place = apply("look up", text, factor.place, *table)
-        return Factor(text, levels, names[factor.reference], place)
+        code = apply("look up", text, factor.code, *table)
+        return Factor(text, levels, names[factor.reference], code)
 
     def _part_of_year(self, node: ast.Call) -> Factor:
         """The month or the day of the week of a date, with those that its bounds hold."""
         name = self._called(node)
-        place = self._calendar(node)
-        number, first = place.arguments
+        code = self._calendar(node)
+        number, first = code.arguments
         all_names, of_days = _CALENDAR[name]
         there = dates.occurring(of_days, first.low + number.low, first.low + number.high)
         if len(there) < 2:
@@ -673,9 +675,9 @@ class Walk:
             table = [
                 constant(float(there.index(j) if j in there else 0)) for j in range(len(all_names))
             ]
-            place = apply("look up", place.text, place, *table)
+            code = apply("look up", code.text, code, *table)
         levels = tuple(all_names[j] for j in there)
-        return Factor(place.text, levels, levels[0], place)
+        return Factor(code.text, levels, levels[0], code)
 
     # Words
 

@@ -19,7 +19,7 @@ from dpinfer.errors import InputError
 from dpinfer.schema.columns import Column, Outcome
 from dpinfer.schema.comparisons import Replaced, replaced
 from dpinfer.schema.expressions import (
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     OFFSET_ALONE,
     TOO_DEEP,
     Names,
@@ -33,18 +33,18 @@ from dpinfer.schema.terms import (
     Curve,
     Expression,
     Factor,
+    ModelTerms,
     Part,
     Response,
-    Terms,
     explained,
     plain_part,
     require_spread,
 )
 
-_MOST_NAMES = 1000
-_MOST_BRACKETS = 100  # inside each other
-_MOST_TERMS = 500
-_MOST_PRODUCTS = 3000  # made on the way; (a + b + ... + z)**2 makes 728
+_MAX_NAMES = 1000
+_MAX_BRACKETS = 100  # inside each other
+_MAX_TERMS = 500
+_MAX_PRODUCTS = 3000  # made on the way; (a + b + ... + z)**2 makes 728
 _PRODUCTS = ("*", "/", "in", ":", "**", "^")  # what makes more terms than are written
 _SIGNS_OF_COMPARISON = (">", "<", ">=", "<=", "==", "!=", "&", "&&", "!")
 _NO_COMPARISON = (
@@ -57,7 +57,7 @@ _ONE_OUTCOME = (
 )
 
 _TOO_MANY = (
-    f"the formula has more than {_MOST_TERMS} terms, or makes more than {_MOST_PRODUCTS} products on the way to them: "
+    f"the formula has more than {_MAX_TERMS} terms, or makes more than {_MAX_PRODUCTS} products on the way to them: "
     "name fewer columns, or lower a power"
 )
 
@@ -70,7 +70,7 @@ _ONE: _Factors = (("1", "literal"),)
 _PartOf = Callable[[str], Part]
 
 
-def parse(formula: str, schema: Schema) -> tuple[Response, Terms]:
+def parse(formula: str, schema: Schema) -> tuple[Response, ModelTerms]:
     """``response ~ terms``: every name a column of the schema, every transform public.
 
     Guarantee [bounded_formulas]: no formula takes long; terms, products, brackets and columns are
@@ -90,7 +90,7 @@ def parse(formula: str, schema: Schema) -> tuple[Response, Terms]:
         raise InputError(TOO_DEEP) from None
     _require_one_curve_each(parts)
     _require_one_meaning_each(parts)
-    terms = Terms.of(parts, intercept=_ONE in right, offset=offset)
+    terms = ModelTerms.of(parts, intercept=_ONE in right, offset=offset)
     names_on_the_right = {column.name for column in terms.columns}
     for column in response.columns:
         if column.name in names_on_the_right:
@@ -142,17 +142,17 @@ def _reading() -> Iterator[None]:
     except RecursionError:
         raise InputError(TOO_DEEP) from None
     except Exception as error:  # of many types: the parser trips over odd tokens
-        line = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0]
-        if "nested" in line:
+        message = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0]
+        if "nested" in message:
             raise InputError(TOO_DEEP) from None
-        raise InputError(f"the formula cannot be read: {line or type(error).__name__}") from None
+        raise InputError(f"the formula cannot be read: {message or type(error).__name__}") from None
 
 
 def _readable(formula: str) -> str:
     """The text with Python's sign of a power; refused where it is too long or has huge numbers."""
-    if not isinstance(formula, str) or len(formula) > MOST_CHARACTERS:
+    if not isinstance(formula, str) or len(formula) > MAX_CHARACTERS:
         raise InputError(
-            f"the formula must be text such as 'outcome ~ a + b', of at most {MOST_CHARACTERS} characters"
+            f"the formula must be text such as 'outcome ~ a + b', of at most {MAX_CHARACTERS} characters"
         )
     require_readable(formula)
     return _HAT.sub(lambda match: "**" if match[0] == "^" else match[0], formula)
@@ -196,7 +196,7 @@ class _Products:
     def counted(self, operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         """What an operation makes of two sets of terms."""
         self.made += len(left) * len(right) + len(left) + len(right)
-        if self.made > _MOST_PRODUCTS:
+        if self.made > _MAX_PRODUCTS:
             raise InputError(_TOO_MANY)
         return operation(left, right)
 
@@ -215,7 +215,7 @@ def _side(parsed: Any, plain: Replaced) -> _Side:
     """The terms of one side, with comparisons where names stand in for them."""
 
     terms = list(parsed)
-    if len(terms) > _MOST_TERMS:
+    if len(terms) > _MAX_TERMS:
         raise InputError(_TOO_MANY)
     if not all(hasattr(term, "factors") for term in terms):
         raise InputError(
@@ -259,13 +259,13 @@ def _check(formula: str, tokens: list[_Token], names: Iterable[str]) -> None:
 def _check_size(tokens: list[_Token]) -> None:
     """Refuse what would take long, by the number of names and of brackets alone."""
     names = [text for text, kind in tokens if kind in ("name", "python")]
-    if len(names) > _MOST_NAMES:
-        raise InputError(f"the formula names more than {_MOST_NAMES} columns: name fewer")
+    if len(names) > _MAX_NAMES:
+        raise InputError(f"the formula names more than {_MAX_NAMES} columns: name fewer")
     depth = 0
     for text, kind in tokens:
         if kind == "context":
             depth += 1 if text in "([" else -1
-        if depth > _MOST_BRACKETS:
+        if depth > _MAX_BRACKETS:
             raise InputError(TOO_DEEP)
 
 
@@ -337,7 +337,7 @@ def _terms(side: _Side, names: _PartOf) -> list[tuple[Part, ...]]:
     terms: list[tuple[Part, ...]] = []
     for factors in side:
         choices = _factors(factors, names)
-        if len(terms) + math.prod(map(len, choices)) > _MOST_TERMS:
+        if len(terms) + math.prod(map(len, choices)) > _MAX_TERMS:
             raise InputError(_TOO_MANY)
         terms += itertools.product(*choices)
     return terms
@@ -352,11 +352,11 @@ def _factors(factors: _Factors, names: _PartOf) -> list[tuple[Part, ...]]:
                 f"the number {short(text)} cannot stand in a term: write I({text} * x) for a multiple of x"
             )
         if method == "lookup":
-            found: tuple[Part, ...] = (names(text),)
+            columns: tuple[Part, ...] = (names(text),)
         else:
             walk = Walk(text, names)
-            found = walk.curve() or (walk.part(),)
-        parts[_identity(found[0])] = found
+            columns = walk.curve() or (walk.part(),)
+        parts[_identity(columns[0])] = columns
     return list(parts.values())
 
 
@@ -410,7 +410,7 @@ def _require_one_meaning_each(terms: list[tuple[Part, ...]]) -> None:
         other = known.setdefault((type(part), part.text), part)
         if other == part:
             continue
-        if isinstance(part, Factor) and isinstance(other, Factor) and part.place == other.place:
+        if isinstance(part, Factor) and isinstance(other, Factor) and part.code == other.code:
             raise InputError(
                 f"{part.text!r} has two reference levels in the formula: use one C({part.text}, ...)"
             )

@@ -27,7 +27,7 @@ _EXACT = 1e-9
 _ROUNDED = 1.001  # factor by which a rounded deviation may exceed the largest there is
 _NEAREST = 1e-3  # of a range: how close to a bound a released mean may come, and to 0 a deviation
 _DIGITS = 6  # decimals of a released share
-_DEVIATIONS = 6.0  # standard deviations in a range, where nothing is known
+_RANGE_IN_SDS = 6.0  # standard deviations in a range, where nothing is known
 COUNT_MEAN = 1.0
 """The mean of a count where nothing is known: its public bound may be generous, and tells nothing."""
 COUNT_PART = 0.1
@@ -55,7 +55,7 @@ class Shares:
 Typical = Spread | Shares
 
 
-def usual(column: Column) -> Typical:
+def default_guess(column: Column) -> Typical:
     """What is taken where nobody guessed: equal shares, or the middle of the bounds and a sixth of
     their distance.
     """
@@ -63,16 +63,16 @@ def usual(column: Column) -> Typical:
     if levels:
         return Shares((1 / len(levels),) * len(levels))
     low, high = _bounds(column)
-    return Spread((low + high) / 2, (high - low) / _DEVIATIONS)
+    return Spread((low + high) / 2, (high - low) / _RANGE_IN_SDS)
 
 
-def usual_count(column: Column) -> Typical:
+def default_count_guess(column: Column) -> Typical:
     """What is taken of a count, a rate or a cost where nobody guessed: a mean of 1, or of a tenth of
     the bound where that is less, and more variance than Poisson's.
     """
     levels = levels_of(column)
     if levels:
-        return usual(column)
+        return default_guess(column)
     low, high = _bounds(column)
     mean = min(COUNT_MEAN, COUNT_PART * (high - low))
     return Spread(low + mean, math.sqrt(mean + OVERDISPERSION * mean**2))
@@ -123,8 +123,8 @@ def spread_within(column: Column, mean: float, sd: float) -> dict[str, Any]:
     digits = 0 if _is_date(column) else 4 - math.floor(math.log10(high - low))
     centre = round(min(max(mean, low + margin), high - margin), digits)
     largest = math.sqrt(max(0.0, (centre - low) * (high - centre)))
-    deviation = float(f"{min(max(sd, margin), largest):.5g}")
-    entry = typical_entry(column, Spread(centre, deviation))
+    rounded_sd = float(f"{min(max(sd, margin), largest):.5g}")
+    entry = typical_entry(column, Spread(centre, rounded_sd))
     try:
         typical_of(column, entry)
     except SchemaError:  # floats cannot tell so narrow a range apart
@@ -177,27 +177,27 @@ def _spread(column: Column, entry: Mapping[str, Any]) -> Spread:
 
 def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any]) -> Shares:
     """Shares as they are given; levels that are left out share the rest alike."""
-    places = {level_text(level): j for j, level in enumerate(levels)}
+    index_of = {level_text(level): j for j, level in enumerate(levels)}
     given: dict[int, float] = {}
     for level, share in entry.items():
         key = level_text(level)
-        if key not in places:
+        if key not in index_of:
             raise _fault(
                 column,
-                f"typical has a share of {short(key)}, which is no level: {did_you_mean(key, places)}",
+                f"typical has a share of {short(key)}, which is no level: {did_you_mean(key, index_of)}",
                 key,
             )
         if type(share) not in (int, float) or not 0 <= share <= 1:
             raise _fault(column, f"a share must be a number from 0 to 1, not {short(share)}", key)
-        given[places[key]] = float(share)
+        given[index_of[key]] = float(share)
     total = math.fsum(given.values())
     left_out = len(levels) - len(given)
     if total > 1 + _SHARES_MISS or (not left_out and total < 1 - _SHARES_MISS):
         raise _fault(column, f"the shares of typical add up to {total:.4g}: they must add up to 1")
-    rest = max(0.0, 1 - total) / left_out if left_out else 0.0
+    share_left = max(0.0, 1 - total) / left_out if left_out else 0.0
     adds_up = abs(total - 1) < _EXACT or (left_out and total < 1)
     scale = 1.0 if adds_up else total
-    return Shares(tuple(given.get(j, rest) / scale for j in range(len(levels))))
+    return Shares(tuple(given.get(j, share_left) / scale for j in range(len(levels))))
 
 
 def _bounds(column: Column) -> tuple[float, float]:

@@ -46,7 +46,7 @@ from dpinfer.schema.columns import (
     is_derived,
     require_different,
 )
-from dpinfer.schema.expressions import MOST_CHARACTERS, Names, names_in, require_readable
+from dpinfer.schema.expressions import MAX_CHARACTERS, Names, names_in, require_readable
 from dpinfer.schema.guesses import Typical, typical_entry, typical_of
 from dpinfer.schema.terms import explained, plain_part
 from dpinfer.schema.unit import ROW, Unit, entries_of, unit_of
@@ -82,11 +82,11 @@ unit = "{TODO}"  # what one row stands for and is protected: "one person", "one 
 #
 # Sampling weights: [weights] with column = "weight" and most = 5.0, a public bound of a unit's total weight.
 """
-_LOW_LINE = f'low = "{TODO}"  # a public lower bound: smaller values are clipped'
-_HIGH_LINE = f'high = "{TODO}"  # a public upper bound: larger values are clipped'
-_LINES = {
-    "number": ['type = "number"', _LOW_LINE, _HIGH_LINE],
-    "integer": ['type = "integer"', _LOW_LINE, _HIGH_LINE],
+_DRAFT_LOW = f'low = "{TODO}"  # a public lower bound: smaller values are clipped'
+_DRAFT_HIGH = f'high = "{TODO}"  # a public upper bound: larger values are clipped'
+_DRAFT_ENTRIES = {
+    "number": ['type = "number"', _DRAFT_LOW, _DRAFT_HIGH],
+    "integer": ['type = "integer"', _DRAFT_LOW, _DRAFT_HIGH],
     "boolean": ['type = "boolean"'],
     "date": [
         'type = "date"',
@@ -255,7 +255,7 @@ class Schema:
         columns |= {name: derived_entry(derived) for name, derived in self.derived.items()}
         return facts | entries_of(self.unit) | {"columns": columns}
 
-    def behind(self, names: Iterable[str]) -> tuple[Derived, ...]:
+    def derived_from(self, names: Iterable[str]) -> tuple[Derived, ...]:
         """The derived columns among these names, and those that they are derived from, in order."""
         wanted = set(names)
         for name in reversed(list(self.derived)):
@@ -279,9 +279,9 @@ def _require_readable(
     for name, one in derived.items():
         if name != one.name or name in columns:
             raise InputError(f"the schema lists a derived column {one.name!r} twice: use one name")
-        if not 0 < len(one.text) <= MOST_CHARACTERS:
+        if not 0 < len(one.text) <= MAX_CHARACTERS:
             raise fault(
-                name, "from", f"from is an expression of at most {MOST_CHARACTERS} characters"
+                name, "from", f"from is an expression of at most {MAX_CHARACTERS} characters"
             )
         try:
             require_readable(one.text)
@@ -337,7 +337,7 @@ def draft_text(types: Iterable[tuple[str, str]]) -> str:
     require_different([name for name, _ in types])
     blocks = [_HEAD]
     for name, kind in types:
-        lines = [f"[columns.{toml.key_text(name)}]", *_LINES[kind]]
+        lines = [f"[columns.{toml.key_text(name)}]", *_DRAFT_ENTRIES[kind]]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 
@@ -357,7 +357,7 @@ class Gap:
         return self.keys == _LEVELS
 
     @property
-    def whole(self) -> bool:
+    def is_integer(self) -> bool:
         """Whether it holds whole numbers."""
         return isinstance(self.column, Number) and self.column.kind == "integer"
 

@@ -5,7 +5,7 @@ arithmetic.  An expression is data, not code: a tree of named operations, each w
 numbers and to an interval.  Its leaves are constants, numbers of a column within their bounds, and
 places of a column's cells among its levels.
 
-A `Response` is the left side.  `Terms` are the right side as blocks of columns, coded so that no
+A `Response` is the left side.  `ModelTerms` are the right side as blocks of columns, coded so that no
 block repeats what an earlier one spans.
 
 A block is a product of numeric expressions and factors: one column per combination of levels.  A
@@ -34,9 +34,9 @@ FARTHEST_OFFSET = 30.0
 Interval = tuple[float, float]
 OfIntervals = Callable[..., Interval]
 ReadNumbers = Callable[[Number], Array]
-ReadPlaces = Callable[[Number | Category], Indices]
+ReadCodes = Callable[[Number | Category], Indices]
 """Of cells among the levels of a column, and their number for a cell that is none of them."""
-_PLACE = "place"  # a leaf that is the place of a cell among the levels of a column
+_CODE = "place"  # a leaf whose value is the code of a cell: the index of its level
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Expression:
     operation: str
     arguments: tuple["Expression", ...] = ()
     column: Number | None = None
-    levelled: Number | Category | None = None
+    level_column: Number | Category | None = None
     curve: Curve | None = None
 
     @property
@@ -73,8 +73,8 @@ class Expression:
         """The columns it is made of."""
         if self.column is not None:
             return (self.column,)
-        if self.levelled is not None:
-            return (self.levelled,)
+        if self.level_column is not None:
+            return (self.level_column,)
         return tuple(column for argument in self.arguments for column in argument.columns)
 
     @property
@@ -92,7 +92,7 @@ class Expression:
         return self.answers or self.operation in STEPS
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def values(self, numbers: ReadNumbers, places: ReadPlaces) -> Array:
+    def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
         """Its values, where ``numbers`` gives those of a column within its bounds and ``places`` the
         places of cells among the levels of one; NaN stays NaN.
         """
@@ -100,11 +100,11 @@ class Expression:
             return np.asarray(self.low)
         if self.column is not None:
             return numbers(self.column)
-        if self.levelled is not None:
-            found = places(self.levelled)
-            return np.where(found > self.high, np.nan, found)
+        if self.level_column is not None:
+            code = codes(self.level_column)
+            return np.where(code > self.high, np.nan, code)
         of_numbers, _ = _OPERATIONS[self.operation]
-        return of_numbers(*(argument.values(numbers, places) for argument in self.arguments))
+        return of_numbers(*(argument.values(numbers, codes) for argument in self.arguments))
 
     def changed(self, change: "Change") -> "Expression":
         """The same with other expressions in the place of those that ``change`` knows."""
@@ -124,9 +124,9 @@ def of_column(column: Number) -> Expression:
     return Expression(column.name, column.low, column.high, "column", column=column)
 
 
-def place_in(column: Number | Category) -> Expression:
+def level_code(column: Number | Category) -> Expression:
     """The place of each cell of a column among its levels."""
-    return Expression(column.name, 0.0, len(levels_of(column)) - 1.0, _PLACE, levelled=column)
+    return Expression(column.name, 0.0, len(levels_of(column)) - 1.0, _CODE, level_column=column)
 
 
 def constant(value: float) -> Expression:
@@ -232,11 +232,11 @@ def _column_of(
 ) -> tuple[Callable[..., Array], OfIntervals]:
     """One column of a basis, of a number; its place and the public parameters of the basis follow."""
 
-    def of_numbers(x: Array, place: Array, *parameters: Array) -> Array:
-        return basis(*map(float, parameters))[int(place)].values(x)
+    def of_numbers(x: Array, index: Array, *parameters: Array) -> Array:
+        return basis(*map(float, parameters))[int(index)].values(x)
 
-    def of_interval(x: Interval, place: Interval, *parameters: Interval) -> Interval:
-        return basis(*(value for value, _ in parameters))[int(place[0])].range(*x)
+    def of_interval(x: Interval, index: Interval, *parameters: Interval) -> Interval:
+        return basis(*(value for value, _ in parameters))[int(index[0])].range(*x)
 
     return of_numbers, of_interval
 
@@ -272,10 +272,10 @@ _REMEDIES = {
 }
 
 
-_MOST_FACTORS = 8  # of a term: it has 2 ** 8 columns or more
-_MOST_COLUMNS = 5000  # each needs a row of every matrix
+_MAX_FACTORS = 8  # of a term: it has 2 ** 8 columns or more
+_MAX_COLUMNS = 5000  # each needs a row of every matrix
 _TOO_WIDE = (
-    f"the formula has more than {_MOST_COLUMNS} columns, one per combination of levels: take interactions of fewer "
+    f"the formula has more than {_MAX_COLUMNS} columns, one per combination of levels: take interactions of fewer "
     "factors, or merge levels in the schema"
 )
 
@@ -348,19 +348,19 @@ class Factor:
     text: str
     levels: tuple[Level, ...]
     reference: Level
-    place: Expression
+    code: Expression
 
     @property
     def columns(self) -> tuple[Number | Category, ...]:
         """The columns of the table that it is made of."""
-        return self.place.columns
+        return self.code.columns
 
-    def codes(self, numbers: ReadNumbers, places: ReadPlaces) -> Indices:
+    def codes(self, numbers: ReadNumbers, codes: ReadCodes) -> Indices:
         """The place of each row among the levels; their number where a row has none."""
-        if self.place.levelled is not None:
-            return places(self.place.levelled)
-        place = np.atleast_1d(self.place.values(numbers, places))
-        return np.where(np.isnan(place), len(self.levels), place).astype(np.intp)
+        if self.code.level_column is not None:
+            return codes(self.code.level_column)
+        code = np.atleast_1d(self.code.values(numbers, codes))
+        return np.where(np.isnan(code), len(self.levels), code).astype(np.intp)
 
     def at(self, level: Level) -> Expression:
         """The place of one of its levels."""
@@ -374,20 +374,20 @@ def plain_part(column: Number | Category) -> Part:
     """A number as itself, a category as a factor."""
     if isinstance(column, Number):
         return of_column(column)
-    return Factor(column.name, column.levels, column.reference, place_in(column))
+    return Factor(column.name, column.levels, column.reference, level_code(column))
 
 
 def named(part: Part, name: str) -> Part:
     """The same under another name; a column of that name stays what it is."""
     if part.text == name:
         return part
-    if isinstance(part, Expression) and (part.column is not None or part.levelled is not None):
+    if isinstance(part, Expression) and (part.column is not None or part.level_column is not None):
         return Expression(name, part.low, part.high, "I", (part,))
     return replace(part, text=name)
 
 
 @dataclass(frozen=True)
-class Block:
+class TermBlock:
     """Columns that come from one term; those of a block with factors are never nonzero together.
 
     ``full`` names the factors that keep their reference level.
@@ -455,7 +455,7 @@ class Block:
         """The levels of a factor that have columns."""
         return [factor.levels[j] for j in self._kept(factor)]
 
-    def values(self, numbers: ReadNumbers, places: ReadPlaces) -> Array:
+    def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
         """The columns in original units; a row is NaN where a value cannot be encoded.  Where no
         column of the table is left in it, one row stands for all.
         """
@@ -465,22 +465,22 @@ class Block:
             size = len(factor.levels)
             # one row per place; the last one is that of a cell which is no level
             dummies = np.vstack([np.eye(size), np.full(size, np.nan)])[:, kept]
-            codes = factor.codes(numbers, places)
-            products = columns[:, :, None] * dummies[codes][:, None, :]
+            row_codes = factor.codes(numbers, codes)
+            products = columns[:, :, None] * dummies[row_codes][:, None, :]
             columns = products.reshape(-1, columns.shape[1] * len(kept))
         if self.number is None:
             return columns
-        return columns * np.atleast_1d(self.number.values(numbers, places))[:, None]
+        return columns * np.atleast_1d(self.number.values(numbers, codes))[:, None]
 
-    def changed(self, change: Change) -> "Block":
+    def changed(self, change: Change) -> "TermBlock":
         """The same with other expressions in its parts."""
         parts: list[Part] = []
         for part in self.parts:
             if isinstance(part, Expression):
                 parts.append(part.changed(change))
             else:
-                parts.append(replace(part, place=part.place.changed(change)))
-        return Block(tuple(parts), self.full)
+                parts.append(replace(part, code=part.code.changed(change)))
+        return TermBlock(tuple(parts), self.full)
 
     def _kept(self, factor: Factor) -> list[int]:
         """The places of these levels."""
@@ -491,13 +491,13 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ModelTerms:
     """Blocks in the order of the design, and whether there is an intercept.
 
     ``offset`` is added to the predictor as it is, where there is one.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[TermBlock, ...]
     intercept: bool = True
     offset: Expression | None = None
 
@@ -508,17 +508,17 @@ class Terms:
         *,
         intercept: bool,
         offset: Expression | None = None,
-    ) -> "Terms":
+    ) -> "ModelTerms":
         """Code terms, lower orders first."""
         spanned: set[_Space] = set()
         if intercept:
             spanned.add((frozenset(), frozenset()))
-        blocks: list[Block] = []
+        blocks: list[TermBlock] = []
         width = 0
         for term in sorted(terms, key=len):
             added = _blocks(tuple(term), spanned)
             width += sum(block.width for block in added)
-            if width > _MOST_COLUMNS:
+            if width > _MAX_COLUMNS:
                 raise InputError(_TOO_WIDE)
             blocks += added
         names = Counter(name for block in blocks for name in block.names)
@@ -530,9 +530,9 @@ class Terms:
         return cls(tuple(blocks), intercept, offset)
 
     @classmethod
-    def plain(cls, columns: Iterable[Number | Category]) -> "Terms":
+    def plain(cls, columns: Iterable[Number | Category]) -> "ModelTerms":
         """Each column as it is, with an intercept."""
-        return cls(tuple(Block((plain_part(column),)) for column in columns))
+        return cls(tuple(TermBlock((plain_part(column),)) for column in columns))
 
     @property
     def columns(self) -> tuple[Number | Category, ...]:
@@ -542,7 +542,7 @@ class Terms:
             by_name |= {column.name: column for column in self.offset.columns}
         return tuple(by_name.values())
 
-    def changed(self, change: Change) -> "Terms":
+    def changed(self, change: Change) -> "ModelTerms":
         """The same with other expressions in its blocks."""
         return replace(self, blocks=tuple(block.changed(change) for block in self.blocks))
 
@@ -553,18 +553,18 @@ class Terms:
         """
         return sum(block.width for block in self.blocks) + (self.offset is not None)
 
-    def placed(self) -> Iterator[tuple[int, Block]]:
+    def indexed_blocks(self) -> Iterator[tuple[int, TermBlock]]:
         """Blocks, each with the place of its first column in the design."""
-        place = int(self.intercept)
+        index = int(self.intercept)
         for block in self.blocks:
-            yield place, block
-            place += len(block.names)
+            yield index, block
+            index += len(block.names)
 
     def __len__(self) -> int:
         return len(self.blocks)
 
 
-def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[Block]:
+def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[TermBlock]:
     """The blocks of one term.  ``spanned`` holds what the terms before it span, and is added to.
 
     The space of a product of factors is the sum over subsets of the products of their contrasts.
@@ -573,11 +573,11 @@ def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[Block]:
     """
     numbers = frozenset(part.text for part in term if isinstance(part, Expression))
     factors = [part.text for part in term if isinstance(part, Factor)]
-    if len(factors) > _MOST_FACTORS:
+    if len(factors) > _MAX_FACTORS:
         raise InputError(
-            f"a term of the formula is a product of more than {_MOST_FACTORS} factors: name fewer in it"
+            f"a term of the formula is a product of more than {_MAX_FACTORS} factors: name fewer in it"
         )
-    if Block(term).width > _MOST_COLUMNS and (numbers, frozenset(factors)) not in spanned:
+    if TermBlock(term).width > _MAX_COLUMNS and (numbers, frozenset(factors)) not in spanned:
         raise InputError(_TOO_WIDE)  # contrasts alone are too many: nothing needs to be joined
     codings: list[_Coding] = []
     for size in range(len(factors) + 1):
@@ -596,7 +596,7 @@ def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[Block]:
     blocks = []
     for subset, full in codings:
         parts = [part for part in term if isinstance(part, Expression) or part.text in subset]
-        blocks.append(Block(tuple(parts), full))
+        blocks.append(TermBlock(tuple(parts), full))
     return blocks
 
 

@@ -36,7 +36,7 @@ def _is_number(value: Any, low: float) -> bool:
     )
 
 
-def _is_whole(value: Any, low: int, high: float) -> bool:
+def _is_integer(value: Any, low: int, high: float) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
@@ -73,14 +73,14 @@ class Unit:
             raise InputError(
                 f"most_weight must be a positive finite number, not {self.most_weight!r}"
             )
-        if not _is_whole(self.largest, USUAL_RECORDS, MOST_RECORDS):
+        if not _is_integer(self.largest, USUAL_RECORDS, MOST_RECORDS):
             raise InputError(f"the largest table has {_LARGEST_TABLE}, not {self.largest!r}")
-        if self.number is not None and not _is_whole(self.number, 1, _LARGEST):
+        if self.number is not None and not _is_integer(self.number, 1, _LARGEST):
             raise InputError(
                 f"the number of units must be a whole number of at least 1, not {self.number!r}"
             )
 
-    def holding(self, n: int) -> "Unit":
+    def for_records(self, n: int) -> "Unit":
         """The same of a table with a public number of rows, which says how large it is."""
         if n > MOST_RECORDS:
             raise InputError(
@@ -120,12 +120,12 @@ class Unit:
         return columns
 
     @property
-    def most(self) -> float:
+    def max_total(self) -> float:
         """What the rows of a unit may weigh together before they are scaled down."""
         return self.most_weight if self.weights else self.rows
 
     @property
-    def whole(self) -> bool:
+    def equal_weights(self) -> bool:
         """Whether every unit counts 1, so that the total is their number."""
         return not self.weights and self.rows == 1
 
@@ -229,7 +229,7 @@ def _number_of_units(table: Mapping[str, Any]) -> int | None:
 
 def _largest_table(table: Mapping[str, Any]) -> int:
     largest = table.get("largest_table", USUAL_RECORDS)
-    if not _is_whole(largest, USUAL_RECORDS, MOST_RECORDS):
+    if not _is_integer(largest, USUAL_RECORDS, MOST_RECORDS):
         raise SchemaError(
             f"largest_table must be {_LARGEST_TABLE}, not {short(largest)}; with fewer rows leave it out",
             "unit",

@@ -23,7 +23,7 @@ from dpinfer.result import text
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
-from dpinfer.schema.terms import Response, Terms
+from dpinfer.schema.terms import ModelTerms, Response
 from dpinfer.simulate.population import Population
 from dpinfer.simulate.replicates import (
     Progress,
@@ -297,7 +297,7 @@ class _Question:
     formula: str
     schema: Schema
     response: Response
-    terms: Terms
+    terms: ModelTerms
     design: Design
 
     @classmethod

@@ -11,7 +11,7 @@ from dpinfer.errors import InputError
 from dpinfer.numerics.arrays import Array
 from dpinfer.schema import dates
 from dpinfer.schema.columns import Column, Number, Outcome, levels_of
-from dpinfer.schema.guesses import Shares, Typical, usual
+from dpinfer.schema.guesses import Shares, Typical, default_guess
 from dpinfer.schema.schema import Schema
 from dpinfer.simulate.synthetic import values_at
 
@@ -31,7 +31,7 @@ def practice(schema: Schema, records: int, seed: int = 0) -> pd.DataFrame:
     if unit.column:
         columns[unit.column] = rng.integers(0, max(1, records // 2), records)
     for name, column in schema.columns.items():
-        law = schema.typical.get(name, usual(column))
+        law = schema.typical.get(name, default_guess(column))
         columns[name] = cells(column, law, rng.random(records))
     if unit.weights:
         columns[unit.weights] = rng.uniform(0.0, unit.most_weight, records)

@@ -27,11 +27,11 @@ from dpinfer.schema.guesses import (
     Shares,
     Spread,
     Typical,
+    default_count_guess,
+    default_guess,
     uniform,
-    usual,
-    usual_count,
 )
-from dpinfer.schema.terms import Expression, ReadNumbers, ReadPlaces, Response, Terms
+from dpinfer.schema.terms import Expression, ModelTerms, ReadCodes, ReadNumbers, Response
 from dpinfer.simulate.population import Population
 
 _RECORDS = 50_000  # that are made, at most
@@ -165,7 +165,7 @@ class OfGuesses:
     """
 
     response: Response
-    terms: Terms
+    terms: ModelTerms
     design: Design
     guesses: Mapping[str, Typical]
     effects: Mapping[str, float] | None
@@ -212,10 +212,10 @@ class OfGuesses:
 
     def _unguessed(self, column: Column) -> tuple[Typical, str]:
         """The law of a column of which the schema does not say what is typical, and in words."""
-        law = usual(column)
+        law = default_guess(column)
         words = _NUMBERS_AROUND
         if self._counts and column in self.response.columns:
-            law = usual_count(column)
+            law = default_count_guess(column)
             words = _COUNTS
         elif self._only_exposes(column):
             law = uniform(column)
@@ -288,7 +288,7 @@ class OfGuesses:
         unit = self.design.unit
         if not unit.many:
             return rows
-        return rows.counted(unit.most, np.repeat(np.arange(m), size // m))
+        return rows.counted(unit.max_total, np.repeat(np.arange(m), size // m))
 
     def _columns(self, drawn: Mapping[str, Array]) -> Array:
         """The design's columns in original units."""
@@ -310,7 +310,7 @@ class OfGuesses:
             moved = _default_effects(centred, LOG_ODDS)
         outcome = self.response.read_as
         if isinstance(outcome, Outcome):
-            law = self.guesses.get(outcome.name, usual(outcome))
+            law = self.guesses.get(outcome.name, default_guess(outcome))
             assert isinstance(law, Shares)
             return np.where(drawn[outcome.name] < _chances(law.of[1], moved), 1.0, -1.0)
         if outcome.answers:
@@ -376,7 +376,7 @@ class _Rates:
         return np.asarray(np.clip(values, self.outcome.low, self.outcome.high))
 
 
-def _readers(drawn: Mapping[str, Array]) -> tuple[ReadNumbers, ReadPlaces]:
+def _readers(drawn: Mapping[str, Array]) -> tuple[ReadNumbers, ReadCodes]:
     """Numbers that were drawn, and places among levels: of a number that of the nearest level."""
 
     def numbers(column: Number) -> Array:

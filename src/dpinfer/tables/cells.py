@@ -41,7 +41,7 @@ from dpinfer.mechanisms.histograms import Tally, histogram_bound
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.schema import dates
-from dpinfer.schema.columns import Level, alike, tidied, tidy
+from dpinfer.schema.columns import Level, spelling_key, tidied, tidy
 
 Codes = npt.NDArray[np.intp]
 Hashes = npt.NDArray[np.int64]
@@ -658,12 +658,12 @@ class _LoosePlaces(_Places):
 
     def __init__(self, levels: Sequence[Level]) -> None:
         dict.__init__(self)
-        self._levels = {alike(str(level)): j for j, level in enumerate(levels)}
+        self._levels = {spelling_key(str(level)): j for j, level in enumerate(levels)}
         self._most = max(map(len, self._levels))  # a text is no longer than what it is alike
 
     def __missing__(self, text: str) -> int:
         bare = " ".join(text.split())
-        key = alike(bare) if len(bare) <= self._most else None
+        key = spelling_key(bare) if len(bare) <= self._most else None
         self[text] = self._levels.get(key, len(self._levels))
         return self[text]
 

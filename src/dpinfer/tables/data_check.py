@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from dpinfer.schema.columns import Category, Ids, Number, Outcome, Wanted
 from dpinfer.schema.dates import day_of_text
-from dpinfer.schema.terms import Response, Terms, explained, of_column
+from dpinfer.schema.terms import ModelTerms, Response, explained, of_column
 from dpinfer.tables import csv_files
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.cells import match, objects
@@ -90,7 +90,7 @@ def _fits(table: nw.DataFrame[Any], column: Wanted) -> Flags:
         number = explained(column)
         assert isinstance(number, Number)
         return np.isfinite(read_labels(table, Response(of_column(number))))
-    values = read_terms(table, Terms.plain([replace(column, missing=None)]))
+    values = read_terms(table, ModelTerms.plain([replace(column, missing=None)]))
     return np.asarray(np.isfinite(values).all(axis=1))
 
 

@@ -35,7 +35,7 @@ from dpinfer.schema.columns import (
     require_different,
 )
 from dpinfer.schema.dates import day_of_text
-from dpinfer.schema.terms import Expression, Part, ReadNumbers, ReadPlaces, Response, Terms
+from dpinfer.schema.terms import Expression, ModelTerms, Part, ReadCodes, ReadNumbers, Response
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.cells import (
     Cells,
@@ -135,7 +135,7 @@ class FormulaReader(Reader):
     """The two sides of a formula."""
 
     response: Response
-    terms: Terms
+    terms: ModelTerms
     encoding: Encoding
 
     @property
@@ -224,7 +224,7 @@ class ColumnReader(Reader):
 
     def _columns(self, parts: Sequence[Part], native: Any) -> Columns:
         @cache
-        def readers() -> tuple[ReadNumbers, ReadPlaces]:
+        def readers() -> tuple[ReadNumbers, ReadCodes]:
             return _readers(nw.from_native(native, eager_only=True))
 
         def read(part: Part) -> Array | Codes:
@@ -249,7 +249,7 @@ def _plain_numbers(part: Part, native: Any) -> Array | None:
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def _described(part: Part, numbers: ReadNumbers, places: ReadPlaces) -> Array | Codes:
+def _described(part: Part, numbers: ReadNumbers, places: ReadCodes) -> Array | Codes:
     """Places among levels, their number for anything else; or numbers within bounds, NaN for
     anything else.
 
@@ -358,7 +358,7 @@ def rows_of(X: Any, y: Any, kind: str = "margin") -> Rows:
 # What a formula says of some rows
 
 
-def read_terms(table: nw.DataFrame[Any], terms: Terms, *, clipped: bool = True) -> Array:
+def read_terms(table: nw.DataFrame[Any], terms: ModelTerms, *, clipped: bool = True) -> Array:
     """The design's columns in original units, with values clipped to the bounds of the schema.
 
     NaN marks a row that cannot be encoded.  Each column lies in one piece of memory.  Without
@@ -380,7 +380,7 @@ def read_terms(table: nw.DataFrame[Any], terms: Terms, *, clipped: bool = True) 
     return values.T
 
 
-def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadPlaces]:
+def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadCodes]:
     """The numbers of columns within their bounds, and places among levels; each is read once."""
     numbers_in = cache(partial(_proper, table))
 
@@ -403,7 +403,7 @@ def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadPlaces]:
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def _offset(offset: Expression, bounded: ReadNumbers, places: ReadPlaces) -> Array:
+def _offset(offset: Expression, bounded: ReadNumbers, places: ReadCodes) -> Array:
     """Its values; a row whose exposure is 0 or less has none, and cannot be encoded."""
     values = offset.values(bounded, places)
     return np.where(np.isfinite(values), values, np.nan)
@@ -475,7 +475,7 @@ def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, whole: bool)
     if not unit.columns:
         return rows
     weights = numbers_of(table, unit.weights) if unit.weights else None
-    return rows.counted(unit.most, _ids(table, unit), weights, unit.number)
+    return rows.counted(unit.max_total, _ids(table, unit), weights, unit.number)
 
 
 def column_tally(table: nw.DataFrame[Any], name: str, unit: Unit, neighbours: Neighbours) -> Tally:

@@ -20,7 +20,7 @@ from dpinfer.rows.encoded import Encoding
 from dpinfer.rows.source import Pending, Source, most_records
 from dpinfer.schema.columns import Wanted
 from dpinfer.schema.design import Design
-from dpinfer.schema.terms import Part, Response, Terms
+from dpinfer.schema.terms import ModelTerms, Part, Response
 from dpinfer.schema.unit import ROW, Unit
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.memory import ColumnReader, FormulaReader, InMemory, Reader, misfit
@@ -89,7 +89,7 @@ def check(table: Table, columns: Sequence[Wanted]) -> None:
 def read(
     native: Any,
     response: Response,
-    terms: Terms,
+    terms: ModelTerms,
     kind: str,
     unit: Unit = ROW,
     *,
@@ -111,7 +111,7 @@ def read(
     check(table, reader.columns)
     n = number_of(table, reader.columns, unit, counted)
     if counted and not unit.many:
-        design = design.holding(n)
+        design = design.for_records(n)
         reader = FormulaReader(response, terms, Encoding(design, kind))
     _require_proved(n, design.unit, counted)
     return design, Pending(n, lambda: table.source(reader, n))
@@ -135,7 +135,7 @@ def read_columns(
     check(table, reader.columns)
     n = number_of(table, reader.columns, unit, counted)
     if counted and not unit.many:
-        unit = unit.holding(n)
+        unit = unit.for_records(n)
         reader = ColumnReader(tuple(columns), by, unit)
     _require_proved(n, unit, counted)
     return unit, Pending(n, lambda: table.source(reader, n))

@@ -346,11 +346,11 @@ def _of_all_rows(result: FitResult) -> dict[str, Any]:
     what all rows count together; outcome, formula, and unit of privacy.
     """
     unit = result.model.unit
-    total_name = unit.word if unit.whole else "total_weight"
+    total_name = unit.word if unit.equal_weights else "total_weight"
     total = None
     if result.geometry is not None:
         total = result.geometry.records
-    elif unit.whole:
+    elif unit.equal_weights:
         total = result.model.n
     facts: dict[str, Any] = {
         total_name: total,
